@@ -1,0 +1,80 @@
+# `make demo` and `make test` set up what they need in .venv; nothing else is touched.
+PYTHON ?= python3
+VENV   ?= .venv
+RUN    := $(VENV)/bin/python
+PIP    := PYTHONWARNINGS=ignore $(RUN) -m pip install --quiet --disable-pip-version-check
+# Built with the install where there is a C compiler.
+KERNEL := spark_kafka_native/records/_kernel
+SOURCES := $(wildcard $(KERNEL)/*.pyx $(KERNEL)/*.pxd)
+# Spark's workers use this interpreter, whatever python3 is on the PATH.
+PYTEST := PYSPARK_PYTHON=$(abspath $(RUN)) PYSPARK_DRIVER_PYTHON=$(abspath $(RUN)) $(RUN) -m pytest
+# Two workers, each with half of the tests in their order until one helps the other: neighbours share their servers.
+TWO    := --numprocesses 2 --dist worksteal
+PURE   := $(addprefix tests/broker_embedded/,cluster coordination coordinator handlers log metrics quotas sasl) \
+          $(addprefix tests/spark_kafka_native/,protocol records spark/exactly_once spark/options spark/planning) \
+          tests/test_docs.py tests/test_features.py tests/test_house.py
+# A run that hangs as a whole ends with a traceback, too.
+BOUND  := timeout --signal=INT --kill-after=60 30m
+
+.PHONY: help demo test test-all test-interop test-long bench check docs format clean
+
+help:  ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.installed  ## 200,000 events through Structured Streaming on the bundled broker, checked record by record
+	$(RUN) jobs/quickstart.py
+
+test: $(VENV)/.developer  ## The tests of what needs no socket: bytes, records, log, groups, plans; needs PyPI alone
+	$(BOUND) env $(PYTEST) $(TWO) --reruns 1 -m "not interop and not spark" $(PURE)
+	@echo 'Left out: tests of servers, clients and Spark. `make test-all` runs them, too.'
+
+test-all: $(VENV)/.developer  ## The whole test suite; needs PyPI alone
+	$(PYTEST) $(TWO) -m "not interop"
+	@echo 'Left out: tests against Apache Kafka, which comes from Maven Central. `make test-interop` runs them.'
+
+test-interop: $(VENV)/.interop  ## Apache Kafka and Spark's JVM connector, from Maven Central; longer kill runs (KILLS, SEED)
+	KILLS=$${KILLS:-10} $(PYTEST) $(TWO) --durations 15 -m "(interop or kill) and not alone"
+	KILLS=$${KILLS:-10} $(PYTEST) -p no:xdist --durations 15 -m alone tests/interop
+
+test-long: $(VENV)/.developer  ## Kill runs with new seeds for MINUTES (60), logged in tests/long/log.jsonl
+	$(RUN) -m tests.long.run --minutes $${MINUTES:-60}
+
+bench: $(VENV)/.developer  ## Every benchmark beside its rivals, some hours, and the page of results; BENCH="--only source,sink"
+	$(RUN) -m benchmarks.all $(BENCH)
+
+check: $(VENV)/.developer  ## Lint, types and layers
+	$(VENV)/bin/ruff check
+	$(VENV)/bin/ruff format --check
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
+
+docs: $(VENV)/.developer  ## Make docs/options.md from the tables in code, and docs/connector.md from the tests
+	$(RUN) -m docs.build
+	$(RUN) -m docs.features
+
+format: $(VENV)/.developer  ## Put the code into the house's form
+	$(VENV)/bin/ruff check --fix
+	$(VENV)/bin/ruff format
+
+clean:  ## Remove the virtual environment and caches
+	rm -rf $(VENV) build $(KERNEL)/*.so *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or later is needed; $(PYTHON) is " + sys.version.split()[0] + ". Try: make PYTHON=python3.11 demo")'
+	$(PYTHON) -m venv $(VENV)
+
+# A user's install takes the newest of everything; a developer's takes what the tests last passed with.
+$(VENV)/.installed: pyproject.toml setup.py $(SOURCES) | $(VENV)/bin/python
+	$(PIP) --editable .
+	@$(RUN) -m spark_kafka_native.jobs.java || $(PIP) --editable '.[java]'
+	@$(RUN) -m spark_kafka_native.jobs.java
+	@touch $@
+
+$(VENV)/.developer: pyproject.toml setup.py tests/constraints.txt $(SOURCES) | $(VENV)/bin/python
+	$(PIP) --constraint tests/constraints.txt --editable '.[dev,peers,notebooks]'
+	@$(RUN) -m spark_kafka_native.jobs.java || $(PIP) --constraint tests/constraints.txt --editable '.[java]'
+	@touch $(VENV)/.installed $@
+
+$(VENV)/.interop: pyproject.toml $(VENV)/.developer
+	$(PIP) --constraint tests/constraints.txt --editable '.[interop]'
+	@touch $@
