@@ -1,0 +1,96 @@
+"""What consumers that speak the classic protocol say to their assignors, and these to them.
+
+    subscription  =  int16 version | topics | user data | v1: what it owns | v2: generation | v3: rack
+    assignment    =  int16 version | partitions | user data
+
+Brokers hand both on without a look, unless they must know who reads what. A version that is not known here is read as
+the last one that is: later ones only append.
+"""
+
+import struct as _struct
+from typing import Final, TypeVar
+
+from spark_kafka_native.protocol.codec import codec
+from spark_kafka_native.protocol.errors import RemoteProtocolError
+from spark_kafka_native.protocol.schema import Struct, field, struct
+from spark_kafka_native.protocol.wire import Buffer, Bytes, Int32, Splices, String
+
+CONSUMER_PROTOCOL: Final = "consumer"
+"""The protocol type of classic groups whose members say this to each other."""
+_LATEST: Final = 3
+_VERSION = _struct.Struct(">h")
+StructT = TypeVar("StructT", bound=Struct)
+
+
+class MalformedEmbedded(RemoteProtocolError):
+    """The bytes are not what a consumer says to its assignor, or hears from it. The message around them is whole."""
+
+
+@struct
+class TopicPartitions(Struct):
+    """Partitions of one topic."""
+
+    topic: String = ""
+    partitions: tuple[Int32, ...] = ()
+
+
+@struct
+class Subscription(Struct):
+    """What a member wants, and what it has."""
+
+    topics: tuple[String, ...] = ()
+    user_data: Bytes | None = None
+    owned_partitions: tuple[TopicPartitions, ...] = field("1+", default=(), ignorable=True)
+    generation_id: Int32 = field("2+", default=-1, ignorable=True)
+    rack_id: String | None = field("3+", default=None, ignorable=True)
+
+
+@struct
+class Assignment(Struct):
+    """What a member gets."""
+
+    assigned_partitions: tuple[TopicPartitions, ...] = ()
+    user_data: Bytes | None = None
+
+
+def read_subscription(raw: Buffer) -> Subscription:
+    """Raises MalformedEmbedded."""
+    return _read(Subscription, raw)
+
+
+def read_assignment(raw: Buffer) -> Assignment:
+    """Raises MalformedEmbedded."""
+    return _read(Assignment, raw)
+
+
+def version_of(raw: Buffer) -> int:
+    """The version that a member speaks. Raises MalformedEmbedded."""
+    if len(raw) < _VERSION.size or _VERSION.unpack_from(raw)[0] < 0:
+        raise MalformedEmbedded("no version of the embedded consumer protocol")
+    version: int = _VERSION.unpack_from(raw)[0]
+    return min(version, _LATEST)
+
+
+def spell_subscription(subscription: Subscription, version: int) -> bytes:
+    """A subscription as a member says it."""
+    return _spell(subscription, version)
+
+
+def spell_assignment(assignment: Assignment, version: int) -> bytes:
+    """An assignment in a version that its member speaks."""
+    return _spell(assignment, version)
+
+
+def _spell(value: Struct, version: int) -> bytes:
+    out = bytearray(_VERSION.pack(version))
+    codec(type(value), version, False)[0](value, out, Splices())
+    return bytes(out)
+
+
+def _read(cls: type[StructT], raw: Buffer) -> StructT:
+    try:
+        value, _ = codec(cls, version_of(raw), False)[1](memoryview(raw), _VERSION.size)
+    except (_struct.error, RemoteProtocolError) as error:
+        raise MalformedEmbedded(f"a member's {cls.__name__.lower()} cannot be read: {error}") from error
+    assert isinstance(value, cls)
+    return value

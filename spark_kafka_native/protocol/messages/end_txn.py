@@ -1,0 +1,31 @@
+"""EndTxn (26): commit or abort a transaction (KIP-98).
+
+v1  brokers answer before they throttle
+v2  PRODUCER_FENCED
+v3  flexible
+v4  TRANSACTION_ABORTABLE (KIP-890)
+v5  the epoch rises with every transaction; the answer has the new one (KIP-890)
+"""
+
+from spark_kafka_native.protocol.schema import Request, Response, field, message
+from spark_kafka_native.protocol.wire import Bool, Int16, Int32, Int64, String
+
+
+@message(api_key=26, versions="0-5", flexible="3+")
+class EndTxnResponse(Response):
+    """Whether it ends so, and from v5 on the producer id and epoch to go on with."""
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    producer_id: Int64 = field("5+", default=-1, ignorable=True)
+    producer_epoch: Int16 = field("5+", default=-1, ignorable=True)
+
+
+@message(api_key=26, versions="0-5", flexible="3+")
+class EndTxnRequest(Request[EndTxnResponse]):
+    """End a transaction."""
+
+    transactional_id: String = ""
+    producer_id: Int64 = 0
+    producer_epoch: Int16 = 0
+    committed: Bool = False

@@ -1,0 +1,54 @@
+"""Topic names and topic-partitions."""
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+MAX_TOPIC_NAME_LENGTH = 249
+"""Directory names ``topic-partition`` must fit a file system's 255 bytes."""
+
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+"""Topics that brokers keep their own state in. Subscriptions leave them out unless they are named."""
+
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+class TopicPartition(NamedTuple):
+    """One partition of a topic. ``str()`` spells it as Kafka does: ``events-0``."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
+    """Partitions by topic, in their order: requests name each topic once."""
+    found: dict[str, list[TopicPartition]] = {}
+    for partition in partitions:
+        found.setdefault(partition.topic, []).append(partition)
+    return found
+
+
+def topic_name_problem(name: str) -> str | None:
+    """What is wrong with a topic name, or None.
+
+    Legal names have 1 to 249 of ASCII letters, digits, ``.``, ``_``, ``-`` and are not ``.`` or ``..``.
+    """
+    if not name:
+        return "topic name is empty"
+    if name in {".", ".."}:
+        return f"topic name cannot be {name!r}"
+    if len(name) > MAX_TOPIC_NAME_LENGTH:
+        return f"topic name {name[:20]!r}... is {len(name)} characters long; the limit is {MAX_TOPIC_NAME_LENGTH}"
+    if not _LEGAL.fullmatch(name):
+        return f"topic name {name!r} has characters other than ASCII letters, digits, '.', '_' and '-'"
+    return None
+
+
+def validate_topic_name(name: str) -> None:
+    """Raise ``ValueError`` saying what is wrong when ``name`` cannot be a Kafka topic."""
+    problem = topic_name_problem(name)
+    if problem is not None:
+        raise ValueError(problem)
