@@ -1,0 +1,41 @@
+"""The steps that go record by record, in C and without the GIL: payloads to Arrow's buffers and back, murmur2.
+
+Cython knows buffers and pointers only; `compiled` knows what they mean, and imports all of these modules or has none.
+
+* ``memory``: others' memory held, and memory of our own
+* ``varint``: variable-length integers
+* ``batch_headers``: the headers of the batches of a buffer, as a table of numbers
+* ``selection``: which of these batches have records to show, as far as that needs no decision
+* ``columns``: byte strings in Arrow's layout
+* ``walk``: the records of a batch, field by field
+* ``decode``: batches to columns
+* ``encode``: columns to records
+* ``times``: which record is the first of a time; it stands alone, because the bundled broker asks, without numpy
+* ``murmur2``: what Java's partitioner makes of keys
+
+A ``.pxd`` is what other modules see of one, and is compiled into them.
+"""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+VARIABLE = "SPARK_KAFKA_NATIVE_KERNEL"
+
+
+def if_wanted(wish: str, load: Callable[[], T]) -> T | None:
+    """What ``load`` imports; None where that is not wanted, or has not been built. ``wish`` is the VARIABLE's value.
+
+    Raises ImportError: it is required and has not been built. ValueError: ``wish`` is not one of the three.
+    """
+    if wish not in {"", "auto", "off", "required"}:
+        raise ValueError(f"{VARIABLE} is {wish!r}; it can be auto, off or required")
+    if wish == "off":
+        return None
+    try:
+        return load()
+    except ImportError:
+        if wish == "required":
+            raise
+        return None

@@ -1,0 +1,45 @@
+"""Columns of byte strings in Arrow's layout: first it is noted where each lies, then all are copied together."""
+
+from libc.stdint cimport int32_t, int64_t
+
+from spark_kafka_native.records._kernel.memory cimport Bytes, Memory, View
+
+
+cdef struct Column:
+    # Where each string lies, NULL for null, and before each the sum of all lengths. A column not wanted is all NULL.
+    Bytes* starts
+    int32_t* ends
+    int64_t total
+    int64_t nulls
+
+
+cdef inline void put(Column* column, int64_t row, Bytes start, int64_t length) noexcept nogil:
+    """Note the string of ``row``, null if its length is negative; the sum of lengths must stay an int32."""
+    if column.starts is NULL:
+        return
+    if length < 0:
+        column.starts[row] = NULL
+        column.nulls += 1
+    else:
+        column.starts[row] = start
+        column.total += length
+    column.ends[row + 1] = <int32_t>column.total
+
+
+cdef class Strings:
+    """A column in Arrow's layout: int32 offsets, bytes, and a bitmap, which is None without nulls."""
+
+    cdef readonly object validity
+    cdef readonly object offsets
+    cdef readonly object data
+    cdef readonly Py_ssize_t nulls
+
+
+cdef class Builder:
+    """A column with room for a number of strings: ``put`` them into ``column``, then ``finish``."""
+
+    cdef Column column
+    cdef Memory starts
+    cdef View offsets
+
+    cdef Strings finish(self, int64_t count, object allocate)

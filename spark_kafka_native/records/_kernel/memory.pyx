@@ -1,0 +1,42 @@
+"""Others' memory held, and memory of our own. Both are let go with the object, whichever way a function is left."""
+
+cimport cython
+from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc
+from libc.stdint cimport INT64_MAX, int64_t
+
+
+@cython.no_gc_clear  # the buffer is needed to release it
+cdef class View:
+    """The memory of ``owner``, held for as long as this lives. Raises BufferError: it is not to be had, or written."""
+
+    def __cinit__(self, owner, bint writable=False):
+        PyObject_GetBuffer(owner, &self.buffer, PyBUF_WRITABLE if writable else PyBUF_SIMPLE)
+        self.taken = True
+        self.owner, self.start, self.size = owner, self.buffer.buf, self.buffer.len
+
+    def __dealloc__(self):
+        if self.taken:
+            PyBuffer_Release(&self.buffer)
+
+
+cdef class Memory:
+    """``count`` things of ``each`` bytes to work in, their content undefined. Raises MemoryError."""
+
+    def __cinit__(self, int64_t count, size_t each):
+        if not 0 <= count <= INT64_MAX // <int64_t>each:
+            raise MemoryError
+        self.start = PyMem_RawMalloc(<size_t>count * each)
+        if self.start is NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        PyMem_RawFree(self.start)
+
+
+cdef View made(object allocate, int64_t size):
+    """What ``allocate`` makes when asked for ``size`` bytes. Raises ValueError: it is smaller."""
+    cdef View view = View(allocate(size), True)
+    if view.size < size:
+        raise ValueError(f"{size} bytes were asked for, {view.size} were allocated")
+    return view

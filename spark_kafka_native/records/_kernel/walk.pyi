@@ -1,0 +1,1 @@
+"""The records of a batch, field by field; nothing to call."""

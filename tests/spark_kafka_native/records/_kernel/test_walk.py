@@ -1,0 +1,113 @@
+"""Every refusal of the compiled walk: numpy refuses too, and says why."""
+
+from contextlib import suppress
+
+import pytest
+
+from spark_kafka_native.records.errors import BadRecord
+from tests.support import reference_records as reference
+from tests.support.both_kernels import read_both
+from tests.support.record_strategies import MAX_TIMESTAMP_MS
+from tests.support.reference_records import Batch, Record, write_batch
+
+
+def body(*parts: bytes | int) -> bytes:
+    """A record of these: numbers become varints."""
+    joined = b"".join(part if isinstance(part, bytes) else reference.write_varint(part) for part in (b"\x00", *parts))
+    return reference.write_varint(len(joined)) + joined
+
+
+GOOD = body(0, 0, -1, -1, 0)
+TOO_LONG, TOO_LARGE = b"\x80" * 5, b"\x80\x80\x80\x80\x10"
+TOO_LONG_64, TOO_LARGE_64 = b"\x80" * 10, b"\x80" * 9 + b"\x02"
+
+CUT, SHORT, ENDS = "a varint is cut off", "a varint is longer than", "its fields do not end where it ends"
+LEFT = "the batch ends before its 2 records do"
+
+REFUSED = {
+    "length cut off": (body(0, 0, -1, 9, bytes(9), 0) + b"\x80", CUT + "|" + LEFT),
+    "length too long": (GOOD + TOO_LONG + GOOD, SHORT),
+    "length too large": (GOOD + TOO_LARGE + GOOD, SHORT),
+    "length negative": (GOOD + b"\x0b" + GOOD, "impossible record length -6"),
+    "length zero": (GOOD + b"\x00" + GOOD, "impossible record length 0"),
+    "length one more than is left": (GOOD + b"\x0e" + GOOD[1:], "impossible record length 7, 6 bytes are left"),
+    "time cut off": (GOOD + b"\x04\x00\x80" + GOOD, "impossible record length 2"),
+    "time too long": (GOOD + body(TOO_LONG_64 + b"\x01", 1, -1, -1, 0), SHORT),
+    "time too large": (GOOD + body(TOO_LARGE_64, 1, -1, -1, 0), SHORT),
+    "offset too long": (GOOD + body(0, TOO_LONG, -1, -1, 0), SHORT),
+    "offset too large": (GOOD + body(0, TOO_LARGE, -1, -1, 0), SHORT),
+    "offset twice": (GOOD + GOOD, "its offset is not behind"),
+    "offset negative": (body(0, -1, -1, -1, 0) + GOOD, "its offset is not behind"),
+    "offset behind the last one": (GOOD + body(0, 2, -1, -1, 0), "its offset is behind the last one"),
+    "key's length too long": (GOOD + body(0, 1, TOO_LONG, -1, 0), SHORT),
+    "key's length below null": (GOOD + body(0, 1, -2, -1, 0), "its key has an impossible length"),
+    "key longer than the record": (GOOD + body(0, 1, 3, -1, 0), CUT + "|" + ENDS),
+    "key as long as can be": (GOOD + body(0, 1, 2**31 - 1, -1, 0), CUT + "|" + ENDS),
+    "value's length too large": (GOOD + body(0, 1, -1, TOO_LARGE, 0), SHORT),
+    "value's length below null": (GOOD + body(0, 1, -1, -2, 0), "its value has an impossible length"),
+    "value longer than the record": (GOOD + body(0, 1, -1, 2, 0), CUT + "|" + ENDS),
+    "value as long as can be": (GOOD + body(0, 1, -1, 2**31 - 1, 0), CUT + "|" + ENDS),
+    "count of headers too long": (GOOD + body(0, 1, -1, -1, TOO_LONG), SHORT),
+    "count of headers negative": (GOOD + body(0, 1, -1, -1, -1), "a negative number of headers"),
+    "more headers than there is room for": (GOOD + body(0, 1, -1, -1, 2, 0, 0, b"\x00"), CUT + "|" + ENDS),
+    "as many headers as can be": (GOOD + body(0, 1, -1, -1, 2**31 - 1, 0, 0), CUT + "|" + ENDS),
+    "no headers, and yet bytes": (GOOD + body(0, 1, -1, -1, 0, 0), ENDS),
+    "a byte behind the last record": (GOOD + body(0, 1, -1, -1, 0) + b"\x00", "1 bytes are left behind"),
+    "header's key's length too long": (GOOD + body(0, 1, -1, -1, 1, TOO_LONG, 0), SHORT),
+    "header's key null": (GOOD + body(0, 1, -1, -1, 1, -1, 0), "a header without a key"),
+    "header's key null, and the rest adds up": (
+        GOOD + body(0, 1, -1, -1, 2, -1, 0, 2, b"ab"),
+        "a header without a key",
+    ),
+    "header's key longer than what is left": (GOOD + body(0, 1, -1, -1, 1, 2, 0), CUT + "|" + ENDS),
+    "header's value's length too large": (GOOD + body(0, 1, -1, -1, 1, 0, TOO_LARGE), SHORT),
+    "header's value's length below null": (GOOD + body(0, 1, -1, -1, 1, 0, -2), "a header's value has an impossible"),
+    "header's value longer than what is left": (GOOD + body(0, 1, -1, -1, 1, 0, 1), "its headers do not end"),
+    "header's value as long as can be": (GOOD + body(0, 1, -1, -1, 1, 0, 2**31 - 1), "its headers do not end"),
+    "bytes behind the last header": (GOOD + body(0, 1, -1, -1, 1, 0, 0, 0), "its headers do not end"),
+    "header's key not UTF-8": (GOOD + body(0, 1, -1, -1, 1, 1, b"\xff\x00"), "a header's key is not UTF-8"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+@pytest.mark.parametrize("more", [b"", body(0, 2, -1, -1, 0)], ids=["at the end", "before another record"])
+def test_refused(what: str, more: bytes) -> None:
+    payload, message = REFUSED[what]
+    records = tuple(Record(offset=row) for row in range(3 if more else 2))
+    buffer = write_batch(Batch(records=records, last_offset_delta=len(records) - 1), payload + more)
+    with suppress(BadRecord):  # neither looks into headers that nobody wants
+        read_both(buffer, columns=["value"])
+    with pytest.raises(BadRecord) as found:
+        read_both(buffer)
+    if not more:
+        assert any(part in str(found.value) for part in message.split("|")), found.value
+
+
+@pytest.mark.parametrize("time", [MAX_TIMESTAMP_MS + 1, -MAX_TIMESTAMP_MS - 1, 2**63 - 1, -(2**63)])
+def test_times_beyond_microseconds(time: int) -> None:
+    for base in (0, time, 2**62, -(2**62)):
+        if not -(2**63) <= time - base < 2**63:
+            continue
+        payload = body(time - base, 0, -1, -1, 0)
+        with pytest.raises(BadRecord, match=f"its timestamp of {time} ms"):
+            read_both(write_batch(Batch(records=(Record(),), base_timestamp=base), payload))
+
+
+def test_the_largest_numbers_there_are() -> None:
+    """Not refused: what is just within."""
+    time = MAX_TIMESTAMP_MS
+    payload = body(time, 0, -1, -1, 0) + body(-time, b"\xfe\xff\xff\xff\x0f", -1, -1, 0)
+    batch = Batch(records=(Record(), Record(offset=2**31 - 1)), last_offset_delta=2**31 - 1, base_timestamp=0)
+    found = read_both(write_batch(batch, payload))
+    assert found is not None
+    assert found.column("offset").to_pylist() == [0, 2**31 - 1]
+    base = 2**63 - 1
+    found = read_both(write_batch(Batch(records=(Record(),), base_timestamp=base), body(time - base, 0, -1, -1, 0)))
+    assert found is not None
+
+
+def test_offsets_up_to_the_last_one() -> None:
+    batch = Batch(records=(Record(offset=2**63 - 3), Record(offset=2**63 - 2)), base_offset=2**63 - 3)
+    assert read_both(write_batch(batch), until_offset=2**63 - 1) is not None
+    with pytest.raises(BadRecord):
+        read_both(write_batch(batch, GOOD + body(0, 2**31 - 1, -1, -1, 0)), until_offset=2**63 - 1)

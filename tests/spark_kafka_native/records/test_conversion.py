@@ -1,0 +1,217 @@
+"""From one message format into another and back: nothing is lost but what the other format has no place for."""
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_kafka_native.records.batch import CompressionType, TimestampType, check_crc, read_header
+from spark_kafka_native.records.control import ControlType
+from spark_kafka_native.records.conversion import (
+    _read_carefully,
+    _read_fast,
+    batch_of,
+    convert_down,
+    parse_records,
+    read_records,
+    write_batch,
+)
+from spark_kafka_native.records.errors import CorruptBatch
+from spark_kafka_native.records.formats import iter_any, read_any
+from spark_kafka_native.records.legacy import CODECS, NO_HEADERS, Message, read_message
+from tests.support.batches import NOW_MS
+from tests.support.message_sets import message_set, messages_in, shapes
+from tests.support.record_batches import marker
+from tests.support.record_strategies import byte_strings
+from tests.support.reference_records import Batch, Record, numbered
+from tests.support.reference_records import write_batch as reference_batch
+
+records = st.lists(
+    st.builds(
+        Message,
+        offset=st.integers(1, 5),
+        timestamp=st.just(-1) | st.integers(0, 2**62),
+        key=st.none() | byte_strings(40),
+        value=st.none() | byte_strings(9000),
+        headers=st.sampled_from([NO_HEADERS, b"\x02\x02h\x02v", b"\x04\x02a\x01\x00\x00"]),
+    ),
+    min_size=1,
+    max_size=30,
+)
+
+
+def ascending(found: list[Message], first: int = 99) -> list[Message]:
+    wanted, offset = [], first
+    for record in found:
+        offset += record.offset
+        wanted.append(record._replace(offset=offset))
+    return wanted
+
+
+def converted(raw: bytes | bytearray, magic: int, from_offset: int = 0) -> bytes:
+    return convert_down(memoryview(raw), 0, read_header(raw), magic=magic, from_offset=from_offset)
+
+
+@pytest.mark.parametrize("codec", list(CompressionType))
+@given(found=records)
+@settings(max_examples=8)
+def test_a_batch_is_read_as_it_was_written(codec: CompressionType, found: list[Message]) -> None:
+    wanted = ascending(found)
+    batch = write_batch(wanted, base_offset=wanted[0].offset - 3, compression=codec)
+    header = read_header(batch)
+    check_crc(batch, 0, header)
+    assert (header.base_offset, header.last_offset) == (wanted[0].offset - 3, wanted[-1].offset)
+    assert (header.base_timestamp, header.max_timestamp) == (
+        wanted[0].timestamp,
+        max(record.timestamp for record in wanted),
+    )
+    assert messages_in(batch) == wanted
+
+
+def test_a_batch_is_what_an_independent_writer_makes_of_it() -> None:
+    plain = numbered([Record(b"k", b"v" * size, (("h", b"x"),), NOW_MS + size) for size in (0, 1, 63, 64, 9000)])
+    ours = [Message(record.offset, record.timestamp, record.key, record.value, b"\x02\x02h\x02x") for record in plain]
+    assert write_batch(ours, base_offset=0) == reference_batch(Batch(records=plain))
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("magic", [0, 1])
+@given(found=records)
+@settings(max_examples=8)
+def test_down_and_up_again(magic: int, codec: CompressionType, found: list[Message]) -> None:
+    wanted = ascending(found)
+    down = converted(write_batch(wanted, base_offset=100, compression=codec), magic)
+    assert {(found_magic, found_codec) for found_magic, found_codec, _ in shapes(down)} == {(magic, codec)}
+    left = [record._replace(headers=NO_HEADERS) for record in wanted]
+    left = left if magic else [record._replace(timestamp=-1) for record in left]
+    assert messages_in(down) == left
+    assert messages_in(write_batch(messages_in(down), base_offset=100, compression=codec)) == left
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_the_brokers_time_stays_the_brokers(codec: CompressionType) -> None:
+    wanted = [Message(5, NOW_MS, None, b"a"), Message(6, NOW_MS, None, b"b")]
+    batch = write_batch(wanted, base_offset=5, compression=codec, timestamp_type=TimestampType.LOG_APPEND_TIME)
+    down = converted(batch, 1)
+    assert messages_in(down) == wanted
+    assert read_any(down).timestamp_type is TimestampType.LOG_APPEND_TIME
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_what_is_before_the_wanted_offset_goes_unless_it_is_compressed(codec: CompressionType) -> None:
+    batch = write_batch([Message(offset, 0, None, b"") for offset in range(5, 9)], base_offset=5, compression=codec)
+    offsets = [message.offset for message in messages_in(converted(batch, 1, from_offset=7))]
+    assert offsets == ([5, 6, 7, 8] if codec else [7, 8])
+    assert bool(converted(batch, 1, from_offset=9)) == bool(codec)
+
+
+def test_what_is_old_already_stays_as_it_is() -> None:
+    for magic, source in ((1, 1), (1, 0), (0, 0)):
+        raw = bytes(message_set(b"a", magic=source))
+        assert convert_down(memoryview(raw), 0, read_message(raw), magic=magic, from_offset=9) == raw
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_from_v1_to_v0(codec: CompressionType) -> None:
+    raw = message_set(b"a", b"b", magic=1, compression=codec, first_offset=50)
+    down = b"".join(
+        convert_down(memoryview(raw), position, header, magic=0, from_offset=0) for position, header in iter_any(raw)
+    )
+    assert messages_in(down) == [Message(50, -1, None, b"a"), Message(51, -1, None, b"b")]
+
+
+def test_nothing_is_left_of_markers_and_of_emptied_batches() -> None:
+    assert converted(marker(ControlType.COMMIT, producer_id=5), 1) == b""
+    empty = Batch(records=(), last_offset_delta=3, base_timestamp=0)
+    assert converted(reference_batch(empty), 1) == b""
+
+
+def test_zstd_has_no_old_form() -> None:
+    batch = write_batch([Message(0, 0, None, b"")], base_offset=0, compression=CompressionType.ZSTD)
+    with pytest.raises(ValueError, match="no zstd in message format v1"):
+        converted(batch, 1)
+
+
+@pytest.mark.parametrize("codec", list(CompressionType))
+def test_another_codec_and_all_else_the_same(codec: CompressionType) -> None:
+    plain = numbered([Record(b"k", b"v" * 50, (), NOW_MS)] * 3)
+    source = reference_batch(Batch(records=plain, producer_id=5, producer_epoch=2, base_sequence=9, transactional=True))
+    header = read_header(source)
+    again = batch_of(source[61:], header, compression=codec, timestamp_type=header.timestamp_type)
+    new = read_header(again)
+    check_crc(again, 0, new)
+    assert new.compression is codec
+    same = {"batch_length": 0, "crc": 0, "attributes": 0}
+    assert new._replace(**same) == header._replace(**same)
+    assert new.is_transactional
+    assert messages_in(again) == messages_in(source)
+
+
+def test_the_kind_and_producer_of_a_batch_that_is_written_anew() -> None:
+    like = read_header(marker(ControlType.ABORT, producer_id=5, producer_epoch=3))
+    again = read_header(write_batch([Message(9, 1, b"k", b"v")], base_offset=9, like=like))
+    assert (again.producer_id, again.producer_epoch, again.is_control, again.is_transactional) == (5, 3, True, True)
+
+
+def test_times_too_far_apart() -> None:
+    far = [Message(0, -(2**62), None, b""), Message(1, 2**62, None, b"")]
+    with pytest.raises(ValueError, match="too far apart"):
+        write_batch(far, base_offset=0)
+
+
+PAYLOAD = bytes(write_batch([Message(0, 5, b"key", b"value"), Message(1, 6, None, None)], base_offset=0)[61:])
+HEADER = read_header(write_batch([Message(0, 5, b"key", b"value"), Message(1, 6, None, None)], base_offset=0))
+
+
+def test_every_cut_of_a_payload_is_corrupt() -> None:
+    assert len(parse_records(PAYLOAD, HEADER)) == 2
+    for end in range(len(PAYLOAD)):
+        with pytest.raises(CorruptBatch):
+            parse_records(PAYLOAD[:end], HEADER)
+    with pytest.raises(CorruptBatch, match="1 bytes are left behind"):
+        parse_records(PAYLOAD + b"\0", HEADER)
+
+
+def test_damage_is_noticed_or_harmless() -> None:
+    """Without a CRC a changed byte may pass for a key's; but then there are as many records, and nothing beyond."""
+    for at in range(len(PAYLOAD)):
+        for bit in range(8):
+            broken = bytearray(PAYLOAD)
+            broken[at] ^= 1 << bit
+            with suppress(CorruptBatch):
+                found = parse_records(bytes(broken), HEADER)
+                assert len(found) == 2
+                assert sum(len(record.key or b"") + len(record.value or b"") for record in found) <= len(PAYLOAD)
+
+
+def test_the_place_of_a_bad_record() -> None:
+    batch = write_batch([Message(5, 5, None, b"a"), Message(6, 6, None, b"b")], base_offset=5)
+    batch[-4] = 0x7F
+    with pytest.raises(CorruptBatch, match=r"position 3, base offset 5, record 1"):
+        read_records(memoryview(b"abc" + batch), 3, read_header(batch))
+
+
+def test_a_bomb_is_refused() -> None:
+    batch = write_batch([Message(0, 0, None, bytes(1_000_000))], base_offset=0, compression=CompressionType.GZIP)
+    with pytest.raises(CorruptBatch, match="more than 1000 bytes"):
+        read_records(memoryview(batch), 0, read_header(batch), max_bytes=1000)
+
+
+@given(found=records, damage=st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), max_size=3))
+@settings(max_examples=150)
+def test_reading_fast_is_reading_carefully(found: list[Message], damage: list[tuple[int, int]]) -> None:
+    batch = write_batch(ascending(found, -1), base_offset=0)
+    header, payload = read_header(batch), bytearray(batch[61:])
+    for at, byte in damage:
+        payload[at % len(payload)] = byte
+    carefully: list[Message] = []
+    try:
+        _read_carefully(bytes(payload), header, carefully.append)
+    except CorruptBatch:
+        with pytest.raises(CorruptBatch):
+            parse_records(bytes(payload), header)
+        return
+    fast: list[Message] = []
+    _read_fast(bytes(payload), header, fast.append)
+    assert fast == carefully

@@ -1,0 +1,105 @@
+"""Message sets written: what goes in comes out again, and other clients' readers agree."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_kafka_native.records.batch import CompressionType, TimestampType
+from spark_kafka_native.records.legacy import CODECS, NO_HEADERS, Message, read_message
+from spark_kafka_native.records.legacy_write import write_message_set
+from tests.support.message_sets import messages_in
+from tests.support.record_peers import PEERS, LegacyPeer
+from tests.support.record_strategies import byte_strings
+
+MAGICS = (0, 1)
+
+record_lists = st.lists(
+    st.builds(
+        Message,
+        offset=st.integers(1, 5),
+        timestamp=st.just(-1) | st.integers(0, 2**62),
+        key=st.none() | byte_strings(40),
+        value=st.none() | byte_strings(),
+        headers=st.just(NO_HEADERS),
+    ),
+    min_size=1,
+    max_size=40,
+)
+"""Records whose offsets are the distances between them."""
+
+
+def ascending(records: list[Message], first: int) -> list[Message]:
+    offset, found = first, []
+    for record in records:
+        offset += record.offset
+        found.append(record._replace(offset=offset))
+    return found
+
+
+def as_stored(records: list[Message], magic: int) -> list[Message]:
+    return records if magic else [record._replace(timestamp=-1) for record in records]
+
+
+@pytest.mark.parametrize("magic", MAGICS)
+@pytest.mark.parametrize("codec", CODECS)
+@given(records=record_lists, first=st.integers(-1, 2**40))
+@settings(max_examples=20)
+def test_round_trip(magic: int, codec: CompressionType, records: list[Message], first: int) -> None:
+    wanted = ascending(records, first)
+    raw = write_message_set(wanted, magic=magic, compression=codec)
+    assert messages_in(raw) == as_stored(wanted, magic)
+
+
+@pytest.fixture(params=PEERS, scope="module")
+def peer(request: pytest.FixtureRequest) -> LegacyPeer:
+    return LegacyPeer(request.param)
+
+
+@pytest.mark.parametrize("magic", MAGICS)
+@pytest.mark.parametrize("codec", CODECS)
+@given(records=record_lists)
+@settings(max_examples=10)
+def test_theirs_reads_ours(peer: LegacyPeer, magic: int, codec: CompressionType, records: list[Message]) -> None:
+    if not peer.knows(magic, codec):
+        return
+    wanted = ascending(records, 99)
+    raw = bytes(write_message_set(wanted, magic=magic, compression=codec))
+    assert peer.read(raw) == as_stored(wanted, magic)
+
+
+@pytest.mark.parametrize("magic", MAGICS)
+@pytest.mark.parametrize("codec", CODECS)
+@given(records=record_lists)
+@settings(max_examples=10)
+def test_ours_reads_theirs(peer: LegacyPeer, magic: int, codec: CompressionType, records: list[Message]) -> None:
+    if not peer.knows(magic, codec):
+        return
+    wanted = [record._replace(offset=index) for index, record in enumerate(records)]
+    assert messages_in(peer.write(wanted, magic, codec)) == as_stored(wanted, magic)
+
+
+@pytest.mark.parametrize("codec", CODECS[1:])
+def test_a_wrapper_has_the_largest_time_and_the_last_offset(codec: CompressionType) -> None:
+    records = [Message(5, 10, None, b"a"), Message(9, 30, None, b"b"), Message(12, 20, None, b"c")]
+    header = read_message(write_message_set(records, magic=1, compression=codec))
+    assert (header.base_offset, header.max_timestamp) == (12, 30)
+    stamped = [record._replace(timestamp=77) for record in records]
+    raw = write_message_set(stamped, magic=1, compression=codec, timestamp_type=TimestampType.LOG_APPEND_TIME)
+    header = read_message(raw)
+    assert (header.max_timestamp, header.timestamp_type) == (77, TimestampType.LOG_APPEND_TIME)
+
+
+@pytest.mark.parametrize("magic", MAGICS)
+def test_there_is_no_zstd(magic: int) -> None:
+    with pytest.raises(ValueError, match=f"no zstd in message format v{magic}"):
+        write_message_set([Message(0, 0, None, b"")], magic=magic, compression=CompressionType.ZSTD)
+
+
+def test_a_level_that_the_codec_does_not_have() -> None:
+    with pytest.raises(ValueError, match="compression level 10 of gzip"):
+        write_message_set([Message(0, 0, None, b"")], magic=1, compression=CompressionType.GZIP, level=10)
+
+
+def test_headers_are_left_out() -> None:
+    record = Message(0, 5, b"k", b"v", b"\x02\x02h\x02v")
+    assert messages_in(write_message_set([record], magic=1)) == [Message(0, 5, b"k", b"v")]

@@ -1,0 +1,45 @@
+"""The checksum in an lz4 frame's header: right, and as message format v0 has it."""
+
+import lz4.frame
+import pytest
+
+from spark_kafka_native.records.errors import CorruptBatch
+from spark_kafka_native.records.lz4_header import break_checksum, mend_checksum, xxh32
+
+PLAIN = b"abc" * 100
+
+
+@pytest.mark.parametrize(("data", "expected"), [(b"", 0x02CC5D05), (b"a", 0x550D7456), (b"abc", 0x32D153FF)])
+def test_hashes_that_are_known(data: bytes, expected: int) -> None:
+    assert xxh32(data) == expected
+
+
+def test_only_short_input_is_hashed() -> None:
+    with pytest.raises(ValueError, match="16 bytes are more than 15"):
+        xxh32(bytes(16))
+
+
+@pytest.mark.parametrize("store_size", [False, True])
+@pytest.mark.parametrize("checksum", [False, True])
+def test_a_wrong_checksum_is_mended(store_size: bool, checksum: bool) -> None:
+    frame = lz4.frame.compress(PLAIN, store_size=store_size, content_checksum=checksum)
+    assert mend_checksum(frame) == frame
+    at = 14 if store_size else 6
+    wrong = bytearray(frame)
+    wrong[at] ^= 0xFF
+    with pytest.raises(RuntimeError):
+        lz4.frame.decompress(bytes(wrong))
+    assert lz4.frame.decompress(bytes(mend_checksum(memoryview(wrong)))) == PLAIN
+
+
+def test_breaking_and_mending() -> None:
+    frame = lz4.frame.compress(PLAIN, store_size=False)
+    broken = break_checksum(frame)
+    assert [at for at, (ours, theirs) in enumerate(zip(broken, frame, strict=True)) if ours != theirs] == [6]
+    assert mend_checksum(broken) == frame
+
+
+@pytest.mark.parametrize("end", range(7))
+def test_a_frame_that_ends_in_its_header(end: int) -> None:
+    with pytest.raises(CorruptBatch, match="cut off within its header"):
+        mend_checksum(lz4.frame.compress(PLAIN, store_size=False)[:end])
