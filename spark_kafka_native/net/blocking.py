@@ -1,0 +1,372 @@
+"""Sockets for Spark workers: no thread, no event loop, a deadline on every wait.
+
+Inside, sockets never block. The calls that wait (``send``, ``receive``, ``call``) poll the socket for as long as their
+deadline allows, and read while they wait to write, so that two full pipes cannot wait for each other. A caller with
+several connections uses the calls that do not wait (``enqueue``, ``write_some``, ``read_some``) and polls by itself.
+
+Whatever goes wrong closes the connection, and the error names the broker and the API that was waiting.
+"""
+
+import math
+import os
+import random
+import select
+import time
+from collections import deque
+from typing import Any, Final, Self, TypeVar
+
+from spark_kafka_native.net.address import HostPort
+from spark_kafka_native.net.connection import ClientConnection, Ticket, greeting
+from spark_kafka_native.net.deadline import Deadline
+from spark_kafka_native.net.dialing import (
+    DEFAULT_MAX_FRAME_BYTES,
+    Chatty,
+    SocketOptions,
+    Stream,
+    connect,
+    foreign_server,
+    reason_of,
+)
+from spark_kafka_native.net.errors import (
+    AuthenticationFailed,
+    BrokerUnreachable,
+    ConnectionLost,
+    RequestTimeout,
+    UnsupportedApiVersion,
+)
+from spark_kafka_native.net.frame_socket import FrameSocket
+from spark_kafka_native.net.sasl.exchange import Exchange
+from spark_kafka_native.net.sasl.mechanism import Mechanism
+from spark_kafka_native.protocol.errors import KafkaError, LocalProtocolError, RemoteProtocolError
+from spark_kafka_native.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from spark_kafka_native.protocol.schema import Request, Response
+from spark_kafka_native.protocol.wire import Chunk, FileRegion
+
+__all__ = ["DEFAULT_MAX_FRAME_BYTES", "MAX_GREETING_BYTES", "Connection", "SocketOptions"]
+
+ResponseT = TypeVar("ResponseT", bound=Response)
+
+MAX_GREETING_BYTES: Final = 1 << 20
+"""No ApiVersions answer is larger. TLS, HTTP and SSH servers announce frames beyond this when read as Kafka."""
+
+_PIECES_PER_WRITE: Final = 512
+"""Half of Linux's IOV_MAX."""
+
+
+class Connection:
+    """One connection to one broker, its API versions known. One thread at a time may use it."""
+
+    def __init__(self, sock: Stream, address: HostPort, options: SocketOptions) -> None:
+        """Takes over a connected socket. Use ``Connection.open``."""
+        sock.setblocking(False)
+        self.address = address
+        self.options = options
+        self.process_id = os.getpid()
+        self.idle_since = time.monotonic()
+        self._socket = sock
+        self._protocol = ClientConnection(address, options.client_id, options.remembered)
+        self._reader = FrameSocket(sock, MAX_GREETING_BYTES)
+        self._outgoing: deque[memoryview] = deque()
+        self._answers: deque[tuple[Ticket, Response]] = deque()
+        self._poll = select.poll()
+        self._poll.register(sock, select.POLLIN)
+        self._authenticate_at = math.inf
+
+    @classmethod
+    def open(cls, address: HostPort, options: SocketOptions, deadline: Deadline | None = None) -> Self:
+        """Connect, trying every address that the host name has, learn the broker's API versions, and authenticate.
+
+        Raises BrokerUnreachable: nobody listens, the name is unknown, no answer came in time, or what listens does not
+        speak Kafka. AuthenticationFailed: the broker and we do not trust each other.
+        """
+        mechanism = options.security.mechanism_for(address)
+        setup = Deadline.after_ms(options.connect_timeout_ms)
+        if deadline is not None:
+            setup = deadline.at_most_ms(options.connect_timeout_ms)
+        connection = cls(connect(address, options, setup), address, options)
+        try:
+            connection._negotiate(setup)
+            if mechanism is not None:
+                connection._authenticate_first(mechanism, setup)
+        except BaseException:
+            connection.close()
+            raise
+        connection._reader.max_frame_bytes = options.max_frame_bytes
+        return connection
+
+    def close(self) -> None:
+        """Close the socket. Requests in flight stay without an answer; may be called twice."""
+        self._socket.close()
+        self._outgoing.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def fileno(self) -> int:
+        """The socket's descriptor, -1 once closed."""
+        return self._socket.fileno()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the connection was closed, by us or because it broke."""
+        return self._socket.fileno() == -1
+
+    @property
+    def in_flight(self) -> int:
+        """Requests whose answers have not been returned yet."""
+        return self._protocol.in_flight + len(self._answers)
+
+    @property
+    def wants_write(self) -> bool:
+        """Whether bytes wait to be written."""
+        return bool(self._outgoing)
+
+    def version_of(self, request: type[Request[Any]], max_version: int | None = None) -> int:
+        """The version that a request would go out in. Raises UnsupportedApiVersion."""
+        return self._protocol.versions.choose(request, max_version)
+
+    def feature_level(self, feature: str) -> int:
+        """The level at which the cluster has finalized a feature, as far as this connection knows; 0 if it has not."""
+        return self._protocol.versions.level_of(feature)
+
+    def is_stale(self) -> bool:
+        """Whether an idle connection cannot be used again: closed, forked, or with bytes nobody asked for (an end)."""
+        if self.closed or self.process_id != os.getpid() or self.in_flight or self._outgoing:
+            return True
+        return bool(self._poll.poll(0)) and not self._socket_is_quiet()
+
+    # --- calls that wait
+
+    def call(
+        self, request: Request[ResponseT], *, timeout_ms: float | None = None, max_version: int | None = None
+    ) -> ResponseT:
+        """Send a request and wait for its answer; nothing else may be in flight.
+
+        ``timeout_ms`` counts from now; None: the options' ``request_timeout_ms``.
+        Raises ConnectionLost, RequestTimeout, UnsupportedApiVersion.
+        """
+        if self.in_flight:
+            raise LocalProtocolError(f"{self.address}: call() while {self.in_flight} requests are in flight")
+        deadline = Deadline.after_ms(self.options.request_timeout_ms if timeout_ms is None else timeout_ms)
+        self.send(request, deadline=deadline, max_version=max_version)
+        _, response = self.receive(deadline)
+        return response  # type: ignore[return-value]  # the answer's class is the request's own
+
+    def renew_versions(self, *, timeout_ms: float | None = None) -> None:
+        """Ask anew which versions and features there are: a cluster changes its features while it runs.
+
+        Nothing else may be in flight. Raises as ``call``.
+        """
+        self._protocol.learn_again(self.call(greeting(), timeout_ms=timeout_ms))
+
+    def send(self, request: Request[Any], *, deadline: Deadline, max_version: int | None = None) -> Ticket:
+        """Write a whole request, without waiting for its answer.
+
+        Raises ConnectionLost, RequestTimeout, UnsupportedApiVersion; the last leaves the connection usable.
+        """
+        ticket = self.enqueue(request, max_version=max_version)
+        self._write_all(deadline, ticket.request.api_name)
+        return ticket
+
+    def receive(self, deadline: Deadline) -> tuple[Ticket, Response]:
+        """The next answer, in the order of the requests. Raises ConnectionLost, RequestTimeout."""
+        while True:
+            self.write_some()
+            self.read_some()
+            if self._answers:
+                return self._answers.popleft()
+            self._wait(deadline, select.POLLIN | (select.POLLOUT if self._outgoing else 0))
+
+    # --- calls that do not wait
+
+    def enqueue(self, request: Request[Any], *, max_version: int | None = None) -> Ticket:
+        """Take a request for ``write_some`` to write. Raises UnsupportedApiVersion, LocalProtocolError.
+
+        Once in the life of a session (KIP-368) it waits, for a new authentication, and raises what that raises:
+        AuthenticationFailed, ConnectionLost, RequestTimeout, BrokerUnreachable.
+        """
+        self._check_usable()
+        if time.monotonic() >= self._authenticate_at:
+            self._authenticate_again()
+        return self._enqueue(request, max_version)
+
+    def _enqueue(self, request: Request[Any], max_version: int | None = None) -> Ticket:
+        ticket, chunks = self._protocol.ask(request, max_version)
+        self._take(chunks)
+        return ticket
+
+    def write_some(self) -> bool:
+        """Write what the socket accepts now. Whether everything is written. Raises ConnectionLost."""
+        while self._outgoing:
+            pieces = [self._outgoing[index] for index in range(min(len(self._outgoing), _PIECES_PER_WRITE))]
+            try:
+                written = self._socket.sendmsg(pieces)
+            except BlockingIOError:
+                return False
+            except OSError as error:
+                raise self._lost(reason_of(error)) from error
+            except AuthenticationFailed:
+                self.close()
+                raise
+            self._drop_written(written)
+        return True
+
+    def read_some(self) -> None:
+        """Read what has come; whole answers are then returned by ``next_answer``. Raises ConnectionLost."""
+        self._check_usable()
+        try:
+            for frame in self._reader.read():
+                self._answers.append(self._protocol.answer(frame))
+        except (OSError, EOFError) as error:
+            # Answers that came before the end are good; the next call finds the end again.
+            if not self._answers:
+                raise self._lost(reason_of(error)) from error
+        except RemoteProtocolError as error:
+            raise self._lost(f"broke the protocol: {error}") from error
+        except AuthenticationFailed:
+            self.close()
+            raise
+
+    def next_answer(self) -> tuple[Ticket, Response] | None:
+        """An answer that ``read_some`` has read, in the order of the requests; None if there is none."""
+        return self._answers.popleft() if self._answers else None
+
+    # --- inside
+
+    def _check_usable(self) -> None:
+        """A forked child must not take bytes that are meant for its parent."""
+        if self.process_id != os.getpid():
+            raise self._lost("the connection belongs to the process that this one was forked from")
+        if self.closed:
+            raise ConnectionLost(self.address, "the connection is closed")
+
+    def _negotiate(self, deadline: Deadline) -> None:
+        chunks: list[Chunk] | None = self._protocol.greet()
+        try:
+            while chunks is not None:
+                self._take(chunks)
+                self._write_all(deadline, "ApiVersions")
+                chunks = self._protocol.learn(self._next_frame(deadline))
+        except (OSError, EOFError) as error:
+            raise BrokerUnreachable({self.address: reason_of(error)}) from error
+        except RemoteProtocolError as error:
+            hint = foreign_server(self._reader.head, self.options.security.protocol)
+            raise BrokerUnreachable({self.address: f"does not speak Kafka's protocol ({hint or error})"}) from error
+        except (ConnectionLost, RequestTimeout) as error:
+            raise BrokerUnreachable({self.address: str(error).removeprefix(f"{self.address}: ")}) from error
+
+    # --- authentication
+
+    def _authenticate_first(self, mechanism: Mechanism, deadline: Deadline) -> None:
+        """Raises AuthenticationFailed; BrokerUnreachable: no answer."""
+        raw = self._protocol.versions.range_of(SaslAuthenticateRequest) is None
+        exchange = Exchange(mechanism, self.address, raw=raw)
+        try:
+            self._exchange(exchange, deadline)
+        except UnsupportedApiVersion as error:
+            raise AuthenticationFailed(self.address, "security.protocol", "the broker has no SASL") from error
+        except (OSError, EOFError, RemoteProtocolError) as error:
+            raise exchange.cut_off() from error
+        except (ConnectionLost, RequestTimeout) as error:
+            raise BrokerUnreachable({self.address: str(error).removeprefix(f"{self.address}: ")}) from error
+
+    def _authenticate_again(self) -> None:
+        """Have the session go on before it ends (KIP-368). Answers to earlier requests that come meanwhile are kept."""
+        mechanism = self.options.security.mechanism_for(self.address)
+        assert mechanism is not None
+        try:
+            self._exchange(
+                Exchange(mechanism, self.address, raw=False), Deadline.after_ms(self.options.request_timeout_ms)
+            )
+        except BaseException:
+            self.close()
+            raise
+
+    def _exchange(self, exchange: Exchange, deadline: Deadline) -> None:
+        answer = self._ask_beside(exchange.handshake, deadline, max_version=0 if exchange.raw else None)
+        token: bytes | None = exchange.begin(answer)
+        self._reader.takes_empty = exchange.raw
+        while token is not None:
+            if not exchange.raw:
+                token = exchange.take(self._ask_beside(SaslAuthenticateRequest(auth_bytes=token), deadline))
+                continue
+            self._take([len(token).to_bytes(4, "big"), token])
+            self._write_all(deadline, "SASL")
+            token = None if exchange.is_heard_out else exchange.go_on(bytes(self._next_frame(deadline)))
+        self._reader.takes_empty = False
+        self._authenticate_at = math.inf
+        if exchange.session_lifetime_ms > 0:
+            # As Kafka's own client: some time before the end, and not all connections at once.
+            lifetime_s = exchange.session_lifetime_ms / 1000
+            self._authenticate_at = time.monotonic() + lifetime_s * random.uniform(0.85, 0.95)
+
+    def _ask_beside(self, request: Request[ResponseT], deadline: Deadline, max_version: int | None = None) -> ResponseT:
+        """The answer to a request while others are in flight: they come first, and wait to be taken."""
+        ticket = self._enqueue(request, max_version)
+        self._write_all(deadline, ticket.request.api_name)
+        earlier: list[tuple[Ticket, Response]] = []
+        while True:
+            while self._answers:
+                of, response = self._answers.popleft()
+                if of is ticket:
+                    self._answers.extend(earlier)
+                    return response  # type: ignore[return-value]  # the answer's class is the request's own
+                earlier.append((of, response))
+            self._wait(deadline, select.POLLIN)
+            self.read_some()
+
+    def _socket_is_quiet(self) -> bool:
+        """Whether bytes that came are TLS's own, such as session tickets."""
+        return isinstance(self._socket, Chatty) and self._socket.is_quiet()
+
+    def _next_frame(self, deadline: Deadline) -> memoryview:
+        while True:
+            frames = self._reader.read()
+            if len(frames) > 1:
+                raise RemoteProtocolError("answers that nothing was asked for")
+            if frames:
+                return frames[0]
+            self._wait(deadline, select.POLLIN)
+
+    def _take(self, chunks: list[Chunk]) -> None:
+        for chunk in chunks:
+            if isinstance(chunk, FileRegion):
+                raise LocalProtocolError("a client does not send regions of files")
+            if len(chunk):
+                self._outgoing.append(memoryview(chunk))
+
+    def _write_all(self, deadline: Deadline, api_name: str) -> None:
+        while not self.write_some():
+            self._wait(deadline, select.POLLIN | select.POLLOUT, api_name)
+            if self._protocol.in_flight:
+                self.read_some()
+
+    def _wait(self, deadline: Deadline, events: int, api_name: str | None = None) -> None:
+        """Poll until something can be done. Raises RequestTimeout, having closed the connection."""
+        self._poll.modify(self._socket, events)
+        ready = self._poll.poll(deadline.remaining_ms)
+        self._poll.modify(self._socket, select.POLLIN)
+        # A peer that sends a byte now and then must not keep us for ever.
+        if not ready or deadline.expired:
+            oldest = self._protocol.oldest
+            self.close()
+            raise RequestTimeout(
+                self.address, api_name or (oldest.request.api_name if oldest else "?"), round(deadline.allowed_ms)
+            )
+
+    def _drop_written(self, written: int) -> None:
+        while written:
+            first = self._outgoing.popleft()
+            if written < len(first):
+                self._outgoing.appendleft(first[written:])
+                return
+            written -= len(first)
+
+    def _lost(self, reason: str) -> KafkaError:
+        oldest = self._protocol.oldest
+        waiting = f" while {oldest} was waiting for its answer" if oldest else ""
+        self.close()
+        return ConnectionLost(self.address, reason + waiting)

@@ -1,0 +1,125 @@
+"""How connections are made, and what is said when they cannot be."""
+
+import contextlib
+import dataclasses
+import errno
+import os
+import socket
+from collections.abc import Sequence
+from typing import Final, Protocol, runtime_checkable
+
+from spark_kafka_native.net.address import HostPort
+from spark_kafka_native.net.deadline import Deadline
+from spark_kafka_native.net.errors import BrokerUnreachable
+from spark_kafka_native.net.remembered import RememberedAnswer
+from spark_kafka_native.net.security import PLAINTEXT, Security
+
+DEFAULT_MAX_FRAME_BYTES: Final = 1 << 29
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class SocketOptions:
+    """How connections are made."""
+
+    client_id: str | None = None
+    connect_timeout_ms: int = 10_000
+    request_timeout_ms: int = 30_000
+    receive_buffer_bytes: int = -1
+    send_buffer_bytes: int = -1
+    max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES
+    security: Security = PLAINTEXT
+    remembered: RememberedAnswer | None = None
+    """Spares the decoding of an answer that comes again."""
+
+
+class Stream(Protocol):
+    """The part of a socket that connections use."""
+
+    def fileno(self) -> int:
+        """As of ``socket.socket``."""
+
+    def close(self) -> None:
+        """As of ``socket.socket``."""
+
+    def setblocking(self, blocking: bool, /) -> None:
+        """As of ``socket.socket``."""
+
+    def recv_into(self, target: memoryview, /) -> int:
+        """As of ``socket.socket``."""
+
+    def sendmsg(self, pieces: Sequence[memoryview], /) -> int:
+        """As of ``socket.socket``."""
+
+
+@runtime_checkable
+class Chatty(Protocol):
+    """A stream whose bytes are not all for us."""
+
+    def is_quiet(self) -> bool:
+        """Whether nothing has come but what the stream says to itself."""
+
+
+def connect(address: HostPort, options: SocketOptions, deadline: Deadline) -> Stream:
+    """A connected socket, encrypted if that is wanted. Raises BrokerUnreachable, AuthenticationFailed."""
+    sock = _connect(address, options, deadline)
+    tls = options.security.tls
+    if tls is None:
+        return sock
+    from spark_kafka_native.net.tls_socket import TlsSocket  # noqa: PLC0415 -- imports ssl
+
+    return TlsSocket.shake_hands(sock, address, tls, deadline)
+
+
+def _connect(address: HostPort, options: SocketOptions, deadline: Deadline) -> socket.socket:
+    try:
+        found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise BrokerUnreachable({address: f"the host name is unknown ({reason_of(error)})"}) from error
+    trouble: OSError = OSError(errno.EADDRNOTAVAIL, "the host name has no address")
+    for family, kind, protocol, _, target in found:
+        sock = socket.socket(family, kind, protocol)
+        try:
+            _set_options(sock, options)
+            sock.settimeout(max(deadline.remaining_ms / 1000, 0.001))
+            sock.connect(target)
+            if sock.getsockname() == sock.getpeername():
+                # TCP lets a socket meet itself when it picks the port it connects to; nobody listens there.
+                raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
+        except OSError as error:
+            sock.close()
+            trouble = error
+        except BaseException:
+            sock.close()
+            raise
+        else:
+            return sock
+    raise BrokerUnreachable({address: reason_of(trouble)}) from trouble
+
+
+def _set_options(sock: socket.socket, options: SocketOptions) -> None:
+    """Sizes must be set before connecting, for TCP agrees on the window's scale then."""
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if options.receive_buffer_bytes >= 0:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, options.receive_buffer_bytes)
+    if options.send_buffer_bytes >= 0:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, options.send_buffer_bytes)
+
+
+def reason_of(error: BaseException) -> str:
+    """What the system says, as the end of a sentence."""
+    if isinstance(error, TimeoutError):
+        return "no connection within the time allowed"
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return text[:1].lower() + text[1:]
+
+
+def foreign_server(head: bytearray, security_protocol: str) -> str | None:
+    """What else may listen there, going by the first four bytes that it sent."""
+    if head[0] in {0x15, 0x16} and head[1] == 3:
+        return f"it answers like a TLS server; security.protocol is {security_protocol}"
+    with contextlib.suppress(UnicodeDecodeError):
+        word = bytes(head).decode("ascii")
+        if word.isprintable():
+            return f"its answer begins with {word!r}"
+    return None

@@ -1,0 +1,42 @@
+"""An answer that comes again word for word need not be decoded again.
+
+A stream asks for its topics' partitions at every trigger, and while nothing moves the brokers' answers are the same
+bytes. Comparing those takes a thousandth of the time that making ten thousand objects of them does, and whoever works
+on the message can see that it is the one that is known.
+"""
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from spark_kafka_native.protocol.schema import Response
+
+LEAST_BYTES: Final = 4096
+"""Smaller answers are decoded as fast as they are compared."""
+
+
+class _Remembered(NamedTuple):
+    version: int
+    raw: bytes
+    message: Response
+
+
+class RememberedAnswer:
+    """The last large answer of one kind, for all connections to a cluster. Threads may share it."""
+
+    def __init__(self, kind: type[Response]) -> None:
+        """Nothing is remembered yet."""
+        self._kind = kind
+        self._last: _Remembered | None = None
+
+    def decoded(
+        self, kind: type[Response], version: int, frame: memoryview, decode: Callable[[], Response]
+    ) -> Response:
+        """What ``decode`` makes of the ``frame``, or made of one with the same bytes behind the correlation id."""
+        if kind is not self._kind or len(frame) < LEAST_BYTES:
+            return decode()
+        last, raw = self._last, bytes(frame[4:])
+        if last is not None and last.version == version and last.raw == raw:
+            return last.message
+        message = decode()
+        self._last = _Remembered(version, raw, message)
+        return message

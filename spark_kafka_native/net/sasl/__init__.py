@@ -1,0 +1,1 @@
+"""SASL mechanisms: the client's messages, one by one, without a socket."""

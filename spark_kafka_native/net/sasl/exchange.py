@@ -1,0 +1,82 @@
+"""The Kafka side of an authentication: requests out, answers in, without a socket.
+
+``handshake`` names the mechanism; ``begin`` takes the answer and gives the first token; ``take`` and ``go_on`` take the
+broker's tokens and give the next, until there is none. Brokers from 1.0 carry tokens in SaslAuthenticate requests
+(KIP-152), older ones as bare frames (``raw``).
+"""
+
+from spark_kafka_native.net.address import HostPort
+from spark_kafka_native.net.errors import AuthenticationFailed
+from spark_kafka_native.net.sasl.mechanism import Mechanism, SaslError
+from spark_kafka_native.net.secret import without_secrets
+from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native.protocol.messages.sasl_authenticate import SaslAuthenticateResponse
+from spark_kafka_native.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+
+
+class Exchange:
+    """One authentication over one connection. Every call raises AuthenticationFailed."""
+
+    def __init__(self, mechanism: Mechanism, address: HostPort, *, raw: bool) -> None:
+        """``address`` names the broker in errors."""
+        self.raw = raw
+        self.session_lifetime_ms = 0
+        """How long the broker lets us go on without another authentication; 0: for ever."""
+        self._mechanism = mechanism
+        self._address = address
+
+    @property
+    def handshake(self) -> SaslHandshakeRequest:
+        """The request to send first, in version 0 if ``raw``."""
+        return SaslHandshakeRequest(mechanism=self._mechanism.name)
+
+    @property
+    def is_heard_out(self) -> bool:
+        """Whether a bare token that was sent has no answer: the mechanism is content, and nobody else would speak."""
+        return self.raw and self._mechanism.complete
+
+    def begin(self, answer: SaslHandshakeResponse) -> bytes:
+        """The first token."""
+        code = ErrorCode.of(answer.error_code)
+        if code is ErrorCode.UNSUPPORTED_SASL_MECHANISM:
+            offered = ", ".join(answer.mechanisms) or "none"
+            raise self._failed(
+                f"the broker does not offer {self._mechanism.name}, but {offered}", "sasl.mechanism", code
+            )
+        if code is ErrorCode.ILLEGAL_SASL_STATE:
+            raise self._failed("the listener does not use SASL", "security.protocol", code)
+        if code is not ErrorCode.NONE:
+            raise self._failed(f"{code.message} ({code.name})", "sasl.mechanism", code)
+        try:
+            return self._mechanism.first()
+        except SaslError as error:
+            raise self._failed(str(error), error.option) from error
+
+    def take(self, answer: SaslAuthenticateResponse) -> bytes | None:
+        """The next token after an answer; None: we are in."""
+        code = ErrorCode.of(answer.error_code)
+        if code is not ErrorCode.NONE:
+            told = without_secrets(answer.error_message or code.message, *self._mechanism.secrets)
+            reasons = dict.fromkeys(filter(None, (self._mechanism.refusal, told)))
+            raise self._failed(f"{self._mechanism.name}: {'; '.join(reasons)}", code=code)
+        self.session_lifetime_ms = answer.session_lifetime_ms
+        return self.go_on(answer.auth_bytes)
+
+    def go_on(self, challenge: bytes) -> bytes | None:
+        """The next token after the broker's; None: we are in."""
+        try:
+            token = self._mechanism.reply(bytes(challenge))
+        except SaslError as error:
+            raise self._failed(str(error), error.option) from error
+        if token is None and not self._mechanism.complete:
+            raise self._failed(f"{self._mechanism.name}: the broker ended the exchange without proof of who it is")
+        return token
+
+    def cut_off(self) -> AuthenticationFailed:
+        """The error for a broker that hangs up on a bare token, which is how brokers before 1.0 refuse."""
+        return self._failed(f"{self._mechanism.name}: the broker closed the connection, as old ones do that refuse")
+
+    def _failed(
+        self, reason: str, option: str = "sasl.jaas.config", code: ErrorCode = ErrorCode.SASL_AUTHENTICATION_FAILED
+    ) -> AuthenticationFailed:
+        return AuthenticationFailed(self._address, option, reason, code)

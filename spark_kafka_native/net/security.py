@@ -1,0 +1,48 @@
+"""What a connection does before it is used: encrypt, authenticate."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from spark_kafka_native.net.address import HostPort
+from spark_kafka_native.net.errors import AuthenticationFailed, BrokerUnreachable
+from spark_kafka_native.net.sasl.mechanism import Mechanism, SaslError
+
+if TYPE_CHECKING:
+    from spark_kafka_native.net.tls import Tls  # imports ssl, which plain connections do without
+
+MechanismFactory = Callable[[HostPort], Mechanism]
+"""A mechanism for one authentication with one broker. Raises SaslError: there is no token, ticket or such."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Security:
+    """How connections are protected; neither part for plain ones."""
+
+    tls: "Tls | None" = None
+    sasl: MechanismFactory | None = None
+
+    def mechanism_for(self, address: HostPort) -> Mechanism | None:
+        """A mechanism for one authentication; None: there is none.
+
+        Raises AuthenticationFailed, or BrokerUnreachable where a later try may find what is missing.
+        """
+        if self.sasl is None:
+            return None
+        try:
+            return self.sasl(address)
+        except SaslError as error:
+            if error.retriable:
+                raise BrokerUnreachable({address: f"{error.option}: {error}"}) from error
+            raise AuthenticationFailed(address, error.option, str(error)) from error
+
+    @property
+    def protocol(self) -> str:
+        """Kafka's name for it."""
+        if self.sasl is None:
+            return "PLAINTEXT" if self.tls is None else "SSL"
+        return "SASL_PLAINTEXT" if self.tls is None else "SASL_SSL"
+
+
+PLAINTEXT: Final = Security()
+"""Neither encryption nor authentication."""

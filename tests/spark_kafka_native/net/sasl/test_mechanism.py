@@ -1,0 +1,19 @@
+from spark_kafka_native.net.sasl.mechanism import Mechanism, SaslError
+from spark_kafka_native.net.sasl.oauthbearer import BearerToken, OAuthBearer
+from spark_kafka_native.net.sasl.plain import Plain
+from spark_kafka_native.net.sasl.scram import Scram
+from spark_kafka_native.net.secret import Secret
+
+
+def test_all_mechanisms_are_alike() -> None:
+    word = Secret("x")
+    mechanisms: list[Mechanism] = [
+        Plain("a", word), Scram("SCRAM-SHA-256", "a", word), OAuthBearer(BearerToken(value=word)),
+    ]  # fmt: skip
+    assert [mechanism.name for mechanism in mechanisms] == ["PLAIN", "SCRAM-SHA-256", "OAUTHBEARER"]
+    assert all(mechanism.secrets == (word,) and not mechanism.complete for mechanism in mechanisms)
+
+
+def test_errors_name_a_property() -> None:
+    assert SaslError("x").option == "sasl.jaas.config"
+    assert not SaslError("x").retriable

@@ -1,0 +1,332 @@
+"""Real sockets against scripted brokers and against servers that are no brokers."""
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+import pytest
+
+from spark_kafka_native.net.address import HostPort
+from spark_kafka_native.net.blocking import Connection, SocketOptions
+from spark_kafka_native.net.deadline import Deadline
+from spark_kafka_native.net.errors import BrokerUnreachable, ConnectionLost, RequestTimeout, UnsupportedApiVersion
+from spark_kafka_native.protocol.errors import LocalProtocolError
+from spark_kafka_native.protocol.messages import (
+    ApiVersionsRequest,
+    FetchRequest,
+    InitProducerIdRequest,
+    MetadataRequest,
+    MetadataResponse,
+    ProduceRequest,
+)
+from spark_kafka_native.protocol.messages.fetch import FetchPartition, FetchTopic
+from spark_kafka_native.protocol.messages.produce import PartitionProduceData, TopicProduceData
+from tests.support.record_batches import batch_of
+from tests.support.scripted_broker import (
+    KAFKA_0_11,
+    KAFKA_4_3,
+    Drop,
+    HalfFrame,
+    Raw,
+    ScriptedCluster,
+    Silent,
+    Slow,
+    Step,
+    WrongCorrelation,
+)
+
+OPTIONS = SocketOptions(client_id="test", connect_timeout_ms=2_000, request_timeout_ms=5_000)
+
+
+@pytest.fixture
+def cluster() -> Iterator[ScriptedCluster]:
+    with ScriptedCluster(topics={"t": 1}) as running:
+        yield running
+
+
+def address_of(cluster: ScriptedCluster) -> HostPort:
+    return HostPort("127.0.0.1", cluster.brokers[1].port)
+
+
+def connect(cluster: ScriptedCluster, options: SocketOptions = OPTIONS) -> Connection:
+    return Connection.open(address_of(cluster), options)
+
+
+@contextmanager
+def server(serve: Callable[[socket.socket], None]) -> Iterator[HostPort]:
+    """Something that listens and does with its first connection what ``serve`` says."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def run() -> None:
+            connection, _ = listener.accept()
+            with connection, suppress(ConnectionError):
+                connection.recv(1024)
+                serve(connection)
+                connection.recv(1024)
+
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        yield HostPort("127.0.0.1", listener.getsockname()[1])
+        thread.join(5)
+
+
+def test_a_request_is_answered(cluster: ScriptedCluster) -> None:
+    with connect(cluster) as connection:
+        answer = connection.call(MetadataRequest(topics=None))
+    assert answer.cluster_id == "scripted"
+    assert connection.closed
+    assert connection.fileno() == -1
+
+
+@pytest.mark.parametrize("kip_511", [True, False])
+def test_brokers_from_0_11_on_are_understood(kip_511: bool) -> None:
+    with ScriptedCluster(versions=KAFKA_0_11, kip_511=kip_511) as cluster, connect(cluster) as connection:
+        assert connection.version_of(MetadataRequest) == 4
+        assert connection.call(MetadataRequest(topics=None)).cluster_id == "scripted"
+
+
+def test_many_requests_may_be_in_flight_and_are_answered_in_order(cluster: ScriptedCluster) -> None:
+    with connect(cluster) as connection:
+        deadline = Deadline.after_ms(5_000)
+        tickets = [connection.send(InitProducerIdRequest(transactional_id=None), deadline=deadline) for _ in range(20)]
+        assert connection.in_flight == 20
+        answers = [connection.receive(deadline) for _ in range(20)]
+    assert [ticket for ticket, _ in answers] == tickets
+    ids = [answer.producer_id for _, answer in answers]  # type: ignore[attr-defined]  # of any API
+    assert ids == sorted(ids)
+
+
+def test_call_wants_the_connection_for_itself(cluster: ScriptedCluster) -> None:
+    with connect(cluster) as connection:
+        connection.send(MetadataRequest(), deadline=Deadline.after_ms(1_000))
+        with pytest.raises(LocalProtocolError, match="1 requests are in flight"):
+            connection.call(MetadataRequest())
+
+
+def test_megabytes_go_out_by_reference_and_come_in_as_one_frame(cluster: ScriptedCluster) -> None:
+    batch = batch_of([os.urandom(100_000) for _ in range(80)])
+    data = (PartitionProduceData(index=0, records=batch),)
+    topic_id = cluster.state.topics["t"].topic_id
+    produce = ProduceRequest(
+        transactional_id=None, acks=1, topic_data=(TopicProduceData(topic_id=topic_id, partition_data=data),)
+    )
+    part = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1)
+    fetch = FetchRequest(topics=(FetchTopic(topic_id=topic_id, partitions=(part,)),))
+    with connect(cluster) as connection:
+        written = connection.call(produce)
+        assert written.responses[0].partition_responses[0].error_code == 0
+        records = connection.call(fetch).responses[0].partitions[0].records
+    assert isinstance(records, memoryview)
+    assert len(records) == len(batch) > 8_000_000
+    assert records[61:] == bytes(batch)[61:]
+    assert isinstance(records.obj, bytearray)
+
+
+def test_writing_goes_on_while_the_broker_waits_for_us_to_read() -> None:
+    """Both pipes full: a client that only wrote would wait for ever."""
+    padding = [f"topic-{number}-{'x' * 8_000}" for number in range(30)]
+    with ScriptedCluster(topics=dict.fromkeys(padding, 1)) as cluster:
+        small = SocketOptions(client_id="test", receive_buffer_bytes=4096, send_buffer_bytes=4096)
+        with connect(cluster, small) as connection:
+            deadline = Deadline.after_ms(20_000)
+            for _ in range(30):
+                connection.send(MetadataRequest(topics=None), deadline=deadline)
+                connection.enqueue(_large_metadata_request(padding))
+            for _ in range(60):
+                connection.receive(deadline)
+
+
+def _large_metadata_request(names: list[str]) -> MetadataRequest:
+    from spark_kafka_native.protocol.messages.metadata import MetadataRequestTopic
+
+    return MetadataRequest(topics=tuple(MetadataRequestTopic(name=name) for name in names))
+
+
+@pytest.mark.parametrize(
+    ("step", "complaint"),
+    [
+        (Drop(), "the broker closed the connection while Metadata v13"),
+        (HalfFrame(2), "2 bytes into a size"),
+        (HalfFrame(10), "6 bytes into a frame of"),
+        (WrongCorrelation(), "broke the protocol: answer 8 came where 1"),
+        (Raw(b"\xff\xff\xff\xff"), "broke the protocol: a frame of -1 bytes"),
+        (Raw(b"\0\0\0\0"), "broke the protocol: a frame of 0 bytes"),
+        (Raw(b"\x7f\xff\xff\xff"), "broke the protocol: a frame of 2147483647 bytes"),
+        (Raw(b"\0\0\0\2ab"), "broke the protocol: response of 2 bytes"),
+        (Raw(b"\0\0\0\x08\0\0\0\1\0\xff\xff\xff"), "broke the protocol: MetadataResponse v13"),
+    ],
+    ids=str,
+)
+def test_a_broken_answer_closes_the_connection_and_names_broker_and_api(
+    cluster: ScriptedCluster, step: Step, complaint: str
+) -> None:
+    cluster.script(MetadataRequest, step)
+    with connect(cluster) as connection:
+        with pytest.raises(ConnectionLost) as caught:
+            connection.call(MetadataRequest())
+        assert connection.closed
+    message = str(caught.value)
+    assert message.startswith(f"127.0.0.1:{cluster.brokers[1].port}: ")
+    assert complaint in message
+    assert "Metadata v13" in message
+    assert caught.value.retriable
+
+
+def test_answers_that_came_before_the_end_are_good(cluster: ScriptedCluster) -> None:
+    cluster.script(MetadataRequest, Slow(50), HalfFrame(10))
+    deadline = Deadline.after_ms(5_000)
+    with connect(cluster) as connection:
+        connection.send(MetadataRequest(), deadline=deadline)
+        connection.send(MetadataRequest(), deadline=deadline)
+        _, first = connection.receive(deadline)
+        assert isinstance(first, MetadataResponse)
+        with pytest.raises(ConnectionLost):
+            connection.receive(deadline)
+
+
+def test_silence_ends_with_the_deadline(cluster: ScriptedCluster) -> None:
+    cluster.script(MetadataRequest, Silent())
+    started = time.monotonic()
+    with connect(cluster) as connection, pytest.raises(RequestTimeout) as caught:
+        connection.call(MetadataRequest(), timeout_ms=60)
+    assert time.monotonic() - started < 3
+    assert str(caught.value).endswith("no answer to Metadata within 60 ms")
+    assert str(cluster.brokers[1].port) in str(caught.value)
+    assert caught.value.retriable
+    assert connection.closed
+
+
+def test_a_closed_connection_says_so(cluster: ScriptedCluster) -> None:
+    connection = connect(cluster)
+    connection.close()
+    connection.close()
+    with pytest.raises(ConnectionLost, match="is closed"):
+        connection.call(MetadataRequest())
+    with pytest.raises(ConnectionLost, match="is closed"):
+        connection.read_some()
+
+
+def test_an_api_the_broker_lacks_leaves_the_connection_usable() -> None:
+    with ScriptedCluster(versions={**KAFKA_4_3, 22: (9, 9)}) as cluster, connect(cluster) as connection:
+        with pytest.raises(UnsupportedApiVersion, match=r"InitProducerId.*0-6.*9-9"):
+            connection.call(InitProducerIdRequest(transactional_id=None))
+        assert connection.call(MetadataRequest()).cluster_id == "scripted"
+
+
+def test_nobody_listens() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = HostPort("127.0.0.1", unused.getsockname()[1])
+        with pytest.raises(BrokerUnreachable) as caught:
+            Connection.open(address, OPTIONS)
+    assert str(caught.value) == f"no broker could be reached ({address}: connection refused)"
+    assert caught.value.tried == {address: "connection refused"}
+
+
+def test_an_unknown_host_name_is_named() -> None:
+    with pytest.raises(BrokerUnreachable, match=r"no-such-host\.invalid:9092: the host name is unknown"):
+        Connection.open(HostPort("no-such-host.invalid", 9092), OPTIONS)
+
+
+def test_a_server_that_never_answers_the_greeting() -> None:
+    with (
+        server(lambda _: None) as address,
+        pytest.raises(BrokerUnreachable, match="no answer to ApiVersions within 50 ms"),
+    ):
+        Connection.open(address, SocketOptions(connect_timeout_ms=50))
+
+
+def test_a_server_that_sends_a_byte_now_and_then_does_not_keep_us() -> None:
+    def dribble(connection: socket.socket) -> None:
+        for byte in b"\0\0\1\0" + bytes(256):
+            connection.sendall(bytes([byte]))
+            time.sleep(0.02)
+
+    started = time.monotonic()
+    with server(dribble) as address:
+        with pytest.raises(BrokerUnreachable, match="no answer to ApiVersions within 60 ms"):
+            Connection.open(address, SocketOptions(connect_timeout_ms=60))
+        assert time.monotonic() - started < 4
+
+
+@pytest.mark.parametrize(
+    ("answer", "complaint"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "its answer begins with 'HTTP'"),
+        (b"\x15\x03\x03\x00\x02\x02\x46", "like a TLS server; security.protocol is PLAINTEXT"),
+        (b"\0\0\0\x05\0\0\0\0\0", "does not speak Kafka's protocol"),
+        (b"\0\0\0\x08\0\0\0\x63\0\0\0\0", "does not speak Kafka's protocol (answer 99 came where 0"),
+    ],
+)
+def test_a_server_that_does_not_speak_kafka(answer: bytes, complaint: str) -> None:
+    with server(lambda connection: connection.sendall(answer)) as address:
+        with pytest.raises(BrokerUnreachable) as caught:
+            Connection.open(address, OPTIONS)
+        assert complaint in str(caught.value)
+        assert str(address) in str(caught.value)
+
+
+def test_a_server_that_hangs_up_on_the_greeting(cluster: ScriptedCluster) -> None:
+    cluster.script(ApiVersionsRequest, Drop())
+    with pytest.raises(BrokerUnreachable, match="the broker closed the connection"):
+        connect(cluster)
+    connect(cluster).close()
+
+
+def test_an_idle_connection_is_stale_once_the_broker_has_closed_it(cluster: ScriptedCluster) -> None:
+    with connect(cluster) as connection:
+        assert not connection.is_stale()
+        cluster.brokers[1].drop_connections()
+        deadline = time.monotonic() + 5
+        while not connection.is_stale() and time.monotonic() < deadline:
+            time.sleep(0.001)
+        assert connection.is_stale()
+
+
+def test_a_connection_with_an_answer_outstanding_is_stale(cluster: ScriptedCluster) -> None:
+    with connect(cluster) as connection:
+        connection.send(MetadataRequest(), deadline=Deadline.after_ms(1_000))
+        assert connection.is_stale()
+
+
+def test_a_forked_child_cannot_take_its_parents_bytes(cluster: ScriptedCluster) -> None:
+    with connect(cluster) as connection:
+        connection.process_id -= 1
+        assert connection.is_stale()
+        with pytest.raises(ConnectionLost, match="forked"):
+            connection.call(MetadataRequest())
+
+
+def test_written_pieces_arrive_whole_however_little_the_socket_takes(cluster: ScriptedCluster) -> None:
+    names = [f"{number:03d}{'x' * 240}" for number in range(900)]
+    with connect(cluster, SocketOptions(send_buffer_bytes=4096)) as connection:
+        connection.enqueue(_large_metadata_request(names))
+        turns = 0
+        while not connection.write_some():
+            turns += 1
+            time.sleep(0.0005)
+        _, answer = connection.receive(Deadline.after_ms(5_000))
+    assert turns
+    assert isinstance(answer, MetadataResponse)
+    assert [topic.name for topic in answer.topics] == names
+
+
+def test_self_connection_counts_as_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Connecting to a free port of the ephemeral range can meet itself; nobody listens there."""
+    monkeypatch.setattr(socket.socket, "connect", lambda self, target: None)
+    monkeypatch.setattr(socket.socket, "getpeername", lambda self: self.getsockname())
+    with pytest.raises(BrokerUnreachable, match="connection refused"):
+        Connection.open(HostPort("127.0.0.1", 45678), OPTIONS)
+
+
+def test_features_are_asked_for_again() -> None:
+    with ScriptedCluster(transaction_version=1) as brokers, connect(brokers) as connection:
+        assert connection.feature_level("transaction.version") == 1
+        brokers.state.transactions.level = 2
+        assert connection.feature_level("transaction.version") == 1
+        connection.renew_versions()
+        assert connection.feature_level("transaction.version") == 2
+        assert connection.feature_level("kraft.version") == 0

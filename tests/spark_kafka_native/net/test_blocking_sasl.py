@@ -1,0 +1,160 @@
+"""Connections that authenticate: in order, again before their session ends, and with brokers of all ages."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from spark_kafka_native.net.address import HostPort
+from spark_kafka_native.net.blocking import Connection, SocketOptions
+from spark_kafka_native.net.deadline import Deadline
+from spark_kafka_native.net.errors import AuthenticationFailed, BrokerUnreachable, ConnectionLost
+from spark_kafka_native.net.sasl.mechanism import Mechanism
+from spark_kafka_native.net.sasl.oauthbearer import BearerToken, OAuthBearer
+from spark_kafka_native.net.sasl.plain import Plain
+from spark_kafka_native.net.sasl.scram import Scram
+from spark_kafka_native.net.secret import Secret
+from spark_kafka_native.net.security import Security
+from spark_kafka_native.protocol.messages import MetadataRequest, SaslAuthenticateRequest, SaslHandshakeRequest
+from tests.support.guards import Guard
+from tests.support.scripted_broker import KAFKA_0_11, Drop, ScriptedCluster, Silent
+
+WORD = "hunter2"
+ALL = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+
+
+def guard(*mechanisms: str, **given: Any) -> Guard:
+    return Guard(mechanisms=mechanisms or ALL, users={"alice": WORD}, tokens={"a.b.c": "carol"}, **given)
+
+
+def mechanism(name: str, word: str = WORD) -> Callable[[HostPort], Mechanism]:
+    def make(_: HostPort) -> Mechanism:
+        if name == "PLAIN":
+            return Plain("alice", Secret(word))
+        if name == "OAUTHBEARER":
+            token = "a.b.c" if word == WORD else word
+            return OAuthBearer(BearerToken(value=Secret(token), extensions={"trace": "7"}))
+        return Scram(name, "alice", Secret(word))
+
+    return make
+
+
+def connect(cluster: ScriptedCluster, make: Callable[[HostPort], Mechanism], timeout_ms: int = 5_000) -> Connection:
+    options = SocketOptions(
+        client_id="t", connect_timeout_ms=timeout_ms, request_timeout_ms=5_000, security=Security(sasl=make)
+    )
+    return Connection.open(HostPort("127.0.0.1", cluster.brokers[1].port), options)
+
+
+@pytest.mark.feature("security.plain")
+@pytest.mark.feature("security.scram")
+@pytest.mark.feature("security.oauth")
+@pytest.mark.parametrize("name", ALL)
+def test_every_mechanism_gets_in(name: str) -> None:
+    door = guard()
+    with ScriptedCluster(guard=door) as cluster, connect(cluster, mechanism(name)) as connection:
+        assert connection.call(MetadataRequest(topics=None)).brokers
+    assert door.authenticated == ["carol trace=7" if name == "OAUTHBEARER" else "alice"]
+
+
+@pytest.mark.parametrize("name", ALL[:3])
+def test_brokers_before_1_0_take_bare_tokens(name: str) -> None:
+    door = guard(is_old=True)
+    with ScriptedCluster(guard=door, versions=KAFKA_0_11) as cluster, connect(cluster, mechanism(name)) as connection:
+        assert connection.call(MetadataRequest(topics=None)).brokers
+        assert [version for _, _, version in cluster.received] == [0, 4]
+    assert door.authenticated == ["alice"]
+
+
+@pytest.mark.parametrize(("name", "is_old"), [*((name, False) for name in ALL), *((name, True) for name in ALL[:3])])
+def test_a_wrong_password_is_final(name: str, is_old: bool) -> None:
+    door = guard(is_old=is_old, echoes=True)
+    with ScriptedCluster(guard=door) as cluster, pytest.raises(AuthenticationFailed) as caught:
+        connect(cluster, mechanism(name, "wrong-hunter"))
+    assert caught.value.option == "sasl.jaas.config"
+    assert "wrong-hunter" not in repr(caught.value)
+    assert not caught.value.retriable
+    assert door.authenticated == []
+
+
+@pytest.mark.parametrize("name", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_a_broker_that_does_not_know_the_password_is_not_trusted(name: str) -> None:
+    for door, complaint in ((guard(knows_passwords=False), "not know the password"), (guard(iterations=9), "9 iter")):
+        with ScriptedCluster(guard=door) as cluster, pytest.raises(AuthenticationFailed, match=complaint):
+            connect(cluster, mechanism(name))
+
+
+def test_a_mechanism_that_is_not_offered() -> None:
+    with ScriptedCluster(guard=guard("PLAIN")) as cluster, pytest.raises(AuthenticationFailed) as caught:
+        connect(cluster, mechanism("SCRAM-SHA-256"))
+    assert str(caught.value).endswith("sasl.mechanism: the broker does not offer SCRAM-SHA-256, but PLAIN")
+
+
+def test_a_broker_without_sasl() -> None:
+    with ScriptedCluster() as cluster, pytest.raises(AuthenticationFailed, match="the broker has no SASL") as caught:
+        connect(cluster, mechanism("PLAIN"))
+    assert caught.value.option == "security.protocol"
+
+
+@pytest.mark.parametrize("request_class", [SaslHandshakeRequest, SaslAuthenticateRequest])
+def test_a_broker_that_goes_away_meanwhile_may_come_back(request_class: type[Any]) -> None:
+    with ScriptedCluster(guard=guard()) as cluster:
+        cluster.script(request_class, Drop())
+        with pytest.raises((BrokerUnreachable, AuthenticationFailed)):
+            connect(cluster, mechanism("SCRAM-SHA-256"))
+        cluster.script(request_class, Silent())
+        with pytest.raises(BrokerUnreachable, match="within"):
+            connect(cluster, mechanism("SCRAM-SHA-256"), timeout_ms=200)
+        with connect(cluster, mechanism("SCRAM-SHA-256")) as connection:
+            assert connection.call(MetadataRequest(topics=None)).brokers
+
+
+def test_sessions_are_renewed_while_requests_are_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
+    door = guard(lifetime_ms=60_000)
+    with ScriptedCluster(guard=door) as cluster, connect(cluster, mechanism("SCRAM-SHA-256")) as connection:
+        assert connection.call(MetadataRequest(topics=None)).brokers
+        assert len(door.authenticated) == 1
+        deadline = Deadline.after_ms(20_000)
+        tickets = [connection.send(MetadataRequest(topics=None), deadline=deadline) for _ in range(3)]
+        now = time.monotonic
+        monkeypatch.setattr(time, "monotonic", lambda: now() + 58)
+        tickets.append(connection.enqueue(MetadataRequest(topics=None)))
+        assert len(door.authenticated) == 2
+        monkeypatch.setattr(time, "monotonic", now)
+        assert connection.in_flight == 4
+        assert [connection.receive(deadline)[0] for _ in range(4)] == tickets
+
+
+def test_a_session_that_cannot_be_renewed_closes_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = iter([WORD, "wrong-hunter"])
+    door = guard(lifetime_ms=60_000)
+
+    def make(_: HostPort) -> Mechanism:
+        return Plain("alice", Secret(next(words)))
+
+    with ScriptedCluster(guard=door) as cluster, connect(cluster, make) as connection:
+        now = time.monotonic
+        monkeypatch.setattr(time, "monotonic", lambda: now() + 58)
+        with pytest.raises(AuthenticationFailed):
+            connection.enqueue(MetadataRequest(topics=None))
+        assert connection.closed
+
+
+def test_a_connection_lost_in_a_renewal_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    door = guard(lifetime_ms=60_000)
+    with ScriptedCluster(guard=door) as cluster, connect(cluster, mechanism("PLAIN")) as connection:
+        cluster.script(SaslHandshakeRequest, Drop())
+        now = time.monotonic
+        monkeypatch.setattr(time, "monotonic", lambda: now() + 58)
+        with pytest.raises(ConnectionLost):
+            connection.enqueue(MetadataRequest(topics=None))
+        assert connection.closed
+
+
+def test_sessions_without_an_end_are_left_alone() -> None:
+    door = guard()
+    with ScriptedCluster(guard=door) as cluster, connect(cluster, mechanism("PLAIN")) as connection:
+        for _ in range(3):
+            connection.call(MetadataRequest(topics=None))
+    assert door.authenticated == ["alice"]

@@ -1,0 +1,211 @@
+"""The sans-IO connection: every conversation here is bytes in, bytes out."""
+
+import dataclasses
+import importlib.metadata
+
+import pytest
+
+from spark_kafka_native.net.address import HostPort
+from spark_kafka_native.net.connection import SOFTWARE_NAME, SOFTWARE_VERSION, ClientConnection
+from spark_kafka_native.net.errors import UnsupportedApiVersion
+from spark_kafka_native.protocol.codec import decode
+from spark_kafka_native.protocol.errors import ErrorCode, LocalProtocolError, RemoteProtocolError
+from spark_kafka_native.protocol.framing import decode_request_header, response_frame
+from spark_kafka_native.protocol.messages import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    CreatePartitionsRequest,
+    FetchRequest,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    MetadataRequest,
+    MetadataResponse,
+    ProduceRequest,
+)
+from spark_kafka_native.protocol.messages.api_versions import ApiVersion, FinalizedFeatureKey
+from spark_kafka_native.protocol.schema import Response
+from spark_kafka_native.protocol.wire import Chunk, FileRegion
+from tests.support.scripted_broker import KAFKA_0_11, KAFKA_4_3, Versions
+
+ADDRESS = HostPort("broker", 9092)
+
+
+def joined(chunks: list[Chunk]) -> bytes:
+    return b"".join(bytes(chunk) for chunk in chunks if not isinstance(chunk, FileRegion))
+
+
+def frame(response: Response, version: int, correlation_id: int) -> bytes:
+    return joined(response_frame(response, version, correlation_id))[4:]
+
+
+def offer(versions: Versions) -> ApiVersionsResponse:
+    return ApiVersionsResponse(
+        api_keys=tuple(
+            ApiVersion(api_key=key, min_version=low, max_version=high) for key, (low, high) in versions.items()
+        )
+    )
+
+
+def connected(versions: Versions = KAFKA_4_3) -> ClientConnection:
+    connection = ClientConnection(ADDRESS, "me")
+    connection.greet()
+    assert connection.learn(frame(offer(versions), ApiVersionsRequest.max_version, 0)) is None
+    return connection
+
+
+def test_the_greeting_is_our_newest_api_versions_and_says_who_we_are() -> None:
+    header = decode_request_header(joined(ClientConnection(ADDRESS, "me").greet())[4:])
+    assert (header.api_key, header.api_version, header.client_id) == (18, ApiVersionsRequest.max_version, "me")
+    greeting = decode(ApiVersionsRequest, header.body, header.api_version)
+    assert greeting.client_software_name == SOFTWARE_NAME == "spark-kafka-native"
+    assert greeting.client_software_version == SOFTWARE_VERSION == importlib.metadata.version("spark-kafka-native")
+
+
+def test_nothing_can_be_asked_before_the_versions_are_known() -> None:
+    with pytest.raises(LocalProtocolError, match="broker:9092"):
+        ClientConnection(ADDRESS, "me").ask(MetadataRequest())
+
+
+@pytest.mark.parametrize(
+    ("answer", "asks_again_with"),
+    [
+        (frame(ApiVersionsResponse(error_code=35, api_keys=(ApiVersion(api_key=18, max_version=3),)), 0, 0), 3),
+        (frame(ApiVersionsResponse(error_code=35, api_keys=(ApiVersion(api_key=18, max_version=9),)), 0, 0), 3),
+        (frame(ApiVersionsResponse(error_code=35), 0, 0), 0),
+        (b"\0\0\0\0" + b"\0\x23", 0),
+    ],
+    ids=["range given", "range that cannot be", "no range, as before KIP-511", "error code alone"],
+)
+def test_a_broker_that_does_not_know_our_api_versions_is_asked_again(answer: bytes, asks_again_with: int) -> None:
+    connection = ClientConnection(ADDRESS, "me")
+    connection.greet()
+    again = connection.learn(answer)
+    assert again is not None
+    header = decode_request_header(joined(again)[4:])
+    assert (header.api_version, header.correlation_id) == (asks_again_with, 1)
+    assert connection.learn(frame(offer(KAFKA_0_11), asks_again_with, 1)) is None
+    assert connection.in_flight == 0
+    assert connection.versions.choose(FetchRequest) == 5
+
+
+def test_any_other_error_to_the_greeting_ends_it() -> None:
+    connection = ClientConnection(ADDRESS, "me")
+    connection.greet()
+    with pytest.raises(RemoteProtocolError, match="CLUSTER_AUTHORIZATION_FAILED"):
+        connection.learn(frame(ApiVersionsResponse(error_code=31), ApiVersionsRequest.max_version, 0))
+
+
+@pytest.mark.parametrize("cut", range(1, 12))
+def test_a_cut_off_greeting_is_refused(cut: int) -> None:
+    connection = ClientConnection(ADDRESS, "me")
+    connection.greet()
+    with pytest.raises(RemoteProtocolError):
+        connection.learn(frame(offer(KAFKA_4_3), 4, 0)[:cut])
+
+
+@pytest.mark.parametrize(("versions", "chosen"), [(KAFKA_0_11, 5), (KAFKA_4_3, 18), ({**KAFKA_4_3, 1: (4, 12)}, 12)])
+def test_the_highest_common_version_is_chosen(versions: Versions, chosen: int) -> None:
+    assert connected(versions).versions.choose(FetchRequest) == chosen
+
+
+def test_a_cap_is_kept() -> None:
+    ticket, _ = connected().ask(FetchRequest(), max_version=12)
+    assert ticket.version == 12
+
+
+@pytest.mark.parametrize(
+    ("versions", "what"),
+    [
+        ({0: (0, 2)}, "Produce: this client has versions 3-13, the broker has versions 0-2"),
+        ({0: (14, 20)}, "Produce: this client has versions 3-13, the broker has versions 14-20"),
+        ({}, "Produce: this client has versions 3-13, the broker has no such API"),
+    ],
+)
+def test_no_common_version_names_the_api_and_both_ranges(versions: Versions, what: str) -> None:
+    connection = connected(versions)
+    with pytest.raises(UnsupportedApiVersion) as caught:
+        connection.ask(ProduceRequest(acks=1))
+    assert str(caught.value) == f"broker:9092: {what}"
+    assert caught.value.code is ErrorCode.UNSUPPORTED_VERSION
+    assert not caught.value.retriable
+    assert connection.in_flight == 0
+
+
+def test_answers_are_paired_with_requests_in_order() -> None:
+    connection = connected()
+    first, _ = connection.ask(MetadataRequest())
+    second, _ = connection.ask(InitProducerIdRequest(transactional_id=None))
+    assert connection.in_flight == 2
+    ticket, answer = connection.answer(frame(MetadataResponse(cluster_id="c"), first.version, first.correlation_id))
+    assert ticket == first
+    assert isinstance(answer, MetadataResponse)
+    assert answer.cluster_id == "c"
+    ticket, answer = connection.answer(
+        frame(InitProducerIdResponse(producer_id=5), second.version, second.correlation_id)
+    )
+    assert ticket == second
+    assert isinstance(answer, InitProducerIdResponse)
+    assert answer.producer_id == 5
+    assert connection.in_flight == 0
+
+
+def test_an_answer_out_of_order_is_refused() -> None:
+    connection = connected()
+    connection.ask(MetadataRequest())
+    second, _ = connection.ask(MetadataRequest())
+    with pytest.raises(RemoteProtocolError, match="answer 2 came where 1"):
+        connection.answer(frame(MetadataResponse(), second.version, second.correlation_id))
+
+
+def test_an_answer_to_nothing_is_refused() -> None:
+    with pytest.raises(RemoteProtocolError, match="nothing was asked for"):
+        connected().answer(frame(MetadataResponse(), 13, 9))
+
+
+def test_produce_without_acks_waits_for_no_answer() -> None:
+    connection = connected()
+    connection.ask(ProduceRequest(acks=0))
+    assert connection.in_flight == 0
+    connection.ask(ProduceRequest(acks=1))
+    assert connection.in_flight == 1
+
+
+def test_correlation_ids_go_round_without_becoming_negative() -> None:
+    connection = connected()
+    connection._next_id = 2**31 - 1
+    assert connection.ask(MetadataRequest())[0].correlation_id == 2**31 - 1
+    assert connection.ask(MetadataRequest())[0].correlation_id == 0
+
+
+def test_zeroes_behind_an_answer_pass_and_other_bytes_do_not() -> None:
+    connection = connected()
+    good, _ = connection.ask(MetadataRequest())
+    connection.answer(frame(MetadataResponse(), good.version, good.correlation_id) + b"\0")
+    bad, _ = connection.ask(MetadataRequest())
+    with pytest.raises(RemoteProtocolError, match="2 bytes after the message"):
+        connection.answer(frame(MetadataResponse(), bad.version, bad.correlation_id) + b"\0\1")
+
+
+@pytest.mark.parametrize("cut", range(20))
+def test_every_cut_of_an_answer_is_refused(cut: int) -> None:
+    connection = connected()
+    ticket, _ = connection.ask(MetadataRequest())
+    whole = frame(MetadataResponse(cluster_id="abcdefgh"), ticket.version, ticket.correlation_id)
+    with pytest.raises(RemoteProtocolError):
+        connection.answer(whole[:cut])
+
+
+def test_an_api_that_old_brokers_lack_is_named() -> None:
+    with pytest.raises(UnsupportedApiVersion, match=r"CreatePartitions.*no such API"):
+        connected(KAFKA_0_11).ask(CreatePartitionsRequest())
+
+
+def test_levels_of_features_are_those_of_the_last_answer() -> None:
+    connection = connected()
+    assert connection.versions.level_of("transaction.version") == 0
+    for level in (1, 2):
+        feature = FinalizedFeatureKey(name="transaction.version", max_version_level=level, min_version_level=level)
+        connection.learn_again(dataclasses.replace(offer(KAFKA_4_3), finalized_features=(feature,)))
+        assert connection.versions.level_of("transaction.version") == level
+    assert connection.versions.choose(FetchRequest) == 18
+    assert connection.versions.level_of("metadata.version") == 0

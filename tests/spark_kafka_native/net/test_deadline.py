@@ -1,0 +1,31 @@
+import time
+
+from spark_kafka_native.net.deadline import Deadline
+
+
+def test_time_left_shrinks_to_zero_and_not_below() -> None:
+    deadline = Deadline(time.monotonic() + 100)
+    assert 99_000 < deadline.remaining_ms <= 100_000
+    assert not deadline.expired
+    passed = Deadline(time.monotonic() - 1)
+    assert passed.expired
+    assert passed.remaining_ms == 0
+
+
+def test_at_most_takes_the_sooner_of_two() -> None:
+    assert Deadline.after_ms(10_000).at_most_ms(1_000).remaining_ms <= 1_000
+    assert Deadline.after_ms(1_000).at_most_ms(10_000).remaining_ms <= 1_000
+
+
+def test_a_pause_ends_with_the_deadline() -> None:
+    started = time.monotonic()
+    assert Deadline.after_ms(60_000).pause(1)
+    assert not Deadline.after_ms(5).pause(60_000)
+    assert time.monotonic() - started < 10
+
+
+def test_what_was_allowed_at_first_is_remembered() -> None:
+    deadline = Deadline.after_ms(10_000)
+    assert deadline.allowed_ms == 10_000
+    assert deadline.at_most_ms(50).allowed_ms == 50
+    assert deadline.at_most_ms(20_000).allowed_ms == 10_000

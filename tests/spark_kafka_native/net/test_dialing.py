@@ -1,0 +1,40 @@
+import socket
+
+import pytest
+
+from spark_kafka_native.net.address import HostPort
+from spark_kafka_native.net.deadline import Deadline
+from spark_kafka_native.net.dialing import SocketOptions, connect, foreign_server, reason_of
+from spark_kafka_native.net.errors import BrokerUnreachable
+
+
+def test_a_connection_is_made() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = HostPort("127.0.0.1", server.getsockname()[1])
+        stream = connect(address, SocketOptions(), Deadline.after_ms(5_000))
+        assert stream.fileno() >= 0
+        stream.close()
+
+
+def test_nobody_listens() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = HostPort("127.0.0.1", server.getsockname()[1])
+    with pytest.raises(BrokerUnreachable, match="refused"):
+        connect(address, SocketOptions(), Deadline.after_ms(5_000))
+
+
+@pytest.mark.parametrize(
+    ("head", "hint"),
+    [
+        (b"\x15\x03\x03\x00", "it answers like a TLS server; security.protocol is SASL_PLAINTEXT"),
+        (b"HTTP", "its answer begins with 'HTTP'"),
+        (b"\xff\xfe\x00\x01", None),
+    ],
+)
+def test_who_else_listens(head: bytes, hint: str | None) -> None:
+    assert foreign_server(bytearray(head), "SASL_PLAINTEXT") == hint
+
+
+def test_reasons_are_ends_of_sentences() -> None:
+    assert reason_of(TimeoutError()) == "no connection within the time allowed"
+    assert reason_of(OSError(1, "Some Thing")) == "some Thing"

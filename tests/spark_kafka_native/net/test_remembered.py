@@ -1,0 +1,99 @@
+"""The same answer is decoded once; any other is decoded."""
+
+from typing import Any
+
+import pytest
+
+from spark_kafka_native.net.address import HostPort
+from spark_kafka_native.net.connection import ClientConnection
+from spark_kafka_native.net.remembered import LEAST_BYTES, RememberedAnswer
+from spark_kafka_native.protocol.errors import RemoteProtocolError
+from spark_kafka_native.protocol.framing import response_frame
+from spark_kafka_native.protocol.messages import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest
+from spark_kafka_native.protocol.messages.api_versions import ApiVersion
+from spark_kafka_native.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from spark_kafka_native.protocol.messages.metadata import (
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from spark_kafka_native.protocol.schema import Request, Response
+from tests.support.broker_driver import to_bytes
+
+MANY = LEAST_BYTES // 8
+
+
+class Broker:
+    """Connections to one cluster."""
+
+    def __init__(self) -> None:
+        self._remembered = RememberedAnswer(MetadataResponse)
+
+    def connection(self, *, metadata_version: int = MetadataRequest.max_version) -> ClientConnection:
+        last = {MetadataRequest.api_key: metadata_version, DescribeClusterRequest.api_key: 0}
+        keys = tuple(ApiVersion(api_key=key, min_version=0, max_version=version) for key, version in last.items())
+        connection = ClientConnection(HostPort("broker", 9092), "me", self._remembered)
+        connection.greet()
+        connection.learn(framed(ApiVersionsResponse(api_keys=keys), ApiVersionsRequest.max_version, 0))
+        return connection
+
+
+def framed(response: Response, version: int, correlation_id: int) -> bytes:
+    return to_bytes(response_frame(response, version, correlation_id))[4:]
+
+
+def answered(connection: ClientConnection, request: Request[Any], response: Response) -> Response:
+    """What comes out of a connection that is given an answer."""
+    ticket, _ = connection.ask(request)
+    return connection.answer(framed(response, ticket.version, ticket.correlation_id))[1]
+
+
+def metadata(partitions: int = MANY, epoch: int = 0) -> MetadataResponse:
+    each = tuple(MetadataResponsePartition(partition_index=n, leader_epoch=epoch) for n in range(partitions))
+    return MetadataResponse(topics=(MetadataResponseTopic(name="t", partitions=each),))
+
+
+def test_the_same_bytes_are_the_same_message_on_whatever_connection() -> None:
+    broker = Broker()
+    connection = broker.connection()
+    first = answered(connection, MetadataRequest(), metadata())
+    assert first == metadata()
+    assert answered(connection, MetadataRequest(), metadata()) is first
+    assert answered(broker.connection(), MetadataRequest(), metadata()) is first
+
+
+def test_other_bytes_are_another_message_which_is_remembered_instead() -> None:
+    connection = Broker().connection()
+    first = answered(connection, MetadataRequest(), metadata())
+    moved = answered(connection, MetadataRequest(), metadata(epoch=1))
+    assert (first, moved) == (metadata(), metadata(epoch=1))
+    assert answered(connection, MetadataRequest(), metadata(epoch=1)) is moved
+    assert answered(connection, MetadataRequest(), metadata()) is not first
+
+
+def test_another_version_has_other_bytes_or_says_other_things_by_them() -> None:
+    broker = Broker()
+    first = answered(broker.connection(), MetadataRequest(), metadata())
+    older = answered(broker.connection(metadata_version=8), MetadataRequest(), metadata())
+    assert older == first
+    assert older is not first
+
+
+def test_small_answers_and_those_of_other_kinds_are_not_kept() -> None:
+    connection = Broker().connection()
+    small = answered(connection, MetadataRequest(), metadata(1))
+    assert answered(connection, MetadataRequest(), metadata(1)) is not small
+    large = DescribeClusterResponse(error_message="x" * LEAST_BYTES)
+    first = answered(connection, DescribeClusterRequest(), large)
+    assert first == large
+    assert answered(connection, DescribeClusterRequest(), large) is not first
+
+
+def test_what_cannot_be_decoded_is_not_remembered() -> None:
+    connection = Broker().connection()
+    first = answered(connection, MetadataRequest(), metadata())
+    ticket, _ = connection.ask(MetadataRequest())
+    broken = framed(metadata(), ticket.version, ticket.correlation_id)[:-100]
+    with pytest.raises(RemoteProtocolError):
+        connection.answer(broken)
+    assert answered(Broker().connection(), MetadataRequest(), metadata()) == first

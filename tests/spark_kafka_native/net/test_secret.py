@@ -1,0 +1,28 @@
+import pickle
+
+from spark_kafka_native.net.secret import Secret, without_secrets
+
+WORD = "hunter2"
+
+
+def test_a_secret_does_not_show() -> None:
+    secret = Secret(WORD)
+    for shown in (repr(secret), str(secret), f"{secret}", f"{secret!r:>20}", repr([secret]), repr({"a": secret})):
+        assert WORD not in shown
+        assert "hidden" in shown
+    assert secret.reveal() == WORD
+    assert hash(WORD) != hash(secret)
+
+
+def test_secrets_are_compared_by_value_and_travel() -> None:
+    assert Secret(WORD) == Secret(WORD) != Secret("other")
+    assert Secret(WORD) != WORD
+    assert len({Secret(WORD), Secret(WORD)}) == 1
+    assert pickle.loads(pickle.dumps(Secret(WORD))) == Secret(WORD)
+    assert bool(Secret(WORD))
+    assert not Secret("")
+
+
+def test_what_others_say_is_cleaned() -> None:
+    told = without_secrets("no hunter2 and no hunter", Secret("hunter"), Secret(WORD), None, Secret(""))
+    assert told == "no (hidden) and no (hidden)"
