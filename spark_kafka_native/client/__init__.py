@@ -1,0 +1,1 @@
+"""The Kafka client: clusters and their leaders, offsets, reading, writing, topics and groups."""

@@ -1,0 +1,249 @@
+"""Kafka client properties -> ``ClientConfig``, parsed once, at the edge.
+
+The dataclass is the table: name (``_`` for ``.``), Kafka's default and the bounds of every honoured property. A name
+that is neither here nor in ``property_table`` is an error; one that Kafka's Java clients know and that means nothing to
+this client is accepted with a warning, so that options written for the JVM connector keep working. Defaults are those
+of Apache Kafka 4.3's ``ProducerConfig`` and ``ConsumerConfig``, except for those in ``DEPARTURES``.
+"""
+
+import dataclasses
+import difflib
+import logging
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final, Self
+
+from spark_kafka_native.client.properties import (
+    INT64_MAX,
+    ConfigError,
+    Property,
+    boolean,
+    choice,
+    integer,
+    properties_of,
+    servers,
+    text,
+)
+from spark_kafka_native.client.property_table import DEPARTURES, REFUSED, WITHOUT_EFFECT
+from spark_kafka_native.client.security_config import SecurityConfig
+from spark_kafka_native.net.address import HostPort
+from spark_kafka_native.records.compression import CompressionType
+
+__all__ = [
+    "DEPARTURES",
+    "MAX_IN_FLIGHT_WITH_IDEMPOTENCE",
+    "PROPERTIES",
+    "READ_COMMITTED",
+    "READ_UNCOMMITTED",
+    "REFUSED",
+    "WITHOUT_EFFECT",
+    "ClientConfig",
+    "ConfigError",
+]
+
+_log = logging.getLogger(__name__)
+
+MAX_IN_FLIGHT_WITH_IDEMPOTENCE: Final = 5
+"""A broker remembers this many batches per producer and partition (KIP-98)."""
+
+READ_UNCOMMITTED: Final = 0
+READ_COMMITTED: Final = 1
+"""Isolation levels as Fetch and ListOffsets carry them."""
+
+_ACKS: Final = {"all": -1, "-1": -1, "0": 0, "1": 1}
+_ISOLATION: Final = {"read_uncommitted": READ_UNCOMMITTED, "read_committed": READ_COMMITTED}
+_PARTITIONERS: Final = {
+    "org.apache.kafka.clients.producer.internals.DefaultPartitioner": "default",
+    "org.apache.kafka.clients.producer.UniformStickyPartitioner": "sticky",
+    "org.apache.kafka.clients.producer.RoundRobinPartitioner": "round_robin",
+}
+_CODECS: Final = {codec.name.lower(): codec for codec in CompressionType}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ClientConfig(SecurityConfig):
+    """Every honoured Kafka client property as a plain value: hashable, picklable, compared by value."""
+
+    bootstrap_servers: tuple[HostPort, ...] = servers("Servers asked for the cluster's members, each in turn.")
+
+    # --- connections
+    client_id: str = text("", "Name that brokers log and meter this client by; empty: spark-kafka-native.")
+    client_rack: str = text("", "Rack of this client; brokers may then name a closer replica to read from (KIP-392).")
+    client_dns_lookup: str = choice(
+        "use_all_dns_ips", "How host names become addresses.", {"use_all_dns_ips": "use_all_dns_ips"}
+    )
+    socket_connection_setup_timeout_ms: int = integer(10_000, "Longest wait for one connection to be made.", at_least=1)
+    socket_connection_setup_timeout_max_ms: int = integer(
+        30_000, "Longest wait for a connection to a server that failed before.", at_least=1
+    )
+    connections_max_idle_ms: int = integer(
+        540_000, "An idle connection older than this is opened anew; -1: never.", at_least=-1, at_most=INT64_MAX
+    )
+    receive_buffer_bytes: int = integer(-1, "SO_RCVBUF; -1: the system's choice.", at_least=-1)
+    send_buffer_bytes: int = integer(-1, "SO_SNDBUF; -1: the system's choice.", at_least=-1)
+
+    # --- time
+    request_timeout_ms: int = integer(30_000, "Longest wait for the answer to one request.")
+    default_api_timeout_ms: int = integer(60_000, "Longest time for one call, its retries included.")
+    reconnect_backoff_ms: int = integer(50, "Pause before a failed server is tried again.", at_most=INT64_MAX)
+    reconnect_backoff_max_ms: int = integer(1_000, "Bound of that pause, which doubles.", at_most=INT64_MAX)
+    retry_backoff_ms: int = integer(100, "Pause before a failed request is sent again.", at_most=INT64_MAX)
+    retry_backoff_max_ms: int = integer(1_000, "Bound of that pause, which doubles.", at_most=INT64_MAX)
+    metadata_max_age_ms: int = integer(300_000, "Metadata older than this is asked for again.", at_most=INT64_MAX)
+
+    # --- reading
+    fetch_min_bytes: int = integer(1, "A broker waits for this many bytes before it answers a Fetch ...")
+    fetch_max_wait_ms: int = integer(500, "... but no longer than this.")
+    fetch_max_bytes: int = integer(52_428_800, "Bound of one Fetch answer; one batch always arrives (KIP-74).")
+    max_partition_fetch_bytes: int = integer(8_388_608, "Bound of one partition's share of a Fetch answer.")
+    check_crcs: bool = boolean(True, "Compare the checksum of every batch that is read.")
+    isolation_level: int = choice(READ_UNCOMMITTED, "Whether open and aborted transactions show.", _ISOLATION)
+
+    # --- writing
+    acks: int = choice(-1, "Replicas that must have the records before they count as written.", _ACKS)
+    enable_idempotence: bool = boolean(True, "Have brokers drop what a retry sends twice (KIP-98).")
+    retries: int = integer(2**31 - 1, "Most times a batch is sent again; delivery.timeout.ms is the better bound.")
+    max_in_flight_requests_per_connection: int = integer(5, "Most Produce requests without an answer.", at_least=1)
+    delivery_timeout_ms: int = integer(120_000, "Longest time from handing a record over to its acknowledgement.")
+    max_block_ms: int = integer(60_000, "Longest wait for a topic's metadata before writing.", at_most=INT64_MAX)
+    linger_ms: int = integer(500, "Longest wait of rows, from send to send, for a full batch.", at_most=INT64_MAX)
+    batch_size: int = integer(524_288, "Bytes of one record batch, before compression.")
+    buffer_memory: int = integer(33_554_432, "Bytes of records without an acknowledgement.", at_most=INT64_MAX)
+    max_request_size: int = integer(1_048_576, "Bytes of one Produce request, and so of one record.")
+    compression_type: CompressionType = choice(  # noqa: RUF009 -- declares a field
+        CompressionType.NONE, "Codec of record batches.", _CODECS
+    )
+    compression_gzip_level: int = integer(-1, "Level of gzip.", at_least=1, at_most=9, besides=frozenset({-1}))
+    compression_lz4_level: int = integer(9, "Level of lz4.", at_least=1, at_most=17)
+    compression_zstd_level: int = integer(3, "Level of zstd.", at_least=-131_072, at_most=22)
+    partitioner_class: str = choice(
+        "", "Partitioner of rows without a partition, by the name of Java's.", _PARTITIONERS
+    )
+    partitioner_ignore_keys: bool = boolean(False, "Spread records with keys as if they had none (KIP-794).")
+    transactional_id: str | None = text(
+        None, "Name of a transactional producer; a newer one of the name fences it.", may_be_empty=False
+    )
+    transaction_timeout_ms: int = integer(
+        60_000, "Longest time a transaction may be open before brokers abort it.", at_least=1
+    )
+
+    given: frozenset[str] = frozenset()
+    """Names of the properties that were set, as opposed to left at their defaults."""
+
+    @classmethod
+    def parse(cls, options: Mapping[str, object]) -> Self:
+        """Options by Kafka name (any case) -> a checked configuration.
+
+        Values are strings, or plain ints and bools. Raises ConfigError naming the option: unknown (the nearest name is
+        suggested), given twice, of a wrong kind or out of bounds, not supported, or in conflict with another.
+        """
+        named = _fold_names(options)
+        values = {
+            name.replace(".", "_"): _parse_value(PROPERTIES[name], value)
+            for name, value in named.items()
+            if name in PROPERTIES
+        }
+        if "bootstrap_servers" not in values:
+            raise ConfigError("bootstrap.servers", "is required: host:port[,host:port...]")
+        config = cls(**values, given=frozenset(named.keys() & PROPERTIES.keys()))
+        if config.security_protocol != "PLAINTEXT":
+            from spark_kafka_native.client.security import check_security  # noqa: PLC0415 -- a tenth of a worker's start
+
+            check_security(config)
+        return dataclasses.replace(config, **_settle(config))
+
+    @property
+    def client_name(self) -> str:
+        """The client id that requests carry."""
+        return self.client_id or "spark-kafka-native"
+
+    @property
+    def compression_level(self) -> int | None:
+        """The level for ``compression_type``; None leaves it to the codec."""
+        match self.compression_type:
+            case CompressionType.GZIP:
+                return None if self.compression_gzip_level == -1 else self.compression_gzip_level
+            case CompressionType.LZ4:
+                return self.compression_lz4_level
+            case CompressionType.ZSTD:
+                return self.compression_zstd_level
+            case _:
+                return None
+
+
+PROPERTIES: Final[Mapping[str, Property]] = MappingProxyType(dict(properties_of(ClientConfig)))
+"""The honoured properties by Kafka name."""
+
+_logged: set[str] = set()
+"""Properties without effect that were logged in this process."""
+
+
+def _fold_names(options: Mapping[str, object]) -> dict[str, object]:
+    """Options by lower-case name. Raises ConfigError for names that are unknown, refused or there twice."""
+    spelled: dict[str, str] = {}
+    values: dict[str, object] = {}
+    for given, value in options.items():
+        name = given.strip().lower()
+        if name in spelled:
+            raise ConfigError(name, f"given twice, as {spelled[name]!r} and {given!r}")
+        spelled[name] = given
+        _check_name(name)
+        values[name] = value
+    return values
+
+
+def _check_name(name: str) -> None:
+    if name in PROPERTIES:
+        return
+    if name in WITHOUT_EFFECT:
+        if name not in _logged:
+            _logged.add(name)
+            _log.warning("client property %s has no effect: %s", name, WITHOUT_EFFECT[name])
+        return
+    if name in REFUSED:
+        raise ConfigError(name, f"is not supported: {REFUSED[name]}")
+    nearest = difflib.get_close_matches(name, [*PROPERTIES, *WITHOUT_EFFECT, *REFUSED], n=1)
+    suggestion = f"; did you mean {nearest[0]}?" if nearest else ""
+    raise ConfigError(name or "''", f"is not a Kafka client property{suggestion}")
+
+
+def _parse_value(declared: Property, value: object) -> Any:
+    try:
+        return declared.parse(value)
+    except ValueError as error:
+        raise ConfigError(declared.name, str(error)) from None
+
+
+def _settle(config: ClientConfig) -> dict[str, Any]:
+    """Fields that follow from others, as in Kafka's ``ProducerConfig``. Raises ConfigError where they conflict."""
+    changed: dict[str, Any] = {"enable_idempotence": _idempotence(config)}
+    if config.transactional_id is not None and not changed["enable_idempotence"]:
+        raise ConfigError("transactional.id", "needs enable.idempotence=true, acks=all and retries")
+    if "reconnect.backoff.max.ms" not in config.given:
+        changed["reconnect_backoff_max_ms"] = max(config.reconnect_backoff_max_ms, config.reconnect_backoff_ms)
+    least = config.request_timeout_ms + min(config.linger_ms, 2**31 - 1)
+    if config.delivery_timeout_ms < least:
+        if "delivery.timeout.ms" in config.given:
+            raise ConfigError(
+                "delivery.timeout.ms",
+                f"{config.delivery_timeout_ms} is less than linger.ms + request.timeout.ms = {least}",
+            )
+        changed["delivery_timeout_ms"] = min(least, 2**31 - 1)
+    return changed
+
+
+def _idempotence(config: ClientConfig) -> bool:
+    """Whether to be idempotent: not if a setting conflicts, which is an error if idempotence was asked for by name."""
+    if not config.enable_idempotence:
+        return False
+    if config.acks != -1:
+        conflict = ("acks", "must be all")
+    elif config.retries == 0:
+        conflict = ("retries", "must not be 0")
+    elif config.max_in_flight_requests_per_connection > MAX_IN_FLIGHT_WITH_IDEMPOTENCE:
+        conflict = ("max.in.flight.requests.per.connection", f"must be at most {MAX_IN_FLIGHT_WITH_IDEMPOTENCE}")
+    else:
+        return True
+    if "enable.idempotence" in config.given or conflict[0].startswith("max."):
+        raise ConfigError(conflict[0], f"{conflict[1]} with enable.idempotence=true")
+    return False

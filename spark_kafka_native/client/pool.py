@@ -1,0 +1,105 @@
+"""Open connections that wait to be used again.
+
+A connection is lent to one borrower at a time, who may have many requests in flight on it; a second borrower of the
+same broker gets another connection. So nobody waits behind somebody else's long Fetch, and the lock is never held
+while a socket is waited for.
+"""
+
+import threading
+import time
+from typing import Final
+
+from spark_kafka_native.client.config import ClientConfig
+from spark_kafka_native.client.security_source import SecuritySource
+from spark_kafka_native.net.address import HostPort
+from spark_kafka_native.net.blocking import DEFAULT_MAX_FRAME_BYTES, Connection, SocketOptions
+from spark_kafka_native.net.deadline import Deadline
+from spark_kafka_native.net.errors import BrokerUnreachable
+from spark_kafka_native.net.remembered import RememberedAnswer
+from spark_kafka_native.protocol.messages.metadata import MetadataResponse
+
+_ROOM_IN_FRAME_BYTES: Final = 1 << 20
+"""What an answer may have besides the records that were asked for."""
+
+
+class ConnectionPool:
+    """Idle connections by address. Threads may share it; a forked child starts with none."""
+
+    def __init__(self, config: ClientConfig) -> None:
+        self._config = config
+        self._lock = threading.Lock()
+        self._idle: dict[HostPort, list[Connection]] = {}
+        self._failures: dict[HostPort, int] = {}
+        self._security = SecuritySource(config)
+        self._remembered = RememberedAnswer(MetadataResponse)
+
+    def failures(self, address: HostPort) -> int:
+        """How often in a row no connection to ``address`` could be made."""
+        return self._failures.get(address, 0)
+
+    def borrow(self, address: HostPort, deadline: Deadline) -> Connection:
+        """A connection that nobody else uses: an idle one that is still good, or a new one.
+
+        Raises BrokerUnreachable; AuthenticationFailed; ConfigError: a key store cannot be read.
+        """
+        while connection := self._pop_idle(address):
+            if self._is_usable(connection):
+                return connection
+            connection.close()
+        return self._open(address, deadline)
+
+    def give_back(self, connection: Connection) -> None:
+        """Take a connection back. One that is broken, or whose answers nobody took, is closed."""
+        if connection.is_stale():
+            connection.close()
+            return
+        connection.idle_since = time.monotonic()
+        with self._lock:
+            self._idle.setdefault(connection.address, []).append(connection)
+
+    def close(self) -> None:
+        """Close all idle connections. Lent ones are closed when they come back stale, or by their borrowers."""
+        with self._lock:
+            idle, self._idle = self._idle, {}
+        for connection in (connection for connections in idle.values() for connection in connections):
+            connection.close()
+
+    def reset_after_fork(self) -> None:
+        """In a forked child: drop what the parent uses. Closing here does not end the parent's connections."""
+        self._lock = threading.Lock()
+        self._security = SecuritySource(self._config)
+        self.close()
+
+    def _pop_idle(self, address: HostPort) -> Connection | None:
+        with self._lock:
+            connections = self._idle.get(address)
+            return connections.pop() if connections else None
+
+    def _is_usable(self, connection: Connection) -> bool:
+        max_idle_ms = self._config.connections_max_idle_ms
+        idle_ms = (time.monotonic() - connection.idle_since) * 1000
+        return (max_idle_ms < 0 or idle_ms < max_idle_ms) and not connection.is_stale()
+
+    def _open(self, address: HostPort, deadline: Deadline) -> Connection:
+        config = self._config
+        failures = self.failures(address)
+        # A server that is slow to accept gets twice the time at each try (KIP-601).
+        base_ms = config.socket_connection_setup_timeout_ms
+        timeout_ms = min(base_ms << min(failures, 10), max(config.socket_connection_setup_timeout_max_ms, base_ms))
+        options = SocketOptions(
+            client_id=config.client_name,
+            connect_timeout_ms=timeout_ms,
+            request_timeout_ms=config.request_timeout_ms,
+            receive_buffer_bytes=config.receive_buffer_bytes,
+            send_buffer_bytes=config.send_buffer_bytes,
+            max_frame_bytes=max(DEFAULT_MAX_FRAME_BYTES, config.max_partition_fetch_bytes + _ROOM_IN_FRAME_BYTES),
+            security=self._security.current(),
+            remembered=self._remembered,
+        )
+        try:
+            connection = Connection.open(address, options, deadline)
+        except BrokerUnreachable:
+            self._failures[address] = failures + 1
+            raise
+        self._failures.pop(address, None)
+        return connection

@@ -1,0 +1,65 @@
+"""Trying again: how long to pause, and for how long at all."""
+
+import random
+from collections.abc import Callable
+from typing import NoReturn, TypeVar
+
+from spark_kafka_native.net.deadline import Deadline
+from spark_kafka_native.net.errors import BrokerUnreachable
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+
+T = TypeVar("T")
+
+_JITTER = 0.2
+_TRANSPORT = frozenset({ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT})
+
+
+class Backoff:
+    """Pauses that double up to a bound, each off by up to a fifth so that clients do not march in step (KIP-580)."""
+
+    def __init__(self, first_ms: float, max_ms: float) -> None:
+        self._first_ms = min(first_ms, max_ms)
+        self._max_ms = max_ms
+        self._next_ms = self._first_ms
+
+    def next_ms(self) -> float:
+        """The pause before the next try."""
+        pause = self._next_ms
+        self._next_ms = min(2 * pause, self._max_ms)
+        return min(pause * random.uniform(1 - _JITTER, 1 + _JITTER), self._max_ms)
+
+    def reset(self) -> None:
+        """Begin again with the first pause: something worked."""
+        self._next_ms = self._first_ms
+
+
+def give_up(earlier: KafkaError | None, last: KafkaError) -> NoReturn:
+    """Raise one of two errors because time is up.
+
+    The last one may only say that there was no time left to reach a broker; then what a broker said before counts, and
+    what was wrong with other brokers, or with a connection, is said too.
+    """
+    if isinstance(earlier, BrokerUnreachable) and isinstance(last, BrokerUnreachable):
+        raise BrokerUnreachable({**last.tried, **earlier.tried}, last.purpose, last.after or earlier.after) from last
+    if earlier is not None and last.code in _TRANSPORT and earlier.code not in _TRANSPORT:
+        raise earlier from last
+    if earlier is not None and isinstance(last, BrokerUnreachable):
+        raise BrokerUnreachable(last.tried, last.purpose, str(earlier)) from last
+    raise last
+
+
+def retry(action: Callable[[], T], deadline: Deadline, backoff: Backoff) -> T:
+    """The first result of ``action`` that is no retriable ``KafkaError``.
+
+    Raises KafkaError: as ``give_up`` once the deadline has passed, and one that is not retriable at once.
+    """
+    trouble: KafkaError | None = None
+    while True:
+        try:
+            return action()
+        except KafkaError as error:
+            if not error.retriable:
+                raise
+            if not deadline.pause(backoff.next_ms()):
+                give_up(trouble, error)
+            trouble = error

@@ -1,0 +1,235 @@
+import dataclasses
+import logging
+import pickle
+from collections.abc import Mapping
+
+import pytest
+
+from spark_kafka_native.client import config as config_module
+from spark_kafka_native.client.config import (
+    PROPERTIES,
+    READ_COMMITTED,
+    ClientConfig,
+    ConfigError,
+)
+from spark_kafka_native.net.address import HostPort
+from spark_kafka_native.records.compression import CompressionType
+
+SERVERS = {"bootstrap.servers": "a:1,b:2"}
+
+
+def parse(**options: object) -> ClientConfig:
+    return ClientConfig.parse(SERVERS | {name.replace("_", "."): value for name, value in options.items()})
+
+
+def refusal(options: Mapping[str, object]) -> ConfigError:
+    with pytest.raises(ConfigError) as caught:
+        ClientConfig.parse(options)
+    assert caught.value.option in str(caught.value)
+    return caught.value
+
+
+def test_servers_alone_are_enough() -> None:
+    config = ClientConfig.parse(SERVERS)
+    assert config == dataclasses.replace(
+        ClientConfig(bootstrap_servers=(HostPort("a", 1), HostPort("b", 2))), given=frozenset({"bootstrap.servers"})
+    )
+    assert config.enable_idempotence
+    assert config.acks == -1
+    assert config.client_name == "spark-kafka-native"
+
+
+def test_every_field_that_can_be_set_is_a_property_with_bounds_and_a_meaning() -> None:
+    assert {field.name.replace("_", ".") for field in dataclasses.fields(ClientConfig)} - {"given"} == set(PROPERTIES)
+    for declared in PROPERTIES.values():
+        assert declared.doc.endswith(".") or declared.doc.endswith("...")
+        assert declared.legal
+
+
+def test_strings_as_spark_hands_them_over() -> None:
+    config = parse(
+        acks="1",
+        enable_idempotence="false",
+        isolation_level="read_committed",
+        compression_type="zstd",
+        max_in_flight_requests_per_connection="7",
+        check_crcs="FALSE",
+        client_id="me",
+    )
+    assert (config.acks, config.enable_idempotence, config.isolation_level) == (1, False, READ_COMMITTED)
+    assert (config.compression_type, config.max_in_flight_requests_per_connection) == (CompressionType.ZSTD, 7)
+    assert (config.check_crcs, config.client_name) == (False, "me")
+    assert config.given == {"bootstrap.servers", "acks", "enable.idempotence", "isolation.level", "compression.type",
+                            "max.in.flight.requests.per.connection", "check.crcs", "client.id"}  # fmt: skip
+
+
+def test_a_configuration_is_a_plain_value() -> None:
+    config = parse(linger_ms=7)
+    assert pickle.loads(pickle.dumps(config)) == config
+    assert hash(parse(linger_ms=7)) == hash(config)
+    error = refusal({})
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
+def test_servers_are_required() -> None:
+    assert refusal({}).option == "bootstrap.servers"
+    assert "is required" in str(refusal({"acks": "1"}))
+
+
+@pytest.mark.parametrize("servers", ["a", "a:1,b", "::1:9092", " , ", "a:70000", "http://a:1"])
+def test_bad_servers_name_the_option(servers: str) -> None:
+    assert refusal({"bootstrap.servers": servers}).option == "bootstrap.servers"
+
+
+@pytest.mark.feature("client.unknown")
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("bootstrap.server", "bootstrap.servers"),
+        ("request.timeout", "request.timeout.ms"),
+        ("compresion.type", "compression.type"),
+        ("session.timeout", "session.timeout.ms"),
+    ],
+)
+def test_unknown_names_are_errors_with_the_nearest_known_one(name: str, nearest: str) -> None:
+    error = refusal(SERVERS | {name: "1"})
+    assert error.option == name
+    assert f"did you mean {nearest}?" in error.message
+
+
+def test_a_name_like_no_other_gets_no_suggestion() -> None:
+    assert refusal(SERVERS | {"zzz": "1"}).message == "is not a Kafka client property"
+
+
+def test_names_are_folded_and_must_not_come_twice() -> None:
+    assert ClientConfig.parse({"Bootstrap.Servers": "a:1", " ACKS ": "1"}).acks == 1
+    error = refusal(SERVERS | {"linger.ms": "1", "Linger.MS": "2"})
+    assert error.option == "linger.ms"
+    assert "'linger.ms'" in error.message
+    assert "'Linger.MS'" in error.message
+
+
+@pytest.mark.parametrize("protocol", ["TLS", "SASL", ""])
+def test_protocols_that_kafka_does_not_have(protocol: str) -> None:
+    error = refusal(SERVERS | {"security.protocol": protocol})
+    assert str(error) == (f"security.protocol: {protocol!r} is not one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL")
+
+
+def test_plaintext_in_any_case_is_fine() -> None:
+    assert parse(security_protocol="plaintext").security_protocol == "PLAINTEXT"
+
+
+SECRETS = {
+    "ssl.truststore.password": "hunter2",
+    "ssl.truststore.certificates": "hunter2",
+    "ssl.keystore.password": "hunter2",
+    "ssl.keystore.key": "hunter2",
+    "ssl.keystore.certificate.chain": "hunter2",
+    "ssl.key.password": "hunter2",
+    "sasl.jaas.config": "hunter2",
+    "sasl.oauthbearer.client.credentials.client.secret": "hunter2",
+}
+
+
+@pytest.mark.feature("security.secrets")
+def test_secrets_do_not_show_in_a_configuration_and_travel_with_it() -> None:
+    config = ClientConfig.parse(SERVERS | SECRETS)
+    assert "hunter2" not in repr(config)
+    assert "hunter2" not in str(dataclasses.asdict(config))
+    assert pickle.loads(pickle.dumps(config)) == config
+    assert config.sasl_jaas_config is not None
+    assert config.sasl_jaas_config.reveal() == "hunter2"
+    assert hash(config) == hash(ClientConfig.parse(SERVERS | SECRETS))
+    assert config != ClientConfig.parse(SERVERS | SECRETS | {"ssl.key.password": "other"})
+
+
+@pytest.mark.feature("security.secrets")
+@pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL", "SASL_PLAINTEXT"])
+@pytest.mark.parametrize("name", SECRETS)
+def test_secrets_do_not_show_in_errors(name: str, protocol: str) -> None:
+    """Each of these is nonsense, and most are refused."""
+    for mechanism in ("PLAIN", "SCRAM-SHA-256", "GSSAPI", "OAUTHBEARER", "AWS_MSK_IAM"):
+        options = SERVERS | {name: SECRETS[name], "security.protocol": protocol, "sasl.mechanism": mechanism}
+        told = ""
+        try:
+            ClientConfig.parse(options)
+        except ConfigError as error:
+            told = f"{error} {error!r} {error.__cause__!r} {pickle.dumps(error)!r}"
+        assert "hunter2" not in told
+
+
+@pytest.mark.parametrize(
+    "name", ["transaction.two.phase.commit.enable", "ssl.provider", "value.serializer", "key.deserializer"]
+)
+def test_what_cannot_work_here_is_refused_with_the_reason(name: str) -> None:
+    assert "is not supported: " in refusal(SERVERS | {name: "x"}).message
+
+
+def test_options_of_the_java_client_that_mean_nothing_here_are_accepted_with_one_warning(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(config_module, "_logged", set())
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            config = ClientConfig.parse(SERVERS | {"session.timeout.ms": "45000", "metric.reporters": "x"})
+    assert config == ClientConfig.parse(SERVERS)
+    assert [record.getMessage().split()[2] for record in caplog.records] == ["session.timeout.ms", "metric.reporters"]
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"acks": "2"}, "acks: '2' is not one of all, -1, 0, 1"),
+        ({"request.timeout.ms": "x"}, "request.timeout.ms: 'x' is not an integer"),
+        ({"fetch.max.bytes": "-1"}, "fetch.max.bytes: -1 is out of bounds; expected at least 0"),
+        ({"compression.gzip.level": "0"}, "expected 1 to 9 or -1"),
+        ({"compression.type": "brotli"}, "is not one of none, gzip, snappy, lz4, zstd"),
+        ({"client.dns.lookup": "default"}, "is not one of use_all_dns_ips"),
+        ({"delivery.timeout.ms": "1000"}, "1000 is less than linger.ms + request.timeout.ms = 30500"),
+        ({"acks": "1", "enable.idempotence": "true"}, "acks: must be all with enable.idempotence=true"),
+        ({"retries": "0", "enable.idempotence": "true"}, "retries: must not be 0"),
+        ({"max.in.flight.requests.per.connection": "6"}, "must be at most 5 with enable.idempotence=true"),
+    ],
+)
+def test_bad_and_contradictory_values(options: dict[str, str], complaint: str) -> None:
+    assert complaint in str(refusal(SERVERS | options))
+
+
+@pytest.mark.parametrize("options", [{"acks": "1"}, {"acks": "0"}, {"retries": "0"}])
+def test_idempotence_gives_way_where_nobody_asked_for_it(options: dict[str, str]) -> None:
+    assert not ClientConfig.parse(SERVERS | options).enable_idempotence
+
+
+def test_a_longer_request_timeout_pushes_the_delivery_timeout_that_nobody_set() -> None:
+    assert parse(request_timeout_ms="200000").delivery_timeout_ms == 200_500
+
+
+def test_a_reconnect_backoff_above_its_default_bound_raises_the_bound() -> None:
+    assert parse(reconnect_backoff_ms="5000").reconnect_backoff_max_ms == 5000
+    assert parse(reconnect_backoff_ms="5000", reconnect_backoff_max_ms="10").reconnect_backoff_max_ms == 10
+
+
+@pytest.mark.parametrize(
+    ("options", "level"),
+    [
+        ({}, None),
+        ({"compression_type": "gzip"}, None),
+        ({"compression_type": "gzip", "compression_gzip_level": "4"}, 4),
+        ({"compression_type": "lz4"}, 9),
+        ({"compression_type": "zstd", "compression_zstd_level": "-7"}, -7),
+        ({"compression_type": "snappy"}, None),
+    ],
+)
+def test_the_level_is_that_of_the_codec_in_use(options: dict[str, str], level: int | None) -> None:
+    assert parse(**options).compression_level == level
+
+
+def test_transactions_need_idempotence() -> None:
+    config = ClientConfig.parse(SERVERS | {"transactional.id": " sink ", "transaction.timeout.ms": "5000"})
+    assert (config.transactional_id, config.transaction_timeout_ms) == ("sink", 5000)
+    assert ClientConfig.parse(SERVERS).transactional_id is None
+    for conflict in ({"enable.idempotence": "false"}, {"acks": "1"}, {"retries": "0"}):
+        error = refusal(SERVERS | {"transactional.id": "sink"} | conflict)
+        assert (error.option, "needs enable.idempotence=true" in error.message) == ("transactional.id", True)
+    for wrong in ({"transactional.id": " "}, {"transaction.timeout.ms": "0"}):
+        refusal(SERVERS | wrong)

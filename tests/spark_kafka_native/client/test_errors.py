@@ -1,0 +1,46 @@
+import copy
+import pickle
+
+import pytest
+
+from spark_kafka_native.client.admin import TopicsError
+from spark_kafka_native.client.errors import (
+    BrokerNotAvailable,
+    CorruptRecords,
+    FetchTimeout,
+    NoSuchPartition,
+    OffsetOutOfRange,
+    ProduceError,
+    RecordTooLarge,
+    TopicRecreated,
+)
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.topic import TopicPartition
+
+TP = TopicPartition("events", 3)
+
+ERRORS: list[tuple[KafkaError, bool, str]] = [
+    (BrokerNotAvailable(7), True, "broker 7"),
+    (NoSuchPartition(TP, 2), False, "events-3 does not exist: the topic has 2 partitions"),
+    (OffsetOutOfRange(TP, 5, 10, 20), False, "events-3: offset 5 is not in the log, which has 10 to 20"),
+    (FetchTimeout(TP, 5, 100, "why"), True, "events-3: nothing to read at offset 5 within 100 ms; why"),
+    (CorruptRecords(TP, 5, "bad CRC"), False, "events-3: records at offset 5 are corrupt: bad CRC"),
+    (TopicRecreated(TP, "a", "b"), False, "events-3: the topic was deleted and created again"),
+    (RecordTooLarge("events", 4, 2_000, 1_000), False, "row 4 for topic events takes 2000 bytes"),
+    (ProduceError(TP, ErrorCode.MESSAGE_TOO_LARGE, "too large", 9), False, "events-3: too large; 9 records"),
+    (TopicsError({"t": KafkaError(ErrorCode.INVALID_CONFIG, "topic t")}), False, "topic t"),
+]
+
+
+@pytest.mark.parametrize(("error", "retriable", "text"), ERRORS, ids=lambda value: type(value).__name__)
+def test_errors_say_what_they_are_about_and_survive_the_way_to_another_process(
+    error: KafkaError, retriable: bool, text: str
+) -> None:
+    assert error.retriable is retriable
+    assert text in str(error)
+    for copied in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
+        assert type(copied) is type(error)
+        assert str(copied) == str(error)
+        assert copied.code is error.code
+        public = {name: value for name, value in vars(error).items() if not name.startswith("_")}
+        assert {name: str(value) for name, value in vars(copied).items()} == {n: str(v) for n, v in public.items()}

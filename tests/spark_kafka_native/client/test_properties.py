@@ -1,0 +1,148 @@
+import dataclasses
+import pickle
+
+import pytest
+
+from spark_kafka_native.client.properties import (
+    ConfigError,
+    boolean,
+    choice,
+    function_or_class,
+    integer,
+    names,
+    number,
+    optional_integer,
+    password,
+    properties_of,
+    servers,
+    text,
+)
+from spark_kafka_native.net.secret import Secret
+
+
+@dataclasses.dataclass(kw_only=True)
+class Options:
+    some_servers: tuple[object, ...] = servers("Where.")
+    small_ms: int = integer(5, "A number.", at_least=1, at_most=9, besides=frozenset({-1}))
+    large_ms: int = integer(5, "A number.")
+    on_off: bool = boolean(True, "A switch.")
+    colour: int = choice(1, "A colour.", {"Red": 1, "green": 2})
+    name_id: str | None = text(None, "A name.", may_be_empty=False)
+    not_a_property: int = 3
+
+
+@dataclasses.dataclass(kw_only=True)
+class MoreOptions:
+    part: float = number(0.5, "A fraction.", at_least=0.0, at_most=1.0)
+    patience_ms: int | None = optional_integer("A number.", at_least=1)
+    colours: tuple[str, ...] = names(("red",), "Colours.", "red, green")
+    word: Secret | None = password("A secret.")  # noqa: RUF009 -- declares a field
+    maker: object = function_or_class("A function.")
+
+
+MORE = properties_of(MoreOptions)
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "parsed"),
+    [
+        ("part", " 0.25 ", 0.25),
+        ("patience.ms", "7", 7),
+        ("colours", " red, green,,red ", ("red", "green")),
+        ("colours", "", ()),
+        ("word", " hunter2 ", Secret(" hunter2 ")),
+        ("word", Secret("x"), Secret("x")),
+        ("maker", "a.b:c", "a.b:c"),
+        ("maker", len, len),
+    ],
+)
+def test_more_kinds_of_values(name: str, given: object, parsed: object) -> None:
+    assert MORE[name].parse(given) == parsed
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "complaint"),
+    [
+        ("part", "1.5", "1.5 is out of bounds; expected 0.0 to 1.0"),
+        ("part", "half", "'half' is not a number"),
+        ("part", "nan", "out of bounds"),
+        ("patience.ms", "0", "not an integer of at least 1"),
+        ("maker", "a b", "neither module:function nor"),
+    ],
+)
+def test_more_values_that_are_wrong(name: str, given: str, complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        MORE[name].parse(given)
+
+
+def test_errors_travel() -> None:
+    error = ConfigError("acks", "must be all")
+    assert str(pickle.loads(pickle.dumps(error))) == str(error) == "acks: must be all"
+
+
+OPTIONS = properties_of(Options)
+
+
+def test_fields_become_properties_with_dots() -> None:
+    assert list(OPTIONS) == ["some.servers", "small.ms", "large.ms", "on.off", "colour", "name.id"]
+    assert OPTIONS["small.ms"].default == 5
+    assert OPTIONS["some.servers"].default is None
+    assert OPTIONS["colour"].doc == "A colour."
+
+
+@pytest.mark.parametrize(
+    ("name", "legal"),
+    [
+        ("small.ms", "1 to 9 or -1"),
+        ("large.ms", "at least 0"),
+        ("on.off", "true or false"),
+        ("colour", "Red, green"),
+        ("name.id", "any string but the empty one"),
+        ("some.servers", "host:port[,host:port...]"),
+    ],
+)
+def test_legal_values_are_said_in_words(name: str, legal: str) -> None:
+    assert OPTIONS[name].legal == legal
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "value"),
+    [
+        ("small.ms", "1", 1),
+        ("small.ms", " 9 ", 9),
+        ("small.ms", 4, 4),
+        ("small.ms", "-1", -1),
+        ("large.ms", "+2147483647", 2**31 - 1),
+        ("on.off", "TRUE", True),
+        ("on.off", False, False),
+        ("colour", "RED", 1),
+        ("colour", "Green", 2),
+        ("name.id", " x ", "x"),
+        ("some.servers", "a:1", (("a", 1),)),
+    ],
+)
+def test_good_values(name: str, given: object, value: object) -> None:
+    assert OPTIONS[name].parse(given) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "complaint"),
+    [
+        ("small.ms", "0", "0 is out of bounds; expected 1 to 9 or -1"),
+        ("small.ms", "10", "10 is out of bounds"),
+        ("small.ms", "-2", "-2 is out of bounds"),
+        ("large.ms", "2147483648", "out of bounds; expected at least 0, at most 2147483647"),
+        ("large.ms", "1.0", "'1.0' is not an integer"),
+        ("large.ms", "", "'' is not an integer"),
+        ("large.ms", True, "True is not an integer"),
+        ("large.ms", "1_000", "'1_000' is not an integer"),
+        ("on.off", "yes", "'yes' is neither true nor false"),
+        ("colour", "blue", "'blue' is not one of Red, green"),
+        ("name.id", " ", "is empty"),
+        ("some.servers", "a", "has no port"),
+    ],
+)
+def test_bad_values(name: str, given: object, complaint: str) -> None:
+    with pytest.raises(ValueError, match=r".") as caught:
+        OPTIONS[name].parse(given)
+    assert complaint in str(caught.value)

@@ -1,0 +1,114 @@
+import pytest
+
+from spark_kafka_native.client.retry import Backoff, give_up, retry
+from spark_kafka_native.net.address import HostPort
+from spark_kafka_native.net.deadline import Deadline
+from spark_kafka_native.net.errors import BrokerUnreachable, RequestTimeout
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+
+
+def test_pauses_double_up_to_their_bound_off_by_a_fifth_at_most() -> None:
+    for _ in range(50):
+        backoff = Backoff(100, 1_000)
+        pauses = [backoff.next_ms() for _ in range(8)]
+        for pause, nominal in zip(pauses, [100, 200, 400, 800, 1000, 1000, 1000, 1000], strict=True):
+            assert 0.8 * nominal <= pause <= min(1.2 * nominal, 1000)
+
+
+def test_pauses_differ() -> None:
+    assert len({Backoff(100, 1_000).next_ms() for _ in range(20)}) > 10
+
+
+def test_reset_begins_again() -> None:
+    backoff = Backoff(100, 10_000)
+    for _ in range(5):
+        backoff.next_ms()
+    backoff.reset()
+    assert backoff.next_ms() <= 120
+
+
+def test_a_bound_below_the_first_pause_wins() -> None:
+    assert Backoff(500, 50).next_ms() <= 50
+    assert Backoff(0, 1_000).next_ms() == 0
+
+
+def failing(*errors: KafkaError) -> "list[KafkaError]":
+    return list(errors)
+
+
+def test_retriable_errors_are_tried_again() -> None:
+    errors = failing(KafkaError(ErrorCode.NOT_CONTROLLER), KafkaError(ErrorCode.REQUEST_TIMED_OUT))
+
+    def action() -> str:
+        if errors:
+            raise errors.pop()
+        return "done"
+
+    assert retry(action, Deadline.after_ms(5_000), Backoff(1, 1)) == "done"
+
+
+def test_other_errors_are_not() -> None:
+    errors = failing(KafkaError(ErrorCode.INVALID_REQUEST), KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+
+    def action() -> None:
+        raise errors.pop()
+
+    with pytest.raises(KafkaError) as caught:
+        retry(action, Deadline.after_ms(5_000), Backoff(1, 1))
+    assert caught.value.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert len(errors) == 1
+
+
+def test_the_last_error_is_raised_when_time_is_up() -> None:
+    tries = 0
+
+    def action() -> None:
+        nonlocal tries
+        tries += 1
+        raise KafkaError(ErrorCode.NOT_CONTROLLER, str(tries))
+
+    with pytest.raises(KafkaError) as caught:
+        retry(action, Deadline.after_ms(30), Backoff(5, 5))
+    assert caught.value.detail == str(tries)
+    assert tries > 1
+
+
+@pytest.mark.parametrize("last", [ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT])
+def test_that_no_time_was_left_says_less_than_what_a_broker_said(last: ErrorCode) -> None:
+    errors = failing(KafkaError(last), KafkaError(ErrorCode.NOT_CONTROLLER))
+    deadline = Deadline.after_ms(60_000)
+
+    def action() -> None:
+        error = errors.pop()
+        if not errors:
+            deadline._at = 0.0
+        raise error
+
+    with pytest.raises(KafkaError) as caught:
+        retry(action, deadline, Backoff(1, 1))
+    assert caught.value.code is ErrorCode.NOT_CONTROLLER
+    assert isinstance(caught.value.__cause__, KafkaError)
+
+
+def test_of_two_transport_errors_the_last_counts() -> None:
+    with pytest.raises(KafkaError) as caught:
+        give_up(KafkaError(ErrorCode.NETWORK_EXCEPTION), KafkaError(ErrorCode.REQUEST_TIMED_OUT))
+    assert caught.value.code is ErrorCode.REQUEST_TIMED_OUT
+
+
+def test_all_brokers_that_could_not_be_reached_are_named() -> None:
+    one, other = HostPort("a", 1), HostPort("b", 2)
+    with pytest.raises(BrokerUnreachable) as caught:
+        give_up(
+            BrokerUnreachable({one: "refused"}, "for x"), BrokerUnreachable({one: "no time", other: "no time"}, "for y")
+        )
+    assert caught.value.tried == {one: "refused", other: "no time"}
+
+
+def test_that_no_broker_is_left_does_not_hide_what_happened_before() -> None:
+    silence = RequestTimeout(HostPort("a", 1), "Fetch", 200)
+    with pytest.raises(BrokerUnreachable) as caught:
+        give_up(silence, BrokerUnreachable({HostPort("a", 1): "no time"}, "for Metadata"))
+    assert str(caught.value) == (
+        "no broker could be reached for Metadata (a:1: no time), after a:1: no answer to Fetch within 200 ms"
+    )

@@ -1,0 +1,152 @@
+"""Brokers that fail under a sender: nothing is lost, nothing is there twice, nothing is out of order."""
+
+import itertools
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native.protocol.messages import ProduceRequest, ProduceResponse
+from tests.support.scripted_broker import (
+    Drop,
+    HalfFrame,
+    Pass,
+    Raw,
+    Refuse,
+    Respond,
+    ScriptedCluster,
+    Silent,
+    Slow,
+    Step,
+    WrongCorrelation,
+)
+from tests.support.sender_driver import PARTITIONS, SenderDriver, names, write_and_check
+
+
+@pytest.fixture
+def brokers() -> Iterator[ScriptedCluster]:
+    with ScriptedCluster(brokers=2, topics={"t": PARTITIONS}) as running:
+        yield running
+
+
+@pytest.fixture
+def driver(brokers: ScriptedCluster) -> Iterator[SenderDriver]:
+    with SenderDriver(brokers) as made:
+        yield made
+
+
+FAULTS: list[Step] = [
+    Drop(),
+    Drop(applied=True),
+    HalfFrame(3),
+    HalfFrame(20),
+    WrongCorrelation(),
+    Raw(b"\xff" * 12),
+    Raw(b"\0\0\0\x0cGARBAGE-BYTE"),
+    Slow(30),
+    *[
+        Refuse(code)
+        for code in (
+            ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            ErrorCode.LEADER_NOT_AVAILABLE,
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            ErrorCode.UNKNOWN_TOPIC_ID,
+            ErrorCode.NOT_ENOUGH_REPLICAS,
+            ErrorCode.REQUEST_TIMED_OUT,
+            ErrorCode.KAFKA_STORAGE_ERROR,
+            ErrorCode.CORRUPT_MESSAGE,
+        )
+    ],
+    Respond(lambda _: ProduceResponse()),
+]
+
+
+@pytest.mark.parametrize("step", FAULTS, ids=str)
+def test_faults_neither_lose_nor_repeat_nor_reorder(driver: SenderDriver, step: Step) -> None:
+    driver.brokers.script(
+        ProduceRequest, *itertools.islice(itertools.cycle([step, Pass(), step, step, Pass(), Pass(), Pass()]), 40)
+    )
+    write_and_check(driver)
+    assert driver.sender.metrics.retries or isinstance(step, Slow)
+
+
+def test_all_faults_one_after_the_other(driver: SenderDriver) -> None:
+    driver.brokers.script(ProduceRequest, *[step for fault in FAULTS for step in (fault, Pass(), Pass())])
+    write_and_check(driver)
+
+
+@pytest.mark.parametrize("step", [Drop(), HalfFrame(3), Refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER)], ids=str)
+def test_without_idempotence_retries_do_not_reorder_either(brokers: ScriptedCluster, step: Step) -> None:
+    with SenderDriver(brokers, acks="1") as driver:
+        brokers.script(ProduceRequest, *itertools.islice(itertools.cycle([Pass(), Pass(), step]), 30))
+        for number in range(30):
+            driver.add(0, names(0)[number])
+        driver.finish()
+    assert list(dict.fromkeys(driver.stored(0))) == names(0)
+
+
+def test_a_silent_broker_is_given_the_same_batches_again(brokers: ScriptedCluster) -> None:
+    with SenderDriver(brokers, request_timeout_ms=250) as driver:
+        brokers.script(ProduceRequest, Pass(), Silent(applied=True), Silent())
+        write_and_check(driver)
+
+
+def write_with_pauses(driver: SenderDriver, pause_s: float) -> None:
+    """Add to all partitions, and leave to the brokers' threads what happens in between."""
+    for number in range(30):
+        for partition in range(PARTITIONS):
+            driver.add(partition, names(partition)[number])
+        driver.sender.pump(wait=False)
+        time.sleep(pause_s)
+
+
+def test_leaders_that_move_all_the_time_are_followed(driver: SenderDriver) -> None:
+    stop = threading.Event()
+
+    def move() -> None:
+        for turn in itertools.count():
+            if stop.wait(0.01):
+                return
+            driver.brokers.move_leader("t", turn % PARTITIONS, to=turn % 2 + 1)
+
+    thread = threading.Thread(target=move)
+    thread.start()
+    write_with_pauses(driver, 0.005)
+    stop.set()
+    thread.join()
+    driver.finish()
+    for partition in range(PARTITIONS):
+        assert driver.stored(partition) == names(partition)
+
+
+def test_brokers_that_restart_while_batches_are_in_flight(driver: SenderDriver) -> None:
+    def restart() -> None:
+        for number in (1, 2, 1, 2):
+            broker = driver.brokers.brokers[number]
+            broker.stop()
+            time.sleep(0.02)
+            broker.start()
+            time.sleep(0.02)
+
+    thread = threading.Thread(target=restart)
+    thread.start()
+    write_with_pauses(driver, 0.004)
+    driver.finish()
+    thread.join()
+    for partition in range(PARTITIONS):
+        assert driver.stored(partition) == names(partition)
+
+
+def test_an_idle_connection_that_the_broker_closed_is_replaced_without_a_retry(driver: SenderDriver) -> None:
+    driver.add(0, "a")
+    driver.finish()
+    driver.brokers.brokers[1].drop_connections()
+    (link,) = driver.sender._links.values()
+    while not link.connection.is_stale():
+        time.sleep(0.001)
+    driver.add(0, "b")
+    driver.finish()
+    assert driver.stored(0) == ["a", "b"]
+    assert driver.sender.metrics.retries == 0
