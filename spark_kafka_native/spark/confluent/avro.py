@@ -1,0 +1,165 @@
+"""Avro values as Spark columns: ``decode_avro`` and ``encode_avro``, for batches, streams and Spark Connect.
+
+Both are Arrow UDFs: only their column goes through Python, in batches. The schema of the result is settled when the
+column is made, on the driver, and stays as it is for the whole query; values that were written with other schemas are
+read into it as Avro's rules of evolution have it.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]  # its stub lags behind
+from pyspark.sql.types import BinaryType, DataType, StringType, StructField, StructType
+
+from spark_kafka_native.spark.confluent.columns import ColumnOrName
+from spark_kafka_native.spark.confluent.decoding import AvroDecoder, BadRows
+from spark_kafka_native.spark.confluent.encoding import AvroEncoder
+from spark_kafka_native.spark.confluent.registry import RegisteredSchema, Registry
+from spark_kafka_native.spark.confluent.schemas import SchemaJson, avro_schema
+from spark_kafka_native.spark.confluent.wire import Column as ArrowColumn
+from spark_kafka_native.spark.confluent.wire import SchemaRef, from_record_headers
+
+RegistryOrUrl = str | Mapping[str, Any] | Registry
+
+VALUE_SCHEMA_ID = "__value_schema_id"
+KEY_SCHEMA_ID = "__key_schema_id"
+"""Record headers that name a schema by its GUID."""
+
+
+def decode_avro(
+    column: ColumnOrName,
+    *,
+    registry: RegistryOrUrl | None = None,
+    schema: SchemaJson | None = None,
+    subject: str | None = None,
+    headers: ColumnOrName | None = None,
+    header_name: str = VALUE_SCHEMA_ID,
+    framed: bool = True,
+    on_bad: str = "fail",
+) -> Column:
+    """Binary Avro -> the schema's type, mostly a struct; null stays null.
+
+    ``registry``: ``http://host:8081``, or settings of Confluent's client. Each value is read with the schema that its
+    header names, into ``schema`` or, without one, into the newest version of ``subject`` at this moment. Without a
+    registry all values must have been written with ``schema``; with ``framed=False``, which says that they have no
+    header, with the schema that either argument stands for.
+
+    ``headers``: a column of record headers (``includeHeaders``), one of which may name the schema instead.
+
+    ``on_bad``: what becomes of values that cannot be decoded: ``fail``; ``null``; or ``keep``, which makes the result
+    struct<value, error>, error being null for good rows. A registry that does not answer fails the query in any case.
+
+    Raises, on the driver: ValueError for arguments that do not fit together, SchemaError for a schema without a Spark
+    type, NoSuchSchema or RegistryError for a subject.
+    """
+    asked = None if registry is None else Registry.at(registry)
+    policy = _policy(on_bad)
+    if not framed and headers is not None:
+        raise ValueError("framed=False is for values whose schema is named nowhere; headers would name it")
+    if schema is None:
+        found = _looked_up(asked, subject, None)
+        target = avro_schema(found.text, found.references)
+    else:
+        target = avro_schema(schema)
+    decoder = AvroDecoder(schema=target, registry=asked if framed else None, framed=framed, bad_rows=policy)
+    columns = [column] if headers is None else [column, headers]
+    function = _decode_udf(decoder) if headers is None else _decode_with_headers_udf(decoder, header_name)
+    decoded: Column = arrow_udf(function, _result_type(target.spark, policy))(*map(_column, columns))
+    return decoded
+
+
+def encode_avro(
+    column: ColumnOrName,
+    *,
+    registry: RegistryOrUrl | None = None,
+    schema: SchemaJson | None = None,
+    subject: str | None = None,
+    schema_id: SchemaRef | None = None,
+    framed: bool = True,
+) -> Column:
+    """A column, mostly a struct, -> binary Avro behind a header that names the schema; null stays null.
+
+    ``schema`` with ``subject`` is registered there, unless it is already, when the column is made, on the driver;
+    ``subject`` alone stands for its newest version. ``schema_id``, an id or a GUID, names the schema in the header
+    without registering anything; the schema is looked up unless it is given. ``framed=False`` writes no header. Fields
+    are matched by name; one that the schema does not have is an error, one that is missing has the schema's default.
+
+    Raises as ``decode_avro`` does.
+    """
+    asked = None if registry is None else Registry.at(registry)
+    if framed and schema_id is None and (asked is None or subject is None):
+        raise ValueError("a header needs schema_id, or registry and subject; framed=False writes none")
+    if not framed and schema_id is not None:
+        raise ValueError("framed=False writes no header, so that schema_id says nothing")
+    if schema is not None:
+        target, ref = avro_schema(schema), schema_id
+        if framed and ref is None and asked is not None and subject is not None:
+            ref = asked.register(subject, schema if isinstance(schema, str) else json.dumps(schema))
+    else:
+        found = _looked_up(asked, subject, schema_id)
+        target, ref = avro_schema(found.text, found.references), found.schema_id if schema_id is None else schema_id
+    encoder = AvroEncoder(schema=target, ref=ref if framed else None)
+    encoded: Column = arrow_udf(_encode_udf(encoder), BinaryType())(_column(column))
+    return encoded
+
+
+def _looked_up(registry: Registry | None, subject: str | None, schema_id: SchemaRef | None) -> RegisteredSchema:
+    if registry is None or (subject is None and schema_id is None):
+        raise ValueError("give schema, or registry and the subject whose newest version it is")
+    if schema_id is not None:
+        return registry.schema(schema_id)
+    assert subject is not None
+    return registry.latest(subject)
+
+
+# Spark tells the kind of a UDF by its annotations, which is why they are the plain classes.
+
+
+def _decode_udf(decoder: AvroDecoder) -> Callable[..., ArrowColumn]:
+    def decode(values: pa.Array) -> pa.Array:  # type: ignore[type-arg]  # the plain class, for Spark
+        return _result(decoder, values, None)  # type: ignore[no-any-return]  # ArrowColumn is Any
+
+    return decode
+
+
+def _decode_with_headers_udf(decoder: AvroDecoder, header_name: str) -> Callable[..., ArrowColumn]:
+    def decode(values: pa.Array, headers: pa.Array) -> pa.Array:  # type: ignore[type-arg]  # the plain class, for Spark
+        return _result(decoder, values, from_record_headers(headers, header_name))  # type: ignore[no-any-return]  # ArrowColumn is Any
+
+    return decode
+
+
+def _encode_udf(encoder: AvroEncoder) -> Callable[..., ArrowColumn]:
+    def encode(values: pa.Array) -> pa.Array:  # type: ignore[type-arg]  # the plain class, for Spark
+        return encoder.encode(values)  # type: ignore[no-any-return]  # ArrowColumn is Any
+
+    return encode
+
+
+def _result(decoder: AvroDecoder, values: ArrowColumn, in_headers: ArrowColumn | None) -> ArrowColumn:
+    decoded = decoder.decode(values, in_headers)
+    if decoder.bad_rows is not BadRows.KEEP:
+        return decoded.values
+    errors = pa.array([decoded.errors.get(row) for row in range(len(values))], pa.string())
+    return pa.StructArray.from_arrays([decoded.values, errors], ["value", "error"])
+
+
+def _column(column: ColumnOrName) -> Column:
+    return F.col(column) if isinstance(column, str) else column
+
+
+def _policy(on_bad: str) -> BadRows:
+    try:
+        return BadRows(on_bad)
+    except ValueError:
+        raise ValueError(f"on_bad={on_bad!r} is not one of {', '.join(BadRows)}") from None
+
+
+def _result_type(spark: DataType, policy: BadRows) -> DataType:
+    if policy is not BadRows.KEEP:
+        return spark
+    return StructType([StructField("value", spark), StructField("error", StringType())])

@@ -1,0 +1,160 @@
+"""Values in Confluent's wire format: a header that names a schema, then the data.
+
+======  ==========================================  =====================================================
+Magic   Behind it                                   Where
+======  ==========================================  =====================================================
+0       the schema's id, 4 bytes, big-endian        before the data
+1       the schema's GUID, 16 bytes                 before the data, or in the record's header
+                                                    ``__value_schema_id`` or ``__key_schema_id``
+======  ==========================================  =====================================================
+
+Whole columns at once; nothing here looks at the data.
+"""
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from uuid import UUID
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute
+
+from spark_kafka_native.client.partitioner import spans_of
+
+Column = Any
+"""``pa.Array``, of which the stubs know each type for itself."""
+ArrowType = Any
+"""``pa.DataType``, likewise."""
+pc: Any = pyarrow.compute
+
+ID_MAGIC: Final = b"\x00"
+GUID_MAGIC: Final = b"\x01"
+ID_HEADER_BYTES: Final = 5
+GUID_HEADER_BYTES: Final = 17
+MAX_SCHEMA_ID: Final = 2**31 - 1
+
+SchemaRef = int | UUID
+"""What a header names a schema by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Framed:
+    """A column taken apart.
+
+    ``codes``: int64[n], each row's place in ``refs``, -1 for rows without a header and nulls. ``payloads``: the data
+    behind the header, null where there is none.
+    """
+
+    refs: Sequence[SchemaRef]
+    codes: npt.NDArray[np.int64]
+    payloads: Column
+
+
+def split(values: Column, in_headers: Column | None = None) -> Framed:
+    """Take a binary column apart. ``in_headers``: what the records' headers say, which goes first; null: nothing."""
+    values = values.cast(pa.binary())
+    heads = _heads(values)
+    payloads = _without_heads(values, heads.sizes)
+    if in_headers is not None and in_headers.null_count < len(in_headers):
+        named = _heads(in_headers.cast(pa.binary()))
+        elsewhere = (named.sizes > 0) & _bools(values.is_valid())
+        payloads = pc.if_else(pa.array(elsewhere), values, payloads)
+        heads.sizes[elsewhere], heads.content[elsewhere] = named.sizes[elsewhere], named.content[elsewhere]
+    refs, codes = _named_schemas(heads)
+    return Framed(refs, codes, payloads)
+
+
+def join(ref: SchemaRef, payloads: Column) -> Column:
+    """Put the header of a schema before each value; null stays null."""
+    head = pa.scalar(build_header(ref), pa.binary())
+    return pc.binary_join_element_wise(head, payloads.cast(pa.binary()), pa.scalar(b"", pa.binary()))
+
+
+def build_header(ref: SchemaRef) -> bytes:
+    """The header that names a schema."""
+    return GUID_MAGIC + ref.bytes if isinstance(ref, UUID) else struct.pack(">bI", 0, ref)
+
+
+def from_record_headers(headers: Column, name: str) -> Column:
+    """The value of each record's last header ``name``: binary, null where there is none.
+
+    ``headers`` is list<struct<key: string, value: binary>>, as the source and Spark have it.
+    """
+    parents = np.asarray(pc.list_parent_indices(headers).to_numpy(zero_copy_only=False), np.int64)
+    entries = pc.list_flatten(headers)
+    if not len(entries):
+        return pa.nulls(len(headers), pa.binary())
+    matches = pc.equal(pc.struct_field(entries, "key"), name).fill_null(False)
+    found = np.flatnonzero(_bools(matches))
+    places = np.full(len(headers), -1, np.int64)
+    places[parents[found]] = found  # of several, the last
+    taken = pc.struct_field(entries, "value").take(pa.array(places, mask=places < 0))
+    return taken.cast(pa.binary())
+
+
+@dataclass(frozen=True, slots=True)
+class _Heads:
+    """Each value's header: ``content`` is uint8[n, 17], of which ``sizes``, int64[n], count; 0: there is none."""
+
+    sizes: npt.NDArray[np.int64]
+    content: npt.NDArray[np.uint8]
+
+
+def _heads(values: Column) -> _Heads:
+    data, starts, lengths = spans_of(values)
+    rows = len(starts)
+    sizes, content = np.zeros(rows, np.int64), np.zeros((rows, GUID_HEADER_BYTES), np.uint8)
+    valid = _bools(values.is_valid())
+    for magic, size in ((ID_MAGIC, ID_HEADER_BYTES), (GUID_MAGIC, GUID_HEADER_BYTES)):
+        long_enough = np.flatnonzero(valid & (lengths >= size))
+        found = long_enough[data[starts[long_enough]] == magic[0]]
+        sizes[found] = size
+        content[found, :size] = data[starts[found, np.newaxis] + np.arange(size)]
+    return _Heads(sizes, content)
+
+
+def _without_heads(values: Column, sizes: npt.NDArray[np.int64]) -> Column:
+    """What is left of each value behind its header; null where there is none."""
+    data, starts, lengths = spans_of(values)
+    if not len(starts):
+        return values
+    first, last = int(starts[0]), int(starts[-1] + lengths[-1])
+    kept = np.ones(last - first, np.bool_)
+    for size in (ID_HEADER_BYTES, GUID_HEADER_BYTES):
+        found = np.flatnonzero(sizes == size)
+        kept[starts[found, np.newaxis] - first + np.arange(size)] = False
+    offsets = np.zeros(len(starts) + 1, np.int32)
+    np.cumsum(lengths - sizes, out=offsets[1:])
+    valid = np.packbits(sizes > 0, bitorder="little")
+    buffers: list[Any] = [
+        pa.py_buffer(valid.tobytes()),
+        pa.py_buffer(offsets.tobytes()),
+        pa.py_buffer(data[first:last][kept].data),
+    ]
+    return pa.Array.from_buffers(pa.binary(), len(starts), buffers)
+
+
+def _named_schemas(heads: _Heads) -> tuple[list[SchemaRef], npt.NDArray[np.int64]]:
+    """The different schemas that headers name, and which of them each row names; -1: none."""
+    refs: list[SchemaRef] = []
+    codes = np.full(len(heads.sizes), -1, np.int64)
+    with_id, with_guid = (np.flatnonzero(heads.sizes == size) for size in (ID_HEADER_BYTES, GUID_HEADER_BYTES))
+    if len(with_id):
+        ids: Any = heads.content[with_id, 1:ID_HEADER_BYTES].copy().view(">u4").astype(np.int64).ravel()
+        encoded: Any = pa.array(ids).dictionary_encode()
+        refs += [int(number) for number in encoded.dictionary.to_pylist()]
+        codes[with_id] = np.asarray(encoded.indices)
+    if len(with_guid):
+        guids = pa.py_buffer(heads.content[with_guid, 1:].tobytes())
+        column = pa.Array.from_buffers(pa.binary(GUID_HEADER_BYTES - 1), len(with_guid), [None, guids])
+        encoded = column.dictionary_encode()
+        codes[with_guid] = np.asarray(encoded.indices) + len(refs)
+        refs += [UUID(bytes=guid) for guid in encoded.dictionary.to_pylist()]
+    return refs, codes
+
+
+def _bools(column: Column) -> npt.NDArray[np.bool_]:
+    return np.asarray(column.to_numpy(zero_copy_only=False), np.bool_)

@@ -1,0 +1,70 @@
+"""``format("pykafka")``: the data source that Spark makes from options.
+
+Spark pickles the instance to the processes that plan, read and write, and makes new ones there as it likes; it holds
+options and nothing else.
+"""
+
+import uuid
+
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import StructType
+
+from spark_kafka_native.spark.errors import OptionError
+from spark_kafka_native.spark.options.parsing import (
+    Query,
+    check_source_options,
+    parse_sink_options,
+    parse_source_options,
+)
+from spark_kafka_native.spark.sink.exactly_once import ExactlyOnceStreamWriter, ExactlyOnceWriter
+from spark_kafka_native.spark.sink.rows import sink_rows
+from spark_kafka_native.spark.sink.writer import PyKafkaStreamWriter, PyKafkaWriter
+from spark_kafka_native.spark.source.batch_reader import PyKafkaReader, batch_reader
+from spark_kafka_native.spark.source.schema import layout_of, source_schema
+from spark_kafka_native.spark.source.stream_reader import PyKafkaStreamReader
+
+
+class PyKafkaDataSource(DataSource):
+    """Kafka topics as DataFrames, batch and streaming, read and written, without the JVM connector.
+
+    Option errors are OptionError, schema errors PlanError; Spark shows their text in an AnalysisException or a
+    StreamingQueryException.
+    """
+
+    def __init__(self, options: dict[str, str]) -> None:
+        super().__init__(options)
+        self._load_id = uuid.uuid4().hex
+        """The same in all copies that Spark makes of this instance, and of no other ``load()``."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name. ``kafka`` belongs to the JVM connector, whether that is there or not."""
+        return "pykafka"
+
+    def schema(self) -> StructType:
+        """The columns, when the user gave none. Also the first look at the options, at ``load()``."""
+        return source_schema(include_headers=check_source_options(self.options).include_headers)
+
+    def reader(self, schema: StructType) -> PyKafkaReader:
+        """The batch reader for the source's columns that ``schema`` names."""
+        options = parse_source_options(self.options, Query.BATCH)
+        return batch_reader(options, layout_of(schema, options.invalid_utf8), self._load_id)
+
+    def streamReader(self, schema: StructType) -> PyKafkaStreamReader:  # noqa: N802  # Spark's name
+        """The streaming reader for the source's columns that ``schema`` names."""
+        options = parse_source_options(self.options, Query.STREAM)
+        return PyKafkaStreamReader(options, layout_of(schema, options.invalid_utf8))
+
+    def writer(self, schema: StructType, overwrite: bool) -> PyKafkaWriter:
+        """The batch writer. Raises OptionError for ``mode("overwrite")``: a topic is only ever appended to."""
+        if overwrite:
+            raise OptionError("mode", "overwrite is not possible: a topic is only ever appended to; use mode('append')")
+        options = parse_sink_options(self.options)
+        kind = PyKafkaWriter if options.exactly_once is None else ExactlyOnceWriter
+        return kind(options, sink_rows(schema, options.topic, include_timestamp=options.include_timestamp))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> PyKafkaStreamWriter:  # noqa: ARG002, N802  # Spark's
+        """The streaming writer, for output modes append and complete (``overwrite``): both append what there is."""
+        options = parse_sink_options(self.options)
+        kind = PyKafkaStreamWriter if options.exactly_once is None else ExactlyOnceStreamWriter
+        return kind(options, sink_rows(schema, options.topic, include_timestamp=options.include_timestamp))

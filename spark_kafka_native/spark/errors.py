@@ -1,0 +1,99 @@
+"""What a Spark user sees when something is wrong: option errors, plan errors and lost data.
+
+Spark hands a Python error on as text alone, so whatever must be recognised later stands in the text: the option by its
+name, a stable code such as ``KAFKA_DATA_LOSS.PARTITIONS_DELETED`` in brackets.
+"""
+
+import re
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Any, Final
+
+from spark_kafka_native.protocol.topic import TopicPartition
+
+_SECRET: Final = re.compile(r"password|secret|jaas|token|credential|private|keystore\.key", re.IGNORECASE)
+_SHOWN_AT_MOST: Final = 8
+
+
+class OptionError(ValueError):
+    """An option of the data source that cannot be used; ``option`` is its name, ``message`` what is wrong with it."""
+
+    def __init__(self, option: str, message: str) -> None:
+        self.option = option
+        self.message = message
+        super().__init__(f"option '{option}': {message}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.option, self.message)
+
+
+class PlanError(ValueError):
+    """Offsets, partitions or columns that do not fit together; ``code`` is stable, the sentence is not."""
+
+    def __init__(self, code: str, message: str) -> None:
+        self.code = code
+        self.message = message
+        super().__init__(f"[{code}] {message}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.code, self.message)
+
+
+class TaskError(RuntimeError):
+    """A read or write task that failed; the text says where, which option changes the outcome, and what is safe."""
+
+
+class DataLossKind(StrEnum):
+    """Why records that a query was going to read cannot be read; the values are those of Spark's JVM connector.
+
+    It has no name for TOPIC_RECREATED, which it does not see.
+    """
+
+    PARTITIONS_DELETED = "PARTITIONS_DELETED"
+    INITIAL_OFFSET_NOT_FOUND = "INITIAL_OFFSET_NOT_FOUND_FOR_PARTITIONS"
+    ADDED_PARTITION_STARTS_LATE = "ADDED_PARTITION_DOES_NOT_START_FROM_OFFSET_ZERO"
+    OFFSET_CHANGED = "PARTITION_OFFSET_CHANGED"
+    COULD_NOT_READ = "COULD_NOT_READ_OFFSET_RANGE"
+    TOPIC_RECREATED = "TOPIC_RECREATED"
+
+
+class DataLossError(RuntimeError):
+    """Records that were to be read are gone and ``failOnDataLoss`` is true, or the loss cannot be accepted at all."""
+
+    def __init__(self, code: str, message: str) -> None:
+        self.code = code
+        self.message = message
+        super().__init__(f"[{code}] {message}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.code, self.message)
+
+    @classmethod
+    def of(cls, kind: DataLossKind, reason: str, *, lasting: bool = True) -> "DataLossError":
+        """The error for ``failOnDataLoss=true``: the reason, and how to go on without the records.
+
+        ``lasting``: a query that is started again finds the same out.
+        """
+        again = (
+            "so nothing else was lost and a restart meets the same gap. Set option 'failOnDataLoss' to false to go on "
+            "with the records that are left"
+            if lasting
+            else "so nothing else was lost; a query that is started again has no memory of it, and goes on where this "
+            "one stood"
+        )
+        return cls(f"KAFKA_DATA_LOSS.{kind.value}", f"{reason}. The query stopped before it read past the gap, {again}")
+
+
+def redacted(message: str, option: str, value: object) -> str:
+    """A message about an option, with the option's value taken out if its name means a secret."""
+    secret = str(value)
+    return message.replace(secret, "(hidden)") if secret and _SECRET.search(option) else message
+
+
+def listed(items: Iterable[TopicPartition | str]) -> str:
+    """Names in order, ``a-0, a-1``; a long list is cut and counted."""
+    names = [str(item) for item in sorted(items)]
+    more = len(names) - _SHOWN_AT_MOST
+    if more <= 0:
+        return ", ".join(names)
+    return f"{', '.join(names[:_SHOWN_AT_MOST])} and {more} more"

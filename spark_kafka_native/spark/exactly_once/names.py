@@ -1,0 +1,90 @@
+"""The names that belong to a prefix: transactional ids, and the topic of decisions.
+
+    <prefix>.driver                                                     whoever decides
+    <prefix>.decisions                                                  the topic in which decisions are
+    <prefix>.<producer id>.<epoch>.<batch id>.<task attempt id>.<try>   one task's transaction
+
+Five numbers, no more and no fewer, so that the ids of ``a`` and of ``a.1`` are told apart.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from spark_kafka_native.protocol.topic import topic_name_problem
+from spark_kafka_native.spark.exactly_once.effects import Producer
+
+_NUMBER: Final = r"(0|[1-9][0-9]{0,18})"
+_NUMBERS_OF_A_TASK: Final = 5
+_NUMBERS: Final = re.compile(r"\.".join([_NUMBER] * _NUMBERS_OF_A_TASK))
+_DRIVER: Final = ".driver"
+_DECISIONS: Final = ".decisions"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataId:
+    """What the transactional id of a task says. It is used for one transaction, ever."""
+
+    fence: Producer
+    """The driver's producer at the time of planning. No two plannings have the same."""
+    batch_id: int
+    task_attempt_id: int
+    attempt: int
+    """How many ids of the task came before: one whose first answer was lost is left alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Names:
+    """Names of one ``transactional.id.prefix``. Raises ValueError: the prefix cannot be used."""
+
+    prefix: str
+
+    def __post_init__(self) -> None:
+        problem = topic_name_problem(self.decisions_topic) if self.prefix else "is empty"
+        if problem is not None:
+            raise ValueError(f"prefix {self.prefix!r} cannot be used: {problem}")
+
+    @property
+    def driver_id(self) -> str:
+        """The transactional id under which decisions are written."""
+        return self.prefix + _DRIVER
+
+    @property
+    def decisions_topic(self) -> str:
+        """The topic in which decisions are: one partition, compacted."""
+        return self.prefix + _DECISIONS
+
+    def data_id(self, data_id: DataId) -> str:
+        """The transactional id of one task's transaction."""
+        fence = data_id.fence
+        numbers = (fence.producer_id, fence.epoch, data_id.batch_id, data_id.task_attempt_id, data_id.attempt)
+        return ".".join((self.prefix, *map(str, numbers)))
+
+    def parse(self, transactional_id: str) -> DataId | None:
+        """What an id says; None for one that no task with this prefix has."""
+        if not transactional_id.startswith(f"{self.prefix}."):
+            return None
+        found = _NUMBERS.fullmatch(transactional_id, len(self.prefix) + 1)
+        if found is None:
+            return None
+        producer_id, epoch, batch_id, task_attempt_id, attempt = map(int, found.groups())
+        fence = Producer(producer_id=producer_id, epoch=epoch)
+        return DataId(fence=fence, batch_id=batch_id, task_attempt_id=task_attempt_id, attempt=attempt)
+
+
+def names_of_topic(topic: str) -> Names | None:
+    """The names to which a topic of decisions belongs; None for any other topic."""
+    return _names(topic.removesuffix(_DECISIONS)) if topic.endswith(_DECISIONS) else None
+
+
+def names_of_task(transactional_id: str) -> Names | None:
+    """The names to which a task's transactional id belongs; None for an id of anybody else."""
+    names = _names(transactional_id.rsplit(".", _NUMBERS_OF_A_TASK)[0])
+    return names if names is not None and names.parse(transactional_id) is not None else None
+
+
+def _names(prefix: str) -> Names | None:
+    try:
+        return Names(prefix=prefix)
+    except ValueError:  # nobody can have this prefix
+        return None

@@ -1,0 +1,1 @@
+"""Options of source and sink: the tables, and their parsing."""

@@ -1,0 +1,62 @@
+"""Options that mean something only beside others, and those that contradict each other."""
+
+import functools
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from spark_kafka_native.spark.errors import OptionError, listed
+from spark_kafka_native.spark.offsets import SpecificOffsets
+from spark_kafka_native.spark.subscription import internal_topics
+
+_log = logging.getLogger(__name__)
+
+
+def check_companions(values: Mapping[str, Any]) -> None:
+    """Raise OptionError for an option that would mean nothing without another that was not given.
+
+    One that the JVM connector would take without a word only gets a warning.
+    """
+    for edge in ("starting", "ending"):
+        _check_default(values, edge)
+    committed = values.get("startingOffsets") == "committed"
+    if committed and "kafka.group.id" not in values:
+        raise OptionError("startingOffsets", "committed needs option 'kafka.group.id', the group whose offsets to use")
+    if "startingOffsetsWithoutCommit" in values and not committed:
+        raise OptionError("startingOffsetsWithoutCommit", "goes with 'startingOffsets' set to committed")
+    if values.get("commitOffsetsToGroup") and "kafka.group.id" not in values:
+        raise OptionError("commitOffsetsToGroup", "needs option 'kafka.group.id', the group to commit to")
+    if "kafka.group.id" in values and not committed and not values.get("commitOffsetsToGroup"):
+        remark("option 'kafka.group.id' has no effect without 'commitOffsetsToGroup': reading joins no group")
+    least, most = values.get("minPartitions"), values.get("maxPartitions")
+    if least is not None and most is not None and least > most:
+        raise OptionError("minPartitions", f"{least} is greater than maxPartitions, {most}")
+    for name in ("subscribe", "assign"):
+        if name in values and (internal := internal_topics(values[name])):
+            remark(f"option '{name}' names internal topics, which are not read: {listed(internal)}")
+    if "groupIdPrefix" in values:
+        remark("option 'groupIdPrefix' has no effect: reading joins no group, so none is named")
+
+
+def check_rates(values: Mapping[str, Any]) -> None:
+    """Raise OptionError where the least and the most that a micro-batch reads contradict each other."""
+    least, most = values.get("minOffsetsPerTrigger"), values.get("maxOffsetsPerTrigger")
+    if least is None:
+        if "maxTriggerDelay" in values:
+            remark("option 'maxTriggerDelay' has no effect without 'minOffsetsPerTrigger'")
+    elif most is not None and least > most:
+        raise OptionError("minOffsetsPerTrigger", f"{least} is greater than maxOffsetsPerTrigger, {most}")
+
+
+def _check_default(values: Mapping[str, Any], edge: str) -> None:
+    name, by_timestamp = f"{edge}OffsetsDefault", f"{edge}OffsetsByTimestamp"
+    if name not in values or by_timestamp in values or isinstance(values.get(f"{edge}Offsets"), SpecificOffsets):
+        return
+    text = f"is for partitions that the JSON of '{edge}Offsets' or '{by_timestamp}' does not name, and there is none"
+    raise OptionError(name, text)
+
+
+@functools.cache
+def remark(text: str) -> None:
+    """Log it once per process: Spark has the options of a query parsed several times."""
+    _log.warning("%s", text)

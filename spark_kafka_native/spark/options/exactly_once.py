@@ -1,0 +1,93 @@
+"""The options of ``delivery.guarantee`` = exactly-once: what they mean together, and what does not go with them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from spark_kafka_native.client.config import ClientConfig
+from spark_kafka_native.spark.errors import OptionError
+from spark_kafka_native.spark.exactly_once.batch import Timing
+from spark_kafka_native.spark.exactly_once.names import Names
+from spark_kafka_native.spark.options.companions import remark
+
+GUARANTEE: Final = "delivery.guarantee"
+PREFIX: Final = "transactional.id.prefix"
+TIMEOUT: Final = "kafka.transaction.timeout.ms"
+RECOVERY: Final = "transaction.recovery.time.ms"
+DEFAULT_TIMEOUT_MS: Final = 900_000
+"""What brokers allow unless they are told otherwise (``transaction.max.timeout.ms``)."""
+DEFAULT_RECOVERY_MS: Final = 300_000
+LEAST_TIMEOUT_MS: Final = 30_000
+LEAST_REST_MS: Final = 20_000
+"""What there has to be of the timeout besides the time for a restart, or no batch would ever be committed."""
+_DECISION_MS: Final = 30_000
+_SWEEP_MS: Final = 10_000
+"""Brokers look for transactions that are open for too long this often (by default)."""
+_ASYNC_PROGRESS: Final = "asyncProgressTrackingEnabled"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExactlyOnce:
+    """Under which names a query writes, and how long its transactions may be open."""
+
+    names: Names
+    timing: Timing
+
+
+def exactly_once(
+    values: Mapping[str, Any], client: ClientConfig, options_of_spark: Mapping[str, str]
+) -> ExactlyOnce | None:
+    """What the options say; None: at least once. ``options_of_spark``: all options by lower-case name.
+
+    Raises OptionError.
+    """
+    if values.get(GUARANTEE) != "exactly-once":
+        for name in (PREFIX, RECOVERY):
+            if name in values:
+                raise OptionError(name, f"goes with '{GUARANTEE}' set to exactly-once")
+        if TIMEOUT in values:
+            remark(f"option '{TIMEOUT}' has no effect without '{GUARANTEE}' set to exactly-once")
+        return None
+    _check_companions(client, options_of_spark)
+    if PREFIX not in values:
+        raise OptionError(PREFIX, f"is required with '{GUARANTEE}' set to exactly-once, and must be this query's alone")
+    return ExactlyOnce(names=Names(prefix=values[PREFIX]), timing=_timing(values))
+
+
+def timing_of(timeout_ms: int, recovery_ms: int) -> Timing:
+    """How long transactions may be open, from the two options. Decisions get a quarter of what is left for writing."""
+    decision_ms = min(_DECISION_MS, (timeout_ms - recovery_ms) // 4)
+    return Timing(
+        transaction_timeout_ms=timeout_ms,
+        decision_timeout_ms=decision_ms,
+        margin_ms=recovery_ms + decision_ms + _SWEEP_MS,
+    )
+
+
+def _timing(values: Mapping[str, Any]) -> Timing:
+    timeout_ms = values.get(TIMEOUT, DEFAULT_TIMEOUT_MS)
+    if timeout_ms < LEAST_TIMEOUT_MS:
+        raise OptionError(TIMEOUT, f"{timeout_ms} is too short for '{GUARANTEE}'; at least {LEAST_TIMEOUT_MS}")
+    recovery_ms = values.get(RECOVERY, min(DEFAULT_RECOVERY_MS, timeout_ms // 3))
+    if recovery_ms > timeout_ms - LEAST_REST_MS:
+        raise OptionError(
+            RECOVERY,
+            f"{recovery_ms} leaves less than {LEAST_REST_MS} ms of '{TIMEOUT}' = {timeout_ms} to write a batch and "
+            "decide about it",
+        )
+    return timing_of(timeout_ms, recovery_ms)
+
+
+def _check_companions(client: ClientConfig, options_of_spark: Mapping[str, str]) -> None:
+    with_guarantee = f"with '{GUARANTEE}' set to exactly-once"
+    if client.acks != -1:
+        raise OptionError("kafka.acks", f"must be all {with_guarantee}")
+    if client.retries == 0:
+        raise OptionError("kafka.retries", f"must not be 0 {with_guarantee}")
+    if not client.enable_idempotence:
+        raise OptionError("kafka.enable.idempotence", f"must be true {with_guarantee}")
+    if options_of_spark.get(_ASYNC_PROGRESS.lower(), "").strip().lower() == "true":
+        raise OptionError(
+            _ASYNC_PROGRESS,
+            f"cannot be true {with_guarantee}: Spark then runs batches again that were committed, and skips numbers",
+        )

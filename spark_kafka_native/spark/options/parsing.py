@@ -1,0 +1,274 @@
+"""Option strings -> ``SourceOptions`` and ``SinkOptions``; every error of an option is raised here.
+
+Names are read in any case. ``kafka.*`` options are Kafka client properties, checked by ``ClientConfig``. A name that
+nobody knows is an error with the nearest name as a suggestion, and so is one that the JVM connector knows and this
+source does not: a query never runs otherwise than its options say.
+"""
+
+import difflib
+import functools
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+from spark_kafka_native.client.config import ClientConfig, ConfigError
+from spark_kafka_native.spark.errors import OptionError, redacted
+from spark_kafka_native.spark.offsets import Earliest, Latest, OffsetLimit
+from spark_kafka_native.spark.options.companions import check_companions, check_rates
+from spark_kafka_native.spark.options.exactly_once import ExactlyOnce, exactly_once
+from spark_kafka_native.spark.options.limits import check_batch_limits, ending_limit, starting_limit
+from spark_kafka_native.spark.options.table import SINK_OPTIONS, SOURCE_OPTIONS, Option
+from spark_kafka_native.spark.subscription import Subscription
+
+_log = logging.getLogger(__name__)
+
+
+class Query(Enum):
+    """How a source is read."""
+
+    BATCH = "batch"
+    STREAM = "streaming"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOptions:
+    """What a query reads and how; frozen and picklable, it travels to the tasks."""
+
+    client: ClientConfig
+    subscription: Subscription
+    starting: OffsetLimit
+    ending: OffsetLimit
+    """``Latest`` in a stream."""
+    max_offsets_per_trigger: int | None
+    min_offsets_per_trigger: int | None
+    max_trigger_delay_ms: int
+    """Longest wait for ``min_offsets_per_trigger``."""
+    min_partitions: int | None
+    max_partitions: int | None
+    """Most tasks to share the ranges out to; None: each range has one."""
+    max_records_per_partition: int | None
+    fail_on_data_loss: bool
+    include_headers: bool
+    offset_retries: int
+    offset_retry_interval_ms: int
+    poll_timeout_ms: int | None
+    """Longest wait of a task for records; None: as long as the client waits for anything."""
+    group_id: str | None
+    """The consumer group that ``Committed`` and ``commit_to_group`` are about."""
+    commit_to_group: bool
+    """Whether a stream commits what it has finished; there is a ``group_id`` then."""
+    jvm_checkpoint: str | None
+    """Directory of a checkpoint that the JVM connector wrote."""
+    invalid_utf8: str
+    """What becomes of bytes that are not UTF-8 in a string column: replace, null, fail or keep."""
+    filter_pushdown: bool
+    """Whether filters may narrow a batch read, if Spark hands any over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkOptions:
+    """Where a query writes; frozen and picklable, it travels to the tasks."""
+
+    client: ClientConfig
+    topic: str | None
+    """Topic of every row; None: the column ``topic`` says."""
+    include_timestamp: bool = False
+    """Whether a column ``timestamp`` is the records' time."""
+    partitioner: str | None = None
+    """A name or ``module:function`` (see ``client.partitioners``); None: what ``client`` says."""
+    exactly_once: ExactlyOnce | None = None
+    """Names and times of transactions; None: at least once."""
+
+
+_SPARKS_OWN: Final = frozenset(
+    {
+        # Table properties, which reach a source or sink made by SQL.
+        *("collation", "comment", "external", "is_managed_location", "location", "owner", "provider", "table_type"),
+        # load(path), save(path), start(path): has no meaning here, and Spark adds it unasked in places.
+        "path",
+        # Options of a streaming query rather than of its sink.
+        *("checkpointlocation", "queryname"),
+        *("asyncprogresstrackingenabled", "asyncprogresstrackingcheckpointintervalms"),
+        "_asyncprogresstrackingoverridesinksupportcheck",
+    }
+)
+_SPARKS_OWN_PREFIX: Final = "option."
+
+_OF_DATABRICKS: Final[Mapping[str, str]] = {
+    "bytesestimatewindowlength": "the progress listener of this package tells bytes and lag",
+    "databricks.servicecredential": "options 'kafka.security.protocol' and 'kafka.sasl.mechanism' say how to log in",
+}
+"""Options that people bring along from there, and what to do in their place."""
+
+_REFUSED_BY_SOURCE: Final[Mapping[str, str]] = {
+    "auto.offset.reset": "is not supported; option 'startingOffsets' says where a new query starts",
+    "enable.auto.commit": "is not supported; the query's checkpoint keeps what has been read",
+    "interceptor.classes": "is not supported; Java interceptors cannot run here",
+    "key.deserializer": "is not supported; keys are read as binary, cast the column key instead",
+    "transactional.id": "is not supported; a source writes nothing",
+    "value.deserializer": "is not supported; values are read as binary, cast the column value instead",
+}
+_REFUSED_BY_SINK: Final[Mapping[str, str]] = {
+    "key.serializer": "is not supported; keys are written as they are, string or binary",
+    "transactional.id": "is not supported; tasks write side by side, and two producers of one name fence each other: "
+    "options 'delivery.guarantee' and 'transactional.id.prefix' have each of them use a name of its own",
+    "value.serializer": "is not supported; values are written as they are, string or binary",
+}
+
+
+def parse_source_options(options: Mapping[str, str], query: Query) -> SourceOptions:
+    """Options of ``spark.read`` or ``spark.readStream`` -> checked values. Raises OptionError naming the option."""
+    given = _split_off_spark(options)
+    values = _parse_table(given, SOURCE_OPTIONS, other_side=SINK_OPTIONS)
+    client = _client({name: text for name, text in given.items() if name != "kafka.group.id"}, _REFUSED_BY_SOURCE)
+    subscription = _one_subscription(values)
+    _check_query(values, query)
+    check_companions(values)
+    starting = starting_limit(values, default=Latest() if query is Query.STREAM else Earliest())
+    ending = ending_limit(values)
+    if query is Query.BATCH:
+        check_batch_limits(starting, ending)
+    else:
+        check_rates(values)
+    return SourceOptions(
+        client=client,
+        subscription=subscription,
+        starting=starting,
+        ending=ending,
+        max_offsets_per_trigger=values.get("maxOffsetsPerTrigger"),
+        min_offsets_per_trigger=values.get("minOffsetsPerTrigger"),
+        max_trigger_delay_ms=values.get("maxTriggerDelay", 15 * 60 * 1000),
+        min_partitions=values.get("minPartitions"),
+        max_partitions=values.get("maxPartitions"),
+        max_records_per_partition=values.get("maxRecordsPerPartition"),
+        fail_on_data_loss=values.get("failOnDataLoss", True),
+        include_headers=values.get("includeHeaders", False),
+        offset_retries=values.get("fetchOffset.numRetries", 3),
+        offset_retry_interval_ms=values.get("fetchOffset.retryIntervalMs", 1000),
+        poll_timeout_ms=values.get("kafkaConsumer.pollTimeoutMs"),
+        group_id=values.get("kafka.group.id"),
+        commit_to_group=values.get("commitOffsetsToGroup", False),
+        jvm_checkpoint=values.get("jvmCheckpoint"),
+        invalid_utf8=values.get("invalidUtf8", "replace"),
+        filter_pushdown=values.get("filterPushdown", False),
+    )
+
+
+def check_source_options(options: Mapping[str, str]) -> SourceOptions:
+    """Check options at ``load()``, where Spark does not say yet whether a batch or a stream is meant.
+
+    Raises OptionError if neither could run with them.
+    """
+    try:
+        return parse_source_options(options, Query.STREAM)
+    except OptionError:
+        return parse_source_options(options, Query.BATCH)
+
+
+def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
+    """Options of ``write`` or ``writeStream`` -> checked values. Raises OptionError naming the option."""
+    given = _split_off_spark(options)
+    values = _parse_table(given, SINK_OPTIONS, other_side=SOURCE_OPTIONS)
+    client = _client(given, _REFUSED_BY_SINK)
+    if "partitioner" in values and client.partitioner_class:
+        raise OptionError("partitioner", "contradicts 'kafka.partitioner.class'; give only one of them")
+    return SinkOptions(
+        client=client,
+        topic=values.get("topic"),
+        include_timestamp=values.get("includeTimestamp", False),
+        partitioner=values.get("partitioner"),
+        exactly_once=exactly_once(values, client, {name.lower(): text for name, text in options.items()}),
+    )
+
+
+def _split_off_spark(options: Mapping[str, str]) -> dict[str, str]:
+    """The user's options by lower-case name."""
+    folded = {name.lower(): value for name, value in options.items()}
+    return {
+        name: value
+        for name, value in folded.items()
+        if name not in _SPARKS_OWN and not name.startswith(_SPARKS_OWN_PREFIX)
+    }
+
+
+def _parse_table(
+    given: Mapping[str, str], table: tuple[Option, ...], *, other_side: tuple[Option, ...]
+) -> dict[str, Any]:
+    """Values of the options that were given, by the table's spelling of their names."""
+    by_name = {option.name.lower(): option for option in table}
+    values: dict[str, Any] = {}
+    for name, text in given.items():
+        if name in by_name:
+            values[by_name[name].name] = _parse_one(by_name[name], text)
+        elif not name.startswith("kafka."):
+            raise _unknown(name, table, other_side)
+    return values
+
+
+def _parse_one(option: Option, text: str) -> Any:
+    try:
+        return option.parse(text)
+    except ValueError as error:
+        raise OptionError(option.name, str(error)) from None
+
+
+def _unknown(name: str, table: tuple[Option, ...], other_side: tuple[Option, ...]) -> OptionError:
+    if name in _OF_DATABRICKS:
+        return OptionError(
+            name, f"belongs to the connector of Databricks, not to Apache Spark's; {_OF_DATABRICKS[name]}"
+        )
+    side, other = ("source", "sink") if table is SOURCE_OPTIONS else ("sink", "source")
+    near = difflib.get_close_matches(name, [option.name.lower() for option in table], n=1)
+    names = {option.name.lower(): option.name for option in (*table, *other_side)}
+    suggestion = f"; did you mean '{names[near[0]]}'?" if near else ""
+    if name in names:
+        return OptionError(names[name], f"belongs to the {other}, not to the {side}{suggestion}")
+    return OptionError(name, f"is not an option of the pykafka {side}{suggestion}")
+
+
+def _client(given: Mapping[str, str], refused: Mapping[str, str]) -> ClientConfig:
+    properties = {name.removeprefix("kafka."): value for name, value in given.items() if name.startswith("kafka.")}
+    for name, reason in refused.items():
+        if name in properties:
+            raise OptionError(f"kafka.{name}", reason)
+    if "bootstrap.servers" not in properties:
+        # Spark hands the OPTIONS of a catalog table to a Python source when the table is made, and never again.
+        hint = "" if given else "; a table made by CREATE TABLE ... USING needs its options in WITH (...) at each use"
+        raise OptionError("kafka.bootstrap.servers", f"is required: host:port[,host:port...]{hint}")
+    try:
+        return _parsed_once(frozenset(properties.items()))
+    except ConfigError as error:
+        option, value = f"kafka.{error.option}", properties.get(error.option, "")
+        raise OptionError(option, redacted(error.message, option, value)) from None
+
+
+@functools.lru_cache(maxsize=64)
+def _parsed_once(properties: frozenset[tuple[str, str]]) -> ClientConfig:
+    """Spark makes writers anew for every micro-batch: what a configuration has to say, it logs once per process."""
+    return ClientConfig.parse(dict(properties))
+
+
+def _one_subscription(values: Mapping[str, Any]) -> Subscription:
+    names = ("subscribe", "subscribePattern", "assign")
+    given = [name for name in names if name in values]
+    if not given:
+        raise OptionError("subscribe", "or one of subscribePattern, assign is required: it says what to read")
+    if len(given) > 1:
+        others = " and ".join(repr(name) for name in given[1:])
+        raise OptionError(given[0], f"contradicts {others}; give only one of them")
+    subscription: Subscription = values[given[0]]
+    return subscription
+
+
+def _check_query(values: Mapping[str, Any], query: Query) -> None:
+    for option in SOURCE_OPTIONS:
+        if option.name not in values:
+            continue
+        if query is Query.STREAM and not option.stream:
+            raise OptionError(option.name, "is not valid in a streaming query, which has no end")
+        if query is Query.BATCH and option.ignored_in_batch:
+            _log.warning("option '%s' has no effect in a batch query", option.name)
+        elif query is Query.BATCH and not option.batch:
+            raise OptionError(option.name, "is not valid in a batch query; it is for streams")

@@ -1,0 +1,151 @@
+"""From the text of an option to its value: the kinds of values that the tables of options name.
+
+Every function here raises ValueError saying what is wrong; who calls it adds the option's name.
+"""
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Final, Literal
+
+from spark_kafka_native.client.properties import INT64_MAX
+from spark_kafka_native.protocol.topic import topic_name_problem
+from spark_kafka_native.spark.exactly_once.names import Names
+from spark_kafka_native.spark.java_patterns import java_pattern
+from spark_kafka_native.spark.offsets import Ago, NoMatch, OffsetLimit, parse_assignment, parse_offset_limit
+from spark_kafka_native.spark.subscription import Assign, Subscribe, SubscribePattern
+
+_MS_PER_UNIT: Final = {
+    **dict.fromkeys(("us", "microsecond", "microseconds"), 0.001),
+    **dict.fromkeys(("ms", "millisecond", "milliseconds"), 1),
+    **dict.fromkeys(("s", "sec", "second", "seconds"), 1_000),
+    **dict.fromkeys(("m", "min", "minute", "minutes"), 60_000),
+    **dict.fromkeys(("h", "hour", "hours"), 3_600_000),
+    **dict.fromkeys(("d", "day", "days"), 86_400_000),
+}
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_DURATION: Final = re.compile(r"([0-9]+)\s*([a-z]*)")
+
+
+def integer(least: int, most: int = INT64_MAX) -> Callable[[str], int]:
+    """A decimal integer within inclusive bounds."""
+
+    def parse(text: str) -> int:
+        if not re.fullmatch(r"[+-]?[0-9]+", text.strip()):
+            raise ValueError(f"{text!r} is not an integer")
+        number = int(text)
+        if not least <= number <= most:
+            raise ValueError(f"{number} is out of bounds; expected {least} to {most}")
+        return number
+
+    return parse
+
+
+def boolean(text: str) -> bool:
+    """``true`` or ``false`` in any case."""
+    folded = text.strip().lower()
+    if folded not in {"true", "false"}:
+        raise ValueError(f"{text!r} is neither true nor false")
+    return folded == "true"
+
+
+def one_of(*choices: str) -> Callable[[str], str]:
+    """One of a few words, read in any case."""
+
+    def parse(text: str) -> str:
+        folded = text.strip().lower()
+        if folded not in choices:
+            raise ValueError(f"{text!r} is not one of {', '.join(choices)}")
+        return folded
+
+    return parse
+
+
+def not_empty(text: str) -> str:
+    """Any text but white space, which is trimmed."""
+    if not text.strip():
+        raise ValueError("is empty")
+    return text.strip()
+
+
+def duration_ms(text: str) -> int:
+    """A Spark time string, ``15m``, ``100ms``, ``2 minutes``, -> milliseconds; without a unit it is milliseconds."""
+    matched = _DURATION.fullmatch(text.strip().lower())
+    unit = matched[2] or "ms" if matched else ""
+    if not matched or unit not in _MS_PER_UNIT:
+        raise ValueError(f"{text!r} is not a duration; expected e.g. 100ms, 5s, 15m, 1h or 2 days")
+    duration = int(int(matched[1]) * _MS_PER_UNIT[unit])
+    if duration > INT64_MAX:
+        raise ValueError(f"{text!r} is out of bounds")
+    return duration
+
+
+def point_in_time(text: str) -> int | Ago:
+    """Epoch milliseconds; ISO 8601 with a zone, ``2026-11-20T10:00:00Z``; or ``-10m``, so long before now."""
+    stripped = text.strip()
+    if re.fullmatch(r"[+-]?[0-9]+", stripped):
+        return integer(0)(stripped)
+    if stripped.startswith("-"):
+        return Ago(duration_ms=duration_ms(stripped[1:]))
+    try:
+        moment = datetime.fromisoformat(stripped)
+    except ValueError:
+        expected = "1700000000000 (epoch ms), 2026-11-20T10:00:00Z or -10m (ten minutes before now)"
+        raise ValueError(f"{text!r} is not a point in time; expected e.g. {expected}") from None
+    if moment.tzinfo is None:
+        raise ValueError(f"{text!r} has no time zone; write e.g. {stripped}Z for UTC")
+    return integer(0)(str((moment - _EPOCH) // timedelta(milliseconds=1)))
+
+
+def no_match(text: str) -> NoMatch:
+    """``error`` or ``latest``."""
+    try:
+        return NoMatch(text.strip().lower())
+    except ValueError:
+        raise ValueError(f"{text!r} is neither error nor latest") from None
+
+
+def topic(text: str) -> str:
+    """The name of a topic, which may have white space around it."""
+    name = text.strip()
+    if problem := topic_name_problem(name):
+        raise ValueError(problem)
+    return name
+
+
+def id_prefix(text: str) -> str:
+    """What names of transactions begin with; a topic is named after it too."""
+    return Names(prefix=text.strip()).prefix
+
+
+def subscribe(text: str) -> Subscribe:
+    """Names of topics with commas between them."""
+    topics = tuple(sorted({name.strip() for name in text.split(",")} - {""}))
+    if not topics:
+        raise ValueError(f"{text!r} names no topic")
+    return Subscribe(topics=tuple(topic(name) for name in topics))
+
+
+def assign(text: str) -> Assign:
+    """``{"topicA":[0,1]}``."""
+    partitions = parse_assignment(text)
+    if not partitions:
+        raise ValueError(f"{text!r} names no partition")
+    return Assign(partitions=partitions)
+
+
+def subscribe_pattern(text: str) -> SubscribePattern:
+    """A regular expression of Java's."""
+    pattern = text.strip()
+    if not pattern:
+        raise ValueError("the pattern is empty")
+    try:
+        java_pattern(pattern)
+    except ValueError as error:
+        raise ValueError(f"{pattern!r} is not a regular expression that can be used here: {error}") from None
+    return SubscribePattern(pattern=pattern)
+
+
+def starting_offsets(text: str) -> OffsetLimit | Literal["committed"]:
+    """Offsets as ``parse_offset_limit`` reads them, or ``committed``: which group's, and else, other options say."""
+    return "committed" if text.strip().lower() == "committed" else parse_offset_limit(text)

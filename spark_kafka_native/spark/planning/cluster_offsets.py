@@ -1,0 +1,128 @@
+"""``OffsetSource`` on a real cluster."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+from uuid import UUID
+
+from spark_kafka_native.client.cluster import Cluster, shared_cluster
+from spark_kafka_native.client.config import READ_COMMITTED, READ_UNCOMMITTED, ClientConfig
+from spark_kafka_native.client.groups import CommittedOffset, commit_offsets, fetch_offsets
+from spark_kafka_native.client.leader_epochs import ends_of_epochs
+from spark_kafka_native.client.metadata import ClusterMetadata, PartitionLeader
+from spark_kafka_native.client.offsets import MAX_TIMESTAMP, list_offsets
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.topic import INTERNAL_TOPICS, TopicPartition
+from spark_kafka_native.protocol.wire import ZERO_UUID
+from spark_kafka_native.spark.offsets import OffsetMap
+
+_VANISHING_TRIES: Final = 5
+"""Partitions may go one by one while they are looked up; a cluster where that happens so often is not usable."""
+
+
+class ClusterOffsets:
+    """What planning wants to know, asked over the connections that this process shares."""
+
+    def __init__(self, config: ClientConfig) -> None:
+        """Connects to nobody yet."""
+        self._config = config
+        self._topic_ids: dict[str, UUID] = {}
+
+    def topics(self, names: Iterable[str] | None) -> dict[str, tuple[int, ...]]:
+        """Partition numbers of the named topics that exist, or of all but the internal ones.
+
+        Raises KafkaError naming a named topic that may not be read, BrokerUnreachable naming every server tried.
+        """
+        wanted = None if names is None else tuple(names)
+        answer = self._cluster.metadata(wanted, missing_ok=True)
+        if wanted is None:
+            self._topic_ids = _ids(answer)
+            return _partitions(answer, leave_out_internal=True)
+        others = {name: topic_id for name, topic_id in self._topic_ids.items() if name not in wanted}
+        self._topic_ids = others | _ids(answer)
+        unsettled = [name for name in wanted if name in answer.topics and not _is_settled(answer.topics[name].error)]
+        found = _partitions(answer, leave_out_internal=False)
+        if not unsettled:
+            return found
+        # Asked again, this time waiting for what is under way, and raising what is forbidden.
+        settled = self._cluster.metadata(unsettled)
+        self._topic_ids |= _ids(settled)
+        return found | _partitions(settled, leave_out_internal=False)
+
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, UUID]:
+        """Ids as the last answer to ``topics`` had them; brokers before 2.8 have none. Asks nobody."""
+        return {name: self._topic_ids[name] for name in topics if name in self._topic_ids}
+
+    def list_offsets(self, wanted: Mapping[TopicPartition, int]) -> OffsetMap:
+        """First, end or by-time offsets; partitions that do not exist are left out.
+
+        Raises KafkaError naming the partition, BrokerUnreachable.
+        """
+        pending = dict(wanted)
+        for _ in range(_VANISHING_TRIES):
+            try:
+                found = list_offsets(self._cluster, pending) if pending else {}
+            except KafkaError as error:
+                if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    raise
+                trouble = error
+            else:
+                return {tp: listed.offset for tp, listed in found.items()}
+            existing = self.topics(sorted({tp.topic for tp in pending}))
+            pending = {tp: at for tp, at in pending.items() if tp.partition in existing.get(tp.topic, ())}
+        raise trouble
+
+    def leaders(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionLeader]:
+        """Where to read each partition; from memory if that is fresh. Raises as ``list_offsets``."""
+        return self._cluster.leaders(partitions)
+
+    def latest_timestamps(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Largest timestamps, of open transactions' records too; brokers before 3.0 tell none. Raises as `leaders`."""
+        wanted = dict.fromkeys(partitions, MAX_TIMESTAMP)
+        try:
+            found = list_offsets(self._cluster, wanted, isolation=READ_UNCOMMITTED)
+        except KafkaError as error:
+            if error.code is ErrorCode.UNSUPPORTED_VERSION:
+                return {}
+            raise
+        return {tp: listed.timestamp for tp, listed in found.items() if listed.offset >= 0}
+
+    def ends_of_epochs(self, epochs: Mapping[TopicPartition, int]) -> OffsetMap:
+        """Where leader epochs ended; brokers before 2.3 tell none. Raises as ``leaders``."""
+        return {tp: end.end_offset for tp, end in ends_of_epochs(self._cluster, epochs).items()}
+
+    def committed(
+        self, group_id: str, partitions: Iterable[TopicPartition], *, timeout_ms: float | None = None
+    ) -> dict[TopicPartition, CommittedOffset]:
+        """A group's commits; with ``read_committed`` those of transactions under way are waited for.
+
+        Raises KafkaError naming the group; BrokerUnreachable.
+        """
+        stable = self._config.isolation_level == READ_COMMITTED
+        return fetch_offsets(self._cluster, group_id, partitions, require_stable=stable, timeout_ms=timeout_ms)
+
+    def commit(
+        self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset], *, timeout_ms: float | None = None
+    ) -> None:
+        """Commit from outside the group's membership. Raises as ``committed``."""
+        commit_offsets(self._cluster, group_id, offsets, timeout_ms=timeout_ms)
+
+    @property
+    def _cluster(self) -> Cluster:
+        return shared_cluster(self._config)
+
+
+def _is_settled(error: ErrorCode) -> bool:
+    return error in {ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
+
+def _ids(answer: ClusterMetadata) -> dict[str, UUID]:
+    known = {name: topic.topic_id for name, topic in answer.topics.items() if topic.error is ErrorCode.NONE}
+    return {name: topic_id for name, topic_id in known.items() if topic_id != ZERO_UUID}
+
+
+def _partitions(answer: ClusterMetadata, *, leave_out_internal: bool) -> dict[str, tuple[int, ...]]:
+    return {
+        name: tuple(topic.partitions)
+        for name, topic in answer.topics.items()
+        if topic.error is ErrorCode.NONE and not (leave_out_internal and (topic.internal or name in INTERNAL_TOPICS))
+    }

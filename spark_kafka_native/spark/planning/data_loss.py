@@ -1,0 +1,208 @@
+"""From the offsets of a micro-batch to the ranges to read, and to the records among them that are gone.
+
+Planning is pure; ``accept_or_raise`` is where ``failOnDataLoss`` decides.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from spark_kafka_native.protocol.ids import spell_id
+from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.spark.errors import DataLossError, DataLossKind, listed
+from spark_kafka_native.spark.offsets import OffsetMap
+from spark_kafka_native.spark.planning.ranges import OffsetRange, range_of
+from spark_kafka_native.spark.planning.topic_ids import Recreated
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataLoss:
+    """Records that were to be read and cannot be; ``reason`` is a clause that names partitions and offsets."""
+
+    kind: DataLossKind
+    reason: str
+    lasting: bool = True
+    """Whether a query that is started again finds it out again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchPlan:
+    """Ranges to read, sorted by partition, none empty; and what of the batch is lost, to be refused or accepted."""
+
+    ranges: tuple[OffsetRange, ...]
+    losses: tuple[DataLoss, ...]
+
+
+def plan_batch(
+    start: Mapping[TopicPartition, int],
+    end: Mapping[TopicPartition, int],
+    earliest: Mapping[TopicPartition, int],
+    *,
+    alarm_at_new_topics: bool,
+) -> BatchPlan:
+    """The micro-batch from ``start`` to ``end``, given the first offsets that the cluster has now.
+
+    A partition that is not in ``start`` is read from its first offset. ``earliest`` must cover every partition to be
+    read that still exists. ``alarm_at_new_topics``: a topic that is not in ``start`` at all came by itself, so a first
+    offset above 0 means that records were deleted before the query saw them; otherwise the user has just added it.
+    """
+    losses: list[DataLoss] = []
+    ranges: list[OffsetRange] = []
+    _report_deleted(start, end, earliest, losses)
+    _report_unknown(start, end, earliest, losses)
+    known_topics = {tp.topic for tp in start}
+    for tp in sorted(end.keys() & (earliest.keys() | start.keys())):
+        first = earliest.get(tp)
+        if tp not in start:
+            assert first is not None
+            if first != 0 and (alarm_at_new_topics or tp.topic in known_topics):
+                losses.append(_starts_late(tp, first))
+            from_offset = first
+        elif end[tp] < start[tp]:
+            losses.append(_went_back(tp, start[tp], end[tp]))
+            continue
+        elif end[tp] == start[tp] or first is None:
+            continue
+        else:
+            from_offset = max(start[tp], first)
+            if from_offset > start[tp]:
+                losses.append(aged_out(tp, start[tp], min(first, end[tp])))
+        if from_offset < end[tp]:
+            ranges.append(range_of(tp, from_offset, end[tp]))
+    return BatchPlan(ranges=tuple(ranges), losses=tuple(losses))
+
+
+def plan_replayed_first_batch(
+    looked_up_again: Mapping[TopicPartition, int],
+    end: Mapping[TopicPartition, int],
+    earliest: Mapping[TopicPartition, int],
+    may_have_moved: Callable[[TopicPartition], bool],
+) -> BatchPlan:
+    """The first batch of a query that died before it finished it; Spark kept its ``end``, not its start.
+
+    The start has been looked up again. Where that may give another answer than the first time (``latest``), the first
+    batch was made empty on purpose, so it is empty again; elsewhere the start is what it was, unless records were
+    deleted since. Partitions that only the new look-up found belong to the next batch.
+    """
+    start = {tp: offset for tp, offset in looked_up_again.items() if tp in end}
+    steady_start = {tp: offset for tp, offset in start.items() if not may_have_moved(tp)}
+    steady_end = {tp: offset for tp, offset in end.items() if tp in steady_start}
+    plan = plan_batch(steady_start, steady_end, earliest, alarm_at_new_topics=False)
+    gone = [tp for tp in end if tp not in looked_up_again and not may_have_moved(tp)]
+    losses = (*plan.losses, *([deleted_partitions(gone)] if gone else []))
+    return BatchPlan(ranges=plan.ranges, losses=losses)
+
+
+def accept_or_raise(loss: DataLoss, *, fail: bool) -> None:
+    """Raise a loss as DataLossError if ``fail`` (``failOnDataLoss``) is set; otherwise log it."""
+    if fail:
+        raise DataLossError.of(loss.kind, loss.reason, lasting=loss.lasting)
+    _log.warning("[KAFKA_DATA_LOSS.%s] %s; failOnDataLoss is false, reading on", loss.kind.value, loss.reason)
+
+
+def aged_out(tp: TopicPartition, from_offset: int, first: int) -> DataLoss:
+    """Offsets ``[from_offset, first)`` of a partition were deleted before they were read."""
+    return DataLoss(
+        kind=DataLossKind.COULD_NOT_READ,
+        reason=f"offsets [{from_offset}, {first}) of {tp} were deleted before they were read (retention is too short)",
+    )
+
+
+def not_there_yet(tp: TopicPartition, last: int, until_offset: int) -> DataLoss:
+    """Offsets ``[last, until_offset)`` of a partition were asked for and do not exist."""
+    return DataLoss(
+        kind=DataLossKind.COULD_NOT_READ,
+        reason=f"offsets [{last}, {until_offset}) of {tp} do not exist: the partition ends at offset {last}",
+    )
+
+
+def truncated(tp: TopicPartition, diverged_at: int, reach: int) -> DataLoss:
+    """The log was cut at ``diverged_at`` although it was known up to ``reach``; other records may stand there now."""
+    return DataLoss(
+        kind=DataLossKind.OFFSET_CHANGED,
+        reason=f"the log of {tp} was truncated at offset {diverged_at} by a leader that lacked the records from there "
+        f"to offset {reach}; what stands there now are other records",
+    )
+
+
+def recreated(tp: TopicPartition, from_offset: int, until_offset: int) -> DataLoss:
+    """The topic that offsets ``[from_offset, until_offset)`` were planned for has been replaced by another."""
+    return DataLoss(
+        kind=DataLossKind.TOPIC_RECREATED,
+        reason=f"offsets [{from_offset}, {until_offset}) of {tp} are gone: the topic was deleted and created again",
+    )
+
+
+def other_topic(
+    change: Recreated, start: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int]
+) -> DataLoss:
+    """A topic that was read up to ``start`` is another one now; it ends at ``latest``.
+
+    Where it is shorter than what was read, the loss has the name that it would have without ids.
+    """
+    shorter = [tp for tp in change.partitions if latest.get(tp, start[tp]) < start[tp]]
+    ends = "".join(f"; the end of {tp} was changed from {start[tp]} to {latest[tp]}" for tp in shorter[:1])
+    return DataLoss(
+        kind=DataLossKind.OFFSET_CHANGED if shorter else DataLossKind.TOPIC_RECREATED,
+        reason=f"topic {change.topic} was deleted and created again (its id was {spell_id(change.old_id)}, it is "
+        f"{spell_id(change.new_id)} now){ends}. What was not read of the old one is gone; offsets of the old one mean "
+        "nothing in the new one, which is read from its first offset",
+    )
+
+
+def _report_deleted(
+    start: Mapping[TopicPartition, int],
+    end: Mapping[TopicPartition, int],
+    earliest: Mapping[TopicPartition, int],
+    losses: list[DataLoss],
+) -> None:
+    vanished = {tp for tp in start.keys() & end.keys() if end[tp] > start[tp] and tp not in earliest}
+    if deleted := (start.keys() - end.keys()) | vanished:
+        losses.append(deleted_partitions(deleted))
+
+
+def _report_unknown(
+    start: Mapping[TopicPartition, int],
+    end: Mapping[TopicPartition, int],
+    earliest: Mapping[TopicPartition, int],
+    losses: list[DataLoss],
+) -> None:
+    if unknown := end.keys() - start.keys() - earliest.keys():
+        losses.append(
+            DataLoss(
+                kind=DataLossKind.INITIAL_OFFSET_NOT_FOUND,
+                reason=f"partitions {listed(unknown)} appeared and were gone before their first offset was known",
+            )
+        )
+
+
+def deleted_partitions(partitions: Iterable[TopicPartition]) -> DataLoss:
+    """Partitions of the query that the cluster no longer has."""
+    return DataLoss(
+        kind=DataLossKind.PARTITIONS_DELETED,
+        reason=f"partitions {listed(partitions)} were being read; now the cluster does not have them, or the options "
+        "of the query do not name them",
+    )
+
+
+def _starts_late(tp: TopicPartition, first: int) -> DataLoss:
+    return DataLoss(
+        kind=DataLossKind.ADDED_PARTITION_STARTS_LATE,
+        reason=f"{tp} is new to the query, yet it starts at offset {first}: the records before were deleted unread, or "
+        "it is older than the pattern that finds it now",
+    )
+
+
+def _went_back(tp: TopicPartition, start: int, end: int) -> DataLoss:
+    return DataLoss(
+        kind=DataLossKind.OFFSET_CHANGED,
+        reason=f"{tp} is to be read from offset {start} on, but its end was changed from {start} to {end}: "
+        "the topic was created again, its log truncated, or a starting offset lies beyond the end",
+    )
+
+
+def lagging_partitions(known: OffsetMap, latest: Mapping[TopicPartition, int]) -> list[TopicPartition]:
+    """Partitions of ``known`` that ``latest`` lacks or puts at a smaller offset: gone, or a stale answer."""
+    return [tp for tp, offset in known.items() if latest.get(tp, -1) < offset]

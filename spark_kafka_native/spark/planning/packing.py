@@ -1,0 +1,114 @@
+"""How ranges become tasks: one each, or, with option ``maxPartitions``, whole ranges together. Pure.
+
+Ranges are laid side by side by leader and the row is cut into tasks of about the same number of offsets, so that a task
+mostly has one broker to ask. Leaders may have moved when a batch is planned once more: other tasks then read the same.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+from spark_kafka_native.client.metadata import PartitionLeader
+from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.spark.planning.ranges import OffsetRange, bind_range
+
+Task: TypeAlias = tuple[OffsetRange, ...]
+"""What one task reads, the value of its ``InputPartition``: one range or several, at most one of each partition."""
+_Sized: TypeAlias = tuple[OffsetRange, int]
+
+_NOWHERE = -1
+_EMPTY = (0, 0)
+
+
+def pack(
+    ranges: Sequence[OffsetRange],
+    leaders: Mapping[TopicPartition, PartitionLeader],
+    bounds: Mapping[TopicPartition, tuple[int, int]],
+    *,
+    max_partitions: int | None = None,
+    max_records_per_partition: int | None = None,
+) -> list[Task]:
+    """Every range in one task; pieces of one partition follow each other in ``ranges`` and stay in their order.
+
+    There are at most ``max_partitions`` tasks, or as many as ``max_records_per_partition`` needs when they are filled
+    one behind the other; a range alone may have more than that. Where that limit plays no part, no task has more
+    offsets than an even share and the largest range together. ``bounds`` are today's first and end offsets, for ranges
+    that start at -2 or end at -1: those count as they are today, and stay as they are. Pieces of a partition that meet
+    become one range.
+    """
+    if max_partitions is None or len(ranges) <= max_partitions:
+        return [(piece,) for piece in ranges]
+    sized = [(piece, _size(piece, bounds)) for piece in ranges]
+    sized.sort(key=lambda each: _node_of(each[0], leaders))
+    filled = None if max_records_per_partition is None else _fill(sized, max_records_per_partition)
+    count = max_partitions if filled is None else max(max_partitions, len(filled))
+    tasks = _share_out(sized, count, max_records_per_partition)
+    if filled is not None and len(tasks) > count:
+        tasks = filled
+    return [_joined(task) for task in tasks]
+
+
+def _size(piece: OffsetRange, bounds: Mapping[TopicPartition, tuple[int, int]]) -> int:
+    if bounds and min(piece.from_offset, piece.until_offset) < 0:
+        piece = bind_range(piece, *bounds.get(piece.topic_partition, _EMPTY))
+    return max(piece.size, 0)
+
+
+def _node_of(piece: OffsetRange, leaders: Mapping[TopicPartition, PartitionLeader]) -> int:
+    leader = leaders.get(piece.topic_partition)
+    return _NOWHERE if leader is None else leader.node.node_id
+
+
+def _share_out(sized: Sequence[_Sized], count: int, most: int | None) -> list[list[OffsetRange]]:
+    """``count`` tasks of even size, more if none may have more offsets than ``most``.
+
+    What is left is shared out anew behind every task, and each task leaves at least one range for each one to come.
+    """
+    left = sum(_weight(size) for _, size in sized)
+    tasks: list[list[OffsetRange]] = []
+    weight = offsets = 0
+    share = 0
+    for number, (piece, size) in enumerate(sized):
+        to_come = count - len(tasks)
+        is_over = weight >= share or len(sized) - number <= to_come or (most is not None and offsets + size > most)
+        if not tasks or is_over:
+            share = -(-left // max(to_come, 1))
+            tasks.append([])
+            weight = offsets = 0
+        tasks[-1].append(piece)
+        weight += _weight(size)
+        offsets += size
+        left -= _weight(size)
+    return tasks
+
+
+def _weight(size: int) -> int:
+    """An empty range costs something, too, and may have records by the time it is read."""
+    return max(size, 1)
+
+
+def _fill(sized: Iterable[_Sized], most: int) -> list[list[OffsetRange]]:
+    """As many ranges in each task as ``most`` offsets allow, one task behind the other."""
+    tasks: list[list[OffsetRange]] = []
+    offsets = 0
+    for piece, size in sized:
+        if not tasks or offsets + size > most:
+            tasks.append([])
+            offsets = 0
+        tasks[-1].append(piece)
+        offsets += size
+    return tasks
+
+
+def _joined(pieces: Iterable[OffsetRange]) -> Task:
+    joined: list[OffsetRange] = []
+    for piece in pieces:
+        last = joined[-1] if joined else None
+        if (
+            last is not None
+            and last.until_offset == piece.from_offset
+            and (last.partition, last.topic) == (piece.partition, piece.topic)
+        ):
+            joined[-1] = last._replace(until_offset=piece.until_offset)
+        else:
+            joined.append(piece)
+    return tuple(joined)

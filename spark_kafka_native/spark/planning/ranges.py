@@ -1,0 +1,137 @@
+"""Ranges of offsets, and how large ones are cut. Pure and deterministic: a replayed batch is cut as it was at first."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from spark_kafka_native.client.metadata import PartitionLeader
+from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.spark.offsets import EARLIEST_OFFSET, LATEST_OFFSET
+
+
+class OffsetRange(NamedTuple):
+    """What a task reads of a partition: ``[from_offset, until_offset)``.
+
+    A batch query may leave ``from_offset`` at -2 and ``until_offset`` at -1: the task then reads from the first offset
+    that there is, to the end that there is, when it runs.
+    """
+
+    topic: str
+    partition: int
+    from_offset: int
+    until_offset: int
+    from_earliest: bool = False
+    """Whether the partition is read from its first record: records that go before they are read are not missed then."""
+    leader: PartitionLeader | None = None
+    """Where to read it, so that the task need not ask; and the topic's id, so that it reads no other of that name."""
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """The partition that is read."""
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def size(self) -> int:
+        """Offsets in the range; meaningless while an end is -1 or -2."""
+        return self.until_offset - self.from_offset
+
+    def __str__(self) -> str:
+        names = {EARLIEST_OFFSET: "earliest", LATEST_OFFSET: "latest"}
+        first = names.get(self.from_offset, self.from_offset)
+        return f"{self.topic}-{self.partition} offsets [{first}, {names.get(self.until_offset, self.until_offset)})"
+
+
+def range_of(tp: TopicPartition, from_offset: int, until_offset: int) -> OffsetRange:
+    """The range of one partition."""
+    return OffsetRange(tp.topic, tp.partition, from_offset, until_offset)
+
+
+def split_ranges(
+    ranges: Iterable[OffsetRange], *, min_partitions: int | None = None, max_records_per_partition: int | None = None
+) -> list[OffsetRange]:
+    """Ranges with known ends -> non-empty ranges of even size, in the same order.
+
+    First no range keeps more than ``max_records_per_partition`` offsets; then, if there are still fewer than
+    ``min_partitions`` ranges, the large ones are cut further, in proportion to their size. Rounding may leave the count
+    beside ``min_partitions``. The rules are those of Spark's JVM connector (``KafkaOffsetRangeCalculator``).
+    """
+    pieces = [piece for piece in ranges if piece.size > 0]
+    if max_records_per_partition is not None:
+        pieces = [cut for piece in pieces for cut in _cut(piece, -(-piece.size // max_records_per_partition))]
+    if min_partitions is not None and min_partitions > len(pieces):
+        pieces = _cut_in_proportion(pieces, min_partitions)
+    return pieces
+
+
+def split_unbound_ranges(
+    ranges: Iterable[OffsetRange],
+    bounds: Mapping[TopicPartition, tuple[int, int]],
+    *,
+    min_partitions: int | None = None,
+    max_records_per_partition: int | None = None,
+) -> list[OffsetRange]:
+    """As ``split_ranges``, for ranges that start at -2 or end at -1; ``bounds`` are today's first and end offsets.
+
+    Cut points are real offsets; the first piece of a partition keeps its -2 and the last its -1, so records that arrive
+    later are still read. For the same reason a range up to -1 is kept when it is empty today.
+    """
+    unbound = {piece.topic_partition: piece for piece in ranges}
+    bound = {tp: bind_range(piece, *bounds.get(tp, (0, 0))) for tp, piece in unbound.items()}
+    pieces: dict[TopicPartition, list[OffsetRange]] = {tp: [] for tp in unbound}
+    for piece in split_ranges(
+        bound.values(), min_partitions=min_partitions, max_records_per_partition=max_records_per_partition
+    ):
+        pieces[piece.topic_partition].append(piece)
+    return [piece for tp, whole in unbound.items() for piece in _loosen_ends(whole, pieces[tp])]
+
+
+def bind_range(piece: OffsetRange, first: int, end: int) -> OffsetRange:
+    """A range with -2 replaced by ``first`` and -1 by ``end``."""
+    from_offset = first if piece.from_offset == EARLIEST_OFFSET else piece.from_offset
+    until_offset = end if piece.until_offset == LATEST_OFFSET else piece.until_offset
+    return _between(piece, from_offset, until_offset)
+
+
+def _between(piece: OffsetRange, from_offset: int, until_offset: int) -> OffsetRange:
+    """The range with other ends. A topic may have ten thousand partitions: nothing is made anew that stays as it is."""
+    if from_offset == piece.from_offset and until_offset == piece.until_offset:
+        return piece
+    return piece._replace(from_offset=from_offset, until_offset=until_offset)
+
+
+def _loosen_ends(whole: OffsetRange, pieces: list[OffsetRange]) -> list[OffsetRange]:
+    """The pieces of a range, the first from where it begins and the last to where it ends, looked up or not."""
+    if whole.from_offset == EARLIEST_OFFSET:
+        whole = whole._replace(from_earliest=True)
+    if len(pieces) <= 1:
+        return [whole] if pieces or whole.until_offset == LATEST_OFFSET else []
+    froms = [whole.from_offset, *(piece.from_offset for piece in pieces[1:])]
+    return [_between(whole, *ends) for ends in zip(froms, [*froms[1:], whole.until_offset], strict=True)]
+
+
+def _cut_in_proportion(pieces: Sequence[OffsetRange], min_partitions: int) -> list[OffsetRange]:
+    total = sum(piece.size for piece in pieces)
+    small = {piece for piece in pieces if _share(piece.size, total, min_partitions) == 1}
+    large_total = total - sum(piece.size for piece in small)
+    for_large = max(min_partitions - len(small), 1)
+    cut: list[OffsetRange] = []
+    for piece in pieces:
+        cut += [piece] if piece in small else _cut(piece, _share(piece.size, large_total, for_large))
+    return cut
+
+
+def _share(size: int, total: int, parts: int) -> int:
+    """``size / total`` of ``parts``, rounded half up, at least 1."""
+    return max((2 * size * parts + total) // (2 * total), 1)
+
+
+def _cut(piece: OffsetRange, parts: int) -> list[OffsetRange]:
+    """``parts`` ranges, the longer ones last; fewer where there are not so many offsets."""
+    if parts == 1:
+        return [piece]
+    cut: list[OffsetRange] = []
+    position = piece.from_offset
+    for left in range(min(parts, piece.size), 0, -1):
+        until = position + (piece.until_offset - position) // left
+        cut.append(piece._replace(from_offset=position, until_offset=until))
+        position = until
+    return cut

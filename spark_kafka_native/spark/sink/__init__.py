@@ -1,0 +1,1 @@
+"""What Spark calls to write: rows and writers."""

@@ -1,0 +1,317 @@
+"""Carries out what the exactly-once protocol asks of Kafka: one effect after the other, with the client.
+
+Every effect is tried again over what passes for as long as ``default.api.timeout.ms`` says, for itself.
+"""
+
+import dataclasses
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
+
+import pyarrow as pa
+
+from spark_kafka_native.client.admin import NewTopic, TopicsError, create_topics
+from spark_kafka_native.client.cluster import Cluster, shared_cluster
+from spark_kafka_native.client.config import READ_COMMITTED, READ_UNCOMMITTED
+from spark_kafka_native.client.coordinators import at_coordinators
+from spark_kafka_native.client.describe_transactions import (
+    TransactionState,
+    describe_transactions,
+    list_transactions,
+)
+from spark_kafka_native.client.fetcher import Fetcher
+from spark_kafka_native.client.known_coordinators import CoordinatorType
+from spark_kafka_native.client.offsets import EARLIEST, LATEST, list_offsets
+from spark_kafka_native.client.producer import Producer
+from spark_kafka_native.client.transaction_errors import ProducerFailed
+from spark_kafka_native.client.transaction_handle import UNKNOWN_OFFSET, TransactionalIdentity, WrittenPartition
+from spark_kafka_native.client.transaction_requests import deadline_of, init_producer, transaction_version
+from spark_kafka_native.client.transaction_scope import TransactionScope
+from spark_kafka_native.client.transactions import Ending, Outcome, end_transactions
+from spark_kafka_native.net.blocking import Connection
+from spark_kafka_native.net.deadline import Deadline
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
+from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.spark.exactly_once import effects as ask
+
+T = TypeVar("T")
+Send = Callable[[Producer], None]
+"""Hands the rows of a task to a producer."""
+
+_REPLICAS: Final = 3
+_IN_SYNC: Final = 2
+"""Of the topic of decisions, where there are so many brokers: as of Kafka's own topic of transactions."""
+_REQUEST_BYTES: Final = 1 << 20
+"""Room for a record with many handles, whatever ``max.request.size`` says about a task's rows."""
+_GONE: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def carry_out(cluster: Cluster, steps: ask.Steps[T], *, send: Send | None = None, partitioner: str | None = None) -> T:
+    """Go through ``steps``: what they return, or raise.
+
+    ``send`` and ``partitioner`` are for steps that write rows. An error of ``send`` that is none of Kafka's is thrown
+    into the steps too.
+    """
+    runner = _Runner(cluster, send, partitioner)
+    try:
+        effect = next(steps)
+        while True:
+            try:
+                answer = runner.answer(effect)
+            except Exception as error:  # the steps decide what becomes of any error
+                effect = steps.throw(error)
+            else:
+                effect = steps.send(answer)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+    finally:
+        runner.close()
+
+
+class _Runner:
+    """What is known between the effects of one run: identities, and producers with their sequence numbers."""
+
+    def __init__(self, cluster: Cluster, send: Send | None, partitioner: str | None) -> None:
+        self._cluster = cluster
+        self._send = send
+        self._partitioner = partitioner
+        self._version: int | None = None
+        self._appending: dict[ask.Producer, tuple[Producer, TransactionScope]] = {}
+
+    def close(self) -> None:
+        """Give connections back."""
+        for producer, _ in self._appending.values():
+            producer.discard()
+
+    def answer(self, effect: ask.Effect) -> ask.Answer:
+        """Carry one effect out. Raises KafkaError."""
+        match effect:
+            case ask.InitProducer():
+                return self._init(effect)
+            case ask.WriteRows():
+                return self._write(effect)
+            case ask.Append():
+                return self._append(effect)
+            case ask.EndTransactions():
+                return self._end(effect)
+            case ask.ReadDecisions():
+                return self._read(effect)
+            case ask.ListOpen():
+                return self._list(effect)
+            case ask.Describe():
+                return self._describe(effect)
+            case ask.AbortOpen():
+                return self._abort_open(effect)
+            case ask.Now():
+                return int(time.time() * 1000)
+
+    # --- producers
+
+    def _init(self, effect: ask.InitProducer) -> ask.Producer:
+        claimed = None
+        if effect.claimed is not None:
+            claimed = self._identity(effect.transactional_id, effect.claimed, version=0)
+        try:
+            found = init_producer(
+                self._cluster,
+                effect.transactional_id,
+                timeout_ms=effect.timeout_ms,
+                claimed=claimed,
+                patience_ms=self._patience_ms,
+                once=effect.once,
+            )
+        except ProducerFailed as error:
+            raise KafkaError(error.code, error.detail) from error  # retriable or not as its code is
+        self._version = found.transaction_version
+        return ask.Producer(found.producer_id, found.producer_epoch)
+
+    def _identity(
+        self, transactional_id: str, producer: ask.Producer, version: int | None = None
+    ) -> TransactionalIdentity:
+        return TransactionalIdentity(
+            transactional_id=transactional_id,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.epoch,
+            timeout_ms=0,
+            transaction_version=self._transaction_version() if version is None else version,
+        )
+
+    def _transaction_version(self) -> int:
+        if self._version is None:
+            self._version = transaction_version(self._cluster, self._deadline())
+        return self._version
+
+    # --- writing
+
+    def _write(self, effect: ask.WriteRows) -> tuple[ask.Written, ...]:
+        assert self._send is not None, "these steps write rows"
+        scope = TransactionScope(self._cluster, self._identity(effect.transactional_id, effect.producer))
+        producer = Producer(self._cluster, partitioner=self._partitioner, scope=scope)
+        try:
+            self._send(producer)
+            producer.flush()
+        finally:
+            producer.discard()
+        return self._written(scope.handle().partitions)
+
+    def _written(self, found: Sequence[WrittenPartition]) -> tuple[ask.Written, ...]:
+        """Where records are. Where an acknowledgement did not tell, somewhere in what the partition has."""
+        vague = [each.partition for each in found if each.from_offset == UNKNOWN_OFFSET]
+        first = self._offsets(vague, EARLIEST)
+        until = self._offsets(vague, LATEST)
+        return tuple(
+            ask.Written(each.partition, first[each.partition], until[each.partition])
+            if each.partition in first
+            else ask.Written(each.partition, each.from_offset, each.until_offset)
+            for each in found
+        )
+
+    def _append(self, effect: ask.Append) -> None:
+        producer, scope = self._appender(effect)
+        scope.restart()
+        columns: dict[str, Any] = {
+            "key": pa.array([entry.key for entry in effect.entries], pa.binary()),
+            "value": pa.array([entry.value for entry in effect.entries], pa.binary()),
+            "partition": pa.array([0] * len(effect.entries), pa.int32()),
+        }
+        producer.send(effect.topic, pa.RecordBatch.from_pydict(columns))
+        producer.flush()
+
+    def _appender(self, effect: ask.Append) -> tuple[Producer, TransactionScope]:
+        """The producer that goes on with the sequence numbers of its name."""
+        found = self._appending.get(effect.producer)
+        if found is None:
+            cluster = self._cluster
+            if cluster.config.max_request_size < _REQUEST_BYTES:
+                cluster = shared_cluster(dataclasses.replace(cluster.config, max_request_size=_REQUEST_BYTES))
+            scope = TransactionScope(cluster, self._identity(effect.transactional_id, effect.producer))
+            found = self._appending[effect.producer] = Producer(cluster, scope=scope), scope
+        return found
+
+    def _end(self, effect: ask.EndTransactions) -> tuple[ask.Ended, ...]:
+        try:
+            handles = [self._identity(end.transactional_id, end.producer) for end in effect.ends]
+            endings = end_transactions(self._cluster, handles, commit=effect.commit, timeout_ms=self._patience_ms)
+        except KafkaError as error:
+            return (error,) * len(effect.ends)
+        return tuple(_ended(end, ending) for end, ending in zip(effect.ends, endings, strict=True))
+
+    # --- the topic of decisions
+
+    def _read(self, effect: ask.ReadDecisions) -> ask.Log:
+        self._make(effect.topic)
+        partition = TopicPartition(effect.topic, 0)
+        begin = self._offsets([partition], EARLIEST)[partition]
+        end = self._offsets([partition], LATEST)[partition]
+        start = begin if effect.at_most is None else max(begin, end - effect.at_most)
+        entries: list[ask.Entry] = []
+        with Fetcher(
+            self._cluster,
+            partition,
+            start,
+            end,
+            columns=("key", "value"),
+            isolation=READ_COMMITTED,
+            timeout_ms=self._patience_ms,
+        ) as fetcher:
+            for batch in fetcher:
+                pairs: Any = zip(batch.column("key").to_pylist(), batch.column("value").to_pylist(), strict=True)
+                entries += [ask.Entry(key or b"", value or b"") for key, value in pairs]
+        return ask.Log(tuple(entries), whole=start == begin)
+
+    def _make(self, topic: str) -> None:
+        """Have a topic with one partition. Raises KafkaError: it has more."""
+        metadata = self._cluster.metadata([topic], missing_ok=True, timeout_ms=self._patience_ms)
+        found = metadata.topics.get(topic)
+        if found is not None and found.error is ErrorCode.NONE:
+            if len(found.partitions) != 1:
+                raise KafkaError(
+                    ErrorCode.INVALID_PARTITIONS,
+                    f"topic {topic} has {len(found.partitions)} partitions, and decisions need one",
+                )
+            return
+        if found is None or found.error is _GONE:
+            try:
+                create_topics(
+                    self._cluster, [_decisions_topic(topic, len(metadata.brokers))], timeout_ms=self._patience_ms
+                )
+            except TopicsError as error:
+                if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                    raise
+        # Until it is known: no broker is to make it by itself, without these settings.
+        self._cluster.retrying(
+            lambda deadline: self._cluster.metadata([topic], timeout_ms=deadline.remaining_ms), self._patience_ms
+        )
+
+    def _offsets(self, partitions: Sequence[TopicPartition], position: int) -> dict[TopicPartition, int]:
+        """First or last offsets; the last are high watermarks."""
+        if not partitions:
+            return {}
+        wanted = dict.fromkeys(partitions, position)
+        found = list_offsets(self._cluster, wanted, isolation=READ_UNCOMMITTED, timeout_ms=self._patience_ms)
+        return {partition: listed.offset for partition, listed in found.items()}
+
+    # --- looking
+
+    def _list(self, effect: ask.ListOpen) -> tuple[str, ...]:
+        found = list_transactions(
+            self._cluster, states=[TransactionState.ONGOING], prefix=effect.prefix, timeout_ms=self._patience_ms
+        )
+        return tuple(listing.transactional_id for listing in found)
+
+    def _describe(self, effect: ask.Describe) -> tuple[ask.Described | None, ...]:
+        found = describe_transactions(self._cluster, effect.transactional_ids, timeout_ms=self._patience_ms)
+        return tuple(
+            None
+            if (each := found.get(name)) is None
+            else ask.Described(
+                each.state.value, ask.Producer(each.producer_id, each.producer_epoch), each.started_ms, each.timeout_ms
+            )
+            for name in effect.transactional_ids
+        )
+
+    def _abort_open(self, effect: ask.AbortOpen) -> tuple[KafkaError | None, ...]:
+        def fence(connection: Connection, keys: Sequence[str], timeout_ms: float) -> dict[str, bool | KafkaError]:
+            deadline = Deadline.after_ms(timeout_ms)
+            answers: dict[str, bool | KafkaError] = {}
+            for key in keys:
+                request = InitProducerIdRequest(transactional_id=key, transaction_timeout_ms=effect.timeout_ms)
+                try:
+                    code = ErrorCode.of(connection.call(request, timeout_ms=deadline.remaining_ms).error_code)
+                except KafkaError as error:
+                    return dict.fromkeys(keys, error) | answers
+                begun = code in {ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS}
+                answers[key] = True if begun else KafkaError(code, f"abort of transactional id {key}")
+            return answers
+
+        found = at_coordinators(
+            self._cluster, CoordinatorType.TRANSACTION, effect.transactional_ids, fence, self._deadline()
+        )
+        results = [found[name] for name in effect.transactional_ids]
+        return tuple(result if isinstance(result, KafkaError) else None for result in results)
+
+    # --- time
+
+    @property
+    def _patience_ms(self) -> float:
+        return self._cluster.config.default_api_timeout_ms
+
+    def _deadline(self) -> Deadline:
+        return deadline_of(self._cluster, self._patience_ms)
+
+
+def _decisions_topic(name: str, brokers: int) -> NewTopic:
+    configs = {"cleanup.policy": "compact"}
+    if brokers >= _REPLICAS:
+        configs["min.insync.replicas"] = str(_IN_SYNC)
+    return NewTopic(name=name, partitions=1, replication_factor=min(_REPLICAS, brokers), configs=configs)
+
+
+def _ended(end: ask.End, ending: Ending) -> ask.Ended:
+    if ending.outcome is not Outcome.DONE:
+        return KafkaError(ending.code, ending.reason)
+    if ending.identity is None:
+        return end.producer
+    return ask.Producer(ending.identity.producer_id, ending.identity.producer_epoch)

@@ -1,0 +1,54 @@
+"""What a cluster has to allow for exactly-once: looked at once per process, before anything is begun."""
+
+from typing import Final
+
+from spark_kafka_native.client.cluster import Cluster
+from spark_kafka_native.client.config import ClientConfig
+from spark_kafka_native.client.configs import Resource, ResourceType, describe_configs
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.spark.errors import OptionError
+from spark_kafka_native.spark.options.exactly_once import PREFIX, TIMEOUT, ExactlyOnce
+
+_LIMIT: Final = "transaction.max.timeout.ms"
+_POLICY: Final = "cleanup.policy"
+_FORBIDDEN: Final = frozenset({ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
+
+_checked: set[tuple[ClientConfig, ExactlyOnce]] = set()
+
+
+def check_cluster(cluster: Cluster, chosen: ExactlyOnce) -> None:
+    """Raise OptionError where brokers would refuse the timeout, or would forget decisions; KafkaError: none answers.
+
+    What this user may not look at is left to later errors.
+    """
+    if (cluster.config, chosen) in _checked:
+        return
+    limit = _setting(cluster, _a_broker(cluster), _LIMIT)
+    timeout_ms = chosen.timing.transaction_timeout_ms
+    if limit is not None and timeout_ms > int(limit):
+        raise OptionError(TIMEOUT, f"{timeout_ms} is more than the brokers' {_LIMIT}, {limit}")
+    topic = chosen.names.decisions_topic
+    policy = _setting(cluster, Resource(type=ResourceType.TOPIC, name=topic), _POLICY)
+    if policy is not None and policy != "compact":
+        raise OptionError(
+            PREFIX,
+            f"topic {topic} has {_POLICY}={policy}, and its last records must never go: set {_POLICY}=compact, or "
+            "choose another prefix",
+        )
+    _checked.add((cluster.config, chosen))
+
+
+def _a_broker(cluster: Cluster) -> Resource:
+    brokers = cluster.metadata([]).brokers
+    return Resource(type=ResourceType.BROKER, name=str(min(brokers)))
+
+
+def _setting(cluster: Cluster, resource: Resource, name: str) -> str | None:
+    """None: it is not there, or not to be known."""
+    try:
+        found = describe_configs(cluster, resource, [name]).get(name)
+    except KafkaError as error:
+        if error.code in _FORBIDDEN or error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            return None
+        raise
+    return None if found is None else found.value

@@ -1,0 +1,150 @@
+"""The writers, batch and streaming: a task sends its rows and returns once every one is acknowledged.
+
+Delivery is at least once: a task that Spark runs again sends its rows again. Retries inside a task send nothing twice,
+as the producer is idempotent (unless ``kafka.enable.idempotence`` or ``kafka.acks`` say otherwise).
+"""
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from spark_kafka_native.client.cluster import shared_cluster
+from spark_kafka_native.client.errors import NoSuchPartition, ProduceError, RecordTooLarge
+from spark_kafka_native.client.partitioners import PartitionerError
+from spark_kafka_native.client.producer import Producer
+from spark_kafka_native.net.errors import BrokerUnreachable
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.spark.errors import TaskError
+from spark_kafka_native.spark.options.parsing import SinkOptions
+from spark_kafka_native.spark.sink.rows import SinkRows
+from spark_kafka_native.spark.workers import task_begins
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskWritten(WriterCommitMessage):
+    """What one task wrote, all of it acknowledged."""
+
+    rows_by_topic: tuple[tuple[str, int], ...]
+
+    @property
+    def rows(self) -> int:
+        """Rows in all topics."""
+        return sum(rows for _, rows in self.rows_by_topic)
+
+
+class PyKafkaWriter(DataSourceArrowWriter):
+    """Appends a batch to topics. Pickled into every task."""
+
+    def __init__(self, options: SinkOptions, rows: SinkRows) -> None:
+        self._options = options
+        self._rows = rows
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskWritten:  # type: ignore[override]  # its row-wise base takes rows
+        """Send the rows of one task. Raises TaskError naming topic-partition and option."""
+        return write_rows(self._options, self._rows, iterator)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Nothing is left to do: rows are readable from the moment they are acknowledged."""
+        _log.debug("wrote %d rows", total_rows(messages))
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Rows of tasks that succeeded stay in their topics: a log cannot take them back."""
+        _log.warning("the write failed; %d rows of tasks that succeeded stay in their topics", total_rows(messages))
+
+
+class PyKafkaStreamWriter(DataSourceStreamArrowWriter):
+    """Appends micro-batches to topics. Pickled into every task; made anew for each batch, so it keeps no state."""
+
+    def __init__(self, options: SinkOptions, rows: SinkRows) -> None:
+        self._options = options
+        self._rows = rows
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskWritten:  # type: ignore[override]  # its row-wise base takes rows
+        """Send the rows of one task. Raises TaskError naming topic-partition and option."""
+        return write_rows(self._options, self._rows, iterator)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's name
+        """Nothing is left to do: rows are readable from the moment they are acknowledged."""
+        _log.debug("batch %d: wrote %d rows", batchId, total_rows(messages))
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's name
+        """Rows of tasks that succeeded stay in their topics, and are written again when the batch is."""
+        _log.warning(
+            "batch %d failed; %d rows of tasks that succeeded stay in their topics", batchId, total_rows(messages)
+        )
+
+
+def write_rows(options: SinkOptions, rows: SinkRows, batches: Iterator[pa.RecordBatch]) -> TaskWritten:
+    """Send Spark's batches and wait until all of their rows are acknowledged.
+
+    Raises TaskError: rows could not be written; PlanError: a row has no topic, a header no name, or a time cannot be.
+    """
+    task_begins()
+    try:
+        with Producer(shared_cluster(options.client), partitioner=options.partitioner) as producer:
+            written = send_rows(producer, rows, batches)
+            producer.flush()
+    except (KafkaError, PartitionerError) as error:
+        raise _failed(error) from error
+    return TaskWritten(rows_by_topic=written)
+
+
+def send_rows(producer: Producer, rows: SinkRows, batches: Iterator[pa.RecordBatch]) -> tuple[tuple[str, int], ...]:
+    """Hand Spark's batches to a producer -> rows by topic, sorted.
+
+    Raises KafkaError, PartitionerError: rows could not be written; PlanError: as ``write_rows``.
+    """
+    sent: dict[str, int] = {}
+    for topic, records in rows.by_topic(batches):
+        producer.send(topic, records)
+        sent[topic] = sent.get(topic, 0) + records.num_rows
+    return tuple(sorted(sent.items()))
+
+
+def _failed(error: KafkaError | PartitionerError) -> TaskError:
+    return TaskError(
+        f"writing failed: {error}. {advice(error)} No row was lost: rows that were acknowledged stay in their topics, "
+        "and a task that Spark runs again, or a query started again, writes all of its rows, those a second time"
+    )
+
+
+def advice(error: KafkaError | PartitionerError) -> str:
+    """Which option to look at after an error in writing."""
+    match error:
+        case BrokerUnreachable():
+            return (
+                "Option 'kafka.bootstrap.servers' says where the cluster is, 'kafka.max.block.ms' and "
+                "'kafka.delivery.timeout.ms' how long to try."
+            )
+        case NoSuchPartition():
+            return "Column 'partition' names it; null there, or no such column, leaves the choice to the partitioner."
+        case KafkaError(code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+            return "A topic must exist, or brokers be set up to create it; 'kafka.max.block.ms' says how long to wait."
+        case RecordTooLarge():
+            return (
+                "Option 'kafka.max.request.size' says how large a record may be; the topic's max.message.bytes must "
+                "allow it too."
+            )
+        case PartitionerError():
+            return "Option 'partitioner' names it."
+        case ProduceError(code=ErrorCode.MESSAGE_TOO_LARGE):
+            return "The topic's max.message.bytes bounds a batch; option 'kafka.batch.size' says how large ours are."
+        case ProduceError(code=ErrorCode.INVALID_TIMESTAMP):
+            return (
+                "The topic's message.timestamp.before.max.ms and message.timestamp.after.max.ms bound the times of "
+                "records; they come from column 'timestamp' while option 'includeTimestamp' is true."
+            )
+        case KafkaError(retriable=True) | ProduceError(code=ErrorCode(retriable=True)):
+            return "Option 'kafka.delivery.timeout.ms' says how long errors that may pass are tried again."
+        case _:
+            return "Trying again does not help."
+
+
+def total_rows(messages: Sequence[WriterCommitMessage | None]) -> int:
+    """Rows of the tasks that have told."""
+    return sum(message.rows for message in messages if isinstance(message, TaskWritten))

@@ -1,0 +1,84 @@
+"""The batch reader: partitions on the driver, ``read_task`` in the tasks."""
+
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+
+from spark_kafka_native.spark.options.parsing import SourceOptions
+from spark_kafka_native.spark.planning.batch import plan_batch_query
+from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
+from spark_kafka_native.spark.planning.narrowing import EVERYTHING, Narrowing
+from spark_kafka_native.spark.planning.pacing import SystemClock
+from spark_kafka_native.spark.planning.packing import Task
+from spark_kafka_native.spark.source.filters import narrowing_of
+from spark_kafka_native.spark.source.schema import Layout
+from spark_kafka_native.spark.source.task_reader import read_task
+
+_PUSHDOWN_WORKER: Final = "data_source_pushdown_filters"
+"""The Python program that Spark plans a read with if it has filters to push down; another one, if not."""
+
+
+_REMEMBERED_LOADS: Final = 1000
+_narrowings: dict[str, Narrowing] = {}
+"""What the filters of each ``load()`` were when they came first, in this worker process, which Spark uses again."""
+
+
+def batch_reader(options: SourceOptions, layout: Layout, load_id: str) -> "PyKafkaReader":
+    """The reader for the process that this is called in: one that takes filters only where Spark has some.
+
+    While ``spark.sql.python.filterPushdown.enabled`` is false, as it is by default, Spark refuses a reader that
+    defines ``pushFilters``. What the switch says is not told; but with filters to push Spark plans in a worker of its
+    own, whose name is on the command line. In a Spark that names it otherwise filters are not pushed, and no more.
+
+    The switch alone is not enough: Spark (4.3.0) keeps the plan of the last filtered scan for all that use the same
+    DataFrame, an unfiltered action among them, and would leave out what only another filter does not want. So option
+    ``filterPushdown`` has to say that this one is not used in other ways. ``load_id`` tells DataFrames apart.
+    """
+    pushes = options.filter_pushdown and any(_PUSHDOWN_WORKER in argument for argument in sys.argv)
+    return PyKafkaFilteringReader(options, layout, load_id) if pushes else PyKafkaReader(options, layout)
+
+
+class PyKafkaReader(DataSourceReader):
+    """Reads topics as a batch. Pickled into every task."""
+
+    def __init__(self, options: SourceOptions, layout: Layout) -> None:
+        self._options = options
+        self._layout = layout
+        self._narrowing = EVERYTHING
+
+    def partitions(self) -> list[InputPartition]:
+        """The tasks. Spark asks once per ``load()``, so they are bound to real offsets only when they run."""
+        source = ClusterOffsets(self._options.client)
+        tasks = plan_batch_query(self._options, source, SystemClock(), self._narrowing)
+        return [InputPartition(task) for task in tasks]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The records of one task, those of each partition in order."""
+        task: Task | None = partition.value
+        return read_task(self._options, self._layout, task)
+
+
+class PyKafkaFilteringReader(PyKafkaReader):
+    """Reads no more of the topics than the filters of the query need; Spark plans it anew for every filtered scan."""
+
+    def __init__(self, options: SourceOptions, layout: Layout, load_id: str) -> None:
+        super().__init__(options, layout)
+        self._load_id = load_id
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # Spark's name
+        """Take note of filters on topic, partition, offset and timestamp. Spark is to apply all of them itself.
+
+        A DataFrame that comes with other filters than before is read whole: both scans may run with this plan.
+        """
+        narrowing = narrowing_of(filters, self._layout)
+        first = _narrowings.setdefault(self._load_id, narrowing)
+        if narrowing == first:
+            self._narrowing = narrowing
+        else:
+            _narrowings[self._load_id] = EVERYTHING
+        while len(_narrowings) > _REMEMBERED_LOADS:
+            del _narrowings[next(iter(_narrowings))]
+        return filters

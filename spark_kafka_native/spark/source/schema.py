@@ -1,0 +1,197 @@
+"""The source's columns: as Spark declares them, and as Arrow carries them.
+
+===============  ===========================================  =====================================================
+Column           Spark type; others that a user schema may     Arrow type
+                 ask for
+===============  ===========================================  =====================================================
+key, value       binary; string                               binary; string
+topic            string                                       string
+partition        int                                          int32
+offset           bigint                                       int64
+timestamp        timestamp; bigint, milliseconds              timestamp[us, tz=UTC]; int64
+timestampType    int                                          int32; -1 none, 0 create time, 1 log append time
+headers          array<struct<key:string,value:binary>>;      list<struct<key: string, value: binary>>; map;
+                 map<string,binary>; string for binary        null: none
+===============  ===========================================  =====================================================
+
+All are nullable. ``headers`` comes with ``includeHeaders=true``. A user schema may name any of the columns, in any
+order: columns that it leaves out are not decoded, which is the one way to prune them. Numbers inside keys and values
+are not among the types: Kafka does not say how they are written, and Spark's own functions read every way there is.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from spark_kafka_native.spark.errors import PlanError
+from spark_kafka_native.spark.source.utf8 import FAIL, REPLACE
+
+_HEADER: Final = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+
+_SPARK_TYPES: Final[Mapping[str, DataType]] = {
+    "key": BinaryType(),
+    "value": BinaryType(),
+    "topic": StringType(),
+    "partition": IntegerType(),
+    "offset": LongType(),
+    "timestamp": TimestampType(),
+    "timestampType": IntegerType(),
+    "headers": ArrayType(_HEADER),
+}
+_ARROW_TYPES: Final[Mapping[str, pa.DataType]] = {
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "offset": pa.int64(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestampType": pa.int32(),
+}
+_CHOICES: Final[Mapping[str, str]] = {
+    "key": "binary or string",
+    "value": "binary or string",
+    "timestamp": "timestamp, or bigint for milliseconds",
+    "headers": "array<struct<key:string,value:binary>> or map<string,binary>, either also with string for binary",
+}
+_MAY_BE_NULL: Final = frozenset({"key", "value", "headers"})
+CONSTANT: Final = frozenset({"topic", "partition"})
+"""Columns with one value in all rows of a task; the record bytes do not have them."""
+RECORD_FIELD: Final[Mapping[str, str]] = {"timestampType": "timestamp_type"}
+"""What the record decoder calls a column, where it is not the same."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One column that leaves the source: its name there, which of the source's columns it is, its Arrow type."""
+
+    name: str
+    source: str
+    arrow_type: pa.DataType
+    nullable: bool
+    has_text_values: bool = False
+    """Whether bytes of the record become text in it: a key, a value, or the values of headers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """The columns that leave the source, in order; frozen and picklable, it travels to the tasks."""
+
+    columns: tuple[Column, ...]
+    invalid_utf8: str = REPLACE
+    """What becomes of bytes that are to be text and are not UTF-8: a value of option ``invalidUtf8``."""
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The Arrow twin of the Spark schema; every batch a task yields has exactly this one."""
+        return pa.schema([pa.field(column.name, column.arrow_type, column.nullable) for column in self.columns])
+
+    @property
+    def record_fields(self) -> tuple[str, ...]:
+        """What to have decoded, by the decoder's names; never nothing, for a batch without columns has no length."""
+        fields = [
+            RECORD_FIELD.get(column.source, column.source) for column in self.columns if column.source not in CONSTANT
+        ]
+        if self.invalid_utf8 == FAIL and any(column.has_text_values for column in self.columns):
+            fields.append("offset")  # the error names it
+        return tuple(dict.fromkeys(fields)) or ("offset",)
+
+    def source_of(self, name: str) -> Column | None:
+        """The column that leaves the source under a name."""
+        return next((column for column in self.columns if column.name.lower() == name.lower()), None)
+
+
+def source_schema(*, include_headers: bool) -> StructType:
+    """The schema of a source that no user schema was given for."""
+    names = [name for name in _SPARK_TYPES if include_headers or name != "headers"]
+    return StructType([StructField(name, _SPARK_TYPES[name], nullable=True) for name in names])
+
+
+def layout_of(schema: StructType, invalid_utf8: str = REPLACE) -> Layout:
+    """A schema, the source's own or a user's -> what leaves the source. Names are matched in any case.
+
+    Raises PlanError: a column that the source does not have, or not with that type, or one that may be null.
+    """
+    by_name = {name.lower(): name for name in _SPARK_TYPES}
+    columns: list[Column] = []
+    for wanted in schema.fields:
+        source = by_name.get(wanted.name.lower())
+        if source is None:
+            raise PlanError(
+                "PYKAFKA_SCHEMA",
+                f"the source has no column {wanted.name!r}; its columns are {', '.join(_SPARK_TYPES)}",
+            )
+        columns.append(_column(source, wanted))
+    return Layout(columns=tuple(columns), invalid_utf8=invalid_utf8)
+
+
+def _column(source: str, wanted: StructField) -> Column:
+    if not wanted.nullable and source in _MAY_BE_NULL:
+        raise PlanError("PYKAFKA_SCHEMA", f"column {wanted.name!r} cannot be NOT NULL: records may lack it")
+    arrow_type = _headers_type(wanted.dataType) if source == "headers" else _plain_type(source, wanted.dataType)
+    if arrow_type is None:
+        text = _CHOICES.get(source, _SPARK_TYPES[source].simpleString())
+        raise PlanError(
+            "PYKAFKA_SCHEMA", f"column {wanted.name!r} has type {text}, not {wanted.dataType.simpleString()}"
+        )
+    is_text = pa.types.is_string(_values_type(arrow_type)) and source not in CONSTANT
+    return Column(
+        name=wanted.name, source=source, arrow_type=arrow_type, nullable=wanted.nullable, has_text_values=is_text
+    )
+
+
+def _plain_type(source: str, wanted: DataType) -> pa.DataType | None:
+    """The Arrow type of a column that is no headers; None: it does not come in that type."""
+    if source in {"key", "value"} and isinstance(wanted, StringType):
+        return pa.string()
+    if source == "timestamp" and wanted == LongType():
+        return pa.int64()
+    return _ARROW_TYPES[source] if wanted == _SPARK_TYPES[source] else None
+
+
+def _headers_type(wanted: DataType) -> pa.DataType | None:
+    """The same for headers. Keys are never null and values may be, so a schema that rules those out is refused."""
+    match wanted:
+        case MapType(keyType=StringType(), valueType=BinaryType() | StringType(), valueContainsNull=True):
+            return pa.map_(pa.string(), _bytes_type(wanted.valueType))
+        case ArrayType(elementType=StructType(fields=[key, value])) if (
+            (key.name, key.dataType, value.name) == ("key", StringType(), "value")
+            and isinstance(value.dataType, BinaryType | StringType)
+            and value.nullable
+        ):
+            pair = pa.struct(
+                [
+                    pa.field("key", pa.string(), key.nullable),
+                    pa.field("value", _bytes_type(value.dataType)),
+                ]
+            )
+            return pa.list_(pa.field("element", pair, wanted.containsNull))
+        case _:
+            return None
+
+
+def _bytes_type(wanted: DataType) -> pa.DataType:
+    return pa.string() if isinstance(wanted, StringType) else pa.binary()
+
+
+def _values_type(arrow_type: pa.DataType) -> pa.DataType:
+    """The type of what was bytes in the record: of header values, or of the column itself."""
+    found: pa.DataType = arrow_type
+    if isinstance(arrow_type, pa.MapType):
+        found = arrow_type.item_type
+    elif isinstance(arrow_type, pa.ListType):
+        found = arrow_type.value_type.field("value").type
+    return found

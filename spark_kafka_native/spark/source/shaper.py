@@ -1,0 +1,95 @@
+"""From fetched records of one partition to the batches that Spark gets."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.spark.errors import TaskError
+from spark_kafka_native.spark.source.header_shapes import shape_headers
+from spark_kafka_native.spark.source.schema import CONSTANT, RECORD_FIELD, Column, Layout
+from spark_kafka_native.spark.source.utf8 import NotUtf8, decode_utf8
+
+_MICROS_IN_MS = 1000
+
+
+@dataclass(slots=True, kw_only=True)
+class RowShaper:
+    """Makes decoded records of one partition into batches of a layout; lives as long as a task."""
+
+    layout: Layout
+    partition: TopicPartition
+    _schema: pa.Schema = field(init=False)
+    _constants: "dict[str, pa.Array[Any]]" = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._schema = self.layout.arrow_schema
+
+    def shape(self, records: pa.RecordBatch) -> pa.RecordBatch:
+        """Records with the columns ``layout.record_fields`` -> the batch that Spark gets. Copies as little as can be.
+
+        Raises TaskError: bytes that are to be text are not UTF-8, and option ``invalidUtf8`` is ``fail``.
+        """
+        arrays = [self._column(column, records) for column in self.layout.columns]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _column(self, column: Column, records: pa.RecordBatch) -> "pa.Array[Any]":
+        if column.source in CONSTANT:
+            return self._constant(column, records.num_rows)
+        array = records.column(RECORD_FIELD.get(column.source, column.source))
+        if array.type.equals(column.arrow_type):
+            return array
+        match column.source:
+            case "timestamp":
+                # Exact: Kafka's timestamps are whole milliseconds.
+                in_micros: Any = array.cast(pa.int64())
+                in_ms: pa.Array[Any] = pc.divide(in_micros, _MICROS_IN_MS)
+                return in_ms
+            case "headers":
+                return self._headers(column, array, records)
+            case _:
+                return self._text(column, array, records)
+
+    def _text(self, column: Column, array: "pa.Array[Any]", records: pa.RecordBatch) -> "pa.Array[Any]":
+        try:
+            return decode_utf8(array, self.layout.invalid_utf8)
+        except NotUtf8 as error:
+            raise self._not_utf8(column, records, error.row) from None
+
+    def _headers(self, column: Column, array: "pa.Array[Any]", records: pa.RecordBatch) -> "pa.Array[Any]":
+        def convert(values: "pa.Array[Any]") -> "pa.Array[Any]":
+            return decode_utf8(values, self.layout.invalid_utf8) if column.has_text_values else values
+
+        try:
+            return shape_headers(array, column.arrow_type, convert)
+        except NotUtf8 as error:
+            # Of a map only the headers that count are converted, so the row is looked for one by one.
+            row = next(row for row in range(len(array)) if not _has_text_headers(array[row].as_py()))
+            raise self._not_utf8(column, records, row) from error
+
+    def _not_utf8(self, column: Column, records: pa.RecordBatch, row: int) -> TaskError:
+        offset = records.column("offset")[row].as_py()
+        return TaskError(
+            f"{self.partition}: column '{column.name}' of the record at offset {offset} is not UTF-8. Option "
+            "'invalidUtf8' set to replace, null or keep reads on; a schema with the column as binary reads it as it is"
+        )
+
+    def _constant(self, column: Column, length: int) -> "pa.Array[Any]":
+        """One value, ``length`` times; made once for the longest batch so far and sliced for the others."""
+        known = self._constants.get(column.source)
+        if known is None or len(known) < length:
+            value: Any = self.partition.topic if column.source == "topic" else self.partition.partition
+            scalar: Any = pa.scalar(value, column.arrow_type)
+            known = self._constants[column.source] = pa.repeat(scalar, length)
+        return known.slice(0, length)
+
+
+def _has_text_headers(headers: list[dict[str, Any]] | None) -> bool:
+    for header in headers or ():
+        try:
+            (header["value"] or b"").decode()
+        except UnicodeDecodeError:
+            return False
+    return True

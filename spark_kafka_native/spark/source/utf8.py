@@ -1,0 +1,85 @@
+"""Bytes to text, whole columns at a time, with a choice of what bytes that are not UTF-8 become."""
+
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_kafka_native.records.varint import I64
+
+REPLACE: Final = "replace"
+NULL: Final = "null"
+FAIL: Final = "fail"
+KEEP: Final = "keep"
+"""Values of option ``invalidUtf8``: U+FFFD for each bad sequence; null; an error; the bytes as they are."""
+
+_FEW_ROWS: Final = 256
+"""So many rows are looked at one by one; more are halved, and halves without bad rows left alone."""
+
+
+class NotUtf8(ValueError):
+    """A row is not UTF-8 and is not to be changed; ``row`` counts from the column's first."""
+
+    def __init__(self, row: int) -> None:
+        self.row = row
+        super().__init__(f"row {row} is not UTF-8")
+
+
+def decode_utf8(column: "pa.Array[Any]", invalid: str) -> "pa.Array[Any]":
+    """A column of ``binary`` as ``string``; without a copy if all of it is UTF-8 or ``invalid`` is KEEP.
+
+    Raises NotUtf8: a row is not, and ``invalid`` is FAIL.
+    """
+    if invalid == KEEP:
+        return column.cast(pa.string(), safe=False)
+    try:
+        return column.cast(pa.string())
+    except pa.ArrowInvalid:
+        bad = _bad_rows(column)
+    if invalid == FAIL:
+        raise NotUtf8(int(bad[0]))
+    is_bad = np.zeros(len(column), dtype=np.bool_)
+    is_bad[bad] = True
+    instead: pa.Array[Any] = pa.nulls(len(bad), pa.binary())
+    if invalid == REPLACE:
+        values: list[bytes] = column.take(bad).to_pylist()  # type: ignore[assignment]  # a null is not bad
+        instead = pa.array([_repaired(value) for value in values], pa.binary())
+    replaced: Any = pc.replace_with_mask(column, pa.array(is_bad), instead)
+    text: pa.Array[Any] = replaced.cast(pa.string())
+    return text
+
+
+def _repaired(value: bytes) -> bytes:
+    return value.decode("utf-8", errors="replace").encode()
+
+
+def _bad_rows(column: "pa.Array[Any]") -> I64:
+    """Numbers of the rows that are not UTF-8, ascending."""
+    found: list[int] = []
+    waiting = [(0, len(column))]
+    while waiting:
+        start, end = waiting.pop()
+        part = column.slice(start, end - start)
+        if len(part) <= _FEW_ROWS:
+            found += [start + row for row, value in enumerate(part.to_pylist()) if not _is_utf8(value)]
+        elif not _are_utf8(part):
+            middle = (start + end) // 2
+            waiting += [(middle, end), (start, middle)]
+    return np.array(found, dtype=np.int64)
+
+
+def _is_utf8(value: bytes | None) -> bool:
+    try:
+        (value or b"").decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _are_utf8(column: "pa.Array[Any]") -> bool:
+    try:
+        column.cast(pa.string())
+    except pa.ArrowInvalid:
+        return False
+    return True

@@ -1,0 +1,109 @@
+"""Which partitions a query reads: ``subscribe``, ``subscribePattern`` or ``assign``, matched with a cluster's."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+from spark_kafka_native.protocol.topic import INTERNAL_TOPICS, TopicPartition
+from spark_kafka_native.spark.java_patterns import java_pattern
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscribe:
+    """Every partition of the named topics, those added later included."""
+
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscribePattern:
+    """Every partition of every topic in whose name the regular expression, one of Java's, is found, anywhere in it."""
+
+    pattern: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assign:
+    """These partitions and no others."""
+
+    partitions: tuple[TopicPartition, ...]
+
+
+Subscription = Subscribe | SubscribePattern | Assign
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """What a subscription finds in a cluster."""
+
+    partitions: tuple[TopicPartition, ...]
+    """Sorted."""
+    missing_topics: tuple[str, ...]
+    """Topics asked for by name that the cluster does not have, sorted. Always empty for a pattern."""
+    missing_partitions: tuple[TopicPartition, ...]
+    """Assigned partitions that their topic does not have, sorted."""
+
+
+def topics_to_look_up(subscription: Subscription) -> tuple[str, ...] | None:
+    """Names to ask the cluster for; None: all of its topics."""
+    match subscription:
+        case Subscribe(topics=topics):
+            return topics
+        case Assign(partitions=partitions):
+            return tuple(sorted({tp.topic for tp in partitions}))
+        case SubscribePattern():
+            return None
+        case _:
+            assert_never(subscription)
+
+
+def select(subscription: Subscription, found: Mapping[str, Sequence[int]]) -> Selection:
+    """The partitions to read, given the cluster's topics and their partition numbers.
+
+    Internal topics are never read, not even when they are asked for by name.
+    """
+    found = {topic: partitions for topic, partitions in found.items() if topic not in INTERNAL_TOPICS}
+    match subscription:
+        case Subscribe(topics=topics):
+            return Selection(
+                partitions=_all_partitions(found, topics),
+                missing_topics=tuple(sorted(set(topics) - found.keys() - INTERNAL_TOPICS)),
+                missing_partitions=(),
+            )
+        case SubscribePattern(pattern=pattern):
+            matching = [topic for topic in found if java_pattern(pattern).search(topic)]
+            return Selection(partitions=_all_partitions(found, matching), missing_topics=(), missing_partitions=())
+        case Assign(partitions=partitions):
+            present = [tp for tp in partitions if tp.partition in found.get(tp.topic, ())]
+            absent = [tp for tp in partitions if tp.topic in found and tp.partition not in found[tp.topic]]
+            return Selection(
+                partitions=tuple(sorted(present)),
+                missing_topics=tuple(sorted({tp.topic for tp in partitions} - found.keys() - INTERNAL_TOPICS)),
+                missing_partitions=tuple(sorted(absent)),
+            )
+        case _:
+            assert_never(subscription)
+
+
+def internal_topics(subscription: Subscription) -> tuple[str, ...]:
+    """Internal topics that are asked for by name, sorted."""
+    return tuple(sorted(INTERNAL_TOPICS.intersection(topics_to_look_up(subscription) or ())))
+
+
+def describe(subscription: Subscription) -> str:
+    """The option that made the subscription, for messages: ``subscribe=a,b``."""
+    match subscription:
+        case Subscribe(topics=topics):
+            return f"subscribe={','.join(topics)}"
+        case SubscribePattern(pattern=pattern):
+            return f"subscribePattern={pattern}"
+        case Assign(partitions=partitions):
+            return f"assign={','.join(str(tp) for tp in partitions)}"
+        case _:
+            assert_never(subscription)
+
+
+def _all_partitions(found: Mapping[str, Sequence[int]], topics: Sequence[str]) -> tuple[TopicPartition, ...]:
+    return tuple(
+        sorted(TopicPartition(topic, partition) for topic in set(topics) for partition in found.get(topic, ()))
+    )

@@ -1,0 +1,16 @@
+"""What the tests of the wire format share: a schema registry."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.schema_registry import StubRegistry
+
+
+@pytest.fixture
+def registry() -> Iterator[StubRegistry]:
+    """A registry with nothing in it."""
+    pytest.importorskip("confluent_kafka.schema_registry")
+    pytest.importorskip("fastavro")
+    with StubRegistry() as made:
+        yield made

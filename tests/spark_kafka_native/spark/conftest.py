@@ -1,0 +1,57 @@
+"""What the session tests share: a cluster's topics, and DataFrames on them. Spark itself is the whole suite's."""
+
+import os
+from collections.abc import Callable, Iterator
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from tests.support.topics import Topics
+
+OTHER_CLUSTER = "PYKAFKA_TEST_SERVERS"
+"""Set to host:port to run the session tests on a cluster that is already there."""
+
+Reader = Callable[..., DataFrame]
+
+
+@pytest.fixture(scope="session")
+def servers(request: pytest.FixtureRequest) -> str:
+    """Addresses of the cluster that the session tests use: the bundled broker, in a process of its own."""
+    other = os.environ.get(OTHER_CLUSTER)
+    address: str = other or request.getfixturevalue("bundled_broker").bootstrap_servers
+    return address
+
+
+@pytest.fixture(scope="session")
+def topics(servers: str) -> Iterator[Topics]:
+    """The cluster's topics; every test makes its own."""
+    with Topics(servers) as made:
+        yield made
+
+
+@pytest.fixture
+def read(spark: SparkSession, servers: str) -> Reader:
+    """``read(subscribe="t", ...)``: a batch DataFrame. Options have ``__`` for ``.``."""
+
+    def make(*, schema: str | None = None, **options: object) -> DataFrame:
+        reader = spark.read.format("pykafka").options(**option_names(servers, options))
+        return (reader.schema(schema) if schema else reader).load()
+
+    return make
+
+
+@pytest.fixture
+def read_stream(spark: SparkSession, servers: str) -> Reader:
+    """``read_stream(subscribe="t", ...)``: a streaming DataFrame."""
+
+    def make(*, schema: str | None = None, **options: object) -> DataFrame:
+        reader = spark.readStream.format("pykafka").options(**option_names(servers, options))
+        return (reader.schema(schema) if schema else reader).load()
+
+    return make
+
+
+def option_names(servers: str, options: dict[str, object]) -> dict[str, str]:
+    """Options as Spark takes them, with the cluster's address unless there is another."""
+    named = {name.replace("__", "."): str(value) for name, value in options.items()}
+    return {"kafka.bootstrap.servers": servers} | named

@@ -1,0 +1,10 @@
+"""A simulated Kafka, of transaction.version 1 and of 2."""
+
+import pytest
+
+from tests.support.exactly_once_driver import SimulatedKafka
+
+
+@pytest.fixture(params=[1, 2], ids=["tv1", "tv2"])
+def kafka(request: pytest.FixtureRequest) -> SimulatedKafka:
+    return SimulatedKafka(request.param)

@@ -1,0 +1,126 @@
+"""What several ends of the protocol have in common."""
+
+import pytest
+
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.spark.exactly_once.decision import Decision, Handle, decision_entries
+from spark_kafka_native.spark.exactly_once.effects import (
+    Describe,
+    Described,
+    End,
+    EndTransactions,
+    Log,
+    Producer,
+    ReadDecisions,
+    Written,
+)
+from spark_kafka_native.spark.exactly_once.ending import TAIL, Fates, commit_handles, look_up, read_last, told
+from spark_kafka_native.spark.exactly_once.errors import ExactlyOnceError, Trouble
+from tests.support.exactly_once_driver import NAMES, QUERY
+
+HANDLES = tuple(
+    Handle(f"orders.1.0.0.{number}.0", Producer(10 + number, 0), (Written(TopicPartition("t", number), 5, 9),))
+    for number in range(3)
+)
+DECISION = Decision(Producer(1, 0), QUERY, 0, HANDLES)
+
+
+def test_the_end_of_the_log_is_read_first() -> None:
+    steps = read_last(NAMES)
+    assert next(steps) == ReadDecisions("orders.decisions", TAIL)
+    with pytest.raises(StopIteration) as stop:
+        steps.send(Log(decision_entries(DECISION), whole=False))
+    assert stop.value.value == DECISION
+
+
+def test_all_of_the_log_is_read_where_its_end_is_not_enough() -> None:
+    steps = read_last(NAMES)
+    next(steps)
+    assert steps.send(Log(decision_entries(DECISION)[1:], whole=False)) == ReadDecisions("orders.decisions", None)
+    with pytest.raises(StopIteration) as stop:
+        steps.send(Log(decision_entries(DECISION), whole=True))
+    assert stop.value.value == DECISION
+
+
+def test_without_handles_nothing_is_asked() -> None:
+    assert list(commit_handles(NAMES, Decision(Producer(1, 0), QUERY, 0))) == []
+
+
+def described(state: str, producer: Producer) -> Described:
+    return Described(state, producer, 0, 0)
+
+
+def test_what_has_become_of_transactions_is_looked_up() -> None:
+    steps = look_up(HANDLES)
+    assert next(steps) == Describe(tuple(handle.transactional_id for handle in HANDLES))
+    with pytest.raises(StopIteration) as stop:
+        steps.send((described("CompleteCommit", Producer(10, 1)), described("Ongoing", Producer(11, 0)), None))
+    assert stop.value.value == Fates(HANDLES[:1], HANDLES[1:2], HANDLES[2:])
+    again = look_up(HANDLES)
+    next(again)
+    with pytest.raises(StopIteration) as stop:
+        again.send(
+            (
+                described("PrepareAbort", Producer(10, 1)),
+                described("Ongoing", Producer(11, 1)),
+                described("PrepareCommit", Producer(12, 1)),
+            )
+        )
+    assert stop.value.value == Fates(HANDLES[2:], (), HANDLES[:2])
+
+
+REFUSED = KafkaError(ErrorCode.PRODUCER_FENCED)
+UNANSWERED = KafkaError(ErrorCode.REQUEST_TIMED_OUT)
+
+
+@pytest.mark.parametrize(
+    ("error", "found", "trouble"),
+    [
+        (REFUSED, described("CompleteAbort", Producer(11, 1)), Trouble.LOST),
+        (REFUSED, described("Empty", Producer(11, 1)), Trouble.LOST),
+        (REFUSED, described("CompleteCommit", Producer(99, 1)), Trouble.LOST),
+        (REFUSED, None, Trouble.LOST),
+        (REFUSED, described("CompleteCommit", Producer(11, 1)), None),
+        (UNANSWERED, described("CompleteCommit", Producer(11, 1)), None),
+        (UNANSWERED, described("PrepareCommit", Producer(11, 1)), None),
+        (UNANSWERED, described("Ongoing", Producer(11, 0)), Trouble.UNKNOWN),
+        (UNANSWERED, None, Trouble.UNKNOWN),
+    ],
+)
+def test_a_transaction_that_is_not_known_to_be_committed_is_looked_up(
+    error: KafkaError, found: Described | None, trouble: Trouble | None
+) -> None:
+    steps = commit_handles(NAMES, DECISION)
+    assert next(steps) == EndTransactions(
+        tuple(End(handle.transactional_id, handle.producer) for handle in HANDLES), commit=True
+    )
+    assert steps.send((Producer(10, 1), error, Producer(12, 1))) == Describe(("orders.1.0.0.1.0",))
+    if trouble is None:
+        with pytest.raises(StopIteration):
+            steps.send((found,))
+        return
+    with pytest.raises(ExactlyOnceError) as caught:
+        steps.send((found,))
+    assert caught.value.trouble is trouble
+    if trouble is Trouble.LOST:
+        assert "1 of its 3 transactions" in str(caught.value)
+        assert "t-1 offsets 5 to 8 are not readable" in str(caught.value)
+
+
+def test_a_loss_goes_before_what_is_not_known() -> None:
+    steps = commit_handles(NAMES, DECISION)
+    next(steps)
+    steps.send((UNANSWERED, REFUSED, Producer(12, 1)))
+    with pytest.raises(ExactlyOnceError) as caught:
+        steps.send((None, described("CompleteAbort", Producer(11, 1))))
+    assert caught.value.trouble is Trouble.LOST
+
+
+def test_only_a_no_is_told_as_one() -> None:
+    assert told(NAMES, UNANSWERED) is UNANSWERED
+    fenced = told(NAMES, REFUSED)
+    assert isinstance(fenced, ExactlyOnceError)
+    assert "another run of the query has taken it over" in str(fenced)
+    over = told(NAMES, KafkaError(ErrorCode.INVALID_TXN_STATE))
+    assert "its transaction is over" in str(over)

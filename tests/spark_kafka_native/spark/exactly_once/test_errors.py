@@ -1,0 +1,33 @@
+"""What stops a batch, and what an answer of a coordinator means."""
+
+import pickle
+
+import pytest
+
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.spark.exactly_once.errors import ExactlyOnceError, Trouble, is_fenced, is_refused
+
+
+def test_the_kind_stands_in_the_text_and_survives_pickling() -> None:
+    error = ExactlyOnceError(Trouble.LOST, "a sentence")
+    again = pickle.loads(pickle.dumps(error))
+    assert str(again) == str(error) == "[PYKAFKA_EXACTLY_ONCE.LOST] a sentence"
+    assert again.trouble is Trouble.LOST
+
+
+@pytest.mark.parametrize(
+    ("code", "fenced", "refused"),
+    [
+        (ErrorCode.PRODUCER_FENCED, True, True),
+        (ErrorCode.INVALID_PRODUCER_EPOCH, True, True),
+        (ErrorCode.INVALID_PRODUCER_ID_MAPPING, True, True),
+        (ErrorCode.INVALID_TXN_STATE, False, True),
+        (ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, False, True),
+        (ErrorCode.CONCURRENT_TRANSACTIONS, False, False),
+        (ErrorCode.REQUEST_TIMED_OUT, False, False),
+        (ErrorCode.COORDINATOR_NOT_AVAILABLE, False, False),
+        (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, False, False),
+    ],
+)
+def test_only_a_coordinator_that_knows_says_no(code: ErrorCode, fenced: bool, refused: bool) -> None:
+    assert (is_fenced(KafkaError(code)), is_refused(KafkaError(code))) == (fenced, refused)

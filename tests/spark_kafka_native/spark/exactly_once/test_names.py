@@ -1,0 +1,96 @@
+"""Names of a prefix, and what is none of its own."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_kafka_native.spark.exactly_once.effects import Producer
+from spark_kafka_native.spark.exactly_once.names import DataId, Names, names_of_task, names_of_topic
+
+NUMBERS = st.integers(min_value=0, max_value=2**53)
+IDS = st.builds(
+    DataId,
+    fence=st.builds(Producer, NUMBERS, st.integers(min_value=0, max_value=32767)),
+    batch_id=NUMBERS,
+    task_attempt_id=NUMBERS,
+    attempt=st.integers(min_value=0, max_value=9),
+)
+PREFIXES = st.from_regex(r"[A-Za-z0-9._-]{1,12}", fullmatch=True)
+
+
+def test_names_are_spelled() -> None:
+    names = Names(prefix="orders")
+    data_id = DataId(fence=Producer(4_294_967_296, 3), batch_id=17, task_attempt_id=42, attempt=0)
+    assert names.driver_id == "orders.driver"
+    assert names.decisions_topic == "orders.decisions"
+    assert names.data_id(data_id) == "orders.4294967296.3.17.42.0"
+    assert names.parse("orders.4294967296.3.17.42.0") == data_id
+
+
+@settings(max_examples=50)
+@given(PREFIXES, IDS)
+def test_an_id_is_read_as_it_was_made(prefix: str, data_id: DataId) -> None:
+    names = Names(prefix=prefix)
+    assert names.parse(names.data_id(data_id)) == data_id
+    assert names_of_task(names.data_id(data_id)) == names
+
+
+@settings(max_examples=50)
+@given(PREFIXES, PREFIXES, IDS)
+def test_no_id_belongs_to_two_prefixes(one: str, other: str, data_id: DataId) -> None:
+    found = Names(prefix=other).parse(Names(prefix=one).data_id(data_id))
+    assert (found is None) == (one != other)
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        "a.driver",
+        "a.decisions",
+        "a",
+        "a.1.2.3.4",
+        "a.1.2.3.4.5.6",
+        "a.1.1.2.3.4.5",
+        "b.1.2.3.4.5",
+        "aa.1.2.3.4.5",
+        "x.a.1.2.3.4.5",
+        "a.1.2.3.4.05",
+        "a.1.2.3.4.-5",
+        "a.1.2.3.4.5\n",
+        "a.1.2.3.4.\u0665",
+        "a..2.3.4.5",
+        "a.1.2.3.4.99999999999999999999",
+    ],
+)
+def test_what_no_task_is_called(foreign: str) -> None:
+    assert Names(prefix="a").parse(foreign) is None
+
+
+@pytest.mark.parametrize(
+    ("prefix", "said"), [("", "is empty"), ("a b", "characters other"), ("ö", "characters"), ("x" * 240, "is 250")]
+)
+def test_a_prefix_has_to_be_the_beginning_of_a_topic(prefix: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        Names(prefix=prefix)
+
+
+@pytest.mark.parametrize(
+    "foreign", ["a.1.2.3.4", "1.2.3.4.5", "a/b.1.2.3.4.5", "x:y", "", ".1.2.3.4.5", "a.driver", "a.1.2.3.4.05"]
+)
+def test_ids_of_others_are_nobodys(foreign: str) -> None:
+    assert names_of_task(foreign) is None
+
+
+@pytest.mark.parametrize(
+    ("topic", "prefix"),
+    [
+        ("a.decisions", "a"),
+        ("a.b.decisions", "a.b"),
+        (".decisions", None),
+        ("decisions", None),
+        ("a.decisions.x", None),
+    ],
+)
+def test_a_topic_of_decisions_says_whose_it_is(topic: str, prefix: str | None) -> None:
+    found = names_of_topic(topic)
+    assert (None if found is None else found.prefix) == prefix

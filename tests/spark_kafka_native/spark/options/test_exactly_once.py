@@ -1,0 +1,110 @@
+"""Options of exactly-once: what they mean together, and what does not go with them."""
+
+import pickle
+
+import pytest
+
+from spark_kafka_native.client.config import ClientConfig
+from spark_kafka_native.spark.errors import OptionError
+from spark_kafka_native.spark.exactly_once.names import Names
+from spark_kafka_native.spark.options.exactly_once import ExactlyOnce, exactly_once, timing_of
+from spark_kafka_native.spark.options.parsing import SinkOptions, parse_sink_options
+
+GIVEN = {
+    "kafka.bootstrap.servers": "broker:9092",
+    "topic": "t",
+    "delivery.guarantee": "exactly-once",
+    "transactional.id.prefix": "orders",
+}
+
+
+def options(**more: str) -> SinkOptions:
+    return parse_sink_options(GIVEN | more)
+
+
+def chosen(**more: str) -> ExactlyOnce:
+    found = options(**more).exactly_once
+    assert found is not None
+    return found
+
+
+@pytest.mark.feature("sink.exactlyOnceOptions")
+def test_without_it_delivery_is_at_least_once(caplog: pytest.LogCaptureFixture) -> None:
+    servers = {"kafka.bootstrap.servers": "broker:9092"}
+    assert parse_sink_options(servers).exactly_once is None
+    assert parse_sink_options(servers | {"delivery.guarantee": "At-Least-Once"}).exactly_once is None
+    client = ClientConfig.parse({"bootstrap.servers": "broker:9092"})
+    assert exactly_once({}, client, {}) is None
+    assert caplog.messages == []
+    parse_sink_options(servers | {"kafka.transaction.timeout.ms": "70"})
+    assert "'kafka.transaction.timeout.ms' has no effect without 'delivery.guarantee'" in caplog.text
+    for name, value in (("transactional.id.prefix", "p"), ("transaction.recovery.time.ms", "1000")):
+        with pytest.raises(OptionError, match=f"'{name}': goes with 'delivery.guarantee' set to exactly-once"):
+            parse_sink_options(servers | {name: value})
+
+
+@pytest.mark.feature("sink.exactlyOnceOptions")
+def test_defaults_are_what_brokers_allow() -> None:
+    found = chosen()
+    assert found.names == Names(prefix="orders")
+    assert found.timing.transaction_timeout_ms == 900_000
+    assert found.timing.decision_timeout_ms == 30_000
+    assert found.timing.margin_ms == 300_000 + 30_000 + 10_000
+    assert pickle.loads(pickle.dumps(options())) == options()
+
+
+@pytest.mark.parametrize(
+    ("timeout_ms", "recovery_ms"), [(30_000, 1), (30_000, 10_000), (60_000, 40_000), (900_000, 880_000), (2**31, 1)]
+)
+def test_there_is_time_to_write_in_and_for_a_restart(timeout_ms: int, recovery_ms: int) -> None:
+    timing = timing_of(timeout_ms, recovery_ms)
+    assert timing.margin_ms - timing.decision_timeout_ms - 10_000 == recovery_ms
+    assert timing.decision_timeout_ms >= 5_000
+    assert timeout_ms - timing.margin_ms >= 5_000
+
+
+def test_a_short_timeout_leaves_a_third_for_restarts() -> None:
+    found = chosen(**{"kafka.transaction.timeout.ms": "30000"})
+    assert found.timing == timing_of(30_000, 10_000)
+    given = chosen(**{"kafka.transaction.timeout.ms": "60000", "transaction.recovery.time.ms": "40000"})
+    assert given.timing == timing_of(60_000, 40_000)
+
+
+@pytest.mark.feature("sink.exactlyOnceOptions")
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ({"delivery.guarantee": "exactly once"}, "'exactly once' is not one of at-least-once, exactly-once"),
+        ({"transactional.id.prefix": ""}, "transactional.id.prefix': prefix '' cannot be used: is empty"),
+        ({"transactional.id.prefix": "a b"}, "'a b.decisions' has characters other than"),
+        ({"transactional.id.prefix": "p" * 240}, "the limit is 249"),
+        ({"kafka.transaction.timeout.ms": "29999"}, "29999 is too short for 'delivery.guarantee'; at least 30000"),
+        ({"kafka.transaction.timeout.ms": "0"}, "out of bounds"),
+        (
+            {"transaction.recovery.time.ms": "880001"},
+            "880001 leaves less than 20000 ms of 'kafka.transaction.timeout.ms' = 900000",
+        ),
+        ({"kafka.acks": "1"}, "'kafka.acks': must be all with 'delivery.guarantee' set to exactly-once"),
+        ({"kafka.retries": "0"}, "'kafka.retries': must not be 0"),
+        ({"kafka.enable.idempotence": "false"}, "'kafka.enable.idempotence': must be true"),
+        ({"asyncProgressTrackingEnabled": " TRUE"}, "'asyncProgressTrackingEnabled': cannot be true"),
+        ({"kafka.transactional.id": "mine"}, "'delivery.guarantee' and 'transactional.id.prefix' have each of them"),
+    ],
+)
+def test_what_cannot_be(more: dict[str, str], says: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        options(**more)
+    assert says in str(caught.value)
+
+
+def test_the_prefix_is_required() -> None:
+    without = {name: value for name, value in GIVEN.items() if name != "transactional.id.prefix"}
+    with pytest.raises(OptionError, match=r"'transactional.id.prefix': is required with .* this query's alone"):
+        parse_sink_options(without)
+
+
+def test_what_may_stay() -> None:
+    assert chosen(
+        **{"asyncProgressTrackingEnabled": "false", "kafka.acks": "all", "transactional.id.prefix": " orders "}
+    )
+    assert len(chosen(**{"transactional.id.prefix": "p" * 239}).names.decisions_topic) == 249

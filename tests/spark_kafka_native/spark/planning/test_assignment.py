@@ -1,0 +1,41 @@
+"""The partitions that a query reads, as the cluster has them."""
+
+import pytest
+
+from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.spark.errors import PlanError
+from spark_kafka_native.spark.options.parsing import Query, SourceOptions, parse_source_options
+from spark_kafka_native.spark.planning.assignment import select_existing, select_partitions
+from tests.support.fake_offsets import FakeCluster, ManualClock
+
+
+def options(**given: str) -> SourceOptions:
+    return parse_source_options({"kafka.bootstrap.servers": "one:1,two:2"} | given, Query.BATCH)
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    fake = FakeCluster()
+    fake.add("t", 1, 1)
+    fake.add("__consumer_offsets", 1)
+    return fake
+
+
+def test_pattern_leaves_internal_topics_out(cluster: FakeCluster) -> None:
+    selection = select_partitions(options(subscribePattern=".*"), cluster)
+    assert {tp.topic for tp in selection.partitions} == {"t"}
+
+
+def test_existing_topics_are_found_at_once(cluster: FakeCluster) -> None:
+    clock = ManualClock()
+    selection = select_existing(options(assign='{"t":[1]}'), cluster, clock)
+    assert selection.partitions == (TopicPartition("t", 1),)
+    assert (cluster.requests, clock.slept_ms) == (["topics"], 0)
+
+
+def test_missing_topics_are_looked_for_as_the_options_say(cluster: FakeCluster) -> None:
+    clock = ManualClock()
+    patient = options(subscribe="t,a,b", **{"fetchOffset.numRetries": "2", "fetchOffset.retryIntervalMs": "7"})
+    with pytest.raises(PlanError, match=r"topics a, b of option subscribe=a,b,t do not exist .* at one:1,two:2"):
+        select_existing(patient, cluster, clock)
+    assert (cluster.requests, clock.slept_ms) == (["topics"] * 3, 14)

@@ -1,0 +1,204 @@
+"""What a batch query reads, decided before it runs."""
+
+import pytest
+
+from spark_kafka_native.client.groups import CommittedOffset
+from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.spark.errors import DataLossError, PlanError
+from spark_kafka_native.spark.options.parsing import Query, parse_source_options
+from spark_kafka_native.spark.planning.batch import plan_batch_query
+from tests.support.fake_offsets import FakeCluster, ManualClock
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    fake = FakeCluster()
+    fake.add("t", 10, 4, first=2)
+    fake.times = {T0: [100, 100, 100, 200, 300], T1: [100, 100, 100, 100]}
+    return fake
+
+
+def planned(cluster: FakeCluster, clock: ManualClock | None = None, /, **options: str) -> list[str]:
+    defaults = {"kafka.bootstrap.servers": "broker:9092"} | ({} if "assign" in options else {"subscribe": "t"})
+    parsed = parse_source_options(defaults | options, Query.BATCH)
+    return [" + ".join(map(str, task)) for task in plan_batch_query(parsed, cluster, clock or ManualClock())]
+
+
+@pytest.mark.feature("offsets.special")
+def test_everything_is_left_to_be_bound_when_it_is_read(cluster: FakeCluster) -> None:
+    assert planned(cluster) == ["t-0 offsets [earliest, latest)", "t-1 offsets [earliest, latest)"]
+    assert cluster.requests == ["topics"]
+
+
+def test_explicit_offsets(cluster: FakeCluster) -> None:
+    ranges = planned(
+        cluster, startingOffsets='{"t":{"0":-2,"1":3}}', endingOffsets='{"t":{"0":7,"1":-1}}', failOnDataLoss="true"
+    )
+    assert ranges == ["t-0 offsets [earliest, 7)", "t-1 offsets [3, latest)"]
+
+
+@pytest.mark.feature("offsets.byTimestamp")
+def test_offsets_by_timestamp(cluster: FakeCluster) -> None:
+    ranges = planned(
+        cluster,
+        startingOffsetsByTimestamp='{"t":{"0":200,"1":500}}',
+        startingOffsetsByTimestampStrategy="latest",
+        endingTimestamp="300",
+    )
+    # t-1 has no record as late as that: it starts at what is its end now, and ends at what is its end then.
+    assert ranges == ["t-0 offsets [3, 4)", "t-1 offsets [4, latest)"]
+
+
+@pytest.mark.feature("source.minPartitions")
+def test_min_partitions(cluster: FakeCluster) -> None:
+    assert planned(cluster, minPartitions="4") == [
+        "t-0 offsets [earliest, 4)",
+        "t-0 offsets [4, 7)",
+        "t-0 offsets [7, latest)",
+        "t-1 offsets [earliest, latest)",
+    ]
+
+
+@pytest.mark.feature("source.maxRecordsPerPartition")
+def test_max_records_per_partition_splits_what_is_there(cluster: FakeCluster) -> None:
+    """The JVM connector does not: to it, earliest to latest is one record."""
+    assert planned(cluster, maxRecordsPerPartition="5") == [
+        "t-0 offsets [earliest, 6)",
+        "t-0 offsets [6, latest)",
+        "t-1 offsets [earliest, latest)",
+    ]
+
+
+@pytest.mark.feature("more.maxPartitions")
+def test_max_partitions_puts_whole_ranges_together(cluster: FakeCluster) -> None:
+    """By what there is today; what comes later is read all the same."""
+    cluster.add("u", 1, 0, 8)
+    both = {"subscribe": "t,u"}
+    assert planned(cluster, maxPartitions="3", **both) == [
+        "t-0 offsets [earliest, latest)",
+        "t-1 offsets [earliest, latest) + u-0 offsets [earliest, latest) + u-1 offsets [earliest, latest)",
+        "u-2 offsets [earliest, latest)",
+    ]
+    (everything,) = planned(cluster, maxPartitions="1", **both)
+    assert everything.count("[earliest, latest)") == 5
+    assert planned(cluster, maxPartitions="5", **both) == planned(cluster, **both)
+
+
+@pytest.mark.feature("more.maxPartitions")
+def test_max_partitions_beside_the_other_limits(cluster: FakeCluster) -> None:
+    assert planned(cluster, maxPartitions="1", maxRecordsPerPartition="4") == [
+        "t-0 offsets [earliest, 6)",
+        "t-0 offsets [6, latest)",
+        "t-1 offsets [earliest, latest)",
+    ]
+    cluster.add("u", 10, 1, 1)
+    assert planned(cluster, subscribe="u", minPartitions="2", maxPartitions="2") == [
+        "u-0 offsets [earliest, latest)",
+        "u-1 offsets [earliest, latest) + u-2 offsets [earliest, latest)",
+    ]
+
+
+@pytest.mark.feature("more.lastN", "more.partialOffsets")
+def test_limits_of_our_own(cluster: FakeCluster) -> None:
+    assert planned(cluster, startingOffsets="latest-3", endingOffsets="latest-1") == [
+        "t-0 offsets [7, 9)",
+        "t-1 offsets [2, 3)",
+    ]
+    assert planned(cluster, startingOffsets='{"t":{"0":5}}', startingOffsetsDefault="earliest") == [
+        "t-0 offsets [5, latest)",
+        "t-1 offsets [earliest, latest)",
+    ]
+    assert planned(cluster, endingOffsetsByTimestamp='{"t":{"0":200}}', endingOffsetsDefault="latest") == [
+        "t-0 offsets [earliest, 3)",
+        "t-1 offsets [earliest, latest)",
+    ]
+
+
+@pytest.mark.feature("more.relativeTimes")
+def test_times_before_now(cluster: FakeCluster) -> None:
+    options = {
+        "startingOffsetsByTimestampStrategy": "latest",
+        "startingTimestamp": "-200ms",
+        "endingTimestamp": "-100ms",
+    }
+    assert planned(cluster, ManualClock(ms=400), **options) == ["t-0 offsets [3, 4)", "t-1 offsets [4, latest)"]
+    assert planned(cluster, ManualClock(ms=450), **options) == ["t-0 offsets [4, latest)", "t-1 offsets [4, latest)"]
+
+
+def test_where_a_group_has_got_to(cluster: FakeCluster) -> None:
+    cluster.groups["g"] = {T0: CommittedOffset(offset=6)}
+    assert planned(cluster, startingOffsets="committed", **{"kafka.group.id": "g"}) == [
+        "t-0 offsets [6, latest)",
+        "t-1 offsets [earliest, latest)",
+    ]
+    cluster.groups["g"] = {T0: CommittedOffset(offset=1)}
+    with pytest.raises(DataLossError, match=r"offsets \[1, 2\) of t-0 were deleted"):
+        planned(cluster, startingOffsets="committed", **{"kafka.group.id": "g"})
+
+
+@pytest.mark.parametrize(
+    ("options", "requests"),
+    [
+        ({}, ["topics"]),
+        ({"minPartitions": "4"}, ["topics", "list_offsets", "list_offsets"]),
+        ({"maxPartitions": "300"}, ["topics", "list_offsets", "list_offsets"]),
+        ({"startingTimestamp": "100"}, ["topics", "list_offsets", "list_offsets", "list_offsets"]),
+        ({"startingOffsets": "latest-3"}, ["topics", *["list_offsets"] * 4]),
+    ],
+)
+def test_what_a_plan_asks_does_not_grow_with_the_partitions(options: dict[str, str], requests: list[str]) -> None:
+    cluster = FakeCluster()
+    cluster.add("t", *[10] * 300)
+    cluster.times = {tp: [100] * 10 for tp in cluster.end}
+    assert len(planned(cluster, **options)) == 300
+    assert cluster.requests == requests
+
+
+def test_no_partitions_no_ranges(cluster: FakeCluster) -> None:
+    assert planned(cluster, assign='{"t":[7]}') == []
+
+
+def test_unknown_topic(cluster: FakeCluster) -> None:
+    with pytest.raises(PlanError, match=r"KAFKA_UNKNOWN_TOPIC.*topics no of option subscribe=no do not exist"):
+        planned(cluster, subscribe="no")
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "complaint"),
+    [
+        ('{"t":{"0":11,"1":3}}', "latest", "start offset 11 is greater than the resolved end offset 10 for t-0"),
+        ('{"t":{"0":3,"1":3}}', '{"t":{"0":-1,"1":2}}', "the start offset 3 is greater than the end offset 2 for t-1"),
+    ],
+)
+def test_start_behind_the_end(cluster: FakeCluster, start: str, end: str, complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        planned(cluster, startingOffsets=start, endingOffsets=end)
+
+
+@pytest.mark.feature("offsets.order")
+def test_resolved_start_behind_the_resolved_end(cluster: FakeCluster) -> None:
+    with pytest.raises(PlanError, match="resolved start offset 5 is greater than the resolved end offset 3 for t-0"):
+        planned(cluster, startingOffsets='{"t":{"0":5,"1":-2}}', endingTimestamp="150")
+
+
+def test_offsets_that_do_not_exist_any_more_or_yet(cluster: FakeCluster) -> None:
+    limits = {"startingOffsets": '{"t":{"0":0,"1":-2}}', "endingOffsets": '{"t":{"0":20,"1":-1}}'}
+    with pytest.raises(DataLossError, match=r"COULD_NOT_READ_OFFSET_RANGE\] offsets \[0, 2\) of t-0"):
+        planned(cluster, **limits)
+    only_end = limits | {"startingOffsets": '{"t":{"0":5,"1":-2}}'}
+    with pytest.raises(DataLossError, match=r"offsets \[10, 20\) of t-0 do not exist"):
+        planned(cluster, **only_end)
+    ranges = planned(cluster, **limits, failOnDataLoss="false")
+    assert ranges == ["t-0 offsets [2, 10)", "t-1 offsets [earliest, latest)"]
+
+
+def test_range_that_aged_out_whole(cluster: FakeCluster) -> None:
+    ranges = planned(
+        cluster,
+        startingOffsets='{"t":{"0":0,"1":-2}}',
+        endingOffsets='{"t":{"0":1,"1":-1}}',
+        failOnDataLoss="false",
+    )
+    assert ranges == ["t-1 offsets [earliest, latest)"]

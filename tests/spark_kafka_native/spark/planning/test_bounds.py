@@ -1,0 +1,200 @@
+"""From offset limits to offsets."""
+
+import pytest
+
+from spark_kafka_native.client.groups import CommittedOffset
+from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.spark.errors import PlanError
+from spark_kafka_native.spark.offsets import (
+    Ago,
+    BeforeLatest,
+    Committed,
+    Earliest,
+    GlobalTimestamp,
+    Latest,
+    NoMatch,
+    OffsetLimit,
+    PartitionTimestamps,
+    SpecificOffsets,
+    parse_offset_limit,
+)
+from spark_kafka_native.spark.planning.bounds import Edge, bind_limit, may_move, resolve
+from tests.support.fake_offsets import FakeCluster, ManualClock
+
+A0, A1, B0 = TopicPartition("topicA", 0), TopicPartition("topicA", 1), TopicPartition("topicB", 0)
+ALL = (A0, A1, B0)
+CLOCK = ManualClock(ms=1000)
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    fake = FakeCluster()
+    fake.add("topicA", 3, 3, first=1)
+    fake.add("topicB", 30)
+    fake.times = {A0: [100, 200, 300], A1: [100, 200, 300], B0: [300]}
+    return fake
+
+
+def test_earliest_and_latest_are_left_to_be_looked_up(cluster: FakeCluster) -> None:
+    assert bind_limit(Earliest(), ALL, cluster, CLOCK, Edge.STARTING) == dict.fromkeys(ALL, -2)
+    assert bind_limit(Latest(), ALL, cluster, CLOCK, Edge.ENDING) == dict.fromkeys(ALL, -1)
+    assert cluster.requests == []
+    assert resolve({A0: -2, A1: -1, B0: 17}, cluster) == {A0: 1, A1: 3, B0: 17}
+
+
+def test_resolving_leaves_out_partitions_that_are_gone(cluster: FakeCluster) -> None:
+    cluster.remove("topicA", 1)
+    assert resolve({A0: -2, A1: -1, B0: 17}, cluster) == {A0: 1, B0: 17}
+
+
+@pytest.mark.feature("source.startingOffsets")
+def test_specific_offsets_and_whole_topics(cluster: FakeCluster) -> None:
+    limit = parse_offset_limit('{"topicA":"earliest","topicB":{"0":23}}')
+    assert bind_limit(limit, ALL, cluster, CLOCK, Edge.STARTING) == {A0: -2, A1: -2, B0: 23}
+
+
+@pytest.mark.parametrize(
+    ("limit", "edge", "code", "names"),
+    [
+        (
+            '{"topicA":{"0":1},"topicB":{"0":1}}',
+            Edge.STARTING,
+            "KAFKA_START_OFFSET_DOES_NOT_MATCH_ASSIGNED",
+            "topicA-1",
+        ),
+        ('{"topicA":"latest"}', Edge.ENDING, "KAFKA_END_OFFSET_DOES_NOT_MATCH_ASSIGNED", "topicB-0"),
+        (
+            '{"topicA":"earliest","topicB":{"0":1,"7":1}}',
+            Edge.STARTING,
+            "KAFKA_START_OFFSET_DOES_NOT_MATCH_ASSIGNED",
+            "topicB-7",
+        ),
+        (
+            '{"topicA":"earliest","topicB":"earliest","topicC":"latest"}',
+            Edge.STARTING,
+            "KAFKA_TOPIC_OFFSET_DOES_NOT_MATCH_ASSIGNED",
+            "topicC",
+        ),
+    ],
+)
+@pytest.mark.feature("offsets.sets")
+def test_specific_offsets_must_match_what_is_read(
+    cluster: FakeCluster, limit: str, edge: Edge, code: str, names: str
+) -> None:
+    with pytest.raises(PlanError) as caught:
+        bind_limit(parse_offset_limit(limit), ALL, cluster, CLOCK, edge)
+    assert caught.value.code == code
+    assert names in caught.value.message
+    assert edge.option in caught.value.message
+
+
+@pytest.mark.parametrize("timestamps", [{A0: 1, A1: 1}, {A0: 1, A1: 1, B0: 1, TopicPartition("topicB", 1): 1}])
+@pytest.mark.feature("offsets.sets")
+def test_timestamps_must_match_what_is_read(cluster: FakeCluster, timestamps: dict[TopicPartition, int]) -> None:
+    limit = PartitionTimestamps(timestamps=timestamps, no_match=NoMatch.ERROR)
+    with pytest.raises(PlanError, match="startingOffsetsByTimestamp") as caught:
+        bind_limit(limit, ALL, cluster, CLOCK, Edge.STARTING)
+    assert caught.value.code == "KAFKA_TIMESTAMP_OFFSET_DOES_NOT_MATCH_ASSIGNED"
+
+
+@pytest.mark.feature("source.startingTimestamp", "source.startingOffsetsByTimestamp", "offsets.byTimestamp")
+def test_timestamps_are_looked_up(cluster: FakeCluster) -> None:
+    by_partition = PartitionTimestamps(timestamps={A0: 150, A1: 300, B0: 0}, no_match=NoMatch.ERROR)
+    assert bind_limit(by_partition, ALL, cluster, CLOCK, Edge.STARTING) == {A0: 1, A1: 2, B0: 0}
+    for_all = GlobalTimestamp(timestamp_ms=300, no_match=NoMatch.ERROR)
+    assert bind_limit(for_all, ALL, cluster, CLOCK, Edge.STARTING) == {A0: 2, A1: 2, B0: 0}
+
+
+@pytest.mark.feature("source.startingOffsetsByTimestampStrategy", "offsets.byTimestamp")
+def test_starting_timestamp_without_a_record(cluster: FakeCluster) -> None:
+    with pytest.raises(PlanError, match="topicA-0 has no record with timestamp 301 or later"):
+        bind_limit(GlobalTimestamp(timestamp_ms=301, no_match=NoMatch.ERROR), ALL, cluster, CLOCK, Edge.STARTING)
+    latest = GlobalTimestamp(timestamp_ms=301, no_match=NoMatch.LATEST)
+    assert bind_limit(latest, ALL, cluster, CLOCK, Edge.STARTING) == dict.fromkeys(ALL, -1)
+
+
+@pytest.mark.feature("source.endingTimestamp", "source.endingOffsetsByTimestamp", "offsets.byTimestamp")
+def test_ending_timestamp_without_a_record_is_the_end(cluster: FakeCluster) -> None:
+    limit = PartitionTimestamps(timestamps={A0: 200, A1: 301, B0: 301}, no_match=NoMatch.LATEST)
+    assert bind_limit(limit, ALL, cluster, CLOCK, Edge.ENDING) == {A0: 1, A1: -1, B0: -1}
+
+
+@pytest.mark.feature("more.lastN")
+def test_so_many_offsets_before_the_end(cluster: FakeCluster) -> None:
+    assert bind_limit(BeforeLatest(1), ALL, cluster, CLOCK, Edge.STARTING) == {A0: 2, A1: 2, B0: 29}
+    # topicA begins at offset 1.
+    assert bind_limit(BeforeLatest(29), ALL, cluster, CLOCK, Edge.STARTING) == {A0: 1, A1: 1, B0: 1}
+    assert cluster.requests == ["list_offsets"] * 4
+    limit = parse_offset_limit('{"topicA":{"0":"latest-1","1":-1},"topicB":"latest-10"}')
+    assert bind_limit(limit, ALL, cluster, CLOCK, Edge.ENDING) == {A0: 2, A1: -1, B0: 20}
+
+
+def test_partitions_that_go_while_they_are_looked_up_are_left_out(cluster: FakeCluster) -> None:
+    gone = TopicPartition("topicC", 0)
+    assert bind_limit(BeforeLatest(1), (*ALL, gone), cluster, CLOCK, Edge.STARTING).keys() == set(ALL)
+
+
+@pytest.mark.feature("more.partialOffsets")
+def test_a_default_for_partitions_that_are_not_named(cluster: FakeCluster) -> None:
+    limit = SpecificOffsets(offsets={A0: 2}, default=BeforeLatest(10))
+    assert bind_limit(limit, ALL, cluster, CLOCK, Edge.STARTING) == {A0: 2, A1: 1, B0: 20}
+    times = PartitionTimestamps(timestamps={A0: 200}, no_match=NoMatch.ERROR, default=-2)
+    assert bind_limit(times, ALL, cluster, CLOCK, Edge.STARTING) == {A0: 1, A1: -2, B0: -2}
+
+
+def test_a_default_speaks_for_no_partition_that_is_not_read(cluster: FakeCluster) -> None:
+    surplus = TopicPartition("topicB", 9)
+    for limit in (
+        SpecificOffsets(offsets={surplus: 2}, default=-2),
+        PartitionTimestamps(timestamps={surplus: 2}, no_match=NoMatch.ERROR, default=-2),
+    ):
+        with pytest.raises(PlanError, match="given but not read by the query: topicB-9"):
+            bind_limit(limit, ALL, cluster, CLOCK, Edge.STARTING)
+
+
+def test_partitions_that_are_not_given_can_have_a_default(cluster: FakeCluster) -> None:
+    with pytest.raises(PlanError, match=r"not given: topicA-1, topicB-0 \(option 'endingOffsetsDefault' can"):
+        bind_limit(SpecificOffsets(offsets={A0: 2}), ALL, cluster, CLOCK, Edge.ENDING)
+
+
+@pytest.mark.feature("more.relativeTimes")
+def test_times_before_now_count_from_the_moment_of_the_look_up(cluster: FakeCluster) -> None:
+    limit = GlobalTimestamp(timestamp_ms=Ago(duration_ms=750), no_match=NoMatch.ERROR)
+    assert bind_limit(limit, ALL, cluster, ManualClock(ms=1000), Edge.STARTING) == {A0: 2, A1: 2, B0: 0}
+    assert bind_limit(limit, ALL, cluster, ManualClock(ms=850), Edge.STARTING) == {A0: 0, A1: 0, B0: 0}
+
+
+@pytest.mark.feature("more.startCommitted")
+def test_where_a_group_has_got_to(cluster: FakeCluster) -> None:
+    cluster.groups["g"] = {A0: CommittedOffset(offset=2), B0: CommittedOffset(offset=17)}
+    limit = Committed(group_id="g", otherwise=Latest())
+    assert bind_limit(limit, ALL, cluster, CLOCK, Edge.STARTING) == {A0: 2, A1: -1, B0: 17}
+    assert bind_limit(Committed(group_id="h", otherwise=BeforeLatest(1)), ALL, cluster, CLOCK, Edge.STARTING) == {
+        A0: 2,
+        A1: 2,
+        B0: 29,
+    }
+
+
+@pytest.mark.parametrize(
+    ("limit", "moving"),
+    [
+        (Earliest(), ()),
+        (Latest(), ALL),
+        (SpecificOffsets(offsets={A0: 5, A1: -1, B0: -2}), (A1,)),
+        (SpecificOffsets(offsets={B0: 3}, topics={"topicA": -1}), (A0, A1)),
+        (GlobalTimestamp(timestamp_ms=1, no_match=NoMatch.ERROR), ()),
+        (PartitionTimestamps(timestamps=dict.fromkeys(ALL, 1), no_match=NoMatch.LATEST), ALL),
+        (BeforeLatest(5), ALL),
+        (SpecificOffsets(offsets={A0: BeforeLatest(5)}, topics={"topicA": -2}, default=-1), (A0, B0)),
+        (SpecificOffsets(offsets={A0: 1}, default=-2), ()),
+        (GlobalTimestamp(timestamp_ms=Ago(duration_ms=5), no_match=NoMatch.ERROR), ALL),
+        (PartitionTimestamps(timestamps={A0: 1}, no_match=NoMatch.ERROR, default=BeforeLatest(5)), (A1, B0)),
+        (PartitionTimestamps(timestamps={A0: 1}, no_match=NoMatch.LATEST, default=-2), (A0,)),
+        (Committed(group_id="g", otherwise=Earliest()), ALL),
+    ],
+)
+def test_which_limits_may_be_looked_up_differently_later(
+    limit: OffsetLimit, moving: tuple[TopicPartition, ...]
+) -> None:
+    assert tuple(tp for tp in ALL if may_move(limit, tp)) == moving

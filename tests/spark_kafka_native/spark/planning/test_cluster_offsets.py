@@ -1,0 +1,136 @@
+"""What planning asks of a cluster, asked of the bundled broker."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from broker_embedded.testing import EmbeddedBroker
+from spark_kafka_native.client.config import ClientConfig
+from spark_kafka_native.client.groups import CommittedOffset
+from spark_kafka_native.net.errors import BrokerUnreachable
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.spark.planning.bounds import OffsetSource
+from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
+from tests.support.topics import Topics
+
+
+@pytest.fixture(scope="module")
+def topics() -> Iterator[Topics]:
+    with EmbeddedBroker() as broker, Topics(broker.bootstrap_servers) as made:
+        yield made
+
+
+@pytest.fixture
+def offsets(topics: Topics) -> ClusterOffsets:
+    return ClusterOffsets(config(topics.bootstrap_servers))
+
+
+def config(servers: str, **options: str) -> ClientConfig:
+    named = {name.replace("_", "."): value for name, value in options.items()}
+    return ClientConfig.parse({"bootstrap.servers": servers} | named)
+
+
+def test_it_is_an_offset_source(offsets: ClusterOffsets) -> None:
+    source: OffsetSource = offsets
+    assert source.list_offsets({}) == {}
+
+
+def test_topics_that_exist(topics: Topics, offsets: ClusterOffsets) -> None:
+    one, three = topics.create(1), topics.create(3)
+    assert offsets.topics([one, three, "no-such-topic"]) == {one: (0,), three: (0, 1, 2)}
+    everything = offsets.topics(None)
+    assert everything[three] == (0, 1, 2)
+    assert not [name for name in everything if name.startswith("__")]
+
+
+def test_looking_for_a_topic_does_not_make_it(offsets: ClusterOffsets) -> None:
+    assert offsets.topics(["made-by-looking"]) == {}
+    assert "made-by-looking" not in offsets.topics(None)
+
+
+def test_topic_names_that_cannot_be(offsets: ClusterOffsets) -> None:
+    with pytest.raises(KafkaError, match="a b") as caught:
+        offsets.topics(["a b"])
+    assert caught.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+def test_offsets_by_position_and_time(topics: Topics, offsets: ClusterOffsets) -> None:
+    topic = topics.create(2)
+    topics.write(topic, ["a", "b", "c"], partition=1, timestamps=[1000, 2000, 3000])
+    first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    assert offsets.list_offsets({first: -1, second: -1}) == {first: 0, second: 3}
+    assert offsets.list_offsets({first: -2, second: 1500}) == {first: 0, second: 1}
+    assert offsets.list_offsets({first: 1500, second: 3001}) == {first: -1, second: -1}
+    assert set(offsets.leaders([first, second])) == {first, second}
+
+
+def test_partitions_that_do_not_exist_are_left_out(topics: Topics, offsets: ClusterOffsets) -> None:
+    topic, gone = topics.create(1), topics.create(1)
+    topics.write(topic, ["a"])
+    wanted = [TopicPartition(topic, 0), TopicPartition(topic, 7), TopicPartition(gone, 0)]
+    assert offsets.list_offsets(dict.fromkeys(wanted, -1)) == {wanted[0]: 1, wanted[2]: 0}
+    topics.delete(gone)
+    assert offsets.list_offsets(dict.fromkeys(wanted, -1)) == {wanted[0]: 1}
+    assert offsets.list_offsets({wanted[1]: -2}) == {}
+
+
+@pytest.mark.feature("better.recreated")
+def test_ids_of_topics_are_those_of_the_last_answer(topics: Topics, offsets: ClusterOffsets) -> None:
+    one, two = topics.create(1), topics.create(1)
+    assert offsets.topic_ids([one, two]) == {}
+    offsets.topics([one, two, "no-such-topic"])
+    before = offsets.topic_ids([one, two, "no-such-topic"])
+    assert before.keys() == {one, two}
+    topics.delete(one)
+    offsets.topics([one])
+    assert offsets.topic_ids([one, two]) == {two: before[two]}
+    topics.create(1, name=one)
+    offsets.topics(None)
+    after = offsets.topic_ids([one, two])
+    assert after[two] == before[two]
+    assert after[one] != before[one]
+
+
+@pytest.mark.feature("more.commitToGroup", "more.startCommitted")
+@pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
+def test_commits_of_a_group(topics: Topics, isolation: str) -> None:
+    offsets = ClusterOffsets(config(topics.bootstrap_servers, isolation_level=isolation))
+    topic, group = topics.create(2), f"group-{isolation}"
+    first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    assert offsets.committed(group, [first, second]) == {}
+    offsets.commit(group, {second: CommittedOffset(offset=5, metadata="here")})
+    assert offsets.committed(group, [first, second]) == {second: CommittedOffset(offset=5, metadata="here")}
+    nobody = ClusterOffsets(config("127.0.0.1:1"))
+    with pytest.raises(BrokerUnreachable):
+        nobody.commit(group, {second: CommittedOffset(offset=5)}, timeout_ms=50)
+    with pytest.raises(BrokerUnreachable):
+        nobody.committed(group, [second], timeout_ms=50)
+
+
+def test_servers_that_do_not_answer_are_named() -> None:
+    nobody = ClusterOffsets(config("127.0.0.1:1", default_api_timeout_ms="300"))
+    with pytest.raises(BrokerUnreachable, match=r"127\.0\.0\.1:1"):
+        nobody.topics(["t"])
+
+
+@pytest.mark.feature("more.filters")
+def test_largest_timestamps(topics: Topics, offsets: ClusterOffsets) -> None:
+    topic = topics.create(2)
+    topics.write(topic, ["a", "b", "c"], timestamps=[5, 900, 70])
+    assert offsets.latest_timestamps([TopicPartition(topic, 0), TopicPartition(topic, 1)]) == {
+        TopicPartition(topic, 0): 900
+    }
+
+
+@pytest.mark.feature("client.leaderEpochs", "client.oldBrokers")
+@pytest.mark.parametrize(("release", "epoch_ends"), [("2.2", {}), ("2.8", {TopicPartition("t", 0): 1})])
+def test_what_brokers_of_then_can_tell(release: str, epoch_ends: dict[TopicPartition, int]) -> None:
+    with EmbeddedBroker(topics={"t": 1}, settings={"as.version": release}) as broker:
+        with Topics(broker.bootstrap_servers) as topics:
+            topics.write("t", ["a"])
+            broker.faults.move_leader("t")
+            topics.write("t", ["b"])
+        offsets = ClusterOffsets(config(broker.bootstrap_servers))
+        assert offsets.ends_of_epochs({TopicPartition("t", 0): 0}) == epoch_ends
+        assert offsets.latest_timestamps([TopicPartition("t", 0)]) == {}

@@ -1,0 +1,168 @@
+"""Planning one micro-batch, and what of it is lost."""
+
+from uuid import UUID
+
+import pytest
+
+from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.spark.errors import DataLossError, DataLossKind
+from spark_kafka_native.spark.offsets import OffsetMap
+from spark_kafka_native.spark.planning.data_loss import (
+    BatchPlan,
+    accept_or_raise,
+    aged_out,
+    lagging_partitions,
+    other_topic,
+    plan_batch,
+    plan_replayed_first_batch,
+)
+from spark_kafka_native.spark.planning.topic_ids import Recreated
+
+A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
+NONE_FIRST: OffsetMap = {A0: 0, A1: 0, B0: 0}
+
+
+def found(plan: BatchPlan) -> tuple[list[str], list[DataLossKind]]:
+    return [str(piece) for piece in plan.ranges], [loss.kind for loss in plan.losses]
+
+
+CHANGE = Recreated(topic="a", old_id=UUID(int=1), new_id=UUID(int=2), partitions=(A0, A1))
+
+
+@pytest.mark.feature("better.recreated")
+def test_topic_that_is_another_one_now() -> None:
+    longer = other_topic(CHANGE, {A0: 3, A1: 1}, {A0: 3, A1: 9})
+    assert longer.kind is DataLossKind.TOPIC_RECREATED
+    assert longer.reason.startswith(
+        "topic a was deleted and created again (its id was AAAAAAAAAAAAAAAAAAAAAQ, it is AAAAAAAAAAAAAAAAAAAAAg now). "
+    )
+    fewer = other_topic(CHANGE, {A0: 3, A1: 1}, {A0: 3})
+    assert fewer.kind is DataLossKind.TOPIC_RECREATED
+    shorter = other_topic(CHANGE, {A0: 3, A1: 1}, {A0: 4, A1: 0})
+    assert shorter.kind is DataLossKind.OFFSET_CHANGED
+    assert "; the end of a-1 was changed from 1 to 0. " in shorter.reason
+
+
+def test_ranges_between_two_offsets() -> None:
+    plan = plan_batch({A0: 3, A1: 5, B0: 0}, {B0: 4, A0: 7, A1: 5}, NONE_FIRST, alarm_at_new_topics=True)
+    assert found(plan) == (["a-0 offsets [3, 7)", "b-0 offsets [0, 4)"], [])
+
+
+@pytest.mark.feature("loss.deleted")
+def test_partition_of_the_start_that_is_gone() -> None:
+    plan = plan_batch({A0: 3, A1: 5}, {A0: 7}, NONE_FIRST, alarm_at_new_topics=True)
+    assert found(plan) == (["a-0 offsets [3, 7)"], [DataLossKind.PARTITIONS_DELETED])
+    assert "a-1" in plan.losses[0].reason
+
+
+def test_partition_that_vanished_between_the_trigger_and_its_planning() -> None:
+    plan = plan_batch({A0: 3, A1: 5}, {A0: 7, A1: 9}, {A0: 0}, alarm_at_new_topics=True)
+    assert found(plan) == (["a-0 offsets [3, 7)"], [DataLossKind.PARTITIONS_DELETED])
+
+
+def test_new_partition_is_read_from_its_first_record() -> None:
+    plan = plan_batch({A0: 3}, {A0: 3, A1: 9}, NONE_FIRST, alarm_at_new_topics=True)
+    assert found(plan) == (["a-1 offsets [0, 9)"], [])
+
+
+@pytest.mark.feature("loss.noInitialOffset")
+def test_new_partition_that_is_gone_again() -> None:
+    plan = plan_batch({A0: 3}, {A0: 4, A1: 9}, {A0: 0}, alarm_at_new_topics=True)
+    assert found(plan) == (["a-0 offsets [3, 4)"], [DataLossKind.INITIAL_OFFSET_NOT_FOUND])
+
+
+@pytest.mark.feature("loss.addedNotFromZero")
+def test_new_partition_of_a_known_topic_must_start_at_offset_zero() -> None:
+    plan = plan_batch({A0: 3}, {A0: 3, A1: 9}, {A1: 4}, alarm_at_new_topics=False)
+    assert found(plan) == (["a-1 offsets [4, 9)"], [DataLossKind.ADDED_PARTITION_STARTS_LATE])
+
+
+@pytest.mark.feature("loss.addedNotFromZero")
+def test_trimmed_topic_that_the_user_adds_to_subscribe_is_no_false_alarm() -> None:
+    start, end, first = {A0: 3}, {A0: 3, B0: 9}, {B0: 4}
+    assert found(plan_batch(start, end, first, alarm_at_new_topics=False)) == (["b-0 offsets [4, 9)"], [])
+    # With a pattern the topic came by itself: its first records were to be read.
+    assert plan_batch(start, end, first, alarm_at_new_topics=True).losses
+
+
+@pytest.mark.feature("loss.changed")
+def test_end_that_went_back() -> None:
+    plan = plan_batch({A0: 2, A1: 1}, {A0: 1, A1: 2}, NONE_FIRST, alarm_at_new_topics=True)
+    assert found(plan) == (["a-1 offsets [1, 2)"], [DataLossKind.OFFSET_CHANGED])
+    assert "was changed from 2 to 1" in plan.losses[0].reason
+
+
+@pytest.mark.parametrize(
+    ("first", "ranges", "lost"),
+    [(5, ["a-0 offsets [5, 9)"], "[3, 5)"), (9, [], "[3, 9)"), (20, [], "[3, 9)")],
+)
+@pytest.mark.feature("loss.agedOut", "better.agedOut")
+def test_start_that_aged_out_is_found_in_planning(first: int, ranges: list[str], lost: str) -> None:
+    """The JVM connector finds this out by failing tasks."""
+    plan = plan_batch({A0: 3}, {A0: 9}, {A0: first}, alarm_at_new_topics=True)
+    assert found(plan) == (ranges, [DataLossKind.COULD_NOT_READ])
+    assert lost in plan.losses[0].reason
+
+
+def test_nothing_is_said_about_partitions_without_new_records() -> None:
+    assert found(plan_batch({A0: 3}, {A0: 3}, {}, alarm_at_new_topics=True)) == ([], [])
+
+
+# --- the first batch again
+
+
+def never(_: TopicPartition) -> bool:
+    return False
+
+
+def always(_: TopicPartition) -> bool:
+    return True
+
+
+def test_replayed_first_batch_of_a_query_from_latest_is_empty_again() -> None:
+    """The start is looked up anew and lies behind the end that was written down."""
+    plan = plan_replayed_first_batch({A0: 12, A1: 7}, {A0: 10, A1: 7}, {}, always)
+    assert found(plan) == ([], [])
+
+
+def test_replayed_first_batch_of_a_query_from_earliest_reads_what_it_read() -> None:
+    plan = plan_replayed_first_batch({A0: 0, A1: 0}, {A0: 10, A1: 7}, NONE_FIRST, never)
+    assert found(plan) == (["a-0 offsets [0, 10)", "a-1 offsets [0, 7)"], [])
+
+
+def test_replayed_first_batch_leaves_partitions_found_since_to_the_next() -> None:
+    plan = plan_replayed_first_batch({A0: 0, A1: 0}, {A0: 10}, NONE_FIRST, never)
+    assert found(plan) == (["a-0 offsets [0, 10)"], [])
+
+
+def test_replayed_first_batch_whose_records_aged_out_meanwhile() -> None:
+    plan = plan_replayed_first_batch({A0: 12}, {A0: 10}, {A0: 12}, never)
+    assert found(plan) == ([], [DataLossKind.OFFSET_CHANGED])
+
+
+def test_replayed_first_batch_with_a_partition_that_is_gone() -> None:
+    plan = plan_replayed_first_batch({A0: 0}, {A0: 10, A1: 7}, NONE_FIRST, never)
+    assert found(plan) == (["a-0 offsets [0, 10)"], [DataLossKind.PARTITIONS_DELETED])
+    assert found(plan_replayed_first_batch({A0: 9}, {A0: 9, A1: 7}, {}, always)) == ([], [])
+
+
+# --- what becomes of a loss
+
+
+@pytest.mark.feature("source.failOnDataLoss")
+def test_loss_is_raised_with_a_stable_code_and_the_option_that_changes_it() -> None:
+    with pytest.raises(DataLossError) as caught:
+        accept_or_raise(aged_out(A0, 3, 5), fail=True)
+    text = str(caught.value)
+    assert text.startswith("[KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE] offsets [3, 5) of a-0")
+    assert "'failOnDataLoss' to false" in text
+    assert "nothing else was lost" in text
+
+
+def test_loss_is_logged_when_it_is_accepted(caplog: pytest.LogCaptureFixture) -> None:
+    accept_or_raise(aged_out(A0, 3, 5), fail=False)
+    assert "[KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE] offsets [3, 5) of a-0" in caplog.text
+
+
+def test_lagging_partitions() -> None:
+    assert lagging_partitions({A0: 5, A1: 5, B0: 5}, {A0: 5, A1: 4}) == [A1, B0]

@@ -1,0 +1,252 @@
+"""Commits to a consumer group: what, when, how often, and what becomes of trouble."""
+
+import pytest
+
+from spark_kafka_native.client.groups import CommittedOffset
+from spark_kafka_native.net.address import HostPort
+from spark_kafka_native.net.errors import BrokerUnreachable
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.ids import spell_id
+from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.spark.errors import DataLossError, PlanError
+from spark_kafka_native.spark.offsets import OffsetMap
+from tests.support.fake_offsets import FakeCluster
+from tests.support.stream_query import StreamQuery
+
+T0, T1 = (TopicPartition("t", partition) for partition in range(2))
+
+FORBIDDEN = KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED, "group g")
+HAS_MEMBERS = KafkaError(
+    ErrorCode.UNKNOWN_MEMBER_ID, "group g, t-0: the group has active members, who alone may commit"
+)
+NOBODY = BrokerUnreachable({HostPort("broker", 9092): "connection refused"}, "for OffsetCommit")
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    fake = FakeCluster()
+    fake.add("t", 10, 4)
+    return fake
+
+
+def query(cluster: FakeCluster, **options: str) -> StreamQuery:
+    given = {"startingOffsets": "earliest", "kafka.group.id": "g", "commitOffsetsToGroup": "true"} | options
+    return StreamQuery(cluster, given)
+
+
+def committed(cluster: FakeCluster) -> OffsetMap:
+    return {tp: commit.offset for tp, commit in cluster.groups.get("g", {}).items()}
+
+
+@pytest.mark.feature("more.commitToGroup")
+def test_exact_after_available_now(cluster: FakeCluster) -> None:
+    running = query(cluster, maxOffsetsPerTrigger="4").start(available_now=True)
+    running.run_to_the_end()
+    assert running.batches == [4, 4, 4, 2]
+    assert committed(cluster) == cluster.end
+    assert {commit.metadata for commit in cluster.groups["g"].values()} == {f"pykafka:1:{spell_id(cluster.ids['t'])}"}
+
+
+@pytest.mark.feature("more.commitToGroup")
+def test_only_finished_batches_are_committed(cluster: FakeCluster) -> None:
+    running = query(cluster).start()
+    running.trigger(6, crash=True)
+    assert committed(cluster) == {T0: 0, T1: 0}
+    running.start()
+    assert committed(cluster) == {T0: 0, T1: 0}
+    running.trigger(6, crash=True)
+    assert committed(cluster) == running.offsets_log[0]
+
+
+@pytest.mark.feature("more.commitToGroup")
+def test_running_query_commits_once_a_second_and_only_what_is_new(cluster: FakeCluster) -> None:
+    running = query(cluster).start()
+    running.run_to_the_end()
+    for _ in range(400):
+        cluster.produce("t", 0, 1)
+        running.later(11).trigger()
+    assert 4 <= cluster.requests.count("commit") <= 7
+    running.later(2000).run_to_the_end()
+    assert committed(cluster) == cluster.end
+    commits = cluster.requests.count("commit")
+    for _ in range(400):
+        assert not running.later(11).trigger()
+    assert cluster.requests.count("commit") == commits
+    assert cluster.requests.count("committed") == 1
+
+
+def test_without_the_option_nothing_is_committed(cluster: FakeCluster) -> None:
+    query(cluster, commitOffsetsToGroup="false").start(available_now=True).run_to_the_end()
+    assert cluster.groups == {}
+    assert not {"commit", "committed"} & set(cluster.requests)
+
+
+@pytest.mark.feature("more.commitToGroup")
+def test_commits_never_go_backwards(cluster: FakeCluster) -> None:
+    cluster.groups["g"] = {T0: CommittedOffset(offset=8, metadata="somebody's"), T1: CommittedOffset(offset=4)}
+    running = query(cluster).start()
+    for max_offsets in (4, 4, 4):
+        running.trigger(max_offsets)
+        running.later()
+        assert committed(cluster) == {T0: 8, T1: 4}
+    running.run_to_the_end()
+    running.later().trigger()
+    assert committed(cluster) == {T0: 10, T1: 4}
+
+
+@pytest.mark.feature("more.commitToGroup")
+def test_commit_beyond_the_end_or_of_another_topic_is_corrected(cluster: FakeCluster) -> None:
+    other = f"pykafka:1:{'A' * 22}"
+    cluster.groups["g"] = {T0: CommittedOffset(offset=99), T1: CommittedOffset(offset=3, metadata=other)}
+    query(cluster).start().trigger(crash=True)
+    assert committed(cluster) == {T0: 0, T1: 0}
+
+
+def test_partitions_that_are_gone_are_not_committed(cluster: FakeCluster) -> None:
+    running = query(cluster, failOnDataLoss="false").start()
+    running.run_to_the_end()
+    cluster.remove("t", 1)
+    cluster.produce("t", 0, 1)
+    running.later().run_to_the_end()
+    running.later().trigger()
+    assert committed(cluster) == {T0: 11, T1: 0}
+
+
+@pytest.mark.feature("more.commitToGroup")
+@pytest.mark.parametrize("trouble", [FORBIDDEN, HAS_MEMBERS])
+def test_commit_that_is_refused_at_the_start_fails_the_query(cluster: FakeCluster, trouble: KafkaError) -> None:
+    cluster.commit_trouble = trouble
+    running = query(cluster).start()
+    with pytest.raises(
+        PlanError, match=r"option 'commitOffsetsToGroup' cannot be honoured .*'kafka\.group\.id', g: "
+    ) as c:
+        running.trigger()
+    assert c.value.code == "KAFKA_GROUP_COMMIT_REFUSED"
+    assert trouble.detail in str(c.value)
+
+
+@pytest.mark.feature("more.commitToGroup")
+@pytest.mark.parametrize("trouble", [FORBIDDEN, HAS_MEMBERS, NOBODY])
+def test_trouble_with_the_group_never_ends_a_query_that_has_committed(
+    cluster: FakeCluster, trouble: KafkaError, caplog: pytest.LogCaptureFixture
+) -> None:
+    running = query(cluster).start()
+    running.run_to_the_end()
+    running.later().trigger()
+    cluster.commit_trouble = trouble
+    cluster.produce("t", 0, 5)
+    running.later().run_to_the_end()
+    cluster.requests.clear()
+    for _ in range(1000):
+        assert not running.later(30).trigger()
+    assert running.read[T0] == list(range(15))
+    assert 2 <= cluster.requests.count("commit") <= 6, "pauses double"
+    assert "could not be committed to group g" in caplog.text
+    assert committed(cluster) == {T0: 10, T1: 4}
+    cluster.commit_trouble = None
+    running.later(61_000).trigger()
+    assert committed(cluster) == cluster.end
+
+
+def test_group_that_cannot_be_reached_at_the_start_is_tried_again(cluster: FakeCluster) -> None:
+    cluster.commit_trouble = NOBODY
+    running = query(cluster).start()
+    running.run_to_the_end()
+    cluster.commit_trouble = None
+    running.later(2000).trigger()
+    assert committed(cluster) == cluster.end
+
+
+def test_group_that_may_not_be_read_fails_a_query_that_goes_on(cluster: FakeCluster) -> None:
+    running = query(cluster).start()
+    running.run_to_the_end()
+
+    def refuse(*_: object, **__: object) -> None:
+        raise FORBIDDEN
+
+    cluster.committed = refuse  # type: ignore[assignment, method-assign]  # a cluster that refuses
+    with pytest.raises(PlanError, match="KAFKA_GROUP_COMMIT_REFUSED"):
+        running.start().trigger()
+
+
+@pytest.mark.feature("more.commitToGroup")
+def test_unchanged_commits_are_kept_from_expiring(cluster: FakeCluster) -> None:
+    """A group without members loses a commit that is a week old, while the query runs."""
+    running = query(cluster).start()
+    running.run_to_the_end()
+    running.later().trigger()
+    cluster.requests.clear()
+    for _ in range(24):
+        assert not running.later(3600 * 1000).trigger()
+    assert cluster.requests.count("commit") == 2 * 4, "the group's and its register's"
+    assert committed(cluster) == cluster.end
+    running.start().trigger()
+    assert cluster.requests.count("commit") == 2 * 5
+
+
+# --- starting there
+
+
+@pytest.mark.feature("more.startCommitted")
+def test_starts_at_what_the_group_has_committed(cluster: FakeCluster) -> None:
+    cluster.groups["g"] = {T0: CommittedOffset(offset=7)}
+    options = {"startingOffsets": "committed", "startingOffsetsWithoutCommit": "earliest"}
+    running = query(cluster, commitOffsetsToGroup="false", **options).start()
+    running.run_to_the_end()
+    assert running.read == {T0: [7, 8, 9], T1: [0, 1, 2, 3]}
+    assert running.offsets_log[0] == {T0: 7, T1: 4} or running.offsets_log[0] == {T0: 7, T1: 0}
+
+
+@pytest.mark.feature("more.startCommitted")
+def test_killed_in_the_first_batch_from_committed(cluster: FakeCluster) -> None:
+    """The group moves on while the query is dead; the query goes on from where it began."""
+    cluster.groups["g"] = {T0: CommittedOffset(offset=7), T1: CommittedOffset(offset=4)}
+    running = query(cluster, startingOffsets="committed", commitOffsetsToGroup="false").start()
+    running.trigger(crash=True)
+    cluster.groups["g"][T0] = CommittedOffset(offset=9)
+    running.start().run_to_the_end()
+    assert running.read == {T0: [7, 8, 9]}
+
+
+@pytest.mark.feature("more.startCommitted")
+def test_one_query_takes_over_where_another_ended(cluster: FakeCluster) -> None:
+    query(cluster).start(available_now=True).run_to_the_end()
+    cluster.produce("t", 0, 2)
+    second = query(cluster, startingOffsets="committed").start(available_now=True)
+    second.run_to_the_end()
+    assert second.read == {T0: [10, 11]}
+    assert committed(cluster) == cluster.end
+
+
+@pytest.mark.feature("more.startCommitted", "source.failOnDataLoss")
+def test_committed_offset_that_aged_out_is_data_loss(cluster: FakeCluster) -> None:
+    cluster.groups["g"] = {T0: CommittedOffset(offset=2), T1: CommittedOffset(offset=4)}
+    cluster.first[T0] = 6
+    careful = query(cluster, startingOffsets="committed").start()
+    with pytest.raises(DataLossError, match=r"COULD_NOT_READ_OFFSET_RANGE\] offsets \[2, 6\) of t-0"):
+        careful.run_to_the_end()
+    careless = query(cluster, startingOffsets="committed", failOnDataLoss="false").start()
+    careless.run_to_the_end()
+    assert careless.read == {T0: [6, 7, 8, 9]}
+
+
+@pytest.mark.feature("more.startCommitted", "source.failOnDataLoss")
+def test_committed_offset_beyond_the_end_is_data_loss(cluster: FakeCluster) -> None:
+    cluster.groups["g"] = {T0: CommittedOffset(offset=50), T1: CommittedOffset(offset=4)}
+    with pytest.raises(DataLossError, match=r"PARTITION_OFFSET_CHANGED\] t-0 .* from 50 to 10"):
+        query(cluster, startingOffsets="committed").start().run_to_the_end()
+
+
+@pytest.mark.feature("more.startCommitted", "better.recreatedAcrossRestarts")
+def test_commit_of_a_topic_that_was_recreated_is_data_loss(cluster: FakeCluster) -> None:
+    """Where commits outlive their topic, as in a cluster that was restored or is a mirror."""
+    query(cluster).start(available_now=True).run_to_the_end()
+    kept = dict(cluster.groups["g"])
+    cluster.recreate("t", 30, 30)
+    cluster.groups["g"] = kept
+    with pytest.raises(DataLossError, match="TOPIC_RECREATED"):
+        query(cluster, startingOffsets="committed").start().run_to_the_end()
+    careless = query(cluster, startingOffsets="committed", failOnDataLoss="false").start(available_now=True)
+    careless.run_to_the_end()
+    assert careless.read == {T0: list(range(30)), T1: list(range(30))}
+    assert committed(cluster) == {T0: 30, T1: 30}

@@ -1,0 +1,120 @@
+"""latestOffset is polled every 11 ms: how often the cluster is asked, and what is believed."""
+
+import pytest
+
+from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.spark.errors import DataLossError
+from tests.support.fake_offsets import FakeCluster
+from tests.support.stream_query import StreamQuery
+
+T0, T1 = (TopicPartition("t", partition) for partition in range(2))
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    fake = FakeCluster()
+    fake.add("t", 10, 4)
+    return fake
+
+
+def query(cluster: FakeCluster, **options: str) -> StreamQuery:
+    return StreamQuery(cluster, options)
+
+
+@pytest.mark.parametrize("fail_on_data_loss", ["true", "false"])
+def test_never_an_empty_latest_offset(cluster: FakeCluster, fail_on_data_loss: str) -> None:
+    """An empty offset in the checkpoint would make every partition new, and read again."""
+    running = query(cluster, subscribePattern="t", startingOffsets="earliest", failOnDataLoss=fail_on_data_loss).start()
+    running.run_to_the_end()
+    cluster.remove("t")
+    running.clock.ms += 1000
+    assert not running.trigger()
+    assert running.offsets_log == [{T0: 10, T1: 4}]
+
+
+def test_subscribed_topics_that_are_all_gone_fail_the_query_or_are_waited_for(cluster: FakeCluster) -> None:
+    careful = query(cluster, startingOffsets="earliest").start()
+    careful.run_to_the_end()
+    careless = query(cluster, startingOffsets="earliest", failOnDataLoss="false").start()
+    careless.run_to_the_end()
+    cluster.remove("t")
+    careful.clock.ms = careless.clock.ms = 10_000
+    with pytest.raises(DataLossError, match=r"every topic of subscribe=t is gone; it was read up to t-0@10, t-1@4"):
+        careful.trigger()
+    assert not careless.trigger()
+
+
+@pytest.mark.feature("better.idle")
+def test_latest_offset_polled_while_idle_asks_the_cluster_a_few_times_a_second(cluster: FakeCluster) -> None:
+    running = query(cluster, startingOffsets="earliest").start()
+    running.run_to_the_end()
+    running.clock.ms += 5000
+    for _ in range(100):
+        running.trigger()
+        running.clock.ms += 11
+    cluster.requests.clear()
+    polls = 0
+    while polls * 11 < 10_000:
+        assert not running.trigger()
+        running.clock.ms += 11
+        polls += 1
+    assert polls > 900
+    assert cluster.requests.count("topics") <= 10
+    assert cluster.requests.count("list_offsets") <= 10 * 4
+    assert len(cluster.requests) <= 50
+
+
+def test_idle_query_notices_new_partitions_within_a_second_or_so(cluster: FakeCluster) -> None:
+    running = query(cluster, startingOffsets="earliest").start()
+    for _ in range(1000):
+        running.trigger()
+        running.clock.ms += 11
+    cluster.add("t", 10, 4, 1)
+    waited = 0
+    while not running.trigger():
+        running.clock.ms += 11
+        waited += 11
+    assert waited <= 1260
+
+
+def test_idle_query_notices_new_records_within_a_quarter_second(cluster: FakeCluster) -> None:
+    running = query(cluster, startingOffsets="earliest").start()
+    for _ in range(1000):
+        running.trigger()
+        running.clock.ms += 11
+    cluster.produce("t", 0, 1)
+    waited = 0
+    while not running.trigger():
+        running.clock.ms += 11
+        waited += 11
+    assert waited <= 260
+
+
+@pytest.mark.feature("run.latestOffset")
+def test_report_comes_from_the_last_look(cluster: FakeCluster) -> None:
+    running = query(cluster, startingOffsets="earliest").start()
+    assert running.stream.known_latest is None
+    running.trigger(3)
+    cluster.requests.clear()
+    assert running.stream.known_latest == {T0: 10, T1: 4}
+    assert cluster.requests == []
+
+
+@pytest.mark.feature("better.planning")
+def test_ten_thousand_partitions_are_asked_for_at_once() -> None:
+    """However many partitions there are, and with everything that a query can have switched on."""
+    cluster = FakeCluster()
+    for number in range(10):
+        cluster.add(f"t{number}", *([100] * 1000))
+    options = {"subscribePattern": "t", "startingOffsets": "earliest", "maxOffsetsPerTrigger": "500000"}
+    options |= {"kafka.group.id": "g", "commitOffsetsToGroup": "true", "minOffsetsPerTrigger": "1"}
+    running = StreamQuery(cluster, options).start()
+    running.run_to_the_end()
+    assert running.batches == [500_000, 500_000]
+    assert cluster.requests.count("list_offsets") <= 5
+    assert cluster.requests.count("commit") <= 2 * 5 + 1
+    assert len(cluster.requests) <= 22
+    cluster.requests.clear()
+    for _ in range(10):
+        assert not running.later(11).trigger()
+    assert len(cluster.requests) <= 6

@@ -1,0 +1,135 @@
+"""Ranges without what nobody wants; that no wanted row is lost is shown in source/test_filters.py."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.spark.offsets import OffsetMap
+from spark_kafka_native.spark.options.parsing import Query, parse_source_options
+from spark_kafka_native.spark.planning.batch import plan_batch_query
+from spark_kafka_native.spark.planning.narrowing import EVERYTHING, Comparison, Condition, Narrowing, narrow
+from spark_kafka_native.spark.planning.ranges import OffsetRange, range_of
+from tests.support.fake_offsets import FakeCluster, ManualClock
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+ALL = [range_of(T0, -2, -1), range_of(T1, -2, -1)]
+
+pytestmark = pytest.mark.feature("more.filters")
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    made = FakeCluster()
+    made.add("t", 20, 30, first=10)
+    made.times = {T0: [0] * 10 + list(range(100, 110)), T1: [0] * 10 + list(range(100, 120))}
+    return made
+
+
+def ends(pieces: list[OffsetRange]) -> list[tuple[int, int, int]]:
+    return [(piece.partition, piece.from_offset, piece.until_offset) for piece in pieces]
+
+
+def test_nothing_to_narrow_asks_nobody(cluster: FakeCluster) -> None:
+    assert narrow(ALL, EVERYTHING, cluster) == ALL
+    only = Narrowing(on_partition=(Condition(column="partition", comparison=Comparison.MORE, value=0),))
+    assert narrow(ALL, only, cluster) == ALL[1:]
+    assert cluster.requests == []
+
+
+@pytest.mark.parametrize(
+    ("narrowing", "expected"),
+    [
+        (Narrowing(from_offset=5), [(0, -2, -1), (1, -2, -1)]),
+        (Narrowing(from_offset=15), [(0, 15, -1), (1, 15, -1)]),
+        (Narrowing(from_offset=25), [(0, 20, -1), (1, 25, -1)]),
+        (Narrowing(until_offset=25), [(0, -2, -1), (1, -2, 25)]),
+        (Narrowing(until_offset=10), []),
+        (Narrowing(from_offset=12, until_offset=14), [(0, 12, 14), (1, 12, 14)]),
+        (Narrowing(from_offset=25, until_offset=28), [(0, 20, -1), (1, 25, 28)]),
+        (Narrowing(from_timestamp_ms=105), [(0, 15, -1), (1, 15, -1)]),
+        (Narrowing(from_timestamp_ms=115), [(0, 20, -1), (1, 25, -1)]),
+        (Narrowing(from_timestamp_ms=105, from_offset=17), [(0, 17, -1), (1, 17, -1)]),
+    ],
+)
+def test_open_ends_stay_open_where_they_may(
+    cluster: FakeCluster, narrowing: Narrowing, expected: list[tuple[int, int, int]]
+) -> None:
+    assert ends(narrow(ALL, narrowing, cluster)) == expected
+
+
+def test_ranges_with_ends_of_their_own_become_smaller_only(cluster: FakeCluster) -> None:
+    pieces = [range_of(T0, 12, 18)]
+    assert ends(narrow(pieces, Narrowing(from_offset=5, until_offset=99), cluster)) == [(0, 12, 18)]
+    assert ends(narrow(pieces, Narrowing(from_offset=14, until_offset=16), cluster)) == [(0, 14, 16)]
+    assert narrow(pieces, Narrowing(from_offset=18), cluster) == []
+
+
+def test_what_goes_while_a_range_waits_to_be_read_is_no_loss(cluster: FakeCluster) -> None:
+    (piece, _) = narrow(ALL, Narrowing(from_offset=15), cluster)
+    assert piece.from_earliest
+    (kept,) = narrow([range_of(T0, 12, 18)], Narrowing(from_offset=14), cluster)
+    assert not kept.from_earliest, "the user has named the start"
+
+
+class Partial(FakeCluster):
+    """A cluster whose brokers do not find by time what is there, as behind segments of an old format."""
+
+    trouble: ErrorCode | None = None
+
+    def list_offsets(self, wanted: Mapping[TopicPartition, int]) -> OffsetMap:
+        found = super().list_offsets(wanted)
+        if self.trouble is not None and any(at >= 0 for at in wanted.values()):
+            raise KafkaError(self.trouble, "t-0")
+        return {tp: -1 if wanted[tp] >= 0 else offset for tp, offset in found.items()}
+
+
+@pytest.fixture
+def partial(cluster: FakeCluster) -> Partial:
+    return Partial(first=cluster.first, end=cluster.end, times=cluster.times)
+
+
+def test_no_offset_for_a_time_is_believed_only_with_proof(partial: Partial) -> None:
+    assert narrow(ALL, Narrowing(from_timestamp_ms=105), partial) == ALL
+    assert "latest_timestamps" in partial.requests
+    assert ends(narrow(ALL, Narrowing(from_timestamp_ms=112), partial)) == [(0, 20, -1), (1, -2, -1)]
+    partial.times = {}
+    assert narrow(ALL, Narrowing(from_timestamp_ms=112), partial) == ALL, "brokers that cannot tell"
+
+
+@pytest.mark.parametrize("code", [ErrorCode.UNSUPPORTED_VERSION, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT])
+def test_brokers_that_do_not_look_up_times_are_read_whole(partial: Partial, code: ErrorCode) -> None:
+    partial.trouble = code
+    assert narrow(ALL, Narrowing(from_timestamp_ms=105), partial) == ALL
+    assert ends(narrow(ALL, Narrowing(from_timestamp_ms=105, from_offset=15), partial)) == [(0, 15, -1), (1, 15, -1)]
+
+
+def test_other_trouble_is_told(partial: Partial) -> None:
+    partial.trouble = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    with pytest.raises(KafkaError, match="t-0"):
+        narrow(ALL, Narrowing(from_timestamp_ms=105), partial)
+
+
+def test_partitions_that_went_meanwhile_are_left_to_their_tasks(cluster: FakeCluster) -> None:
+    cluster.remove("t", 0)
+    assert ends(narrow(ALL, Narrowing(from_offset=15), cluster)) == [(0, -2, -1), (1, 15, -1)]
+
+
+@pytest.mark.parametrize(
+    ("given", "planned"),
+    [
+        ({}, [(0, 15, -1), (1, 15, -1)]),
+        ({"minPartitions": "4"}, [(0, 15, -1), (1, 15, 20), (1, 20, 25), (1, 25, -1)]),
+        ({"maxRecordsPerPartition": "9"}, [(0, 15, -1), (1, 15, 22), (1, 22, -1)]),
+        ({"endingOffsets": '{"t":{"0":14,"1":18}}'}, [(1, 15, 18)]),
+    ],
+)
+def test_what_is_left_is_split_into_tasks(
+    cluster: FakeCluster, given: dict[str, str], planned: list[tuple[int, int, int]]
+) -> None:
+    options = parse_source_options({"kafka.bootstrap.servers": "b:9092", "subscribe": "t"} | given, Query.BATCH)
+    tasks = plan_batch_query(options, cluster, ManualClock(), Narrowing(from_offset=15))
+    pieces = [piece for (piece,) in tasks]
+    assert ends(pieces) == planned
+    assert all(piece.from_earliest for piece in pieces)

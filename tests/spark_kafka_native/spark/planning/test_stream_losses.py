@@ -1,0 +1,168 @@
+"""A stream whose records, partitions or topics are gone, or seem to be, against a cluster that is only numbers."""
+
+import pytest
+
+from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.spark.errors import DataLossError, PlanError
+from tests.support.fake_offsets import FakeCluster, ManualClock
+from tests.support.stream_query import StreamQuery
+
+T0, T1 = (TopicPartition("t", partition) for partition in range(2))
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    fake = FakeCluster()
+    fake.add("t", 10, 4)
+    return fake
+
+
+def query(cluster: FakeCluster, **options: str) -> StreamQuery:
+    return StreamQuery(cluster, options)
+
+
+@pytest.mark.feature("loss.deleted", "source.failOnDataLoss")
+def test_deleted_partition_fails_the_query_or_is_left(cluster: FakeCluster) -> None:
+    careful = query(cluster, startingOffsets="earliest").start()
+    careful.run_to_the_end()
+    careless = query(cluster, startingOffsets="earliest", failOnDataLoss="false").start()
+    careless.run_to_the_end()
+    cluster.remove("t", 1)
+    cluster.produce("t", 0, 2)
+    careful.clock.ms = careless.clock.ms = 10_000
+    with pytest.raises(DataLossError, match=r"^\[KAFKA_DATA_LOSS.PARTITIONS_DELETED\] partitions t-1 "):
+        careful.trigger()
+    careless.run_to_the_end()
+    assert careless.offsets_log[-1] == {T0: 12}
+    assert careless.read[T0] == list(range(12))
+
+
+def test_deletion_is_believed_only_after_further_looks(cluster: FakeCluster) -> None:
+    """A broker that has just started may not know all topics yet."""
+    gone = {tp: cluster.end[tp] for tp in (T0, T1)}
+
+    class Forgetful(ManualClock):
+        def sleep_ms(self, duration_ms: float) -> None:
+            super().sleep_ms(duration_ms)
+            cluster.first |= dict.fromkeys(gone, 0)
+            cluster.end |= gone
+
+    running = StreamQuery(cluster, {"startingOffsets": "earliest"}, clock=Forgetful()).start()
+    running.run_to_the_end()
+    running.later()
+    cluster.remove("t")
+    assert not running.trigger()
+    assert running.clock.slept_ms == 1000
+
+
+def test_deletion_that_is_believed_is_not_waited_for_again(cluster: FakeCluster) -> None:
+    running = query(cluster, subscribe="t,gone", startingOffsets="earliest", failOnDataLoss="false")
+    cluster.add("gone", 1)
+    running.start().run_to_the_end()
+    cluster.remove("gone")
+    running.clock.ms += 1000
+    running.run_to_the_end()
+    assert running.clock.slept_ms == 6000  # the partition first, then the topic
+    for _ in range(10):
+        cluster.produce("t", 0, 1)
+        running.clock.ms += 1000
+        assert running.trigger()
+    assert running.clock.slept_ms == 6000
+    cluster.add("gone", 1)
+    running.clock.ms += 1000
+    running.run_to_the_end()
+    cluster.remove("gone")
+    running.clock.ms += 1000
+    running.trigger()
+    assert running.clock.slept_ms == 9000
+
+
+@pytest.mark.feature("loss.deleted")
+def test_partition_that_was_gone_for_a_while_goes_on_where_it_was(cluster: FakeCluster) -> None:
+    """A broker that is behind can hide a topic; what was read of it is not read again."""
+    cluster.add("u", 4)
+    running = query(cluster, subscribePattern="t|u", startingOffsets="earliest", failOnDataLoss="false").start()
+    running.run_to_the_end()
+    hidden = {tp: cluster.end.pop(tp) for tp in list(cluster.end) if tp.topic == "u"}
+    running.later().run_to_the_end()
+    assert TopicPartition("u", 0) not in running.offsets_log[-1]
+    cluster.end |= hidden
+    cluster.produce("u", 0, 2)
+    running.later().run_to_the_end(max_offsets=1)
+    assert running.read[TopicPartition("u", 0)] == list(range(6))
+
+    cluster.recreate("u", 3)
+    running.later().run_to_the_end()
+    assert running.read[TopicPartition("u", 0)] == [*range(6), *range(3)]
+
+
+@pytest.mark.feature("loss.changed", "source.numRetries", "source.retryIntervalMs")
+def test_end_that_went_back_is_looked_at_again_then_believed(cluster: FakeCluster) -> None:
+    running = query(cluster, startingOffsets="earliest").start()
+    running.run_to_the_end()
+    running.clock.ms += 1000
+    cluster.end[T0] = 9
+    with pytest.raises(DataLossError, match="was changed from 10 to 9"):
+        running.trigger()
+    assert running.clock.slept_ms == 3000
+
+
+def test_end_that_went_back_and_is_accepted_is_where_the_query_goes_on(cluster: FakeCluster) -> None:
+    running = query(cluster, startingOffsets="earliest", failOnDataLoss="false").start()
+    running.run_to_the_end()
+    running.clock.ms += 1000
+    cluster.end[T0] = 2
+    running.run_to_the_end()
+    cluster.produce("t", 0, 2)
+    running.clock.ms += 1000
+    running.run_to_the_end()
+    assert running.read[T0] == [*range(10), 2, 3]
+
+
+@pytest.mark.feature("loss.agedOut", "better.agedOut", "loss.noDuplicates", "source.failOnDataLoss")
+def test_records_that_aged_out_fail_the_query_or_are_skipped(cluster: FakeCluster) -> None:
+    for option, expected in (("true", None), ("false", [*range(10), 15])):
+        cluster = FakeCluster()
+        cluster.add("t", 10)
+        running = query(cluster, startingOffsets="earliest", failOnDataLoss=option).start()
+        running.run_to_the_end()
+        running.clock.ms += 1000
+        cluster.first[T0], cluster.end[T0] = 15, 16
+        if expected is None:
+            with pytest.raises(DataLossError, match=r"COULD_NOT_READ_OFFSET_RANGE\] offsets \[10, 15\) of t-0"):
+                running.trigger()
+        else:
+            running.run_to_the_end()
+            assert running.read[T0] == expected
+
+
+def test_unknown_topic_is_named_after_bounded_looks(cluster: FakeCluster) -> None:
+    running = query(cluster, subscribe="t,missing").start()
+    with pytest.raises(PlanError) as caught:
+        running.stream.initial()
+    assert caught.value.code == "KAFKA_UNKNOWN_TOPIC"
+    assert "topics missing of option subscribe=missing,t do not exist in the cluster at broker:9092" in str(
+        caught.value
+    )
+    assert cluster.requests == ["topics"] * 4
+    assert running.clock.slept_ms == 3000
+
+
+def test_topic_that_was_just_made_is_found(cluster: FakeCluster) -> None:
+
+    class Busy(ManualClock):
+        def sleep_ms(self, duration_ms: float) -> None:
+            cluster.add("new", 1)
+
+    running = StreamQuery(cluster, {"subscribe": "new", "startingOffsets": "earliest"}, clock=Busy()).start()
+    assert running.stream.initial() == {TopicPartition("new", 0): 0}
+
+
+def test_topic_added_to_a_running_subscription_must_exist(cluster: FakeCluster) -> None:
+    running = query(cluster, startingOffsets="earliest").start()
+    running.run_to_the_end()
+    running.options = {"subscribe": "t,typo"}
+    with pytest.raises(PlanError, match="topics typo of option subscribe=t,typo"):
+        running.start().trigger()
+    running.options = {"subscribe": "t,typo", "failOnDataLoss": "false"}
+    assert not running.start().trigger()

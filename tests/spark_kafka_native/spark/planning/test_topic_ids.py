@@ -1,0 +1,406 @@
+"""Topics that were deleted and made again: known by their id, and read from their first offset."""
+
+import random
+from uuid import UUID, uuid4
+
+import pytest
+
+from spark_kafka_native.client.groups import CommittedOffset
+from spark_kafka_native.protocol.ids import spell_id
+from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.spark.errors import DataLossError
+from spark_kafka_native.spark.planning.topic_ids import CommitMark, TopicIds
+from tests.support.fake_offsets import LEADER, FakeCluster
+from tests.support.stream_query import StreamQuery
+
+T0, T1 = (TopicPartition("t", partition) for partition in range(2))
+U0 = TopicPartition("u", 0)
+A, B, C = uuid4(), uuid4(), uuid4()
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    fake = FakeCluster()
+    fake.add("t", 10, 4)
+    return fake
+
+
+def finished(cluster: FakeCluster, **options: str) -> StreamQuery:
+    """A query from earliest that has read all there is."""
+    running = StreamQuery(cluster, {"startingOffsets": "earliest"} | options).start()
+    running.run_to_the_end()
+    assert running.read == {T0: list(range(10)), T1: list(range(4))}
+    return running.later()
+
+
+IN_A_GROUP = {"kafka.group.id": "g", "commitOffsetsToGroup": "true"}
+
+
+# --- while the query runs
+
+
+@pytest.mark.feature("better.recreated", "source.failOnDataLoss")
+@pytest.mark.parametrize("ends", [(10, 4), (11, 4), (500, 0), (10, 4, 7)])
+def test_recreated_topic_that_has_overtaken_fails_the_query(cluster: FakeCluster, ends: tuple[int, ...]) -> None:
+    running = finished(cluster)
+    cluster.recreate("t", *ends)
+    is_shorter = ends[1] < 4
+    code = "PARTITION_OFFSET_CHANGED" if is_shorter else "TOPIC_RECREATED"
+    with pytest.raises(DataLossError, match=r"topic t was deleted and created again \(its id was ") as caught:
+        running.trigger()
+    assert caught.value.code == f"KAFKA_DATA_LOSS.{code}"
+    assert "'failOnDataLoss' to false" in str(caught.value)
+    assert running.clock.slept_ms == 0
+    assert len(running.offsets_log) == 1, "nothing may be written down: a restart must find the same"
+
+
+@pytest.mark.feature("loss.changed")
+def test_subscribe_topic_by_pattern_with_topic_recreation_between_batches() -> None:
+    """As the JVM connector's suite: "was changed from 2 to 1"."""
+    cluster = FakeCluster()
+    cluster.add("t", 2)
+    running = StreamQuery(cluster, {"subscribePattern": "t.*", "startingOffsets": "earliest"}).start()
+    running.run_to_the_end()
+    running.later()
+    cluster.recreate("t", 1)
+    with pytest.raises(DataLossError, match=r"PARTITION_OFFSET_CHANGED\].*the end of t-0 was changed from 2 to 1"):
+        running.trigger()
+
+
+@pytest.mark.feature("better.recreated", "source.failOnDataLoss")
+@pytest.mark.parametrize("max_offsets", [None, 3, 7, 100])
+@pytest.mark.parametrize("ends", [(10, 4), (12, 9), (3, 2), (0, 4), (10, 0), (60, 1)])
+def test_recreated_topic_is_read_from_its_first_offset(
+    cluster: FakeCluster, ends: tuple[int, int], max_offsets: int | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    running = finished(cluster, failOnDataLoss="false")
+    running.read.clear()
+    cluster.recreate("t", *ends)
+    while running.trigger(max_offsets):
+        running.later()
+    assert running.read.get(T0, []) == list(range(ends[0]))
+    assert running.read.get(T1, []) == list(range(ends[1]))
+    assert caplog.text.count("which is read from its first offset") == 1
+    cluster.produce("t", 0, 2)
+    running.later().run_to_the_end()
+    assert running.read[T0] == list(range(ends[0] + 2))
+
+
+def test_recreated_topic_that_is_trimmed_is_read_from_what_is_left(cluster: FakeCluster) -> None:
+    running = finished(cluster, failOnDataLoss="false")
+    running.read.clear()
+    cluster.recreate("t", 20, 9, first=5)
+    running.run_to_the_end()
+    assert running.read == {T0: list(range(5, 20)), T1: list(range(5, 9))}
+
+
+def test_recreated_topic_with_fewer_partitions(cluster: FakeCluster) -> None:
+    running = finished(cluster, failOnDataLoss="false")
+    running.read.clear()
+    cluster.recreate("t", 12)
+    running.run_to_the_end()
+    assert running.read == {T0: list(range(12))}
+    assert running.offsets_log[-1] == {T0: 12}
+
+
+def test_recreated_twice_while_a_batch_is_under_way(cluster: FakeCluster) -> None:
+    running = finished(cluster, failOnDataLoss="false")
+    running.read.clear()
+    cluster.recreate("t", 30, 5)
+    assert running.trigger(20)
+    cluster.recreate("t", 40, 1)
+    running.later()
+    running.read.clear()
+    running.run_to_the_end()
+    assert running.read == {T0: list(range(40)), T1: [0]}
+
+
+def test_recreated_while_the_query_was_waiting_for_it(cluster: FakeCluster) -> None:
+    """Gone first, so that it is missed for a while; it comes back longer than it was."""
+    running = finished(cluster, failOnDataLoss="false")
+    cluster.remove("t")
+    assert not running.trigger()
+    cluster.add("t", 11, 4)
+    running.later().read.clear()
+    running.run_to_the_end()
+    assert running.read == {T0: list(range(11)), T1: list(range(4))}
+
+
+def test_partition_that_was_dropped_and_comes_back_is_new(cluster: FakeCluster) -> None:
+    cluster.add("u", 3)
+    running = StreamQuery(
+        cluster, {"subscribePattern": "t|u", "startingOffsets": "earliest", "failOnDataLoss": "false"}
+    )
+    running.start().run_to_the_end()
+    cluster.remove("u")
+    running.later().run_to_the_end()
+    cluster.add("u", 5)
+    running.later().run_to_the_end()
+    assert running.read[U0] == [0, 1, 2, 0, 1, 2, 3, 4]
+    assert running.batches == [17, 0, 5]
+
+
+def test_recreated_before_the_first_batch(cluster: FakeCluster) -> None:
+    for options, expected in (({"startingOffsets": "latest"}, None), ({"failOnDataLoss": "false"}, [0, 1])):
+        running = StreamQuery(cluster, options).start()
+        running.stream.initial()
+        cluster.recreate("t", 2, 0)
+        if expected is None:
+            with pytest.raises(DataLossError, match="created again"):
+                running.trigger()
+        else:
+            running.run_to_the_end()
+            assert running.read == {T0: [0, 1]}
+        cluster.recreate("t", 10, 4)
+
+
+def test_cluster_without_ids_is_read_as_before(cluster: FakeCluster) -> None:
+    cluster.ids.clear()
+    running = finished(cluster)
+    cluster.recreate("t", 12, 4)
+    cluster.ids.clear()
+    running.run_to_the_end()
+    assert running.read[T0] == list(range(12))
+
+
+@pytest.mark.feature("better.recreated", "rate.availableNow")
+@pytest.mark.parametrize("fail_on_data_loss", ["true", "false"])
+def test_recreated_during_available_now_fails_the_query(cluster: FakeCluster, fail_on_data_loss: str) -> None:
+    options = {"startingOffsets": "earliest", "failOnDataLoss": fail_on_data_loss}
+    running = StreamQuery(cluster, options).start(available_now=True)
+    running.trigger(5)
+    cluster.recreate("t", 100, 100)
+    with pytest.raises(
+        DataLossError, match=r"TOPIC_RECREATED\] topics t were deleted and created again during a query"
+    ):
+        running.trigger(5)
+
+
+# --- across restarts, with commits to a group
+
+
+@pytest.mark.feature("better.recreatedAcrossRestarts")
+def test_recreated_while_the_query_was_down_fails_it(cluster: FakeCluster) -> None:
+    running = finished(cluster, **IN_A_GROUP)
+    cluster.recreate("t", 50, 50)
+    for _ in range(2):
+        with pytest.raises(DataLossError, match=r"TOPIC_RECREATED\] topic t was deleted and created again"):
+            running.start().trigger()
+
+
+@pytest.mark.feature("better.recreatedAcrossRestarts")
+@pytest.mark.parametrize("max_offsets", [None, 7])
+def test_recreated_while_the_query_was_down_is_read_whole(cluster: FakeCluster, max_offsets: int | None) -> None:
+    running = finished(cluster, failOnDataLoss="false", **IN_A_GROUP)
+    running.read.clear()
+    cluster.recreate("t", 10, 5)
+    for _ in range(12):
+        running.start().trigger(max_offsets)
+        running.later()
+    assert running.read == {T0: list(range(10)), T1: list(range(5))}
+    running.options = dict(running.options) | {"failOnDataLoss": "true"}
+    assert not running.start().trigger()
+
+
+@pytest.mark.feature("better.recreatedAcrossRestarts")
+@pytest.mark.parametrize("ends", [(13, 5), (11, 9), (2, 0)])
+def test_recreated_between_a_batch_and_its_replay(cluster: FakeCluster, ends: tuple[int, int]) -> None:
+    """The batch [10, 13) of the old topic can never be run; as a batch of the new one it would skip [0, 10)."""
+    running = finished(cluster, failOnDataLoss="false", **IN_A_GROUP)
+    cluster.produce("t", 0, 3)
+    running.trigger(crash=True)
+    running.read.clear()
+    cluster.recreate("t", *ends)
+    running.start().run_to_the_end()
+    cluster.produce("t", 0, 4)
+    running.later().run_to_the_end()
+    assert running.read.get(T0) == list(range(ends[0] + 4))
+    assert running.read.get(T1, []) == list(range(ends[1]))
+
+
+def test_recreated_between_a_batch_and_its_replay_fails_a_careful_query(cluster: FakeCluster) -> None:
+    running = finished(cluster, **IN_A_GROUP)
+    cluster.produce("t", 0, 3)
+    running.trigger(crash=True)
+    cluster.recreate("t", 50, 50)
+    with pytest.raises(DataLossError, match="TOPIC_RECREATED"):
+        running.start()
+
+
+def test_recreated_between_the_first_batch_and_its_replay(cluster: FakeCluster) -> None:
+    running = StreamQuery(cluster, {"failOnDataLoss": "false", **IN_A_GROUP}).start()
+    running.trigger(crash=True)
+    cluster.recreate("t", 12, 1)
+    running.start().run_to_the_end()
+    assert running.read == {T0: list(range(12)), T1: [0]}
+
+
+def test_replay_without_recreation_is_the_same_batch(cluster: FakeCluster) -> None:
+    running = finished(cluster, **IN_A_GROUP)
+    cluster.produce("t", 0, 3)
+    running.trigger(crash=True)
+    cluster.produce("t", 0, 3)
+    running.start()
+    assert running.read[T0] == list(range(13))
+
+
+# --- ids, one by one
+
+
+def test_an_id_that_was_replaced_comes_from_a_broker_that_lags_behind() -> None:
+    ids = TopicIds()
+    assert ids.look([T0], {"t": A}) == []
+    (change,) = ids.look([T0], {"t": B})
+    assert (change.old_id, change.new_id, change.partitions) == (A, B, (T0,))
+    ids.accept(change, {T0: 0}, {T0: 9})
+    assert ids.look([T0], {"t": A}) == []
+    assert ids.look([T0], {"t": B}) == []
+    ids.settle({T0: 3})
+    assert ids.look([T0], {"t": A}) == []
+    assert [change.old_id for change in ids.look([T0], {"t": C})] == [B]
+
+
+def test_offsets_are_translated_until_spark_has_moved_on() -> None:
+    ids = TopicIds()
+    ids.belong({T0: A, T1: A})
+    (change,) = ids.look([T0, T1], {"t": B})
+    start = {T0: 9, T1: 4, U0: 7}
+    ids.accept(change, {T0: 2, T1: 0}, start)
+    assert ids.translated(start) == {T0: 2, T1: 0, U0: 7}
+    assert ids.moved_on(start, {T0: 9, T1: 5, U0: 7}) == {T0: 8, T1: 5, U0: 7}
+    ids.settle(dict(start))
+    assert ids.awaiting == {T0: 2, T1: 0}
+    ids.settle({T0: 8, T1: 5, U0: 7})
+    assert ids.awaiting == {}
+    assert ids.translated(start) == start
+
+
+def test_metadata_of_commits() -> None:
+    ids = TopicIds()
+    ids.belong({T0: A})
+    text = ids.metadata_of(T0)
+    assert text == f"pykafka:1:{spell_id(A)}"
+    assert len(text) == 32
+    assert CommitMark.parse(text) == CommitMark(topic_id=A)
+    assert ids.metadata_of(T1) == ""
+    assert spell_id(UUID(int=0)) == "A" * 22
+    (change,) = ids.look([T0], {"t": B})
+    ids.accept(change, {T0: 0}, {T0: 9})
+    assert ids.metadata_of(T0) == f"pykafka:1:{spell_id(B)}:9"
+    assert CommitMark.parse(ids.metadata_of(T0)) == CommitMark(topic_id=B, left_at=9)
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    ["", "anything", f"pykafka:2:{'A' * 22}", "pykafka:1:short", f"pykafka:1:{'é' * 22}", f"pykafka:1:{'A' * 22}:x"],
+)
+def test_metadata_of_others_says_nothing(foreign: str) -> None:
+    assert CommitMark.parse(foreign) is None
+
+
+@pytest.mark.parametrize(("start", "expected"), [(9, 3), (4, 4)])
+def test_resumed_where_the_old_topic_was_left_or_in_the_new_one(start: int, expected: int) -> None:
+    ids = TopicIds()
+    ids.resume({T0: CommittedOffset(offset=3, metadata=f"pykafka:1:{spell_id(B)}:9")}, {T0: start})
+    assert ids.translated({T0: start}) == {T0: expected}
+    assert ids.look([T0], {"t": B}) == []
+    assert [change.old_id for change in ids.look([T0], {"t": C})] == [B]
+
+
+@pytest.mark.feature("better.recreated", "better.recreatedAcrossRestarts")
+@pytest.mark.parametrize("seed", range(40))
+def test_whatever_happens_the_topic_of_now_is_read_whole(seed: int) -> None:
+    """Topics made again at any moment, batches lost half-way, restarts, limits: every record of the last topic is read.
+
+    Twice, if the query dies after it has read a new topic in a replayed batch and before it has told the group.
+    """
+    chance = random.Random(seed)
+    cluster = FakeCluster()
+    cluster.add("t", 5, 2)
+    limit = chance.choice([{}, {"maxOffsetsPerTrigger": str(chance.randint(1, 9))}])
+    options = {"startingOffsets": "earliest", "failOnDataLoss": "false", **limit, **IN_A_GROUP}
+    running = StreamQuery(cluster, options).start()
+    lived: set[UUID] = {cluster.ids["t"]}
+    for _ in range(40):
+        match chance.randrange(6):
+            case 0:
+                cluster.recreate("t", *(chance.choice([0, 2, 5, 11]) for _ in range(2)))
+                running.read.clear()
+                lived.add(cluster.ids["t"])
+            case 1:
+                cluster.produce("t", chance.randrange(2), chance.randint(1, 6))
+            case 2 if len(running.offsets_log) == running.commits:
+                running.later().trigger(crash=True)
+            case 3:
+                running.start()
+            case _ if len(running.offsets_log) == running.commits:
+                running.later().trigger()
+    running.start()
+    for _ in range(200):
+        running.later().trigger()
+    assert len(lived) > 1
+    expected = {tp: list(range(end)) for tp, end in cluster.end.items() if end}
+    assert {tp: sorted(set(offsets)) for tp, offsets in running.read.items()} == expected
+
+
+# --- metadata that is newer than the offsets
+
+
+def test_a_partition_is_read_of_the_topic_that_its_offsets_belong_to() -> None:
+    ids = TopicIds()
+    ids.belong({T0: A})
+    newer = {tp: LEADER._replace(topic_id=B) for tp in (T0, U0)}
+    assert ids.confirmed(T0, newer).topic_id == A
+    assert ids.confirmed(U0, newer).topic_id == B
+    late = ids.look([T0, U0], {"t": B, "u": A})
+    assert [(change.topic, change.old_id, change.new_id) for change in late] == [("t", A, B), ("u", B, A)]
+    assert ids.confirmed(T1, {T1: LEADER}) == LEADER
+
+
+def test_a_new_topic_whose_first_offset_was_not_found_is_seen_again_and_read_whole() -> None:
+    ids = TopicIds()
+    ids.belong({T0: A, T1: A})
+    start = {T0: 9, T1: 4}
+    (change,) = ids.look([T0, T1], {"t": B})
+    ids.accept(change, {T0: 0}, start)
+    assert ids.translated(start) == {T0: 0, T1: 4}
+    (again,) = ids.look([T0, T1], {"t": B})
+    assert (again.old_id, again.new_id, again.partitions) == (A, B, (T1,))
+    ids.accept(again, {T1: 0}, start)
+    assert ids.translated(start) == {T0: 0, T1: 0}
+
+
+def absent(topic_id: UUID) -> TopicIds:
+    """A query that has read nine records of T0, and for which the partition is gone."""
+    ids = TopicIds()
+    ids.look([T0], {"t": topic_id})
+    ids.settle({T0: 9, U0: 1})
+    ids.settle({U0: 1})
+    return ids
+
+
+def test_a_partition_that_came_back_belongs_to_its_topic_also_if_nothing_was_read_since() -> None:
+    ids = absent(A)
+    assert ids.returned([T0], {"t": A}) == {T0: 9}
+    assert ids.confirmed(T0, {T0: LEADER._replace(topic_id=B)}).topic_id == A
+    ids.settle({T0: 9, U0: 1})
+    assert [(change.old_id, change.new_id) for change in ids.look([T0], {"t": B})] == [(A, B)]
+
+
+def test_an_id_from_before_the_absence_does_not_take_the_place_of_the_one_that_came_after() -> None:
+    ids = absent(A)
+    assert ids.returned([T0], {"t": B}) == {}
+    ids.confirmed(T0, {T0: LEADER._replace(topic_id=B)})
+    ids.settle({T0: 3, U0: 1})
+    assert ids.look([T0], {"t": A}) == []
+    ids.settle({U0: 1})
+    assert ids.returned([T0], {"t": A}) == {T0: 3}
+    assert ids.look([T0], {"t": B}) == []
+
+
+def test_an_end_that_nothing_was_read_up_to_belongs_to_the_topic_of_then() -> None:
+    ids = TopicIds()
+    ids.begin([T0], {"t": A})
+    ids.begin([T1], {})
+    ids.settle({T0: 9, T1: 9})
+    assert [(change.old_id, change.partitions) for change in ids.look([T0, T1], {"t": B})] == [(A, (T0,))]

@@ -1,0 +1,115 @@
+"""Ids of topics, kept where the deletion of a topic does not reach."""
+
+from uuid import UUID, uuid4
+
+import pytest
+
+from spark_kafka_native.client.groups import CommittedOffset
+from spark_kafka_native.net.address import HostPort
+from spark_kafka_native.net.errors import BrokerUnreachable
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.spark.planning.topic_register import MOST_METADATA_BYTES, SHELF, SUFFIX, TopicRegister
+from tests.support.fake_offsets import FakeCluster
+
+GROUP = f"g{SUFFIX}"
+
+pytestmark = pytest.mark.feature("better.recreatedAcrossRestarts")
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    return FakeCluster()
+
+
+def register(cluster: FakeCluster) -> TopicRegister:
+    return TopicRegister("g", cluster, timeout_ms=100)
+
+
+def ids_of(count: int) -> dict[str, UUID]:
+    return {f"topic-{number}": uuid4() for number in range(count)}
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 200])
+def test_what_was_noted_is_recalled_by_the_next_run(cluster: FakeCluster, count: int) -> None:
+    ids = ids_of(count)
+    register(cluster).note(ids, refresh=False)
+    assert register(cluster).recall([*ids, "unknown"]) == ids
+    assert {tp.topic for tp in cluster.groups.get(GROUP, {})} <= {SHELF}
+    assert "g" not in cluster.groups, "lag tools show the group as it is"
+
+
+def test_only_news_are_written(cluster: FakeCluster) -> None:
+    ids = ids_of(20)
+    noting = register(cluster)
+    for _ in range(5):
+        noting.note(ids, refresh=False)
+    assert cluster.requests.count("commit") == 1
+    ids["topic-3"] = uuid4()
+    noting.note(ids, refresh=False)
+    assert cluster.requests.count("commit") == 2
+    assert register(cluster).recall(ids) == ids
+    again = register(cluster)
+    again.recall(ids)
+    again.note(ids, refresh=False)
+    assert cluster.requests.count("commit") == 2
+    again.note(ids, refresh=True)
+    assert cluster.requests.count("commit") == 3
+
+
+def test_topics_that_are_read_no_more_are_forgotten(cluster: FakeCluster) -> None:
+    cluster.offsets_partitions = 1
+    ids = ids_of(3)
+    register(cluster).note(ids, refresh=False)
+    register(cluster).note({"topic-1": ids["topic-1"]}, refresh=False)
+    assert register(cluster).recall(ids) == {"topic-1": ids["topic-1"]}
+
+
+def test_more_topics_than_brokers_take_metadata_for(cluster: FakeCluster) -> None:
+    cluster.offsets_partitions = 1
+    ids = ids_of(500)
+    register(cluster).note(ids, refresh=False)
+    (commit,) = cluster.groups[GROUP].values()
+    assert len(commit.metadata) <= MOST_METADATA_BYTES
+    found = register(cluster).recall(ids)
+    assert len(found) == 131
+    assert found.items() <= ids.items()
+
+
+def test_cluster_without_the_topic_has_no_register_yet(cluster: FakeCluster) -> None:
+    cluster.offsets_partitions = 0
+    ids, noting = ids_of(2), register(cluster)
+    noting.note(ids, refresh=False)
+    assert noting.recall(ids) == {}
+    assert cluster.groups == {}
+    cluster.offsets_partitions = 50
+    noting.note(ids, refresh=False)
+    assert register(cluster).recall(ids) == ids
+
+
+def test_what_is_forbidden_is_said_once(cluster: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
+    cluster.commit_trouble = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, SHELF)
+    noting = register(cluster)
+    for _ in range(3):
+        noting.note(ids_of(2), refresh=False)
+    assert cluster.requests.count("commit") == 1
+    assert caplog.text.count("will not be recognised") == 1
+    assert noting.recall(["topic-0"]) == {}
+
+
+def test_what_may_pass_is_tried_again(cluster: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
+    ids, noting = ids_of(2), register(cluster)
+    cluster.commit_trouble = BrokerUnreachable({HostPort("broker", 9092): "connection refused"}, "for OffsetCommit")
+    noting.note(ids, refresh=False)
+    cluster.commit_trouble = None
+    noting.note(ids, refresh=False)
+    assert register(cluster).recall(ids) == ids
+    assert caplog.text == ""
+
+
+@pytest.mark.parametrize("foreign", ["", "anything", "pykafka:2 " + "A" * 30, "pykafka:1 short", "pykafka:1"])
+def test_metadata_of_others_says_nothing(cluster: FakeCluster, foreign: str) -> None:
+    ids = ids_of(1)
+    register(cluster).note(ids, refresh=False)
+    (place,) = cluster.groups[GROUP]
+    cluster.groups[GROUP][place] = CommittedOffset(offset=0, metadata=foreign)
+    assert register(cluster).recall(ids) == {}

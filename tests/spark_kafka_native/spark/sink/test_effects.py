@@ -1,0 +1,216 @@
+"""Effects carried out on scripted brokers: what is asked again, what is not, and what the steps get to know."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from spark_kafka_native.client.cluster import Cluster
+from spark_kafka_native.client.producer import Producer
+from spark_kafka_native.client.transaction_scope import TransactionScope
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages import InitProducerIdRequest, ProduceRequest
+from spark_kafka_native.protocol.messages.create_topics import CreateTopicsRequest
+from spark_kafka_native.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from spark_kafka_native.protocol.messages.end_txn import EndTxnRequest
+from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.spark.exactly_once import effects as ask
+from spark_kafka_native.spark.sink.effects import carry_out
+from tests.support.scripted_broker import Drop, Refuse, ScriptedCluster
+
+ENTRIES = (ask.Entry(b"handles-0", b"{}"), ask.Entry(b"decision", b"{}"))
+
+
+@pytest.fixture(params=[1, 2], ids=["level1", "level2"])
+def brokers(request: pytest.FixtureRequest) -> Iterator[ScriptedCluster]:
+    with ScriptedCluster(brokers=1, topics={"t": 2, "p.decisions": 1}, transaction_version=request.param) as running:
+        yield running
+
+
+@pytest.fixture
+def cluster(brokers: ScriptedCluster) -> Iterator[Cluster]:
+    with Cluster(brokers.config(default_api_timeout_ms=20_000)) as made:
+        yield made
+
+
+def one(effect: ask.Effect) -> ask.Steps[Any]:
+    """Steps that have one effect, and return its answer."""
+    return (yield effect)
+
+
+def answered(cluster: Cluster, effect: ask.Effect) -> Any:
+    return carry_out(cluster, one(effect))
+
+
+def begun(cluster: Cluster, name: str = "p.1.0.0.0.0") -> ask.Producer:
+    producer = answered(cluster, ask.InitProducer(name, 60_000))
+    assert isinstance(producer, ask.Producer)
+    return producer
+
+
+def test_a_lost_answer_is_asked_for_again_unless_that_could_abort_something(
+    brokers: ScriptedCluster, cluster: Cluster
+) -> None:
+    brokers.script(InitProducerIdRequest, Drop(applied=True))
+    first = begun(cluster, "p.driver")
+    assert first.epoch == 1, "the first request was carried out too"
+    brokers.script(InitProducerIdRequest, Drop(applied=True))
+    with pytest.raises(KafkaError) as caught:
+        answered(cluster, ask.InitProducer("p.1.0.0.0.0", 60_000, once=True))
+    assert caught.value.retriable, "so that a task takes another name"
+    assert len(brokers.requests(InitProducerIdRequest)) == 3
+    brokers.script(InitProducerIdRequest, Refuse(ErrorCode.CONCURRENT_TRANSACTIONS))
+    assert answered(cluster, ask.InitProducer("p.1.0.0.0.1", 60_000, once=True)).epoch == 0
+
+
+def test_a_claim_is_refused_once_another_one_has_come(cluster: Cluster) -> None:
+    first = begun(cluster, "p.driver")
+    second = answered(cluster, ask.InitProducer("p.driver", 60_000, claimed=first))
+    assert (second.producer_id, second.epoch) == (first.producer_id, first.epoch + 1)
+    with pytest.raises(KafkaError) as caught:
+        answered(cluster, ask.InitProducer("p.driver", 60_000, claimed=first))
+    assert caught.value.code is ErrorCode.PRODUCER_FENCED
+
+
+def test_rows_are_written_and_left_open(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    producer = begun(cluster)
+
+    def send(to: Producer) -> None:
+        rows: dict[str, Any] = {
+            "value": pa.array([b"a", b"b", b"c"], pa.binary()),
+            "partition": pa.array([0, 1, 1], pa.int32()),
+        }
+        to.send("t", pa.RecordBatch.from_pydict(rows))
+
+    written = carry_out(cluster, one(ask.WriteRows("p.1.0.0.0.0", producer)), send=send)
+    assert sorted(written, key=lambda each: each.partition) == [
+        ask.Written(TopicPartition("t", 0), 0, 1),
+        ask.Written(TopicPartition("t", 1), 0, 2),
+    ]
+    (found,) = answered(cluster, ask.Describe(("p.1.0.0.0.0",)))
+    assert (found.state, found.producer) == ("Ongoing", producer)
+    assert answered(cluster, ask.ListOpen("p")) == ("p.1.0.0.0.0",)
+
+
+def test_where_rows_are_is_told_roughly_if_no_broker_has_told(
+    brokers: ScriptedCluster, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer = begun(cluster)
+    monkeypatch.setattr(TransactionScope, "wrote", lambda *_: None)
+
+    def send(to: Producer) -> None:
+        to.send("t", pa.RecordBatch.from_pydict({"value": [b"a"], "partition": pa.array([1], pa.int32())}))
+
+    (written,) = carry_out(cluster, one(ask.WriteRows("p.1.0.0.0.0", producer)), send=send)
+    assert written == ask.Written(TopicPartition("t", 1), 0, 1)
+
+
+def test_any_error_is_the_steps_to_decide_about(cluster: Cluster) -> None:
+    seen: list[Exception] = []
+
+    def steps(producer: ask.Producer) -> ask.Steps[str]:
+        try:
+            yield ask.WriteRows("p.1.0.0.0.0", producer)
+        except Exception as error:  # any error is what is asked for
+            seen.append(error)
+        return "went on"
+
+    def send(_: Producer) -> None:
+        raise ZeroDivisionError
+
+    assert carry_out(cluster, steps(begun(cluster)), send=send) == "went on"
+    assert [type(error) for error in seen] == [ZeroDivisionError]
+
+
+def test_decisions_are_written_read_and_made_room_for(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    driver = begun(cluster, "p.driver")
+
+    def steps() -> ask.Steps[tuple[Any, ...]]:
+        yield ask.Append("p.decisions", "p.driver", driver, ENTRIES)
+        (after,) = yield ask.EndTransactions((ask.End("p.driver", driver),), commit=True)
+        assert isinstance(after, ask.Producer)
+        yield ask.Append("p.decisions", "p.driver", after, ENTRIES[1:])
+        ended: tuple[Any, ...] = yield ask.EndTransactions((ask.End("p.driver", after),), commit=True)
+        return ended
+
+    (last,) = carry_out(cluster, steps())
+    assert isinstance(last, ask.Producer)
+    assert answered(cluster, ask.ReadDecisions("p.decisions", None)) == ask.Log((*ENTRIES, ENTRIES[1]), whole=True)
+    tail = answered(cluster, ask.ReadDecisions("p.decisions", 1))
+    assert (tail.entries, tail.whole) == (ENTRIES[1:], False)
+    assert len(brokers.requests(ProduceRequest)) == 2
+
+
+def test_large_records_of_decisions_pass_where_rows_must_be_small(brokers: ScriptedCluster) -> None:
+    with Cluster(brokers.config(default_api_timeout_ms=20_000, max_request_size=2_000)) as cluster:
+        driver = begun(cluster, "p.driver")
+        entry = ask.Entry(b"handles-0", b"x" * 300_000)
+        answered(cluster, ask.Append("p.decisions", "p.driver", driver, (entry,)))
+        assert answered(cluster, ask.ReadDecisions("p.decisions", None)).entries == (entry,)
+
+
+def test_a_topic_of_decisions_is_made_and_has_one_partition(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    assert answered(cluster, ask.ReadDecisions("q.decisions", 64)) == ask.Log((), whole=True)
+    assert len(cluster.metadata(["q.decisions"]).topics["q.decisions"].partitions) == 1
+    with pytest.raises(KafkaError, match="topic t has 2 partitions, and decisions need one"):
+        answered(cluster, ask.ReadDecisions("t", 64))
+
+
+@pytest.mark.parametrize(("brokers", "replicas", "in_sync"), [(1, 1, None), (2, 2, None), (3, 3, "2"), (4, 3, "2")])
+def test_decisions_are_kept_as_safely_as_the_cluster_can(brokers: int, replicas: int, in_sync: str | None) -> None:
+    with (
+        ScriptedCluster(brokers=brokers, transaction_version=2) as running,
+        Cluster(running.config(default_api_timeout_ms=20_000)) as cluster,
+    ):
+        answered(cluster, ask.ReadDecisions("q.decisions", 64))
+        (request,) = running.requests(CreateTopicsRequest)
+    (topic,) = request.topics
+    configs = {config.name: config.value for config in topic.configs}
+    assert (topic.num_partitions, topic.replication_factor) == (1, replicas)
+    assert configs == {"cleanup.policy": "compact"} | ({"min.insync.replicas": in_sync} if in_sync else {})
+
+
+def test_one_that_cannot_be_ended_keeps_none_of_the_others_waiting(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    names = ("p.1.0.0.0.0", "p.1.0.0.1.0")
+    producers = [begun(cluster, name) for name in names]
+    for name, producer in zip(names, producers, strict=True):
+        answered(cluster, ask.Append("p.decisions", name, producer, ENTRIES))
+    fenced = ask.Producer(producers[0].producer_id, producers[0].epoch + 7)
+    ends = (ask.End(names[0], fenced), ask.End(names[1], producers[1]))
+    brokers.script(EndTxnRequest, Drop(applied=True))
+    error, ended = answered(cluster, ask.EndTransactions(ends, commit=True))
+    assert isinstance(error, KafkaError)
+    assert error.code is ErrorCode.PRODUCER_FENCED
+    assert isinstance(ended, ask.Producer)
+    (again,) = answered(cluster, ask.EndTransactions(ends[1:], commit=True))
+    assert again == ended, "asking again finds it done"
+    brokers.script(EndTxnRequest, Refuse(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+    errors = answered(cluster, ask.EndTransactions(ends[1:], commit=True))
+    assert [error.code for error in errors] == [ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED]
+
+
+def test_what_is_open_is_aborted_and_one_that_ends_already_is_no_error(
+    brokers: ScriptedCluster, cluster: Cluster
+) -> None:
+    brokers.script(
+        InitProducerIdRequest,
+        Refuse(ErrorCode.CONCURRENT_TRANSACTIONS),
+        Refuse(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        Drop(),
+    )
+    names = ("p.1.0.0.0.0", "p.1.0.0.1.0", "p.1.0.0.2.0")
+    first, second, third = answered(cluster, ask.AbortOpen(names, 60_000))
+    assert (first, third) == (None, None)
+    assert second.code is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
+def test_what_nobody_knows_is_described_so(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    begun(cluster)
+    brokers.script(DescribeTransactionsRequest, Drop())
+    known, unknown = answered(cluster, ask.Describe(("p.1.0.0.0.0", "nobody")))
+    assert (known.state, unknown) == ("Empty", None)
+
+
+def test_now_is_now(cluster: Cluster) -> None:
+    assert answered(cluster, ask.Now()) > 1_700_000_000_000

@@ -1,0 +1,69 @@
+"""What a cluster has to allow for exactly-once, on a real one."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from broker_embedded.testing import BrokerProcess
+from spark_kafka_native.client.cluster import Cluster
+from spark_kafka_native.client.configs import Resource
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.spark.errors import OptionError
+from spark_kafka_native.spark.exactly_once.names import Names
+from spark_kafka_native.spark.options.exactly_once import ExactlyOnce, timing_of
+from spark_kafka_native.spark.sink import preflight
+from spark_kafka_native.spark.sink.preflight import check_cluster
+from tests.support.our_client import config_of
+
+
+@pytest.fixture
+def cluster(bundled_broker: BrokerProcess) -> Iterator[Cluster]:
+    with Cluster(config_of(bundled_broker.bootstrap_servers)) as made:
+        yield made
+
+
+def chosen(prefix: str = "preflight", timeout_ms: int = 60_000) -> ExactlyOnce:
+    return ExactlyOnce(names=Names(prefix=prefix), timing=timing_of(timeout_ms, 1_000))
+
+
+@pytest.mark.feature("sink.exactlyOnceOptions")
+def test_a_timeout_that_brokers_refuse_is_refused_before_anything_is_begun(cluster: Cluster) -> None:
+    check_cluster(cluster, chosen(timeout_ms=900_000))
+    with pytest.raises(OptionError) as caught:
+        check_cluster(cluster, chosen(timeout_ms=900_001))
+    assert str(caught.value) == (
+        "option 'kafka.transaction.timeout.ms': 900001 is more than the brokers' transaction.max.timeout.ms, 900000"
+    )
+
+
+def test_a_topic_that_forgets_decisions_is_refused(cluster: Cluster, bundled_broker: BrokerProcess) -> None:
+    bundled_broker.create_topic("forgets.decisions", 1, {"cleanup.policy": "compact,delete"})
+    with pytest.raises(OptionError, match=r"'transactional.id.prefix': topic forgets.decisions has cleanup.policy=com"):
+        check_cluster(cluster, chosen("forgets"))
+    bundled_broker.create_topic("keeps.decisions", 1, {"cleanup.policy": "compact"})
+    check_cluster(cluster, chosen("keeps"))
+
+
+@pytest.mark.parametrize("code", [ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUTHORIZATION_FAILED])
+def test_what_may_not_be_looked_at_is_left_to_later_errors(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, code: ErrorCode
+) -> None:
+    asked: list[Resource] = []
+
+    def refused(_: Cluster, resource: Resource, *__: object) -> None:
+        asked.append(resource)
+        raise KafkaError(code, str(resource))
+
+    monkeypatch.setattr(preflight, "describe_configs", refused)
+    for _ in range(2):
+        check_cluster(cluster, chosen(f"not-to-be-seen-{code.name}"))
+    assert len(asked) == 2, "once per process"
+
+
+def test_trouble_is_told(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "broker 1")
+
+    monkeypatch.setattr(preflight, "describe_configs", fails)
+    with pytest.raises(KafkaError, match="broker 1"):
+        check_cluster(cluster, chosen("trouble"))

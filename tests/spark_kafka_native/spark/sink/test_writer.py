@@ -1,0 +1,178 @@
+"""A task that writes, with a producer that only takes notes."""
+
+import pickle
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.datasource import WriterCommitMessage
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType
+
+from spark_kafka_native.client.errors import NoSuchPartition, ProduceError, RecordTooLarge
+from spark_kafka_native.client.partitioners import PartitionerError
+from spark_kafka_native.net.address import HostPort
+from spark_kafka_native.net.errors import BrokerUnreachable
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.spark.datasource import PyKafkaDataSource
+from spark_kafka_native.spark.errors import OptionError, PlanError, TaskError
+from spark_kafka_native.spark.sink import writer
+from spark_kafka_native.spark.sink.writer import PyKafkaStreamWriter, PyKafkaWriter, TaskWritten
+
+T0 = TopicPartition("t", 0)
+SCHEMA = StructType([StructField("value", BinaryType()), StructField("topic", StringType())])
+OPTIONS = {"kafka.bootstrap.servers": "broker:9092"}
+
+
+@dataclass
+class Notes:
+    """What producers were asked to do."""
+
+    calls: list[Any] = field(default_factory=list)
+    trouble: KafkaError | PartitionerError | None = None
+    trouble_at: str = "flush"
+    partitioner: str | None = None
+
+    def producer(self, _: object, *, partitioner: str | None) -> "NotingProducer":
+        self.partitioner = partitioner
+        return NotingProducer(self)
+
+
+class NotingProducer:
+    def __init__(self, notes: Notes) -> None:
+        self._notes = notes
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        self._notes.calls.append("close" if kind is None else "abort")
+
+    def send(self, topic: str, rows: pa.RecordBatch) -> None:
+        self._note("send", (topic, rows.column("value").to_pylist()))
+
+    def flush(self) -> None:
+        self._note("flush", "flush")
+
+    def _note(self, name: str, call: object) -> None:
+        if self._notes.trouble is not None and self._notes.trouble_at == name:
+            raise self._notes.trouble
+        self._notes.calls.append(call)
+
+
+@pytest.fixture
+def notes(monkeypatch: pytest.MonkeyPatch) -> Notes:
+    made = Notes()
+    monkeypatch.setattr(writer, "Producer", made.producer)
+    return made
+
+
+def batch(values: list[bytes], topics: list[str | None]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"value": pa.array(values, pa.binary()), "topic": pa.array(topics, pa.string())})
+
+
+def writers(**options: str) -> list[PyKafkaWriter | PyKafkaStreamWriter]:
+    source = PyKafkaDataSource(OPTIONS | options)
+    return [
+        source.writer(SCHEMA, overwrite=False),
+        source.streamWriter(SCHEMA, overwrite=False),
+        source.streamWriter(SCHEMA, overwrite=True),
+    ]
+
+
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_rows_are_sent_flushed_and_counted(notes: Notes, which: int) -> None:
+    task = pickle.loads(pickle.dumps(writers()[which]))
+    message = task.write(iter([batch([b"1", b"2"], ["y", "x"]), batch([b"3"], ["y"])]))
+    assert notes.calls == [("y", [b"1", b"3"]), ("x", [b"2"]), "flush", "close"]
+    assert message == TaskWritten(rows_by_topic=(("x", 1), ("y", 2)))
+    assert message.rows == 3
+    assert isinstance(pickle.loads(pickle.dumps(message)), WriterCommitMessage)
+
+
+def test_a_task_without_rows_still_answers(notes: Notes) -> None:
+    assert writers()[0].write(iter([])) == TaskWritten(rows_by_topic=())
+    assert notes.calls == ["flush", "close"]
+
+
+def test_overwrite_is_refused_in_a_batch() -> None:
+    with pytest.raises(OptionError, match=r"only ever appended to; use mode\('append'\)"):
+        PyKafkaDataSource(OPTIONS | {"topic": "t"}).writer(SCHEMA, overwrite=True)
+
+
+def test_null_topic_writes_nothing(notes: Notes) -> None:
+    with pytest.raises(PlanError, match="KAFKA_NULL_TOPIC_IN_DATA"):
+        writers()[0].write(iter([batch([b"1"], [None])]))
+    assert notes.calls == ["abort"]
+
+
+@pytest.mark.feature("sink.partitionerChoice")
+@pytest.mark.parametrize(
+    ("options", "partitioner"), [({}, None), ({"partitioner": "Round_Robin"}, "round_robin"), ({"topic": "t"}, None)]
+)
+def test_the_producer_is_given_the_partitioner(notes: Notes, options: dict[str, str], partitioner: str | None) -> None:
+    writers(**options)[0].write(iter([]))
+    assert notes.partitioner == partitioner
+
+
+@pytest.mark.feature("sink.partitionerChoice", "sink.partitioner")
+def test_partitioners_that_contradict_or_cannot_be_had() -> None:
+    sticky = "org.apache.kafka.clients.producer.UniformStickyPartitioner"
+    with pytest.raises(OptionError, match=r"option 'partitioner': contradicts 'kafka.partitioner.class'"):
+        writers(**{"partitioner": "sticky", "kafka.partitioner.class": sticky})
+    with pytest.raises(OptionError, match=r"option 'partitioner': 'mine' is neither module:function nor one of"):
+        writers(partitioner="mine")
+    with pytest.raises(OptionError, match=r"option 'kafka.partitioner.class': .*RoundRobinPartitioner"):
+        writers(**{"kafka.partitioner.class": "com.example.Mine"})
+
+
+@pytest.mark.feature("sink.client")
+@pytest.mark.parametrize(
+    "name", ["kafka.transactional.id", "kafka.key.serializer", "kafka.value.serializer", "kafka.interceptor.classes"]
+)
+def test_client_properties_that_are_refused_by_name(name: str) -> None:
+    with pytest.raises(OptionError, match=f"option '{name}': is not supported: |option '{name}': is not supported; "):
+        writers(**{name: "anything"})
+
+
+@pytest.mark.parametrize(
+    ("trouble", "says"),
+    [
+        (PartitionerError("partitioner a:b returned partition 9; the topic has 0 to 3"), "Option 'partitioner'"),
+        (ProduceError(T0, ErrorCode.INVALID_TIMESTAMP, "too old", 5), "message.timestamp.before.max.ms"),
+        (BrokerUnreachable({HostPort("broker", 9092): "connection refused"}), "'kafka.max.block.ms'"),
+        (RecordTooLarge("t", 3, 2_000_000, 1_048_576), "'kafka.max.request.size'"),
+        (NoSuchPartition(TopicPartition("t", 7), 4), "Column 'partition'"),
+        (ProduceError(T0, ErrorCode.MESSAGE_TOO_LARGE, "too large", 5), "max.message.bytes"),
+        (ProduceError(T0, ErrorCode.REQUEST_TIMED_OUT, "no answer", 5), "'kafka.delivery.timeout.ms'"),
+        (KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "topic t"), "'kafka.max.block.ms'"),
+        (ProduceError(T0, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "no", 5), "Trying again does not help."),
+    ],
+)
+@pytest.mark.parametrize("at", ["send", "flush"])
+def test_failed_task_says_what_to_turn_and_what_is_safe(
+    notes: Notes, trouble: KafkaError | PartitionerError, says: str, at: str
+) -> None:
+    notes.trouble, notes.trouble_at = trouble, at
+    with pytest.raises(TaskError) as caught:
+        writers(topic="t")[0].write(iter([batch([b"1"], ["x"])]))
+    text = str(caught.value)
+    assert str(trouble) in text
+    assert says in text
+    assert "rows that were acknowledged stay in their topics" in text
+    assert notes.calls[-1] == "abort"
+
+
+def test_commit_and_abort_count_what_tasks_wrote(caplog: pytest.LogCaptureFixture) -> None:
+    messages = [TaskWritten(rows_by_topic=(("x", 1),)), None, TaskWritten(rows_by_topic=(("x", 2), ("y", 3)))]
+    batch_writer, stream_writer, _ = writers()
+    assert isinstance(batch_writer, PyKafkaWriter)
+    assert isinstance(stream_writer, PyKafkaStreamWriter)
+    batch_writer.commit(messages)
+    stream_writer.commit(messages, 7)
+    assert caplog.text == ""
+    batch_writer.abort(messages)
+    stream_writer.abort(messages, 7)
+    assert "6 rows of tasks that succeeded stay in their topics" in caplog.messages[0]
+    assert "batch 7 failed; 6 rows" in caplog.messages[1]

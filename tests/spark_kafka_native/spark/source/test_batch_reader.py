@@ -1,0 +1,106 @@
+"""The batch reader as Spark calls it."""
+
+import pickle
+import sys
+
+import pytest
+from pyspark.sql.datasource import DataSourceReader, EqualTo, Filter, GreaterThanOrEqual, InputPartition
+
+from spark_kafka_native.spark.options.parsing import Query, parse_source_options
+from spark_kafka_native.spark.planning.ranges import OffsetRange
+from spark_kafka_native.spark.source import batch_reader
+from spark_kafka_native.spark.source.batch_reader import PyKafkaFilteringReader, PyKafkaReader
+from spark_kafka_native.spark.source.schema import layout_of, source_schema
+from tests.support.fake_offsets import FakeCluster
+
+WHOLE = ["t-0 offsets [earliest, latest)", "t-1 offsets [earliest, latest)"]
+PUSHING = ["-m", "pyspark.sql.worker.data_source_pushdown_filters"]
+
+
+@pytest.fixture(autouse=True)
+def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
+    made = FakeCluster()
+    made.add("t", 3, 0)
+    monkeypatch.setattr(batch_reader, "ClusterOffsets", lambda _: made)
+    return made
+
+
+def reader(load_id: str = "load", **given: str) -> PyKafkaReader:
+    known = {"kafka.bootstrap.servers": "broker:9092", "subscribe": "t"}
+    options = parse_source_options(known | given, Query.BATCH)
+    return batch_reader.batch_reader(options, layout_of(source_schema(include_headers=False)), load_id)
+
+
+def planned(made: PyKafkaReader) -> list[str]:
+    return [str(piece) for partition in made.partitions() for piece in partition.value]
+
+
+def test_partitions_are_ranges_that_travel_to_tasks() -> None:
+    partitions = reader().partitions()
+    assert [str(piece) for partition in partitions for piece in partition.value] == WHOLE
+    for partition in pickle.loads(pickle.dumps(partitions)):
+        assert isinstance(partition, InputPartition)
+        (piece,) = partition.value
+        assert isinstance(piece, OffsetRange)
+
+
+def test_partition_that_spark_makes_up_reads_nothing() -> None:
+    assert list(reader().read(InputPartition(None))) == []
+
+
+# --- filters
+
+
+@pytest.mark.feature("more.filters")
+@pytest.mark.parametrize("wanted", ["true", "false"])
+@pytest.mark.parametrize("argv", [["plan"], ["-m", "pyspark.sql.worker.plan_data_source_read"]])
+def test_where_spark_pushes_nothing_the_reader_has_nothing_to_push_to(
+    monkeypatch: pytest.MonkeyPatch, argv: list[str], wanted: str
+) -> None:
+    """Spark refuses a reader that defines ``pushFilters`` while its switch is off."""
+    monkeypatch.setattr(sys, "argv", argv)
+    assert type(reader(filterPushdown=wanted)).pushFilters is DataSourceReader.pushFilters
+
+
+@pytest.fixture
+def pushing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in the worker that Spark plans with when it has filters to push."""
+    monkeypatch.setattr(sys, "argv", PUSHING)
+    monkeypatch.setattr(batch_reader, "_narrowings", {})
+
+
+@pytest.mark.feature("more.filters")
+def test_filters_are_pushed_only_if_the_option_says_so(pushing: None) -> None:
+    assert type(reader()).pushFilters is DataSourceReader.pushFilters
+    assert isinstance(reader(filterPushdown="true"), PyKafkaFilteringReader)
+
+
+def push(load_id: str, *filters: Filter) -> list[str]:
+    made = reader(load_id, filterPushdown="true")
+    assert made.pushFilters(list(filters)) == list(filters), "Spark is to apply them all"
+    return planned(pickle.loads(pickle.dumps(made)))
+
+
+SECOND, LATER = EqualTo(("partition",), 1), GreaterThanOrEqual(("offset",), 2)
+
+
+@pytest.mark.feature("more.filters")
+def test_filters_narrow_the_plan(pushing: None) -> None:
+    assert push("a", SECOND) == WHOLE[1:]
+    assert push("b", LATER) == ["t-0 offsets [2, latest)", "t-1 offsets [0, latest)"]
+    assert push("a", SECOND) == WHOLE[1:], "planned again"
+
+
+@pytest.mark.feature("more.filters")
+def test_a_dataframe_with_several_filters_is_read_whole(pushing: None) -> None:
+    """Spark runs all its scans with the plan that was made last."""
+    assert push("a", SECOND) == WHOLE[1:]
+    assert push("a", LATER) == WHOLE
+    assert push("a", SECOND) == WHOLE
+    assert push("b", SECOND) == WHOLE[1:]
+
+
+def test_what_is_remembered_of_dataframes_is_bounded(pushing: None) -> None:
+    for number in range(1100):
+        reader(str(number), filterPushdown="true").pushFilters([])
+    assert len(batch_reader._narrowings) == 1000

@@ -1,0 +1,259 @@
+"""A task that reads one range, against a log that is only numbers."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from spark_kafka_native.client.errors import (
+    CorruptRecords,
+    FetchTimeout,
+    LogTruncated,
+    OffsetOutOfRange,
+    TopicRecreated,
+)
+from spark_kafka_native.client.joint_fetcher import Place
+from spark_kafka_native.net.address import HostPort
+from spark_kafka_native.net.errors import BrokerUnreachable
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.spark.errors import DataLossError, TaskError
+from spark_kafka_native.spark.options.parsing import Query, SourceOptions, parse_source_options
+from spark_kafka_native.spark.planning.ranges import OffsetRange, range_of
+from spark_kafka_native.spark.source import range_reader
+from spark_kafka_native.spark.source.range_reader import read_range
+from spark_kafka_native.spark.source.schema import layout_of, source_schema
+from tests.support.fake_offsets import LEADER, FakeCluster
+
+T0 = TopicPartition("t", 0)
+LAYOUT = layout_of(source_schema(include_headers=False))
+
+
+@dataclass
+class Log:
+    """What a ``Fetcher`` reads from: every offset has a record; ``events`` happen at the offset they are keyed by."""
+
+    cluster: FakeCluster
+    events: dict[int, Any] = field(default_factory=dict)
+    """An exception to raise, or a function to call, once, before the record at that offset is read."""
+    open_fetchers: int = 0
+    columns: Sequence[str] = ()
+    asked: list[tuple[int, int, float | None]] = field(default_factory=list)
+    """First offset, known epoch and timeout of each fetcher."""
+    read_epochs: list[int] = field(default_factory=list)
+
+    def fetcher(self, _: object, partition: TopicPartition, start: int, until: int, **options: Any) -> "LogFetcher":
+        self.columns = options["columns"]
+        self.asked.append((start, options["known_epoch"], options["timeout_ms"]))
+        self.read_epochs.append(options["read_epoch"])
+        return LogFetcher(self, partition, start, until)
+
+
+class LogFetcher:
+    def __init__(self, log: Log, partition: TopicPartition, start: int, until: int) -> None:
+        self._log, self._partition, self._until = log, partition, until
+        self.position = start
+
+    def __enter__(self) -> Self:
+        self._log.open_fetchers += 1
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._log.open_fetchers -= 1
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        cluster = self._log.cluster
+        while self.position < self._until:
+            event = self._log.events.pop(self.position, None)
+            if isinstance(event, Exception):
+                raise event
+            if event is not None:
+                event()
+            first, end = cluster.first[self._partition], cluster.end[self._partition]
+            if not first <= self.position < end:
+                raise OffsetOutOfRange(self._partition, self.position, first, end)
+            stop = min(self.position + 3, self._until, end)
+            offsets = range(self.position, stop)
+            self.position = stop
+            yield records(offsets).select(list(self._log.columns))
+
+
+def records(offsets: range) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict(
+        {
+            "key": pa.array([None] * len(offsets), pa.binary()),
+            "value": pa.array([b"%d" % offset for offset in offsets], pa.binary()),
+            "offset": pa.array(offsets, pa.int64()),
+            "timestamp": pa.array([0] * len(offsets), pa.timestamp("us", tz="UTC")),
+            "timestamp_type": pa.array([0] * len(offsets), pa.int32()),
+        }
+    )
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> Log:
+    cluster = FakeCluster()
+    cluster.add("t", 20, first=5)
+    made = Log(cluster)
+    monkeypatch.setattr(range_reader, "Fetcher", made.fetcher)
+    monkeypatch.setattr(range_reader, "ClusterOffsets", lambda _: cluster)
+    return made
+
+
+def options(**given: str) -> SourceOptions:
+    return parse_source_options({"kafka.bootstrap.servers": "broker:9092", "subscribe": "t"} | given, Query.BATCH)
+
+
+CARELESS = options(failOnDataLoss="false")
+
+
+def offsets_read(parsed: SourceOptions, piece: OffsetRange, begun: Place | None = None) -> list[int]:
+    found: list[int] = []
+    for batch in read_range(parsed, LAYOUT, piece, begun=begun):
+        assert batch.schema == LAYOUT.arrow_schema
+        found += [int(offset) for offset in np.asarray(batch.column("offset"))]
+    return found
+
+
+def test_range_is_read_in_order(log: Log) -> None:
+    assert offsets_read(options(), range_of(T0, 7, 15)) == list(range(7, 15))
+    assert log.open_fetchers == 0
+
+
+def test_frozen_partitions_are_bound_to_what_is_there_when_they_are_read(log: Log) -> None:
+    piece = range_of(T0, -2, -1)
+    assert offsets_read(options(), piece) == list(range(5, 20))
+    log.cluster.end[T0], log.cluster.first[T0] = 25, 10
+    assert offsets_read(options(), piece) == list(range(10, 25))
+
+
+def test_reading_may_end_early_and_leaves_nothing_open(log: Log) -> None:
+    """As for LIMIT: the generator is closed."""
+    batches = read_range(options(), LAYOUT, range_of(T0, 7, 15))
+    next(batches)
+    assert log.open_fetchers == 1
+    assert isinstance(batches, Iterator)
+    batches.close()  # type: ignore[attr-defined]  # a generator, though it says iterator
+    assert log.open_fetchers == 0
+
+
+def test_start_that_aged_out_before_the_task_ran(log: Log) -> None:
+    with pytest.raises(DataLossError, match=r"COULD_NOT_READ_OFFSET_RANGE\] offsets \[2, 5\) of t-0"):
+        offsets_read(options(), range_of(T0, 2, 9))
+    assert offsets_read(CARELESS, range_of(T0, 2, 9)) == [5, 6, 7, 8]
+    assert offsets_read(CARELESS, range_of(T0, 2, 4)) == []
+
+
+def test_records_deleted_while_they_are_read_are_skipped_without_duplicates(log: Log) -> None:
+    log.events[10] = lambda: log.cluster.first.update({T0: 14})
+    assert offsets_read(CARELESS, range_of(T0, 7, 18)) == [7, 8, 9, 14, 15, 16, 17]
+
+
+def test_records_deleted_from_a_range_that_starts_at_earliest_are_not_missed(log: Log) -> None:
+    """The plan of a DataFrame that is read again after retention did its work."""
+    piece = OffsetRange(topic="t", partition=0, from_offset=2, until_offset=9, from_earliest=True)
+    assert offsets_read(options(), piece) == [5, 6, 7, 8]
+    gone = OffsetRange(topic="t", partition=0, from_offset=-2, until_offset=4, from_earliest=True)
+    assert offsets_read(options(), gone) == []
+
+
+def test_log_that_is_shorter_than_the_range(log: Log) -> None:
+    log.cluster.end[T0] = 9
+    with pytest.raises(DataLossError, match=r"offsets \[9, 15\) of t-0 do not exist"):
+        offsets_read(options(), range_of(T0, 7, 15))
+    assert offsets_read(CARELESS, range_of(T0, 7, 15)) == [7, 8]
+    with pytest.raises(DataLossError, match=r"offsets \[9, 15\) of t-0 do not exist"):
+        offsets_read(options(), range_of(T0, 15, -1))
+    assert offsets_read(CARELESS, range_of(T0, 15, -1)) == []
+
+
+def test_topic_that_was_created_again_is_not_read_as_the_old_one(log: Log) -> None:
+    log.events[10] = TopicRecreated(T0, "1", "2")
+    with pytest.raises(DataLossError, match=r"TOPIC_RECREATED\] offsets \[10, 15\) of t-0 are gone"):
+        offsets_read(options(), range_of(T0, 7, 15))
+    log.events[10] = TopicRecreated(T0, "1", "2")
+    assert offsets_read(CARELESS, range_of(T0, 7, 15)) == [7, 8, 9]
+
+
+def planned(from_offset: int, until_offset: int, epoch: int) -> OffsetRange:
+    return range_of(T0, from_offset, until_offset)._replace(leader=LEADER._replace(leader_epoch=epoch))
+
+
+@pytest.mark.feature("client.leaderEpochs")
+def test_log_that_was_cut_is_lost_from_there_on(log: Log) -> None:
+    piece = planned(7, 15, 4)
+    log.events[13] = LogTruncated(T0, 15, 13)
+    with pytest.raises(DataLossError, match=r"PARTITION_OFFSET_CHANGED\] the log of t-0 was truncated at offset 13 "):
+        offsets_read(options(), piece)
+    assert log.asked == [(7, 4, None)]
+
+
+@pytest.mark.feature("client.leaderEpochs")
+@pytest.mark.parametrize(("cut_at", "read_on"), [(13, 13), (10, 10), (8, 8), (2, 7)])
+def test_what_took_the_place_of_lost_records_is_read_if_that_is_accepted(log: Log, cut_at: int, read_on: int) -> None:
+    log.events[13] = LogTruncated(T0, 13, cut_at)
+    assert offsets_read(CARELESS, planned(7, 15, 4)) == [*range(7, 13), *range(read_on, 15)]
+    assert log.asked == [(7, 4, None), (read_on, -1, None)], "no more is known of the new log"
+
+
+@pytest.mark.feature("client.leaderEpochs")
+def test_a_range_that_was_begun_is_read_on(log: Log) -> None:
+    begun = Place(position=10, epoch=3)
+    assert offsets_read(options(), planned(7, 15, 4), begun) == list(range(10, 15))
+    assert (log.asked, log.read_epochs) == ([(10, 4, None)], [3])
+    log.events[13] = LogTruncated(T0, 13, 8)
+    assert offsets_read(CARELESS, planned(7, 15, 4), begun) == [10, 11, 12, *range(8, 15)], "what was new below, too"
+    log.events[13] = LogTruncated(T0, 13, 2)
+    assert offsets_read(CARELESS, planned(7, 15, 4), begun) == [10, 11, 12, *range(7, 15)]
+    assert log.read_epochs[1:] == [3, -1, 3, -1]
+
+
+@pytest.mark.feature("source.pollTimeoutMs")
+def test_how_long_to_wait_for_records(log: Log) -> None:
+    offsets_read(options(**{"kafkaConsumer.pollTimeoutMs": "512"}), range_of(T0, 7, 15))
+    assert log.asked == [(7, -1, 512)]
+
+
+@pytest.mark.parametrize(
+    ("trouble", "says"),
+    [
+        (BrokerUnreachable({HostPort("broker", 9092): "connection refused"}), "'kafka.bootstrap.servers'"),
+        (FetchTimeout(T0, 10, 60_000, "the log ends"), "'kafkaConsumer.pollTimeoutMs'"),
+        (CorruptRecords(T0, 10, "bad CRC"), "'kafka.check.crcs'"),
+        (KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, "t-0"), "'kafka.default.api.timeout.ms'"),
+        (KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "t"), "Trying again does not help."),
+    ],
+)
+@pytest.mark.parametrize("parsed", [options(), CARELESS])
+def test_failed_task_says_where_what_to_turn_and_what_is_safe(
+    log: Log, trouble: KafkaError, says: str, parsed: SourceOptions
+) -> None:
+    log.events[10] = trouble
+    with pytest.raises(TaskError) as caught:
+        offsets_read(parsed, range_of(T0, 7, 15))
+    text = str(caught.value)
+    assert text.startswith("reading t-0 offsets [7, 15) failed: ")
+    assert says in text
+    assert "Nothing was skipped" in text
+    assert caught.value.__cause__ is trouble
+    assert log.open_fetchers == 0
+
+
+def test_partition_that_is_gone_when_a_frozen_range_is_read(log: Log) -> None:
+    log.cluster.remove("t")
+    with pytest.raises(
+        TaskError, match=r"reading t-0 offsets \[earliest, latest\) failed: .* Load the DataFrame again"
+    ):
+        offsets_read(options(), range_of(T0, -2, -1))
+    assert offsets_read(CARELESS, range_of(T0, -2, -1)) == []
+
+
+def test_topic_that_is_deleted_while_it_is_read(log: Log) -> None:
+    log.events[10] = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "t-0")
+    assert offsets_read(CARELESS, range_of(T0, 7, 15)) == [7, 8, 9]
+    log.events[10] = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "t-0")
+    with pytest.raises(TaskError, match="Load the DataFrame again"):
+        offsets_read(options(), range_of(T0, 7, 15))

@@ -1,0 +1,63 @@
+"""Who wrote an offset, told from how it is spelled: Spark's runner of streaming sources, and what it hands over."""
+
+import sys
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+import pytest
+
+from spark_kafka_native.spark.source.spelling import Spelling
+
+OURS, JVM = '{"t": {"0": 10}}', '{"t":{"0":10}}'
+
+pytestmark = pytest.mark.feature("more.resumeJvm", "more.jvmCheckpoint")
+
+
+@pytest.fixture
+def runner(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The process is Spark's runner."""
+    module = ModuleType("__main__")
+    module.__spec__ = ModuleSpec("pyspark.sql.streaming.python_streaming_source_runner", None)
+    module.json = __import__("json")  # type: ignore[attr-defined]  # made up for the test
+    monkeypatch.setitem(sys.modules, "__main__", module)
+    return module
+
+
+def test_text_of_each_offset_is_known_by_the_object(runner: ModuleType) -> None:
+    spelling = Spelling.listen()
+    start, end = runner.json.loads(OURS), runner.json.loads(JVM)
+    assert start == end
+    assert not spelling.is_foreign(start)
+    assert spelling.is_foreign(end)
+    assert not spelling.is_foreign({"t": {"0": 10}}), "nobody handed that over"
+    runner.json.loads(OURS)
+    runner.json.loads(OURS)
+    assert not spelling.is_foreign(end), "only the last two are kept"
+
+
+@pytest.mark.parametrize("text", ['{"t": {"1": 4, "0": 10}}', "{}", '{"t\\u00e9": {"0": 1}}'])
+def test_what_python_would_write_is_ours(runner: ModuleType, text: str) -> None:
+    spelling = Spelling.listen()
+    assert not spelling.is_foreign(runner.json.loads(text))
+
+
+def test_runner_goes_on_as_before(runner: ModuleType) -> None:
+    Spelling.listen()
+    assert runner.json.dumps({"t": {"0": 10}}) == OURS
+    assert runner.json.JSONDecodeError is __import__("json").JSONDecodeError
+    with pytest.raises(ValueError, match="Expecting value"):
+        runner.json.loads("nonsense")
+
+
+def test_other_processes_are_left_alone() -> None:
+    before = sys.modules["__main__"].__dict__.get("json")
+    spelling = Spelling.listen()
+    assert sys.modules["__main__"].__dict__.get("json") is before
+    assert not spelling.is_foreign({"t": {"0": 10}})
+
+
+def test_the_runner_still_parses_offsets_as_is_assumed() -> None:
+    """Spark's module has a global ``json``, and the end that the reader gets is what that has parsed."""
+    source = __import__("pyspark.sql.streaming.python_streaming_source_runner", fromlist=["main"])
+    assert source.json is __import__("json")
+    assert {"json", "loads", "partitions"} <= set(source.partitions_func.__code__.co_names)

@@ -1,0 +1,163 @@
+"""The streaming reader as Spark calls it: offsets come and go as JSON, state stays on the driver."""
+
+import json
+import pickle
+import sys
+from collections.abc import Callable
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+import pytest
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows, SupportsTriggerAvailableNow
+
+from spark_kafka_native.spark.errors import PlanError
+from spark_kafka_native.spark.options.parsing import Query, parse_source_options
+from spark_kafka_native.spark.planning.ranges import OffsetRange
+from spark_kafka_native.spark.source import stream_reader
+from spark_kafka_native.spark.source.schema import layout_of, source_schema
+from spark_kafka_native.spark.source.stream_reader import PyKafkaStreamReader
+from tests.support.fake_offsets import FakeCluster
+
+ReaderOf = Callable[..., PyKafkaStreamReader]
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    fake = FakeCluster()
+    fake.add("t", 10, 4)
+    return fake
+
+
+@pytest.fixture
+def reader_of(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> ReaderOf:
+    monkeypatch.setattr(stream_reader, "ClusterOffsets", lambda _: cluster)
+
+    def make(**options: str) -> PyKafkaStreamReader:
+        base = {"kafka.bootstrap.servers": "broker:9092", "subscribe": "t", "startingOffsets": "earliest"}
+        parsed = parse_source_options(base | options, Query.STREAM)
+        return PyKafkaStreamReader(parsed, layout_of(source_schema(include_headers=False)))
+
+    return make
+
+
+def test_one_batch_from_the_first_call_to_the_last(reader_of: ReaderOf) -> None:
+    reader = reader_of()
+    start = reader.initialOffset()
+    assert json.dumps(start) == '{"t": {"0": 0, "1": 0}}'
+    end = reader.latestOffset(start, reader.getDefaultReadLimit())
+    assert end == reader.reportLatestOffset() == {"t": {"0": 10, "1": 4}}
+    tasks = [partition.value for partition in reader.partitions(start, end)]
+    assert [str(piece) for (piece,) in tasks] == ["t-0 offsets [0, 10)", "t-1 offsets [0, 4)"]
+    assert reader.latestOffset(end, reader.getDefaultReadLimit()) is end
+    assert reader.partitions(end, end) == []
+
+
+def test_nothing_new_is_answered_with_the_start_as_it_was_spelled(reader_of: ReaderOf) -> None:
+    """Spark compares offsets as text; a checkpoint of the JVM connector may be in another order than ours."""
+    reader = reader_of()
+    start = {"t": {"1": 4, "0": 10}}
+    assert reader.latestOffset(start, ReadMaxRows(5)) is start
+
+
+def test_max_offsets_per_trigger_is_the_default_read_limit(reader_of: ReaderOf) -> None:
+    limited = reader_of(maxOffsetsPerTrigger="5")
+    assert limited.getDefaultReadLimit() == ReadMaxRows(5)
+    end = limited.latestOffset(limited.initialOffset(), limited.getDefaultReadLimit())
+    assert sum(end["t"].values()) == 5
+
+
+@pytest.mark.feature("source.minOffsetsPerTrigger", "source.maxTriggerDelay")
+def test_min_offsets_per_trigger_is_a_read_limit_too(reader_of: ReaderOf, cluster: FakeCluster) -> None:
+    """Spark has none that says both; what it hands back is a marker, the options say what applies."""
+    least = reader_of(minOffsetsPerTrigger="5")
+    assert least.getDefaultReadLimit() == ReadMinRows(5)
+    assert reader_of(minOffsetsPerTrigger="5", maxOffsetsPerTrigger="6").getDefaultReadLimit() == ReadMaxRows(6)
+    end = least.latestOffset(least.initialOffset(), ReadMinRows(5))
+    assert end == {"t": {"0": 10, "1": 4}}
+    cluster.produce("t", 0, 4)
+    assert least.latestOffset(end, ReadMinRows(5)) is end
+    assert reader_of(minOffsetsPerTrigger="5").latestOffset(end, ReadAllAvailable()) == {"t": {"0": 14, "1": 4}}
+
+
+@pytest.mark.feature("run.latestOffset", "better.planning")
+def test_offsets_are_parsed_and_spelled_once_while_nothing_moves(
+    reader_of: ReaderOf, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = reader_of()
+    end = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
+    assert reader.latestOffset(end, reader.getDefaultReadLimit()) is end
+    reported = reader.reportLatestOffset()
+    cluster.requests.clear()
+
+    def never(*_: object) -> None:
+        raise AssertionError("nothing has changed")
+
+    monkeypatch.setattr(stream_reader, "parse_offsets", never)
+    monkeypatch.setattr(stream_reader, "format_offsets", never)
+    for _ in range(3):
+        again = json.loads(json.dumps(end))
+        assert reader.latestOffset(again, reader.getDefaultReadLimit()) is again
+        assert reader.reportLatestOffset() is reported
+
+
+@pytest.mark.feature("more.jvmCheckpoint")
+def test_end_that_the_jvm_connector_spelled_is_refused_as_the_first(
+    reader_of: ReaderOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = ModuleType("__main__")
+    runner.__spec__ = ModuleSpec("pyspark.sql.streaming.python_streaming_source_runner", None)
+    runner.json = json  # type: ignore[attr-defined]  # which the runner imports
+    monkeypatch.setitem(sys.modules, "__main__", runner)
+    for text, is_ours in (('{"t": {"0": 9, "1": 4}}', True), ('{"t":{"0":9,"1":4}}', False)):
+        reader = reader_of()
+        initial = reader.initialOffset()
+        start = runner.json.loads(json.dumps(initial))
+        end = runner.json.loads(text)
+        if is_ours:
+            assert len(reader.partitions(start, end)) == 2
+        else:
+            with pytest.raises(PlanError, match="KAFKA_START_OF_FIRST_BATCH_UNKNOWN"):
+                reader.partitions(start, end)
+
+
+def test_trigger_once_is_recognised_by_its_read_limit(reader_of: ReaderOf) -> None:
+    """The default limit is never ReadAllAvailable, so that one can only be Trigger.Once, which ignores limits."""
+    assert reader_of().getDefaultReadLimit() != ReadAllAvailable()
+    limited = reader_of(maxOffsetsPerTrigger="5")
+    assert limited.latestOffset(limited.initialOffset(), ReadAllAvailable()) == {"t": {"0": 10, "1": 4}}
+
+
+def test_available_now_is_supported(reader_of: ReaderOf, cluster: FakeCluster) -> None:
+    reader = reader_of()
+    assert isinstance(reader, SupportsTriggerAvailableNow)
+    reader.prepareForTriggerAvailableNow()
+    cluster.produce("t", 0, 1)
+    end = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
+    cluster.produce("t", 0, 1)
+    assert end == {"t": {"0": 11, "1": 4}}
+    assert reader.latestOffset(end, reader.getDefaultReadLimit()) is end
+
+
+def test_report_before_the_first_look_is_nothing(reader_of: ReaderOf) -> None:
+    assert reader_of().reportLatestOffset() is None
+
+
+def test_stop_unreliable_so_nothing_is_done_there() -> None:
+    """Spark often kills the process instead of calling stop."""
+    assert PyKafkaStreamReader.stop is DataSourceStreamReader.stop
+    assert PyKafkaStreamReader.commit is DataSourceStreamReader.commit
+
+
+def test_a_reader_and_its_partitions_travel_to_tasks_without_driver_state(reader_of: ReaderOf) -> None:
+    reader = reader_of()
+    travelled = pickle.loads(pickle.dumps(reader))
+    assert travelled._stream is None
+    assert travelled._options == reader._options
+    reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    (partition, *_) = reader.partitions({"t": {"0": 0, "1": 0}}, {"t": {"0": 1, "1": 0}})
+    again = pickle.loads(pickle.dumps(partition))
+    assert isinstance(again, InputPartition)
+    (piece,) = again.value
+    assert isinstance(piece, OffsetRange)
+    assert again.value == partition.value

@@ -1,0 +1,66 @@
+"""The data source as Spark makes it."""
+
+import importlib
+import pickle
+from typing import Any
+
+import pytest
+from pyspark.sql.datasource import CaseInsensitiveDict, DataSource, DataSourceReader
+from pyspark.sql.types import StructType
+
+from spark_kafka_native.spark.datasource import PyKafkaDataSource
+from spark_kafka_native.spark.errors import OptionError, PlanError
+from spark_kafka_native.spark.source.batch_reader import PyKafkaReader
+from spark_kafka_native.spark.source.stream_reader import PyKafkaStreamReader
+
+BASE = {"kafka.bootstrap.servers": "broker:9092", "subscribe": "t"}
+
+
+def source(**options: str) -> PyKafkaDataSource:
+    as_spark_gives_them: Any = CaseInsensitiveDict(BASE | options)  # no dict, whatever Spark declares
+    return PyKafkaDataSource(as_spark_gives_them)
+
+
+def test_spark_finds_the_source_by_the_name_of_its_module() -> None:
+    found = importlib.import_module("pyspark_pykafka").DefaultSource
+    assert found is PyKafkaDataSource
+    assert issubclass(found, DataSource)
+    assert found.name() == "pykafka"
+
+
+def test_headers_are_a_column_when_they_are_asked_for() -> None:
+    assert "headers" not in source().schema().fieldNames()
+    assert source(includeHeaders="true").schema().fieldNames()[-1] == "headers"
+
+
+def test_options_are_checked_at_load_and_again_for_batch_and_stream() -> None:
+    with pytest.raises(OptionError, match="'assign'"):
+        source(assign='{"t":[0]}').schema()
+    ending = source(endingOffsets="latest")
+    assert isinstance(ending.reader(ending.schema()), PyKafkaReader)
+    with pytest.raises(OptionError, match="not valid in a streaming query"):
+        ending.streamReader(ending.schema())
+    starting = source(startingOffsets="latest")
+    assert isinstance(starting.streamReader(starting.schema()), PyKafkaStreamReader)
+    with pytest.raises(OptionError, match="cannot be latest in a batch query"):
+        starting.reader(starting.schema())
+
+
+def test_user_schemas_are_checked() -> None:
+    schema = StructType.fromJson({"fields": [{"name": "x", "type": "binary", "nullable": True, "metadata": {}}]})
+    for make in (source().reader, source().streamReader):
+        with pytest.raises(PlanError, match="the source has no column 'x'"):
+            make(schema)
+
+
+def test_push_filters_is_not_defined() -> None:
+    """Spark refuses a reader that defines it while filter push-down is off, as it is by default."""
+    reader = source().reader(source().schema())
+    assert type(reader).pushFilters is DataSourceReader.pushFilters
+
+
+def test_sources_and_readers_are_plain_values() -> None:
+    made = source()
+    again = pickle.loads(pickle.dumps(made))
+    assert dict(again.options) == dict(made.options)
+    assert pickle.loads(pickle.dumps(made.reader(made.schema())))._options == made.reader(made.schema())._options

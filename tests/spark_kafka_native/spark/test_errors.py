@@ -1,0 +1,43 @@
+"""What users are told."""
+
+import pickle
+
+import pytest
+
+from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.spark.errors import DataLossError, DataLossKind, PlanError, listed, redacted
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "kafka.sasl.jaas.config",
+        "kafka.ssl.key.password",
+        "kafka.sasl.login.Token",
+        "client_SECRET",
+        "kafka.ssl.keystore.key",
+    ],
+)
+def test_secrets_are_taken_out_of_messages(option: str) -> None:
+    assert redacted("'hunter2' is not valid", option, "hunter2") == "'(hidden)' is not valid"
+
+
+def test_other_values_stay() -> None:
+    assert redacted("'5x' is not an integer", "kafka.linger.ms", "5x") == "'5x' is not an integer"
+    assert redacted("is empty", "kafka.ssl.key.password", "") == "is empty"
+
+
+def test_long_lists_are_cut_and_counted() -> None:
+    partitions = [TopicPartition("t", partition) for partition in range(11, -1, -1)]
+    assert listed(partitions[-2:]) == "t-0, t-1"
+    assert listed(partitions) == "t-0, t-1, t-2, t-3, t-4, t-5, t-6, t-7 and 4 more"
+
+
+def test_codes_stand_in_the_text_and_survive_pickling() -> None:
+    loss = DataLossError.of(DataLossKind.OFFSET_CHANGED, "t-0 went back")
+    for error in (PlanError("SOME_CODE", "a sentence"), loss):
+        again = pickle.loads(pickle.dumps(error))
+        assert str(again) == str(error)
+        assert again.code == error.code
+        assert str(again).startswith(f"[{error.code}] ")
+    assert loss.code == "KAFKA_DATA_LOSS.PARTITION_OFFSET_CHANGED"

@@ -1,0 +1,70 @@
+"""What subscriptions find in a cluster."""
+
+import pytest
+
+from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.spark.subscription import (
+    Assign,
+    Selection,
+    Subscribe,
+    SubscribePattern,
+    Subscription,
+    describe,
+    internal_topics,
+    select,
+    topics_to_look_up,
+)
+
+CLUSTER = {"a": (0, 1), "b": (0,), "metrics-a": (0,), "__consumer_offsets": (0, 1)}
+
+
+def tps(*names: str) -> tuple[TopicPartition, ...]:
+    return tuple(TopicPartition(name.rpartition("-")[0], int(name.rpartition("-")[2])) for name in names)
+
+
+def selected(*names: str, topics: tuple[str, ...] = (), partitions: tuple[str, ...] = ()) -> Selection:
+    return Selection(partitions=tps(*names), missing_topics=topics, missing_partitions=tps(*partitions))
+
+
+@pytest.mark.feature("source.subscribe", "source.subscribePattern", "source.assign")
+@pytest.mark.parametrize(
+    ("subscription", "expected"),
+    [
+        (Subscribe(topics=("b", "a")), selected("a-0", "a-1", "b-0")),
+        (Subscribe(topics=("a", "z", "c")), selected("a-0", "a-1", topics=("c", "z"))),
+        (Assign(partitions=tps("a-1", "b-0")), selected("a-1", "b-0")),
+        # Partitions that an existing topic does not have are left out, as the JVM connector does.
+        (Assign(partitions=tps("b-1")), selected(partitions=("b-1",))),
+        (Assign(partitions=tps("z-0", "a-0")), selected("a-0", topics=("z",))),
+        (SubscribePattern(pattern="^(a|b)$"), selected("a-0", "a-1", "b-0")),
+        # Found anywhere in the name, as the JVM connector does.
+        (SubscribePattern(pattern="a"), selected("a-0", "a-1", "metrics-a-0")),
+        (SubscribePattern(pattern="nothing"), selected()),
+        # One of Java's expressions.
+        (SubscribePattern(pattern=r"^\p{Alpha}++$"), selected("a-0", "a-1", "b-0")),
+        # Internal topics are read by nobody.
+        (SubscribePattern(pattern="__"), selected()),
+        (Subscribe(topics=("b", "__consumer_offsets", "__transaction_state")), selected("b-0")),
+        (Assign(partitions=tps("__consumer_offsets-0", "b-0", "__transaction_state-0")), selected("b-0")),
+    ],
+)
+def test_selection(subscription: Subscription, expected: Selection) -> None:
+    assert select(subscription, CLUSTER) == expected
+
+
+def test_only_a_pattern_looks_at_all_topics() -> None:
+    assert topics_to_look_up(SubscribePattern(pattern="a")) is None
+    assert topics_to_look_up(Subscribe(topics=("a", "b"))) == ("a", "b")
+    assert topics_to_look_up(Assign(partitions=tps("b-0", "a-1", "a-0"))) == ("a", "b")
+
+
+def test_descriptions_name_the_option() -> None:
+    assert describe(Subscribe(topics=("a", "b"))) == "subscribe=a,b"
+    assert describe(SubscribePattern(pattern="a.*")) == "subscribePattern=a.*"
+    assert describe(Assign(partitions=tps("a-1"))) == "assign=a-1"
+
+
+def test_internal_topics_that_are_asked_for_by_name() -> None:
+    assert internal_topics(Subscribe(topics=("a", "__consumer_offsets"))) == ("__consumer_offsets",)
+    assert internal_topics(Assign(partitions=tps("a-0", "__transaction_state-1"))) == ("__transaction_state",)
+    assert internal_topics(SubscribePattern(pattern="__consumer_offsets")) == ()
