@@ -1,0 +1,177 @@
+"""``python -m broker_embedded``: a broker on the command line."""
+
+import argparse
+import asyncio
+import logging
+import signal
+import sys
+import textwrap
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from broker_embedded.addresses import parse_address, spell_address
+from broker_embedded.broker import DataDirectoryError
+from broker_embedded.config import BrokerConfig
+from broker_embedded.listener_settings import prefixed_settings
+from broker_embedded.releases import RELEASE_NAMES
+from broker_embedded.server.listener import ListenError
+from broker_embedded.server.run import lines_at_start, running_broker
+from broker_embedded.settings import ConfigError, read_properties
+
+if TYPE_CHECKING:
+    from broker_embedded.testing.command import ControlOptions
+
+_FAILED: Final = 1
+_BAD_USAGE: Final = 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a broker until SIGTERM or SIGINT; the exit status.
+
+    0: stopped in order. 1: the address is taken, the data directory is locked or cannot be used. 2: a bad option.
+    """
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    logging.basicConfig(
+        level=options.log_level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    try:
+        config = BrokerConfig.parse(_settings(options))
+        data_dir = options.data_dir or config.log_dirs
+        if not data_dir:
+            raise ConfigError("--data-dir", "say where the data is to be kept")
+        control = _control(options)
+    except (ConfigError, OSError, UnicodeDecodeError) as error:
+        return _complain(error, _BAD_USAGE)
+    try:
+        asyncio.run(_run(config, data_dir) if control is None else _run_controlled(options, data_dir, control))
+    except (ListenError, DataDirectoryError, OSError) as error:
+        return _complain(error, _FAILED)
+    return 0
+
+
+def _stop_signal() -> asyncio.Event:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    return stop
+
+
+async def _run_controlled(options: argparse.Namespace, data_dir: str, control: "ControlOptions") -> None:
+    from broker_embedded.testing.command import controlled_broker  # noqa: PLC0415  # other brokers need none of this
+
+    stop = _stop_signal()
+    async with controlled_broker(_settings(options), data_dir, control) as lines:
+        _say(lines)
+        await stop.wait()
+
+
+def _control(options: argparse.Namespace) -> "ControlOptions | None":
+    """What is asked for of a control port. Raises ConfigError."""
+    if options.control_listener is None:
+        if options.clock is not None:
+            raise ConfigError("--clock", "moves by --control-listener alone")
+        return None
+    from broker_embedded.testing.command import ControlOptions  # noqa: PLC0415  # other brokers need none of this
+
+    return ControlOptions.parse(
+        options.control_listener, allow_remote=options.control_from_anywhere, clock=options.clock
+    )
+
+
+async def _run(config: BrokerConfig, data_dir: str) -> None:
+    stop = _stop_signal()
+    async with running_broker(config, data_dir) as server:
+        _say(lines_at_start(server))
+        await stop.wait()
+
+
+def _say(lines: Sequence[str]) -> None:
+    print("\n".join(lines), flush=True)  # noqa: T201  # what whoever starts a broker waits for
+
+
+def _complain(error: Exception, status: int) -> int:
+    print(f"broker_embedded: {error}", file=sys.stderr)  # noqa: T201  # the command line's own words
+    return status
+
+
+def _settings(options: argparse.Namespace) -> dict[str, object]:
+    """The settings given, the command line's before the file's, and --set's before all."""
+    given: dict[str, object] = {}
+    if options.config is not None:
+        given.update(read_properties(options.config))
+    if options.listen is not None:
+        given["listeners"] = f"PLAINTEXT://{spell_address(*parse_address('--listen', options.listen))}"
+    if options.advertise is not None:
+        given["advertised.listeners"] = f"PLAINTEXT://{spell_address(*parse_address('--advertise', options.advertise))}"
+    if options.as_version is not None:
+        given["as.version"] = options.as_version
+    if options.metrics_port is not None:
+        host, port = parse_address("--metrics-port", f"127.0.0.1:{options.metrics_port}")
+        given["metrics.listener"] = spell_address(host, port)
+    if options.add_scram:
+        given["add.scram"] = " ".join([str(given.get("add.scram", "")), *options.add_scram])
+    for item in options.set:
+        key, separator, value = item.partition("=")
+        if not separator:
+            raise ConfigError("--set", f"{item!r} is not KEY=VALUE")
+        given[key.strip()] = value.strip()
+    return given
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m broker_embedded",
+        description="A Kafka-compatible broker with an on-disk log. Prints 'listening on HOST:PORT' when it is ready.",
+        epilog="\n".join(_documents()),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--listen", metavar="HOST:PORT", help="where to listen (127.0.0.1:9092); port 0 is a free port")
+    parser.add_argument("--advertise", metavar="HOST:PORT", help="the address that clients are told, if another")
+    parser.add_argument(
+        "--as-version",
+        metavar="RELEASE",
+        help=f"the release of Kafka to pass for, {RELEASE_NAMES[0]} to {RELEASE_NAMES[-1]} ({RELEASE_NAMES[-1]})",
+    )
+    parser.add_argument("--data-dir", metavar="DIR", help="where topics are kept; made if it is not there")
+    parser.add_argument(
+        "--add-scram",
+        metavar="MECHANISM=[name=NAME,password=PASSWORD]",
+        action="append",
+        default=[],
+        help="a user of SCRAM to make, unless it is there; as add.scram below",
+    )
+    parser.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="a setting from the list below")
+    parser.add_argument(
+        "--metrics-port", metavar="PORT", help="tell metrics to Prometheus at this port of 127.0.0.1; 0 is a free port"
+    )
+    parser.add_argument("--config", metavar="FILE", type=Path, help="a properties file with settings")
+    parser.add_argument(
+        "--control-listener",
+        metavar="HOST:PORT",
+        help="for tests: where faults are set over HTTP, clocks moved, ...",
+    )
+    parser.add_argument(
+        "--control-from-anywhere", action="store_true", help="let other machines than this use the control listener"
+    )
+    parser.add_argument("--clock", metavar="CLOCK", help="for tests: manual:MS stands still, ahead:MS runs ahead")
+    parser.add_argument(
+        "--log-level",
+        default="INFO",
+        choices=("DEBUG", "INFO", "WARNING", "ERROR"),
+        help="what to log to stderr (INFO)",
+    )
+    return parser
+
+
+def _documents() -> Iterator[str]:
+    yield "settings, by Kafka's names (default; values allowed):"
+    for setting in (*BrokerConfig.settings().values(), *prefixed_settings().values()):
+        bounds = f"; {setting.bounds}" if setting.bounds else ""
+        yield f"  {setting.key} ({setting.default_text or 'none'}{bounds})"
+        yield textwrap.fill(setting.doc, 110, initial_indent="      ", subsequent_indent="      ")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,97 @@
+"""``configs.json``: settings and levels of features made at run time, those of topics apart, as bytes.
+
+Reading and writing is done elsewhere.
+
+    {"version": 1,
+     "cluster": {"log.retention.ms": "60000"},
+     "brokers": {"1": {"max.connections": "100"}},
+     "groups": {"analysts": {"consumer.session.timeout.ms": "50000"}},
+     "features": {"changes": 1, "levels": {"transaction.version": 1}}}
+
+``features`` is there once a feature's level has been set, and counts how often that was.
+``cluster`` is for all brokers that ``brokers`` does not say otherwise of. Keys that a reader does not know are errors,
+so that an older broker never drops what a newer one wrote; names of settings are not looked at here.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, Self
+
+VERSION: Final = 1
+
+
+class ConfigsFileError(ValueError):
+    """Bytes that are not a configs file of a version known here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredConfigs:
+    """What the file says: text by key, by broker and by group. Nothing is kept for whom nothing is set."""
+
+    cluster: Mapping[str, str] = field(default_factory=dict)
+    brokers: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+    groups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    features: Mapping[str, int] = field(default_factory=dict)
+    feature_changes: int = 0
+
+    def with_cluster(self, configs: Mapping[str, str]) -> Self:
+        """The same with other settings for all brokers."""
+        return replace(self, cluster=dict(configs))
+
+    def with_broker(self, node_id: int, configs: Mapping[str, str]) -> Self:
+        """The same with other settings of one broker."""
+        others = {known: values for known, values in self.brokers.items() if known != node_id}
+        return replace(self, brokers=others | ({node_id: dict(configs)} if configs else {}))
+
+    def with_group(self, group_id: str, configs: Mapping[str, str]) -> Self:
+        """The same with other settings of one group."""
+        others = {known: values for known, values in self.groups.items() if known != group_id}
+        return replace(self, groups=others | ({group_id: dict(configs)} if configs else {}))
+
+    def with_features(self, levels: Mapping[str, int]) -> Self:
+        """The same with other levels of some features."""
+        features = {**self.features, **levels}
+        if features == self.features:
+            return self
+        return replace(self, features=features, feature_changes=self.feature_changes + 1)
+
+
+def encode(configs: StoredConfigs) -> bytes:
+    """The file's bytes; the same settings give the same bytes."""
+    document: dict[str, object] = {
+        "version": VERSION,
+        "cluster": configs.cluster,
+        "brokers": {str(node_id): values for node_id, values in configs.brokers.items()},
+        "groups": configs.groups,
+    }
+    if configs.feature_changes:
+        document["features"] = {"changes": configs.feature_changes, "levels": configs.features}
+    return (json.dumps(document, indent=1, sort_keys=True) + "\n").encode()
+
+
+def decode(raw: bytes) -> StoredConfigs:
+    """What ``encode`` was given. Raises ConfigsFileError."""
+    try:
+        document = json.loads(raw)
+        if document["version"] != VERSION:
+            raise ConfigsFileError(f"version {document['version']!r}; this broker reads version {VERSION}")
+        unknown = sorted(set(document) - {"version", "cluster", "brokers", "groups", "features"})
+        if unknown:
+            raise ConfigsFileError(f"unknown keys {', '.join(unknown)}")
+        features = document.get("features", {"changes": 0, "levels": {}})
+        return StoredConfigs(
+            cluster=_texts(document["cluster"]),
+            brokers={int(node_id): _texts(values) for node_id, values in document["brokers"].items()},
+            groups={group_id: _texts(values) for group_id, values in document["groups"].items()},
+            features={name: int(level) for name, level in features["levels"].items()},
+            feature_changes=int(features["changes"]),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        if isinstance(error, ConfigsFileError):
+            raise
+        raise ConfigsFileError(f"{type(error).__name__}: {error}") from error
+
+
+def _texts(values: Mapping[str, object]) -> dict[str, str]:
+    return {key: str(value) for key, value in values.items()}

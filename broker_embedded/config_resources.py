@@ -1,0 +1,144 @@
+"""What has settings: topics, the broker, all brokers, the broker's loggers, groups. Read and changed by type and name.
+
+Settings that nobody here reads are refused, on the broker as on topics, where Kafka takes unknown ones of a broker for
+those of a plug-in.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from broker_embedded.broker import Broker
+from broker_embedded.cluster.config_changes import ConfigChange, ResourceType
+from broker_embedded.cluster.configs_file import StoredConfigs
+from broker_embedded.config import BrokerConfig
+from broker_embedded.config_entries import (
+    ConfigEntry,
+    ConfigSource,
+    broker_entries,
+    cluster_entries,
+    group_entries,
+    topic_entries,
+)
+from broker_embedded.consumer_settings import GroupSettings
+from broker_embedded.log.config import LogConfig
+from broker_embedded.loggers import change_levels, logger_levels
+from broker_embedded.settings import ConfigError, Setting
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.topic import topic_name_problem
+
+Change: TypeAlias = Callable[[Mapping[str, str], Mapping[str, Setting]], Mapping[str, str]]
+"""Makes new settings of the present ones, given what settings there are. Raises KafkaError."""
+
+
+def entries(broker: Broker, resource_type: int, name: str) -> list[ConfigEntry]:
+    """Every setting of a resource. Raises KafkaError: there is no such resource."""
+    match resource_type:
+        case ResourceType.TOPIC:
+            return _topic_entries(broker, name)
+        case ResourceType.BROKER:
+            if not name:
+                return cluster_entries(broker.configs)
+            _check_node(broker, name)
+            return broker_entries(broker.config, broker.configs, log_dirs=broker.logs.data_dir)
+        case ResourceType.BROKER_LOGGER:
+            _check_node(broker, name)
+            levels = logger_levels().items()
+            return [ConfigEntry(key=key, value=level, source=ConfigSource.BROKER_LOGGER) for key, level in levels]
+        case ResourceType.GROUP:
+            if not name:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+            return group_entries(broker.configs.stored.groups.get(name, {}), broker.configs)
+        case _:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource_type}")
+
+
+async def alter(broker: Broker, resource_type: int, name: str, change: Change, *, validate_only: bool) -> None:
+    """Change settings of a topic, a group, the broker or, without a name, all brokers, or check that they could be.
+
+    Raises KafkaError, and nothing has changed.
+    """
+    match resource_type:
+        case ResourceType.TOPIC:
+            if not name:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+            _check_topic_name(name)
+            known = LogConfig.settings()
+            await broker.topics.configure(name, lambda now: change(now, known), validate_only=validate_only)
+        case ResourceType.BROKER:
+            if name:
+                _check_node(broker, name)
+            await broker.configs.change(_of_broker(broker, name, change), validate_only=validate_only)
+        case ResourceType.GROUP:
+            if not name:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
+            await broker.configs.change(_of_group(broker, name, change), validate_only=validate_only)
+        case _:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource_type}")
+
+
+def alter_loggers(broker: Broker, name: str, changes: tuple[ConfigChange, ...], *, validate_only: bool) -> None:
+    """Change the levels of loggers, or check that they could be. Raises KafkaError, and nothing has changed."""
+    _check_node(broker, name)
+    change_levels(changes, validate_only=validate_only)
+
+
+def resources(broker: Broker) -> list[tuple[ResourceType, str]]:
+    """Every resource, type and name. Of groups those that settings were made for."""
+    node = str(broker.config.node_id)
+    return [
+        *((ResourceType.GROUP, group_id) for group_id in sorted(broker.configs.stored.groups)),
+        (ResourceType.BROKER_LOGGER, node),
+        (ResourceType.BROKER, node),
+        *((ResourceType.TOPIC, name) for name in sorted(broker.image.topics)),
+    ]
+
+
+def _topic_entries(broker: Broker, name: str) -> list[ConfigEntry]:
+    _check_topic_name(name)
+    topic = broker.image.topic(name)
+    if topic is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return topic_entries(broker.topics.log_config(topic), topic.configs, broker.configs)
+
+
+def _of_broker(broker: Broker, name: str, change: Change) -> Callable[[StoredConfigs], StoredConfigs]:
+    known = BrokerConfig.settings()
+
+    def plan(now: StoredConfigs) -> StoredConfigs:
+        if not name:
+            return now.with_cluster(change(now.cluster, known))
+        node_id = broker.config.node_id
+        return now.with_broker(node_id, change(now.brokers.get(node_id, {}), known))
+
+    return plan
+
+
+def _of_group(broker: Broker, group_id: str, change: Change) -> Callable[[StoredConfigs], StoredConfigs]:
+    known = GroupSettings.settings()
+
+    def plan(now: StoredConfigs) -> StoredConfigs:
+        wanted = change(now.groups.get(group_id, {}), known)
+        try:
+            broker.config.check_group(wanted)
+        except ConfigError as error:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
+        return now.with_group(group_id, wanted)
+
+    return plan
+
+
+def _check_topic_name(name: str) -> None:
+    problem = topic_name_problem(name)
+    if problem is not None:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
+
+
+def _check_node(broker: Broker, name: str) -> None:
+    """Raise KafkaError unless ``name`` is this broker's id."""
+    node_id = broker.config.node_id
+    try:
+        named = int(name)
+    except ValueError:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}") from None
+    if named != node_id:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {node_id}, but received {name}")

@@ -1,0 +1,99 @@
+"""The members of a classic group."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages.describe_groups import DescribedGroupMember
+from spark_kafka_native.protocol.messages.join_group import JoinGroupRequestProtocol, JoinGroupResponseMember
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassicMember:
+    """A member as its last JoinGroup made it.
+
+    ``join_ticket`` and ``sync_ticket`` are those of its parked requests. ``is_new`` holds from the first JoinGroup to
+    the end of the rebalance it joined: the member does not know its id for sure, so that nothing is heard of it.
+    """
+
+    member_id: str
+    instance_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocols: tuple[JoinGroupRequestProtocol, ...]
+    assignment: bytes = b""
+    join_ticket: int | None = None
+    sync_ticket: int | None = None
+    is_new: bool = False
+
+    @property
+    def is_static(self) -> bool:
+        """Whether it has an id that outlives its process (KIP-345)."""
+        return self.instance_id is not None
+
+    @property
+    def awaits_join(self) -> bool:
+        """Whether its JoinGroup is parked."""
+        return self.join_ticket is not None
+
+    @property
+    def must_heartbeat(self) -> bool:
+        """Whether silence counts against it: a parked request is as good as a heartbeat, but not from a new member."""
+        return self.is_new or (self.join_ticket is None and self.sync_ticket is None)
+
+    def metadata(self, protocol: str) -> bytes:
+        """What it says about itself under a protocol that it supports."""
+        return next(found.metadata for found in self.protocols if found.name == protocol)
+
+    def supports(self, protocol: str) -> bool:
+        """Whether it knows a protocol."""
+        return any(found.name == protocol for found in self.protocols)
+
+    def vote(self, candidates: Collection[str]) -> str:
+        """The candidate that it likes best; it supports one at least."""
+        return next(found.name for found in self.protocols if found.name in candidates)
+
+    def described(self, protocol: str | None) -> DescribedGroupMember:
+        """Its description, with its metadata where the group has settled on a protocol."""
+        return DescribedGroupMember(
+            member_id=self.member_id,
+            group_instance_id=self.instance_id,
+            client_id=self.client_id,
+            client_host=self.client_host,
+            member_metadata=b"" if protocol is None else self.metadata(protocol),
+            member_assignment=self.assignment,
+        )
+
+
+def static_member(members: Mapping[str, ClassicMember], instance_id: str) -> ClassicMember | None:
+    """The static member with this instance id."""
+    return next((member for member in members.values() if member.instance_id == instance_id), None)
+
+
+def require_member(members: Mapping[str, ClassicMember], member_id: str, instance_id: str | None) -> ClassicMember:
+    """A member by its ids. Raises KafkaError: UNKNOWN_MEMBER_ID; FENCED_INSTANCE_ID, another process took its place."""
+    if instance_id is not None:
+        static = static_member(members, instance_id)
+        if static is None:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"there is no member {instance_id!r}")
+        if static.member_id != member_id:
+            detail = f"{instance_id!r} is {static.member_id!r} by now, not {member_id!r}"
+            raise KafkaError(ErrorCode.FENCED_INSTANCE_ID, detail)
+    member = members.get(member_id)
+    if member is None:
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"there is no member {member_id!r}")
+    return member
+
+
+def as_join_answer(members: Mapping[str, ClassicMember], protocol: str) -> tuple[JoinGroupResponseMember, ...]:
+    """All members with their metadata, as the leader gets them once a protocol is chosen."""
+    return tuple(
+        JoinGroupResponseMember(
+            member_id=member.member_id,
+            group_instance_id=member.instance_id,
+            metadata=member.metadata(protocol),
+        )
+        for member in members.values()
+    )

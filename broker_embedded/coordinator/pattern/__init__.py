@@ -1,0 +1,1 @@
+"""Regular expressions of clients, with RE2's syntax, on a machine whose time is linear."""

@@ -1,0 +1,153 @@
+"""Settings that were made at run time, of the broker, its cluster and its groups: kept in ``configs.json``.
+
+Those of a topic are kept with it (`broker_embedded.topics`). The file is replaced as a whole, as ``topics.json`` is:
+
+1. The change is checked. Crash here: nothing has happened.
+2. ``configs.json`` is replaced. Crash here: the start reads it.
+3. The new settings are used. The request is answered.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, Self
+
+from broker_embedded.cluster import configs_file
+from broker_embedded.cluster.configs_file import ConfigsFileError, StoredConfigs
+from broker_embedded.config import BrokerConfig
+from broker_embedded.finishing import Finishing
+from broker_embedded.platform import FileSystem, read_file
+from broker_embedded.settings import ConfigError
+from broker_embedded.stored_files import OnDisk, replace_file
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+
+logger = logging.getLogger(__name__)
+
+FILE_NAME: Final = "configs.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigsAtStart:
+    """What a broker is started with, what was set in its earlier lives, and the configuration that both make."""
+
+    started_with: BrokerConfig
+    stored: StoredConfigs
+    config: BrokerConfig
+
+    @classmethod
+    def read(cls, config: BrokerConfig, path: str, file_system: FileSystem) -> Self:
+        """With what the file says, if there is one. Raises OSError, ConfigsFileError naming the file.
+
+        A setting that cannot be any more, because an older or newer broker has made it, is left out with a warning: a
+        broker that did not start for it could not be told otherwise.
+        """
+        stored = StoredConfigs()
+        if file_system.exists(path):
+            try:
+                stored = configs_file.decode(read_file(file_system, path))
+            except ConfigsFileError as error:
+                raise ConfigsFileError(f"{path}: {error}") from error
+        result = config
+        for whose, dynamic in (
+            ("all brokers", stored.cluster),
+            ("this broker", stored.brokers.get(config.node_id, {})),
+        ):
+            for key, value in dynamic.items():
+                try:
+                    result = result.changed({key: value})
+                except ConfigError as error:
+                    logger.warning("a setting of %s is left out: %s", whose, error)
+        return cls(started_with=config, stored=stored, config=result)
+
+
+class DynamicConfigs:
+    """The settings made at run time. Changes take turns; each one that has begun is brought to its end."""
+
+    def __init__(
+        self,
+        configs: ConfigsAtStart,
+        *,
+        path: str,
+        file_system: FileSystem,
+        on_disk: OnDisk,
+        turn: asyncio.Lock,
+        finishing: Finishing,
+        check: Callable[[BrokerConfig], None],
+        use: Callable[[BrokerConfig], Awaitable[None]],
+    ) -> None:
+        """``turn`` is held during a change, so that what topics go by does not change under it.
+
+        ``check`` is called with each configuration that the broker would have, and raises ConfigError if it cannot.
+
+        ``use`` is called with each that it has from then on, before the request that made it is answered.
+        """
+        self._started_with = configs.started_with
+        self._stored = configs.stored
+        self._path = path
+        self._file_system = file_system
+        self._on_disk = on_disk
+        self._finishing = finishing
+        self._check = check
+        self._use = use
+        self._turn = turn
+
+    @property
+    def started_with(self) -> BrokerConfig:
+        """The broker's configuration without what was set at run time."""
+        return self._started_with
+
+    @property
+    def stored(self) -> StoredConfigs:
+        """What was set at run time."""
+        return self._stored
+
+    @property
+    def own(self) -> Mapping[str, str]:
+        """What was set of this broker alone."""
+        return self._stored.brokers.get(self._started_with.node_id, {})
+
+    async def change(
+        self, plan: Callable[[StoredConfigs], StoredConfigs], *, validate_only: bool = False
+    ) -> StoredConfigs:
+        """Bring the settings to what ``plan`` makes of the present ones; those that result.
+
+        Raises KafkaError, and nothing has changed: that of ``plan``; INVALID_REQUEST, the broker cannot be configured
+        so; KAFKA_STORAGE_ERROR.
+        """
+        return await self._finishing.finish(self._change(plan, validate_only))
+
+    async def _change(self, plan: Callable[[StoredConfigs], StoredConfigs], validate_only: bool) -> StoredConfigs:
+        async with self._turn:
+            wanted = plan(self._stored)
+            try:
+                config = self._configured(wanted)
+                self._check(config)
+            except ConfigError as error:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
+            if not validate_only and wanted != self._stored:
+                await replace_file(self._on_disk, self._file_system, self._path, configs_file.encode(wanted))
+                moved = (wanted.cluster, wanted.brokers) != (self._stored.cluster, self._stored.brokers)
+                self._stored = wanted
+                if moved:
+                    await self._use(config)
+            return wanted
+
+    def _configured(self, stored: StoredConfigs) -> BrokerConfig:
+        """The broker's configuration. Raises ConfigError, not for what was left out at the start and is as it was."""
+        config = self._started_with
+        own = stored.brokers.get(config.node_id, {})
+        for before, after in ((self._stored.cluster, stored.cluster), (self.own, own)):
+            was_good = {key for key, value in before.items() if _is_good(config, key, value)}
+            config = config.changed(
+                {key: value for key, value in after.items() if key in was_good or before.get(key) != value}
+            )
+        return config
+
+
+def _is_good(config: BrokerConfig, key: str, value: str) -> bool:
+    try:
+        config.changed({key: value})
+    except ConfigError:
+        return False
+    return True

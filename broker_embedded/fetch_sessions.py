@@ -1,0 +1,343 @@
+"""Fetch sessions (KIP-227): what a client fetches stays known from one request to the next. Pure; no clock, no socket.
+
+A session is opened by a full fetch (epoch 0) and goes on with incremental ones (epochs 1, 2, ...), which name only what
+is new, changed or to be forgotten, and whose answers hold only partitions with something to say: records, an error, or
+a high watermark or log start that the client has not been told. A partition that gave records goes to the end of the
+line, so that each has its turn at the front, where the limits of an answer do not reach.
+
+There are ``slots`` for sessions. A new one takes the place of another only if that was unused for two minutes, or is
+older than that and smaller, or is a consumer's and the new one a follower's: whoever is turned away is answered with
+session id 0 and goes on with full fetches. Apache Kafka divides its slots among eight independent caches, to spare
+threads that wait for a lock; here there is one.
+"""
+
+import secrets
+from bisect import bisect_left, insort
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol, TypeAlias, TypeVar
+from uuid import UUID
+
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages.fetch import FetchPartition, FetchRequest
+
+EVICTION_MS: Final = 120_000
+"""A session is safe from larger ones for so long after it was made, and from all while it is used within that time."""
+NO_SESSION: Final = 0
+_OPENING_EPOCH: Final = 0
+_FINAL_EPOCH: Final = -1
+_LAST_EPOCH: Final = 2**31 - 1
+_LAST_ID: Final = 2**31 - 1
+_IDS_SINCE: Final = 13
+_UNKNOWN: Final = -1
+
+Key: TypeAlias = tuple[str | UUID, int]
+"""What makes a partition the same in two requests: its topic's id from Fetch v13 on, before it the name."""
+_Worth: TypeAlias = tuple[bool, int, int]
+"""Privileged, partitions, id: the session that is worth least goes first."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class WantedPartition:
+    """A partition that a client wants to read, and what a session's client has been told of it.
+
+    ``topic`` is None while no topic has the id asked for.
+    """
+
+    key: Key
+    topic: str | None
+    topic_id: UUID
+    asked: FetchPartition
+    high_watermark: int = _UNKNOWN
+    log_start_offset: int = _UNKNOWN
+
+
+class Found(Protocol):
+    """What was found in a partition, as far as sessions look at it."""
+
+    wanted: WantedPartition
+    error_code: int
+    high_watermark: int
+    log_start_offset: int
+    size: int
+
+    @property
+    def diverges(self) -> bool:
+        """Whether the client is to truncate what it has."""
+        ...
+
+
+FoundT = TypeVar("FoundT", bound=Found)
+TopicNames: TypeAlias = Callable[[UUID], str | None]
+
+
+class FetchSession:
+    """One client's partitions, in the order in which they are to be read next."""
+
+    __slots__ = ("by_id", "created_ms", "epoch", "id", "partitions", "privileged", "used_ms", "worth")
+
+    def __init__(self, id_: int, *, by_id: bool, privileged: bool, now_ms: int) -> None:
+        self.id = id_
+        self.by_id = by_id
+        self.privileged = privileged
+        self.created_ms = self.used_ms = now_ms
+        self.epoch = _next_epoch(_OPENING_EPOCH)
+        self.partitions: OrderedDict[Key, WantedPartition] = OrderedDict()
+        self.worth: _Worth = (privileged, 0, id_)
+
+    def update(self, asked: Iterable[WantedPartition], forgotten: Iterable[Key]) -> None:
+        """Take over what a request adds, changes and forgets, in this order."""
+        for wanted in asked:
+            known = self.partitions.get(wanted.key)
+            if known is None:
+                self.partitions[wanted.key] = wanted
+            else:
+                known.asked = wanted.asked
+        for key in forgotten:
+            self.partitions.pop(key, None)
+
+    def name_topics(self, name_of: TopicNames) -> None:
+        """Find names for the topic ids that had none. A name once found stays, whatever becomes of the topic."""
+        for wanted in self.partitions.values():
+            if wanted.topic is None:
+                wanted.topic = name_of(wanted.topic_id)
+
+
+class FetchContext:
+    """One Fetch request between its begin and its answer.
+
+    ``partitions`` are to be read in this order. ``session`` is there in an incremental fetch; ``opens``: a session is
+    wanted.
+    """
+
+    __slots__ = ("by_id", "epoch", "opens", "partitions", "privileged", "session")
+
+    def __init__(
+        self,
+        partitions: Sequence[WantedPartition],
+        *,
+        session: FetchSession | None = None,
+        epoch: int = _FINAL_EPOCH,
+        by_id: bool = False,
+        privileged: bool = False,
+        opens: bool = False,
+    ) -> None:
+        self.partitions = partitions
+        self.session = session
+        self.epoch = epoch
+        self.by_id = by_id
+        self.privileged = privileged
+        self.opens = opens
+
+    def select(self, found: Sequence[FoundT]) -> Sequence[FoundT]:
+        """What the answer will hold, changing nothing."""
+        if self.session is None:
+            return found
+        return [each for each in found if _is_news(each)] if self._is_current(self.session) else []
+
+    def _is_current(self, session: FetchSession) -> bool:
+        return session.epoch == _next_epoch(self.epoch)
+
+    def finish(self, found: Sequence[FoundT]) -> Sequence[FoundT]:
+        """What the answer holds, the client counting as told; partitions with records go to the end of the line.
+
+        Raises KafkaError INVALID_FETCH_SESSION_EPOCH: another request has gone on with the session meanwhile.
+        """
+        session = self.session
+        if session is None:
+            return found
+        if not self._is_current(session):
+            raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH, _stale(session, _next_epoch(self.epoch)))
+        told = []
+        for each in found:
+            if _is_news(each):
+                told.append(each)
+                _tell(each)
+                if each.size:
+                    session.partitions.move_to_end(each.wanted.key)
+        return told
+
+    @property
+    def session_id(self) -> int:
+        """The id for an answer that changes nothing, such as a throttled one."""
+        return NO_SESSION if self.session is None else self.session.id
+
+
+@dataclass(slots=True)
+class _Order:
+    """Sessions in ascending order of worth."""
+
+    entries: list[_Worth] = field(default_factory=list)
+
+    def add(self, worth: _Worth) -> None:
+        insort(self.entries, worth)
+
+    def discard(self, worth: _Worth) -> None:
+        index = bisect_left(self.entries, worth)
+        if index < len(self.entries) and self.entries[index] == worth:
+            del self.entries[index]
+
+
+class FetchSessions:
+    """All sessions of a broker."""
+
+    def __init__(self, slots: int, new_id: Callable[[], int]) -> None:
+        """``new_id`` gives numbers from 1 to 2,147,483,647 that cannot be guessed; one in use is asked for again."""
+        self._slots = slots
+        self._new_id = new_id
+        self._sessions: OrderedDict[int, FetchSession] = OrderedDict()  # the one unused for longest comes first
+        self._evictable = _Order()
+        self._evictable_by_followers = _Order()
+        self.evictions = 0
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    @property
+    def partitions(self) -> int:
+        """Partitions of all sessions together."""
+        return sum(len(session.partitions) for session in self._sessions.values())
+
+    def begin(
+        self, request: FetchRequest, version: int, name_of: TopicNames, now_ms: Callable[[], int]
+    ) -> FetchContext:
+        """Take up a request: its own partitions, or its session's.
+
+        ``name_of`` gives the name of the topic with an id, None if there is none; ``now_ms`` the time.
+
+        Raises KafkaError: FETCH_SESSION_ID_NOT_FOUND; INVALID_FETCH_SESSION_EPOCH; FETCH_SESSION_TOPIC_ID_ERROR: the
+        session was opened with topic names and goes on with ids, or the reverse.
+        """
+        by_id = version >= _IDS_SINCE
+        asked = {wanted.key: wanted for wanted in _wanted(request, name_of if by_id else None)}
+        if request.session_epoch in {_OPENING_EPOCH, _FINAL_EPOCH}:
+            self.close(request.session_id)
+            privileged = max(request.replica_id, request.replica_state.replica_id) >= 0
+            opens = request.session_epoch == _OPENING_EPOCH
+            return FetchContext(tuple(asked.values()), by_id=by_id, privileged=privileged, opens=opens)
+        session = self._going_on(request, by_id)
+        session.update(asked.values(), _forgotten(request, by_id))
+        if not session.partitions:
+            self._remove(session)
+            return FetchContext(tuple(asked.values()))
+        if by_id:
+            session.name_topics(name_of)
+        self._touch(session, now_ms())
+        epoch, session.epoch = session.epoch, _next_epoch(session.epoch)
+        return FetchContext(tuple(session.partitions.values()), session=session, epoch=epoch)
+
+    def open(self, context: FetchContext, told: Sequence[Found], now_ms: int) -> int:
+        """Open the session that a full fetch wants, with what it is told; its id, or 0 if there is no room."""
+        if not context.opens or not self._make_room(context.privileged, len(told), now_ms):
+            return NO_SESSION
+        id_ = self._new_id()
+        while id_ in self._sessions or id_ == NO_SESSION:
+            id_ = self._new_id()
+        session = FetchSession(id_, by_id=context.by_id, privileged=context.privileged, now_ms=now_ms)
+        for each in told:
+            each.wanted.high_watermark, each.wanted.log_start_offset = each.high_watermark, each.log_start_offset
+            session.partitions[each.wanted.key] = each.wanted
+        self._sessions[id_] = session
+        self._touch(session, now_ms)
+        return id_
+
+    def close(self, session_id: int) -> None:
+        """Forget a session, if there is one of that id."""
+        session = self._sessions.get(session_id)
+        if session is not None:
+            self._remove(session)
+
+    def _going_on(self, request: FetchRequest, by_id: bool) -> FetchSession:
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            detail = f"there is no fetch session {request.session_id}"
+            raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, detail)
+        if session.epoch != request.session_epoch:
+            raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH, _stale(session, request.session_epoch))
+        if session.by_id != by_id:
+            detail = f"fetch session {session.id} was opened with topic {'ids' if session.by_id else 'names'}"
+            raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, detail)
+        return session
+
+    def _touch(self, session: FetchSession, now_ms: int) -> None:
+        """The session is used: it is the last to be stale, and worth what it holds now."""
+        self._sessions.move_to_end(session.id)
+        session.used_ms = now_ms
+        self._forget_worth(session)
+        session.worth = (session.privileged, len(session.partitions), session.id)
+        settled = now_ms - session.created_ms > EVICTION_MS
+        if settled:
+            self._evictable.add(session.worth)
+        if settled or not session.privileged:
+            self._evictable_by_followers.add(session.worth)
+
+    def _make_room(self, privileged: bool, size: int, now_ms: int) -> bool:
+        if len(self._sessions) < self._slots:
+            return True
+        stalest = next(iter(self._sessions.values()), None)
+        if stalest is None:
+            return False
+        if now_ms - stalest.used_ms <= EVICTION_MS:
+            order = self._evictable_by_followers if privileged else self._evictable
+            if not order.entries or (privileged, size, 0) < order.entries[0]:
+                return False
+            stalest = self._sessions[order.entries[0][2]]
+        self._remove(stalest)
+        self.evictions += 1
+        return True
+
+    def _remove(self, session: FetchSession) -> None:
+        del self._sessions[session.id]
+        self._forget_worth(session)
+
+    def _forget_worth(self, session: FetchSession) -> None:
+        self._evictable.discard(session.worth)
+        self._evictable_by_followers.discard(session.worth)
+
+
+def new_session_id() -> int:
+    """A session id that cannot be guessed, so that nobody goes on with the session of another by mistake."""
+    return secrets.randbelow(_LAST_ID) + 1
+
+
+def _next_epoch(epoch: int) -> int:
+    if epoch < 0:
+        return _FINAL_EPOCH
+    return 1 if epoch == _LAST_EPOCH else epoch + 1
+
+
+def _stale(session: FetchSession, epoch: int) -> str:
+    return f"fetch session {session.id} is in epoch {session.epoch}, not {epoch}"
+
+
+def _wanted(request: FetchRequest, name_of: TopicNames | None) -> Iterator[WantedPartition]:
+    for topic in request.topics:
+        name = topic.topic if name_of is None else name_of(topic.topic_id)
+        identity: str | UUID = topic.topic if name_of is None else topic.topic_id
+        for asked in topic.partitions:
+            yield WantedPartition(key=(identity, asked.partition), topic=name, topic_id=topic.topic_id, asked=asked)
+
+
+def _forgotten(request: FetchRequest, by_id: bool) -> Iterator[Key]:
+    for topic in request.forgotten_topics_data:
+        for partition in topic.partitions:
+            yield (topic.topic_id if by_id else topic.topic, partition)
+
+
+def _is_news(found: Found) -> bool:
+    wanted = found.wanted
+    return (
+        found.size > 0
+        or found.error_code != ErrorCode.NONE
+        or found.high_watermark != wanted.high_watermark
+        or found.log_start_offset != wanted.log_start_offset
+        or found.diverges
+    )
+
+
+def _tell(found: Found) -> None:
+    """Note what the client knows now; after an error nothing, so that it is told when the error is over."""
+    failed = found.error_code != ErrorCode.NONE
+    found.wanted.high_watermark = _UNKNOWN if failed else found.high_watermark
+    found.wanted.log_start_offset = found.log_start_offset

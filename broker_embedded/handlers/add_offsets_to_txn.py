@@ -1,0 +1,36 @@
+"""AddOffsetsToTxn (25) v0-v4: make the offsets of a group part of a transaction (KIP-98).
+
+v2  PRODUCER_FENCED; before it, INVALID_PRODUCER_EPOCH
+v3  flexible
+v4  TRANSACTION_ABORTABLE, which is not answered here
+
+What joins the transaction is the partition of ``__consumer_offsets`` that keeps the group.
+"""
+
+from typing import Final
+
+from broker_embedded.coordinator.transaction.decisions import Producer
+from broker_embedded.coordinator.transaction.state import TransactionVersion
+from broker_embedded.handlers.fencing import code_heard
+from broker_embedded.handlers.registry import RequestContext, handles
+from spark_kafka_native.protocol.errors import KafkaError
+from spark_kafka_native.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+
+_FENCED_SINCE: Final = 2
+
+
+@handles(AddOffsetsToTxnRequest, "0-4")
+async def add_offsets_to_txn(request: AddOffsetsToTxnRequest, context: RequestContext) -> AddOffsetsToTxnResponse:
+    """Add the group's partition."""
+    broker = context.broker
+    try:
+        await broker.groups.make_ready()
+        await broker.transactions.add_partitions(
+            request.transactional_id,
+            Producer(producer_id=request.producer_id, epoch=request.producer_epoch),
+            {broker.groups.offsets_partition(request.group_id)},
+            TransactionVersion.TV_0,
+        )
+    except KafkaError as error:
+        return AddOffsetsToTxnResponse(error_code=code_heard(error, context.version, fenced_since=_FENCED_SINCE))
+    return AddOffsetsToTxnResponse()

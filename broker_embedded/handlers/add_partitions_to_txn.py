@@ -1,0 +1,115 @@
+"""AddPartitionsToTxn (24) v0-v5: make partitions part of a transaction before anything is written to them (KIP-98).
+
+v2  PRODUCER_FENCED; before it, INVALID_PRODUCER_EPOCH
+v3  flexible; the last version that clients send
+v4  several transactions, and asking without adding: between brokers (KIP-890)
+v5  TRANSACTION_ABORTABLE
+
+If one partition of a transaction is not there, none is added: the others are OPERATION_NOT_ATTEMPTED. Nor are clients
+to add internal topics, which up to v3 are TOPIC_AUTHORIZATION_FAILED.
+"""
+
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from typing import Final
+
+from broker_embedded.coordinator.transaction.decisions import Producer
+from broker_embedded.coordinator.transaction.state import TransactionVersion
+from broker_embedded.handlers.fencing import code_heard
+from broker_embedded.handlers.registry import RequestContext, handles
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+from spark_kafka_native.protocol.topic import INTERNAL_TOPICS, TopicPartition
+
+_FENCED_SINCE: Final = 2
+_BATCHES_SINCE: Final = 4
+
+
+@handles(AddPartitionsToTxnRequest, "0-5")
+async def add_partitions_to_txn(
+    request: AddPartitionsToTxnRequest, context: RequestContext
+) -> AddPartitionsToTxnResponse:
+    """Add the partitions of each transaction, or look whether they are in it."""
+    if context.version >= _BATCHES_SINCE:
+        return AddPartitionsToTxnResponse(
+            results_by_transaction=tuple(
+                [
+                    AddPartitionsToTxnResult(
+                        transactional_id=transaction.transactional_id,
+                        topic_results=await _results(transaction, context),
+                    )
+                    for transaction in request.transactions
+                ]
+            )
+        )
+    only = AddPartitionsToTxnTransaction(
+        transactional_id=request.v3_and_below_transactional_id,
+        producer_id=request.v3_and_below_producer_id,
+        producer_epoch=request.v3_and_below_producer_epoch,
+        topics=request.v3_and_below_topics,
+    )
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=await _results(only, context))
+
+
+async def _results(
+    transaction: AddPartitionsToTxnTransaction, context: RequestContext
+) -> tuple[AddPartitionsToTxnTopicResult, ...]:
+    wanted = {TopicPartition(topic.name, index) for topic in transaction.topics for index in topic.partitions}
+    refused = {partition: code for partition in wanted if (code := _refusal(partition, context))}
+    if refused:
+        codes = {partition: refused.get(partition, ErrorCode.OPERATION_NOT_ATTEMPTED) for partition in wanted}
+    else:
+        try:
+            codes = await _add_or_look(transaction, wanted, context)
+        except KafkaError as error:
+            codes = dict.fromkeys(wanted, code_heard(error, context.version, fenced_since=_FENCED_SINCE))
+    return _by_topic(transaction.topics, codes)
+
+
+def _refusal(partition: TopicPartition, context: RequestContext) -> ErrorCode | None:
+    if context.version < _BATCHES_SINCE and partition.topic in INTERNAL_TOPICS:
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return None if context.broker.partitions.has(*partition) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def _add_or_look(
+    transaction: AddPartitionsToTxnTransaction, wanted: AbstractSet[TopicPartition], context: RequestContext
+) -> dict[TopicPartition, ErrorCode]:
+    """An error code per partition. Raises KafkaError: the same for all of them."""
+    transactions = context.broker.transactions
+    name = transaction.transactional_id
+    producer = Producer(producer_id=transaction.producer_id, epoch=transaction.producer_epoch)
+    if not transaction.verify_only:
+        between_brokers = context.version >= _BATCHES_SINCE
+        version = TransactionVersion.TV_2 if between_brokers else TransactionVersion.TV_0
+        await transactions.add_partitions(name, producer, wanted, version)
+        return dict.fromkeys(wanted, ErrorCode.NONE)
+    outside = transactions.missing_partitions(name, producer, wanted)
+    return {
+        partition: ErrorCode.TRANSACTION_ABORTABLE if partition in outside else ErrorCode.NONE for partition in wanted
+    }
+
+
+def _by_topic(
+    topics: Iterable[AddPartitionsToTxnTopic], codes: Mapping[TopicPartition, ErrorCode]
+) -> tuple[AddPartitionsToTxnTopicResult, ...]:
+    return tuple(
+        AddPartitionsToTxnTopicResult(
+            name=topic.name,
+            results_by_partition=tuple(
+                AddPartitionsToTxnPartitionResult(
+                    partition_index=index, partition_error_code=codes[TopicPartition(topic.name, index)]
+                )
+                for index in topic.partitions
+            ),
+        )
+        for topic in topics
+    )

@@ -1,0 +1,39 @@
+"""AlterClientQuotas (49) v0-v1: set and remove quotas (KIP-546).
+
+v1  flexible
+
+Each entity stands for itself: it gets all that is asked for it, or nothing. An entity that is named twice is answered
+with INVALID_REQUEST although the first change holds, as by Apache Kafka.
+"""
+
+from broker_embedded.handlers.registry import RequestContext, handles
+from broker_embedded.quotas.entities import Entity
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    EntityData,
+    EntryData,
+)
+
+
+@handles(AlterClientQuotasRequest, "0-1")
+async def alter_client_quotas(request: AlterClientQuotasRequest, context: RequestContext) -> AlterClientQuotasResponse:
+    """Change the quotas, durably; they hold when the answer is sent."""
+    changes = [
+        (Entity.of((part.entity_type, part.entity_name) for part in entry.entity), entry.ops)
+        for entry in request.entries
+    ]
+    try:
+        results = await context.broker.quotas.alter(changes, validate_only=request.validate_only)
+    except KafkaError as error:
+        results = {entity: error for entity, _ in changes}
+    return AlterClientQuotasResponse(entries=tuple(_entry(entity, error) for entity, error in results.items()))
+
+
+def _entry(entity: Entity, error: KafkaError | None) -> EntryData:
+    return EntryData(
+        error_code=ErrorCode.NONE if error is None else error.code,
+        error_message=None if error is None else error.message,
+        entity=tuple(EntityData(entity_type=kind, entity_name=name) for kind, name in entity.parts),
+    )

@@ -1,0 +1,51 @@
+"""AlterConfigs (33) v0-v2: replace all settings of topics or brokers that were made at run time.
+
+v1  brokers answer before they throttle
+v2  flexible
+
+What is not named goes back to its default. Each resource stands for itself; one that is named twice is not changed.
+"""
+
+import functools
+from collections.abc import Mapping
+
+from broker_embedded.cluster.config_changes import repeated, replaced
+from broker_embedded.config_resources import alter
+from broker_embedded.handlers.registry import RequestContext, handles
+from broker_embedded.settings import Setting
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+)
+
+
+@handles(AlterConfigsRequest, "0-2")
+async def alter_configs(request: AlterConfigsRequest, context: RequestContext) -> AlterConfigsResponse:
+    """Replace the settings, or only check that they could be replaced."""
+    twice = repeated((resource.resource_type, resource.resource_name) for resource in request.resources)
+    return AlterConfigsResponse(
+        responses=tuple([await _result(resource, twice, request, context) for resource in request.resources])
+    )
+
+
+async def _result(
+    resource: AlterConfigsResource, twice: set[tuple[int, str]], request: AlterConfigsRequest, context: RequestContext
+) -> AlterConfigsResourceResponse:
+    kind, name = resource.resource_type, resource.resource_name
+    code, message = ErrorCode.NONE, None
+    try:
+        if (kind, name) in twice:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+        wanted = replaced((config.name, config.value) for config in resource.configs)
+        change = functools.partial(_instead, wanted)
+        await alter(context.broker, kind, name, change, validate_only=request.validate_only)
+    except KafkaError as error:
+        code, message = error.code, error.message
+    return AlterConfigsResourceResponse(error_code=code, error_message=message, resource_type=kind, resource_name=name)
+
+
+def _instead(wanted: Mapping[str, str], _now: Mapping[str, str], _known: Mapping[str, Setting]) -> Mapping[str, str]:
+    return wanted

@@ -1,0 +1,55 @@
+"""AlterReplicaLogDirs (34) v0-v2: move replicas between the directories of a broker (KIP-113).
+
+v1  brokers answer before they throttle
+v2  flexible
+
+This broker has one directory, so a replica is where it is wanted or cannot go there.
+"""
+
+from broker_embedded.handlers.registry import RequestContext, handles
+from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
+
+_LONGEST_NAME = 255
+_FUTURE_SUFFIX = len(".") + 32 + len("-future")
+
+
+@handles(AlterReplicaLogDirsRequest, "0-2")
+def alter_replica_log_dirs(request: AlterReplicaLogDirsRequest, context: RequestContext) -> AlterReplicaLogDirsResponse:
+    """Whether each replica is in the directory that it is wanted in."""
+    codes = {
+        (topic.name, index): _code(wanted.path, topic.name, index, context)
+        for wanted in request.dirs
+        for topic in wanted.topics
+        for index in topic.partitions
+    }
+    return AlterReplicaLogDirsResponse(
+        results=tuple(
+            AlterReplicaLogDirTopicResult(
+                topic_name=topic,
+                partitions=tuple(
+                    AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
+                    for (name, index), code in codes.items()
+                    if name == topic
+                ),
+            )
+            for topic in dict.fromkeys(name for name, _ in codes)
+        )
+    )
+
+
+def _code(path: str, topic: str, index: int, context: RequestContext) -> ErrorCode:
+    # A replica on the move has a directory name of this length, and Kafka looks at that first.
+    if len(f"{topic}-{index}") + _FUTURE_SUFFIX > _LONGEST_NAME:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    if path != context.broker.logs.data_dir:
+        return ErrorCode.LOG_DIR_NOT_FOUND
+    image = context.broker.image.topic(topic)
+    if image is None or image.partition(index) is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.NONE

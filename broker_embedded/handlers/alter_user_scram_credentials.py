@@ -1,0 +1,31 @@
+"""AlterUserScramCredentials (51) v0: let users log in by SCRAM, or no longer (KIP-554).
+
+Clients salt the passwords, which therefore do not travel. Who is connected stays so until its login ends.
+"""
+
+from broker_embedded.handlers.registry import RequestContext, handles
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+)
+
+
+@handles(AlterUserScramCredentialsRequest, "0")
+async def alter_user_scram_credentials(
+    request: AlterUserScramCredentialsRequest, context: RequestContext
+) -> AlterUserScramCredentialsResponse:
+    """Change credentials, durably; they hold when the answer is sent."""
+    try:
+        results = await context.broker.scram_users.alter(request.deletions, request.upsertions)
+    except KafkaError as error:
+        names = [item.name for item in request.deletions] + [item.name for item in request.upsertions]
+        results = dict.fromkeys(names, error)
+    return AlterUserScramCredentialsResponse(results=tuple(_result(name, error) for name, error in results.items()))
+
+
+def _result(name: str, error: KafkaError | None) -> AlterUserScramCredentialsResult:
+    if error is None:
+        return AlterUserScramCredentialsResult(user=name, error_code=ErrorCode.NONE, error_message=None)
+    return AlterUserScramCredentialsResult(user=name, error_code=error.code, error_message=error.detail)

@@ -1,0 +1,66 @@
+"""ApiVersions (18) v0-v4: the APIs served and their versions.
+
+v1  throttle time
+v3  flexible; the client names its software (KIP-511), which must look like a name; features (KIP-584)
+v4  features that can be off, which are left out before, because clients stumble over a minimum of 0 (KAFKA-17011)
+
+What is said is what the release says that the broker passes for (``as.version``), and the level of transaction.version
+that was set; each change of that raises the features' epoch, by which clients tell what is newer. A version that the
+release does not know is answered with a v0 body and UNSUPPORTED_VERSION, since 2.4 with this API's own range (KIP-511),
+so that the client can ask again.
+"""
+
+import re
+from typing import Final
+
+from broker_embedded.handlers.registry import Api, RequestContext, apis_of, handles
+from broker_embedded.releases import Release
+from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native.protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+
+_SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+_NAMED_SINCE: Final = 3
+_LEVEL_0_SINCE: Final = 4
+_NO_EPOCH: Final = -1
+
+
+@handles(ApiVersionsRequest, "0-4")
+def api_versions(request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
+    """Every advertised API, or INVALID_REQUEST for a client that does not name itself properly."""
+    software = (request.client_software_name, request.client_software_version)
+    if context.version >= _NAMED_SINCE and not all(map(_SOFTWARE.fullmatch, software)):
+        return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    context.session.told_versions()
+    broker = context.broker
+    release, features = broker.config.release, broker.features
+    return ApiVersionsResponse(
+        api_keys=tuple(_range(key, api) for key, api in apis_of(release.name).items()),
+        supported_features=tuple(
+            SupportedFeatureKey(name=feature.name, min_version=feature.min_level, max_version=feature.max_level)
+            for feature in features
+            if feature.min_level > 0 or context.version >= _LEVEL_0_SINCE
+        ),
+        finalized_features_epoch=broker.configs.stored.feature_changes if release.since("2.7") else _NO_EPOCH,
+        finalized_features=tuple(
+            FinalizedFeatureKey(name=feature.name, max_version_level=feature.level, min_version_level=feature.level)
+            for feature in features
+            if feature.level > 0
+        ),
+    )
+
+
+def unsupported_version(release: Release) -> ApiVersionsResponse:
+    """The answer, to be sent as v0, to a version that is not served."""
+    own = ApiVersionsRequest.api_key
+    ranges = (_range(own, apis_of(release.name)[own]),) if release.names_range_when_refusing else ()
+    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=ranges)
+
+
+def _range(key: int, api: Api) -> ApiVersion:
+    return ApiVersion(api_key=key, min_version=api.advertised.first, max_version=api.advertised.last)

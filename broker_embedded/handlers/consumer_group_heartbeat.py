@@ -1,0 +1,42 @@
+"""ConsumerGroupHeartbeat (68) v0-v1: join a consumer group, stay in it, follow its assignment, leave it (KIP-848).
+
+v0  the group may make the member's id
+v1  regular expressions; members bring their ids (KIP-1082)
+
+A release whose clusters have not gone over to the new protocol (group.version) answers UNSUPPORTED_VERSION, as it does.
+"""
+
+import dataclasses
+import uuid
+
+from broker_embedded.coordinator.consumer.heartbeat import Sender
+from broker_embedded.coordinator.consumer.heartbeat import heartbeat as decide_heartbeat
+from broker_embedded.coordinator.consumer.request import check_request
+from broker_embedded.coordinator.group import Group
+from broker_embedded.coordinator.outcome import Outcome
+from broker_embedded.handlers.registry import RequestContext, handles
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+
+
+@handles(ConsumerGroupHeartbeatRequest, "0-1")
+async def consumer_group_heartbeat(
+    request: ConsumerGroupHeartbeatRequest, context: RequestContext
+) -> ConsumerGroupHeartbeatResponse:
+    """Take the member a step further."""
+    if not context.broker.config.release.has_consumer_groups:
+        return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    groups, sender = context.broker.groups, Sender(client_id=context.client_id, client_host=context.client_host)
+    try:
+        check_request(request, context.version, context.broker.config.group_consumer_assignors)
+        wanted = request if request.member_id else dataclasses.replace(request, member_id=str(uuid.uuid4()))
+
+        def decide(group: Group | None, now_ms: int) -> Outcome[ConsumerGroupHeartbeatResponse]:
+            return decide_heartbeat(group, wanted, sender, groups.context.consumer, now_ms)
+
+        return await groups.apply(request.group_id, decide)
+    except KafkaError as error:
+        return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message)

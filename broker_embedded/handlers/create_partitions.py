@@ -1,0 +1,49 @@
+"""CreatePartitions (37) v0-v3: make topics wider.
+
+v2  flexible
+v3  THROTTLING_QUOTA_EXCEEDED may come back (KIP-599)
+
+Answered when the partitions are there. Each topic stands for itself; one that is named twice is answered once,
+with INVALID_REQUEST.
+"""
+
+from collections import Counter
+from typing import Final
+
+from broker_embedded.handlers.registry import RequestContext, handles
+from broker_embedded.handlers.throttling import MutationCharge
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+
+_REFUSED_SINCE: Final = 3
+
+
+@handles(CreatePartitionsRequest, "0-3")
+async def create_partitions(request: CreatePartitionsRequest, context: RequestContext) -> CreatePartitionsResponse:
+    """Add the partitions, or only check that they could be added."""
+    times = Counter(topic.name for topic in request.topics)
+    topics = {topic.name: topic for topic in request.topics}.values()
+    charge = MutationCharge(context, strict_since=_REFUSED_SINCE)
+    results = [await _widen(topic, times[topic.name], request.validate_only, context, charge) for topic in topics]
+    return CreatePartitionsResponse(results=tuple(results))
+
+
+async def _widen(
+    wanted: CreatePartitionsTopic, times: int, validate_only: bool, context: RequestContext, charge: MutationCharge
+) -> CreatePartitionsTopicResult:
+    topics = context.broker.topics
+    try:
+        if times > 1:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic in request.")
+        planned, present = topics.plan_partitions(wanted), topics.image.topics[wanted.name]
+        charge.take(len(planned.partitions) - len(present.partitions))
+        if not validate_only:
+            await topics.add_partitions(wanted)
+    except KafkaError as error:
+        return CreatePartitionsTopicResult(name=wanted.name, error_code=error.code, error_message=error.message)
+    return CreatePartitionsTopicResult(name=wanted.name)

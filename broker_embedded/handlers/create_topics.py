@@ -1,0 +1,86 @@
+"""CreateTopics (19) v0-v7: make topics.
+
+v1  error messages; validate only
+v2  throttle time
+v4  -1 partitions or replicas: num.partitions, default.replication.factor (KIP-464), which releases before 2.4 lack
+v5  flexible; the topic's configuration comes back (KIP-525)
+v6  THROTTLING_QUOTA_EXCEEDED may come back (KIP-599)
+v7  topic ids
+
+Answered when the topic is there for every client, so that ``timeout_ms`` has nothing to bound. Each topic stands for
+itself; one that is named twice is answered once, with INVALID_REQUEST.
+"""
+
+from collections import Counter
+from typing import Final
+
+from broker_embedded.cluster.image import TopicImage
+from broker_embedded.config_entries import topic_entries
+from broker_embedded.handlers.registry import RequestContext, handles
+from broker_embedded.handlers.throttling import MutationCharge
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+_REFUSED_SINCE: Final = 6
+_DEFAULTS_SINCE: Final = "2.4"
+
+
+@handles(CreateTopicsRequest, "0-7")
+async def create_topics(request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:
+    """Make the topics, or only check that they could be made."""
+    times = Counter(topic.name for topic in request.topics)
+    results, charge = [], MutationCharge(context, strict_since=_REFUSED_SINCE)
+    for wanted in {topic.name: topic for topic in request.topics}.values():
+        try:
+            if times[wanted.name] > 1:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Found multiple entries for this topic.")
+            _check_counts(wanted, context)
+            results.append(_created(await _create(wanted, request.validate_only, context, charge), context))
+        except KafkaError as error:
+            results.append(CreatableTopicResult(name=wanted.name, error_code=error.code, error_message=error.message))
+    return CreateTopicsResponse(topics=tuple(results))
+
+
+def _check_counts(wanted: CreatableTopic, context: RequestContext) -> None:
+    """Raise KafkaError for a topic that leaves counts to a broker that would not have taken that."""
+    if wanted.assignments or context.broker.config.release.since(_DEFAULTS_SINCE):
+        return
+    if wanted.num_partitions <= 0:
+        raise KafkaError(ErrorCode.INVALID_PARTITIONS, "Number of partitions must be larger than 0.")
+    if wanted.replication_factor <= 0:
+        raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0.")
+
+
+async def _create(
+    wanted: CreatableTopic, validate_only: bool, context: RequestContext, charge: MutationCharge
+) -> TopicImage:
+    topics = context.broker.topics
+    plan = topics.plan(wanted)
+    charge.take(len(plan.partitions))
+    return plan if validate_only else await topics.create(wanted)
+
+
+def _created(topic: TopicImage, context: RequestContext) -> CreatableTopicResult:
+    return CreatableTopicResult(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        error_message=None,
+        num_partitions=len(topic.partitions),
+        replication_factor=len(topic.partitions[0].replicas),
+        configs=_configs(topic, context),
+    )
+
+
+def _configs(topic: TopicImage, context: RequestContext) -> tuple[CreatableTopicConfigs, ...]:
+    """Every setting of the topic, with where its value comes from."""
+    broker = context.broker
+    return tuple(
+        CreatableTopicConfigs(name=entry.key, value=entry.value, config_source=entry.source)
+        for entry in topic_entries(broker.topics.log_config(topic), topic.configs, broker.configs)
+    )

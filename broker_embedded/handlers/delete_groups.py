@@ -1,0 +1,23 @@
+"""DeleteGroups (42) v0-v2: forget empty groups, with all their offsets."""
+
+from broker_embedded.handlers.registry import RequestContext, handles
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages.delete_groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
+
+
+@handles(DeleteGroupsRequest, "0-2")
+async def delete_groups(request: DeleteGroupsRequest, context: RequestContext) -> DeleteGroupsResponse:
+    """One result per group id; one that is named twice is there only once."""
+    codes = dict.fromkeys(request.groups_names, ErrorCode.NONE)
+    for group_id in codes:
+        try:
+            await context.broker.groups.delete(group_id)
+        except KafkaError as error:
+            codes[group_id] = error.code
+    return DeleteGroupsResponse(
+        results=tuple(DeletableGroupResult(group_id=group_id, error_code=code) for group_id, code in codes.items())
+    )

@@ -1,0 +1,36 @@
+"""DescribeClientQuotas (48) v0-v1: the quotas of the entities that a filter lets through (KIP-546).
+
+v1  flexible
+"""
+
+from broker_embedded.handlers.registry import RequestContext, handles
+from broker_embedded.quotas.entities import EntityFilter
+from spark_kafka_native.protocol.errors import KafkaError
+from spark_kafka_native.protocol.messages.describe_client_quotas import (
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+    EntityData,
+    EntryData,
+    ValueData,
+)
+
+
+@handles(DescribeClientQuotasRequest, "0-1")
+def describe_client_quotas(
+    request: DescribeClientQuotasRequest, context: RequestContext
+) -> DescribeClientQuotasResponse:
+    """Every entity that matches, with the quotas that are set for it itself."""
+    try:
+        wanted = EntityFilter(request.components, strict=request.strict)
+    except KafkaError as error:
+        return DescribeClientQuotasResponse(error_code=error.code, error_message=error.message, entries=None)
+    return DescribeClientQuotasResponse(
+        error_message=None,
+        entries=tuple(
+            EntryData(
+                entity=tuple(EntityData(entity_type=kind, entity_name=name) for kind, name in entity.parts),
+                values=tuple(ValueData(key=key, value=value) for key, value in values.items()),
+            )
+            for entity, values in context.broker.quotas.describe(wanted)
+        ),
+    )

@@ -1,0 +1,87 @@
+"""DescribeConfigs (32) v0-v4: the settings of topics, brokers, loggers and groups.
+
+v1  where each value is from, and what it stands before
+v2  brokers answer before they throttle
+v3  types and documentation (KIP-569)
+v4  flexible
+
+Only settings that this broker goes by are known. Of a broker without a name the answer has what was set at run time for
+all brokers. A resource of a type that does not exist spoils the whole request, as with Kafka.
+"""
+
+import asyncio
+
+from broker_embedded.cluster.config_changes import ResourceType
+from broker_embedded.config_entries import ConfigEntry, ConfigSource
+from broker_embedded.config_resources import entries
+from broker_embedded.handlers.registry import RequestContext, handles
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+_AT_ONCE = 50
+"""Resources that are described before others have their turn."""
+
+
+@handles(DescribeConfigsRequest, "0-4")
+async def describe_configs(request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
+    """The settings asked for, resource by resource."""
+    if any(resource.resource_type not in set(ResourceType) for resource in request.resources):
+        error = KafkaError(ErrorCode.INVALID_REQUEST)
+        return DescribeConfigsResponse(results=tuple(_refused(resource, error) for resource in request.resources))
+    results = []
+    for number, resource in enumerate(request.resources, 1):
+        results.append(_result(resource, request, context))
+        if number % _AT_ONCE == 0:
+            await asyncio.sleep(0)
+    return DescribeConfigsResponse(results=tuple(results))
+
+
+def _result(
+    resource: DescribeConfigsResource, request: DescribeConfigsRequest, context: RequestContext
+) -> DescribeConfigsResult:
+    try:
+        found = entries(context.broker, resource.resource_type, resource.resource_name)
+    except KafkaError as error:
+        return _refused(resource, error)
+    wanted = set(resource.configuration_keys or ())
+    return DescribeConfigsResult(
+        error_message=None,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        configs=tuple(_config(entry, request, context) for entry in found if not wanted or entry.key in wanted),
+    )
+
+
+def _config(
+    entry: ConfigEntry, request: DescribeConfigsRequest, context: RequestContext
+) -> DescribeConfigsResourceResult:
+    synonyms = entry.synonyms if request.include_synonyms else ()
+    return DescribeConfigsResourceResult(
+        name=entry.key,
+        value=entry.value,
+        read_only=entry.read_only,
+        is_default=context.version == 0 and entry.source is ConfigSource.DEFAULT,
+        config_source=entry.source,
+        is_sensitive=entry.is_secret,
+        synonyms=tuple(
+            DescribeConfigsSynonym(name=item.key, value=item.value, source=item.source) for item in synonyms
+        ),
+        config_type=entry.type,
+        documentation=entry.doc if request.include_documentation else None,
+    )
+
+
+def _refused(resource: DescribeConfigsResource, error: KafkaError) -> DescribeConfigsResult:
+    return DescribeConfigsResult(
+        error_code=error.code,
+        error_message=error.message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )

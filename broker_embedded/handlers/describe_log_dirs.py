@@ -1,0 +1,64 @@
+"""DescribeLogDirs (35) v0-v5: what is in the broker's directories, of which there is one (KIP-113).
+
+v1  brokers answer before they throttle
+v2  flexible
+v3  a top-level error, for which this broker has no use
+v4  total and usable bytes of the volume (KIP-827)
+v5  whether the directory takes no new replicas, which this broker's always does (KIP-1066)
+
+Partitions that are not here are left out. A replica lags behind nothing, because there is no other.
+"""
+
+import logging
+from collections.abc import Iterator
+
+from broker_embedded.broker import Broker
+from broker_embedded.handlers.registry import RequestContext, handles
+from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native.protocol.messages.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+from spark_kafka_native.protocol.topic import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+
+@handles(DescribeLogDirsRequest, "0-5")
+async def describe_log_dirs(request: DescribeLogDirsRequest, context: RequestContext) -> DescribeLogDirsResponse:
+    """The directory, with the size of every log asked for."""
+    broker = context.broker
+    data_dir = broker.logs.data_dir
+    try:
+        total_bytes, usable_bytes = await broker.on_disk(broker.volume)
+    except OSError as error:
+        logger.error("%s cannot be described: %s", data_dir, error)
+        return DescribeLogDirsResponse(
+            results=(DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=data_dir),)
+        )
+    return DescribeLogDirsResponse(
+        results=(
+            DescribeLogDirsResult(
+                log_dir=data_dir,
+                topics=tuple(_topics(request, broker)),
+                total_bytes=total_bytes,
+                usable_bytes=usable_bytes,
+            ),
+        )
+    )
+
+
+def _topics(request: DescribeLogDirsRequest, broker: Broker) -> Iterator[DescribeLogDirsTopic]:
+    wanted = None
+    if request.topics is not None:
+        wanted = {TopicPartition(topic.topic, index) for topic in request.topics for index in topic.partitions}
+    found: dict[str, list[DescribeLogDirsPartition]] = {}
+    for partition, log in broker.logs.logs.items():
+        if wanted is None or partition in wanted:
+            part = DescribeLogDirsPartition(partition_index=partition.partition, partition_size=log.size_in_bytes)
+            found.setdefault(partition.topic, []).append(part)
+    for name in sorted(found):
+        yield DescribeLogDirsTopic(name=name, partitions=tuple(found[name]))

@@ -1,0 +1,54 @@
+"""DescribeProducers (61) v0: the producers that partitions remember, and where their open transactions begin (KIP-664).
+
+v0  flexible
+
+A transaction hangs if it is open here and its coordinator does not know of it.
+"""
+
+from broker_embedded.handlers.registry import RequestContext, handles
+from broker_embedded.log.producer_state import ProducerEntry
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicRequest,
+    TopicResponse,
+)
+from spark_kafka_native.protocol.topic import topic_name_problem
+
+
+@handles(DescribeProducersRequest, "0")
+def describe_producers(request: DescribeProducersRequest, context: RequestContext) -> DescribeProducersResponse:
+    """Every producer of each partition asked for."""
+    return DescribeProducersResponse(topics=tuple(_of_topic(topic, context) for topic in request.topics))
+
+
+def _of_topic(topic: TopicRequest, context: RequestContext) -> TopicResponse:
+    return TopicResponse(
+        name=topic.name,
+        partitions=tuple(_of_partition(topic.name, index, context) for index in topic.partition_indexes),
+    )
+
+
+def _of_partition(topic: str, index: int, context: RequestContext) -> PartitionResponse:
+    try:
+        problem = topic_name_problem(topic)
+        if problem is not None:
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
+        producers = context.broker.partitions.get(topic, index).log.producers
+    except KafkaError as error:
+        return PartitionResponse(partition_index=index, error_code=error.code, error_message=error.message)
+    return PartitionResponse(partition_index=index, active_producers=tuple(map(_state, producers)))
+
+
+def _state(entry: ProducerEntry) -> ProducerState:
+    return ProducerState(
+        producer_id=entry.producer_id,
+        producer_epoch=entry.epoch,
+        last_sequence=entry.last_sequence,
+        last_timestamp=entry.batches[-1].timestamp if entry.batches else entry.seen_ms,
+        coordinator_epoch=entry.coordinator_epoch,
+        current_txn_start_offset=-1 if entry.transaction_first_offset is None else entry.transaction_first_offset,
+    )

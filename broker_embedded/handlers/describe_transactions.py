@@ -1,0 +1,24 @@
+"""DescribeTransactions (65) v0: the state of transactional ids, and which partitions their transactions have (KIP-664).
+
+v0  flexible
+
+An id that is not known is TRANSACTIONAL_ID_NOT_FOUND, an empty one INVALID_REQUEST.
+"""
+
+from broker_embedded.coordinator.transaction.views import describe
+from broker_embedded.handlers.registry import RequestContext, handles
+from spark_kafka_native.protocol.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+)
+
+
+@handles(DescribeTransactionsRequest, "0")
+def describe_transactions(
+    request: DescribeTransactionsRequest, context: RequestContext
+) -> DescribeTransactionsResponse:
+    """One description per id, in the order of the question."""
+    known = context.broker.transactions.all
+    return DescribeTransactionsResponse(
+        transaction_states=tuple(describe(known.get(name), name) for name in request.transactional_ids)
+    )

@@ -1,0 +1,30 @@
+"""DescribeUserScramCredentials (50) v0: who may log in by SCRAM, with which mechanisms (KIP-554)."""
+
+from broker_embedded.handlers.registry import RequestContext, handles
+from broker_embedded.sasl.credentials import MECHANISMS
+from spark_kafka_native.protocol.errors import KafkaError
+from spark_kafka_native.protocol.messages.describe_user_scram_credentials import (
+    CredentialInfo,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+)
+
+
+@handles(DescribeUserScramCredentialsRequest, "0")
+def describe_user_scram_credentials(
+    request: DescribeUserScramCredentialsRequest, context: RequestContext
+) -> DescribeUserScramCredentialsResponse:
+    """The users asked for, or all."""
+    names = None if request.users is None else [user.name for user in request.users]
+    found = context.broker.scram_users.describe(names)
+    return DescribeUserScramCredentialsResponse(
+        error_message=None, results=tuple(_result(name, what) for name, what in found.items())
+    )
+
+
+def _result(name: str, what: dict[str, int] | KafkaError) -> DescribeUserScramCredentialsResult:
+    if isinstance(what, KafkaError):
+        return DescribeUserScramCredentialsResult(user=name, error_code=what.code, error_message=what.detail)
+    infos = (CredentialInfo(mechanism=key, iterations=what[of]) for key, of in MECHANISMS.items() if of in what)
+    return DescribeUserScramCredentialsResult(user=name, error_message=None, credential_infos=tuple(infos))

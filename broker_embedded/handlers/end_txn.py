@@ -1,0 +1,35 @@
+"""EndTxn (26) v0-v5: commit or abort a transaction (KIP-98).
+
+v2  PRODUCER_FENCED; before it, INVALID_PRODUCER_EPOCH
+v3  flexible
+v4  TRANSACTION_ABORTABLE, which is not answered here
+v5  the epoch rises with every transaction; the answer says who the producer is from then on (KIP-890)
+"""
+
+from typing import Final
+
+from broker_embedded.coordinator.transaction.decisions import Producer
+from broker_embedded.coordinator.transaction.state import TransactionVersion
+from broker_embedded.handlers.fencing import code_heard
+from broker_embedded.handlers.registry import RequestContext, handles
+from spark_kafka_native.protocol.errors import KafkaError
+from spark_kafka_native.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+
+_FENCED_SINCE: Final = 2
+_EPOCHS_SINCE: Final = 5
+
+
+@handles(EndTxnRequest, "0-5")
+async def end_txn(request: EndTxnRequest, context: RequestContext) -> EndTxnResponse:
+    """Decide the transaction, and tell everybody."""
+    raises_epoch = context.version >= _EPOCHS_SINCE
+    try:
+        producer = await context.broker.transactions.end(
+            request.transactional_id,
+            Producer(producer_id=request.producer_id, epoch=request.producer_epoch),
+            commit=request.committed,
+            version=TransactionVersion.TV_2 if raises_epoch else TransactionVersion.TV_0,
+        )
+    except KafkaError as error:
+        return EndTxnResponse(error_code=code_heard(error, context.version, fenced_since=_FENCED_SINCE))
+    return EndTxnResponse(producer_id=producer.producer_id, producer_epoch=producer.epoch)

@@ -1,0 +1,211 @@
+"""Fetch (1) v0-v18: record batches from partitions; waits for them up to max_wait_ms.
+
+v0   message format v0; the first batch is cut off too where the limit says so
+v1   throttle time
+v2   message format v1
+v3   a limit for the whole answer, whose first batch always comes whole (KIP-74)
+v4   record format v2; read committed
+v5   log start offset
+v6   KAFKA_STORAGE_ERROR; before it, NOT_LEADER_OR_FOLLOWER
+v7   fetch sessions (KIP-227)
+v9   current leader epoch in the question (KIP-320)
+v10  zstd; before it, UNSUPPORTED_COMPRESSION_TYPE from topics that are set to it
+v11  rack, of no use to a broker whose partitions have one replica
+v12  flexible; last fetched epoch, answered with where the logs part (KIP-595)
+v13  topic ids (KIP-516)
+v15  the replica's state instead of its id (KIP-903)
+v16  the address of a leader that the client did not know (KIP-951)
+v17  the replica's directory, v18 its high watermark: for followers alone
+
+Who reads more than consumer_byte_rate is answered without records and told how long to wait.
+"""
+
+import itertools
+from collections.abc import Awaitable, Iterable, Sequence
+from typing import Final
+
+from broker_embedded.fetch_sessions import FetchContext
+from broker_embedded.fetching import FetchLimits, PartitionRead, Reading
+from broker_embedded.handlers.registry import RequestContext, handles
+from broker_embedded.handlers.throttling import charge_time
+from spark_kafka_native.protocol.codec import encode
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages.fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+)
+
+_FORMAT_1_SINCE: Final = 2
+_LIMITED_SINCE: Final = 3
+_FORMAT_2_SINCE: Final = 4
+_STORAGE_ERROR_SINCE: Final = 6
+_ZSTD_SINCE: Final = 10
+_IDS_SINCE: Final = 13
+_REPLICA_STATE_SINCE: Final = 15
+_LEADER_IN_ERROR_SINCE: Final = 16
+_READ_COMMITTED: Final = 1
+_NO_RECORDS: Final = b""
+_DEFAULTS: Final = PartitionData()
+_LEADER_WANTED: Final = {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH}
+
+
+@handles(FetchRequest, "0-18")
+def fetch(request: FetchRequest, context: RequestContext) -> FetchResponse | Awaitable[FetchResponse]:
+    """What is there, or what has come by the end of the wait."""
+    broker = context.broker
+    try:
+        session = broker.fetch_sessions.begin(
+            request, context.version, broker.image.names.get, broker.timers.elapsed_ms
+        )
+    except KafkaError as error:
+        return FetchResponse(error_code=error.code)
+    fetching = _Fetching(request, context, session)
+    fetching.reading.read()
+    if request.max_wait_ms > 0 and not fetching.reading.is_done:
+        return fetching.wait(request.max_wait_ms)
+    return fetching.answer_in_old_format() if context.version < _FORMAT_2_SINCE else fetching.answer()
+
+
+class _Fetching:
+    """One Fetch request on its way."""
+
+    def __init__(self, request: FetchRequest, context: RequestContext, session: FetchContext) -> None:
+        broker, version = context.broker, context.version
+        self._context = context
+        self._session = session
+        max_bytes = max(0, min(request.max_bytes, broker.config.fetch_max_bytes))
+        if broker.quotas.fetch.enabled:
+            max_bytes = int(min(max_bytes, broker.quotas.fetch.most_at_once(context.user, context.client_id)))
+        by_state = version >= _REPLICA_STATE_SINCE
+        limits = FetchLimits(
+            max_bytes=max_bytes,
+            min_bytes=min(request.min_bytes, max_bytes),
+            replica_id=request.replica_state.replica_id if by_state else request.replica_id,
+            committed=request.isolation_level == _READ_COMMITTED,
+            by_id=version >= _IDS_SINCE,
+            cuts_first=version < _LIMITED_SINCE,
+        )
+        self.reading = Reading(broker.partitions, session.partitions, limits)
+
+    def wait(self, max_wait_ms: int) -> Awaitable[FetchResponse]:
+        """Wait from this call on until enough has been appended, something is wrong, or the time is over; then answer.
+
+        The answer is awaited later, when other connections may have appended already.
+        """
+        return self._answer_after(self.reading.wait(self._context.broker.delayed, max_wait_ms))
+
+    async def _answer_after(self, enough: Awaitable[None]) -> FetchResponse:
+        await enough
+        if self._context.version < _FORMAT_2_SINCE:
+            return await self.answer_in_old_format()
+        return self.answer()
+
+    def answer(self) -> FetchResponse:
+        """The answer with what was read last."""
+        return FetchResponse(session_id=self._session.session_id) if self._is_throttled() else self._answer()
+
+    async def answer_in_old_format(self) -> FetchResponse:
+        """The same in a message format that the client knows."""
+        if self._is_throttled():
+            return FetchResponse()
+        magic = 0 if self._context.version < _FORMAT_1_SINCE else 1
+        await self._context.broker.on_disk(lambda: self.reading.convert(magic))
+        return self._answer()
+
+    def _is_throttled(self) -> bool:
+        """Count the answer against the client's quotas; whether they let it have nothing this time."""
+        context, quota = self._context, self._context.broker.quotas.fetch
+        if not quota.enabled and not context.broker.quotas.request.enabled:
+            return False
+        now_ms, size = context.broker.timers.elapsed_ms(), 0
+        if quota.enabled:
+            told = self._session.select(self.reading.found)
+            size = sum(map(len, encode(FetchResponse(responses=self._topics(told)), context.version)))
+            context.throttle.at_least(quota.record(context.user, context.client_id, size, now_ms))
+        if not charge_time(context) or not context.broker.config.release.answers_before_it_throttles:
+            return False
+        quota.note(context.user, context.client_id, -size, now_ms)
+        return True
+
+    def _answer(self) -> FetchResponse:
+        found = self.reading.found
+        context, session = self._context, self._session
+        try:
+            told = session.finish(found)
+        except KafkaError as error:
+            return FetchResponse(error_code=error.code, session_id=session.session_id)
+        opened = 0
+        if session.opens:
+            opened = context.broker.fetch_sessions.open(session, found, context.broker.timers.elapsed_ms())
+        for read in told:
+            if read.size:
+                assert read.partition is not None
+                read.partition.traffic.sent(read.size)
+        return FetchResponse(
+            session_id=opened or session.session_id,
+            responses=self._topics(told),
+            node_endpoints=self._endpoints(told) if context.version >= _LEADER_IN_ERROR_SINCE else (),
+        )
+
+    def _topics(self, reads: Sequence[PartitionRead]) -> tuple[FetchableTopicResponse, ...]:
+        """Partitions in their order, neighbours of one topic together."""
+        topics = []
+        for _, group in itertools.groupby(reads, key=lambda read: read.wanted.key[0]):
+            of_topic = tuple(group)
+            wanted = of_topic[0].wanted
+            parts = tuple(map(self._partition, of_topic))
+            topics.append(FetchableTopicResponse(topic=wanted.topic or "", topic_id=wanted.topic_id, partitions=parts))
+        return tuple(topics)
+
+    def _partition(self, read: PartitionRead) -> PartitionData:
+        index, version = read.wanted.asked.partition, self._context.version
+        if (
+            version < _ZSTD_SINCE
+            and read.partition is not None
+            and read.partition.log.config.compression_type == "zstd"
+        ):
+            code = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+            return PartitionData(partition_index=index, error_code=code, high_watermark=-1, records=_NO_RECORDS)
+        if read.error_code != ErrorCode.NONE:
+            return PartitionData(
+                partition_index=index,
+                error_code=self._known_code(read.error_code),
+                high_watermark=-1,
+                aborted_transactions=() if read.is_missing else None,
+                current_leader=self._leader(read) or _DEFAULTS.current_leader,
+                records=_NO_RECORDS,
+            )
+        return PartitionData(
+            partition_index=index,
+            high_watermark=read.high_watermark,
+            last_stable_offset=read.last_stable_offset,
+            log_start_offset=read.log_start_offset,
+            aborted_transactions=read.aborted,
+            diverging_epoch=read.diverging_epoch or _DEFAULTS.diverging_epoch,
+            records=read.records or _NO_RECORDS,
+        )
+
+    def _known_code(self, code: int) -> int:
+        if code == ErrorCode.KAFKA_STORAGE_ERROR and self._context.version < _STORAGE_ERROR_SINCE:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return code
+
+    def _leader(self, read: PartitionRead) -> LeaderIdAndEpoch | None:
+        """Who leads a partition, for a client that asked the wrong broker or of a past leader."""
+        if self._context.version < _LEADER_IN_ERROR_SINCE or read.error_code not in _LEADER_WANTED:
+            return None
+        image = self._context.broker.partitions.image_of(read.wanted.topic or "", read.wanted.asked.partition)
+        return LeaderIdAndEpoch(leader_id=image.leader, leader_epoch=image.leader_epoch) if image else None
+
+    def _endpoints(self, reads: Iterable[PartitionRead]) -> tuple[NodeEndpoint, ...]:
+        """Where the leaders are that the answer names, as far as this broker knows: where it is itself."""
+        node = self._context.node
+        for read in reads:
+            leader = self._leader(read) if read.error_code else None
+            if leader is not None and leader.leader_id == node.node_id:
+                return (NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port),)
+        return ()

@@ -1,0 +1,58 @@
+"""FindCoordinator (10) v0-v6: the broker that holds the state of a group or of a transactional id.
+
+v1  key types: 0 a group, 1 a transactional id
+v4  several keys (KIP-699)
+v6  key type 2, a share group (KIP-932)
+
+Groups are kept in ``__consumer_offsets``, transactional ids in ``__transaction_state``; each is made on the first
+question, as in Kafka. Share groups and unknown types are INVALID_REQUEST.
+"""
+
+from typing import Final
+
+from broker_embedded.handlers.registry import RequestContext, handles
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+
+_GROUP: Final = 0
+_TRANSACTION: Final = 1
+_MANY_KEYS_SINCE: Final = 4
+_NO_NODE: Final = -1
+
+
+@handles(FindCoordinatorRequest, "0-6")
+async def find_coordinator(request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
+    """One coordinator per key."""
+    many = context.version >= _MANY_KEYS_SINCE
+    keys = request.coordinator_keys if many else (request.key,)
+    found = tuple([await _find(key, request.key_type, context) for key in keys])
+    if many:
+        return FindCoordinatorResponse(coordinators=found)
+    (only,) = found
+    return FindCoordinatorResponse(
+        error_code=only.error_code,
+        error_message=only.error_message,
+        node_id=only.node_id,
+        host=only.host,
+        port=only.port,
+    )
+
+
+async def _find(key: str, key_type: int, context: RequestContext) -> Coordinator:
+    try:
+        if key_type == _TRANSACTION:
+            await context.broker.transactions.make_ready()
+        elif key_type == _GROUP:
+            await context.broker.groups.make_ready()
+        else:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Coordinators of type {key_type} are not known.")
+    except KafkaError as error:
+        return Coordinator(
+            key=key, node_id=_NO_NODE, host="", port=-1, error_code=error.code, error_message=error.detail or None
+        )
+    node = context.node
+    return Coordinator(key=key, node_id=node.node_id, host=node.host, port=node.port, error_message=None)

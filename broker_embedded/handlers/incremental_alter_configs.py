@@ -1,0 +1,60 @@
+"""IncrementalAlterConfigs (44) v0-v1: change single settings of topics, brokers, loggers and groups (KIP-339).
+
+v1  flexible
+
+Each resource stands for itself, and all its changes are made or none; one that is named twice is not changed.
+"""
+
+import functools
+from collections.abc import Mapping
+
+from broker_embedded.cluster.config_changes import ConfigChange, ResourceType, changed, incremental, repeated
+from broker_embedded.config_resources import alter, alter_loggers
+from broker_embedded.handlers.registry import RequestContext, handles
+from broker_embedded.settings import Setting
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages.incremental_alter_configs import (
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+
+@handles(IncrementalAlterConfigsRequest, "0-1")
+async def incremental_alter_configs(
+    request: IncrementalAlterConfigsRequest, context: RequestContext
+) -> IncrementalAlterConfigsResponse:
+    """Change the settings, or only check that they could be changed."""
+    twice = repeated((resource.resource_type, resource.resource_name) for resource in request.resources)
+    return IncrementalAlterConfigsResponse(
+        responses=tuple([await _result(resource, twice, request, context) for resource in request.resources])
+    )
+
+
+async def _result(
+    resource: AlterConfigsResource,
+    twice: set[tuple[int, str]],
+    request: IncrementalAlterConfigsRequest,
+    context: RequestContext,
+) -> AlterConfigsResourceResponse:
+    kind, name = resource.resource_type, resource.resource_name
+    code, message = ErrorCode.NONE, None
+    try:
+        if (kind, name) in twice:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+        changes = incremental((config.name, config.config_operation, config.value) for config in resource.configs)
+        if kind == ResourceType.BROKER_LOGGER:
+            alter_loggers(context.broker, name, changes, validate_only=request.validate_only)
+        else:
+            change = functools.partial(_changed, changes)
+            await alter(context.broker, kind, name, change, validate_only=request.validate_only)
+    except KafkaError as error:
+        code, message = error.code, error.message
+    return AlterConfigsResourceResponse(error_code=code, error_message=message, resource_type=kind, resource_name=name)
+
+
+def _changed(
+    changes: tuple[ConfigChange, ...], now: Mapping[str, str], known: Mapping[str, Setting]
+) -> Mapping[str, str]:
+    return changed(now, changes, known)

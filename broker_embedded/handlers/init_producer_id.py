@@ -1,0 +1,45 @@
+"""InitProducerId (22) v0-v5: a producer id for an idempotent producer, or the epoch of a transactional one (KIP-98).
+
+v2  flexible
+v3  a transactional producer says its present id and epoch, to go on with a new epoch (KIP-360)
+v4  PRODUCER_FENCED; before it, INVALID_PRODUCER_EPOCH
+v5  TRANSACTION_ABORTABLE, which is not answered here
+
+A transactional id that is amid a transaction is taken over at once: the transaction is aborted before the answer, where
+Kafka answers CONCURRENT_TRANSACTIONS and is asked again.
+"""
+
+from typing import Final
+
+from broker_embedded.coordinator.transaction.decisions import Producer
+from broker_embedded.handlers.fencing import code_heard
+from broker_embedded.handlers.registry import RequestContext, handles
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+_NONE: Final = -1
+_FENCED_SINCE: Final = 4
+
+
+@handles(InitProducerIdRequest, "0-5")
+async def init_producer_id(request: InitProducerIdRequest, context: RequestContext) -> InitProducerIdResponse:
+    """A producer id that no producer had before, or an epoch of a transactional id that nobody else has."""
+    broker, name = context.broker, request.transactional_id
+    try:
+        claimed = _claimed(request)
+        if name is None:
+            return InitProducerIdResponse(producer_id=await broker.new_producer_id(), producer_epoch=0)
+        producer = await broker.transactions.begin_producer(name, request.transaction_timeout_ms, claimed)
+    except KafkaError as error:
+        code = code_heard(error, context.version, fenced_since=_FENCED_SINCE)
+        return InitProducerIdResponse(error_code=code, producer_id=_NONE, producer_epoch=_NONE)
+    return InitProducerIdResponse(producer_id=producer.producer_id, producer_epoch=producer.epoch)
+
+
+def _claimed(request: InitProducerIdRequest) -> Producer | None:
+    """Who the producer says to be. Raises KafkaError INVALID_REQUEST: it says half of it."""
+    if (request.producer_id == _NONE) != (request.producer_epoch == _NONE):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "a producer id goes with an epoch")
+    if request.producer_id == _NONE:
+        return None
+    return Producer(producer_id=request.producer_id, epoch=request.producer_epoch)

@@ -1,0 +1,57 @@
+"""JoinGroup (11) v0-v9: become a member of a classic group, or stay one.
+
+v0     the session timeout is the rebalance timeout too
+v1     rebalance timeout
+v4     a new member is given its id first, with MEMBER_ID_REQUIRED (KIP-394)
+v5     static members (KIP-345)
+v7     protocol type in the answer, no protocol instead of an empty one (KIP-559)
+v8     the reason why a member joins (KIP-800)
+v9     the leader may be told to skip the assignment (KIP-814)
+
+The answer waits until the members of the group have joined, or the time for that is over.
+"""
+
+import dataclasses
+import uuid
+from typing import Final
+
+from broker_embedded.coordinator.classic.group import ClassicGroup
+from broker_embedded.coordinator.classic.join import Joining, join
+from broker_embedded.coordinator.consumer.group import ConsumerGroup
+from broker_embedded.coordinator.group import Group
+from broker_embedded.coordinator.outcome import Outcome
+from broker_embedded.handlers.registry import RequestContext, handles
+from spark_kafka_native.protocol.errors import KafkaError
+from spark_kafka_native.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+
+_REBALANCE_TIMEOUT_SINCE: Final = 1
+_NO_PROTOCOL_SINCE: Final = 7
+
+
+@handles(JoinGroupRequest, "0-9")
+async def join_group(request: JoinGroupRequest, context: RequestContext) -> JoinGroupResponse:
+    """Join, and wait for the others."""
+    groups = context.broker.groups
+    if context.version < _REBALANCE_TIMEOUT_SINCE:
+        request = dataclasses.replace(request, rebalance_timeout_ms=request.session_timeout_ms)
+    joining = Joining(
+        version=context.version,
+        client_id=context.client_id,
+        client_host=context.client_host,
+        fresh_id=str(uuid.uuid4()),
+        ticket=groups.ticket(),
+    )
+
+    def decide(group: Group | None, now_ms: int) -> Outcome[JoinGroupResponse]:
+        if isinstance(group, ConsumerGroup):
+            return group.join(request, joining, now_ms)
+        assert group is None or isinstance(group, ClassicGroup)  # there is no third kind
+        return join(group, request, joining, groups.context.classic, now_ms)
+
+    try:
+        answer = await groups.apply(request.group_id, decide)
+    except KafkaError as error:
+        answer = JoinGroupResponse(error_code=error.code)
+    if not answer.protocol_name:
+        return dataclasses.replace(answer, protocol_name=None if context.version >= _NO_PROTOCOL_SINCE else "")
+    return answer

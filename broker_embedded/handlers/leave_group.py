@@ -1,0 +1,42 @@
+"""LeaveGroup (13) v0-v5: members of a classic group go at once, instead of when their session ends.
+
+v0-v2  one member, with one error code
+v3     several members, static ones by their instance id alone if need be (KIP-345), with an error code each
+v5     the reason why (KIP-800)
+"""
+
+from typing import Final
+
+from broker_embedded.coordinator.classic.group import ClassicGroup
+from broker_embedded.coordinator.classic.leave import leave
+from broker_embedded.coordinator.consumer.group import ConsumerGroup
+from broker_embedded.coordinator.group import Group
+from broker_embedded.coordinator.outcome import Outcome
+from broker_embedded.handlers.registry import RequestContext, handles
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+
+_MEMBERS_SINCE: Final = 3
+
+
+@handles(LeaveGroupRequest, "0-5")
+async def leave_group(request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupResponse:
+    """Let members go."""
+    wanted = request
+    if context.version < _MEMBERS_SINCE:
+        wanted = LeaveGroupRequest(group_id=request.group_id, members=(MemberIdentity(member_id=request.member_id),))
+
+    def decide(group: Group | None, now_ms: int) -> Outcome[LeaveGroupResponse]:
+        if isinstance(group, ConsumerGroup):
+            return group.leave(wanted, now_ms)
+        assert group is None or isinstance(group, ClassicGroup)  # there is no third kind
+        return leave(group, wanted, now_ms)
+
+    try:
+        answer = await context.broker.groups.apply(request.group_id, decide)
+    except KafkaError as error:
+        return LeaveGroupResponse(error_code=error.code)
+    if context.version < _MEMBERS_SINCE:
+        (only,) = answer.members
+        return LeaveGroupResponse(error_code=only.error_code or ErrorCode.NONE)
+    return answer

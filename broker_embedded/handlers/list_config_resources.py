@@ -1,0 +1,30 @@
+"""ListConfigResources (74) v0-v1: what has settings (KIP-714, KIP-1142).
+
+v0  subscriptions to client metrics, of which there are none here
+v1  all types, or those asked for
+"""
+
+from broker_embedded.cluster.config_changes import ResourceType
+from broker_embedded.config_resources import resources
+from broker_embedded.handlers.registry import RequestContext, handles
+from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native.protocol.messages.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+
+
+@handles(ListConfigResourcesRequest, "0-1")
+def list_config_resources(request: ListConfigResourcesRequest, context: RequestContext) -> ListConfigResourcesResponse:
+    """Type and name of each resource."""
+    wanted = set(request.resource_types) if context.version else {ResourceType.CLIENT_METRICS}
+    if not wanted <= set(ResourceType):
+        return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    return ListConfigResourcesResponse(
+        config_resources=tuple(
+            ConfigResource(resource_name=name, resource_type=kind)
+            for kind, name in resources(context.broker)
+            if not wanted or kind in wanted
+        )
+    )

@@ -1,0 +1,151 @@
+"""ListOffsets (2) v0-v11: the offset at a position or at a time.
+
+v0   a list of offsets, the latest first: where segments that were last written by that time begin, and the log's end
+v1   one offset, and the timestamp that was found there
+v2   isolation level
+v4   leader epochs (KIP-320)
+v7   timestamp -3: the record with the largest timestamp (KIP-734)
+v8   timestamp -4: the earliest offset on local disk, here always that of the log (KIP-405)
+v9   timestamp -5: the latest offset in tiered storage, here none (KIP-1005)
+v10  timeout of remote lookups, of which there are none
+v11  timestamp -6: the earliest offset waiting for upload, here none (KIP-1023)
+
+A timestamp without a record that young has offset -1 and no error. A partition that is named twice is answered once,
+with INVALID_REQUEST; v0 answers it twice. In message format v0 there are no timestamps to look for, and that is
+UNSUPPORTED_FOR_MESSAGE_FORMAT.
+"""
+
+from collections import Counter
+from typing import Final
+
+from broker_embedded.handlers.registry import RequestContext, handles
+from broker_embedded.log.log import Log
+from broker_embedded.partitions import LocalPartition
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+
+_LATEST: Final = -1
+_EARLIEST: Final = -2
+_MAX_TIMESTAMP: Final = -3
+_EARLIEST_LOCAL: Final = -4
+_LATEST_TIERED: Final = -5
+_EARLIEST_PENDING_UPLOAD: Final = -6
+_KNOWN_SINCE: Final = {
+    _LATEST: 1,
+    _EARLIEST: 1,
+    _MAX_TIMESTAMP: 7,
+    _EARLIEST_LOCAL: 8,
+    _LATEST_TIERED: 9,
+    _EARLIEST_PENDING_UPLOAD: 11,
+}
+"""The first version with each special timestamp."""
+_READ_COMMITTED: Final = 1
+_CONSUMER: Final = -1
+_ONE_SINCE: Final = 1
+_EPOCHS_SINCE: Final = 4
+
+
+@handles(ListOffsetsRequest, "0-11")
+def list_offsets(request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
+    """One offset per partition asked for, or in v0 several."""
+    if context.version < _ONE_SINCE:
+        return ListOffsetsResponse(
+            topics=tuple(
+                ListOffsetsTopicResponse(
+                    name=topic.name,
+                    partitions=tuple(_list_before(topic.name, part, request, context) for part in topic.partitions),
+                )
+                for topic in request.topics
+            )
+        )
+    times = Counter((topic.name, part.partition_index) for topic in request.topics for part in topic.partitions)
+    return ListOffsetsResponse(
+        topics=tuple(
+            ListOffsetsTopicResponse(
+                name=topic.name,
+                partitions=tuple(
+                    _refused(part, ErrorCode.INVALID_REQUEST)
+                    if times[topic.name, part.partition_index] > 1
+                    else _look_up(topic.name, part, request, context)
+                    for part in {part.partition_index: part for part in topic.partitions}.values()
+                ),
+            )
+            for topic in request.topics
+        )
+    )
+
+
+def _look_up(
+    topic: str, wanted: ListOffsetsPartition, request: ListOffsetsRequest, context: RequestContext
+) -> ListOffsetsPartitionResponse:
+    if wanted.timestamp < 0 and context.version < _KNOWN_SINCE.get(wanted.timestamp, context.version + 1):
+        return _refused(wanted, ErrorCode.UNSUPPORTED_VERSION)
+    try:
+        partition = context.broker.partitions.get(topic, wanted.partition_index)
+        partition.check_leader_epoch(wanted.current_leader_epoch)
+        if wanted.timestamp not in {_LATEST, _EARLIEST} and not partition.log.config.record_magic:
+            return _refused(wanted, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
+        timestamp, offset = _find(partition.log, wanted.timestamp, _limit(partition, request))
+    except KafkaError as error:
+        return _refused(wanted, error.code)
+    has_epoch = offset >= 0 and context.version >= _EPOCHS_SINCE
+    return ListOffsetsPartitionResponse(
+        partition_index=wanted.partition_index,
+        timestamp=timestamp,
+        offset=offset,
+        leader_epoch=partition.leader_epoch if has_epoch else -1,
+    )
+
+
+def _list_before(
+    topic: str, wanted: ListOffsetsPartition, request: ListOffsetsRequest, context: RequestContext
+) -> ListOffsetsPartitionResponse:
+    if wanted.timestamp < _EARLIEST:
+        return _refused(wanted, ErrorCode.UNSUPPORTED_VERSION)
+    try:
+        partition = context.broker.partitions.get(topic, wanted.partition_index)
+        offsets = _offsets_before(partition.log, wanted.timestamp)
+    except KafkaError as error:
+        return _refused(wanted, error.code)
+    limit = _limit(partition, request)
+    found = sorted((min(offset, limit) for offset in offsets), reverse=True)
+    return ListOffsetsPartitionResponse(
+        partition_index=wanted.partition_index,
+        old_style_offsets=tuple(found[: max(wanted.max_num_offsets, 0)]),
+    )
+
+
+def _offsets_before(log: Log, timestamp: int) -> list[int]:
+    if timestamp == _EARLIEST:
+        return [log.log_start_offset]
+    return log.offsets_before(None if timestamp == _LATEST else timestamp)
+
+
+def _limit(partition: LocalPartition, request: ListOffsetsRequest) -> int:
+    """The offset behind the last record that the client may see."""
+    if request.replica_id != _CONSUMER:
+        return partition.log.log_end_offset
+    committed = request.isolation_level == _READ_COMMITTED
+    return partition.log.last_stable_offset if committed else partition.log.high_watermark
+
+
+def _find(log: Log, timestamp: int, limit: int) -> tuple[int, int]:
+    """Timestamp and offset, -1 and -1 for none."""
+    if timestamp == _LATEST:
+        return -1, limit
+    if timestamp in {_EARLIEST, _EARLIEST_LOCAL}:
+        return -1, log.log_start_offset
+    if timestamp in {_LATEST_TIERED, _EARLIEST_PENDING_UPLOAD}:
+        return -1, -1
+    found = log.max_timestamp_offset() if timestamp == _MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+    return (-1, -1) if found is None or found.offset >= limit else (found.timestamp, found.offset)
+
+
+def _refused(wanted: ListOffsetsPartition, code: ErrorCode) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(partition_index=wanted.partition_index, error_code=code)

@@ -1,0 +1,18 @@
+"""ListPartitionReassignments (46) v0: moves of partitions that are under way (KIP-455), of which there are never any.
+
+v0  flexible
+"""
+
+from broker_embedded.handlers.registry import RequestContext, handles
+from spark_kafka_native.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+
+
+@handles(ListPartitionReassignmentsRequest, "0")
+def list_partition_reassignments(
+    _request: ListPartitionReassignmentsRequest, _context: RequestContext
+) -> ListPartitionReassignmentsResponse:
+    """No moves."""
+    return ListPartitionReassignmentsResponse(error_message=None)

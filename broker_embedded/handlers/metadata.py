@@ -1,0 +1,125 @@
+"""Metadata (3) v0-v13: brokers, topics, partitions and their leaders.
+
+v0   an empty list asks for all topics
+v1   null asks for all, an empty list for none; controller, rack, internal topics
+v4   the client says whether a missing topic may be created
+v8   authorized operations; without an authorizer, as here, every operation that the resource knows
+v10  topic ids in the answer
+v12  topics may be asked for by id (KIP-516)
+v13  a top-level error, for which this broker has no use
+
+A missing topic that may be created (auto.create.topics.enable, and the client's leave) is created and answered at once;
+Apache Kafka answers UNKNOWN_TOPIC_OR_PARTITION first and lets the client ask again.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from broker_embedded.cluster.image import TopicImage
+from broker_embedded.handlers.registry import RequestContext, handles
+from broker_embedded.handlers.throttling import charge_silently
+from broker_embedded.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from spark_kafka_native.protocol.topic import INTERNAL_TOPICS, topic_name_problem
+from spark_kafka_native.protocol.wire import ZERO_UUID
+
+_BY_ID_SINCE: Final = 12
+
+
+@handles(MetadataRequest, "0-13")
+async def metadata(request: MetadataRequest, context: RequestContext) -> MetadataResponse:
+    """The cluster, and the topics asked for."""
+    if context.version < _BY_ID_SINCE and any(map(_asks_by_id, request.topics or ())):
+        return _refused(request.topics or ())
+    operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
+    cluster_operations = CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
+    topics = await _topics(request, context, operations)
+    image, node = context.broker.image, context.node
+    return MetadataResponse(
+        brokers=(MetadataResponseBroker(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack),),
+        cluster_id=image.cluster_id,
+        controller_id=image.controller_id,
+        topics=tuple(topics),
+        cluster_authorized_operations=cluster_operations,
+    )
+
+
+async def _topics(
+    request: MetadataRequest, context: RequestContext, operations: int
+) -> Iterable[MetadataResponseTopic]:
+    image = context.broker.image
+    if request.topics is None or (context.version == 0 and not request.topics):
+        return [_describe(topic, operations) for topic in image.topics.values()]
+    # Once each: a client that asks twice for a topic gets one answer.
+    ids = dict.fromkeys(topic.topic_id for topic in request.topics if topic.topic_id != ZERO_UUID)
+    if ids:
+        by_id = {topic_id: image.topic_by_id(topic_id) for topic_id in ids}
+        return [
+            MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
+            if topic is None
+            else _describe(topic, operations)
+            for topic_id, topic in by_id.items()
+        ]
+    names = dict.fromkeys(topic.name for topic in request.topics if topic.name is not None)
+    may_create = request.allow_auto_topic_creation and context.broker.config.auto_create_topics_enable
+    return [await _by_name(name, context, may_create, operations) for name in names]
+
+
+def _asks_by_id(topic: MetadataRequestTopic) -> bool:
+    return topic.name is None or topic.topic_id != ZERO_UUID
+
+
+def _refused(topics: Iterable[MetadataRequestTopic]) -> MetadataResponse:
+    """The answer to what v10 and v11 can spell but do not allow."""
+    return MetadataResponse(
+        topics=tuple(
+            MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=topic.name or "", topic_id=topic.topic_id)
+            for topic in topics
+        )
+    )
+
+
+async def _by_name(name: str, context: RequestContext, may_create: bool, operations: int) -> MetadataResponseTopic:
+    topic = context.broker.image.topic(name)
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if topic is None and topic_name_problem(name) is not None:
+        code = ErrorCode.INVALID_TOPIC_EXCEPTION
+    elif topic is None and may_create:
+        try:
+            if name not in INTERNAL_TOPICS:
+                charge_silently(context, context.broker.config.num_partitions)
+            topic = await context.broker.auto_create(name)
+        except KafkaError as error:  # who used up controller_mutation_rate asks again, as for a topic not yet there
+            code = code if error.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED else error.code
+    if topic is not None:
+        return _describe(topic, operations)
+    return MetadataResponseTopic(
+        error_code=code, name=name, is_internal=name in INTERNAL_TOPICS, topic_authorized_operations=operations
+    )
+
+
+def _describe(topic: TopicImage, operations: int) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.is_internal,
+        partitions=tuple(
+            MetadataResponsePartition(
+                partition_index=index,
+                leader_id=partition.leader,
+                leader_epoch=partition.leader_epoch,
+                replica_nodes=partition.replicas,
+                isr_nodes=partition.isr,
+            )
+            for index, partition in enumerate(topic.partitions)
+        ),
+        topic_authorized_operations=operations,
+    )

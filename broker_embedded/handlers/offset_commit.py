@@ -1,0 +1,84 @@
+"""OffsetCommit (8) v0-v10: store a group's positions.
+
+v0     kept like the others, not in ZooKeeper
+v1     generation and member; when the client says that it committed
+v2-v4  the client may say how long they are kept
+v6     leader epochs (KIP-320)
+v7     static members (KIP-345)
+v9     GROUP_ID_NOT_FOUND instead of ILLEGAL_GENERATION where a member speaks for a group that does not exist
+v10    topic ids
+
+Members of a group commit in its name; clients outside any membership (generation -1) where the group has no members.
+The answer is given once the commit is in the log of ``__consumer_offsets``.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from broker_embedded.cluster.image import TopicImage
+from broker_embedded.coordinator.offsets import OffsetCommit
+from broker_embedded.handlers.registry import RequestContext, handles
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from spark_kafka_native.protocol.topic import TopicPartition
+
+_IDS_SINCE: Final = 10
+
+
+@handles(OffsetCommitRequest, "0-10")
+async def offset_commit(request: OffsetCommitRequest, context: RequestContext) -> OffsetCommitResponse:
+    """Commit what can be committed; an error code for the rest."""
+    by_id = context.version >= _IDS_SINCE
+    image = context.broker.image
+    found = [image.topic_by_id(topic.topic_id) if by_id else image.topic(topic.name) for topic in request.topics]
+    topics = list(zip(request.topics, found, strict=True))
+    commits = [commit for topic, meant in topics if meant is not None for commit in _commits(topic, meant)]
+    try:
+        codes = await context.broker.groups.commit(request, commits, context.version) if commits else {}
+    except KafkaError as error:
+        codes = {commit.partition: error.code for commit in commits}
+    unknown_topic = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return OffsetCommitResponse(topics=tuple(_answer(topic, meant, codes, unknown_topic) for topic, meant in topics))
+
+
+def _commits(topic: OffsetCommitRequestTopic, meant: TopicImage) -> list[OffsetCommit]:
+    """The commits to partitions that exist."""
+    return [
+        OffsetCommit(
+            partition=TopicPartition(meant.name, part.partition_index),
+            topic_id=meant.topic_id,
+            offset=part.committed_offset,
+            leader_epoch=part.committed_leader_epoch,
+            metadata=part.committed_metadata or "",
+            timestamp_ms=None if part.commit_timestamp < 0 else part.commit_timestamp,
+        )
+        for part in topic.partitions
+        if meant.partition(part.partition_index) is not None
+    ]
+
+
+def _answer(
+    topic: OffsetCommitRequestTopic,
+    meant: TopicImage | None,
+    codes: Mapping[TopicPartition, ErrorCode],
+    unknown_topic: ErrorCode,
+) -> OffsetCommitResponseTopic:
+    def code(index: int) -> ErrorCode:
+        if meant is None:
+            return unknown_topic
+        return codes.get(TopicPartition(meant.name, index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    return OffsetCommitResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partitions=tuple(
+            OffsetCommitResponsePartition(partition_index=part.partition_index, error_code=code(part.partition_index))
+            for part in topic.partitions
+        ),
+    )

@@ -1,0 +1,44 @@
+"""OffsetDelete (47) v0: forget single offsets of a group, in topics that its members do not read."""
+
+from broker_embedded.handlers.registry import RequestContext, handles
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from spark_kafka_native.protocol.topic import TopicPartition
+
+
+@handles(OffsetDeleteRequest, "0")
+async def offset_delete(request: OffsetDeleteRequest, context: RequestContext) -> OffsetDeleteResponse:
+    """An error code per partition, or one for the group."""
+    image = context.broker.image
+    wanted = [
+        TopicPartition(topic.name, part.partition_index)
+        for topic in request.topics
+        for part in topic.partitions
+        if (found := image.topic(topic.name)) is not None and found.partition(part.partition_index) is not None
+    ]
+    try:
+        codes = await context.broker.groups.delete_offsets(request.group_id, wanted)
+    except KafkaError as error:
+        return OffsetDeleteResponse(error_code=error.code)
+    return OffsetDeleteResponse(
+        topics=tuple(
+            OffsetDeleteResponseTopic(
+                name=topic.name,
+                partitions=tuple(
+                    OffsetDeleteResponsePartition(
+                        partition_index=part.partition_index,
+                        error_code=codes.get(
+                            TopicPartition(topic.name, part.partition_index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                        ),
+                    )
+                    for part in topic.partitions
+                ),
+            )
+            for topic in request.topics
+        )
+    )

@@ -1,0 +1,178 @@
+"""OffsetFetch (9) v0-v10: a group's committed positions.
+
+v0   what was never committed has the error UNKNOWN_TOPIC_OR_PARTITION
+v2   null asks for all topics; top-level error
+v5   leader epochs (KIP-320)
+v7   the client may insist on stable offsets (KIP-447): UNSTABLE_OFFSET_COMMIT where a transaction has one pending
+v8   several groups (KIP-709)
+v9   member id and epoch, which the new group protocol (KIP-848) checks
+v10  topic ids
+
+What was never committed, a whole group too, has offset -1 and no error.
+"""
+
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from broker_embedded.broker import Broker
+from broker_embedded.coordinator.offsets import GroupOffsets
+from broker_embedded.coordinator.records import OffsetCommitValue
+from broker_embedded.handlers.registry import RequestContext, handles
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.protocol.wire import ZERO_UUID
+
+_ABSENCE_SINCE: Final = 1
+_GROUP_ERROR_SINCE: Final = 2
+_GROUPS_SINCE: Final = 8
+_IDS_SINCE: Final = 10
+
+
+@handles(OffsetFetchRequest, "0-10")
+async def offset_fetch(request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
+    """The positions of one group, or from v8 on of several."""
+    if context.version >= _GROUPS_SINCE:
+        groups = [await _group(group, context, request.require_stable) for group in request.groups]
+        return OffsetFetchResponse(groups=tuple(groups))
+    return _old_form(await _group(_new_form(request), context, request.require_stable), context.version)
+
+
+async def _group(
+    wanted: OffsetFetchRequestGroup, context: RequestContext, require_stable: bool
+) -> OffsetFetchResponseGroup:
+    broker = context.broker
+    try:
+        await broker.groups.make_ready()
+        group = broker.groups.get(wanted.group_id)
+        if group is not None:
+            group.check_fetch(wanted.member_id, wanted.member_epoch)
+    except KafkaError as error:
+        asked = wanted.topics or () if context.version < _GROUP_ERROR_SINCE else ()
+        return OffsetFetchResponseGroup(
+            group_id=wanted.group_id, error_code=error.code, topics=tuple(map(_nothing, asked))
+        )
+    by_id = context.version >= _IDS_SINCE
+    positions = _Positions(broker.groups.offsets, wanted.group_id, require_stable)
+    if wanted.topics is None:
+        topics = _all_topics(broker, positions, by_id)
+    else:
+        topics = [_topic(broker, positions, topic, by_id) for topic in wanted.topics]
+    return OffsetFetchResponseGroup(group_id=wanted.group_id, topics=tuple(topics))
+
+
+class _Positions(NamedTuple):
+    """The positions of a group, stable ones if so wanted."""
+
+    offsets: GroupOffsets
+    group_id: str
+    require_stable: bool
+
+    def of(self, partition: TopicPartition, topic_id: UUID) -> OffsetFetchResponsePartitions:
+        """The position in a partition that exists, or existed."""
+        if self.require_stable and self.offsets.is_unstable(self.group_id, partition, topic_id):
+            return _partition(partition.partition, None, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+        value = self.offsets.committed(self.group_id, partition, topic_id)
+        return _partition(partition.partition, value, ErrorCode.NONE)
+
+
+def _topic(
+    broker: Broker, positions: _Positions, wanted: OffsetFetchRequestTopics, by_id: bool
+) -> OffsetFetchResponseTopics:
+    meant = broker.image.topic_by_id(wanted.topic_id) if by_id else broker.image.topic(wanted.name)
+    name = meant.name if meant else wanted.name
+    topic_id = meant.topic_id if meant else ZERO_UUID
+    if by_id and meant is None:
+        parts = [_partition(index, None, ErrorCode.UNKNOWN_TOPIC_ID) for index in wanted.partition_indexes]
+    else:
+        parts = [positions.of(TopicPartition(name, index), topic_id) for index in wanted.partition_indexes]
+    return OffsetFetchResponseTopics(name=wanted.name, topic_id=wanted.topic_id, partitions=tuple(parts))
+
+
+def _nothing(wanted: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
+    parts = tuple(_partition(index, None, ErrorCode.NONE) for index in wanted.partition_indexes)
+    return OffsetFetchResponseTopics(name=wanted.name, partitions=parts)
+
+
+def _all_topics(broker: Broker, positions: _Positions, by_id: bool) -> list[OffsetFetchResponseTopics]:
+    by_topic: dict[str, list[OffsetFetchResponsePartitions]] = {}
+    for partition, value in positions.offsets.all_committed(positions.group_id).items():
+        topic_id = _topic_id(broker, partition.topic)
+        if value.topic_id not in {ZERO_UUID, topic_id} or (by_id and topic_id == ZERO_UUID):
+            continue  # of a topic that is gone
+        by_topic.setdefault(partition.topic, []).append(positions.of(partition, topic_id))
+    return [
+        OffsetFetchResponseTopics(name=name, topic_id=_topic_id(broker, name), partitions=tuple(parts))
+        for name, parts in by_topic.items()
+    ]
+
+
+def _topic_id(broker: Broker, name: str) -> UUID:
+    topic = broker.image.topic(name)
+    return ZERO_UUID if topic is None else topic.topic_id
+
+
+def _partition(index: int, value: OffsetCommitValue | None, code: ErrorCode) -> OffsetFetchResponsePartitions:
+    if value is None:
+        return OffsetFetchResponsePartitions(partition_index=index, committed_offset=-1, metadata="", error_code=code)
+    return OffsetFetchResponsePartitions(
+        partition_index=index,
+        committed_offset=value.offset,
+        committed_leader_epoch=value.leader_epoch,
+        metadata=value.metadata,
+        error_code=code,
+    )
+
+
+def _new_form(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
+    """A request of v1 to v7, which names one group, in the form of v8."""
+    topics = request.topics
+    return OffsetFetchRequestGroup(
+        group_id=request.group_id,
+        topics=None
+        if topics is None
+        else tuple(
+            OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes) for topic in topics
+        ),
+    )
+
+
+def _old_form(group: OffsetFetchResponseGroup, version: int) -> OffsetFetchResponse:
+    """The answer for one group in the form of v0 to v7; in the first two errors are told with the partitions."""
+
+    def code(part: OffsetFetchResponsePartitions) -> int:
+        if version < _GROUP_ERROR_SINCE and group.error_code:
+            return group.error_code
+        if version < _ABSENCE_SINCE and part.committed_offset < 0:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return part.error_code
+
+    return OffsetFetchResponse(
+        error_code=group.error_code,
+        topics=tuple(
+            OffsetFetchResponseTopic(
+                name=topic.name,
+                partitions=tuple(
+                    OffsetFetchResponsePartition(
+                        partition_index=part.partition_index,
+                        committed_offset=part.committed_offset,
+                        committed_leader_epoch=part.committed_leader_epoch,
+                        metadata=part.metadata,
+                        error_code=code(part),
+                    )
+                    for part in topic.partitions
+                ),
+            )
+            for topic in group.topics
+        ),
+    )

@@ -1,0 +1,47 @@
+"""OffsetForLeaderEpoch (23) v0-v4: where a leader epoch ended (KIP-101, KIP-279).
+
+v1  the answer names the epoch too
+v2  the client's idea of the present epoch is checked (KIP-320)
+v3  replica id, of which nothing follows here
+v4  flexible
+
+Of an epoch that the log does not know, the largest one before it is told; of one yet to come, -1 and no error.
+"""
+
+from broker_embedded.handlers.registry import RequestContext, handles
+from spark_kafka_native.protocol.errors import KafkaError
+from spark_kafka_native.protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+
+
+@handles(OffsetForLeaderEpochRequest, "0-4")
+def offset_for_leader_epoch(
+    request: OffsetForLeaderEpochRequest, context: RequestContext
+) -> OffsetForLeaderEpochResponse:
+    """An epoch and its end for each partition asked for."""
+    return OffsetForLeaderEpochResponse(
+        topics=tuple(
+            OffsetForLeaderTopicResult(
+                topic=topic.topic, partitions=tuple(_look_up(topic.topic, part, context) for part in topic.partitions)
+            )
+            for topic in request.topics
+        )
+    )
+
+
+def _look_up(topic: str, wanted: OffsetForLeaderPartition, context: RequestContext) -> EpochEndOffset:
+    try:
+        partition = context.broker.partitions.get(topic, wanted.partition)
+        partition.check_leader_epoch(wanted.current_leader_epoch)
+        if wanted.leader_epoch == partition.leader_epoch:
+            epoch, end_offset = partition.leader_epoch, partition.log.log_end_offset
+        else:
+            epoch, end_offset = partition.log.end_of_leader_epoch(wanted.leader_epoch) or (-1, -1)
+    except KafkaError as error:
+        return EpochEndOffset(error_code=error.code, partition=wanted.partition)
+    return EpochEndOffset(partition=wanted.partition, leader_epoch=epoch, end_offset=end_offset)

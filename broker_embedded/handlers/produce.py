@@ -1,0 +1,299 @@
+"""Produce (0) v0-v13: append record batches, or message sets, to partitions.
+
+v1   throttle time
+v2   message format v1; log append time in the answer
+v3   record format v2, which alone may come from here on
+v5   log start offset in the answer
+v7   zstd (KIP-110); before it, UNSUPPORTED_COMPRESSION_TYPE
+v8   error messages, and errors of single records (KIP-467)
+v10  new leaders in the answer (KIP-951): for leaders that have moved, and none moves here
+v11  TRANSACTION_ABORTABLE; before it, INVALID_TXN_STATE
+v12  a transactional Produce adds its partitions to the transaction (KIP-890); before it, they must be in it
+v13  topic ids (KIP-516)
+
+Releases from 4.0 on say that they have v0 to v2 (KAFKA-18659), because librdkafka takes a missing v0 for a broker
+without compression, but close the connection of who asks in these.
+
+Each partition gets one batch (that is all the protocol allows since v3) and an answer of its own. With acks=0 there is
+no response, and an error closes the connection, so that the client learns of it. Batches that are part of a transaction
+pass `joining` first.
+"""
+
+from collections.abc import Awaitable
+from typing import Final, TypeAlias
+
+from broker_embedded.broker import Broker
+from broker_embedded.coordinator.transaction.decisions import Producer
+from broker_embedded.handlers.joining import Joining
+from broker_embedded.handlers.registry import CloseConnection, RequestContext, handles
+from broker_embedded.log.incoming import FROM_CLIENT, InvalidRecords, Terms
+from broker_embedded.log.log import AppendResult
+from broker_embedded.partitions import LocalPartition
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from spark_kafka_native.protocol.topic import INTERNAL_TOPICS, TopicPartition
+from spark_kafka_native.protocol.wire import RecordsValue
+from spark_kafka_native.records.batch import BatchHeader, read_header
+from spark_kafka_native.records.compression import CompressionType
+from spark_kafka_native.records.errors import CorruptBatch, IncompleteBatch, InvalidMessageSet, OldFormatBatch
+from spark_kafka_native.records.formats import iter_any
+from spark_kafka_native.records.legacy import is_message
+
+_BATCHES_SINCE: Final = 3
+_IDS_SINCE: Final = 13
+_ZSTD_SINCE: Final = 7
+_ALL: Final = -1
+_VALID_ACKS: Final = {_ALL, 0, 1}
+_WITHOUT_LOG_START_OFFSET: Final = {
+    ErrorCode.CORRUPT_MESSAGE,
+    ErrorCode.MESSAGE_TOO_LARGE,
+    ErrorCode.RECORD_LIST_TOO_LARGE,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+}
+"""Refusals that Apache Kafka answers without the log start offset."""
+_ADMIN_CLIENT: Final = "__admin_client"
+"""The one client id that Apache Kafka lets write to internal topics."""
+_NOTHING: Final = AppendResult(
+    base_offset=-1, last_offset=-1, log_append_time_ms=-1, log_start_offset=-1, duplicate=False
+)
+"""What an append of nothing comes to."""
+
+
+@handles(ProduceRequest, "0-13")
+def produce(
+    request: ProduceRequest, context: RequestContext
+) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
+    """Append each partition's batch."""
+    appends = [(topic, [_Append(topic, data) for data in topic.partition_data]) for topic in request.topic_data]
+    waits_for_disk = False
+    in_transaction = False
+    for _, parts in appends:
+        for append in parts:
+            append.prepare(request, context)
+            waits_for_disk = waits_for_disk or append.waits_for_disk
+            in_transaction = in_transaction or append.in_transaction
+    if in_transaction:
+        joining = Joining(request.transactional_id, context, [append for _, parts in appends for append in parts])
+        if joining.needs_turn(waits_for_disk=waits_for_disk):
+            return context.broker.finishing.finish(_append_in_turn(request, context, appends, joining))
+    if waits_for_disk:
+        return context.broker.finishing.finish(_append_elsewhere(request, context, appends))
+    for _, parts in appends:
+        for append in parts:
+            append.run()
+            append.announce(context.broker)
+    return _answer(request, appends)
+
+
+async def _append_in_turn(
+    request: ProduceRequest, context: RequestContext, appends: "_Appends", joining: Joining
+) -> ProduceResponse | None:
+    """Append while nothing is decided about the transaction, so that no marker comes between."""
+    async with joining.turn():
+        return await _append_elsewhere(request, context, appends)
+
+
+async def _append_elsewhere(
+    request: ProduceRequest, context: RequestContext, appends: "_Appends"
+) -> ProduceResponse | None:
+    """Append what waits for the disk beside the event loop."""
+    for _, parts in appends:
+        for append in parts:
+            if append.waits_for_disk:
+                await context.broker.on_disk(append.run)
+            else:
+                append.run()
+            append.announce(context.broker)
+    return _answer(request, appends)
+
+
+def _answer(request: ProduceRequest, appends: "_Appends") -> ProduceResponse | None:
+    if request.acks != 0:
+        return ProduceResponse(
+            responses=tuple(
+                TopicProduceResponse(
+                    name=topic.name,
+                    topic_id=topic.topic_id,
+                    partition_responses=tuple(append.response() for append in parts),
+                )
+                for topic, parts in appends
+            )
+        )
+    failed = [append.failure for _, parts in appends for append in parts if append.error is not None]
+    if failed:
+        raise CloseConnection(f"a Produce with acks=0 failed: {', '.join(failed)}")
+    return None
+
+
+class _Append:
+    """One partition of a Produce request on its way."""
+
+    __slots__ = ("_data", "_header", "_partition", "_records", "_result", "_terms", "_topic", "error")
+
+    def __init__(self, topic: TopicProduceData, data: PartitionProduceData) -> None:
+        self._topic = topic
+        self._data = data
+        self._partition: LocalPartition | None = None
+        self._records: memoryview | None = None
+        self._header: BatchHeader | None = None
+        self._terms = FROM_CLIENT
+        self._result: AppendResult | None = None
+        self.error: KafkaError | None = None
+
+    def prepare(self, request: ProduceRequest, context: RequestContext) -> None:
+        """Find the partition and check what can be checked without its log."""
+        partitions = context.broker.partitions
+        try:
+            if context.version >= _IDS_SINCE:
+                self._partition = partitions.get_by_id(self._topic.topic_id, self._data.index)
+            else:
+                self._partition = partitions.get(self._topic.name, self._data.index)
+            if request.acks not in _VALID_ACKS:
+                raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks is {request.acks}; it may be -1, 0 or 1")
+            if self._partition.id.topic in INTERNAL_TOPICS and context.client_id != _ADMIN_CLIENT:
+                raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{self._partition.id.topic} is the broker's own")
+            if request.acks == _ALL:
+                self._partition.check_replicas()
+            self._records, self._header = _to_append(self._data.records, context.version)
+            if not self._records:
+                self._result = _NOTHING
+        except KafkaError as error:
+            self.error = error
+
+    @property
+    def waits_for_disk(self) -> bool:
+        """Whether the append must not run in the event loop: for the disk's sake, or because it takes long."""
+        if self._partition is None or not self._records:
+            return False
+        return self._partition.flushes_on_append or self._partition.works_on_append(self._records)
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether there is a batch to append that is part of a transaction."""
+        return self._header is not None and self._header.is_transactional and self._records is not None
+
+    @property
+    def producer(self) -> Producer:
+        """Who writes in a transaction."""
+        assert self._header is not None
+        return Producer(producer_id=self._header.producer_id, epoch=self._header.producer_epoch)
+
+    @property
+    def partition_id(self) -> TopicPartition:
+        """The partition, which has been found."""
+        assert self._partition is not None
+        return self._partition.id
+
+    @property
+    def begins(self) -> bool:
+        """Whether the partition's log does not know yet that it is in the transaction."""
+        assert self._partition is not None
+        assert self._header is not None
+        return not self._partition.log.is_in_transaction(self._header.producer_id, self._header.producer_epoch)
+
+    def accept(self, terms: Terms) -> None:
+        """Append on these terms."""
+        self._terms = terms
+
+    def refuse(self, error: KafkaError) -> None:
+        """Do not append."""
+        self.error = error
+        self._records = self._result = None
+
+    def run(self) -> None:
+        """Append, unless something was wrong before. May be called in any thread."""
+        if self._partition is None or not self._records:
+            return
+        try:
+            self._result = self._partition.append(self._records, self._terms)
+        except KafkaError as error:
+            self.error = error
+
+    def announce(self, broker: Broker) -> None:
+        """Tell who waits for records of the partition."""
+        if self._partition is not None and self._result not in {None, _NOTHING}:
+            broker.delayed.changed(self._partition.id)
+
+    @property
+    def failure(self) -> str:
+        """The partition and what was wrong, for the log."""
+        name = self._partition.id.topic if self._partition else self._topic.name or str(self._topic.topic_id)
+        return f"{name}-{self._data.index}: {self.error.code.name if self.error else 'no error'}"
+
+    def response(self) -> PartitionProduceResponse:
+        """What is answered for the partition."""
+        if self._result is not None:
+            return PartitionProduceResponse(
+                index=self._data.index,
+                base_offset=self._result.base_offset,
+                log_append_time_ms=self._result.log_append_time_ms,
+                log_start_offset=self._result.log_start_offset,
+            )
+        assert self.error is not None
+        return PartitionProduceResponse(
+            index=self._data.index,
+            error_code=self.error.code,
+            base_offset=-1,
+            log_start_offset=self._known_log_start_offset(self.error.code),
+            record_errors=tuple(
+                BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=message)
+                for index, message in (self.error.record_errors if isinstance(self.error, InvalidRecords) else ())
+            ),
+            error_message=self.error.detail or None,
+        )
+
+    def _known_log_start_offset(self, code: ErrorCode) -> int:
+        """The log start offset, if the log itself refused the batch for what it holds."""
+        if self._partition is None or self._records is None or code in _WITHOUT_LOG_START_OFFSET:
+            return -1
+        return self._partition.log.log_start_offset
+
+
+_Appends: TypeAlias = list[tuple[TopicProduceData, list[_Append]]]
+
+
+def _to_append(records: RecordsValue | None, version: int) -> tuple[memoryview, BatchHeader | None]:
+    """What is to be appended, as a view that may be written to, and the header if it is a batch. Raises KafkaError.
+
+    Since v3 it is one batch, alone and whole. Before, a message set will do, and what has no whole message in it is
+    nothing, which Apache Kafka takes without a word.
+    """
+    if not isinstance(records, memoryview):
+        raise KafkaError(ErrorCode.INVALID_RECORD, "There is no record batch.")
+    if version >= _BATCHES_SINCE:
+        return _one_batch(records, version)
+    try:
+        first = next(iter_any(records), None)
+    except InvalidMessageSet:
+        return records, None  # the log tells whether that is meant, or a flipped bit
+    except CorruptBatch as error:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
+    if first is None:
+        return records[:0], None
+    return (records, None) if is_message(records) else _one_batch(records, version)
+
+
+def _one_batch(records: memoryview, version: int) -> tuple[memoryview, BatchHeader]:
+    """The batch, which must be alone and whole, and its header. Raises KafkaError."""
+    try:
+        header = read_header(records)
+    except IncompleteBatch:
+        raise KafkaError(ErrorCode.INVALID_RECORD, "There is no whole record batch.") from None
+    except OldFormatBatch as error:
+        raise KafkaError(ErrorCode.INVALID_RECORD, str(error)) from None
+    except CorruptBatch as error:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
+    if header.size_in_bytes != len(records):
+        raise KafkaError(ErrorCode.INVALID_RECORD, "There is more than one record batch.")
+    if header.compression is CompressionType.ZSTD and _BATCHES_SINCE <= version < _ZSTD_SINCE:
+        detail = f"Produce v{version} cannot carry zstd; v{_ZSTD_SINCE} and later can."
+        raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, detail)
+    return records, header

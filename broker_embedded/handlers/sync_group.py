@@ -1,0 +1,40 @@
+"""SyncGroup (14) v0-v5: a member's assignment in a classic group; the leader brings those of all.
+
+v3  static members (KIP-345)
+v5  protocol type and name must be there, are checked and answered (KIP-559)
+
+The answer waits for the leader.
+"""
+
+from typing import Final
+
+from broker_embedded.coordinator.classic.group import ClassicGroup
+from broker_embedded.coordinator.classic.sync import sync
+from broker_embedded.coordinator.consumer.group import ConsumerGroup
+from broker_embedded.coordinator.group import Group
+from broker_embedded.coordinator.outcome import Outcome
+from broker_embedded.handlers.registry import RequestContext, handles
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+_PROTOCOL_SINCE: Final = 5
+
+
+@handles(SyncGroupRequest, "0-5")
+async def sync_group(request: SyncGroupRequest, context: RequestContext) -> SyncGroupResponse:
+    """Hand over what the leader has assigned, and wait for it."""
+    if context.version >= _PROTOCOL_SINCE and (request.protocol_type is None or request.protocol_name is None):
+        return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    groups = context.broker.groups
+    ticket = groups.ticket()
+
+    def decide(group: Group | None, now_ms: int) -> Outcome[SyncGroupResponse]:
+        if isinstance(group, ConsumerGroup):
+            return group.sync(request, now_ms)
+        assert group is None or isinstance(group, ClassicGroup)  # there is no third kind
+        return sync(group, request, ticket, now_ms)
+
+    try:
+        return await groups.apply(request.group_id, decide)
+    except KafkaError as error:
+        return SyncGroupResponse(error_code=error.code)

@@ -1,0 +1,121 @@
+"""TxnOffsetCommit (28) v0-v5: store positions of a group that count once a transaction is committed (KIP-98).
+
+v2  leader epochs (KIP-320)
+v3  member, generation and instance (KIP-447); older versions commit for whoever reads
+v4  TRANSACTION_ABORTABLE where the group's offsets are not part of the transaction; before it, INVALID_TXN_STATE
+v5  makes them part of it, so that AddOffsetsToTxn is not needed (KIP-890)
+
+The answer is given once the commit is in the log of ``__consumer_offsets``. Where that log knows of the transaction,
+its coordinator has been asked before. Where it does not, the coordinator is asked, and the id's turn is held until the
+commit is in the log, so that no marker comes between.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from broker_embedded.cluster.image import ClusterImage
+from broker_embedded.coordinator.offsets import OffsetCommit
+from broker_embedded.coordinator.transaction.decisions import Producer
+from broker_embedded.coordinator.transaction.state import TransactionVersion
+from broker_embedded.handlers.registry import RequestContext, handles
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from spark_kafka_native.protocol.topic import TopicPartition
+
+_ABORTABLE_SINCE: Final = 4
+_ADDS_SINCE: Final = 5
+
+
+@handles(TxnOffsetCommitRequest, "0-5")
+async def txn_offset_commit(request: TxnOffsetCommitRequest, context: RequestContext) -> TxnOffsetCommitResponse:
+    """Commit what can be committed; an error code for the rest."""
+    topics = [_that_exist(topic, context.broker.image) for topic in request.topics]
+    commits = [commit for topic in topics for commit in _commits(topic, context.broker.image)]
+    known = dataclasses.replace(request, topics=tuple(topic for topic in topics if topic.partitions))
+    codes: Mapping[TopicPartition, ErrorCode] = {}
+    try:
+        if commits:
+            codes = await context.broker.finishing.finish(_commit(known, commits, context))
+    except KafkaError as error:
+        codes = dict.fromkeys((commit.partition for commit in commits), _as_heard(error.code, context.version))
+    return TxnOffsetCommitResponse(topics=tuple(_answer(topic, codes) for topic in request.topics))
+
+
+async def _commit(
+    request: TxnOffsetCommitRequest, commits: Sequence[OffsetCommit], context: RequestContext
+) -> Mapping[TopicPartition, ErrorCode]:
+    if not request.group_id:
+        raise KafkaError(ErrorCode.INVALID_GROUP_ID, "a group needs an id")
+    groups, transactions, transactional_id = (
+        context.broker.groups,
+        context.broker.transactions,
+        request.transactional_id,
+    )
+    producer = Producer(producer_id=request.producer_id, epoch=request.producer_epoch)
+    await groups.make_ready()
+    if groups.log.is_in_transaction(request.group_id, producer):
+        return await groups.commit_in_transaction(request, commits, verified=False)
+    adds = context.version >= _ADDS_SINCE
+    if not adds and not context.broker.config.transaction_partition_verification_enable:
+        return await groups.commit_in_transaction(request, commits, verified=True)
+    if not transactional_id:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
+    kept_in = {groups.offsets_partition(request.group_id)}
+    async with transactions.turn(transactional_id):
+        if adds:
+            await transactions.add_partitions_in_turn(transactional_id, producer, kept_in, TransactionVersion.TV_2)
+        else:
+            transactions.check_partitions(transactional_id, producer, kept_in)
+        return await groups.commit_in_transaction(request, commits, verified=True)
+
+
+def _as_heard(code: ErrorCode, version: int) -> ErrorCode:
+    """An error as clients of a version know it."""
+    if code is ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if code is ErrorCode.TRANSACTION_ABORTABLE and version < _ABORTABLE_SINCE:
+        return ErrorCode.INVALID_TXN_STATE
+    return code
+
+
+def _that_exist(topic: TxnOffsetCommitRequestTopic, image: ClusterImage) -> TxnOffsetCommitRequestTopic:
+    meant = image.topic(topic.name)
+    partitions = (part for part in topic.partitions if meant is not None and meant.partition(part.partition_index))
+    return dataclasses.replace(topic, partitions=tuple(partitions))
+
+
+def _commits(topic: TxnOffsetCommitRequestTopic, image: ClusterImage) -> list[OffsetCommit]:
+    return [
+        OffsetCommit(
+            partition=TopicPartition(topic.name, part.partition_index),
+            topic_id=image.topics[topic.name].topic_id,
+            offset=part.committed_offset,
+            leader_epoch=part.committed_leader_epoch,
+            metadata=part.committed_metadata or "",
+        )
+        for part in topic.partitions
+    ]
+
+
+def _answer(
+    topic: TxnOffsetCommitRequestTopic, codes: Mapping[TopicPartition, ErrorCode]
+) -> TxnOffsetCommitResponseTopic:
+    return TxnOffsetCommitResponseTopic(
+        name=topic.name,
+        partitions=tuple(
+            TxnOffsetCommitResponsePartition(
+                partition_index=part.partition_index,
+                error_code=codes.get(
+                    TopicPartition(topic.name, part.partition_index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                ),
+            )
+            for part in topic.partitions
+        ),
+    )

@@ -1,0 +1,84 @@
+"""UpdateFeatures (57) v0-v2: raise or lower the levels of the cluster's features (KIP-584).
+
+v0  flexible
+v1  types of upgrades, and dry runs (KIP-778)
+v2  no results per feature (KIP-1022)
+
+``transaction.version`` goes up and down, and stays where it is set over restarts. The other levels are those of the
+release that this broker passes for (``as.version``), and stay so: what asks for them as they are is fine, everything
+else is refused, where Kafka would lower some. Either all that is asked for is done, or nothing.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from broker_embedded.cluster.configs_file import StoredConfigs
+from broker_embedded.features import features_of
+from broker_embedded.handlers.registry import RequestContext, handles
+from broker_embedded.releases import TRANSACTION_VERSION, Feature
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages.update_features import (
+    FeatureUpdateKey,
+    UpdatableFeatureResult,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+
+_UPGRADE: Final = 1
+_UPGRADE_TYPES: Final = {_UPGRADE, 2, 3}
+"""Upgrade, safe and unsafe downgrade."""
+_TYPES_SINCE: Final = 1
+_RESULTS_UNTIL: Final = 1
+
+
+@handles(UpdateFeaturesRequest, "0-2")
+async def update_features(request: UpdateFeaturesRequest, context: RequestContext) -> UpdateFeaturesResponse:
+    """Bring every feature to the level asked for."""
+    configs = context.broker.configs
+
+    def plan(stored: StoredConfigs) -> StoredConfigs:
+        known = {feature.name: feature for feature in features_of(context.broker.config, stored)}
+        for update in request.feature_updates:
+            _check(update, known, _downgrades(update, context.version))
+        return stored.with_features(
+            {
+                update.feature: update.max_version_level
+                for update in request.feature_updates
+                if update.max_version_level != known[update.feature].level
+            }
+        )
+
+    try:
+        await configs.change(plan, validate_only=request.validate_only)
+    except KafkaError as error:
+        return UpdateFeaturesResponse(error_code=error.code, error_message=error.message)
+    updates = request.feature_updates if context.version <= _RESULTS_UNTIL else ()
+    return UpdateFeaturesResponse(
+        error_message=None,
+        results=tuple(UpdatableFeatureResult(feature=update.feature, error_message=None) for update in updates),
+    )
+
+
+def _downgrades(update: FeatureUpdateKey, version: int) -> bool:
+    return update.upgrade_type != _UPGRADE if version >= _TYPES_SINCE else update.allow_downgrade
+
+
+def _check(update: FeatureUpdateKey, known: Mapping[str, Feature], downgrades: bool) -> None:
+    """Raise KafkaError INVALID_UPDATE_VERSION unless the feature can go to the level asked for, or is there."""
+    feature, level = known.get(update.feature), update.max_version_level
+    if feature is None:
+        problem = "this broker does not know the feature"
+    elif update.upgrade_type not in _UPGRADE_TYPES:
+        problem = f"there is no upgrade type {update.upgrade_type}"
+    elif not feature.min_level <= level <= feature.max_level:
+        problem = f"this broker only knows levels {feature.min_level}-{feature.max_level}"
+    elif level == feature.level:
+        return
+    elif feature.name != TRANSACTION_VERSION:
+        problem = f"its level is {feature.level}, that of the release that this broker passes for (as.version)"
+    elif downgrades == (level > feature.level):
+        problem = f"its level is {feature.level}, and that is a way {'up' if downgrades else 'down'}, not asked for"
+    else:
+        return
+    detail = f"No feature was changed: {update.feature} cannot be set to {level}, because {problem}."
+    raise KafkaError(ErrorCode.INVALID_UPDATE_VERSION, detail)

@@ -1,0 +1,59 @@
+"""WriteTxnMarkers (27) v0-v2: write how transactions ended into their partitions (KIP-98).
+
+v1  flexible
+v2  the version of the transaction (KIP-1228)
+
+Brokers send it to each other, and there is one broker. Admin clients send it to abort transactions that their
+coordinator knows nothing of, such as those of a ``__transaction_state`` that was deleted (KIP-664).
+"""
+
+from broker_embedded.coordinator.transaction.decisions import Producer
+from broker_embedded.coordinator.transaction.state import TransactionVersion
+from broker_embedded.handlers.registry import RequestContext, handles
+from spark_kafka_native.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from spark_kafka_native.protocol.topic import TopicPartition
+
+
+@handles(WriteTxnMarkersRequest, "0-2")
+async def write_txn_markers(request: WriteTxnMarkersRequest, context: RequestContext) -> WriteTxnMarkersResponse:
+    """Write the markers, in the order in which they come."""
+    written = context.broker.finishing.finish(_write_all(request, context))
+    return WriteTxnMarkersResponse(markers=await written)
+
+
+async def _write_all(request: WriteTxnMarkersRequest, context: RequestContext) -> tuple[WritableTxnMarkerResult, ...]:
+    return tuple([await _write(marker, context) for marker in request.markers])
+
+
+async def _write(marker: WritableTxnMarker, context: RequestContext) -> WritableTxnMarkerResult:
+    codes = await context.broker.markers.write(
+        {TopicPartition(topic.name, index) for topic in marker.topics for index in topic.partition_indexes},
+        Producer(producer_id=marker.producer_id, epoch=marker.producer_epoch),
+        commit=marker.transaction_result,
+        coordinator_epoch=marker.coordinator_epoch,
+        version=TransactionVersion.TV_2
+        if marker.transaction_version >= TransactionVersion.TV_2
+        else TransactionVersion.TV_0,
+    )
+    return WritableTxnMarkerResult(
+        producer_id=marker.producer_id,
+        topics=tuple(
+            WritableTxnMarkerTopicResult(
+                name=topic.name,
+                partitions=tuple(
+                    WritableTxnMarkerPartitionResult(
+                        partition_index=index, error_code=codes[TopicPartition(topic.name, index)]
+                    )
+                    for index in topic.partition_indexes
+                ),
+            )
+            for topic in marker.topics
+        ),
+    )

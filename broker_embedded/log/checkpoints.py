@@ -1,0 +1,204 @@
+"""The small text files beside the logs, in Apache Kafka's formats.
+
+In the data directory::
+
+    recovery-point-offset-checkpoint   per partition: everything before this offset is on the disk
+    log-start-offset-checkpoint        per partition: what DeleteRecords has hidden; only where a segment is cut by it
+    replication-offset-checkpoint      per partition: how far consumers may read
+    cleaner-offset-checkpoint          per partition: how far it was compacted
+    meta.properties                    whose data this is
+    .kafka_cleanshutdown               the last broker closed every log; gone while one runs
+
+In a partition's directory::
+
+    partition.metadata                 the topic's id
+
+The checkpoints share a shape: a line ``0`` for the format, a line with the number of entries, then one entry a line,
+``topic partition offset``. Whoever reads one back gets all of it or ``CorruptCheckpoint``.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID, uuid4
+
+from broker_embedded.platform import FileSystem, read_file, remove_if_exists, write_file
+from spark_kafka_native.protocol.ids import parse_id, spell_id
+from spark_kafka_native.protocol.topic import TopicPartition
+
+RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
+LOG_START_OFFSETS: Final = "log-start-offset-checkpoint"
+HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
+CLEANED_OFFSETS: Final = "cleaner-offset-checkpoint"
+LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
+META_PROPERTIES: Final = "meta.properties"
+CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
+PARTITION_METADATA: Final = "partition.metadata"
+
+_FORMAT: Final = "0"
+
+
+class CorruptCheckpoint(Exception):
+    """A file beside the logs that does not read as it should. ``str()`` names it and says why."""
+
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(path, problem)
+        self.path = path
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.problem}"
+
+
+# --- checkpoints -----------------------------------------------------------------------------------------------------
+
+
+def write_offsets(files: FileSystem, path: str, offsets: Mapping[TopicPartition, int]) -> None:
+    """Replace an offset checkpoint, durably. Raises OSError."""
+    rows = ((tp.topic, tp.partition, offset) for tp, offset in sorted(offsets.items()))
+    write_rows(files, path, rows)
+
+
+def read_offsets(files: FileSystem, path: str) -> dict[TopicPartition, int]:
+    """The entries of an offset checkpoint; none if there is no file. Raises OSError, CorruptCheckpoint."""
+    try:
+        return {
+            TopicPartition(topic, int(partition)): int(offset) for topic, partition, offset in read_rows(files, path, 3)
+        }
+    except ValueError as error:
+        raise CorruptCheckpoint(path, str(error)) from None
+
+
+def write_rows(
+    files: FileSystem, path: str, rows: Iterable[tuple[object, ...]], *, sync_directory: bool = True
+) -> None:
+    """Replace a checkpoint by ``rows``, durably once the directory is synced. Raises OSError."""
+    lines = [" ".join(map(str, row)) for row in rows]
+    text = "\n".join([_FORMAT, str(len(lines)), *lines, ""])
+    write_file(files, path, text.encode(), sync_directory=sync_directory)
+
+
+def read_rows(files: FileSystem, path: str, width: int) -> list[list[str]]:
+    """The rows of a checkpoint, each of ``width`` words; none if there is no file, or an empty one as Kafka makes.
+
+    Raises OSError, CorruptCheckpoint.
+    """
+    lines = _read_lines(files, path)
+    if not lines:
+        return []
+    if lines.pop():
+        raise CorruptCheckpoint(path, "cut off within a line")
+    if lines[0] != _FORMAT:
+        raise CorruptCheckpoint(path, f"format {lines[0]!r} is not {_FORMAT}")
+    rows = [line.split() for line in lines[2:] if line]
+    if len(lines) < 2 or lines[1] != str(len(rows)):
+        raise CorruptCheckpoint(path, f"holds {len(rows)} entries, but says {''.join(lines[1:2]) or 'nothing'}")
+    if any(len(row) != width for row in rows):
+        raise CorruptCheckpoint(path, f"an entry does not have {width} words")
+    return rows
+
+
+def _read_lines(files: FileSystem, path: str) -> list[str]:
+    """Every line and what is behind the last line's end; nothing at all if there is no file or it is empty."""
+    try:
+        text = read_file(files, path).decode()
+    except FileNotFoundError:
+        return []
+    except UnicodeDecodeError:
+        raise CorruptCheckpoint(path, "not UTF-8 text") from None
+    return text.split("\n") if text else []
+
+
+# --- ids -------------------------------------------------------------------------------------------------------------
+
+
+def new_id() -> UUID:
+    """A random id whose spelling does not begin with a dash, which command lines would take for an option."""
+    while True:
+        uuid = uuid4()
+        if not spell_id(uuid).startswith("-"):
+            return uuid
+
+
+def write_partition_metadata(files: FileSystem, path: str, topic_id: UUID) -> None:
+    """Say which topic a partition's directory belongs to, durably. Raises OSError."""
+    write_file(files, path, f"version: 0\ntopic_id: {spell_id(topic_id)}".encode())
+
+
+def read_partition_metadata(files: FileSystem, path: str) -> UUID | None:
+    """The topic id of a partition's directory, None if there is no file. Raises OSError, CorruptCheckpoint."""
+    lines = _read_lines(files, path)
+    if not lines:
+        return None
+    entries = {key: value.strip() for key, _, value in (line.partition(":") for line in lines)}
+    try:
+        int(entries["version"])
+        topic_id = parse_id(entries["topic_id"])
+    except (KeyError, ValueError) as error:
+        raise CorruptCheckpoint(path, f"no version and topic_id: {error}") from None
+    if topic_id.int == 0:
+        raise CorruptCheckpoint(path, "the topic_id is zero")
+    return topic_id
+
+
+# --- the data directory ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetaProperties:
+    """Whose data a data directory holds. ``cluster_id`` is text, by custom the base64 of a UUID."""
+
+    cluster_id: str
+    node_id: int
+    directory_id: UUID
+
+
+def write_meta_properties(files: FileSystem, path: str, meta: MetaProperties) -> None:
+    """Replace ``meta.properties`` (version 1), durably. Raises OSError."""
+    text = (
+        f"cluster.id={meta.cluster_id}\ndirectory.id={spell_id(meta.directory_id)}\nnode.id={meta.node_id}\nversion=1\n"
+    )
+    write_file(files, path, text.encode())
+
+
+def read_meta_properties(files: FileSystem, path: str) -> MetaProperties | None:
+    """What ``meta.properties`` says, None if there is no such file.
+
+    Version 0, of clusters on ZooKeeper, calls the node's id ``broker.id``; a directory id that is missing is made up.
+
+    Raises OSError, CorruptCheckpoint.
+    """
+    lines = _read_lines(files, path)
+    if not lines:
+        return None
+    entries = {key.strip(): value.strip() for key, _, value in (line.partition("=") for line in lines)}
+    version = entries.get("version", "0")
+    if version not in {"0", "1"}:
+        raise CorruptCheckpoint(path, f"version {version!r} is neither 0 nor 1")
+    try:
+        return MetaProperties(
+            cluster_id=entries["cluster.id"],
+            node_id=int(entries["broker.id" if version == "0" else "node.id"]),
+            directory_id=parse_id(entries["directory.id"]) if "directory.id" in entries else new_id(),
+        )
+    except KeyError as error:
+        raise CorruptCheckpoint(path, f"{error.args[0]} is missing") from None
+    except ValueError as error:
+        raise CorruptCheckpoint(path, str(error)) from None
+
+
+def write_clean_shutdown(files: FileSystem, path: str) -> None:
+    """Leave word that every log was closed, durably. Raises OSError."""
+    write_file(files, path, json.dumps({"version": 0, "brokerEpoch": -1}, separators=(",", ":")).encode())
+
+
+def take_clean_shutdown(files: FileSystem, path: str, directory: str) -> bool:
+    """Whether the last broker left word that every log was closed; the word is gone, durably, once this returns.
+
+    It goes before anything else happens, so that a crash from here on counts as one. Raises OSError.
+    """
+    if not remove_if_exists(files, path):
+        return False
+    files.sync_directory(directory)
+    return True

@@ -1,0 +1,240 @@
+"""What compaction keeps of a batch: pure, bytes in and bytes out.
+
+As in Apache Kafka. A record goes if a later one has its key, or if it has no key. A tombstone, a record without a
+value, is kept until its delete horizon: the first pass that meets it sets that, ``delete.retention.ms`` ahead, in the
+header of its batch (KIP-534), a later one drops it. Records of aborted transactions go at once. A marker, whose
+transaction has no records left, gets a horizon like a tombstone. What lies behind the last offset of the map is not
+decided yet and stays.
+
+A batch that keeps some of its records keeps its base offset, its last offset and sequence, its codec, and the records'
+bytes as they are. One that loses all goes, unless it is needed: as the last batch of an active producer, whose sequence
+would be forgotten without it, or as the end of what was compacted. Then its header stays.
+
+Messages of formats v0 and v1 have no room for a horizon: theirs is the same for all, and counts from when their segment
+was last written.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from broker_embedded.log.cleaned_transactions import CleanedTransactions
+from broker_embedded.log.keyed_records import KeyedRecord, keyed_records, timestamp_delta, with_base_timestamp
+from broker_embedded.log.offset_map import OffsetMap
+from broker_embedded.log.producer_state import LastRecord
+from broker_embedded.settings import LONG_MAX
+from spark_kafka_native.records.batch import (
+    MAGIC,
+    NO_TIMESTAMP,
+    RECORD_BATCH_OVERHEAD,
+    BatchHeader,
+    CompressionType,
+    TimestampType,
+    seal,
+    write_header,
+)
+from spark_kafka_native.records.compression import compress
+from spark_kafka_native.records.control import ControlType, decode_control
+from spark_kafka_native.records.conversion import payload_of
+from spark_kafka_native.records.legacy import read_messages
+from spark_kafka_native.records.legacy_write import write_message_set
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What one pass goes by.
+
+    ``latest_offset`` is the last offset that the map covers, ``until_offset`` the end of what may be compacted,
+    ``last_records`` what must stay of each producer that is remembered. Tombstones of formats v0 and v1 stay in
+    segments that were written after ``old_horizon_ms``.
+    """
+
+    now_ms: int
+    delete_retention_ms: int
+    latest_offset: int
+    until_offset: int
+    last_records: Mapping[int, LastRecord]
+    old_horizon_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanedBatch:
+    """What a batch becomes: its bytes, maybe the very ones it had, and what a segment has to know of them."""
+
+    data: bytes | bytearray
+    last_offset: int
+    max_timestamp: int
+    records_kept: int
+
+
+class BatchCleaner:
+    """Decides about the batches of neighbouring segments, one after the other; ``records_read`` were in them."""
+
+    def __init__(self, offsets: OffsetMap, transactions: CleanedTransactions, rules: Rules) -> None:
+        self._offsets = offsets
+        self._transactions = transactions
+        self._rules = rules
+        self._keep_old_tombstones = True
+        horizon_ms = rules.now_ms + rules.delete_retention_ms
+        self._new_horizon_ms = None if horizon_ms > LONG_MAX else horizon_ms  # what is never reached is not set
+        self.records_read = 0
+
+    def at_segment(self, *, modified_ms: int) -> None:
+        """The batches that follow are of a segment that was last written then."""
+        self._keep_old_tombstones = modified_ms > self._rules.old_horizon_ms
+
+    def clean(self, data: bytes, header: BatchHeader) -> CleanedBatch | None:
+        """What stays of a batch, whose CRC is right; None if all of it goes. Raises CorruptBatch."""
+        if header.magic < MAGIC:
+            return self._clean_messages(data, header)
+        without_records = self._is_over(data, header)
+        keeps_header = header.next_offset == self._rules.until_offset or self._is_last_of_producer(header)
+        horizon = header.delete_horizon_ms
+        past_horizon = horizon is not None and horizon <= self._rules.now_ms
+        if without_records and (past_horizon or not header.is_control):
+            return _emptied(data, header) if keeps_header else None
+        payload = payload_of(memoryview(data), 0, header)
+        records = keyed_records(payload, header)
+        self.records_read += len(records)
+        kept = records if header.is_control else self._kept(records, header, past_horizon=past_horizon)
+        if not kept:
+            return _emptied(data, header) if keeps_header else None
+        if horizon is None and (without_records or any(not record[4] for record in kept)):
+            horizon = self._new_horizon_ms
+        if len(kept) == len(records) and horizon == header.delete_horizon_ms:
+            return _unchanged(data, header, len(kept))
+        return _rebuilt(header, payload, kept, horizon)
+
+    def _is_over(self, data: bytes, header: BatchHeader) -> bool:
+        """Whether the batch has aborted records, or is a marker of a transaction that has no records any more."""
+        if not header.is_control:
+            return self._transactions.is_aborted(header)
+        return self._transactions.may_go(header, control_type_of(data, header))
+
+    def _is_last_of_producer(self, header: BatchHeader) -> bool:
+        last = self._rules.last_records.get(header.producer_id) if header.has_producer_id else None
+        if last is None:
+            return False
+        if last.last_offset is not None:
+            return header.last_offset == last.last_offset
+        return header.is_control and header.producer_epoch == last.epoch  # the marker alone tells the epoch
+
+    def _kept(self, records: Sequence[KeyedRecord], header: BatchHeader, *, past_horizon: bool) -> list[KeyedRecord]:
+        base_offset, latest, get = header.base_offset, self._rules.latest_offset, self._offsets.get
+        kept = []
+        for record in records:
+            offset, key = base_offset + record[2], record[3]
+            if offset > latest or (key is not None and (record[4] or not past_horizon) and offset >= get(key)):
+                kept.append(record)
+        return kept
+
+    def _clean_messages(self, data: bytes, header: BatchHeader) -> CleanedBatch | None:
+        rules = self._rules
+        messages = read_messages(data, 0, header)
+        self.records_read += len(messages)
+        kept = [
+            message
+            for message in messages
+            if message.offset > rules.latest_offset
+            or (
+                message.key is not None
+                and (message.value is not None or self._keep_old_tombstones)
+                and message.offset >= self._offsets.get(message.key)
+            )
+        ]
+        if not kept:
+            return None
+        if len(kept) == len(messages):
+            return _unchanged(data, header, len(kept))
+        return CleanedBatch(
+            data=write_message_set(
+                kept, magic=header.magic, compression=header.compression, timestamp_type=header.timestamp_type
+            ),
+            last_offset=kept[-1].offset,
+            max_timestamp=max(message.timestamp for message in kept),
+            records_kept=len(kept),
+        )
+
+
+def control_type_of(data: bytes, header: BatchHeader) -> ControlType | None:
+    """What a control batch says; None if it was emptied. Raises CorruptBatch."""
+    record = decode_control(data, 0, header)
+    return None if record is None else record.type
+
+
+def keyed_offsets(data: bytes, header: BatchHeader, from_offset: int) -> list[tuple[bytes, int]]:
+    """Key and offset of each record with a key from an offset on, in a batch of any format. Raises CorruptBatch."""
+    if header.magic < MAGIC:
+        return [
+            (message.key, message.offset)
+            for message in read_messages(data, 0, header)
+            if message.key is not None and message.offset >= from_offset
+        ]
+    base_offset = header.base_offset
+    from_delta = from_offset - base_offset
+    return [
+        (key, base_offset + delta)
+        for _, _, delta, key, _ in keyed_records(payload_of(memoryview(data), 0, header), header)
+        if key is not None and delta >= from_delta
+    ]
+
+
+def _unchanged(data: bytes, header: BatchHeader, count: int) -> CleanedBatch:
+    return CleanedBatch(
+        data=data, last_offset=header.last_offset, max_timestamp=header.max_timestamp, records_kept=count
+    )
+
+
+def _emptied(data: bytes, header: BatchHeader) -> CleanedBatch:
+    """The header alone, which still tells offsets, sequence and, for retention, the time."""
+    left = _batch(
+        header, b"", base_timestamp=NO_TIMESTAMP, max_timestamp=header.max_timestamp, count=0, has_horizon=False
+    )
+    return _unchanged(data, header, 0) if left.data == data else left
+
+
+def _rebuilt(header: BatchHeader, payload: bytes, kept: Sequence[KeyedRecord], horizon_ms: int | None) -> CleanedBatch:
+    """A batch with some of its records. A new horizon takes the place of the base timestamp, so these are told anew."""
+    if horizon_ms is None or horizon_ms == header.delete_horizon_ms:
+        base_timestamp = header.base_timestamp
+        pieces = [payload[start:end] for start, end, _, _, _ in kept]
+    else:
+        base_timestamp = horizon_ms
+        moved_ms = horizon_ms - header.base_timestamp
+        pieces = [with_base_timestamp(payload, record, moved_ms) for record in kept]
+    max_timestamp = header.max_timestamp
+    if header.timestamp_type is TimestampType.CREATE_TIME:
+        max_timestamp = header.base_timestamp + max(timestamp_delta(payload, record) for record in kept)
+    return _batch(
+        header,
+        compress(header.compression, b"".join(pieces)),
+        base_timestamp=base_timestamp,
+        max_timestamp=max_timestamp,
+        count=len(kept),
+        has_horizon=horizon_ms is not None,
+    )
+
+
+def _batch(
+    header: BatchHeader, payload: bytes, *, base_timestamp: int, max_timestamp: int, count: int, has_horizon: bool
+) -> CleanedBatch:
+    data = bytearray(RECORD_BATCH_OVERHEAD) + payload
+    write_header(
+        data,
+        size_in_bytes=len(data),
+        last_offset_delta=header.last_offset_delta,
+        base_timestamp=base_timestamp,
+        max_timestamp=max_timestamp,
+        records_count=count,
+        base_offset=header.base_offset,
+        partition_leader_epoch=header.partition_leader_epoch,
+        compression=header.compression if count else CompressionType.NONE,
+        timestamp_type=header.timestamp_type,
+        transactional=header.is_transactional,
+        control=header.is_control,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+        delete_horizon=has_horizon,
+    )
+    seal(data)
+    return CleanedBatch(data=data, last_offset=header.last_offset, max_timestamp=max_timestamp, records_kept=count)

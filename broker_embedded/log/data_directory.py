@@ -1,0 +1,128 @@
+"""The data directory itself: whose it is, that nobody else uses it, and which of its directories are logs."""
+
+import logging
+import os
+import re
+from typing import Final
+
+from broker_embedded.log.checkpoints import (
+    CLEAN_SHUTDOWN,
+    META_PROPERTIES,
+    CorruptCheckpoint,
+    MetaProperties,
+    new_id,
+    read_meta_properties,
+    take_clean_shutdown,
+    write_clean_shutdown,
+    write_meta_properties,
+)
+from broker_embedded.log.deleted import DeletedDirectories
+from broker_embedded.log.opening import parse_directory_name
+from broker_embedded.platform import FileLock, FileSystem
+from spark_kafka_native.protocol.ids import spell_id
+from spark_kafka_native.protocol.topic import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+_LOCK: Final = ".lock"
+_NOT_LOGS: Final = {
+    "lost+found": "of the file system itself",
+    "__cluster_metadata-0": "the metadata of an Apache Kafka controller",
+    "remote-log-index-cache": "a cache of Apache Kafka",
+}
+_SET_ASIDE: Final = re.compile(r".+-\d+\.[0-9a-f]{32}-(stray|future)")
+"""Of a topic that an Apache Kafka did not know, or a copy that it had not finished."""
+
+
+class DataDirectory:
+    """One data directory, at an absolute ``path``. Errors come as OSError and CorruptCheckpoint."""
+
+    def __init__(self, path: str, file_system: FileSystem) -> None:
+        self.path = path
+        self._file_system = file_system
+        self._lock: FileLock | None = None
+
+    def __str__(self) -> str:
+        return self.path
+
+    def file(self, name: str) -> str:
+        """The path of a name in the directory."""
+        return f"{self.path}/{name}"
+
+    @property
+    def locked(self) -> bool:
+        """Whether it is held."""
+        return self._lock is not None
+
+    def lock(self) -> None:
+        """Keep others out; the directory is made if it is not there. Raises OSError: somebody else is in, for one."""
+        _make_directories(self._file_system, self.path)
+        try:
+            self._lock = self._file_system.lock(self.file(_LOCK))
+        except BlockingIOError as error:
+            raise OSError(f"in use by another broker ({error.strerror})") from error
+
+    def unlock(self) -> None:
+        """Let others in. A second call does nothing."""
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def claim(self, node_id: int, cluster_id: str | None) -> MetaProperties:
+        """Whose data it is: ``meta.properties``, written if there is none. Raises CorruptCheckpoint: another's."""
+        path = self.file(META_PROPERTIES)
+        found = read_meta_properties(self._file_system, path)
+        if found is None:
+            found = MetaProperties(cluster_id=cluster_id or spell_id(new_id()), node_id=node_id, directory_id=new_id())
+            write_meta_properties(self._file_system, path, found)
+        if cluster_id not in {None, found.cluster_id}:
+            raise CorruptCheckpoint(path, f"belongs to cluster {found.cluster_id}, not {cluster_id}")
+        if found.node_id != node_id:
+            raise CorruptCheckpoint(
+                path, f"belongs to node {found.node_id}, not {node_id}; is it node.id={found.node_id}?"
+            )
+        return found
+
+    def take_clean_shutdown(self) -> bool:
+        """Whether the last broker left word that every log was closed; from then on the word is gone, durably."""
+        return take_clean_shutdown(self._file_system, self.file(CLEAN_SHUTDOWN), self.path)
+
+    def leave_clean_shutdown(self) -> None:
+        """Leave word that every log was closed, durably."""
+        write_clean_shutdown(self._file_system, self.file(CLEAN_SHUTDOWN))
+
+    def sync(self) -> None:
+        """Make the names in the directory survive a crash."""
+        self._file_system.sync_directory(self.path)
+
+    def find_logs(self, deleted: DeletedDirectories, now_ms: int) -> list[TopicPartition]:
+        """The partitions that have a directory; ``deleted`` hears of those to be removed.
+
+        Raises OSError: a directory is neither.
+        """
+        partitions = []
+        for entry in self._file_system.list_directory(self.path):
+            if not entry.is_directory:
+                continue
+            if entry.name in _NOT_LOGS:
+                logger.info("%s is left alone: %s", self.file(entry.name), _NOT_LOGS[entry.name])
+            elif _SET_ASIDE.fullmatch(entry.name):
+                logger.warning("%s is left alone: an Apache Kafka has set it aside", self.file(entry.name))
+            elif deleted.is_one(entry.name):
+                deleted.found(entry.name, now_ms)
+            else:
+                try:
+                    partitions.append(parse_directory_name(entry.name))
+                except ValueError as error:
+                    raise OSError(f"{error}; a data directory holds nothing but logs") from None
+        return partitions
+
+
+def _make_directories(files: FileSystem, path: str) -> None:
+    """Make a directory and what is missing above it, durably. Raises OSError."""
+    if files.exists(path):
+        return
+    parent = os.path.dirname(path)
+    _make_directories(files, parent)
+    files.make_directory(path)
+    files.sync_directory(parent)

@@ -1,0 +1,68 @@
+"""Directories of deleted logs, which leave the disk a little later."""
+
+import logging
+import re
+import threading
+from dataclasses import dataclass
+from typing import Final
+from uuid import uuid4
+
+from broker_embedded.platform import FileSystem
+from spark_kafka_native.protocol.topic import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+_SUFFIX: Final = "-delete"
+_NAME: Final = re.compile(r".+-\d+\.[0-9a-f]{32}-delete")
+_MAX_NAME: Final = 255
+
+
+@dataclass(frozen=True, slots=True)
+class _Deleted:
+    path: str
+    due_ms: int
+
+
+class DeletedDirectories:
+    """Directories named ``topic-partition.unique-delete``, with the time from which they may be removed.
+
+    Safe to call from any thread.
+    """
+
+    def __init__(self, file_system: FileSystem, data_dir: str) -> None:
+        self._file_system = file_system
+        self._data_dir = data_dir
+        self._waiting: list[_Deleted] = []
+        self._lock = threading.Lock()
+
+    @staticmethod
+    def is_one(name: str) -> bool:
+        """Whether a directory of that name was deleted."""
+        return _NAME.fullmatch(name) is not None
+
+    def found(self, name: str, now_ms: int) -> None:
+        """One that was there at the start: it may go."""
+        self._add(f"{self._data_dir}/{name}", now_ms)
+
+    def mark(self, partition: TopicPartition, due_ms: int) -> None:
+        """Rename the directory of a partition; the data directory is the caller's to sync. Raises OSError."""
+        suffix = f"-{partition.partition}.{uuid4().hex}{_SUFFIX}"
+        path = f"{self._data_dir}/{partition.topic[: _MAX_NAME - len(suffix)]}{suffix}"
+        self._file_system.rename(f"{self._data_dir}/{partition}", path)
+        self._add(path, due_ms)
+
+    def remove_due(self, now_ms: int) -> int:
+        """Remove those whose time has come; how many. One that cannot be removed stays for the next start."""
+        with self._lock:
+            due = [directory for directory in self._waiting if directory.due_ms <= now_ms]
+            self._waiting = [directory for directory in self._waiting if directory.due_ms > now_ms]
+        for directory in due:
+            try:
+                self._file_system.remove_tree(directory.path)
+            except OSError as error:
+                logger.warning("%s cannot be removed before the next start: %s", directory.path, error)
+        return len(due)
+
+    def _add(self, path: str, due_ms: int) -> None:
+        with self._lock:
+            self._waiting.append(_Deleted(path, due_ms))

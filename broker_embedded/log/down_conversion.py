@@ -1,0 +1,88 @@
+"""Reading for consumers that know only message formats v0 or v1: Fetch v0 and v1, and v2 and v3.
+
+What is stored in a newer format is converted for them, batch by batch, and held in memory as long as it is sent. The
+last message of an answer may be cut off, as these versions have always had it, but a batch that was whole as stored
+comes whole if it is the first. A batch that is larger as stored than the consumer asked for is read whole too, so that
+it gets at least the messages that fit.
+
+Control batches have no likeness in the old formats. Where nothing else is left of what was read, reading goes on behind
+it: an answer without messages would be asked for again and again.
+"""
+
+from typing import Final, cast
+
+from broker_embedded.log.readable import ReadableLog
+from broker_embedded.platform import File
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.wire import FileRegion
+from spark_kafka_native.records.batch import CompressionType, CorruptBatch
+from spark_kafka_native.records.conversion import convert_down
+from spark_kafka_native.records.formats import iter_any
+
+_LEAST: Final = 1
+"""Bytes to ask for where one batch is wanted, which comes whole."""
+
+
+def down_convert(
+    log: ReadableLog, offset: int, regions: tuple[FileRegion, ...], *, magic: int, until_offset: int
+) -> bytes | tuple[FileRegion, ...]:
+    """What was read from ``offset`` on, ``regions``, in a format of ``magic`` or an older one; themselves if it is.
+
+    Nothing from ``until_offset`` on is read. Blocks: not for the event loop.
+
+    Raises KafkaError: UNSUPPORTED_VERSION, the topic has ``message.downconversion.enable=false``.
+    UNSUPPORTED_COMPRESSION_TYPE: zstd comes first, which the old formats do not have. CORRUPT_MESSAGE. Those of
+    ``ReadableLog.read``.
+    """
+    if not log.config.message_downconversion_enable and log.config.record_magic > magic:
+        detail = f"{log}: message.downconversion.enable is false, so there is no message format v{magic}"
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, detail)
+    limit = sum(map(len, regions))
+    try:
+        stored = _bytes_of(regions)
+        whole_as_read = next(iter_any(stored), None) is not None
+        if stored and not whole_as_read:
+            stored = _bytes_of(log.read(offset, max_bytes=_LEAST, upper_bound_offset=until_offset).regions)
+        if all(header.magic <= magic for _, header in iter_any(stored)):
+            return regions
+        pieces: list[bytes] = []
+        while stored and not pieces:
+            pieces, offset = _converted(stored, offset, magic, limit)
+            if not pieces:
+                following = log.read(offset, max_bytes=max(limit, _LEAST), upper_bound_offset=until_offset)
+                stored = _bytes_of(following.regions)
+    except CorruptBatch as error:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{log}: {error}") from error
+    except OSError as error:
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{log}: {error}") from error
+    first = len(pieces[0]) if pieces and whole_as_read else 0
+    return b"".join(pieces)[: max(limit, first)]
+
+
+def _converted(stored: bytes, offset: int, magic: int, limit: int) -> tuple[list[bytes], int]:
+    """What is left of the whole batches of ``stored``, each by itself; and the offset behind those looked at.
+
+    Batches behind ``limit`` bytes are not looked at, nor behind one in zstd.
+    """
+    view = memoryview(stored)
+    pieces: list[bytes] = []
+    size = 0
+    behind = offset
+    for position, header in iter_any(stored):
+        if header.compression is CompressionType.ZSTD and not header.is_control:
+            if not pieces:
+                detail = f"the batch at offset {header.base_offset} is in zstd, which message format v{magic} has not"
+                raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, detail)
+            break
+        piece = convert_down(view, position, header, magic=magic, from_offset=offset)
+        if piece:
+            pieces.append(piece)
+            size += len(piece)
+        behind = max(behind, header.next_offset)
+        if size >= limit:
+            break
+    return pieces, behind
+
+
+def _bytes_of(regions: tuple[FileRegion, ...]) -> bytes:
+    return b"".join(cast("File", part.file).read_at(part.position, part.length) for part in regions)

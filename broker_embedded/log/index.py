@@ -1,0 +1,289 @@
+"""The sparse indexes of a segment: offset -> position, and timestamp -> offset.
+
+Both are files of fixed-size, ascending, big-endian entries, as Apache Kafka writes them::
+
+    .index      entry = relative_offset int32, position int32
+    .timeindex  entry = timestamp int64, relative_offset int32
+
+Offsets are relative to the segment's base offset. An ``.index`` entry says that the batch at ``position`` ends with
+that offset. A ``.timeindex`` entry says that ``timestamp`` is the largest up to that offset, and that the batch ending
+with it was the first to have it.
+
+An index is a hint that only ever lags the log and is rebuilt from it after a crash. New entries therefore gather in
+memory and go to the file many at a time; lookups search them there, and in the file by reading single entries. Neither
+is mapped into memory: a file cut short behind our back ends in ``CorruptIndex``, not in a SIGBUS, and an index that is
+not in use costs nothing.
+
+One thread appends; others may look up meanwhile. What they see is swapped as one tuple.
+"""
+
+import struct
+from abc import ABC, abstractmethod
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable
+from typing import ClassVar, Final, NamedTuple
+
+from broker_embedded.open_files import OpenFiles
+from spark_kafka_native.records.batch import NO_TIMESTAMP
+
+MAX_RELATIVE_OFFSET: Final = 2**31 - 1
+_PENDING_ENTRIES: Final = 4096
+"""Entries gathered in memory before they are written: a file write per 16 MiB of log, with default settings."""
+
+
+class CorruptIndex(Exception):
+    """An index file that contradicts itself or its log. ``str()`` names the file and says how."""
+
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(path, problem)
+        self.path = path
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.problem}"
+
+
+class OffsetPosition(NamedTuple):
+    """Where in the ``.log`` the batch that ends with ``offset`` starts."""
+
+    offset: int
+    position: int
+
+
+class TimestampOffset(NamedTuple):
+    """A largest timestamp so far, and the last offset of the first batch that had it."""
+
+    timestamp: int
+    offset: int
+
+
+class _SparseIndex(ABC):
+    """Entries of two integers, partly in the file, partly not there yet."""
+
+    __slots__ = ("_max_entries", "_open_files", "_state", "_unchecked", "base_offset", "path")
+
+    entry: ClassVar[struct.Struct]
+
+    def __init__(
+        self, path: str, base_offset: int, *, open_files: OpenFiles, max_bytes: int, file_size: int = 0
+    ) -> None:
+        self.path = path
+        self.base_offset = base_offset
+        self._open_files = open_files
+        self._max_entries = max_bytes // self.entry.size
+        self._state = (file_size // self.entry.size, bytearray())  # entries in the file, entries not there yet
+        self._unchecked = file_size > 0
+
+    def __len__(self) -> int:
+        in_file, pending = self._state
+        return in_file + len(pending) // self.entry.size
+
+    @property
+    def size_in_bytes(self) -> int:
+        """Bytes of all entries, those included that are not in the file yet."""
+        return len(self) * self.entry.size
+
+    def reset(self) -> None:
+        """Forget every entry; the file follows with ``finish``."""
+        self._state = (0, bytearray())
+        self._unchecked = False
+
+    def write_pending_if_many(self) -> None:
+        """Put gathered entries into the file once they take noticeable memory. Raises OSError; none is lost then."""
+        if len(self._state[1]) >= _PENDING_ENTRIES * self.entry.size:
+            self._write_pending()
+
+    def finish(self) -> None:
+        """Make the file exactly as long as its entries, all of them written. Raises OSError; may be called again."""
+        self._write_pending()
+        file = self._open_files.of(self)
+        size = len(self) * self.entry.size
+        if file.size() != size:
+            file.truncate(size)
+
+    def sync(self) -> None:
+        """Force the file to the disk. Raises OSError."""
+        self._open_files.of(self).sync()
+
+    def check_size(self, file_size: int) -> None:
+        """Raise CorruptIndex if the file's size is not one that an index has."""
+        if file_size % self.entry.size:
+            raise CorruptIndex(self.path, f"{file_size} bytes are no multiple of {self.entry.size}")
+
+    def check(self) -> None:
+        """Look at the ends of the file, which the first lookup does otherwise. Raises OSError, CorruptIndex."""
+        self._check_ends(*self._reader())
+        self._unchecked = False
+
+    @abstractmethod
+    def _check_ends(self, count: int, read: Callable[[int], tuple[int, int]]) -> None:
+        """Raise CorruptIndex if the first and the last entry cannot be those of this index."""
+
+    def _checked_reader(self) -> tuple[int, Callable[[int], tuple[int, int]]]:
+        if self._unchecked:
+            self.check()
+        return self._reader()
+
+    def _write_pending(self) -> None:
+        in_file, pending = self._state
+        if pending:
+            self._open_files.of(self).write_at(in_file * self.entry.size, bytes(pending))
+            self._state = (in_file + len(pending) // self.entry.size, bytearray())
+
+    def _append(self, first: int, second: int) -> None:
+        self._state[1].extend(self.entry.pack(first, second))
+
+    def _reader(self) -> tuple[int, Callable[[int], tuple[int, int]]]:
+        """How many entries there are at this moment, and a function that reads one of them."""
+        in_file, pending = self._state
+        size, unpack = self.entry.size, self.entry.unpack_from
+        count = in_file + len(pending) // size
+
+        def read(index: int) -> tuple[int, int]:
+            if index >= in_file:
+                first, second = unpack(pending, (index - in_file) * size)
+            else:
+                data = self._open_files.of(self).read_at(index * size, size)
+                if len(data) < size:
+                    raise CorruptIndex(self.path, f"ends before entry {index} of {count}")
+                first, second = unpack(data)
+            return first, second
+
+        return count, read
+
+    def _last(self) -> tuple[int, int] | None:
+        count, read = self._checked_reader()
+        return read(count - 1) if count else None
+
+    def _floor(self, key: int) -> tuple[int, int] | None:
+        """The last entry whose first integer is at most ``key``. Raises OSError, CorruptIndex."""
+        count, read = self._checked_reader()
+        found = bisect_right(range(count), key, key=lambda index: read(index)[0])
+        return read(found - 1) if found else None
+
+    def _keep_below(self, relative_offset: int, column: int) -> None:
+        """Drop the entries from an offset on, in the file too. Raises OSError, CorruptIndex."""
+        count, read = self._checked_reader()
+        keep = bisect_left(range(count), relative_offset, key=lambda index: read(index)[column])
+        in_file, pending = self._state
+        self._state = (min(keep, in_file), pending[: max(0, keep - in_file) * self.entry.size])
+        self.finish()
+
+
+class OffsetIndex(_SparseIndex):
+    """``{base_offset:020d}.index``. ``log_size``: that of the log which a file that is there must fit."""
+
+    __slots__ = ("_log_size",)
+
+    entry = struct.Struct(">ii")
+
+    def __init__(
+        self,
+        path: str,
+        base_offset: int,
+        *,
+        open_files: OpenFiles,
+        max_bytes: int,
+        file_size: int = 0,
+        log_size: int = 0,
+    ) -> None:
+        super().__init__(path, base_offset, open_files=open_files, max_bytes=max_bytes, file_size=file_size)
+        self._log_size = log_size
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is no room for another entry."""
+        return len(self) >= self._max_entries
+
+    def append(self, offset: int, position: int) -> None:
+        """Say that the batch at ``position`` ends with ``offset``; ignored once the index is full.
+
+        Both must be larger than in the entry before.
+        """
+        if not self.is_full:
+            self._append(offset - self.base_offset, position)
+
+    def lookup(self, offset: int) -> int:
+        """The position of the last indexed batch that ends at or before ``offset``, 0 if there is none.
+
+        Raises OSError, CorruptIndex.
+        """
+        found = self._floor(min(offset - self.base_offset, MAX_RELATIVE_OFFSET))
+        return 0 if found is None else found[1]
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the entries from ``offset`` on. Raises OSError, CorruptIndex."""
+        self._keep_below(offset - self.base_offset, 0)
+
+    def last(self) -> OffsetPosition | None:
+        """The last entry. Raises OSError, CorruptIndex."""
+        found = self._last()
+        return None if found is None else OffsetPosition(self.base_offset + found[0], found[1])
+
+    def _check_ends(self, count: int, read: Callable[[int], tuple[int, int]]) -> None:
+        """Entries of zeroes, which a crash may leave, are noticed: no writer indexes the batch at position 0."""
+        if count:
+            relative_offset, position = read(count - 1)
+            if relative_offset < 0 or not 0 < position < self._log_size:
+                last = (self.base_offset + relative_offset, position)
+                raise CorruptIndex(self.path, f"last entry {last} is outside a log of {self._log_size} bytes")
+
+
+class TimeIndex(_SparseIndex):
+    """``{base_offset:020d}.timeindex``."""
+
+    __slots__ = ("_last_entry",)
+
+    entry = struct.Struct(">qi")
+
+    def __init__(
+        self, path: str, base_offset: int, *, open_files: OpenFiles, max_bytes: int, file_size: int = 0
+    ) -> None:
+        super().__init__(path, base_offset, open_files=open_files, max_bytes=max_bytes, file_size=file_size)
+        self._last_entry: TimestampOffset | None = None
+
+    def reset(self) -> None:
+        """Forget every entry; the file follows with ``finish``."""
+        super().reset()
+        self._last_entry = None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the only room left is that of the entry written when the segment closes."""
+        return len(self) >= self._max_entries - 1
+
+    def maybe_append(self, largest: TimestampOffset, *, closing: bool = False) -> None:
+        """Say what the largest timestamp so far is, unless the last entry says the same or the index is full.
+
+        ``closing`` uses the room kept for the last entry. Raises OSError, CorruptIndex; not after ``last`` was called.
+        """
+        if (not self.is_full or closing) and largest.timestamp > self.last().timestamp:
+            self._append(largest.timestamp, largest.offset - self.base_offset)
+            self._last_entry = largest
+
+    def lookup(self, timestamp: int) -> TimestampOffset:
+        """The last entry at or before ``timestamp``, or (NO_TIMESTAMP, base offset). Raises OSError, CorruptIndex."""
+        return self._named(self._floor(timestamp))
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the entries from ``offset`` on. Raises OSError, CorruptIndex."""
+        self._keep_below(offset - self.base_offset, 1)
+        self._last_entry = None
+
+    def last(self) -> TimestampOffset:
+        """The last entry, or (NO_TIMESTAMP, base offset). Raises OSError, CorruptIndex."""
+        if self._last_entry is None:
+            self._last_entry = self._named(self._last())
+        return self._last_entry
+
+    def _check_ends(self, count: int, read: Callable[[int], tuple[int, int]]) -> None:
+        if not count:
+            return
+        first, last = read(0), read(count - 1)
+        if last[1] < 0 or (count > 1 and last[0] <= first[0]):
+            raise CorruptIndex(self.path, f"last entry {last} does not follow the first, {first}")
+
+    def _named(self, found: tuple[int, int] | None) -> TimestampOffset:
+        if found is None:
+            return TimestampOffset(NO_TIMESTAMP, self.base_offset)
+        return TimestampOffset(found[0], self.base_offset + found[1])

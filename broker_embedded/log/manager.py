@@ -1,0 +1,360 @@
+"""All logs of a data directory: found at the start, made, deleted, looked after, closed at the end.
+
+Starting:
+
+1. The directory is locked. ``meta.properties`` is read, or written if there is none.
+2. The word of a clean shutdown is taken away, durably. Crash from here on: the next start recovers every log.
+3. The checkpoints are read. One that is missing or does not read costs time, not records: recovery points count as 0,
+   log start offsets as the first segment's, and compaction begins anew.
+4. Each log is opened, and recovered after a crash, from its recovery point on or from where it was compacted to, for a
+   compaction leaves nothing before that unsynced; then the recovery points are checkpointed, because a log may be
+   shorter now than the old ones say.
+
+Closing:
+
+1. Each log is closed, which makes everything durable.
+2. Recovery points, log start offsets and high watermarks are checkpointed. Crash here: recovery, with little to do.
+3. The word of a clean shutdown is left, unless a log is not in order; then the directory is unlocked.
+
+Methods that change logs take each log's lock and may run in any thread; so may ``checkpoint_*`` and ``flush_*``, which
+wait for the disk.
+"""
+
+import logging
+import os
+from collections.abc import Iterable, Mapping
+from uuid import UUID
+
+from broker_embedded.log.checkpoints import (
+    CLEANED_OFFSETS,
+    HIGH_WATERMARKS,
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+    CorruptCheckpoint,
+    MetaProperties,
+)
+from broker_embedded.log.config import LogConfig
+from broker_embedded.log.data_directory import DataDirectory
+from broker_embedded.log.deleted import DeletedDirectories
+from broker_embedded.log.log import Log
+from broker_embedded.log.offset_checkpoints import CleanedOffsets, OffsetCheckpoints
+from broker_embedded.log.producer_store import PRODUCER_ID_EXPIRATION_MS
+from broker_embedded.platform import FileSystem, Platform
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.topic import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+
+class LogManager:
+    """The logs under one data directory. ``load_all`` before anything else, ``close`` at the end.
+
+    Errors of the disk come as KafkaError KAFKA_STORAGE_ERROR.
+    """
+
+    def __init__(
+        self,
+        data_dir: str | os.PathLike[str],
+        defaults: LogConfig,
+        platform: Platform,
+        *,
+        node_id: int = 1,
+        cluster_id: str | None = None,
+        producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS,
+    ) -> None:
+        self._directory = DataDirectory(os.path.abspath(data_dir), platform.file_system)
+        self.data_dir = self._directory.path
+        self.defaults = defaults
+        self._platform = platform
+        self._files: FileSystem = platform.file_system
+        self._node_id = node_id
+        self._cluster_id = cluster_id
+        self._producer_id_expiration_ms = producer_id_expiration_ms
+        self._meta: MetaProperties | None = None
+        self._logs: dict[TopicPartition, Log] = {}
+        self._deleted = DeletedDirectories(self._files, self.data_dir)
+        self._checkpoints = OffsetCheckpoints(self._files, self.data_dir)
+        self.cleaned_offsets = CleanedOffsets(self._checkpoints, CLEANED_OFFSETS)
+
+    @property
+    def meta(self) -> MetaProperties:
+        """Cluster, node and directory ids, once loaded."""
+        if self._meta is None:
+            raise RuntimeError("load_all comes first")
+        return self._meta
+
+    @property
+    def logs(self) -> Mapping[TopicPartition, Log]:
+        """Every log, as of now."""
+        return dict(self._logs)
+
+    def get(self, partition: TopicPartition) -> Log | None:
+        """The log of a partition, if it is here."""
+        return self._logs.get(partition)
+
+    # --- starting and closing ----------------------------------------------------------------------------------------
+
+    def load_all(self, configs: Mapping[str, LogConfig] | None = None) -> None:
+        """Lock the directory, made if need be, and open every log in it, those of ``configs``' topics with theirs.
+
+        Raises KafkaError KAFKA_STORAGE_ERROR: it is in use, belongs to another cluster or node, holds a directory that
+        is none of a log, or cannot be read. Nothing stays open then.
+        """
+        try:
+            self._directory.lock()
+            self._meta = self._directory.claim(self._node_id, self._cluster_id)
+            clean = self._directory.take_clean_shutdown()
+            self._open_logs(configs or {}, clean_shutdown=clean)
+            self.cleaned_offsets.keep(self._logs)
+            if not clean:
+                self.checkpoint_recovery_points()
+        except (OSError, CorruptCheckpoint) as error:
+            self._give_up()
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"data directory {self.data_dir}: {error}") from error
+        except BaseException:  # an interrupt too: nothing may stay open
+            self._give_up()
+            raise
+
+    def close(self) -> None:
+        """Close every log and unlock the directory; see the module. A second call does nothing.
+
+        Raises KafkaError KAFKA_STORAGE_ERROR: not everything could be written; the next start recovers.
+        """
+        if not self._directory.locked:
+            return
+        try:
+            failed = [str(log) for log in self._logs.values() if not _close(log)]
+            self.checkpoint_recovery_points()
+            self.checkpoint_log_start_offsets()
+            self.checkpoint_high_watermarks()
+            if failed:
+                raise KafkaError(
+                    ErrorCode.KAFKA_STORAGE_ERROR, f"{self.data_dir}: not closed cleanly: {', '.join(failed)}"
+                )
+            self._directory.leave_clean_shutdown()
+        except OSError as error:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.data_dir}: {error}") from error
+        finally:
+            self._give_up()
+
+    def _open_logs(self, configs: Mapping[str, LogConfig], *, clean_shutdown: bool) -> None:
+        recovery_points = self._checkpoints.read(RECOVERY_POINTS)
+        start_offsets = self._checkpoints.read(LOG_START_OFFSETS)
+        self.cleaned_offsets.load()
+        partitions = self._directory.find_logs(self._deleted, self._platform.clock.now_ms())
+        if partitions and not clean_shutdown:
+            logger.warning("%s was not closed cleanly: recovering %d logs", self.data_dir, len(partitions))
+        for partition in partitions:
+            self._logs[partition] = Log.open(
+                self._directory.file(str(partition)),
+                configs.get(partition.topic, self.defaults),
+                self._platform,
+                recovery_point=max(recovery_points.get(partition, 0), self.cleaned_offsets.get(partition) or 0),
+                log_start_offset=start_offsets.get(partition, 0),
+                clean_shutdown=clean_shutdown,
+                producer_id_expiration_ms=self._producer_id_expiration_ms,
+            )
+
+    def abandon(self) -> None:
+        """End as a crash of the process would: write nothing, and unlock the directory."""
+        self._give_up()
+
+    def _give_up(self) -> None:
+        for log in self._logs.values():
+            log.abandon()
+        self._logs = {}
+        self._directory.unlock()
+
+    # --- making and deleting logs ------------------------------------------------------------------------------------
+
+    def create(self, partition: TopicPartition, topic_id: UUID, config: LogConfig | None = None) -> Log:
+        """A new log; see ``create_all``."""
+        (log,) = self.create_all([partition], topic_id, config)
+        return log
+
+    def create_all(
+        self, partitions: Iterable[TopicPartition], topic_id: UUID, config: LogConfig | None = None
+    ) -> list[Log]:
+        """New, empty logs of one topic, all or none; their directories survive a crash once this returns.
+
+        1. Each directory is made, ``partition.metadata`` in it is written and synced. Crash here: any of them may be
+           there or not, and is loaded as an empty log if it is.
+        2. The data directory is synced.
+
+        Raises KafkaError: TOPIC_ALREADY_EXISTS, one of them is here. KAFKA_STORAGE_ERROR.
+        """
+        wanted = list(partitions)
+        for partition in wanted:
+            if partition in self._logs:
+                raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"there is a log of {partition}")
+        made: list[str] = []
+        try:
+            logs = [self._make(partition, topic_id, config or self.defaults, made) for partition in wanted]
+            self._directory.sync()
+        except (OSError, KafkaError) as error:
+            self._unmake(made)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"cannot make {wanted[0].topic}: {error}") from error
+        self._logs.update(zip(wanted, logs, strict=True))
+        return logs
+
+    def _make(self, partition: TopicPartition, topic_id: UUID, config: LogConfig, made: list[str]) -> Log:
+        directory = self._directory.file(str(partition))
+        self._files.make_directory(directory)
+        made.append(directory)
+        return Log.open(
+            directory,
+            config,
+            self._platform,
+            clean_shutdown=True,
+            topic_id=topic_id,
+            producer_id_expiration_ms=self._producer_id_expiration_ms,
+        )
+
+    def _unmake(self, directories: Iterable[str]) -> None:
+        for directory in directories:
+            try:
+                self._files.remove_tree(directory)
+            except OSError as error:
+                logger.warning("%s cannot be removed: %s", directory, error)
+
+    def delete(self, partition: TopicPartition) -> None:
+        """Delete a log; see ``delete_all``."""
+        self.delete_all([partition])
+
+    def delete_all(self, partitions: Iterable[TopicPartition]) -> None:
+        """Take logs out of use; their files go later. Partitions that are not here are skipped.
+
+        1. Each directory is renamed to ``topic-partition.unique-delete``. Crash here: some are renamed, some not.
+        2. The data directory is synced, and the checkpoints are written without them, so that a later topic of that
+           name starts from nothing.
+        3. ``remove_deleted`` removes the directories once ``file.delete.delay.ms`` has passed. Crash here: the next
+           start finds them by their name.
+
+        Raises KafkaError KAFKA_STORAGE_ERROR.
+        """
+        try:
+            for partition in list(partitions):
+                log = self._logs.pop(partition, None)
+                if log is not None:
+                    log.abandon()
+                    self._deleted.mark(partition, self._platform.clock.now_ms() + log.config.file_delete_delay_ms)
+            self._directory.sync()
+            self.checkpoint_recovery_points()
+            self.checkpoint_log_start_offsets()
+            self.checkpoint_high_watermarks()
+            self.cleaned_offsets.keep(self._logs)
+        except OSError as error:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"cannot delete logs: {error}") from error
+
+    # --- looking after them ------------------------------------------------------------------------------------------
+
+    def tick(self, now_ms: int) -> None:
+        """What is to be done now and then: retention, files whose time has come, producers that fell silent.
+
+        A log that fails is logged and does not keep the others from their turn.
+        """
+        for log in list(self._logs.values()):
+            try:
+                log.delete_old_segments()
+            except KafkaError as error:
+                logger.error("retention: %s", error)
+            log.remove_retired(now_ms)
+            log.expire_producers(now_ms)
+        self.remove_deleted(now_ms)
+
+    def remove_deleted(self, now_ms: int) -> int:
+        """Remove the directories of deleted logs whose time has come; how many."""
+        return self._deleted.remove_due(now_ms)
+
+    def flush_due(self, now_ms: int) -> int:
+        """Flush the logs whose ``flush.ms`` has passed, and complete segments of the others; how many logs wanted it.
+
+        A log that fails goes offline, and says so.
+        """
+        flushed = 0
+        for log in list(self._logs.values()):
+            try:
+                if log.flush_due(now_ms):
+                    flushed += 1
+                    log.flush()
+                else:
+                    flushed += log.flush_rolled()
+            except KafkaError as error:
+                logger.error("flush: %s", error)
+        return flushed
+
+    def delete_records(self, partition: TopicPartition, before_offset: int) -> int:
+        """As ``Log.delete_records``, and written down: the records stay hidden after a crash.
+
+        Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION, OFFSET_OUT_OF_RANGE, KAFKA_STORAGE_ERROR.
+        """
+        log = self._require(partition)
+        start_offset = log.delete_records(before_offset)
+        try:
+            self.checkpoint_log_start_offsets()
+        except OSError as error:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{partition}: {error}") from error
+        return start_offset
+
+    def truncate_to(self, partition: TopicPartition, offset: int) -> int:
+        """As ``Log.truncate_to``, and the recovery point is written down. Raises KafkaError."""
+        log = self._require(partition)
+        end_offset = log.truncate_to(offset)
+        try:
+            self.checkpoint_recovery_points()
+            self.cleaned_offsets.cut(partition, end_offset)
+        except OSError as error:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{partition}: {error}") from error
+        return end_offset
+
+    def use_producer_id_expiration(self, expiration_ms: int) -> None:
+        """Let every log forget idempotent producers after this time from now on."""
+        self._producer_id_expiration_ms = expiration_ms
+        for log in list(self._logs.values()):
+            log.use_producer_id_expiration(expiration_ms)
+
+    def checkpoint_recovery_points(self) -> None:
+        """Write down how far each log needs no recovery. Raises OSError; what was written before still holds."""
+        self._checkpoints.write(RECOVERY_POINTS, lambda: {tp: log.recovery_point for tp, log in self.logs.items()})
+
+    def checkpoint_log_start_offsets(self) -> None:
+        """Write down the log start offsets that the files' names do not tell. Raises OSError."""
+
+        def offsets_now() -> dict[TopicPartition, int]:
+            return {tp: log.log_start_offset for tp, log in self.logs.items() if log.starts_within_segment}
+
+        self._checkpoints.write(LOG_START_OFFSETS, offsets_now)
+
+    def checkpoint_high_watermarks(self) -> None:
+        """Write down how far consumers could read, for an Apache Kafka that takes over; not read here. Raises OSError.
+
+        With one replica it is the end of the log, so that a start knows better.
+        """
+        self._checkpoints.write(HIGH_WATERMARKS, lambda: {tp: log.high_watermark for tp, log in self.logs.items()})
+
+    def note_compacted(self, log: Log, until_offset: int) -> None:
+        """Write down how far a log was compacted, unless it was deleted meanwhile: another may have its name by now.
+
+        Raises OSError: it holds until the next start only.
+        """
+        partition = log.partition
+        self.cleaned_offsets.put(partition, until_offset, unless=lambda: self._logs.get(partition) is not log)
+
+    def _require(self, partition: TopicPartition) -> Log:
+        log = self._logs.get(partition)
+        if log is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no log of {partition}")
+        return log
+
+
+def _close(log: Log) -> bool:
+    """Close a log; whether everything in it is on the disk."""
+    if log.offline is not None:
+        logger.error("%s stays as it is: %s", log, log.offline)
+        return False
+    try:
+        log.close()
+    except KafkaError as error:
+        logger.error("%s", error)
+        return False
+    return True

@@ -1,0 +1,305 @@
+"""What happens to a partition's directory before its log is used again.
+
+A log is loaded in numbered steps. Each of them can be done again, so that a crash anywhere leads back to the first; the
+word of a clean shutdown is taken away before all of them, see ``manager``.
+
+1. Leftovers go: files marked ``.deleted``, unfinished ``.cleaned``, ``.tmp``. A complete set of ``.swap`` files, which
+   Apache Kafka's cleaner leaves when it is stopped midway, replaces the segments that it stands for. Index files
+   without a ``.log`` go.
+2. Segments are opened. One whose index files are missing or have an impossible size is rebuilt from its ``.log``. What
+   is in them is looked at after an unclean shutdown, else with the first use, so that a start opens few files.
+3. After an unclean shutdown the segments from the recovery point on are read from start to end. What was not flushed
+   may be missing, cut off, zeroes or older bytes. At the first batch that is not whole and sound, or that does not go
+   on where the last one ended, the log ends: the rest of that file is cut off, durably, and later segments are deleted.
+   Each loss is logged. Crash between cutting and deleting: the gap is found, and the later segments go then.
+4. After a clean one only the end of the last segment is looked at, from its last index entry on.
+5. A log that ends before its start offset has lost all there was to read: it starts over, empty, at that offset.
+
+Between flushed segments a gap is let be: compaction leaves them. Among segments never flushed it means that the end of
+a file is gone although a later file is not, and what is behind it goes, too. Not so in a topic with
+``cleanup.policy=compact``, where another broker may have compacted what it had not flushed.
+"""
+
+import logging
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from broker_embedded.log.batches import checked_batches, is_zeroes
+from broker_embedded.log.config import LogConfig
+from broker_embedded.log.index import MAX_RELATIVE_OFFSET, CorruptIndex
+from broker_embedded.log.segment import LogSegment
+from broker_embedded.log.segment_files import (
+    CLEANED,
+    DELETED,
+    INDEX,
+    LOG,
+    SNAPSHOT,
+    SWAP,
+    TIME_INDEX,
+    TXN_INDEX,
+    SegmentFiles,
+    segment_path,
+)
+from broker_embedded.platform import DirectoryEntry, Platform
+from spark_kafka_native.records.batch import BatchHeader, CorruptBatch
+
+logger = logging.getLogger(__name__)
+
+_TEMPORARY: Final = ".tmp"
+_NAME: Final = re.compile(r"(\d{20})(\.log|\.index|\.timeindex|\.txnindex|\.snapshot)(\.cleaned|\.swap)?")
+
+
+@dataclass(slots=True)
+class LoadedSegments:
+    """What is in a partition's directory, ready for use.
+
+    ``snapshots`` are the offsets of the producer snapshots found. ``rebuilt_from`` is the base offset of the first
+    segment whose indexes were made anew, the transaction index left empty; None if all were good. ``names_changed``:
+    files were made, renamed or removed since the directory was synced.
+    """
+
+    segments: list[LogSegment]
+    log_start_offset: int
+    log_end_offset: int
+    recovery_point: int
+    snapshots: list[int] = field(default_factory=list)
+    rebuilt_from: int | None = None
+    names_changed: bool = False
+
+
+class Recovery:
+    """Loads one directory; used once.
+
+    ``on_batch`` is called with every batch that step 3 finds sound, to learn from its header.
+    """
+
+    def __init__(
+        self, directory: str, config: LogConfig, platform: Platform, on_batch: Callable[[BatchHeader], None]
+    ) -> None:
+        self._directory = directory
+        self._config = config
+        self._platform = platform
+        self._files = platform.file_system
+        self._on_batch = on_batch
+        self._rebuilt_from: int | None = None
+        self._names_changed = False
+        self._given_back = 0  # preallocated bytes of the segment looked at last, which were no loss
+
+    def load(self, *, recovery_point: int, log_start_offset: int, clean_shutdown: bool) -> LoadedSegments:
+        """Do all steps. Raises OSError."""
+        found = self._remove_leftovers()
+        bases = sorted(offset for offset, suffix in found if suffix == LOG)
+        first = len(bases) if clean_shutdown else sum(1 for base in bases[1:] if base <= recovery_point)
+        segments = [
+            self._open_segment(
+                found, base, check_sizes=index < first, check=not clean_shutdown or index == len(bases) - 1
+            )
+            for index, base in enumerate(bases)
+        ]
+        if not clean_shutdown:
+            segments = self._recover_from(segments, first)
+        log_end_offset = self._end_of(segments)
+        if segments and log_end_offset < log_start_offset:
+            self._delete(segments, f"it ends at offset {log_end_offset}, before the log's start {log_start_offset}")
+            segments = []
+        if not segments:
+            segments = [LogSegment.create(self._directory, log_start_offset, self._config, self._platform)]
+            log_end_offset = log_start_offset
+            self._names_changed = True
+        segments[-1].prepare()
+        known = [log_end_offset] if clean_shutdown else [log_end_offset, recovery_point]
+        return LoadedSegments(
+            segments=segments,
+            log_start_offset=max(log_start_offset, segments[0].base_offset),
+            log_end_offset=log_end_offset,
+            recovery_point=min(known if self._rebuilt_from is None else [*known, self._rebuilt_from]),
+            snapshots=sorted(offset for (offset, suffix) in found if suffix == SNAPSHOT),
+            rebuilt_from=self._rebuilt_from,
+            names_changed=self._names_changed or not clean_shutdown,
+        )
+
+    # --- step 1 ------------------------------------------------------------------------------------------------------
+
+    def _remove_leftovers(self) -> dict[tuple[int, str], int]:
+        """Sizes of the files that remain, by offset and suffix."""
+        entries = self._list_files()
+        if any(entry.name.endswith((DELETED, _TEMPORARY, CLEANED, SWAP)) for entry in entries):
+            for entry in entries:
+                if entry.name.endswith((DELETED, _TEMPORARY)):
+                    self._remove(entry.name)
+            self._finish_swaps(entries)
+            entries = self._list_files()
+        found: dict[tuple[int, str], int] = {}
+        for entry in entries:
+            match = _NAME.fullmatch(entry.name)
+            if match is not None and match[3] is None:
+                found[int(match[1]), match[2]] = entry.size
+            elif entry.name.endswith((LOG, INDEX, TIME_INDEX, TXN_INDEX, SNAPSHOT)):
+                logger.warning("%s/%s: not named after an offset, ignored", self._directory, entry.name)
+        for offset, suffix in list(found):
+            if suffix in {INDEX, TIME_INDEX, TXN_INDEX} and (offset, LOG) not in found:
+                logger.warning("%s: an index without its log, removed", segment_path(self._directory, offset, suffix))
+                self._remove(f"{offset:020d}{suffix}")
+                del found[offset, suffix]
+        return found
+
+    def _list_files(self) -> list[DirectoryEntry]:
+        return [entry for entry in self._files.list_directory(self._directory) if not entry.is_directory]
+
+    def _finish_swaps(self, entries: Iterable[DirectoryEntry]) -> None:
+        """Complete or undo what a cleaner had begun.
+
+        It renames finished files from .cleaned to .swap, the one of the highest offset first, and then replaces the old
+        segments. So a .swap at or behind a .cleaned is of a set that is not complete.
+        """
+        names = {entry.name: match for entry in entries if (match := _NAME.fullmatch(entry.name)) and match[3]}
+        cleaned = [int(match[1]) for match in names.values() if match[3] == CLEANED]
+        swaps = {}
+        for name, match in names.items():
+            if match[3] == CLEANED or (cleaned and int(match[1]) >= min(cleaned)):
+                self._remove(name)
+            else:
+                swaps[name] = match
+        if not swaps:
+            return
+        logger.warning("%s: finishing a compaction that was interrupted: %s", self._directory, ", ".join(swaps))
+        logs = [int(match[1]) for match in swaps.values() if match[2] == LOG]
+        if logs:
+            self._remove_replaced(entries, min(logs), self._end_of_swap(max(logs)))
+        for name in swaps:
+            self._files.rename(f"{self._directory}/{name}", f"{self._directory}/{name.removesuffix(SWAP)}")
+        self._files.sync_directory(self._directory)
+
+    def _end_of_swap(self, base_offset: int) -> int:
+        """The offset behind the last sound batch of a .log.swap file."""
+        end = base_offset
+        file = self._files.open(segment_path(self._directory, base_offset, LOG + SWAP))
+        try:
+            for _, header in checked_batches(file, 0, file.size()):
+                end = header.next_offset
+        except CorruptBatch as error:
+            logger.warning("%s", error)
+        return end
+
+    def _remove_replaced(self, entries: Iterable[DirectoryEntry], from_offset: int, until_offset: int) -> None:
+        for entry in entries:
+            match = _NAME.fullmatch(entry.name)
+            if match and match[3] is None and match[2] != SNAPSHOT and from_offset <= int(match[1]) < until_offset:
+                self._remove(entry.name)
+
+    def _remove(self, name: str) -> None:
+        self._files.remove(f"{self._directory}/{name}")
+        self._names_changed = True
+
+    # --- step 2 ------------------------------------------------------------------------------------------------------
+
+    def _open_segment(
+        self, found: dict[tuple[int, str], int], offset: int, *, check_sizes: bool, check: bool
+    ) -> LogSegment:
+        """A segment, its indexes put right unless step 3 makes them anew in any case; ``check``: all of them."""
+        files = SegmentFiles(
+            log=found[offset, LOG],
+            index=found.get((offset, INDEX), -1),
+            time_index=found.get((offset, TIME_INDEX), -1),
+            txn_index=found.get((offset, TXN_INDEX), -1),
+        )
+        segment = LogSegment(self._directory, offset, self._config, self._platform, files)
+        problem = _index_problem(segment, files, check=check) if check_sizes else None
+        if problem is not None:
+            logger.warning("%s: rebuilding its indexes: %s", segment.path, problem)
+            self._recover_segment(segment, offset)
+        return segment
+
+    # --- step 3 ------------------------------------------------------------------------------------------------------
+
+    def _recover_from(self, segments: list[LogSegment], first: int) -> list[LogSegment]:
+        """Check every segment that may hold unflushed batches; the segments that remain."""
+        end: int | None = None
+        for index, segment in enumerate(segments[first:], first):
+            gap = end is not None and segment.base_offset != end
+            if gap and not (self._config.compacts and segment.base_offset > (end or 0)):
+                reason = f"it starts at offset {segment.base_offset}, the log before ends at {end}"
+                self._delete(segments[index:], reason)
+                return segments[:index]
+            size = segment.size
+            end = self._recover_segment(segment, segment.base_offset)
+            if segment.size + self._given_back < size:
+                self._delete(segments[index + 1 :], f"the log ends before it, at offset {end}")
+                return segments[: index + 1]
+        return segments
+
+    def _recover_segment(self, segment: LogSegment, next_offset: int) -> int:
+        """Check every batch, rebuild the indexes, cut off what is behind the last sound batch; the offset behind it."""
+        segment.start_over()
+        self._names_changed = True
+        self._given_back = 0
+        if self._rebuilt_from is None or segment.base_offset < self._rebuilt_from:
+            self._rebuilt_from = segment.base_offset
+        valid = 0
+        try:
+            for position, header in checked_batches(segment.file(), 0, segment.size):
+                if header.base_offset < next_offset or header.last_offset - segment.base_offset > MAX_RELATIVE_OFFSET:
+                    raise CorruptBatch(
+                        f"a batch of offsets {header.base_offset} to {header.last_offset}, where {next_offset} is next",
+                        position=position,
+                        file=segment.path,
+                    )
+                segment.note_batch(position, header.size_in_bytes, header.last_offset, header.max_timestamp)
+                self._on_batch(header)
+                valid = position + header.size_in_bytes
+                next_offset = header.next_offset
+        except CorruptBatch as error:
+            if self._config.preallocate and is_zeroes(segment.file(), valid, segment.size):
+                self._given_back = segment.size - valid
+                logger.info("%s: %d preallocated bytes are given back", segment.path, self._given_back)
+            else:
+                self._say_lost(segment, valid, str(error))
+            segment.cut(valid)
+        segment.finish()
+        return next_offset
+
+    def _say_lost(self, segment: LogSegment, position: int, reason: str) -> None:
+        logger.warning(
+            "%s: cut off at position %d, %d bytes dropped: %s", segment.path, position, segment.size - position, reason
+        )
+
+    # --- steps 4 and 5 -----------------------------------------------------------------------------------------------
+
+    def _end_of(self, segments: list[LogSegment]) -> int:
+        if not segments:
+            return 0
+        last = segments[-1]
+        try:
+            return last.next_offset()
+        except (CorruptIndex, CorruptBatch) as error:
+            logger.warning("%s: closed cleanly, yet its end does not read: %s", last.path, error)
+            return self._recover_segment(last, last.base_offset)
+
+    def _delete(self, segments: Iterable[LogSegment], reason: str) -> None:
+        for segment in segments:
+            logger.warning("%s: deleted, %d bytes dropped: %s", segment.path, segment.size, reason)
+            for path in segment.rename_deleted():
+                self._files.remove(path)
+                self._names_changed = True
+
+
+def _index_problem(segment: LogSegment, files: SegmentFiles, *, check: bool) -> str | None:
+    """Why a segment's index files cannot be used, None if they can; without ``check`` by their sizes alone.
+
+    Raises OSError.
+    """
+    if files.index < 0 or files.time_index < 0:
+        return "an index file is missing"
+    try:
+        segment.offset_index.check_size(files.index)
+        segment.time_index.check_size(files.time_index)
+        if check:
+            segment.offset_index.check()
+            segment.time_index.check()
+        if not files.time_index and segment.first_timestamp() >= 0:  # right only if no record has a time
+            return "the time index is empty, but the log is not"
+    except (CorruptIndex, CorruptBatch) as error:
+        return str(error)
+    return None

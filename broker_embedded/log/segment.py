@@ -1,0 +1,389 @@
+"""One ``.log`` file of record batches with its indexes."""
+
+import logging
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+from zlib import crc32
+
+from broker_embedded.log.batches import batch_headers, first_offset
+from broker_embedded.log.config import LogConfig
+from broker_embedded.log.index import MAX_RELATIVE_OFFSET, CorruptIndex, OffsetIndex, TimeIndex, TimestampOffset
+from broker_embedded.log.segment_files import (
+    INDEX,
+    LOG,
+    TIME_INDEX,
+    TXN_INDEX,
+    Part,
+    SegmentFiles,
+    rename,
+    rename_deleted,
+    segment_path,
+)
+from broker_embedded.log.transaction_index import TransactionIndex
+from broker_embedded.platform import Buffer, File, Platform, remove_if_exists
+from spark_kafka_native.records.batch import NO_TIMESTAMP, BatchHeader, CorruptBatch
+
+logger = logging.getLogger(__name__)
+
+
+class PlacedBatch(NamedTuple):
+    """What a segment needs to know of a batch in bytes to append: where it is there, and what it holds.
+
+    ``position`` and ``size`` are bytes from the start of the buffer; offset and timestamp are the final ones.
+    """
+
+    position: int
+    size: int
+    last_offset: int
+    max_timestamp: int
+
+
+class LogSegment:
+    """Batches from ``base_offset`` on, in ``{base_offset:020d}.log``, sparse indexes beside it.
+
+    One writer, the owning Log; readers may run beside it. An index only ever lags the log; recovery rebuilds it. Files
+    are opened when used and kept open by ``Platform.open_files``, so that a segment at rest costs about a kilobyte.
+    """
+
+    __slots__ = (
+        "_bytes_since_index",
+        "_directory",
+        "_first_timestamp",
+        "_index_interval_bytes",
+        "_largest",
+        "_platform",
+        "_roll_jitter_ms",
+        "base_offset",
+        "created_ms",
+        "offset_index",
+        "path",
+        "size",
+        "time_index",
+        "transaction_index",
+    )
+
+    def __init__(
+        self,
+        directory: str,
+        base_offset: int,
+        config: LogConfig,
+        platform: Platform,
+        files: SegmentFiles,
+        *,
+        suffix: str = "",
+    ) -> None:
+        self._directory = directory
+        self._platform = platform
+        self._index_interval_bytes = config.index_interval_bytes
+        self._bytes_since_index = 0
+        self._largest: TimestampOffset | None = None
+        self._first_timestamp: int | None = None
+        self.base_offset = base_offset
+        self.size = max(files.log, 0)
+        self.created_ms = platform.clock.now_ms()
+        path = segment_path(directory, base_offset, "")
+        self._roll_jitter_ms = _jitter(path, config)
+        self.path = path + LOG + suffix
+        self.offset_index = OffsetIndex(
+            path + INDEX + suffix,
+            base_offset,
+            open_files=platform.open_files,
+            max_bytes=config.segment_index_bytes,
+            file_size=max(files.index, 0),
+            log_size=self.size,
+        )
+        self.time_index = TimeIndex(
+            path + TIME_INDEX + suffix,
+            base_offset,
+            open_files=platform.open_files,
+            max_bytes=config.segment_index_bytes,
+            file_size=max(files.time_index, 0),
+        )
+        self.transaction_index = TransactionIndex(
+            path + TXN_INDEX + suffix, platform.file_system, platform.open_files, exists=files.txn_index >= 0
+        )
+
+    @classmethod
+    def create(
+        cls, directory: str, base_offset: int, config: LogConfig, platform: Platform, *, suffix: str = ""
+    ) -> "LogSegment":
+        """A new, empty segment, its files made in place of any leftovers of that name. Raises OSError.
+
+        ``suffix`` ends the files' names until the segment is ``rename``d.
+        """
+        for kind in (LOG, INDEX, TIME_INDEX):
+            file = platform.open_files.create(segment_path(directory, base_offset, kind + suffix))
+            if kind == LOG and config.preallocate and not suffix:
+                file.truncate(config.segment_bytes)
+        remove_if_exists(platform.file_system, segment_path(directory, base_offset, TXN_INDEX + suffix))
+        segment = cls(directory, base_offset, config, platform, SegmentFiles(), suffix=suffix)
+        segment._largest = TimestampOffset(NO_TIMESTAMP, base_offset)
+        return segment
+
+    def file(self) -> File:
+        """The ``.log`` file, open. Raises OSError."""
+        return self._platform.open_files.of(self)
+
+    # --- appending ---------------------------------------------------------------------------------------------------
+
+    def append(self, data: Buffer, batches: Iterable[PlacedBatch]) -> None:
+        """Write whole batches behind those that are there.
+
+        The segment is new or was ``prepare``d. Raises OSError: nothing was added, though bytes behind ``size`` may have
+        been written; see ``cut_tail``.
+        """
+        start = self.size
+        self.file().write_at(start, data)
+        self.size = start + len(data)
+        for batch in batches:
+            self.note_batch(start + batch.position, batch.size, batch.last_offset, batch.max_timestamp)
+        self._write_indexes_if_many()
+
+    def cut_tail(self) -> None:
+        """Drop what is behind the last batch: preallocated bytes, or what a failed append has left.
+
+        Raises OSError: the file is not to be written again.
+        """
+        file = self.file()
+        if file.size() > self.size:
+            file.truncate(self.size)
+
+    def note_batch(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
+        """Take a batch at ``position`` into account: the largest timestamp, and an index entry if one is due."""
+        if self._first_timestamp is None:
+            self._first_timestamp = max_timestamp
+        if max_timestamp > self.largest.timestamp:
+            self._largest = TimestampOffset(max_timestamp, last_offset)
+        if self._bytes_since_index > self._index_interval_bytes:
+            self.offset_index.append(last_offset, position)
+            self.time_index.maybe_append(self.largest)
+            self._bytes_since_index = 0
+        self._bytes_since_index += size
+
+    def should_roll(self, config: LogConfig, *, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
+        """Whether ``size`` more bytes, up to ``last_offset``, belong into a new segment.
+
+        As in Apache Kafka: ``segment.bytes`` would be exceeded; ``segment.ms`` (or ``max.compaction.lag.ms``) has
+        passed between the first batch's timestamp and ``max_timestamp`` (the wall clock counts if the first has none),
+        but for up to ``segment.jitter.ms``; an index is full; or the offset is too far from ``base_offset`` for an
+        index. An empty segment is never too old or too full.
+        """
+        if last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
+            return True
+        return self.size > 0 and (
+            self.size + size > config.segment_bytes
+            or self._waited_ms(max_timestamp, now_ms) > config.roll_ms - self._roll_jitter_ms
+            or self.offset_index.is_full
+            or self.time_index.is_full
+        )
+
+    def first_timestamp(self) -> int:
+        """The largest timestamp of the first batch, NO_TIMESTAMP without one. Raises OSError, UnreadableBatch."""
+        if self._first_timestamp is None:
+            first = next(self.headers(0, self.size), None)
+            if first is None:
+                return NO_TIMESTAMP
+            self._first_timestamp = first[1].max_timestamp
+        return self._first_timestamp
+
+    def _waited_ms(self, max_timestamp: int, now_ms: int) -> int:
+        first = self.first_timestamp()
+        return max_timestamp - first if first >= 0 else now_ms - self.created_ms
+
+    def _write_indexes_if_many(self) -> None:
+        try:
+            self.offset_index.write_pending_if_many()
+            self.time_index.write_pending_if_many()
+        except OSError as error:  # they stay in memory, and the batches are safe without
+            logger.warning("%s: index entries stay in memory: %s", self.path, error)
+
+    def prepare(self) -> None:
+        """Read what appending needs to know of what is there, so that it meets no read error midway.
+
+        Raises OSError, UnreadableBatch.
+        """
+        self.time_index.last()
+        _ = self.largest
+
+    def finish(self) -> None:
+        """Complete the index files, because the segment closes or another becomes the active one.
+
+        What was preallocated and not needed is given back. Raises OSError. May be called again, and the segment may go
+        on being appended to.
+        """
+        self.cut_tail()
+        self.time_index.maybe_append(self.largest, closing=True)
+        self.offset_index.finish()
+        self.time_index.finish()
+
+    def sync(self, *, indexes: bool) -> None:
+        """Force the log, and the index files if they are complete, to the disk. Raises OSError."""
+        self.file().sync()
+        if indexes:
+            self.offset_index.sync()
+            self.time_index.sync()
+            self.transaction_index.sync()
+
+    # --- reading -----------------------------------------------------------------------------------------------------
+
+    def headers(self, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
+        """The batches between two positions, headers only. Raises OSError, UnreadableBatch."""
+        return batch_headers(self.file(), position, end)
+
+    def locate(self, offset: int, end: int) -> tuple[int, BatchHeader] | None:
+        """The first batch that ends at or behind ``offset``, with its position; None if it is not before ``end``.
+
+        Raises OSError, UnreadableBatch.
+        """
+        start = self.position_before(offset)
+        try:
+            return self._scan(offset, start, end)
+        except CorruptBatch as error:
+            if start == 0:
+                raise
+            logger.warning("%s does not fit its log, which is read from the start instead: %s", INDEX, error)
+            return self._scan(offset, 0, end)
+
+    def position_before(self, offset: int) -> int:
+        """A position at or before the first batch that ends at or behind ``offset``. Raises OSError."""
+        try:
+            return self.offset_index.lookup(offset)
+        except CorruptIndex as error:
+            logger.warning("%s; its log is read from the start instead", error)
+            return 0
+
+    def _scan(self, offset: int, start: int, end: int) -> tuple[int, BatchHeader] | None:
+        for position, header in self.headers(start, end):
+            if header.last_offset >= offset:
+                if start and position == start and header.last_offset > offset:
+                    raise CorruptBatch("the index points behind the offset", position=position, file=self.path)
+                return position, header
+        return None
+
+    @property
+    def largest(self) -> TimestampOffset:
+        """The largest timestamp, and the last offset of the first batch that has it; NO_TIMESTAMP if none has one.
+
+        Raises OSError, UnreadableBatch.
+        """
+        if self._largest is None:
+            try:
+                self._largest = self.time_index.last()
+            except CorruptIndex as error:
+                logger.warning("%s; its log is read instead", error)
+                self._largest = self._largest_in_log()
+        return self._largest
+
+    def retention_timestamp(self) -> int:
+        """The time from which the segment's age counts: the largest timestamp, else when it was last written.
+
+        Raises OSError, UnreadableBatch.
+        """
+        largest = self.largest.timestamp
+        return largest if largest >= 0 else self.modified_ms()
+
+    def modified_ms(self) -> int:
+        """When the log was last written. Raises OSError."""
+        return self._platform.file_system.modified_ms(self.path)
+
+    def next_offset(self) -> int:
+        """The offset behind the last batch, found from the last index entry on.
+
+        Raises OSError. CorruptIndex: the entry leads past the batch that ends with its offset. UnreadableBatch.
+        """
+        last = self.offset_index.last()
+        next_offset, position = self.base_offset, 0 if last is None else last.position
+        for found, header in self.headers(position, self.size):
+            if last is not None and found == last.position and header.last_offset > last.offset:
+                raise CorruptIndex(self.offset_index.path, f"entry {tuple(last)} meets {header.last_offset} in the log")
+            next_offset = header.next_offset
+        return next_offset
+
+    def _largest_in_log(self) -> TimestampOffset:
+        largest = TimestampOffset(NO_TIMESTAMP, self.base_offset)
+        for _, header in self.headers(0, self.size):
+            if header.max_timestamp > largest.timestamp:
+                largest = TimestampOffset(header.max_timestamp, header.last_offset)
+        return largest
+
+    # --- cutting and removing ----------------------------------------------------------------------------------------
+
+    def truncate_to(self, offset: int) -> int:
+        """Drop the batch that holds ``offset`` and what is behind; the offset that the segment now ends before.
+
+        Raises OSError, UnreadableBatch.
+        """
+        located = self.locate(offset, self.size)
+        if located is None:
+            return self.next_offset()
+        position, header = located
+        end_offset = first_offset(self.file(), position, header)
+        self.offset_index.truncate_to(end_offset)
+        self.time_index.truncate_to(end_offset)
+        self.transaction_index.truncate_to(end_offset)
+        self.cut(position)
+        self._largest = self._largest_in_log()
+        return end_offset
+
+    def cut(self, size: int) -> None:
+        """Make the log ``size`` bytes long, durably; the indexes are the caller's. Raises OSError."""
+        file = self.file()
+        file.truncate(size)
+        file.sync()
+        self.size = size
+        self._bytes_since_index = 0
+        if size == 0:
+            self._first_timestamp = None
+            self.created_ms = self._platform.clock.now_ms()
+
+    def start_over(self) -> None:
+        """Empty the indexes, for ``note_batch`` to fill with each batch and ``finish`` to write. Raises OSError."""
+        for index in (self.offset_index, self.time_index):
+            index.reset()
+            if not self._platform.file_system.exists(index.path):
+                self._platform.open_files.create(index.path)
+        self.transaction_index.reset()
+        self._largest = TimestampOffset(NO_TIMESTAMP, self.base_offset)
+        self._first_timestamp = None
+        self._bytes_since_index = 0
+
+    # --- names -------------------------------------------------------------------------------------------------------
+
+    def paths(self) -> list[str]:
+        """Where the files are now, the log first."""
+        return [part.path for _, part in self._parts()]
+
+    def rename(self, suffix: str) -> None:
+        """End the files' names with ``suffix``, the log's first. Raises OSError: some may have the new name."""
+        rename(self._parts(), self._platform.open_files, self._directory, self.base_offset, suffix)
+
+    def rename_deleted(self) -> list[str]:
+        """End the files' names with ``.deleted``, as far as that can be done; where they are now.
+
+        The ``.log`` goes first: a crash before the others leaves indexes without a log, which the next start removes.
+        """
+        return rename_deleted(self._parts(), self._platform.open_files, self._directory, self.base_offset)
+
+    def remove(self) -> None:
+        """Remove the files. Raises OSError: some may be left."""
+        self.forget_files()
+        for path in self.paths():
+            remove_if_exists(self._platform.file_system, path)
+
+    def forget_files(self) -> None:
+        """Let the files close once nobody uses them."""
+        for path in self.paths():
+            self._platform.open_files.forget(path)
+
+    def _parts(self) -> Iterator[Part]:
+        yield LOG, self
+        yield INDEX, self.offset_index
+        yield TIME_INDEX, self.time_index
+        if self.transaction_index.exists:
+            yield TXN_INDEX, self.transaction_index
+
+
+def _jitter(path: str, config: LogConfig) -> int:
+    """How much sooner than ``segment.ms`` a segment ends, so that not all end at once; its name decides."""
+    longest = min(config.segment_jitter_ms, config.segment_ms)
+    return crc32(path.encode()) % longest if longest else 0

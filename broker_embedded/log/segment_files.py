@@ -1,0 +1,70 @@
+"""The files of a segment: what they are called, and giving them other names.
+
+``{base_offset:020d}`` and what a file is, then nothing for a file in use, or what becomes of it: ``.cleaned`` and
+``.swap`` on their way into the log by compaction, ``.deleted`` on their way out.
+"""
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from broker_embedded.open_files import HasPath, OpenFiles
+
+logger = logging.getLogger(__name__)
+
+LOG: Final = ".log"
+INDEX: Final = ".index"
+TIME_INDEX: Final = ".timeindex"
+TXN_INDEX: Final = ".txnindex"
+SNAPSHOT: Final = ".snapshot"
+CLEANED: Final = ".cleaned"
+SWAP: Final = ".swap"
+DELETED: Final = ".deleted"
+
+Part: TypeAlias = tuple[str, HasPath]
+"""What a file is, and who has it."""
+
+
+def segment_path(directory: str, offset: int, suffix: str) -> str:
+    """The file of a partition's directory that belongs to an offset: 20 digits and what it is."""
+    return f"{directory}/{offset:020d}{suffix}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentFiles:
+    """Sizes of a segment's files as a directory listing has them; -1 for a file that is not there."""
+
+    log: int = -1
+    index: int = -1
+    time_index: int = -1
+    txn_index: int = -1
+
+
+def rename(parts: Iterable[Part], open_files: OpenFiles, directory: str, base_offset: int, suffix: str) -> None:
+    """End the files' names with ``suffix``, one after the other. Who has them open, or looks for them, goes on.
+
+    Raises OSError: some have the new name, some do not.
+    """
+    for kind, part in parts:
+        open_files.rename(part, segment_path(directory, base_offset, kind + suffix))
+
+
+def rename_deleted(parts: Iterable[Part], open_files: OpenFiles, directory: str, base_offset: int) -> list[str]:
+    """As ``rename`` with ``.deleted``; where the files are now, those that are there.
+
+    A file that cannot be renamed keeps its name: a full disk must not keep segments from going.
+    """
+    paths = []
+    for kind, part in parts:
+        target = segment_path(directory, base_offset, kind + DELETED)
+        try:
+            open_files.rename(part, target)
+        except FileNotFoundError:
+            part.path = target
+            continue
+        except OSError as error:
+            logger.warning("%s goes without being renamed first: %s", part.path, error)
+        open_files.forget(part.path)
+        paths.append(part.path)
+    return paths

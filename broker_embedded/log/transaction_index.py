@@ -1,0 +1,96 @@
+"""Which transactions were aborted: what a read_committed consumer must skip.
+
+``{base_offset:020d}.txnindex`` exists only beside a ``.log`` that holds abort markers. It is a file of entries, one per
+marker, in the markers' order, as Apache Kafka writes them::
+
+    entry = version int16 (0), producer_id int64, first_offset int64, last_offset int64, last_stable_offset int64
+
+``first_offset`` is that of the transaction's first record, maybe in an earlier segment; ``last_offset`` the marker's;
+``last_stable_offset`` is what that became with the marker.
+"""
+
+import struct
+from typing import Final, NamedTuple
+
+from broker_embedded.log.index import CorruptIndex
+from broker_embedded.open_files import OpenFiles
+from broker_embedded.platform import FileSystem, remove_if_exists
+
+_ENTRY: Final = struct.Struct(">hqqqq")
+
+
+class AbortedTransaction(NamedTuple):
+    """The records of ``producer_id`` between two offsets, both included, count for nothing."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+class TransactionIndex:
+    """One ``.txnindex`` file, read whole when asked: aborts are rare. Its file is made with the first entry."""
+
+    __slots__ = ("_exists", "_file_system", "_open_files", "path")
+
+    def __init__(self, path: str, file_system: FileSystem, open_files: OpenFiles, *, exists: bool = False) -> None:
+        self.path = path
+        self._file_system = file_system
+        self._open_files = open_files
+        self._exists = exists
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a file."""
+        return self._exists
+
+    def append(self, aborted: AbortedTransaction) -> None:
+        """Add an entry. Raises OSError."""
+        file = self._open_files.of(self) if self._exists else self._open_files.create(self.path)
+        self._exists = True
+        size = file.size()
+        file.write_at(size - size % _ENTRY.size, _ENTRY.pack(0, *aborted))
+
+    def reset(self) -> None:
+        """Drop every entry, and the file. Raises OSError."""
+        self._open_files.forget(self.path)
+        remove_if_exists(self._file_system, self.path)
+        self._exists = False
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the entries of markers from ``offset`` on. Raises OSError, CorruptIndex."""
+        if self._exists:
+            keep = sum(1 for entry in self.entries() if entry.last_offset < offset)
+            self._open_files.of(self).truncate(keep * _ENTRY.size)
+
+    def sync(self) -> None:
+        """Force the file, if there is one, to the disk. Raises OSError."""
+        if self._exists:
+            self._open_files.of(self).sync()
+
+    def entries(self) -> list[AbortedTransaction]:
+        """Every entry, in order. Raises OSError. CorruptIndex: a version that is not known."""
+        if not self._exists:
+            return []
+        file = self._open_files.of(self)
+        data = file.read_at(0, file.size())
+        whole = len(data) - len(data) % _ENTRY.size
+        found = []
+        for version, *rest in _ENTRY.iter_unpack(data[:whole]):
+            if version != 0:
+                raise CorruptIndex(self.path, f"version {version} of an entry is not known")
+            found.append(AbortedTransaction(*rest))
+        return found
+
+    def overlapping(self, from_offset: int, until_offset: int) -> tuple[list[AbortedTransaction], bool]:
+        """The aborted transactions with records in a range, and whether later segments need not be asked.
+
+        Raises OSError, CorruptIndex.
+        """
+        found = []
+        for entry in self.entries():
+            if entry.last_offset >= from_offset and entry.first_offset < until_offset:
+                found.append(entry)
+            if entry.last_stable_offset >= until_offset:
+                return found, True
+        return found, False

@@ -1,0 +1,156 @@
+"""A log as its readers see it: a value that appending, rolling and retention replace but never change."""
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from typing import Final
+
+from broker_embedded.log.segment import LogSegment
+from broker_embedded.log.timestamp_lookup import OffsetTimestamp, first_at_or_after, first_of_largest
+from broker_embedded.log.transaction_index import AbortedTransaction
+from spark_kafka_native.protocol.wire import FileRegion
+from spark_kafka_native.records.batch import BatchHeader
+
+_MAX_REGIONS: Final = 16
+"""Segments that one read spans at most: each holds a descriptor until it is sent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSlice:
+    """Batches to send: ``size`` bytes in files, the first batch starting at ``base_offset``.
+
+    The last batch may be cut off, as Kafka's clients expect. Without regions ``base_offset`` is the offset asked for.
+    A region keeps its file open, so that it can be sent though retention removes the segment. ``aborted`` are the
+    aborted transactions with records in the range, if they were asked for.
+    """
+
+    regions: tuple[FileRegion, ...]
+    size: int
+    base_offset: int
+    aborted: tuple[AbortedTransaction, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogView:
+    """The segments, ascending, and where the last one ends for readers.
+
+    ``end_position`` is in the last segment and belongs to ``end_offset``: bytes behind it are not there yet.
+    """
+
+    segments: tuple[LogSegment, ...]
+    bases: tuple[int, ...]
+    end_offset: int
+    end_position: int
+
+    @classmethod
+    def of(cls, segments: tuple[LogSegment, ...], end_offset: int) -> "LogView":
+        """The view of these segments, all of their bytes visible."""
+        return cls(
+            segments=segments,
+            bases=tuple(segment.base_offset for segment in segments),
+            end_offset=end_offset,
+            end_position=segments[-1].size,
+        )
+
+    def extended(self, end_offset: int) -> "LogView":
+        """The view once the last segment has grown up to an offset."""
+        return LogView(
+            segments=self.segments, bases=self.bases, end_offset=end_offset, end_position=self.segments[-1].size
+        )
+
+    @property
+    def active(self) -> LogSegment:
+        """The segment that is appended to."""
+        return self.segments[-1]
+
+    def floor(self, offset: int) -> int:
+        """Index of the last segment that starts at or before ``offset``, 0 if none does."""
+        return max(0, bisect_right(self.bases, offset) - 1)
+
+    def end_of(self, index: int) -> int:
+        """Where a segment ends for readers."""
+        return self.end_position if index == len(self.segments) - 1 else self.segments[index].size
+
+    def slice(self, offset: int, *, until_offset: int, max_bytes: int, min_one_message: bool) -> LogSlice:
+        """The batches from the one that holds ``offset`` on, none that ends behind ``until_offset``.
+
+        No more than ``max_bytes``, save that with ``min_one_message`` the first batch is whole (KIP-74).
+
+        Raises OSError. FileNotFoundError: retention was faster. UnreadableBatch.
+        """
+        found = self._find(offset) if offset < until_offset else None
+        if found is None:
+            return LogSlice(regions=(), size=0, base_offset=offset)
+        index, position, header = found
+        budget = max(max_bytes, header.size_in_bytes) if min_one_message else max_bytes
+        regions = self._regions(index, position, budget, until_offset)
+        return LogSlice(regions=regions, size=sum(map(len, regions)), base_offset=header.base_offset)
+
+    def _find(self, offset: int) -> tuple[int, int, BatchHeader] | None:
+        """Segment and position of the first batch that ends at or behind ``offset``."""
+        for index in range(self.floor(offset), len(self.segments)):
+            located = self.segments[index].locate(offset, self.end_of(index))
+            if located is not None:
+                return index, *located
+        return None
+
+    def _regions(self, index: int, position: int, budget: int, until_offset: int) -> tuple[FileRegion, ...]:
+        regions: list[FileRegion] = []
+        last, last_end = self._place_of(until_offset)
+        while budget > 0 and index <= last and len(regions) < _MAX_REGIONS:
+            end = last_end if index == last else self.end_of(index)
+            length = min(budget, end - position)
+            if length > 0:
+                regions.append(FileRegion(self.segments[index].file(), position, length))
+                budget -= length
+            index, position = index + 1, 0
+        return tuple(regions)
+
+    def _place_of(self, offset: int) -> tuple[int, int]:
+        """Segment and position where the batch that holds ``offset`` begins, or the log ends."""
+        if offset >= self.end_offset:
+            return len(self.segments) - 1, self.end_position
+        index = self.floor(offset)
+        located = self.segments[index].locate(offset, self.end_of(index))
+        return index, self.end_of(index) if located is None else located[0]
+
+    def first_at_or_after(self, timestamp: int, from_offset: int) -> OffsetTimestamp | None:
+        """The first record from ``from_offset`` on with that timestamp or a later one. Raises OSError, UnreadableBatch.
+
+        A segment is looked into only if its largest timestamp reaches that far.
+        """
+        for index in range(self.floor(from_offset), len(self.segments)):
+            segment = self.segments[index]
+            if segment.largest.timestamp >= timestamp:
+                found = first_at_or_after(segment, timestamp, from_offset=from_offset, end=self.end_of(index))
+                if found is not None:
+                    return found
+        return None
+
+    def largest(self) -> OffsetTimestamp | None:
+        """The first record with the largest timestamp in the segments. Raises OSError, UnreadableBatch.
+
+        As with Apache Kafka, DeleteRecords may have hidden it.
+        """
+        index = max(range(len(self.segments)), key=lambda index: self.segments[index].largest.timestamp)
+        return first_of_largest(self.segments[index], self.end_of(index))
+
+    def offsets_before(self, timestamp: int | None, log_start_offset: int) -> list[int]:
+        """Where the last segment written at a time or before it begins, None for any time, and those before it do.
+
+        The latest first, none before ``log_start_offset``. Raises OSError.
+        """
+        count = len(self.segments)
+        if timestamp is not None:
+            while count and self.segments[count - 1].modified_ms() > timestamp:
+                count -= 1
+        return [max(base, log_start_offset) for base in reversed(self.bases[:count])]
+
+    def aborted_transactions(self, from_offset: int, until_offset: int) -> list[AbortedTransaction]:
+        """The aborted transactions with records in a range. Raises OSError, CorruptIndex."""
+        aborted: list[AbortedTransaction] = []
+        for segment in self.segments[self.floor(from_offset) :]:
+            found, complete = segment.transaction_index.overlapping(from_offset, until_offset)
+            aborted += found
+            if complete:
+                break
+        return aborted

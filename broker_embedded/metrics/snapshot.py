@@ -1,0 +1,175 @@
+"""What the broker has to tell of itself, as values: what `Broker.metrics` gives, and what Prometheus is told."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from broker_embedded.log.readable import ReadableLog
+from broker_embedded.metrics.traffic import ApiTraffic, Traffic
+from spark_kafka_native.protocol.errors import ErrorCode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiMetrics:
+    """The requests of one API since the start.
+
+    ``versions`` are requests by version, ``errors`` error codes in answers by their name. Times are from the request's
+    last byte to the answer's first, waiting included; ``time_buckets`` are bounds in seconds, each with the requests
+    that took no longer.
+    """
+
+    requests: int
+    versions: Mapping[int, int]
+    errors: Mapping[str, int]
+    bytes_in: int
+    bytes_out: int
+    time_total_s: float
+    time_p50_s: float
+    time_p99_s: float
+    time_p999_s: float
+    time_buckets: Sequence[tuple[float, int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionMetrics:
+    """One partition's log as it is now."""
+
+    size_bytes: int
+    segments: int
+    log_start_offset: int
+    last_stable_offset: int
+    high_watermark: int
+    log_end_offset: int
+    open_transactions: int
+
+    @property
+    def last_stable_offset_lag(self) -> int:
+        """Offsets that readers of committed records have to wait for, because of transactions that go on."""
+        return self.high_watermark - self.last_stable_offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicMetrics:
+    """One topic: record batches in and out since the start, and its partitions by number."""
+
+    bytes_in: int
+    messages_in: int
+    bytes_out: int
+    partitions: Mapping[int, PartitionMetrics]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionMetrics:
+    """Connections: open now, let in since the start, and turned away since then, by the limit that was reached."""
+
+    open: int
+    opened: int
+    refused: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchSessionMetrics:
+    """Fetch sessions (KIP-227): open now, their partitions, and how many had to make room since the start."""
+
+    sessions: int
+    partitions: int
+    evictions: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerMetrics:
+    """Everything at one moment.
+
+    ``groups`` counts groups by type and state, ``transactions`` transactional ids by state; ``waiting`` are requests in
+    a long poll.
+    """
+
+    apis: Mapping[str, ApiMetrics]
+    topics: Mapping[str, TopicMetrics]
+    connections: ConnectionMetrics
+    fetch_sessions: FetchSessionMetrics
+    groups: Mapping[tuple[str, str], int]
+    transactions: Mapping[str, int]
+    waiting: int
+
+    @property
+    def requests(self) -> int:
+        """Requests of all APIs."""
+        return sum(api.requests for api in self.apis.values())
+
+    @property
+    def bytes_in(self) -> int:
+        """Bytes of all requests."""
+        return sum(api.bytes_in for api in self.apis.values())
+
+    @property
+    def bytes_out(self) -> int:
+        """Bytes of all answers."""
+        return sum(api.bytes_out for api in self.apis.values())
+
+
+def api_metrics(traffic: Traffic) -> dict[str, ApiMetrics]:
+    """What was counted of each API that was asked for, by its name."""
+    return {api.name: _of_api(api) for _, api in sorted(traffic.apis.items())}
+
+
+def _of_api(api: ApiTraffic) -> ApiMetrics:
+    times = api.times
+    return ApiMetrics(
+        requests=times.count,
+        versions=dict(sorted(api.versions.items())),
+        errors={ErrorCode.of(code).name: count for code, count in sorted(api.errors.items())},
+        bytes_in=api.bytes_in,
+        bytes_out=api.bytes_out,
+        time_total_s=times.total_s,
+        time_p50_s=times.percentile_s(50),
+        time_p99_s=times.percentile_s(99),
+        time_p999_s=times.percentile_s(99.9),
+        time_buckets=times.cumulative(),
+    )
+
+
+def partition_metrics(log: ReadableLog) -> PartitionMetrics:
+    """What there is to say of one log."""
+    return PartitionMetrics(
+        size_bytes=log.size_in_bytes,
+        segments=len(log.segment_base_offsets),
+        log_start_offset=log.log_start_offset,
+        last_stable_offset=log.last_stable_offset,
+        high_watermark=log.high_watermark,
+        log_end_offset=log.log_end_offset,
+        open_transactions=log.open_transactions,
+    )
+
+
+def topic_metrics(
+    traffic: Traffic, partitions: Mapping[str, Mapping[int, PartitionMetrics]]
+) -> dict[str, TopicMetrics]:
+    """What was counted of each topic, with its partitions."""
+    found = {}
+    for name in sorted(partitions):
+        topic = traffic.topic(name)
+        found[name] = TopicMetrics(
+            bytes_in=topic.bytes_in,
+            messages_in=topic.messages_in,
+            bytes_out=topic.bytes_out,
+            partitions=partitions[name],
+        )
+    return found
+
+
+def connection_metrics(traffic: Traffic) -> ConnectionMetrics:
+    """What was counted of connections."""
+    return ConnectionMetrics(
+        open=traffic.connections, opened=traffic.connections_opened, refused=dict(traffic.connections_refused)
+    )
+
+
+def transaction_counts(states: Iterable[str]) -> dict[str, int]:
+    """How many transactional ids there are in each state."""
+    return dict(sorted(Counter(states).items()))
+
+
+def group_counts(groups: Iterable[tuple[str, str]]) -> dict[tuple[str, str], int]:
+    """How many groups there are of each type and state."""
+    return dict(sorted(Counter(groups).items()))

@@ -1,0 +1,126 @@
+"""The partitions that this broker leads, found by name or id."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from broker_embedded.cluster.image import ClusterImage, PartitionImage, TopicImage
+from broker_embedded.log.incoming import FROM_CLIENT, Terms
+from broker_embedded.log.log import AppendResult, Log
+from broker_embedded.log.manager import LogManager
+from broker_embedded.metrics.traffic import TopicTraffic, Traffic
+from broker_embedded.settings import LONG_MAX
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.records.legacy import is_message
+
+_ANY_EPOCH = -1
+_LONG_WORK_BYTES = 16 * 1024
+"""Records of so many bytes take about a millisecond to be looked into one by one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalPartition:
+    """A partition with its log here; ``in_sync`` counts its in-sync replicas, the leader included."""
+
+    id: TopicPartition
+    topic_id: UUID
+    leader: int
+    leader_epoch: int
+    in_sync: int
+    log: Log
+    traffic: TopicTraffic
+
+    def check_leader_epoch(self, claimed: int) -> None:
+        """Raise KafkaError unless a client's leader epoch is the present one, or -1 for none (KIP-320)."""
+        if claimed in {_ANY_EPOCH, self.leader_epoch}:
+            return
+        code = ErrorCode.FENCED_LEADER_EPOCH if claimed < self.leader_epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
+        raise KafkaError(code, f"{self.id} has leader epoch {self.leader_epoch}, not {claimed}")
+
+    def check_replicas(self) -> None:
+        """Raise KafkaError unless an append with acks=all has the in-sync replicas that the topic asks for."""
+        wanted = self.log.config.min_insync_replicas
+        if self.in_sync < wanted:
+            detail = f"{self.id} has {self.in_sync} in-sync replicas; min.insync.replicas asks for {wanted}"
+            raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, detail)
+
+    def append(self, batch: bytearray | memoryview, terms: Terms = FROM_CLIENT) -> AppendResult:
+        """Append one batch, which is changed in place; tell `DelayedOperations` afterwards. May run in any thread.
+
+        Raises KafkaError; nothing was appended then.
+        """
+        result = self.log.append(batch, leader_epoch=self.leader_epoch, terms=terms)
+        if not result.duplicate:
+            self.traffic.appended(len(batch), result.last_offset - result.base_offset + 1)
+        return result
+
+    def works_on_append(self, records: memoryview) -> bool:
+        """Whether appending ``records`` takes so long, because they are looked into, that others should not wait."""
+        if len(records) < _LONG_WORK_BYTES:
+            return False
+        config = self.log.config
+        return is_message(records) or not config.stores_as_sent or config.bounds_age
+
+    @property
+    def flushes_on_append(self) -> bool:
+        """Whether an append may wait for the disk, because flush.messages is set."""
+        return self.log.config.flush_messages < LONG_MAX
+
+
+class Partitions:
+    """Every partition of the present image that has its log here."""
+
+    def __init__(self, node_id: int, logs: LogManager, traffic: Traffic) -> None:
+        self._node_id = node_id
+        self._logs = logs
+        self._traffic = traffic
+        self._image = ClusterImage.of(cluster_id="", controller_id=node_id, broker_ids=())
+        self._found: dict[tuple[str, int], LocalPartition] = {}
+
+    def use(self, image: ClusterImage) -> None:
+        """From now on ``image`` is what there is."""
+        self._image = image
+        self._found.clear()
+        self._traffic.forget_others(image.topics)
+
+    def get(self, topic: str, index: int) -> LocalPartition:
+        """A partition by its topic's name. Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION, or it is not led here."""
+        found = self._found.get((topic, index))
+        return found or self._find(self._image.topic(topic), TopicPartition(topic, index))
+
+    def has(self, topic: str, index: int) -> bool:
+        """Whether there is such a partition, wherever it is led."""
+        return (topic, index) in self._found or self.image_of(topic, index) is not None
+
+    def image_of(self, topic: str, index: int) -> PartitionImage | None:
+        """What the present image says of a partition, None if there is none."""
+        image = self._image.topic(topic)
+        return None if image is None else image.partition(index)
+
+    def get_by_id(self, topic_id: UUID, index: int) -> LocalPartition:
+        """A partition by its topic's id. Raises KafkaError: UNKNOWN_TOPIC_ID, else as ``get``."""
+        name = self._image.names.get(topic_id)
+        if name is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic with id {topic_id}")
+        return self.get(name, index)
+
+    def _find(self, topic: TopicImage | None, partition: TopicPartition) -> LocalPartition:
+        image = topic.partition(partition.partition) if topic else None
+        if topic is None or image is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {partition}")
+        if image.leader != self._node_id:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{partition} is led by broker {image.leader}")
+        log = self._logs.get(partition)
+        if log is None:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {partition} could not be opened")
+        found = LocalPartition(
+            id=partition,
+            topic_id=topic.topic_id,
+            leader=image.leader,
+            leader_epoch=image.leader_epoch,
+            in_sync=len(image.isr),
+            log=log,
+            traffic=self._traffic.topic(topic.name),
+        )
+        self._found[partition] = found
+        return found

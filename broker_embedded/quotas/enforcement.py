@@ -1,0 +1,147 @@
+"""How long clients must wait because of what they did: one `Allowance` per kind of quota. Pure.
+
+Who is above a quota is answered all the same, and told the time that it should be silent for (``throttle_time_ms``).
+What belongs to one owner is forgotten an hour after it was last used.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final, Generic, TypeVar
+
+from broker_embedded.quotas.entities import Entity
+from broker_embedded.quotas.limits import NOT_LIMITED, Limits, Owner
+from broker_embedded.quotas.rates import SampledRate, TokenBucket
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+
+UNUSED_MS: Final = 3_600_000
+_LOOK_MS: Final = 60_000
+
+MeterT = TypeVar("MeterT", SampledRate, TokenBucket)
+
+
+class _Meters(Generic[MeterT]):
+    """A meter per owner, kept while it is used."""
+
+    def __init__(self, kind: Callable[[int, int], MeterT], samples: int, window_ms: int) -> None:
+        self._kind: Callable[[int, int], MeterT] = kind
+        self._samples = samples
+        self._window_ms = window_ms
+        self._meters: dict[Owner, tuple[MeterT, list[int]]] = {}
+        self._looked_ms = 0
+
+    def __len__(self) -> int:
+        return len(self._meters)
+
+    def get(self, owner: Owner, now_ms: int) -> MeterT:
+        found = self._meters.get(owner)
+        if found is None:
+            if now_ms - self._looked_ms >= _LOOK_MS:
+                self._forget_unused(now_ms)
+            found = self._meters[owner] = (self._kind(self._samples, self._window_ms), [now_ms])
+        found[1][0] = now_ms
+        return found[0]
+
+    def _forget_unused(self, now_ms: int) -> None:
+        self._looked_ms = now_ms
+        unused = [owner for owner, (_, used) in self._meters.items() if now_ms - used[0] >= UNUSED_MS]
+        for owner in unused:
+            del self._meters[owner]
+
+
+class RateAllowance:
+    """A quota of amounts per second: bytes in, bytes out, or the percentage of time."""
+
+    def __init__(self, samples: int, window_ms: int, *, longest_ms: int | None = None) -> None:
+        """``longest_ms`` bounds what a client has to wait for one request."""
+        self._samples = samples
+        self._window_ms = window_ms
+        self._longest_ms = longest_ms
+        self._limits = Limits({})
+        self.enabled = False
+        """Whether anybody has a quota; if not, nothing is measured."""
+        self._meters: _Meters[SampledRate] = _Meters(SampledRate, samples, window_ms)
+
+    def use(self, values: Mapping[Entity, float]) -> None:
+        """From now on these limits hold. What was measured stays measured."""
+        self._limits = Limits(values)
+        self.enabled = bool(values)
+
+    @property
+    def clients(self) -> int:
+        """How many owners are measured."""
+        return len(self._meters)
+
+    def record(self, user: str, client_id: str, amount: float, now_ms: int) -> int:
+        """Note what a client did; how many ms it must wait for it."""
+        if not self.enabled:
+            return 0
+        owner = self._limits.owner(user, client_id)
+        limit = self._limits.of(owner)
+        if limit == NOT_LIMITED:
+            return 0
+        meter = self._meters.get(owner, now_ms)
+        meter.record(amount, now_ms)
+        wait_ms = meter.excess_ms(limit, now_ms)
+        return wait_ms if self._longest_ms is None else min(wait_ms, self._longest_ms)
+
+    def note(self, user: str, client_id: str, amount: float, now_ms: int) -> None:
+        """Note what a client did, or with a negative amount did not do after all, without asking it to wait."""
+        owner = self._limits.owner(user, client_id)
+        if self._limits.of(owner) != NOT_LIMITED:
+            self._meters.get(owner, now_ms).record(amount, now_ms)
+
+    def most_at_once(self, user: str, client_id: str) -> float:
+        """More than this can never be had without waiting; infinity without a quota."""
+        limit = self._limits.of(self._limits.owner(user, client_id)) if self.enabled else NOT_LIMITED
+        return limit * (self._samples - 1) * self._window_ms / 1000
+
+
+class MutationAllowance:
+    """A quota of partitions made and deleted per second, which may be overdrawn once (KIP-599)."""
+
+    def __init__(self, samples: int, window_ms: int) -> None:
+        self._limits = Limits({})
+        self._buckets: _Meters[TokenBucket] = _Meters(TokenBucket, samples, window_ms)
+
+    def use(self, values: Mapping[Entity, float]) -> None:
+        """From now on these limits hold."""
+        self._limits = Limits(values)
+
+    def of(self, user: str, client_id: str, *, strict: bool, now_ms: int) -> "Mutations":
+        """What one request may change. ``strict``: it is refused what exceeds the quota, and not only slowed down."""
+        owner = self._limits.owner(user, client_id)
+        limit = self._limits.of(owner)
+        if limit == NOT_LIMITED:
+            return Mutations(None, limit, strict=strict)
+        return Mutations(self._buckets.get(owner, now_ms), limit, strict=strict)
+
+
+class Mutations:
+    """What one request takes of its client's allowance of changes."""
+
+    __slots__ = ("_bucket", "_limit", "_owed_at_ms", "_owed_ms", "_strict")
+
+    def __init__(self, bucket: TokenBucket | None, limit: float, *, strict: bool) -> None:
+        self._bucket = bucket
+        self._limit = limit
+        self._strict = strict
+        self._owed_ms = self._owed_at_ms = 0
+
+    def take(self, partitions: int, now_ms: int) -> None:
+        """Count partitions that are about to be made or deleted.
+
+        Raises KafkaError THROTTLING_QUOTA_EXCEEDED: a strict request's client owes; nothing was counted.
+        """
+        bucket, limit = self._bucket, self._limit
+        if bucket is None:
+            return
+        if self._strict and (owed_ms := bucket.owed_ms(limit, now_ms)) > 0:
+            self._owed_ms, self._owed_at_ms = owed_ms, now_ms
+            detail = f"the quota of {limit:g} partitions a second is used up; try again in {owed_ms} ms"
+            raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, detail)
+        bucket.take(partitions, limit, now_ms)
+        if not self._strict:
+            self._owed_ms, self._owed_at_ms = bucket.owed_ms(limit, now_ms), now_ms
+
+    def throttle_ms(self, now_ms: int) -> int:
+        """How long the client must wait, of what it owed when it was last counted."""
+        return max(0, self._owed_ms - (now_ms - self._owed_at_ms))

@@ -1,0 +1,52 @@
+"""Which of several quotas holds for a client: the most specific one, in Apache Kafka's order. Pure.
+
+1  this user with this client id            5  any user with any client id
+2  this user with any client id             6  any user
+3  this user                                7  this client id
+4  any user with this client id             8  any client id
+"""
+
+from collections.abc import Mapping
+from typing import Final, TypeAlias
+
+from broker_embedded.quotas.entities import CLIENT_ID, USER, Entity
+
+Owner: TypeAlias = tuple[str | None, str | None]
+"""User and client id, of an entity or of those who share one allowance: None is any, empty is not looked at."""
+
+_ANY: Final = None
+_UNSAID: Final = ""
+NOT_LIMITED: Final = float("inf")
+
+
+class Limits:
+    """The values of one kind of quota."""
+
+    def __init__(self, values: Mapping[Entity, float]) -> None:
+        self._values = {(entity.get(USER), entity.get(CLIENT_ID)): value for entity, value in values.items()}
+
+    def owner(self, user: str, client_id: str) -> Owner:
+        """With whom a client shares its allowance: nobody, all clients of its user, or all users of its client id."""
+        values = self._values
+        if (user, client_id) in values or (user, _ANY) in values:
+            return user, client_id
+        if (user, _UNSAID) in values:
+            return user, _UNSAID
+        if (_ANY, client_id) in values or (_ANY, _ANY) in values:
+            return user, client_id
+        if (_ANY, _UNSAID) in values:
+            return user, _UNSAID
+        return _UNSAID, client_id
+
+    def of(self, owner: Owner) -> float:
+        """The value that holds for an owner, infinity if none does."""
+        user, client_id = owner
+        if user and client_id:
+            candidates = [(user, client_id), (user, _ANY), (_ANY, client_id), (_ANY, _ANY)]
+        elif user:
+            candidates = [(user, _UNSAID), (_ANY, _UNSAID)]
+        elif client_id:
+            candidates = [(_UNSAID, client_id), (_UNSAID, _ANY)]
+        else:
+            candidates = []
+        return next((self._values[key] for key in candidates if key in self._values), NOT_LIMITED)

@@ -1,0 +1,105 @@
+"""How fast something happens, measured as Apache Kafka measures it, so that quotas bite when and for as long as there.
+
+A rate is the sum of samples, each of one window, over the time since the oldest one began. Pure: time is a parameter,
+in milliseconds by a clock that does not jump.
+"""
+
+from typing import Final
+
+_SECOND_MS: Final = 1000
+
+
+class _Sample:
+    __slots__ = ("last_ms", "start_ms", "total")
+
+    def __init__(self, now_ms: int) -> None:
+        self.reset(now_ms)
+
+    def reset(self, now_ms: int) -> None:
+        self.start_ms = self.last_ms = now_ms
+        self.total = 0.0
+
+
+class SampledRate:
+    """Amounts per second over the last ``samples`` windows of ``window_ms``, the present one included."""
+
+    __slots__ = ("_current", "_number", "_samples", "_window_ms")
+
+    def __init__(self, samples: int, window_ms: int) -> None:
+        self._number = samples
+        self._window_ms = window_ms
+        self._samples: list[_Sample] = []
+        self._current = 0
+
+    def record(self, amount: float, now_ms: int) -> None:
+        """Note that ``amount`` has happened; a negative one takes back what was noted before."""
+        if not self._samples:
+            self._samples.append(_Sample(now_ms))
+        sample = self._samples[self._current]
+        if now_ms - sample.start_ms >= self._window_ms:
+            sample = self._next(now_ms)
+        sample.total += amount
+        sample.last_ms = now_ms
+
+    def _next(self, now_ms: int) -> _Sample:
+        # One more than are counted: the oldest may lie across the edge of the time that is looked at.
+        self._current = (self._current + 1) % (self._number + 1)
+        if self._current == len(self._samples):
+            self._samples.append(_Sample(now_ms))
+        else:
+            self._samples[self._current].reset(now_ms)
+        return self._samples[self._current]
+
+    def per_second(self, now_ms: int) -> float:
+        """The rate now."""
+        elapsed_ms = self.elapsed_ms(now_ms)
+        return sum(sample.total for sample in self._samples) * _SECOND_MS / elapsed_ms
+
+    def elapsed_ms(self, now_ms: int) -> int:
+        """The time that the rate is over: all windows but the present one count as whole, though they may not be."""
+        for sample in self._samples:
+            if now_ms - sample.last_ms >= self._number * self._window_ms:
+                sample.reset(now_ms)
+        start_ms = min((sample.start_ms for sample in self._samples), default=now_ms)
+        elapsed_ms = now_ms - start_ms
+        missing = self._number - 1 - elapsed_ms // self._window_ms
+        return max(1, elapsed_ms + max(0, missing) * self._window_ms)
+
+    def excess_ms(self, limit: float, now_ms: int) -> int:
+        """How long nothing must happen for the rate to come down to ``limit``; 0 if it is not above."""
+        rate = self.per_second(now_ms)
+        if rate <= limit:
+            return 0
+        return round((rate - limit) / limit * self.elapsed_ms(now_ms))
+
+
+class TokenBucket:
+    """Tokens that come back at a rate, up to ``samples`` windows' worth, and may be overdrawn once (KIP-599).
+
+    Unlike a sampled rate it forgives a burst after just the time that the burst was too large for.
+    """
+
+    __slots__ = ("_seconds", "_tokens", "_updated_ms")
+
+    def __init__(self, samples: int, window_ms: int) -> None:
+        self._seconds = samples * window_ms / _SECOND_MS
+        self._tokens = 0.0
+        self._updated_ms: int | None = None
+
+    def take(self, amount: float, limit: float, now_ms: int) -> None:
+        """Take ``amount`` tokens, whether they are there or not."""
+        self._tokens = min(self._seconds * limit, self.left(limit, now_ms) - amount)
+
+    def left(self, limit: float, now_ms: int) -> float:
+        """Tokens left, of which ``limit`` come back each second; below zero, what is owed."""
+        full = self._seconds * limit
+        if self._updated_ms is None:
+            self._tokens = full
+        else:
+            self._tokens = min(full, self._tokens + limit * (now_ms - self._updated_ms) / _SECOND_MS)
+        self._updated_ms = now_ms
+        return self._tokens
+
+    def owed_ms(self, limit: float, now_ms: int) -> int:
+        """How long until nothing is owed any more; 0 if nothing is."""
+        return max(0, round(-self.left(limit, now_ms) / limit * _SECOND_MS))

@@ -1,0 +1,59 @@
+"""What a broker knows of a user of SCRAM: enough to check a proof and to give one, and not the password (RFC 5802)."""
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final, NamedTuple, Self, TypeAlias
+
+from spark_kafka_native.net.sasl.scram import FEWEST_ITERATIONS, HASHES, salted_password
+from spark_kafka_native.net.secret import Secret
+
+MOST_ITERATIONS: Final = 16384
+"""What may be asked of clients, as with Apache Kafka: from `FEWEST_ITERATIONS` to this."""
+MECHANISMS: Final[Mapping[int, str]] = MappingProxyType({1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"})
+"""The mechanisms by their numbers in requests."""
+_SALT_BYTES: Final = 20
+
+
+class ScramUser(NamedTuple):
+    """Whose credential: a user has one for each mechanism at most."""
+
+    name: str
+    mechanism: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScramCredential:
+    """A user's credential for one mechanism."""
+
+    salt: bytes = field(repr=False)
+    stored_key: bytes = field(repr=False)
+    server_key: bytes = field(repr=False)
+    iterations: int
+
+    @classmethod
+    def of_salted(cls, mechanism: str, salted_password: bytes, *, salt: bytes, iterations: int) -> Self:
+        """The credential of a password that somebody else has salted."""
+        hash_name = HASHES[mechanism]
+        client_key = hmac.digest(salted_password, b"Client Key", hash_name)
+        return cls(
+            salt=salt,
+            stored_key=hashlib.new(hash_name, client_key).digest(),
+            server_key=hmac.digest(salted_password, b"Server Key", hash_name),
+            iterations=iterations,
+        )
+
+    @classmethod
+    def of_password(
+        cls, mechanism: str, password: Secret, *, salt: bytes | None = None, iterations: int = FEWEST_ITERATIONS
+    ) -> Self:
+        """The credential of a password, which takes milliseconds; ``salt`` None is a random one."""
+        salt = secrets.token_bytes(_SALT_BYTES) if salt is None else salt
+        salted = salted_password(mechanism, password, salt, iterations)
+        return cls.of_salted(mechanism, salted, salt=salt, iterations=iterations)
+
+
+Credentials: TypeAlias = Mapping[ScramUser, ScramCredential]

@@ -1,0 +1,107 @@
+"""Which connections are let in, and when: the limits on their number and on how fast they come.
+
+Over ``max.connections`` or ``max.connection.creation.rate`` nobody is turned away: new connections wait in the system's
+backlog until there is room. Who alone takes too much, by ``max.connections.per.ip`` or by a quota on its address, is.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from broker_embedded.addresses import addresses_of
+from broker_embedded.config import BrokerConfig
+from broker_embedded.quotas.limits import NOT_LIMITED
+from broker_embedded.quotas.rates import SampledRate
+
+NO_RATE_LIMIT: Final = 2**31 - 1
+_FORGET_RATES_AFTER: Final = 1000
+"""Addresses whose rates are remembered; then those that have none any more are looked for."""
+
+
+class Refused(Exception):
+    """The connection is not let in; ``str()`` says why. It is to be closed in ``after_ms``."""
+
+    def __init__(self, limit: str, reason: str, after_ms: int = 0) -> None:
+        super().__init__(reason)
+        self.limit = limit
+        self.after_ms = after_ms
+
+
+class Admission:
+    """Counts the connections of all listeners together, and decides about the next one."""
+
+    def __init__(self, config: Callable[[], BrokerConfig], rate_of: Callable[[str], float]) -> None:
+        """``config`` gives the settings as they are now; ``rate_of`` the connections a second of one address."""
+        self._config = config
+        self._rate_of = rate_of
+        self._total = 0
+        self._per_ip: Counter[str] = Counter()
+        first = config()
+        self._samples, self._window_ms = first.quota_window_num, first.quota_window_size_seconds * 1000
+        self._rate = SampledRate(self._samples, self._window_ms)
+        self._rates: dict[str, SampledRate] = {}
+        self._held_until_ms = 0
+        self._overrides_text: tuple[str, ...] = ()
+        self._overrides: Mapping[str, int] = {}
+
+    @property
+    def total(self) -> int:
+        """Connections that were let in and are not closed."""
+        return self._total
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the next connection must wait for another to close."""
+        return self._total >= self._config().max_connections
+
+    def wait_ms(self, now_ms: int) -> int:
+        """How long the next connection must wait because the last ones came too fast."""
+        return max(0, self._held_until_ms - now_ms)
+
+    def let_in(self, ip: str, now_ms: int) -> None:
+        """Count a connection. Raises Refused: it is not counted."""
+        config = self._config()
+        allowed = self._overrides_of(config).get(ip, config.max_connections_per_ip)
+        if self._per_ip[ip] >= allowed:
+            reason = f"its address has {self._per_ip[ip]} connections (max.connections.per.ip)"
+            raise Refused("max.connections.per.ip", reason)
+        self._check_rate(ip, now_ms)
+        self._total += 1
+        self._per_ip[ip] += 1
+        if config.max_connection_creation_rate < NO_RATE_LIMIT:
+            self._rate.record(1, now_ms)
+            excess_ms = self._rate.excess_ms(max(1, config.max_connection_creation_rate), now_ms)
+            self._held_until_ms = now_ms + min(excess_ms, self._window_ms)
+
+    def closed(self, ip: str) -> None:
+        """A connection that was let in is gone."""
+        self._total -= 1
+        self._per_ip[ip] -= 1
+        if not self._per_ip[ip]:
+            del self._per_ip[ip]
+
+    def _check_rate(self, ip: str, now_ms: int) -> None:
+        limit = self._rate_of(ip)
+        if limit == NOT_LIMITED:
+            return
+        rate = self._rates.get(ip)
+        if rate is None:
+            if len(self._rates) >= _FORGET_RATES_AFTER:
+                self._rates = {known: rate for known, rate in self._rates.items() if rate.per_second(now_ms) > 0}
+            rate = self._rates[ip] = SampledRate(self._samples, self._window_ms)
+        rate.record(1, now_ms)
+        excess_ms = rate.excess_ms(limit, now_ms)
+        if excess_ms:
+            rate.record(-1, now_ms)  # it did not get in
+            reason = f"its address may open {limit:g} connections a second (connection_creation_rate)"
+            raise Refused("connection_creation_rate", reason, min(excess_ms, self._window_ms))
+
+    def _overrides_of(self, config: BrokerConfig) -> Mapping[str, int]:
+        if config.max_connections_per_ip_overrides != self._overrides_text:
+            self._overrides_text = config.max_connections_per_ip_overrides
+            self._overrides = {
+                address: count
+                for host, count in config.connection_overrides().items()
+                for address in addresses_of(host)
+            }
+        return self._overrides

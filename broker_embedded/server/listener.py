@@ -1,0 +1,134 @@
+"""Listening sockets: bound before the broker says that it is ready, accepting until it stops."""
+
+import asyncio
+import errno
+import functools
+import logging
+import socket
+from collections.abc import Callable
+from typing import Any, Final
+
+from broker_embedded.addresses import Endpoint, spell_address
+
+logger = logging.getLogger(__name__)
+
+_ACCEPT_AT_ONCE: Final = 64
+_OUT_OF_DESCRIPTORS: Final = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+_PAUSE_S: Final = 1.0
+"""How long to accept nobody when the system has no descriptor left; connections wait in the backlog."""
+
+Accept = Callable[[socket.socket, str], None]
+"""Takes over an accepted, non-blocking socket; the text is the peer's address."""
+HasRoom = Callable[[], bool]
+"""Whether another connection may be accepted now. If not, ``Listener.resume`` is to be called later."""
+
+
+class ListenError(Exception):
+    """A listener's address cannot be had; ``str()`` names it and says why."""
+
+
+class Listener:
+    """One configured listener, on every address that its host name stands for."""
+
+    def __init__(self, endpoint: Endpoint, backlog: int) -> None:
+        """Bind and listen. Raises ListenError."""
+        self.name = endpoint.name
+        self._paused: list[Callable[[], None]] = []
+        self._sockets = _bind(endpoint, backlog)
+        self.host = endpoint.host
+        self.port: int = self._sockets[0].getsockname()[1]
+
+    @property
+    def address(self) -> str:
+        """``host:port`` with the port that was bound."""
+        return spell_address(self.host or "0.0.0.0", self.port)  # noqa: S104  # shown, not bound
+
+    def start(self, accept: Accept, has_room: HasRoom = lambda: True) -> None:
+        """Hand each new connection to ``accept``, from the running event loop, while there is room."""
+        loop = asyncio.get_running_loop()
+        for sock in self._sockets:
+            loop.add_reader(sock, self._on_connection, loop, sock, accept, has_room)
+
+    def resume(self) -> None:
+        """There may be room again. Does nothing unless there was none before."""
+        paused, self._paused = self._paused, []
+        for accept_again in paused:
+            accept_again()
+
+    def close(self) -> None:
+        """Stop listening."""
+        for sock in self._sockets:
+            if sock.fileno() >= 0:
+                asyncio.get_running_loop().remove_reader(sock)
+                sock.close()
+
+    def _on_connection(
+        self, loop: asyncio.AbstractEventLoop, listening: socket.socket, accept: Accept, has_room: HasRoom
+    ) -> None:
+        again = functools.partial(self._resume, loop, listening, accept, has_room)
+        for _ in range(_ACCEPT_AT_ONCE):
+            if not has_room():
+                loop.remove_reader(listening)
+                self._paused.append(again)
+                return
+            try:
+                sock, address = listening.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                if error.errno not in _OUT_OF_DESCRIPTORS:
+                    raise
+                logger.warning("cannot accept connections on %s for now: %s", self.address, error)
+                loop.remove_reader(listening)
+                loop.call_later(_PAUSE_S, again)
+                return
+            try:
+                sock.setblocking(False)
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # finds peers that vanished without a word
+            except OSError:  # gone already
+                sock.close()
+                continue
+            accept(sock, spell_address(address[0], address[1]))
+
+    def _resume(
+        self, loop: asyncio.AbstractEventLoop, listening: socket.socket, accept: Accept, has_room: HasRoom
+    ) -> None:
+        if listening.fileno() >= 0:
+            loop.add_reader(listening, self._on_connection, loop, listening, accept, has_room)
+
+
+def _bind(endpoint: Endpoint, backlog: int) -> list[socket.socket]:
+    """A socket per address of the host, all on the port that the first one got."""
+    try:
+        found = socket.getaddrinfo(
+            endpoint.host or None, endpoint.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+    except OSError as error:
+        raise ListenError(f"cannot listen on {endpoint.address}: {error.strerror or error}") from error
+    sockets: list[socket.socket] = []
+    for family, kind, protocol, _, address in dict.fromkeys(found):
+        port = sockets[0].getsockname()[1] if sockets else endpoint.port
+        try:
+            sockets.append(_listen(socket.socket(family, kind, protocol), (address[0], port, *address[2:]), backlog))
+        except OSError as error:
+            # A host with addresses of two families may lack one of them; the first must do.
+            if not sockets and error.errno != errno.EAFNOSUPPORT:
+                raise ListenError(f"cannot listen on {endpoint.address}: {error.strerror}") from error
+    if not sockets:
+        raise ListenError(f"cannot listen on {endpoint.address}: the system has none of its address families")
+    return sockets
+
+
+def _listen(sock: socket.socket, address: tuple[Any, ...], backlog: int) -> socket.socket:
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if sock.family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        sock.bind(address)
+        sock.listen(backlog)
+    except OSError:
+        sock.close()
+        raise
+    sock.setblocking(False)
+    return sock

@@ -1,0 +1,64 @@
+"""What connections share: how much memory large requests may take together, and buffers for the small ones."""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+BUFFER_BYTES: Final = 16 * 1024
+"""What a connection receives into, unless a request is larger."""
+_KEPT: Final = 64
+"""Buffers kept while nobody needs them."""
+
+
+class RequestMemory:
+    """A budget of bytes. As Kafka's, it is not strict: the last request let in may exceed what is left."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        """``limit_bytes`` -1 is no limit."""
+        self._limit = limit_bytes
+        self._used = 0
+        self._waiting: deque[Callable[[], None]] = deque()
+
+    def reserve(self, size: int, resume: Callable[[], None]) -> bool:
+        """Take ``size`` bytes, or return False and call ``resume`` once to try again when others have given back."""
+        if 0 <= self._limit <= self._used:
+            self._waiting.append(resume)
+            return False
+        self._used += size
+        return True
+
+    def release(self, size: int) -> None:
+        """Give back what was reserved."""
+        self._used -= size
+        waiting, self._waiting = self._waiting, deque()
+        for resume in waiting:
+            resume()
+
+    @property
+    def used(self) -> int:
+        """Bytes that are reserved now."""
+        return self._used
+
+    @property
+    def is_short(self) -> bool:
+        """Whether somebody waits for memory."""
+        return bool(self._waiting)
+
+
+class Buffers:
+    """Receive buffers of `BUFFER_BYTES`, lent to connections for as long as they have something to receive or answer.
+
+    A connection that rests has none, or a thousand of them would hold 16 MiB that nobody uses.
+    """
+
+    def __init__(self) -> None:
+        self._free: list[bytearray] = []
+
+    def take(self) -> bytearray:
+        """A buffer. What it holds is of no meaning."""
+        return self._free.pop() if self._free else bytearray(BUFFER_BYTES)
+
+    def give_back(self, buffer: bytearray) -> None:
+        """Let others have a buffer, into which nobody looks any more. One of another size is dropped."""
+        if len(buffer) == BUFFER_BYTES and len(self._free) < _KEPT:
+            self._free.append(buffer)

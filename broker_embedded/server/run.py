@@ -1,0 +1,77 @@
+"""A broker from start to stop, for the command line and for brokers inside other programs."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
+from typing import Final
+
+from broker_embedded.broker import Broker
+from broker_embedded.config import BrokerConfig
+from broker_embedded.platform import Platform
+from broker_embedded.server.dispatch import Intercept
+from broker_embedded.server.listener import Listener
+from broker_embedded.server.metrics_port import MetricsPort
+from broker_embedded.server.server import BrokerServer
+
+LISTENING: Final = "listening on "
+"""How the lines begin that say where clients find the broker."""
+
+
+@asynccontextmanager
+async def running_broker(
+    config: BrokerConfig, data_dir: str, platform: Platform | None = None
+) -> AsyncIterator[BrokerServer]:
+    """A broker that serves clients until the context ends, when it stops in order.
+
+    1. Take the addresses. Crash here: nothing has happened.
+    2. Lock the data directory, recover its logs, read its topics. Crash here: the next start does it again.
+    3. Serve. Crash here: what was acknowledged is in the log files; the next start recovers them.
+    4. Stop: answer what is being worked on, close connections. Crash here: as in 3.
+    5. Force all logs to the disk, then mark the directory as cleanly shut down. Crash here: as in 3, until the mark.
+
+    Raises ListenError; DataDirectoryError: the directory is locked or cannot be used; OSError.
+    """
+    server = start_broker(config, data_dir, platform)
+    try:
+        yield server
+    finally:
+        await asyncio.shield(stop_broker(server))
+
+
+def start_broker(
+    config: BrokerConfig, data_dir: str, platform: Platform | None = None, *, intercept: Intercept | None = None
+) -> BrokerServer:
+    """Steps 1 to 3 of ``running_broker``, in whose place ``stop_broker`` or ``kill_broker`` ends it. Blocks."""
+    listeners: list[Listener] = []
+    with ExitStack() as given_back:
+        for endpoint in config.endpoints():
+            listeners.append(Listener(endpoint, config.socket_listen_backlog_size))
+            given_back.callback(listeners[-1].close)
+        metrics_port = MetricsPort.wanted_by(config)
+        if metrics_port is not None:
+            given_back.callback(metrics_port.give_back)
+        broker = Broker.open(config, data_dir, platform or Platform())
+        given_back.pop_all()
+    server = BrokerServer(broker, listeners, intercept, metrics_port)
+    server.start()
+    return server
+
+
+def lines_at_start(server: BrokerServer) -> list[str]:
+    """What whoever starts a broker on the command line waits for: where clients and readers of metrics find it."""
+    lines = [f"{LISTENING}{address}" for address in server.addresses]
+    return lines if server.metrics_url is None else [*lines, f"metrics at {server.metrics_url}"]
+
+
+async def stop_broker(server: BrokerServer) -> None:
+    """Steps 4 and 5 of ``running_broker``."""
+    try:
+        await server.stop()
+    finally:
+        await server.broker.close()
+
+
+async def kill_broker(server: BrokerServer) -> None:
+    """End as a crash of the process would. Needs a clock that can be moved."""
+    await server.abandon()
+    await server.broker.abandon()

@@ -1,0 +1,325 @@
+"""The broker on the network, from its listeners' start to an orderly stop."""
+
+import asyncio
+import contextlib
+import functools
+import ipaddress
+import logging
+import socket
+from collections.abc import Awaitable, Sequence
+from typing import Final
+
+from broker_embedded.addresses import WILDCARD_HOSTS
+from broker_embedded.broker import Broker
+from broker_embedded.cluster.image import BrokerNode
+from broker_embedded.handlers.throttling import Throttle
+from broker_embedded.sasl.session import NO_SASL, SaslSession, Session
+from broker_embedded.server.admission import Admission, Refused
+from broker_embedded.server.connection import Connection, Shared
+from broker_embedded.server.dispatch import Frame, Intercept, serve
+from broker_embedded.server.gate import Gate
+from broker_embedded.server.listener import Listener
+from broker_embedded.server.memory import RequestMemory
+from broker_embedded.server.metrics_port import MetricsPort
+from broker_embedded.server.periodic import PeriodicTasks
+from broker_embedded.timers import Timer
+
+logger = logging.getLogger(__name__)
+
+_DRAIN_S: Final = 10.0
+"""How long a stopping broker waits for the answers that are on their way."""
+_SHRINK_AFTER_MS: Final = 5000
+_STALLED_MS: Final = 10_000
+"""A request that has come in part may stand still for so long while others wait for the memory that it holds."""
+_LOOK_AT_CONNECTIONS_MS: Final = 1000
+_SHORTEST_LOOK_MS: Final = 20
+_REMOVE_FILES_MS: Final = 5000
+
+
+class BrokerServer:
+    """A broker's listeners, connections and timers. Make it, ``start`` it and ``stop`` it in one event loop."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        listeners: Sequence[Listener],
+        intercept: Intercept | None = None,
+        metrics_port: MetricsPort | None = None,
+    ) -> None:
+        """``intercept`` takes every request in place of its handler."""
+        self.broker = broker
+        self._metrics_port = metrics_port
+        self._intercept = intercept
+        self._config = broker.config
+        self._listeners = listeners
+        self._sasl = {listener.name: self._config.sasl_of(listener.name) for listener in listeners}
+        self._connections: set[Connection] = set()
+        self._all_closed = asyncio.Event()
+        self._admission = Admission(lambda: broker.config, broker.quotas.connection_rate)
+        self._refused: set[socket.socket] = set()
+        self._is_full = False
+        self._waiting_for_room: Timer | None = None
+        self._nodes: dict[str, BrokerNode] = {}
+        self._shared = Shared(
+            timers=broker.timers,
+            max_request_bytes=broker.config.socket_request_max_bytes,
+            memory=RequestMemory(broker.config.queued_max_request_bytes),
+        )
+        self._periodic = PeriodicTasks(broker.timers)
+
+    def start(self) -> None:
+        """Serve clients, and begin what runs by the clock."""
+        self.broker.groups.resume()
+        self.broker.transactions.resume()
+        for listener in self._listeners:
+            listener.start(functools.partial(self._on_connection, listener), self._has_room)
+        if self._metrics_port is not None:
+            self._metrics_port.start(self.broker.metrics_text)
+        self._start_timers()
+
+    async def stop(self) -> None:
+        """Answer what is being worked on, within bounds, then close every connection. The broker itself stays open."""
+        self._stop_listening()
+        self.broker.compaction.stop()
+        await self._periodic.stop()
+        self.broker.delayed.release()
+        self.broker.groups.release()
+        self.broker.transactions.release()
+        self._all_closed.clear()
+        for connection in list(self._connections):
+            connection.close_when_idle()
+        if self._connections:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._all_closed.wait(), _DRAIN_S)
+        if self._metrics_port is not None:
+            await self._metrics_port.close()
+        for connection in list(self._connections):
+            connection.close("the broker stops, and its answer took too long", logging.WARNING)
+
+    async def abandon(self) -> None:
+        """Close everything where it is, as a crash of the process would: nothing is answered any more."""
+        self._stop_listening()
+        self._periodic.abandon()
+        self.broker.groups.abandon()
+        self.broker.transactions.abandon()
+        for connection in list(self._connections):
+            connection.close_when_idle()
+        await asyncio.sleep(0)  # work that was handed over begins, so that it can be cancelled
+        for connection in list(self._connections):
+            connection.close("the broker is killed")
+
+    @property
+    def addresses(self) -> list[str]:
+        """``host:port`` of each listener, with the ports that were bound."""
+        return [listener.address for listener in self._listeners]
+
+    @property
+    def metrics_url(self) -> str | None:
+        """Where metrics are told, if they are."""
+        return None if self._metrics_port is None else self._metrics_port.url
+
+    @property
+    def connection_count(self) -> int:
+        """Connections open now."""
+        return len(self._connections)
+
+    # --- connections -----------------------------------------------------------------------------------------------
+
+    def _stop_listening(self) -> None:
+        for listener in self._listeners:
+            listener.close()
+        if self._metrics_port is not None:
+            self._metrics_port.give_back()
+        if self._waiting_for_room is not None:
+            self._waiting_for_room.cancel()
+        for sock in self._refused:
+            sock.close()
+        self._refused.clear()
+
+    def _has_room(self) -> bool:
+        """Whether another connection may be accepted now; the listeners are told when one may."""
+        if self._admission.is_full:
+            if not self._is_full:
+                logger.warning("there are %d connections (max.connections): others wait", self._admission.total)
+            self._is_full = True
+            return False
+        self._is_full = False
+        timers = self.broker.timers
+        wait_ms = self._admission.wait_ms(timers.elapsed_ms())
+        if wait_ms and self._waiting_for_room is None:
+            self._waiting_for_room = timers.at(timers.now_ms() + wait_ms, self._on_room)
+        return not wait_ms
+
+    def _on_room(self) -> None:
+        self._waiting_for_room = None
+        for listener in self._listeners:
+            listener.resume()
+
+    def _on_connection(self, listener: Listener, sock: socket.socket, peer: str) -> None:
+        ip = _ip_of(peer)
+        try:
+            self._admission.let_in(ip, self.broker.timers.elapsed_ms())
+        except Refused as refused:
+            self._refuse(sock, peer, refused)
+            return
+        self._set_buffers(sock)
+        connection = self._connect(listener, sock, peer, _as_java_writes(ip))
+        self._connections.add(connection)
+        self.broker.traffic.connection_opened()
+        connection.start()
+
+    def _connect(self, listener: Listener, sock: socket.socket, peer: str, client_host: str) -> Connection:
+        broker, node = self.broker, self._node(listener, sock)
+        sasl = self._sasl[listener.name]
+        if sasl is None:
+            service = _Service(broker, node, client_host, NO_SASL, self._intercept)
+            return Connection(sock, peer, serve=service, shared=self._shared, on_closed=self._on_closed)
+        session = SaslSession(
+            sasl,
+            scram_credential=broker.scram_users.credential,
+            now_ms=broker.timers.elapsed_ms,
+            on_open=lambda: connection.limit_requests(self._shared.max_request_bytes, "socket.request.max.bytes"),
+        )
+        service = _Service(broker, node, client_host, session, self._intercept)
+        gate = Gate(session, service, broker.delayed, self._config.connection_failed_authentication_delay_ms)
+        connection = Connection(sock, peer, serve=gate, shared=self._shared, on_closed=self._on_closed)
+        connection.limit_requests(sasl.max_receive_bytes, "sasl.server.max.receive.size")
+        return connection
+
+    def _on_closed(self, connection: Connection) -> None:
+        self._connections.discard(connection)
+        self._admission.closed(_ip_of(connection.peer))
+        self.broker.traffic.connection_closed()
+        if self._is_full:
+            self._on_room()
+        if not self._connections:
+            self._all_closed.set()
+
+    def _refuse(self, sock: socket.socket, peer: str, refused: Refused) -> None:
+        """Close a connection that was not let in, later if the client is to be slowed down."""
+        logger.warning("refused the connection from %s: %s", peer, refused)
+        self.broker.traffic.connections_refused[refused.limit] += 1
+        if not refused.after_ms:
+            sock.close()
+            return
+
+        def close() -> None:
+            self._refused.discard(sock)
+            sock.close()
+
+        self._refused.add(sock)
+        self.broker.timers.at(self.broker.timers.now_ms() + refused.after_ms, close)
+
+    def _set_buffers(self, sock: socket.socket) -> None:
+        for option, size in (
+            (socket.SO_SNDBUF, self._config.socket_send_buffer_bytes),
+            (socket.SO_RCVBUF, self._config.socket_receive_buffer_bytes),
+        ):
+            if size >= 0:
+                sock.setsockopt(socket.SOL_SOCKET, option, size)
+
+    def _node(self, listener: Listener, sock: socket.socket) -> BrokerNode:
+        """This broker as the client at the other end of ``sock`` should know it."""
+        node_id, advertised = self._config.node_id, self._config.advertised().get(listener.name)
+        if advertised is not None:
+            node = BrokerNode(node_id=node_id, host=advertised.host, port=advertised.port or listener.port)
+        else:
+            host = sock.getsockname()[0] if listener.host in WILDCARD_HOSTS else listener.host
+            node = BrokerNode(node_id=node_id, host=host, port=listener.port)
+        return self._nodes.setdefault(f"{node.host}:{node.port}", node)  # one for all connections that share it
+
+    # --- timers ----------------------------------------------------------------------------------------------------
+
+    def _start_timers(self) -> None:
+        config, broker, every = self._config, self.broker, self._periodic.every
+        idle_ms = config.connections_max_idle_ms
+        look_ms = (
+            _LOOK_AT_CONNECTIONS_MS
+            if idle_ms < 0
+            else min(_LOOK_AT_CONNECTIONS_MS, max(_SHORTEST_LOOK_MS, idle_ms // 2))
+        )
+        every(look_ms, "look for idle connections", self._look_at_connections)
+        every(config.log_retention_check_interval_ms, "retention", broker.apply_retention)
+        every(_REMOVE_FILES_MS, "removal of deleted files", broker.remove_deleted_files)
+        every(config.log_flush_scheduler_interval_ms, "flush", broker.flush_due_logs)
+        every(config.log_flush_offset_checkpoint_interval_ms, "recovery checkpoint", broker.checkpoint_recovery_points)
+        every(
+            config.log_flush_start_offset_checkpoint_interval_ms,
+            "log start checkpoint",
+            broker.checkpoint_log_start_offsets,
+        )
+        every(
+            config.replica_high_watermark_checkpoint_interval_ms,
+            "high watermark checkpoint",
+            broker.checkpoint_high_watermarks,
+        )
+        every(max(1, config.log_cleaner_backoff_ms), "compaction", broker.compaction.run)
+        every(config.producer_id_expiration_check_interval_ms, "producer id expiry", broker.expire_producer_ids)
+        every(config.offsets_retention_check_interval_ms, "offset expiry", broker.expire_offsets)
+        every(
+            config.transaction_abort_timed_out_transaction_cleanup_interval_ms,
+            "abort of transactions that have timed out",
+            broker.abort_timed_out_transactions,
+        )
+        every(
+            config.transaction_remove_expired_transaction_cleanup_interval_ms,
+            "transactional id expiry",
+            broker.expire_transactional_ids,
+        )
+
+    def _look_at_connections(self) -> None:
+        now_ms, limit_ms = self.broker.timers.elapsed_ms(), self._config.connections_max_idle_ms
+        if self._is_full and not self._admission.is_full:  # max.connections has changed
+            self._on_room()
+        is_short = self._shared.memory.is_short
+        for connection in list(self._connections):
+            idle_ms = now_ms - connection.last_active_ms
+            if 0 <= limit_ms <= idle_ms and not connection.is_parked:
+                reason = f"nothing moved for {idle_ms / 1000:.1f} s (connections.max.idle.ms)"
+                connection.close(reason, logging.INFO)
+            elif is_short and idle_ms >= _STALLED_MS and connection.is_receiving:
+                reason = f"its request stands still for {idle_ms / 1000:.1f} s, while others wait for memory"
+                connection.close(f"{reason} (queued.max.request.bytes)", logging.WARNING)
+            elif idle_ms >= _SHRINK_AFTER_MS:
+                connection.shrink()
+
+
+class _Service:
+    """What a connection's requests are answered by."""
+
+    __slots__ = ("_broker", "_client_host", "_intercept", "_node", "_session")
+
+    def __init__(
+        self, broker: Broker, node: BrokerNode, client_host: str, session: Session, intercept: Intercept | None
+    ) -> None:
+        self._broker = broker
+        self._node = node
+        self._client_host = client_host
+        self._session = session
+        self._intercept = intercept
+
+    def __call__(self, frame: memoryview, throttle: Throttle) -> Frame | Awaitable[Frame]:
+        return serve(
+            frame,
+            broker=self._broker,
+            node=self._node,
+            throttle=throttle,
+            client_host=self._client_host,
+            session=self._session,
+            intercept=self._intercept,
+        )
+
+
+def _ip_of(peer: str) -> str:
+    return peer.rpartition(":")[0].strip("[]")
+
+
+def _as_java_writes(ip: str) -> str:
+    """``/127.0.0.1``, ``/0:0:0:0:0:0:0:1``: how group members are described."""
+    try:
+        address = ipaddress.ip_address(ip.partition("%")[0])
+    except ValueError:
+        return f"/{ip}"
+    if address.version == 4:
+        return f"/{address}"
+    return "/" + ":".join(f"{int(part, 16):x}" for part in address.exploded.split(":"))

@@ -1,0 +1,34 @@
+"""Small files of the data directory that are replaced as a whole, such as ``topics.json``, beside the event loop."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeVar
+
+from broker_embedded.platform import FileSystem, write_file
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+
+logger = logging.getLogger(__name__)
+
+ResultT = TypeVar("ResultT")
+
+
+class OnDisk(Protocol):
+    """Runs a function that waits for the disk, or for a name server, beside the event loop."""
+
+    def __call__(self, function: Callable[[], ResultT]) -> Awaitable[ResultT]:
+        """What the function returns."""
+        ...
+
+
+async def replace_file(
+    on_disk: OnDisk, file_system: FileSystem, path: str, raw: bytes, *, private: bool = False
+) -> None:
+    """Put ``raw`` in place of what is at ``path``, durably. ``private``: no other user of the machine may read it.
+
+    Raises KafkaError KAFKA_STORAGE_ERROR: the old file stands, or if the last step failed, the new one.
+    """
+    try:
+        await on_disk(lambda: write_file(file_system, path, raw, private=private))
+    except OSError as error:
+        logger.error("%s cannot be written: %s", path, error)
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{path}: {error.strerror}") from error

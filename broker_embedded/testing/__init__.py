@@ -1,0 +1,35 @@
+"""Brokers for tests and programs: one in this process, one in a process of its own; both go wrong when told to.
+
+    with EmbeddedBroker(topics={"events": 3}) as broker:
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+        broker.faults.fail("Produce", ErrorCode.NOT_LEADER_OR_FOLLOWER, times=2, topic="events")
+        producer.produce("events", b"hello")
+        ...
+        broker.advance(days=8)
+
+Both keep their data directory and their port over ``restart``, so that clients find them again. docs/testing.md tells
+it all.
+"""
+
+from broker_embedded.testing.brokers import ControlledBroker
+from broker_embedded.testing.clocks import ManualClock
+from broker_embedded.testing.embedded import EmbeddedBroker
+from broker_embedded.testing.faults import Fault, Faults
+from broker_embedded.testing.fields import FieldError
+from broker_embedded.testing.process import BrokerProcess, BrokerStartError
+from broker_embedded.testing.recording import RecordedRequest
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+
+__all__ = [
+    "BrokerProcess",
+    "BrokerStartError",
+    "ControlledBroker",
+    "EmbeddedBroker",
+    "ErrorCode",
+    "Fault",
+    "Faults",
+    "FieldError",
+    "KafkaError",
+    "ManualClock",
+    "RecordedRequest",
+]

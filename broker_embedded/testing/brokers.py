@@ -1,0 +1,195 @@
+"""What brokers for tests have in common, whether they run in this process or in one of their own."""
+
+import os
+import shutil
+import tempfile
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from pathlib import Path
+from types import MappingProxyType, TracebackType
+from typing import Any, Final, Self
+
+from broker_embedded.config import BrokerConfig
+from broker_embedded.testing.faults import Faults
+from broker_embedded.testing.recording import RecordedRequest
+from broker_embedded.testing.users import settings_with_users
+from spark_kafka_native.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
+
+_DEFAULTS: Final[Mapping[str, object]] = MappingProxyType(
+    {"listeners": "PLAINTEXT://127.0.0.1:0", "group.initial.rebalance.delay.ms": 0}
+)
+"""Settings that suit tests better than Kafka's defaults."""
+
+
+class ControlledBroker(ABC):
+    """A broker with a data directory, a port, a clock and topics that survive restarts. A context manager.
+
+    Its methods may be called from any thread.
+    """
+
+    def __init__(
+        self,
+        data_dir: str | os.PathLike[str] | None = None,
+        *,
+        topics: Mapping[str, int] | None = None,
+        settings: Mapping[str, object] | None = None,
+        users: Mapping[str, str] | None = None,
+    ) -> None:
+        """Nothing starts yet: enter the context, or call ``start``.
+
+        ``data_dir`` None is a temporary directory, removed by ``stop``. ``topics`` are made at the first start, each
+        with so many partitions. ``settings`` are the broker's, by Kafka's names; without ``listeners`` it listens on a
+        free port of 127.0.0.1, without ``group.initial.rebalance.delay.ms``, 3 s with Kafka, the first members of a
+        group wait for no others. ``users`` and their passwords open one more listener, SASL_PLAINTEXT, where they log
+        in by PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512. Raises ConfigError: a setting is unknown or bad.
+        """
+        self._settings: dict[str, object] = {**_DEFAULTS, **(settings or {})}
+        if users:
+            self._settings |= settings_with_users(self._settings, users)
+        BrokerConfig.parse(self._settings)
+        self._topics = dict(topics or {})
+        self._temporary = data_dir is None
+        self._data_dir = Path(tempfile.mkdtemp(prefix="broker-")) if data_dir is None else Path(data_dir)
+        self._addresses: list[str] = []
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """``host:port`` of the first listener, what clients call ``bootstrap.servers``."""
+        if not self._addresses:
+            raise RuntimeError("the broker has not been started")
+        return self._addresses[0]
+
+    def servers_of(self, listener: str) -> str:
+        """``host:port`` of a listener, by its name. Raises KeyError: there is none of that name."""
+        _ = self.bootstrap_servers
+        names = [endpoint.name for endpoint in BrokerConfig.parse(self._settings).endpoints()]
+        return dict(zip(names, self._addresses, strict=True))[listener]
+
+    @property
+    def log_directory(self) -> Path:
+        """The data directory: in it the directories ``topic-partition`` in Apache Kafka's layout."""
+        return self._data_dir
+
+    # --- from start to stop ------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:  # an interrupt too: nothing may be left behind
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start unless it runs, and return when clients can connect. After the first time it is at the same port."""
+        self._start()
+        while self._topics:
+            name, partitions = next(iter(self._topics.items()))
+            self.create_topic(name, partitions)
+            del self._topics[name]
+
+    def stop(self) -> None:
+        """Stop in order; a temporary data directory is removed. A second call does nothing."""
+        self._stop()
+        if self._temporary:
+            shutil.rmtree(self._data_dir, ignore_errors=True)
+
+    def restart(self) -> None:
+        """Stop in order if it runs, then start on the same data and the same port."""
+        self._stop()
+        self.start()
+
+    @abstractmethod
+    def kill(self) -> None:
+        """End at once: nothing is answered, flushed or written any more. ``start`` goes on with what is left.
+
+        Raises RuntimeError: it does not run.
+        """
+
+    # --- topics ------------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
+        """Make a topic. Raises KafkaError: it cannot be made."""
+
+    @abstractmethod
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic. Raises KafkaError: it cannot be deleted."""
+
+    @abstractmethod
+    def topics(self) -> dict[str, int]:
+        """The topics there are, with their numbers of partitions; internal ones too."""
+
+    # --- control -----------------------------------------------------------------------------------------------------
+
+    @property
+    def faults(self) -> Faults:
+        """What is to go wrong."""
+        return Faults(self._ask)
+
+    def advance(self, ms: int = 0, *, seconds: float = 0, minutes: float = 0, hours: float = 0, days: float = 0) -> int:
+        """Move the broker's clock on, and return when all that falls due on the way is done; the time, in ms.
+
+        What falls due is done in the order of its time. Chores that repeat, such as the look for old segments, are done
+        some times on a long way, and at its end. Raises ValueError: it is a step back.
+        """
+        step = timedelta(milliseconds=ms, seconds=seconds, minutes=minutes, hours=hours, days=days)
+        return int(self._ask("POST", "/clock/advance", {"ms": step // timedelta(milliseconds=1)})["now_ms"])
+
+    def now_ms(self) -> int:
+        """The time by the broker's clock, in ms since 1970."""
+        return int(self._ask("GET", "/", None)["now_ms"])
+
+    def requests(
+        self, api: str | None = None, *, client_id: str | None = None, after: int = 0
+    ) -> list[RecordedRequest]:
+        """What clients have sent, oldest first: of one API, from one client, behind the one with a number.
+
+        The last 10,000 requests are kept, or fewer when they take more than 32 MiB.
+        """
+        return list(self._requests(api, client_id, after))
+
+    def request_counts(self) -> Counter[str]:
+        """How many requests there were of each API since the start or ``forget_requests``."""
+        return Counter(self._ask("GET", "/requests", {"most": 0})["counts"])
+
+    def forget_requests(self) -> None:
+        """Forget the requests that were recorded, and their counts."""
+        self._ask("DELETE", "/requests", None)
+
+    def metrics(self) -> dict[str, Any]:
+        """What the broker has counted."""
+        return self._ask("GET", "/metrics", None)
+
+    @abstractmethod
+    def _requests(self, api: str | None, client_id: str | None, after: int) -> Iterable[RecordedRequest]:
+        """As ``requests``."""
+
+    @abstractmethod
+    def _ask(self, method: str, path: str, fields: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Do a command of `broker_embedded.testing.control`. Raises as ``Answer.told``."""
+
+    @abstractmethod
+    def _start(self) -> None:
+        """Start unless it runs."""
+
+    @abstractmethod
+    def _stop(self) -> None:
+        """Stop in order if it runs."""
+
+
+def creatable(name: str, partitions: int, configs: Mapping[str, str] | None) -> CreatableTopic:
+    """A topic as requests have it, with the broker's replication factor."""
+    return CreatableTopic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=-1,
+        configs=tuple(CreatableTopicConfig(name=key, value=value) for key, value in (configs or {}).items()),
+    )

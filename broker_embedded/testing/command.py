@@ -1,0 +1,51 @@
+"""A broker with a control port on the command line: ``python -m broker_embedded --control-listener 127.0.0.1:8123``.
+
+The port stays open while the broker is stopped or killed through it, so that it can be started again.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Final, Self
+
+from broker_embedded.clocks import MovableClock, ShiftedClock
+from broker_embedded.config import BrokerConfig
+from broker_embedded.server.run import lines_at_start
+from broker_embedded.testing.clocks import parse_clock
+from broker_embedded.testing.control import Control
+from broker_embedded.testing.control_address import ControlAddress
+from broker_embedded.testing.embedded import control_port
+from broker_embedded.testing.restartable import RestartableBroker
+
+CONTROLLED: Final = "controlled at "
+"""How the line begins that says where tests find the control port."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlOptions:
+    """What was asked for on the command line."""
+
+    address: ControlAddress
+    clock: MovableClock
+
+    @classmethod
+    def parse(cls, listener: str, *, allow_remote: bool = False, clock: str | None = None) -> Self:
+        """Raises ConfigError naming the option that is wrong."""
+        address = ControlAddress.parse("--control-listener", listener, allow_remote=allow_remote)
+        return cls(address=address, clock=ShiftedClock() if clock is None else parse_clock("--clock", clock))
+
+
+@asynccontextmanager
+async def controlled_broker(
+    settings: Mapping[str, object], data_dir: str, options: ControlOptions
+) -> AsyncIterator[list[str]]:
+    """A running broker and its control port; the lines that say where they are. Raises as ``start_broker``."""
+    listeners = {"listeners": BrokerConfig.parse(settings).listeners}
+    broker = RestartableBroker({**settings, **listeners}, data_dir, clock=options.clock)
+    port = control_port(Control(broker), options.address)
+    async with AsyncExitStack() as stack:
+        broker.start()
+        stack.push_async_callback(broker.stop)
+        port.open()
+        stack.push_async_callback(port.close)
+        yield [*lines_at_start(broker.server), f"{CONTROLLED}{port.url}"]

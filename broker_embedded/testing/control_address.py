@@ -1,0 +1,37 @@
+"""Where a control port may be: on this machine alone, unless somebody says otherwise in so many words."""
+
+import ipaddress
+import socket
+from dataclasses import dataclass
+from typing import Final, Self
+
+from broker_embedded.addresses import parse_address
+from broker_embedded.settings import ConfigError
+
+LOOPBACK: Final = "127.0.0.1:0"
+_EVERYWHERE: Final = "0.0.0.0"  # noqa: S104  # asked about, not bound
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlAddress:
+    """Where the port is to be. Port 0 is a free one."""
+
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, key: str, text: str, *, allow_remote: bool = False) -> Self:
+        """``HOST:PORT``. Raises ConfigError naming ``key``: it is not, or others than this machine could reach it."""
+        host, port = parse_address(key, text)
+        if not allow_remote and not _is_loopback(host):
+            raise ConfigError(key, f"{text!r} can be reached from other machines, which could stop the broker")
+        return cls(host=host, port=port)
+
+
+def _is_loopback(host: str) -> bool:
+    """Whether a host is this machine and nothing else."""
+    try:
+        found = {item[4][0] for item in socket.getaddrinfo(host, None)} if host else {_EVERYWHERE}
+    except OSError:
+        return False
+    return all(ipaddress.ip_address(address).is_loopback for address in map(str, found))

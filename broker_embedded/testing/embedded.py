@@ -1,0 +1,164 @@
+"""A broker in this process, in a thread of its own."""
+
+import asyncio
+import os
+import threading
+from collections.abc import Coroutine, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from broker_embedded.clocks import MovableClock
+from broker_embedded.testing.brokers import ControlledBroker, creatable
+from broker_embedded.testing.control import Control
+from broker_embedded.testing.control_address import LOOPBACK, ControlAddress
+from broker_embedded.testing.recording import MOST_REQUESTS, RecordedRequest
+from broker_embedded.testing.restartable import RestartableBroker
+
+if TYPE_CHECKING:
+    from broker_embedded.server.server import BrokerServer
+    from broker_embedded.testing.control_port import ControlPort
+
+STOP_TIMEOUT_S: Final = 60.0
+ResultT = TypeVar("ResultT")
+
+
+class EmbeddedBroker(ControlledBroker):
+    """A broker in this process, in a thread with an event loop of its own. Starts within tens of milliseconds.
+
+    Faults, recorded requests and the clock go on over restarts and kills, and may be used before the first start.
+    """
+
+    def __init__(
+        self,
+        data_dir: str | os.PathLike[str] | None = None,
+        *,
+        topics: Mapping[str, int] | None = None,
+        settings: Mapping[str, object] | None = None,
+        users: Mapping[str, str] | None = None,
+        clock: MovableClock | None = None,
+        control: bool | str = False,
+        recorded_requests: int = MOST_REQUESTS,
+    ) -> None:
+        """As `ControlledBroker`, with its ``settings`` for tests and its ``users``.
+
+        ``clock`` None is the machine's clock, which ``advance`` moves ahead; a ``ManualClock`` stands still otherwise.
+        ``control`` opens a port for `broker_embedded.testing.control`: True on a free port, or ``"127.0.0.1:8123"``; it
+        needs the extra ``testing``. Raises ConfigError: the address can be reached from other machines.
+        """
+        super().__init__(data_dir, topics=topics, settings=settings, users=users)
+        self._broker = RestartableBroker(
+            self._settings, self._data_dir, clock=clock, recorded_requests=recorded_requests
+        )
+        self._control = Control(self._broker)
+        self._port: ControlPort | None = None
+        if control:
+            wanted = ControlAddress.parse("control", LOOPBACK if control is True else control)
+            self._port = control_port(self._control, wanted)
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop
+        self._end: asyncio.Event
+
+    @property
+    def control_url(self) -> str:
+        """Where the control port is, as ``http://host:port``. Raises RuntimeError: there is none, or not now."""
+        if self._port is None or self._thread is None:
+            raise RuntimeError("there is no control port: make the broker with control=True, and start it")
+        return self._port.url
+
+    def kill(self) -> None:
+        """End the broker as a crash of its process would; the thread and the control port go on."""
+        if self._thread is None or not self._broker.is_running:
+            raise RuntimeError("the broker does not run")
+        self._call(self._broker.kill())
+
+    def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
+        """Make a topic. Raises KafkaError: it cannot be made."""
+        self._call(self._broker.server.broker.topics.create(creatable(name, partitions, configs)))
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic. Raises KafkaError: it cannot be deleted."""
+        self._call(self._broker.delete_topic(name))
+
+    def topics(self) -> dict[str, int]:
+        """The topics there are, with their numbers of partitions; internal ones too."""
+        return {topic.name: len(topic.partitions) for topic in self._broker.server.broker.image.topics.values()}
+
+    def _requests(self, api: str | None, client_id: str | None, after: int) -> Iterable[RecordedRequest]:
+        async def find() -> list[RecordedRequest]:
+            return list(self._broker.injector.recorder.find(api=api, client_id=client_id, after=after))
+
+        return self._call(find())
+
+    def _ask(self, method: str, path: str, fields: Mapping[str, Any] | None) -> dict[str, Any]:
+        return self._call(self._control.do(method, path, fields)).told()
+
+    # --- the thread --------------------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        if self._thread is not None:
+            self._call(self._start_again())
+            return
+        started: list[BaseException | None] = []
+        ready = threading.Event()
+        thread = threading.Thread(target=self._run, args=(started, ready), name="embedded-broker", daemon=True)
+        thread.start()
+        ready.wait()
+        (failure,) = started
+        if failure is not None:
+            thread.join()
+            raise failure
+        self._thread = thread
+
+    async def _start_again(self) -> None:
+        self._broker.start()
+
+    def _run(self, started: list[BaseException | None], ready: threading.Event) -> None:
+        async def serve() -> None:
+            async with AsyncExitStack() as stack:
+                self._loop, self._end = asyncio.get_running_loop(), asyncio.Event()
+                self._broker.start()
+                stack.push_async_callback(self._broker.stop)
+                self._addresses = self._broker.server.addresses
+                if self._port is not None:
+                    self._port.open()
+                    stack.push_async_callback(self._port.close)
+                started.append(None)
+                ready.set()
+                await self._end.wait()
+
+        try:
+            asyncio.run(serve())
+        except BaseException as error:  # whatever it is: who waits for the start, in another thread, hears it
+            if started:
+                raise
+            started.append(error)
+            ready.set()
+
+    def _stop(self) -> None:
+        if self._thread is not None:
+            self._loop.call_soon_threadsafe(self._end.set)
+            self._thread.join(STOP_TIMEOUT_S)
+            if self._thread.is_alive():
+                raise TimeoutError(f"the broker did not stop within {STOP_TIMEOUT_S} s")
+            self._thread = None
+
+    def _call(self, work: Coroutine[Any, Any, ResultT]) -> ResultT:
+        """Do something in the broker's event loop; while there is none, nobody else can be at work either."""
+        if self._thread is None:
+            with ThreadPoolExecutor(1) as elsewhere:  # the caller may be in an event loop of its own
+                return elsewhere.submit(asyncio.run, work).result()
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    @property
+    def _server(self) -> "BrokerServer":
+        return self._broker.server
+
+
+def control_port(control: Control, wanted: ControlAddress) -> "ControlPort":
+    """A control port, not yet open. Raises RuntimeError: the extra ``testing`` is not installed."""
+    try:
+        from broker_embedded.testing.control_port import ControlPort  # noqa: PLC0415  # most brokers have none
+    except ModuleNotFoundError as error:
+        raise RuntimeError(f"a control port needs {error.name}: install spark-kafka-native[testing]") from error
+    return ControlPort(control, wanted)

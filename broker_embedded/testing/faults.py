@@ -1,0 +1,121 @@
+"""Faults of a broker, set from a test.
+
+    broker.faults.fail("Produce", ErrorCode.NOT_LEADER_OR_FOLLOWER, times=2, topic="orders", partition=0)
+    broker.faults.delay("Fetch", ms=500)
+    with broker.faults.drop("JoinGroup", when="after", on_call=2) as fault:
+        ...
+    assert fault.hits == 1
+
+Which requests are meant: those of one API (``"*"`` is any), of those that ask for a ``topic``, ``partition`` or
+``group``, or come from a ``client_id``. Of a request that asks for other things as well only the part that is meant
+fails. When: every time, or ``times`` times; from the ``on_call``-th such request on, and then once unless ``times``
+says otherwise; with a ``probability``, which strikes the same requests in every run with the same ``seed``.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self, TypeAlias
+
+from broker_embedded.testing.rules import BEFORE, DELAY, DROP, FAIL
+from spark_kafka_native.protocol.errors import ErrorCode
+
+Ask: TypeAlias = Callable[[str, str, Mapping[str, Any] | None], dict[str, Any]]
+"""Does a command of `broker_embedded.testing.control`: method, path and fields."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A fault that was set. As a context manager it is removed at the end."""
+
+    id: int
+    _ask: Ask
+
+    @property
+    def calls(self) -> int:
+        """How many requests it was about since it was set, those that it let pass too."""
+        return int(self._fields()["calls"])
+
+    @property
+    def hits(self) -> int:
+        """How many requests went wrong because of it."""
+        return int(self._fields()["hits"])
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether it has gone wrong as often as it should."""
+        return bool(self._fields()["spent"])
+
+    def remove(self) -> None:
+        """Let things work again. Raises LookupError: it was removed before."""
+        self._ask("DELETE", f"/faults/{self.id}", None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if any(fault["id"] == self.id for fault in self._ask("GET", "/faults", None)["faults"]):
+            self.remove()
+
+    def _fields(self) -> dict[str, Any]:
+        return self._ask("GET", f"/faults/{self.id}", None)
+
+
+class Faults:
+    """What is to go wrong in a broker. May be used from any thread; a fault is at work when the call returns.
+
+    Every method raises FieldError, a ValueError: an argument is unknown or wrong.
+    """
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+
+    def fail(self, api: str, *errors: ErrorCode | int | str, message: str | None = None, **which: Any) -> Fault:
+        """Answer with an error, in place of doing what is asked.
+
+        Several errors are given one after the other, one per request; ``ErrorCode.NONE`` among them lets one pass.
+        """
+        fields = {"errors": [_name(error) for error in errors]} if len(errors) != 1 else {"error": _name(errors[0])}
+        return self._add({"action": FAIL, "api": api, "message": message, **fields, **which})
+
+    def delay(self, api: str, *, ms: int, when: str = BEFORE, **which: Any) -> Fault:
+        """Wait by the broker's clock, ``"before"`` doing what is asked, or ``"after"`` it with the answer."""
+        return self._add({"action": DELAY, "api": api, "ms": ms, "when": when, **which})
+
+    def drop(self, api: str, *, when: str = BEFORE, **which: Any) -> Fault:
+        """Close the connection without an answer, ``"before"`` or ``"after"`` doing what is asked."""
+        return self._add({"action": DROP, "api": api, "when": when, **which})
+
+    def move_leader(self, topic: str, partition: int = 0) -> int:
+        """Move a partition's leadership away and back: the new leader epoch; see `broker_embedded.testing.moves`."""
+        fields = {"topic": topic, "partition": partition}
+        return int(self._ask("POST", "/leaders/move", fields)["leader_epoch"])
+
+    def move_coordinator(self, group: str) -> None:
+        """Move a group's coordinator away and back; see `broker_embedded.testing.moves`."""
+        self._ask("POST", "/coordinators/move", {"group": group})
+
+    def pause_fetches(self, topic: str | None = None, partition: int | None = None) -> None:
+        """Let fetches find nothing new in a partition, in all of a topic, or anywhere."""
+        self._ask("POST", "/fetches/pause", {"topic": topic, "partition": partition})
+
+    def resume_fetches(self, topic: str | None = None, partition: int | None = None) -> None:
+        """End a pause that was begun with the same arguments."""
+        self._ask("POST", "/fetches/resume", {"topic": topic, "partition": partition})
+
+    def clear(self) -> None:
+        """Let everything work again: no faults, no pauses, no moves that a client has not heard of."""
+        self._ask("DELETE", "/faults", None)
+
+    def __iter__(self) -> Iterator[Fault]:
+        """All faults that have not been removed, spent ones too."""
+        return iter([Fault(fields["id"], self._ask) for fields in self._ask("GET", "/faults", None)["faults"]])
+
+    def _add(self, fields: Mapping[str, Any]) -> Fault:
+        return Fault(self._ask("POST", "/faults", fields)["id"], self._ask)
+
+
+def _name(error: ErrorCode | int | str) -> int | str:
+    return error.name if isinstance(error, ErrorCode) else error

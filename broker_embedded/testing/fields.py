@@ -1,0 +1,100 @@
+"""Values by name, as people write them in JSON or as keyword arguments: checked one by one, and none left over."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, overload
+
+_NO_DEFAULT: Final = "\0"
+_NO_NUMBER: Final = -(2**64)
+"""Defaults that nobody gives."""
+
+
+class FieldError(ValueError):
+    """A value is wrong, missing or not wanted: ``field`` is its name, ``problem`` says the rest."""
+
+    def __init__(self, field: str, problem: str) -> None:
+        super().__init__(f"{field}: {problem}")
+        self.field = field
+        self.problem = problem
+
+
+class Fields:
+    """What somebody wrote. A value that is None is as if it were not there.
+
+    Every method raises FieldError: the value is missing, without a default, or is none that is allowed.
+    """
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = {name: value for name, value in values.items() if value is not None}
+        self._left = set(self._values)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._values
+
+    def take(self, name: str) -> Any:
+        """A value as it is, or None."""
+        self._left.discard(name)
+        return self._values.get(name)
+
+    @overload
+    def text(self, name: str) -> str: ...
+    @overload
+    def text(self, name: str, default: None) -> str | None: ...
+    @overload
+    def text(self, name: str, default: str) -> str: ...
+    def text(self, name: str, default: str | None = _NO_DEFAULT) -> str | None:
+        """A text that is not empty."""
+        value = self.take(name)
+        if value is None and default is not _NO_DEFAULT:
+            return default
+        if not isinstance(value, str) or not value:
+            raise FieldError(name, "is missing" if value is None else f"{value!r} is no text, or an empty one")
+        return value
+
+    def one_of(self, name: str, allowed: Sequence[str], default: str = _NO_DEFAULT) -> str:
+        """One of a few words."""
+        value = self.text(name, default)
+        if value not in allowed:
+            raise FieldError(name, f"{value!r} is none of {', '.join(allowed)}")
+        return value
+
+    @overload
+    def integer(self, name: str, *, least: int = ..., most: int = ...) -> int: ...
+    @overload
+    def integer(self, name: str, default: None, *, least: int = ..., most: int = ...) -> int | None: ...
+    @overload
+    def integer(self, name: str, default: int, *, least: int = ..., most: int = ...) -> int: ...
+    def integer(
+        self, name: str, default: int | None = _NO_NUMBER, *, least: int = -(2**63), most: int = 2**63 - 1
+    ) -> int | None:
+        """A whole number within bounds."""
+        value = self.take(name)
+        if value is None and default is not _NO_NUMBER:
+            return default
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise FieldError(name, "is missing" if value is None else f"{value!r} is no whole number")
+        if not least <= value <= most:
+            raise FieldError(name, f"{value} is not {least} to {most}")
+        return value
+
+    def probability(self, name: str) -> float:
+        """A number over 0 and up to 1, which is the default."""
+        value = self.take(name)
+        if value is None:
+            return 1.0
+        if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= 1:
+            raise FieldError(name, f"{value!r} is not over 0 and at most 1")
+        return float(value)
+
+    def texts_by_name(self, name: str) -> dict[str, str]:
+        """Texts by name; none if there are none."""
+        value = self.take(name)
+        if value is None:
+            return {}
+        if not isinstance(value, Mapping) or not all(isinstance(each, str) for pair in value.items() for each in pair):
+            raise FieldError(name, f"{value!r} has other things in it than names and texts")
+        return dict(value)
+
+    def refuse_rest(self, what: str) -> None:
+        """Raise FieldError for a value that nobody has taken; ``what`` has no use for it."""
+        for name in sorted(self._left):
+            raise FieldError(name, f"{what} has no such field")

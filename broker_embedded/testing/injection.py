@@ -1,0 +1,150 @@
+"""Between a request and its handler: record it, and do to it what faults, moves and pauses ask for."""
+
+import dataclasses
+import inspect
+from collections.abc import Awaitable, Iterator
+from typing import Any, Final
+
+from broker_embedded.handlers.registry import Api, CloseConnection, RequestContext
+from broker_embedded.testing.fetches import SESSION_REFUSED, Pauses, goes_on_with_a_session, without_session
+from broker_embedded.testing.moves import Moves
+from broker_embedded.testing.planning import Plan, strike
+from broker_embedded.testing.recording import Recorder
+from broker_embedded.testing.rules import BEFORE, FAIL, Fault, Rule
+from spark_kafka_native.protocol.messages.fetch import FetchRequest, FetchResponse
+from spark_kafka_native.protocol.messages.produce import ProduceRequest
+from spark_kafka_native.protocol.schema import Request, Response
+
+_NO_ANSWER_WANTED: Final = 0
+
+
+class Injector:
+    """What a broker for tests does besides its work. Belongs to the broker's event loop; outlives its restarts."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self.moves = Moves()
+        self.pauses = Pauses()
+        self._faults: dict[int, Fault] = {}
+        self._last_id = 0
+
+    # --- faults ------------------------------------------------------------------------------------------------------
+
+    def add(self, rule: Rule) -> Fault:
+        """Set a fault. Those set before it strike first."""
+        self._last_id += 1
+        fault = self._faults[self._last_id] = Fault(self._last_id, rule)
+        return fault
+
+    def get(self, id_: int) -> Fault | None:
+        """A fault, spent or not, that has not been removed."""
+        return self._faults.get(id_)
+
+    def remove(self, id_: int) -> Fault | None:
+        """Take a fault away, and give it back."""
+        return self._faults.pop(id_, None)
+
+    def clear(self) -> None:
+        """Everything works again: no faults, no pauses, no moves."""
+        self._faults.clear()
+        self.pauses.clear()
+        self.moves.clear()
+
+    @property
+    def faults(self) -> Iterator[Fault]:
+        """All faults that have not been removed, in the order in which they were set."""
+        return iter(self._faults.values())
+
+    # --- requests ----------------------------------------------------------------------------------------------------
+
+    def __call__(
+        self, api: Api, request: Request[Any], context: RequestContext, frame: memoryview
+    ) -> Response | Awaitable[Response | None] | None:
+        """Answer a request as its handler does, or otherwise."""
+        name = type(request).api_name
+        struck = self.recorder.add(
+            frame,
+            at_ms=context.broker.timers.now_ms(),
+            api=name,
+            version=context.version,
+            client_id=context.client_id,
+        )
+        if not (self._faults or self.moves or self.pauses):
+            answer: Response | Awaitable[Response | None] | None = api.handler(request, context)
+            if isinstance(request, FetchRequest) and inspect.isawaitable(answer):
+                return self._finish_fetch(answer, context)
+            return answer
+        if isinstance(request, FetchRequest) and self._looks_into_fetches(context.client_id):
+            if goes_on_with_a_session(request):
+                return SESSION_REFUSED
+            request = without_session(request)
+        plan = Plan(version=context.version, names=context.broker.image.names, rest=request)
+        self.moves.apply(plan, name, context.client_id)
+        strike(plan, self._faults.values(), context.client_id)
+        struck += plan.struck
+        return self._carry_out(plan, api, request, context)
+
+    def _looks_into_fetches(self, client_id: str) -> bool:
+        """Whether something is to happen to single partitions that a client fetches."""
+        return (
+            bool(self.pauses)
+            or self.moves.hide_partitions_from(client_id)
+            or any(
+                not fault.is_spent
+                and fault.rule.is_about(FetchRequest, client_id)
+                and (fault.rule.action == FAIL or not fault.rule.scope.is_all)
+                for fault in self._faults.values()
+            )
+        )
+
+    async def _carry_out(self, plan: Plan, api: Api, request: Request[Any], context: RequestContext) -> Response | None:
+        broker = context.broker
+        if plan.delay_before_ms:
+            await broker.delayed.pause(plan.delay_before_ms)
+        if plan.dropped == BEFORE:
+            raise CloseConnection(f"a fault drops it before {api.request.api_name} is looked at")
+        served: Response | None = None
+        if plan.rest is not None:
+            served = await self._serve(plan, api, context)
+        if plan.dropped is not None:
+            raise CloseConnection(f"a fault drops it after {api.request.api_name} has been done")
+        if plan.delay_after_ms:
+            await broker.delayed.pause(plan.delay_after_ms)
+        if isinstance(request, ProduceRequest) and request.acks == _NO_ANSWER_WANTED:
+            if plan.refused:
+                raise CloseConnection("a Produce with acks=0 is to fail, and is not answered")
+            return None
+        return plan.answer(served)
+
+    async def _finish_fetch(self, work: Awaitable[Response | None], context: RequestContext) -> Response | None:
+        """The answer to a fetch that waits, while which its partitions may have been paused."""
+        answer = await work
+        if self.pauses and isinstance(answer, FetchResponse):
+            return self.pauses.empty(answer, context.broker.image.names)
+        return answer
+
+    async def _serve(self, plan: Plan, api: Api, context: RequestContext) -> Response | None:
+        """What the broker answers to the rest."""
+        rest = plan.rest
+        if isinstance(rest, FetchRequest):
+            if plan.refused:
+                rest = dataclasses.replace(rest, max_wait_ms=0)  # as with any other error, the answer does not wait
+            if self.pauses:
+                return await self._fetch_unpaused(rest, api, context)
+            return await self._finish_fetch(_handled(api, rest, context), context)
+        return await _handled(api, rest, context)
+
+    async def _fetch_unpaused(self, request: FetchRequest, api: Api, context: RequestContext) -> Response | None:
+        rest, nothing_new, paused = self.pauses.take_out(request, context.version, context.broker)
+        if rest is not None:
+            served = await self._finish_fetch(_handled(api, rest, context), context)
+            assert isinstance(served, FetchResponse)
+            return dataclasses.replace(served, responses=served.responses + nothing_new.responses)
+        keys = [partition.id for partition in paused]
+        await context.broker.delayed.wait(keys, request.max_wait_ms, lambda id_: not self.pauses.cover(*id_))
+        return nothing_new
+
+
+async def _handled(api: Api, request: Request[Any] | None, context: RequestContext) -> Response | None:
+    answer = api.handler(request, context)
+    return await answer if inspect.isawaitable(answer) else answer

@@ -1,0 +1,80 @@
+"""What is to become of one request: the faults that strike it, in the order in which they were set, on top of another.
+
+A fault with a part of the request as its scope takes that part out; the rest goes on to the next fault and, if anything
+is left, to the broker. Delays add up. The first drop ends it.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from broker_embedded.testing.refusals import refusal
+from broker_embedded.testing.rules import AFTER, BEFORE, DELAY, FAIL, Fault
+from broker_embedded.testing.scopes import Scope, TopicNames, cut, join, write_into
+from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native.protocol.schema import Request, Response
+
+
+@dataclass(slots=True, kw_only=True)
+class Plan:
+    """What is to become of one request of some version.
+
+    ``rest`` is what the broker is asked, None for nothing; ``refused`` are the answers that stand already; ``written``
+    are errors to be put into the broker's answer. ``struck`` are the ids of the faults behind it all.
+    """
+
+    version: int
+    names: TopicNames
+    rest: Request[Any] | None
+    refused: list[Response] = field(default_factory=list)
+    written: list[tuple[Scope, ErrorCode]] = field(default_factory=list)
+    delay_before_ms: int = 0
+    delay_after_ms: int = 0
+    dropped: str | None = None
+    struck: list[int] = field(default_factory=list)
+
+    def refuse(self, scope: Scope, code: ErrorCode, message: str | None = None) -> None:
+        """Take what is meant out of the rest, and answer it with an error."""
+        if self.rest is None:
+            return
+        parts = cut(self.rest, self.version, scope, self.names)
+        if parts.is_open:
+            self.written.append((scope, code))
+        elif parts.meant is not None:
+            in_items = scope.topic is not None or scope.partition is not None
+            self.refused.append(refusal(parts.meant, self.version, code, message, in_items=in_items))
+            self.rest = parts.rest
+
+    def concerns(self, scope: Scope) -> bool:
+        """Whether something of the rest is meant."""
+        return self.rest is not None and cut(self.rest, self.version, scope, self.names).meant is not None
+
+    def answer(self, served: Response | None) -> Response | None:
+        """The whole answer, from what the broker has said to the rest; None if it said nothing, or was not asked."""
+        whole = served
+        for scope, code in self.written:
+            if whole is not None:
+                whole = write_into(whole, self.version, scope, self.names, code)
+        for refused in self.refused:
+            whole = refused if whole is None else join(whole, refused, self.version)
+        return whole
+
+
+def strike(plan: Plan, faults: Iterable[Fault], client_id: str) -> Plan:
+    """Let the faults strike, in their order."""
+    for fault in faults:
+        rule = fault.rule
+        if plan.rest is None or plan.dropped is not None:
+            break
+        if not rule.is_about(type(plan.rest), client_id) or not plan.concerns(rule.scope) or not fault.strikes():
+            continue
+        plan.struck.append(fault.id)
+        if rule.action == FAIL:
+            if fault.error is not ErrorCode.NONE:
+                plan.refuse(rule.scope, fault.error, rule.message)
+        elif rule.action == DELAY:
+            plan.delay_before_ms += rule.ms if rule.when == BEFORE else 0
+            plan.delay_after_ms += rule.ms if rule.when == AFTER else 0
+        else:
+            plan.dropped = rule.when
+    return plan

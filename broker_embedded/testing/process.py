@@ -1,0 +1,288 @@
+"""A broker in a process of its own."""
+
+import dataclasses
+import http.client
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Mapping
+from typing import IO, Any, Final, TypeVar
+from urllib.parse import urlencode, urlsplit
+
+from broker_embedded.addresses import parse_address
+from broker_embedded.clocks import MovableClock, ShiftedClock
+from broker_embedded.config import BrokerConfig
+from broker_embedded.server.run import LISTENING
+from broker_embedded.settings import spelled
+from broker_embedded.testing.brokers import ControlledBroker, creatable
+from broker_embedded.testing.clocks import spell_clock
+from broker_embedded.testing.command import CONTROLLED
+from broker_embedded.testing.control import MOST_TOLD, Answer
+from broker_embedded.testing.control_address import LOOPBACK, ControlAddress
+from broker_embedded.testing.recording import RecordedRequest
+from broker_embedded.testing.restartable import with_addresses
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.framing import FrameReader, decode_response, request_frame
+from spark_kafka_native.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from spark_kafka_native.protocol.messages.delete_topics import (
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from spark_kafka_native.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from spark_kafka_native.protocol.schema import Request, Response
+
+START_TIMEOUT_S: Final = 60.0
+STOP_TIMEOUT_S: Final = 60.0
+CONTROL_TIMEOUT_S: Final = 60.0
+_CREATE_TOPICS_VERSION: Final = 7
+_DEFAULT_REPLICAS_SINCE: Final = 4
+"""The first version of CreateTopics that leaves the number of replicas to the broker."""
+_DELETE_TOPICS_VERSION: Final = 6
+_STATES_SINCE: Final = 6
+"""The first version of DeleteTopics that does not name topics by ``topic_names``."""
+_METADATA_VERSION: Final = 9
+ResponseT = TypeVar("ResponseT", bound=Response)
+
+
+class BrokerStartError(Exception):
+    """A broker's process ended, or said nothing for too long, before it was ready; ``str()`` has what it logged."""
+
+
+class BrokerProcess(ControlledBroker):
+    """A broker in a process of its own.
+
+    ``kill`` ends it as a crash of the process would; ``restart`` starts it again on what is left. Its clock goes on
+    where it was; faults and recorded requests end with the process.
+    """
+
+    def __init__(
+        self,
+        data_dir: str | os.PathLike[str] | None = None,
+        *,
+        topics: Mapping[str, int] | None = None,
+        settings: Mapping[str, object] | None = None,
+        users: Mapping[str, str] | None = None,
+        clock: MovableClock | None = None,
+        control: bool | str = False,
+    ) -> None:
+        """As `ControlledBroker`, with its ``settings`` for tests and its ``users``.
+
+        ``control`` opens a port through which faults are set, requests read and the clock is moved: True on a free
+        port, or ``"127.0.0.1:8123"``; it needs the extra ``testing``. ``clock`` needs it too; None is the machine's
+        clock, which can be moved ahead. Raises ConfigError: the address can be reached from other machines.
+        """
+        super().__init__(data_dir, topics=topics, settings=settings, users=users)
+        if clock is not None and not control:
+            raise ValueError("a clock without control=True could not be moved")
+        self._clock: MovableClock = clock or ShiftedClock()
+        self._control: str | None = None
+        if control:
+            self._control = LOOPBACK if control is True else control
+            ControlAddress.parse("control", self._control)
+        self._control_url: str | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log_file: IO[bytes] | None = None
+        self._logged = b""
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._running().pid
+
+    @property
+    def output(self) -> str:
+        """What the present or last process has logged."""
+        if self._log_file is not None:
+            # Not with seek and read: the process writes where this descriptor stands.
+            size = os.fstat(self._log_file.fileno()).st_size
+            self._logged = os.pread(self._log_file.fileno(), size, 0)
+        return self._logged.decode(errors="replace")
+
+    @property
+    def control_url(self) -> str:
+        """Where the control port is, as ``http://host:port``. Raises RuntimeError: there is none, or not now."""
+        self._running()
+        if self._control_url is None:
+            raise RuntimeError("there is no control port: make the broker with control=True")
+        return self._control_url
+
+    def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
+        """Make a topic, by a request like any client's. Raises KafkaError: it cannot be made."""
+        version = self._version_of(CreateTopicsRequest, _CREATE_TOPICS_VERSION)
+        wanted = creatable(name, partitions, configs)
+        if version < _DEFAULT_REPLICAS_SINCE:
+            wanted = dataclasses.replace(wanted, replication_factor=1)
+        request = CreateTopicsRequest(topics=(wanted,))
+        response = _ask_kafka(self.bootstrap_servers, request, CreateTopicsResponse, version)
+        (result,) = response.topics
+        if result.error_code:
+            raise KafkaError(ErrorCode.of(result.error_code), result.error_message or name)
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic, by a request like any client's. Raises KafkaError: it cannot be deleted."""
+        version = self._version_of(DeleteTopicsRequest, _DELETE_TOPICS_VERSION)
+        topics = (DeleteTopicState(name=name),) if version >= _STATES_SINCE else ()
+        request = DeleteTopicsRequest(topics=topics, topic_names=(name,), timeout_ms=int(STOP_TIMEOUT_S * 1000))
+        response = _ask_kafka(self.bootstrap_servers, request, DeleteTopicsResponse, version)
+        (result,) = response.responses
+        if result.error_code:
+            raise KafkaError(ErrorCode.of(result.error_code), result.error_message or name)
+
+    def topics(self) -> dict[str, int]:
+        """The topics there are, with their numbers of partitions; internal ones too."""
+        version = self._version_of(MetadataRequest, _METADATA_VERSION)
+        request = MetadataRequest(topics=None if version else ())
+        response = _ask_kafka(self.bootstrap_servers, request, MetadataResponse, version)
+        return {topic.name or "": len(topic.partitions) for topic in response.topics}
+
+    def _version_of(self, api: type[Request[Any]], newest: int) -> int:
+        """The newest version of an API, up to ``newest``, in the release that the broker passes for.
+
+        Raises KafkaError UNSUPPORTED_VERSION: it has none.
+        """
+        release = BrokerConfig.parse(self._settings).release
+        if api.api_key not in release.offered:
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"Kafka {release.name} has no {api.api_name}")
+        return min(newest, release.offered[api.api_key].last)
+
+    def kill(self) -> None:
+        """End the process at once (SIGKILL)."""
+        self._end_with(signal.SIGKILL)
+
+    def terminate(self) -> int:
+        """Ask the process to stop (SIGTERM), and wait; its exit status."""
+        return self._end_with(signal.SIGTERM)
+
+    def _ask(self, method: str, path: str, fields: Mapping[str, Any] | None) -> dict[str, Any]:
+        place = urlsplit(self.control_url)
+        given = {name: value for name, value in (fields or {}).items() if value is not None}
+        body = None
+        if method == "POST":
+            body = json.dumps(given)
+        elif given:
+            path += f"?{urlencode(given)}"
+        connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=CONTROL_TIMEOUT_S)
+        try:
+            connection.request(method, path, body)
+            response = connection.getresponse()
+            answer = Answer(status=response.status, body=json.loads(response.read())).told()
+        finally:
+            connection.close()
+        if path == "/clock/advance":
+            self._clock.advance(given["ms"])  # so that the next process goes on where this one is
+        return answer
+
+    def _requests(self, api: str | None, client_id: str | None, after: int) -> Iterable[RecordedRequest]:
+        while True:
+            which = {"api": api, "client_id": client_id, "after": after}
+            found = [RecordedRequest.from_fields(each) for each in self._ask("GET", "/requests", which)["requests"]]
+            yield from found
+            if len(found) < MOST_TOLD:
+                return
+            after = found[-1].number
+
+    # --- the process -------------------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        if self._process is not None:
+            return
+        self._log_file = tempfile.TemporaryFile()  # noqa: SIM115  # read for as long as the process lives
+        process = subprocess.Popen(self._command(), stdout=subprocess.PIPE, stderr=self._log_file)
+        listeners = len(BrokerConfig.parse(self._settings).endpoints())
+        lines = _first_lines(process, CONTROLLED, 1) if self._control else _first_lines(process, LISTENING, listeners)
+        if not lines:
+            process.kill()
+            status = _wait_for(process, None)
+            self._close_log()
+            raise BrokerStartError(f"the broker ended with status {status}: {self.output}")
+        self._process = process
+        self._addresses = [line.removeprefix(LISTENING) for line in lines if line.startswith(LISTENING)]
+        self._settings["listeners"] = with_addresses(str(self._settings["listeners"]), self._addresses)
+        if self._control:
+            self._control_url = lines[-1].removeprefix(CONTROLLED)
+            self._control = urlsplit(self._control_url).netloc
+
+    def _command(self) -> list[str]:
+        command = [sys.executable, "-m", "broker_embedded", "--data-dir", os.fspath(self._data_dir)]
+        for key, value in self._settings.items():
+            command += ["--set", f"{key}={spelled(value)}"]
+        if self._control:
+            command += ["--control-listener", self._control, "--clock", spell_clock(self._clock)]
+        return command
+
+    def _stop(self) -> None:
+        if self._process is not None:
+            self.terminate()
+
+    def _end_with(self, number: signal.Signals) -> int:
+        process = self._running()
+        self._process = None
+        process.send_signal(number)
+        try:
+            return _wait_for(process, STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            _wait_for(process, None)
+            raise TimeoutError(f"the broker did not stop within {STOP_TIMEOUT_S} s of {number.name}") from None
+        finally:
+            self._close_log()
+
+    def _close_log(self) -> None:
+        """Keep what the process has logged, without its file."""
+        if self._log_file is not None:
+            _ = self.output
+            self._log_file.close()
+            self._log_file = None
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            raise RuntimeError("the broker does not run")
+        return self._process
+
+
+def _first_lines(process: subprocess.Popen[bytes], last: str, count: int) -> list[str]:
+    """The lines that a process prints up to the ``count``-th that begins with ``last``.
+
+    None of them if it ends before, or ``START_TIMEOUT_S`` is over. What it prints later stays in the pipe.
+    """
+    pipe = process.stdout
+    assert pipe is not None
+    text, deadline = b"", time.monotonic() + START_TIMEOUT_S
+    while True:
+        ready, _, _ = select.select([pipe], [], [], max(0.0, deadline - time.monotonic()))
+        chunk = os.read(pipe.fileno(), 4096) if ready else b""
+        if not chunk:
+            return []
+        text += chunk
+        lines = text[: text.rfind(b"\n") + 1].decode().splitlines()
+        if sum(line.startswith(last) for line in lines) >= count:
+            return lines
+
+
+def _wait_for(process: subprocess.Popen[bytes], timeout_s: float | None) -> int:
+    """The exit status of a process that ends, whose pipe is closed then. Raises TimeoutExpired."""
+    status = process.wait(timeout_s)
+    if process.stdout is not None:
+        process.stdout.close()
+    return status
+
+
+def _ask_kafka(address: str, request: Request[Any], answer: type[ResponseT], version: int) -> ResponseT:
+    """Ask one question over a connection of its own. Raises OSError, RemoteProtocolError."""
+    with socket.create_connection(parse_address("bootstrap.servers", address), timeout=STOP_TIMEOUT_S) as connection:
+        frames = FrameReader(max_frame_bytes=2**31 - 1)
+        for chunk in request_frame(request, version, 1, "broker-testing"):
+            connection.sendall(bytes(chunk))  # type: ignore[arg-type]  # no file regions in a request
+        while True:
+            received = connection.recv(65536)
+            if not received:
+                raise ConnectionResetError(f"{address} closed the connection without an answer")
+            for frame in frames.feed(received):
+                return decode_response(answer, version, frame)[1]

@@ -1,0 +1,139 @@
+"""What clients have asked: the last requests as they came, and how many there were of each API."""
+
+import base64
+import functools
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Self
+from uuid import UUID
+
+from broker_embedded.testing.refusals import present
+from spark_kafka_native.protocol import messages
+from spark_kafka_native.protocol.codec import decode_from
+from spark_kafka_native.protocol.framing import decode_request_header
+from spark_kafka_native.protocol.schema import Request, Struct
+
+MOST_REQUESTS: Final = 10_000
+MOST_BYTES: Final = 32 * 1024 * 1024
+"""Bounds of what is kept; the oldest go first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedRequest:
+    """A request that a client has sent. ``number`` counts all of them from 1; ``faults`` has the ids of what struck it.
+
+    ``frame`` is the request as it came, without its size.
+    """
+
+    number: int
+    at_ms: int
+    api: str
+    version: int
+    client_id: str
+    frame: bytes
+    faults: tuple[int, ...] = ()
+
+    @functools.cached_property
+    def request(self) -> Request[Any]:
+        """What was asked, as a message of `spark_kafka_native.protocol.messages`."""
+        header = decode_request_header(self.frame)
+        return decode_from(messages.REQUESTS[header.api_key], header.body, 0, header.api_version)[0]
+
+    def to_fields(self) -> dict[str, Any]:
+        """All of it as JSON has it: bytes in base64, the message with the fields that its version has."""
+        return {
+            "number": self.number,
+            "at_ms": self.at_ms,
+            "api": self.api,
+            "version": self.version,
+            "client_id": self.client_id,
+            "faults": list(self.faults),
+            "request": _plain(self.request, self.version),
+            "frame": _plain(self.frame, self.version),
+        }
+
+    @classmethod
+    def from_fields(cls, fields: Mapping[str, Any]) -> Self:
+        """What ``to_fields`` has made."""
+        return cls(
+            number=fields["number"],
+            at_ms=fields["at_ms"],
+            api=fields["api"],
+            version=fields["version"],
+            client_id=fields["client_id"],
+            frame=base64.b64decode(fields["frame"]),
+            faults=tuple(fields["faults"]),
+        )
+
+
+def _plain(value: object, version: int) -> object:
+    """A value in terms of JSON."""
+    if isinstance(value, Struct):
+        return {spec.name: _plain(getattr(value, spec.name), version) for spec in present(type(value), version)}
+    if isinstance(value, tuple):
+        return [_plain(item, version) for item in value]
+    if isinstance(value, UUID):
+        return str(value)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return base64.b64encode(value).decode()
+    return value
+
+
+class Recorder:
+    """The last requests, within bounds."""
+
+    def __init__(self, most: int = MOST_REQUESTS, most_bytes: int = MOST_BYTES) -> None:
+        """``most`` 0 keeps none and only counts."""
+        self._most = most
+        self._most_bytes = most_bytes
+        self._kept: deque[_Kept] = deque()
+        self._bytes = 0
+        self._number = 0
+        self.counts: Counter[str] = Counter()
+        """How many requests there were of each API, those that are no longer kept too."""
+
+    def add(self, frame: memoryview, *, at_ms: int, api: str, version: int, client_id: str) -> "list[int]":
+        """Keep a request; the list of the faults that strike it, to be filled."""
+        self._number += 1
+        self.counts[api] += 1
+        struck: list[int] = []
+        if self._most:
+            self._kept.append(_Kept(self._number, at_ms, api, version, client_id, bytes(frame), struck))
+            self._bytes += len(frame)
+            while len(self._kept) > self._most or (self._bytes > self._most_bytes and len(self._kept) > 1):
+                self._bytes -= len(self._kept.popleft().frame)
+        return struck
+
+    def find(
+        self, *, api: str | None = None, client_id: str | None = None, after: int = 0
+    ) -> Iterator[RecordedRequest]:
+        """The requests that are kept, oldest first, of one API or one client, from behind a number on."""
+        for kept in self._kept:
+            if kept.number > after and api in {None, kept.api} and client_id in {None, kept.client_id}:
+                yield RecordedRequest(
+                    number=kept.number,
+                    at_ms=kept.at_ms,
+                    api=kept.api,
+                    version=kept.version,
+                    client_id=kept.client_id,
+                    frame=kept.frame,
+                    faults=tuple(kept.struck),
+                )
+
+    def clear(self) -> None:
+        """Forget all, counts too. Numbers go on."""
+        self._kept.clear()
+        self._bytes = 0
+        self.counts.clear()
+
+
+@dataclass(slots=True)
+class _Kept:
+    number: int
+    at_ms: int
+    api: str
+    version: int
+    client_id: str
+    frame: bytes
+    struck: list[int]

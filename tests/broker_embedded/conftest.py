@@ -1,0 +1,15 @@
+"""What the broker's own tests share."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.broker_driver import BrokerDriver
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[BrokerDriver]:
+    """A broker without sockets, in a directory of its own."""
+    with BrokerDriver(tmp_path / "data") as driver:
+        yield driver

@@ -1,0 +1,19 @@
+"""A broker on a disk that fails when it is told to."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.broker_driver import BrokerDriver
+from tests.support.disk import FaultyFileSystem, MemoryFileSystem
+
+
+@pytest.fixture
+def disk() -> Iterator[tuple[BrokerDriver, FaultyFileSystem]]:
+    """A broker with a topic of two partitions, on a disk that fails when it is told to."""
+    faults = FaultyFileSystem(MemoryFileSystem())
+    with BrokerDriver(Path("/data"), file_system=faults) as broker:
+        broker.create("t", partitions=2)
+        yield broker, faults
+        faults.heal()

@@ -1,0 +1,144 @@
+"""Several transactional ids on a broker that crashes anywhere: what is visible in the end is whole transactions."""
+
+import functools
+import itertools
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.topic import TopicPartition
+from tests.support.broker_driver import BrokerDriver
+from tests.support.coordinator_driver import TV_0, TV_2, Coordinated, committed, is_stable
+from tests.support.disk import FaultyFileSystem, MemoryFileSystem, SimulatedCrash
+
+PARTITIONS: Final = [TopicPartition("t", index) for index in range(3)]
+FENCED: Final = {
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    ErrorCode.INVALID_TXN_STATE,
+    ErrorCode.PRODUCER_FENCED,
+}
+"""What a producer hears whose transaction somebody else has ended."""
+STEPS: Final = 60
+LONG_MS: Final = 61_000
+
+
+class Story:
+    """What happens, and what has to be seen of it. ``open`` holds what each id's transaction has written."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.memory = MemoryFileSystem()
+        self.faults = FaultyFileSystem(self.memory)
+        self.broker = BrokerDriver(Path("/data"), file_system=self.faults)
+        self.broker.create("t", partitions=len(PARTITIONS))
+        self.values = itertools.count()
+        self.ids = [Coordinated(self.broker, f"id-{n}", TV_2 if n % 2 else TV_0) for n in range(3)]
+        self.open: dict[str, dict[TopicPartition, list[bytes]]] = {}
+        self.committed: list[dict[TopicPartition, list[bytes]]] = []
+        self.unknown: list[dict[TopicPartition, list[bytes]]] = []
+        """Transactions that were committed when the broker crashed."""
+        for one in self.ids:
+            one.begin()
+
+    def go_on(self) -> None:
+        """One step, during which the broker may crash."""
+        one = self.chance.choice(self.ids)
+        step = self.chance.choice(
+            [self.write, self.write, self.write, self.commit, self.commit, self.abort, self.begin]
+        )
+        if self.chance.random() < 0.2:
+            self.faults.steps, self.faults.crash_at = [], self.chance.randrange(8)
+            self.faults.torn = self.chance.random() < 0.5
+        try:
+            step(one)
+            if self.chance.random() < 0.05:
+                self.wait_long()
+        except SimulatedCrash:
+            self.restart()
+        self.faults.crash_at = None
+
+    def write(self, one: Coordinated) -> None:
+        """Into some partitions at once."""
+        value = b"%d" % next(self.values)
+        for partition in self.chance.sample(PARTITIONS, self.chance.randint(1, 3)):
+            if self.is_fenced(one, functools.partial(one.write, value, partition)):
+                return
+            self.open.setdefault(one.name, {}).setdefault(partition, []).append(value)
+
+    def commit(self, one: Coordinated) -> None:
+        """What is open counts, or if the broker crashes, that is not known."""
+        written = self.open.pop(one.name, {})
+        self.unknown.append(written)
+        fenced = self.is_fenced(one, one.end)
+        self.unknown.remove(written)
+        if not fenced:
+            self.committed.append(written)
+
+    def abort(self, one: Coordinated) -> None:
+        """What is open never counts."""
+        self.open.pop(one.name, None)
+        self.is_fenced(one, functools.partial(one.end, commit=False))
+
+    def is_fenced(self, one: Coordinated, work: Callable[[], object]) -> bool:
+        """Whether somebody else has ended the transaction, so that the work is refused and the id taken over again."""
+        try:
+            work()
+        except KafkaError as error:
+            if error.code not in FENCED:
+                raise
+            self.begin(one)
+            return True
+        return False
+
+    def begin(self, one: Coordinated) -> None:
+        """Another producer takes the id over."""
+        self.open.pop(one.name, None)
+        one.begin()
+
+    def wait_long(self) -> None:
+        """All that goes on is aborted."""
+        self.open.clear()
+        self.broker.clock.advance(LONG_MS)
+        self.broker.run(self.broker.broker.abort_timed_out_transactions())
+
+    def restart(self) -> None:
+        """After a crash of the process. Every id is taken over, as by producers that were restarted too."""
+        self.broker.drop()
+        self.memory.restart()
+        self.faults.revive()
+        self.broker.open()
+        for one in self.ids:
+            self.begin(one)
+
+    def check(self) -> None:
+        """Once nothing goes on any more."""
+        for one in self.ids:
+            self.begin(one)
+        seen = {partition: committed(self.broker, partition) for partition in PARTITIONS}
+        assert all(is_stable(self.broker, partition) for partition in PARTITIONS)
+        expected: dict[TopicPartition, set[bytes]] = {partition: set() for partition in PARTITIONS}
+        for written in self.committed:
+            for partition, values in written.items():
+                expected[partition] |= set(values)
+        for written in filter(None, self.unknown):
+            visible = {value in seen[partition] for partition, values in written.items() for value in values}
+            assert len(visible) == 1, f"a part of {written} is visible"
+            if visible == {True}:
+                for partition, values in written.items():
+                    expected[partition] |= set(values)
+        for partition, values in seen.items():
+            assert len(values) == len(set(values))
+            assert set(values) == expected[partition]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_is_visible_is_whole(seed: int) -> None:
+    story = Story(seed)
+    with story.broker:
+        for _ in range(STEPS):
+            story.go_on()
+        story.check()

@@ -1,0 +1,76 @@
+"""AlterConfigs: all settings of a resource are replaced, or none."""
+
+import pytest
+
+from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResource
+from tests.support.broker_driver import BrokerDriver
+from tests.support.configs import BROKER, LOGGER, TOPIC, put, replace
+
+
+def own(broker: BrokerDriver, topic: str = "t") -> dict[str, str]:
+    """The settings that were made for a topic."""
+    return dict(broker.broker.image.topics[topic].configs)
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_what_is_not_named_goes_back_to_its_default(broker: BrokerDriver, version: int) -> None:
+    broker.create("t", retention_ms="5", segment_ms="6")
+    assert replace(broker, TOPIC, "t", ("retention.ms", "7"), version=version).error_code == 0
+    assert own(broker) == {"retention.ms": "7"}
+    assert broker.broker.partitions.get("t", 0).log.config.retention_ms == 7
+    assert replace(broker, TOPIC, "t", version=version).error_code == 0
+    assert own(broker) == {}
+
+
+@pytest.mark.parametrize("how", ["restart", "crash"])
+def test_it_stays_so(broker: BrokerDriver, how: str) -> None:
+    broker.create("t", retention_ms="5")
+    replace(broker, TOPIC, "t", ("segment.ms", "7"))
+    getattr(broker, how)()
+    assert own(broker) == {"segment.ms": "7"}
+
+
+def test_settings_of_the_broker(broker: BrokerDriver) -> None:
+    put(broker, BROKER, "1", max_connections="7")
+    assert replace(broker, BROKER, "1", ("log.retention.ms", "5")).error_code == 0
+    assert broker.broker.configs.own == {"log.retention.ms": "5"}
+    assert replace(broker, BROKER, "", ("log.retention.ms", "6")).error_code == 0
+    assert broker.broker.configs.stored.cluster == {"log.retention.ms": "6"}
+
+
+def test_checking_alone_changes_nothing(broker: BrokerDriver) -> None:
+    broker.create("t", retention_ms="5")
+    assert replace(broker, TOPIC, "t", ("retention.ms", "7"), validate_only=True).error_code == 0
+    bad = replace(broker, TOPIC, "t", ("retention.ms", "x"), validate_only=True)
+    assert bad.error_code == ErrorCode.INVALID_CONFIG
+    assert own(broker) == {"retention.ms": "5"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "pairs", "code", "said"),
+    [
+        (TOPIC, "t", (("retention.ms", None),), ErrorCode.INVALID_REQUEST, "Null value"),
+        (TOPIC, "t", (("retention.ms", "1"), ("retention.ms", "2")), ErrorCode.INVALID_REQUEST, "duplicate"),
+        (TOPIC, "t", (("segment.ms", "1"), ("retention.ms", "x")), ErrorCode.INVALID_CONFIG, "whole number"),
+        (TOPIC, "missing", (), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "does not exist"),
+        (BROKER, "1", (("num.partitions", "1"),), ErrorCode.INVALID_REQUEST, "cannot change"),
+        (LOGGER, "1", (("root", "INFO"),), ErrorCode.INVALID_REQUEST, "Unknown resource type 8"),
+    ],
+)
+def test_what_is_refused_changes_nothing(
+    broker: BrokerDriver, kind: int, name: str, pairs: tuple[tuple[str, str | None], ...], code: ErrorCode, said: str
+) -> None:
+    broker.create("t", retention_ms="5")
+    result = replace(broker, kind, name, *pairs)
+    assert (result.error_code, said in (result.error_message or "")) == (code, True), result
+    assert own(broker) == {"retention.ms": "5"}
+
+
+def test_a_resource_named_twice_is_not_changed(broker: BrokerDriver) -> None:
+    broker.create("t", retention_ms="5")
+    broker.create("u", retention_ms="5")
+    resources = tuple(AlterConfigsResource(resource_type=TOPIC, resource_name=name) for name in ("t", "u", "t"))
+    results = broker.ask(AlterConfigsRequest(resources=resources), 2).responses
+    assert [result.error_code for result in results] == [ErrorCode.INVALID_REQUEST, 0, ErrorCode.INVALID_REQUEST]
+    assert (own(broker, "t"), own(broker, "u")) == ({"retention.ms": "5"}, {})

@@ -1,0 +1,49 @@
+"""AlterPartitionReassignments: partitions are where they may be."""
+
+import pytest
+
+from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from tests.support.broker_driver import BrokerDriver
+
+
+def move(
+    broker: BrokerDriver, replicas: tuple[int, ...] | None, *, topic: str = "t", index: int = 0, version: int = 1
+) -> int:
+    """The error code for one partition."""
+    part = ReassignablePartition(partition_index=index, replicas=replicas)
+    request = AlterPartitionReassignmentsRequest(topics=(ReassignableTopic(name=topic, partitions=(part,)),))
+    answer = broker.ask(request, version)
+    assert (answer.error_code, answer.error_message, answer.allow_replication_factor_change) == (0, None, True)
+    ((result,),) = [topic.partitions for topic in answer.responses]
+    assert bool(result.error_message) == bool(result.error_code)
+    return result.error_code
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_partition_that_is_where_it_is_wanted(broker: BrokerDriver, version: int) -> None:
+    broker.create("t")
+    assert move(broker, (1,), version=version) == 0
+    assert move(broker, None, version=version) == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+
+
+@pytest.mark.parametrize("replicas", [(), (9,), (-1,), (1, 1), (1, 9)])
+def test_replicas_that_cannot_be(broker: BrokerDriver, replicas: tuple[int, ...]) -> None:
+    broker.create("t")
+    assert move(broker, replicas) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+
+@pytest.mark.parametrize("replicas", [(1,), None])
+def test_partitions_that_are_not_there(broker: BrokerDriver, replicas: tuple[int, ...] | None) -> None:
+    broker.create("t")
+    assert move(broker, replicas, index=9) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert move(broker, replicas, topic="missing") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_the_leave_to_change_the_number_of_replicas_comes_back(broker: BrokerDriver) -> None:
+    request = AlterPartitionReassignmentsRequest(allow_replication_factor_change=False)
+    assert not broker.ask(request, 1).allow_replication_factor_change

@@ -1,0 +1,55 @@
+"""AlterUserScramCredentials: users that are made, and a disk that fails."""
+
+import errno
+from pathlib import Path
+
+from broker_embedded.sasl.credentials_file import FILE_NAME
+from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+from tests.support.broker_driver import BrokerDriver
+from tests.support.disk import FaultyFileSystem, MemoryFileSystem
+
+
+def request(*names: str, delete: str | None = None) -> AlterUserScramCredentialsRequest:
+    return AlterUserScramCredentialsRequest(
+        deletions=() if delete is None else (ScramCredentialDeletion(name=delete, mechanism=1),),
+        upsertions=tuple(
+            ScramCredentialUpsertion(name=name, mechanism=1, iterations=4096, salt=b"salt", salted_password=b"hunter2")
+            for name in names
+        ),
+    )
+
+
+def test_each_user_is_answered(broker: BrokerDriver) -> None:
+    answer = broker.ask(request("alice", "", delete="bob"), 0)
+    assert {result.user: result.error_code for result in answer.results} == {
+        "alice": ErrorCode.NONE,
+        "": ErrorCode.UNACCEPTABLE_CREDENTIAL,
+        "bob": ErrorCode.RESOURCE_NOT_FOUND,
+    }
+    assert {result.user: result.error_message is None for result in answer.results}["alice"]
+    broker.restart()
+    assert broker.broker.scram_users.describe(None) == {"alice": {"SCRAM-SHA-256": 4096}}
+    assert "hunter2" not in (broker.data_dir / FILE_NAME).read_text()
+
+
+def test_nothing_is_nothing(broker: BrokerDriver) -> None:
+    assert broker.ask(request(), 0).results == ()
+
+
+def test_a_disk_that_fails(tmp_path: Path) -> None:
+    disk = MemoryFileSystem()
+    files = FaultyFileSystem(disk)
+    disk.make_directory("/data")
+    with BrokerDriver(Path("/data"), file_system=files) as broker:
+        files.fail(f"create {FILE_NAME}*", errno.ENOSPC)
+        answer = broker.ask(request("alice", delete="bob"), 0)
+        assert {result.user for result in answer.results} == {"alice", "bob"}
+        codes = {result.user: result.error_code for result in answer.results}
+        assert codes["alice"] == ErrorCode.KAFKA_STORAGE_ERROR
+        assert broker.broker.scram_users.describe(None) == {}
+        files.heal()

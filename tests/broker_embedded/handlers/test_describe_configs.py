@@ -1,0 +1,86 @@
+"""DescribeConfigs: every version, names to choose by, resources that there are not."""
+
+from pathlib import Path
+
+import pytest
+
+from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from tests.support.broker_driver import BrokerDriver
+from tests.support.configs import BROKER, LOGGER, TOPIC, described
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_a_setting_in_every_version(broker: BrokerDriver, version: int) -> None:
+    broker.passing_for("3.9")
+    broker.create("t", retention_ms="5")
+    result = described(broker, TOPIC, "t", "retention.ms", "retention.bytes", version=version)
+    assert (result.error_code, result.error_message) == (0, None)
+    by_bytes, by_time = result.configs
+    assert [(item.name, item.value, item.read_only, item.is_sensitive) for item in (by_time, by_bytes)] == [
+        ("retention.ms", "5", False, False),
+        ("retention.bytes", "-1", False, False),
+    ]
+    if version == 0:
+        assert (by_time.is_default, by_bytes.is_default) == (False, True)
+    else:
+        assert (by_time.config_source, by_bytes.config_source) == (1, 5)
+        assert [item.name for item in by_bytes.synonyms] == ["log.retention.bytes"]
+    if version >= 3:
+        assert (by_time.config_type, by_bytes.config_type) == (5, 5)
+        assert "older than this" in (by_time.documentation or "")
+
+
+@pytest.mark.parametrize("given", ["", "SCRAM-SHA-256=[name=alice,password=hunter2]"])
+def test_secrets_are_not_told(tmp_path: Path, given: str) -> None:
+    with BrokerDriver(tmp_path, {"add.scram": given} if given else None) as broker:
+        resource = DescribeConfigsResource(resource_type=BROKER, resource_name="1", configuration_keys=("add.scram",))
+        request = DescribeConfigsRequest(resources=(resource,), include_synonyms=True)
+        ((secret,),) = (result.configs for result in broker.ask(request, 4).results)
+    assert (secret.value, secret.is_sensitive, secret.config_type) == (None, True, 9)
+    assert [synonym.value for synonym in secret.synonyms] == [None] * bool(given)
+    assert secret.config_source == (4 if given else 5)
+
+
+@pytest.mark.parametrize("keys", [None, ()])
+def test_no_names_ask_for_all(broker: BrokerDriver, keys: tuple[str, ...] | None) -> None:
+    broker.create("t")
+    resource = DescribeConfigsResource(resource_type=TOPIC, resource_name="t", configuration_keys=keys)
+    (result,) = broker.ask(DescribeConfigsRequest(resources=(resource,)), 4).results
+    assert len(result.configs) > 10
+    assert all(config.synonyms == () and config.documentation is None for config in result.configs)
+
+
+def test_names_that_are_not_there_are_left_out(broker: BrokerDriver) -> None:
+    broker.create("t")
+    assert described(broker, TOPIC, "t", "no.such").configs == ()
+
+
+def test_each_resource_stands_for_itself(broker: BrokerDriver) -> None:
+    broker.create("t")
+    wanted = ((TOPIC, "t"), (TOPIC, "missing"), (BROKER, "1"), (BROKER, "7"), (LOGGER, "1"))
+    resources = tuple(DescribeConfigsResource(resource_type=kind, resource_name=name) for kind, name in wanted)
+    results = broker.ask(DescribeConfigsRequest(resources=resources), 1).results
+    assert [(result.resource_type, result.resource_name) for result in results] == list(wanted)
+    assert [result.error_code for result in results] == [
+        0,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        0,
+        ErrorCode.INVALID_REQUEST,
+        0,
+    ]
+    assert [bool(result.configs) for result in results] == [True, False, True, False, True]
+
+
+def test_a_type_that_does_not_exist_spoils_the_request(broker: BrokerDriver) -> None:
+    broker.create("t")
+    resources = tuple(DescribeConfigsResource(resource_type=kind, resource_name="t") for kind in (TOPIC, 64))
+    results = broker.ask(DescribeConfigsRequest(resources=resources), 4).results
+    assert [result.error_code for result in results] == [ErrorCode.INVALID_REQUEST] * 2
+
+
+def test_loggers_have_levels(broker: BrokerDriver) -> None:
+    found = {config.name: config for config in described(broker, LOGGER, "1").configs}
+    assert {"root", "broker_embedded.topics"} <= set(found)
+    assert {config.config_source for config in found.values()} == {6}
+    assert found["root"].value in {"TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL"}

@@ -1,0 +1,63 @@
+"""EndTxn: what every version says of how a transaction ends, and of who goes on."""
+
+import pytest
+
+from broker_embedded.coordinator.transaction.decisions import Producer
+from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from tests.support.broker_driver import BrokerDriver
+from tests.support.coordinator_driver import T0, TV_0, TV_2, Coordinated, committed, markers
+
+VERSIONS = range(6)
+
+
+def begun(broker: BrokerDriver, version: int) -> Coordinated:
+    """A producer amid a transaction, of the kind that asks in this version."""
+    broker.create("t")
+    mine = Coordinated(broker, version=TV_2 if version >= 5 else TV_0)
+    mine.begin()
+    mine.write(b"a", T0)
+    return mine
+
+
+def end(broker: BrokerDriver, producer: Producer, version: int, *, name: str = "id", commit: bool) -> EndTxnResponse:
+    request = EndTxnRequest(
+        transactional_id=name, producer_id=producer.producer_id, producer_epoch=producer.epoch, committed=commit
+    )
+    return broker.ask(request, version)
+
+
+@pytest.mark.parametrize("commit", [True, False])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_end_and_its_repetition(broker: BrokerDriver, version: int, commit: bool) -> None:
+    mine = begun(broker, version)
+    for _ in range(2):
+        answer = end(broker, mine.producer, version, commit=commit)
+        after = (mine.producer.producer_id, 1) if version >= 5 else (-1, -1)
+        assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (0, *after)
+    assert mine.state == ("CompleteCommit" if commit else "CompleteAbort")
+    assert committed(broker) == ([b"a"] if commit else [])
+    assert markers(broker) == [("COMMIT" if commit else "ABORT", mine.producer.producer_id, int(version >= 5))]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_who_may_not_end_it(broker: BrokerDriver, version: int) -> None:
+    mine = begun(broker, version)
+    producer_id = mine.producer.producer_id
+    fenced = ErrorCode.PRODUCER_FENCED if version >= 2 else ErrorCode.INVALID_PRODUCER_EPOCH
+    for name, producer, code in [
+        ("id", Producer(producer_id=producer_id, epoch=7), fenced),
+        ("id", Producer(producer_id=producer_id + 1, epoch=0), ErrorCode.INVALID_PRODUCER_ID_MAPPING),
+        ("other", mine.producer, ErrorCode.INVALID_PRODUCER_ID_MAPPING),
+        ("", mine.producer, ErrorCode.INVALID_REQUEST),
+    ]:
+        answer = end(broker, producer, version, name=name, commit=True)
+        assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (code, -1, -1)
+    assert mine.state == "Ongoing"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_there_is_nothing_to_commit(broker: BrokerDriver, version: int) -> None:
+    mine = Coordinated(broker)
+    mine.begin()
+    assert end(broker, mine.producer, version, commit=True).error_code == ErrorCode.INVALID_TXN_STATE

@@ -1,0 +1,102 @@
+"""InitProducerId: an id that nobody had, whatever happens to the broker."""
+
+from typing import Any
+
+import pytest
+
+from broker_embedded.coordinator.transaction.decisions import Producer
+from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from tests.support.broker_driver import BrokerDriver
+from tests.support.coordinator_driver import T0, Coordinated, committed, is_stable
+
+
+def new_id(broker: BrokerDriver, version: int = 4) -> int:
+    answer = broker.ask(InitProducerIdRequest(transactional_id=None), version)
+    assert (answer.error_code, answer.producer_epoch) == (0, 0)
+    return answer.producer_id
+
+
+def test_ids_in_every_version_are_all_different(broker: BrokerDriver) -> None:
+    ids = [new_id(broker, version) for version in range(6) for _ in range(3)]
+    assert len(set(ids)) == len(ids)
+    assert min(ids) >= 0
+
+
+@pytest.mark.parametrize("how", ["restart", "crash"])
+def test_no_id_comes_twice_over_restarts(broker: BrokerDriver, how: str) -> None:
+    ids = []
+    for _ in range(3):
+        ids += [new_id(broker) for _ in range(3)]
+        getattr(broker, how)()
+    assert len(set(ids)) == len(ids)
+
+
+def test_an_id_that_the_producer_has_makes_no_difference(broker: BrokerDriver) -> None:
+    first = new_id(broker)
+    answer = broker.ask(InitProducerIdRequest(transactional_id=None, producer_id=first, producer_epoch=3), 3)
+    assert (answer.error_code, answer.producer_epoch) == (0, 0)
+    assert answer.producer_id != first
+
+
+# --- transactional producers -----------------------------------------------------------------------------------------
+
+
+def begin(broker: BrokerDriver, version: int = 5, name: str = "mine", **others: Any) -> InitProducerIdResponse:
+    fields: dict[str, Any] = {"transaction_timeout_ms": 1000, **others}
+    return broker.ask(InitProducerIdRequest(transactional_id=name, **fields), version)
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_each_producer_that_begins_has_a_later_epoch(broker: BrokerDriver, version: int) -> None:
+    answers = [begin(broker, version) for _ in range(3)]
+    assert [(answer.error_code, answer.producer_epoch) for answer in answers] == [(0, 0), (0, 1), (0, 2)]
+    assert len({answer.producer_id for answer in answers}) == 1
+    assert begin(broker, version, "other").producer_id != answers[0].producer_id
+
+
+@pytest.mark.parametrize("version", range(6))
+@pytest.mark.parametrize(
+    ("name", "timeout_ms", "code"),
+    [
+        ("", 1000, ErrorCode.INVALID_REQUEST),
+        ("mine", 0, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
+        ("mine", 900_001, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
+    ],
+)
+def test_what_is_refused(broker: BrokerDriver, version: int, name: str, timeout_ms: int, code: ErrorCode) -> None:
+    answer = begin(broker, version, name, transaction_timeout_ms=timeout_ms)
+    assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (code, -1, -1)
+
+
+@pytest.mark.parametrize("version", [3, 4, 5])
+def test_a_producer_goes_on_with_a_new_epoch_if_it_says_who_it_is(broker: BrokerDriver, version: int) -> None:
+    first = begin(broker)
+    claim: dict[str, Any] = {"producer_id": first.producer_id, "producer_epoch": first.producer_epoch}
+    second = begin(broker, version, **claim)
+    assert (second.error_code, second.producer_id, second.producer_epoch) == (0, first.producer_id, 1)
+    assert begin(broker, version, **claim).producer_epoch == 1  # it asks again: the answer was lost
+    begin(broker)
+    fenced = ErrorCode.PRODUCER_FENCED if version >= 4 else ErrorCode.INVALID_PRODUCER_EPOCH
+    assert begin(broker, version, **claim).error_code == fenced
+
+
+@pytest.mark.parametrize("claim", [{"producer_id": 5}, {"producer_epoch": 5}])
+@pytest.mark.parametrize("name", [None, "mine"])
+def test_half_a_claim_is_none(broker: BrokerDriver, claim: dict[str, Any], name: str | None) -> None:
+    request = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=1000, **claim)
+    assert broker.ask(request, 5).error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_a_transaction_that_goes_on_is_aborted(broker: BrokerDriver) -> None:
+    broker.create("t")
+    old, new = Coordinated(broker, "mine"), Coordinated(broker, "mine")
+    old.begin()
+    old.write(b"a", T0)
+    answer = begin(broker)
+    assert answer.error_code == 0
+    assert (committed(broker), is_stable(broker)) == ([], True)
+    new.use(Producer(producer_id=answer.producer_id, epoch=answer.producer_epoch))
+    new.write(b"b", T0)
+    new.end()
+    assert committed(broker) == [b"b"]

@@ -1,0 +1,315 @@
+"""Batches of transactions: which are taken, what producers of each age hear otherwise, and that no marker slips in."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from broker_embedded.handlers import CloseConnection
+from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native.protocol.messages.produce import PartitionProduceResponse, ProduceRequest
+from spark_kafka_native.protocol.topic import TopicPartition
+from tests.support.broker_driver import BrokerDriver
+from tests.support.direct_producer import DirectProducer
+
+LEVELS = (1, 2)
+BEFORE_LEVEL_2 = (3, 10, 11)
+
+
+def code(answer: PartitionProduceResponse) -> ErrorCode:
+    return ErrorCode.of(answer.error_code)
+
+
+def codes(broker: BrokerDriver, request: ProduceRequest, version: int) -> list[ErrorCode]:
+    return [code(part) for topic in broker.ask(request, version).responses for part in topic.partition_responses]
+
+
+def ends(broker: BrokerDriver, topic: str = "t") -> tuple[int, int]:
+    """The last stable offset, and the end."""
+    log = broker.broker.partitions.get(topic, 0).log
+    return log.last_stable_offset, log.log_end_offset
+
+
+# --- what is taken ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_transactions_one_after_the_other(broker: BrokerDriver, level: int) -> None:
+    broker.create("t")
+    producer = DirectProducer(broker, level=level).begin()
+    assert (producer.write("t", b"a"), producer.write("t", b"b", b"c")) == (0, 1)
+    assert ends(broker) == (0, 3)
+    producer.commit()
+    assert ends(broker) == (4, 4)
+    assert producer.write("t", b"d") == 4
+    producer.abort()
+    assert producer.write("t", b"e") == 6
+    assert ends(broker) == (6, 7)
+
+
+@pytest.mark.parametrize("version", BEFORE_LEVEL_2)
+def test_a_partition_that_was_added(broker: BrokerDriver, version: int) -> None:
+    broker.create("t")
+    producer = DirectProducer(broker, level=1).begin()
+    producer.add(("t", 0))
+    assert code(producer.send("t", version=version)) is ErrorCode.NONE
+    assert code(producer.send("t", version=version)) is ErrorCode.NONE
+    assert broker.values("t") == [b"v", b"v"]
+
+
+@pytest.mark.parametrize("version", BEFORE_LEVEL_2)
+def test_a_partition_that_was_not_added(broker: BrokerDriver, version: int) -> None:
+    broker.create("t", partitions=2)
+    producer = DirectProducer(broker, level=1).begin()
+    producer.add(("t", 0))
+    expected = ErrorCode.TRANSACTION_ABORTABLE if version >= 11 else ErrorCode.INVALID_TXN_STATE
+    assert codes(broker, producer.request(("t", 1), ("t", 0)), version) == [expected, ErrorCode.NONE]
+    answer = producer.send("t", partition=1, version=version)
+    assert answer.error_message == ("t-1 is not part of id's transaction" if version >= 8 else None)
+    assert answer.log_start_offset == -1
+    assert broker.values("t", partition=1) == []
+
+
+def test_a_partition_is_added_as_it_is_written_to(broker: BrokerDriver) -> None:
+    broker.create("t", partitions=2)
+    producer = DirectProducer(broker).begin()
+    assert codes(broker, producer.request(("t", 0), ("t", 1), ("no", 0)), 12) == [
+        ErrorCode.NONE,
+        ErrorCode.NONE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ]
+    assert {str(part) for part in broker.broker.transactions.all["id"].partitions} == {"t-0", "t-1"}
+
+
+def test_once_verified_the_log_is_enough(broker: BrokerDriver) -> None:
+    """Its coordinator may be busy: the second batch does not wait for it."""
+    broker.create("t")
+    producer = DirectProducer(broker).begin()
+    producer.write("t")
+    turn = broker.broker.transactions.turn("id")
+    broker.run(turn.__aenter__())
+    assert producer.write("t") == 1
+    broker.run(turn.__aexit__(None, None, None))
+
+
+def test_a_batch_that_comes_again_amid_its_transaction(broker: BrokerDriver) -> None:
+    broker.create("t")
+    producer = DirectProducer(broker).begin()
+    assert [producer.send("t", base_sequence=0).base_offset for _ in range(2)] == [0, 0]
+    assert ends(broker) == (0, 1)
+
+
+def test_records_outside_of_transactions_may_come_with_a_transactional_id(broker: BrokerDriver) -> None:
+    broker.create("t")
+    producer = DirectProducer(broker).begin()
+    plain: dict[str, Any] = {"transactional": False, "producer_id": -1, "producer_epoch": -1, "base_sequence": -1}
+    assert code(producer.send("t", **plain)) is ErrorCode.NONE
+    assert ends(broker) == (1, 1)
+
+
+def test_a_batch_outside_of_its_producers_open_transaction(broker: BrokerDriver) -> None:
+    broker.create("t")
+    producer = DirectProducer(broker).begin()
+    producer.write("t")
+    assert code(producer.send("t", transactional=False)) is ErrorCode.INVALID_TXN_STATE
+
+
+# --- who is refused --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", [3, 11, 12])
+def test_records_of_a_transaction_need_a_transactional_id(broker: BrokerDriver, version: int) -> None:
+    """The whole request is refused, as by Apache Kafka."""
+    broker.create("t", partitions=2)
+    producer = DirectProducer(broker).begin()
+    request = producer.request(("t", 0), ("no", 0), transactional_id=None)
+    assert codes(broker, request, version) == [ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED] * 2
+    assert ends(broker) == (0, 0)
+
+
+def test_all_records_are_of_one_producer(broker: BrokerDriver) -> None:
+    broker.create("t", partitions=2)
+    producer = DirectProducer(broker).begin()
+    mine, others = producer.request(("t", 0)), producer.request(("t", 1), producer_epoch=3)
+    request = ProduceRequest(
+        transactional_id="id", acks=-1, timeout_ms=0, topic_data=mine.topic_data + others.topic_data
+    )
+    assert codes(broker, request, 12) == [ErrorCode.INVALID_PRODUCER_ID_MAPPING] * 2
+
+
+@pytest.mark.parametrize("version", [9, 11, 12])
+@pytest.mark.parametrize(
+    ("claims", "expected"),
+    [
+        ({"producer_id": 77}, ErrorCode.INVALID_PRODUCER_ID_MAPPING),
+        ({"producer_epoch": 1}, ErrorCode.INVALID_PRODUCER_EPOCH),
+        ({"transactional_id": "other"}, ErrorCode.INVALID_PRODUCER_ID_MAPPING),
+        ({"transactional_id": ""}, ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_who_is_not_the_producer_of_the_id(
+    broker: BrokerDriver, version: int, claims: dict[str, Any], expected: ErrorCode
+) -> None:
+    broker.create("t")
+    producer = DirectProducer(broker).begin()
+    assert code(producer.send("t", version=version, **claims)) is expected
+    assert ends(broker) == (0, 0)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_whoever_was_replaced_is_refused(broker: BrokerDriver, level: int) -> None:
+    """Amid the transaction, which its successor has aborted, and at the start of another."""
+    broker.create("t", partitions=2)
+    old = DirectProducer(broker, level=level).begin()
+    old.write("t", b"lost")
+    DirectProducer(broker, level=level).begin()
+    assert ends(broker) == (2, 2)
+    assert code(old.send("t")) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert code(old.send("t", partition=1)) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert ends(broker) == (2, 2)
+
+
+@pytest.mark.parametrize("version", [9, 11])
+def test_a_late_batch_of_a_transaction_that_is_over(broker: BrokerDriver, version: int) -> None:
+    """The marker is in the log: nobody would end what begins behind it."""
+    broker.create("t")
+    producer = DirectProducer(broker, level=1).begin()
+    producer.write("t")
+    producer.commit()
+    expected = ErrorCode.TRANSACTION_ABORTABLE if version >= 11 else ErrorCode.INVALID_TXN_STATE
+    assert code(producer.send("t", version=version)) is expected
+    assert ends(broker) == (2, 2)
+
+
+def test_a_late_batch_of_an_epoch_that_is_over(broker: BrokerDriver) -> None:
+    broker.create("t")
+    producer = DirectProducer(broker).begin()
+    producer.write("t")
+    before = producer.epoch
+    producer.commit()
+    late = producer.send("t", producer_epoch=before, base_sequence=1)
+    assert code(late) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert ends(broker) == (2, 2)
+
+
+def test_a_transaction_begins_at_sequence_0(broker: BrokerDriver) -> None:
+    """What comes behind a batch that was refused must not be taken in its stead."""
+    broker.create("t")
+    producer = DirectProducer(broker).begin()
+    assert code(producer.send("t", base_sequence=5)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert producer.write("t") == 0
+
+
+def test_acks_0_is_silent_or_closes_the_connection(broker: BrokerDriver) -> None:
+    broker.create("t")
+    producer = DirectProducer(broker).begin()
+    assert broker.run(broker.begin(producer.request(("t", 0), acks=0), 12)) is None
+    assert ends(broker) == (0, 1)
+    with pytest.raises(CloseConnection, match="t-0: INVALID_PRODUCER_EPOCH"):
+        broker.run(broker.begin(producer.request(("t", 0), acks=0, producer_epoch=7), 12))
+
+
+def test_verification_can_be_switched_off(broker: BrokerDriver) -> None:
+    """Before v12; a newer producer never says which partitions it writes to."""
+    broker.settings["transaction.partition.verification.enable"] = "false"
+    broker.restart()
+    broker.create("t", partitions=2)
+    producer = DirectProducer(broker, level=1).begin()
+    assert code(producer.send("t")) is ErrorCode.NONE
+    assert ends(broker) == (0, 1)
+    assert code(producer.send("t", partition=1, version=12)) is ErrorCode.NONE
+    assert {str(part) for part in broker.broker.transactions.all["id"].partitions} == {"t-1"}
+
+
+# --- while something waits -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_appends_that_wait_for_the_disk(broker: BrokerDriver, level: int) -> None:
+    broker.create("t", flush_messages="1")
+    producer = DirectProducer(broker, level=level).begin()
+    assert (producer.write("t"), producer.write("t")) == (0, 1)
+    assert code(producer.send("t", producer_epoch=9, base_sequence=0)) is ErrorCode.INVALID_PRODUCER_EPOCH
+    producer.commit()
+    assert ends(broker) == (3, 3)
+
+
+def test_a_transaction_begins_only_when_nothing_is_being_decided(broker: BrokerDriver) -> None:
+    broker.create("t")
+    producer = DirectProducer(broker).begin()
+    turn = broker.broker.transactions.turn("id")
+    broker.run(turn.__aenter__())
+    waiting = broker.begin(producer.request(("t", 0)), 12)
+    broker.settle()
+    assert not waiting.done()
+    assert ends(broker) == (0, 0)
+    broker.run(turn.__aexit__(None, None, None))
+    answer = broker.run(waiting)
+    assert answer is not None
+    assert code(answer.responses[0].partition_responses[0]) is ErrorCode.NONE
+    assert ends(broker) == (0, 1)
+
+
+def test_a_client_that_leaves_does_not_stop_its_append_half_way(broker: BrokerDriver) -> None:
+    broker.create("t")
+    producer = DirectProducer(broker).begin()
+    turn = broker.broker.transactions.turn("id")
+    broker.run(turn.__aenter__())
+    waiting = broker.begin(producer.request(("t", 0)), 12)
+    broker.settle()
+    waiting.cancel()
+    broker.run(turn.__aexit__(None, None, None))
+    broker.settle()
+    assert ends(broker) == (0, 1)
+    producer.commit()
+    assert ends(broker) == (2, 2)
+
+
+@pytest.mark.parametrize("version", [3, 11, 12])
+def test_what_cannot_be_written_down_now_is_tried_again(broker: BrokerDriver, version: int) -> None:
+    """NOT_ENOUGH_REPLICAS is the code upon which producers of all ages do so."""
+    broker.create("t")
+    producer = DirectProducer(broker).begin()
+    broker.broker.transactions.release()
+    assert code(producer.send("t", version=version)) is ErrorCode.NOT_ENOUGH_REPLICAS
+
+
+@pytest.mark.parametrize("version", [3, 11, 12])
+def test_the_last_transaction_is_not_over_yet(
+    broker: BrokerDriver, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A marker is missing, and its disk fails."""
+
+    async def nobody(partitions: Iterable[TopicPartition], *_: object, **__: object) -> dict[TopicPartition, ErrorCode]:
+        return dict.fromkeys(partitions, ErrorCode.KAFKA_STORAGE_ERROR)
+
+    broker.create("t", partitions=2)
+    producer = DirectProducer(broker).begin()
+    producer.write("t", partition=1)
+    monkeypatch.setattr(broker.broker.markers, "write", nobody)
+    producer.commit()
+    expected = ErrorCode.CONCURRENT_TRANSACTIONS if version >= 12 else ErrorCode.NOT_ENOUGH_REPLICAS
+    assert code(producer.send("t", version=version)) is expected
+
+
+def test_what_the_log_refuses_leaves_its_partition_in_the_transaction(broker: BrokerDriver) -> None:
+    """Its marker is one that ends nothing."""
+    broker.create("t", max_message_bytes="100")
+    producer = DirectProducer(broker).begin()
+    assert code(producer.send("t", b"x" * 100)) is ErrorCode.MESSAGE_TOO_LARGE
+    assert {str(part) for part in broker.broker.transactions.all["id"].partitions} == {"t-0"}
+    producer.commit()
+    assert ends(broker) == (1, 1)
+    assert producer.write("t") == 1
+
+
+def test_topics_in_old_formats_have_no_transactions(broker: BrokerDriver) -> None:
+    """One that got into a transaction does not keep it from its end."""
+    broker.passing_for("2.8")
+    broker.create("old", message_format_version="0.10.2")
+    producer = DirectProducer(broker, level=1).begin()
+    producer.add(("old", 0))
+    assert code(producer.send("old", version=9)) is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
+    producer.commit()
+    assert broker.broker.transactions.all["id"].state.label == "CompleteCommit"
+    assert ends(broker, "old") == (0, 0)

@@ -1,0 +1,157 @@
+"""Metadata: who is there, which topics, and which of them come into being by being asked for."""
+
+from uuid import UUID
+
+import pytest
+
+from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
+from tests.support.broker_driver import NODE, BrokerDriver
+
+VERSIONS = range(14)
+
+
+def topics(*names: str) -> tuple[MetadataRequestTopic, ...]:
+    return tuple(MetadataRequestTopic(name=name) for name in names)
+
+
+def about(broker: BrokerDriver, name: str, version: int = 12, *, create: bool = False) -> MetadataResponseTopic:
+    request = MetadataRequest(topics=topics(name), allow_auto_topic_creation=create)
+    (topic,) = broker.ask(request, version).topics
+    return topic
+
+
+def names(answer: MetadataResponse) -> list[str | None]:
+    return [topic.name for topic in answer.topics]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_topic_in_every_version(broker: BrokerDriver, version: int) -> None:
+    broker.create("t", partitions=3)
+    answer = broker.ask(MetadataRequest(topics=topics("t")), version)
+    (node,) = answer.brokers
+    assert (node.node_id, node.host, node.port) == (NODE.node_id, NODE.host, NODE.port)
+    (topic,) = answer.topics
+    assert (topic.error_code, topic.name) == (0, "t")
+    assert [part.partition_index for part in topic.partitions] == [0, 1, 2]
+    assert {(part.error_code, part.leader_id, part.replica_nodes, part.isr_nodes) for part in topic.partitions} == {
+        (0, 1, (1,), (1,))
+    }
+    if version >= 1:
+        assert answer.controller_id == 1
+    if version >= 2:
+        assert answer.cluster_id == broker.broker.image.cluster_id
+    if version >= 7:
+        assert {part.leader_epoch for part in topic.partitions} == {0}
+    if version >= 10:
+        assert topic.topic_id == broker.broker.image.topics["t"].topic_id
+
+
+def test_all_topics_and_no_topics(broker: BrokerDriver) -> None:
+    broker.create("a")
+    broker.create("b")
+    assert names(broker.ask(MetadataRequest(topics=()), 0)) == ["a", "b"]
+    assert names(broker.ask(MetadataRequest(topics=()), 1)) == []
+    for version in VERSIONS[1:]:
+        assert names(broker.ask(MetadataRequest(topics=None), version)) == ["a", "b"]
+
+
+def test_a_topic_asked_for_twice_is_answered_once(broker: BrokerDriver) -> None:
+    broker.create("a")
+    assert names(broker.ask(MetadataRequest(topics=topics("a", "a")), 12)) == ["a"]
+
+
+@pytest.mark.parametrize("version", VERSIONS[4:])
+def test_a_missing_topic_is_made_if_the_client_lets_it(broker: BrokerDriver, version: int) -> None:
+    missing = about(broker, "new", version)
+    assert (missing.error_code, missing.partitions) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ())
+    made = about(broker, "new", version, create=True)
+    assert (made.error_code, len(made.partitions)) == (0, 1)
+    assert about(broker, "new", version).error_code == 0
+
+
+def test_old_versions_always_let_it(broker: BrokerDriver) -> None:
+    assert broker.ask(MetadataRequest(topics=topics("new")), 3).topics[0].error_code == 0
+
+
+def test_many_who_ask_at_once_get_the_same_topic(broker: BrokerDriver) -> None:
+    request = MetadataRequest(topics=topics("new"))
+    tasks = [broker.begin(request, 12) for _ in range(5)]
+    ids = {answer.topics[0].topic_id for task in tasks if (answer := broker.run(task))}
+    assert len(ids) == 1
+    assert UUID(int=0) not in ids
+
+
+def test_the_broker_may_forbid_it(broker: BrokerDriver) -> None:
+    broker.settings["auto.create.topics.enable"] = False
+    broker.restart()
+    assert about(broker, "new", create=True).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_new_topics_take_the_brokers_defaults(broker: BrokerDriver) -> None:
+    broker.settings["num.partitions"] = 4
+    broker.restart()
+    assert len(about(broker, "new", create=True).partitions) == 4
+
+
+@pytest.mark.parametrize("name", ["", "a/b", ".", "x" * 250, "a b"])
+@pytest.mark.parametrize("create", [False, True])
+def test_impossible_names(broker: BrokerDriver, name: str, create: bool) -> None:
+    assert about(broker, name, create=create).error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert broker.broker.image.topics == {}
+
+
+def test_a_name_that_collides_is_not_made(broker: BrokerDriver) -> None:
+    broker.create("a.b")
+    assert about(broker, "a_b", create=True).error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+def test_the_brokers_own_topics(broker: BrokerDriver) -> None:
+    made = about(broker, "__consumer_offsets", create=True)
+    assert (made.error_code, made.is_internal, len(made.partitions)) == (0, True, 3)
+    made = about(broker, "__transaction_state", create=True)
+    assert (made.error_code, made.is_internal, len(made.partitions)) == (0, True, 3)
+    other = about(broker, "__share_group_state", create=True)
+    assert (other.error_code, other.is_internal) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, True)
+
+
+@pytest.mark.parametrize("version", [12, 13])
+def test_topics_by_id(broker: BrokerDriver, version: int) -> None:
+    broker.create("a")
+    topic_id = broker.broker.image.topics["a"].topic_id
+    wanted = tuple(MetadataRequestTopic(topic_id=wanted, name=None) for wanted in (topic_id, UUID(int=5)))
+    found, unknown = broker.ask(MetadataRequest(topics=wanted), version).topics
+    assert (found.name, found.topic_id, found.error_code) == ("a", topic_id, 0)
+    assert (unknown.name, unknown.topic_id, unknown.error_code) == (None, UUID(int=5), ErrorCode.UNKNOWN_TOPIC_ID)
+
+
+@pytest.mark.parametrize("version", [10, 11])
+@pytest.mark.parametrize(
+    "wanted", [MetadataRequestTopic(name=None), MetadataRequestTopic(name="a", topic_id=UUID(int=1))]
+)
+def test_versions_that_can_spell_ids_but_not_use_them(
+    broker: BrokerDriver, version: int, wanted: MetadataRequestTopic
+) -> None:
+    broker.create("a")
+    answer = broker.ask(MetadataRequest(topics=(wanted, *topics("a"))), version)
+    assert [topic.error_code for topic in answer.topics] == [ErrorCode.INVALID_REQUEST] * 2
+    assert answer.brokers == ()
+
+
+@pytest.mark.parametrize("version", VERSIONS[8:])
+def test_operations_without_an_authorizer_are_all(broker: BrokerDriver, version: int) -> None:
+    broker.create("a")
+    request = MetadataRequest(topics=topics("a"), include_topic_authorized_operations=True)
+    answer = broker.ask(request, version)
+    assert answer.topics[0].topic_authorized_operations == 0b1101_1111_1000
+    assert answer.cluster_authorized_operations == -(2**31)
+    if version <= 10:
+        request = MetadataRequest(topics=None, include_cluster_authorized_operations=True)
+        answer = broker.ask(request, version)
+        assert answer.cluster_authorized_operations == 0b1_1111_1010_0000
+        assert answer.topics[0].topic_authorized_operations == -(2**31)

@@ -1,0 +1,79 @@
+"""OffsetDelete: single positions, partition by partition."""
+
+import pytest
+
+from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from spark_kafka_native.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+)
+from tests.support.broker_driver import BrokerDriver
+from tests.support.members import stable
+
+
+@pytest.fixture
+def filled(broker: BrokerDriver) -> BrokerDriver:
+    """Group g has committed in t and u."""
+    for topic in ("t", "u"):
+        broker.create(topic, partitions=2)
+        parts = tuple(OffsetCommitRequestPartition(partition_index=index, committed_offset=5) for index in (0, 1))
+        topics = (OffsetCommitRequestTopic(name=topic, partitions=parts),)
+        broker.ask(OffsetCommitRequest(group_id="g", topics=topics), 8)
+    return broker
+
+
+def delete(
+    broker: BrokerDriver, *topics: str, group_id: str = "g", partitions: tuple[int, ...] = (0,)
+) -> OffsetDeleteResponse:
+    parts = tuple(OffsetDeleteRequestPartition(partition_index=index) for index in partitions)
+    wanted = tuple(OffsetDeleteRequestTopic(name=topic, partitions=parts) for topic in topics)
+    return broker.ask(OffsetDeleteRequest(group_id=group_id, topics=wanted), 0)
+
+
+def codes(answer: OffsetDeleteResponse) -> dict[tuple[str, int], int]:
+    assert answer.error_code == 0
+    return {(topic.name, part.partition_index): part.error_code for topic in answer.topics for part in topic.partitions}
+
+
+def left(broker: BrokerDriver) -> set[str]:
+    return set(map(str, broker.broker.groups.offsets.all_committed("g")))
+
+
+def test_what_is_there_goes(filled: BrokerDriver) -> None:
+    answer = delete(filled, "t", "missing", partitions=(0, 7))
+    missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert codes(answer) == {("t", 0): 0, ("t", 7): missing, ("missing", 0): missing, ("missing", 7): missing}
+    for _ in range(2):
+        assert left(filled) == {"t-1", "u-0", "u-1"}
+        filled.crash()
+
+
+def test_what_was_never_committed_is_no_mistake(filled: BrokerDriver) -> None:
+    for _ in range(2):
+        assert codes(delete(filled, "t")) == {("t", 0): 0}
+
+
+def test_positions_that_members_need_stay(filled: BrokerDriver) -> None:
+    stable(filled)  # it reads t
+    assert codes(delete(filled, "t", "u")) == {("t", 0): ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, ("u", 0): 0}
+    assert left(filled) == {"t-0", "t-1", "u-1"}
+
+
+@pytest.mark.parametrize(
+    ("group_id", "code"), [("", ErrorCode.INVALID_GROUP_ID), ("nobody", ErrorCode.GROUP_ID_NOT_FOUND)]
+)
+def test_a_group_that_is_not_there(filled: BrokerDriver, group_id: str, code: ErrorCode) -> None:
+    answer = delete(filled, "t", group_id=group_id)
+    assert (answer.error_code, answer.topics) == (code, ())
+
+
+def test_a_group_whose_members_are_no_consumers(filled: BrokerDriver) -> None:
+    stable(filled, protocol_type="connect", protocols={"compatible": b"url"})
+    assert delete(filled, "t").error_code == ErrorCode.NON_EMPTY_GROUP

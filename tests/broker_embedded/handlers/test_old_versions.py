@@ -1,0 +1,314 @@
+"""Produce v0-v2, Fetch v0-v3 and ListOffsets v0: message sets from and for clients of the years before 0.11."""
+
+from typing import Any
+
+import pytest
+
+from broker_embedded.handlers import CloseConnection
+from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native.protocol.messages.fetch import PartitionData
+from spark_kafka_native.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from spark_kafka_native.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from spark_kafka_native.protocol.messages.produce import PartitionProduceResponse
+from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.records.batch import CompressionType
+from spark_kafka_native.records.conversion import write_batch
+from spark_kafka_native.records.legacy import CODECS, Message
+from tests.support.batches import NOW_MS
+from tests.support.broker_driver import BrokerDriver, batch, produce_request
+from tests.support.log_driver import batches_of
+from tests.support.message_sets import entry, message_set, messages_in, shapes
+
+NONE, GZIP, SNAPPY, LZ4, ZSTD = CompressionType
+RELEASES = ["0.8.2", "0.9", "0.10.0", "0.10.2", "0.11", "2.8", "3.9"]
+MAGICS = {"0.8.2": 0, "0.9": 0, "0.10.0": 1, "0.10.2": 1}
+"""Of the releases that do not write record batches."""
+
+
+@pytest.fixture
+def old(broker: BrokerDriver) -> BrokerDriver:
+    """A broker that passes for one of the last releases that still serve old versions, with a topic t."""
+    broker.passing_for("3.9")
+    broker.create("t")
+    return broker
+
+
+def topic(broker: BrokerDriver, release: str) -> BrokerDriver:
+    """The broker as of another release, with a topic t, though that release may not know CreateTopics."""
+    broker.create("t")
+    return broker.passing_for(release)
+
+
+def code(answer: PartitionProduceResponse | PartitionData | ListOffsetsPartitionResponse) -> ErrorCode:
+    return ErrorCode.of(answer.error_code)
+
+
+def raw(data: PartitionData) -> bytes:
+    assert data.error_code == 0, data
+    return bytes(data.records or b"")  # type: ignore[arg-type]  # as a client gets them
+
+
+def fetched(broker: BrokerDriver, offset: int = 0, *, version: int, **others: Any) -> list[Message]:
+    return messages_in(raw(broker.fetch("t", offset, version=version, **others)))
+
+
+def consumed(broker: BrokerDriver, **options: Any) -> list[Message]:
+    """Everything, as a consumer gets it who asks on and on."""
+    found: list[Message] = []
+    while more := [message for message in fetched(broker, len(found), **options) if message.offset >= len(found)]:
+        found += more
+    return found
+
+
+# --- there and back --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_producer_and_a_consumer_of_each_release(broker: BrokerDriver, release: str, codec: CompressionType) -> None:
+    topic(broker, release)
+    versions = broker.broker.config.release.served(0)
+    sent_by = [version for version in range(3) if version in versions]
+    for index, version in enumerate(sent_by):
+        magic = 1 if version == 2 else 0
+        answer = broker.produce("t", message_set(b"a", b"b", magic=magic, compression=codec), version=version)
+        assert (code(answer), answer.base_offset) == (ErrorCode.NONE, 2 * index)
+    values = [b"a", b"b"] * len(sent_by)
+    for version in range(4):
+        if version in broker.broker.config.release.served(1):
+            found = consumed(broker, version=version)
+            assert [message.value for message in found] == values
+            assert [message.offset for message in found] == list(range(len(values)))
+            magic = min(MAGICS.get(release, 2), 0 if version < 2 else 1)
+            assert {shape[:2] for shape in shapes(raw(broker.fetch("t", version=version)))} == {(magic, codec)}
+    stored = MAGICS.get(release, 2)
+    assert {shape[0] for shape in shapes(raw(broker.passing_for("4.0").fetch("t")))} == {stored}
+
+
+def test_answers_have_what_their_version_has(old: BrokerDriver) -> None:
+    old.run(old.broker.close())
+    old.settings["log.message.timestamp.type"] = "LogAppendTime"
+    old.open()
+    for version, time in ((0, -1), (1, -1), (2, NOW_MS)):
+        answer = old.produce("t", message_set(b"a"), version=version)
+        assert (answer.log_append_time_ms, answer.log_start_offset) == (time, -1)
+    assert {message.timestamp for message in fetched(old, version=2)} == {NOW_MS}
+
+
+def test_a_release_of_today_closes_the_connection(broker: BrokerDriver) -> None:
+    broker.create("t")
+    for version in range(3):
+        with pytest.raises(CloseConnection):
+            broker.produce("t", message_set(b"a"), version=version)
+        with pytest.raises(CloseConnection):
+            broker.fetch("t", version=version)
+    assert broker.values("t") == []
+
+
+# --- Produce ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_record_batches_may_come_in_old_versions_too(old: BrokerDriver, version: int) -> None:
+    assert old.produce("t", batch(b"a"), version=version).base_offset == 0
+    assert code(old.produce("t", bytes(batch(b"a")) * 2, version=version)) is ErrorCode.INVALID_RECORD
+    zstd = write_batch([Message(0, NOW_MS, None, b"z")], base_offset=0, compression=ZSTD)
+    assert old.produce("t", zstd, version=version).base_offset == 1
+    assert old.values("t") == [b"a", b"z"]
+
+
+@pytest.mark.parametrize("records", [b"", message_set(b"a")[:-1], message_set(b"a")[:15], batch(b"a")[:-1]])
+def test_no_whole_message_is_nothing_and_no_error(old: BrokerDriver, records: bytes) -> None:
+    answer = old.produce("t", records, version=2)
+    assert (code(answer), answer.base_offset) == (ErrorCode.NONE, -1)
+    assert old.run(old.begin(produce_request("t", records, acks=0), 2)) is None
+    assert old.values("t") == []
+
+
+@pytest.mark.parametrize(
+    ("records", "expected"),
+    [
+        (None, ErrorCode.INVALID_RECORD),
+        (bytes(50), ErrorCode.CORRUPT_MESSAGE),
+        (entry(crc=5), ErrorCode.CORRUPT_MESSAGE),
+        (entry(attributes=4), ErrorCode.INVALID_RECORD),
+        (entry(attributes=4, crc=5), ErrorCode.CORRUPT_MESSAGE),
+        (entry(attributes=8), ErrorCode.INVALID_TIMESTAMP),
+        (entry(magic=7), ErrorCode.CORRUPT_MESSAGE),
+        (message_set(b"a", compression=GZIP) * 2, ErrorCode.INVALID_RECORD),
+        (message_set(b"x" * 2_000_000), ErrorCode.MESSAGE_TOO_LARGE),
+    ],
+)
+def test_bad_message_sets_are_refused_with_a_code(
+    old: BrokerDriver, records: bytes | None, expected: ErrorCode
+) -> None:
+    answer = old.produce("t", records, version=2)
+    assert (code(answer), answer.base_offset) == (expected, -1)
+    assert old.values("t") == []
+    with pytest.raises(CloseConnection, match=f"acks=0 failed: t-0: {expected.name}"):
+        old.run(old.begin(produce_request("t", records, acks=0), 2))
+
+
+@pytest.mark.parametrize("version", [3, 9, 12])
+def test_message_sets_are_not_for_new_versions(broker: BrokerDriver, version: int) -> None:
+    broker.create("t")
+    assert code(broker.produce("t", message_set(b"a" * 50), version=version)) is ErrorCode.INVALID_RECORD
+
+
+def test_large_sets_are_converted_beside_the_event_loop(old: BrokerDriver) -> None:
+    values = [b"%05d" % index * 20 for index in range(1000)]
+    assert old.produce("t", message_set(*values), version=2).base_offset == 0
+    assert old.values("t") == values
+
+
+def test_records_to_blame_are_named_from_v8_on(broker: BrokerDriver) -> None:
+    broker.create("t", cleanup_policy="compact", message_timestamp_before_max_ms="1000")
+    records = [Message(0, NOW_MS, b"k", b"a"), Message(1, NOW_MS, None, b"b"), Message(2, NOW_MS - 1001, b"k", b"c")]
+    sent = bytes(write_batch(records, base_offset=0))
+    answer = broker.produce("t", sent, version=8)
+    assert code(answer) is ErrorCode.INVALID_TIMESTAMP
+    assert [error.batch_index for error in answer.record_errors] == [1, 2]
+    first, second = (error.batch_index_error_message or "" for error in answer.record_errors)
+    assert "without a key" in first
+    assert "message.timestamp.before.max.ms" in second
+    assert answer.error_message is not None
+    assert answer.error_message.startswith("t-0: record 1: ")
+    old_answer = broker.produce("t", sent, version=7)
+    assert (code(old_answer), old_answer.record_errors) == (ErrorCode.INVALID_TIMESTAMP, ())
+    unkeyed = bytes(write_batch(records[1:2], base_offset=0))
+    assert code(broker.produce("t", unkeyed, version=9)) is ErrorCode.INVALID_RECORD
+    assert broker.values("t") == []
+
+
+@pytest.mark.parametrize("name", ["gzip", "snappy", "lz4", "zstd", "uncompressed"])
+def test_a_topics_codec(broker: BrokerDriver, name: str) -> None:
+    broker.create("t", compression_type=name)
+    large = [b"%06d" % index * 20 for index in range(300)]
+    broker.produce("t", batch(b"a", b"b"))
+    broker.produce("t", write_batch([Message(i, NOW_MS, None, v) for i, v in enumerate(large)], base_offset=0))
+    assert broker.values("t") == [b"a", b"b", *large]
+    wanted = NONE if name == "uncompressed" else CompressionType.from_name(name)
+    assert {shape[1] for shape in shapes(raw(broker.fetch("t")))} == {wanted}
+
+
+# --- Fetch -----------------------------------------------------------------------------------------------------------
+
+
+def test_zstd_is_not_for_old_consumers(old: BrokerDriver) -> None:
+    old.produce("t", batch(b"a"))
+    old.produce("t", write_batch([Message(0, NOW_MS, None, b"z")], base_offset=0, compression=ZSTD))
+    for version in range(4):
+        assert [message.value for message in fetched(old, version=version)] == [b"a"]
+        refused = old.fetch("t", 1, version=version)
+        assert (code(refused), refused.high_watermark) == (ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, -1)
+    assert [message.value for message in fetched(old, 1, version=4)] == [b"z"]
+
+
+def test_a_topic_that_does_not_convert(old: BrokerDriver) -> None:
+    old.create("u", message_downconversion_enable="false")
+    old.produce("u", batch(b"a"))
+    for version in range(4):
+        assert code(old.fetch("u", version=version)) is ErrorCode.UNSUPPORTED_VERSION
+    assert messages_in(raw(old.fetch("u", version=4)))
+
+
+@pytest.mark.parametrize("version", [0, 1, 2, 3])
+def test_limits_of_old_consumers(old: BrokerDriver, version: int) -> None:
+    for index in range(4):
+        old.produce("t", batch(*[b"%d" % index * 50] * 5))
+    found = consumed(old, version=version, max_partition=200)
+    assert [message.offset for message in found] == list(range(20))
+
+
+@pytest.mark.parametrize("version", [0, 1, 2, 3])
+def test_out_of_range_and_missing(old: BrokerDriver, version: int) -> None:
+    assert code(old.fetch("t", 5, version=version)) is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert code(old.fetch("t", 0, 1, version=version)) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert raw(old.fetch("t", 0, version=version)) == b""
+
+
+def test_consumers_of_today_get_old_formats_as_they_are(broker: BrokerDriver) -> None:
+    topic(broker, "0.10.2")
+    sent = bytes(message_set(b"a", b"b", compression=GZIP))
+    broker.produce("t", sent, version=2)
+    broker.passing_for("4.0")
+    assert raw(broker.fetch("t", version=11)) == sent
+
+
+# --- ListOffsets v0 --------------------------------------------------------------------------------------------------
+
+
+def offsets_before(broker: BrokerDriver, time: int, most: int = 10, **others: Any) -> ListOffsetsPartitionResponse:
+    part = ListOffsetsPartition(partition_index=others.pop("partition", 0), timestamp=time, max_num_offsets=most)
+    wanted = ListOffsetsTopic(name="t", partitions=(part,))
+    request = ListOffsetsRequest(replica_id=others.pop("replica_id", -1), topics=(wanted,))
+    (found,) = broker.ask(request, 0).topics[0].partitions
+    return found
+
+
+def test_lists_of_offsets(old: BrokerDriver) -> None:
+    assert offsets_before(old, -1).old_style_offsets == (0,)
+    log = old.broker.partitions.get("t", 0).log
+    for _ in range(3):
+        old.produce("t", batch(b"a", b"b"))
+        log.roll()
+    old.produce("t", batch(b"c"))
+    assert offsets_before(old, -1).old_style_offsets == (7, 6, 4, 2, 0)
+    assert offsets_before(old, -1, 2).old_style_offsets == (7, 6)
+    assert offsets_before(old, -1, 0).old_style_offsets == ()
+    assert offsets_before(old, -1, -5).old_style_offsets == ()
+    assert offsets_before(old, -2).old_style_offsets == (0,)
+    assert offsets_before(old, NOW_MS).old_style_offsets == (7, 6, 4, 2, 0)
+    assert offsets_before(old, 1).old_style_offsets == ()
+    assert offsets_before(old, -1, replica_id=-2).old_style_offsets == (7, 6, 4, 2, 0)
+
+
+def test_lists_of_offsets_that_cannot_be(old: BrokerDriver) -> None:
+    assert code(offsets_before(old, -3)) is ErrorCode.UNSUPPORTED_VERSION
+    assert code(offsets_before(old, -1, partition=1)) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_there_are_no_times_in_format_v0(broker: BrokerDriver) -> None:
+    topic(broker, "0.9")
+    broker.produce("t", message_set(b"a", magic=0), version=0)
+    broker.run(broker.broker.close())
+    broker.settings |= {"as.version": "2.8", "log.message.format.version": "0.9.0"}
+    broker.open()
+
+    def look_up(time: int) -> ListOffsetsPartitionResponse:
+        part = ListOffsetsPartition(partition_index=0, timestamp=time)
+        request = ListOffsetsRequest(replica_id=-1, topics=(ListOffsetsTopic(name="t", partitions=(part,)),))
+        return broker.ask(request, 1).topics[0].partitions[0]
+
+    assert code(look_up(NOW_MS)) is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
+    assert [look_up(time).offset for time in (-1, -2)] == [1, 0]
+
+
+# --- the broker's own records ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("release", ["0.9", "0.10.2"])
+def test_offsets_are_kept_in_the_format_of_their_time(broker: BrokerDriver, release: str) -> None:
+    topic(broker, release)
+    for offset in range(5):
+        part = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata="")
+        named = OffsetCommitRequestTopic(name="t", partitions=(part,))
+        answer = broker.ask(OffsetCommitRequest(group_id="g", topics=(named,)), 2)
+        assert answer.topics[0].partitions[0].error_code == 0
+    for reopen in (broker.restart, broker.crash, lambda: broker.passing_for("4.3")):
+        reopen()
+        logs = [broker.broker.partitions.get("__consumer_offsets", index).log for index in range(3)]
+        assert {header.magic for log in logs for header, _ in batches_of(log)} == {MAGICS[release]}
+        topic_id = broker.broker.image.topics["t"].topic_id
+        value = broker.broker.groups.offsets.committed("g", TopicPartition("t", 0), topic_id)
+        assert value is not None
+        assert value.offset == 4

@@ -1,0 +1,220 @@
+"""TxnOffsetCommit: pending until the transaction ends, in every version; refused partition by partition."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from spark_kafka_native.protocol.messages.end_txn import EndTxnRequest
+from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from spark_kafka_native.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from spark_kafka_native.protocol.topic import TopicPartition
+from tests.support.broker_driver import BrokerDriver
+from tests.support.members import stable
+
+OLD_VERSIONS, ADDING_VERSION = range(5), 5
+
+
+class Producer:
+    """A transactional producer in few words; ``commit`` is a TxnOffsetCommit for partitions of t."""
+
+    def __init__(self, broker: BrokerDriver, transactional_id: str = "tx") -> None:
+        self.broker = broker
+        self.transactional_id = transactional_id
+        self.init()
+
+    def init(self) -> InitProducerIdResponse:
+        request = InitProducerIdRequest(transactional_id=self.transactional_id, transaction_timeout_ms=60_000)
+        answer = self.broker.ask(request, 4)
+        assert answer.error_code == 0
+        self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
+        return answer
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        return {
+            "transactional_id": self.transactional_id,
+            "producer_id": self.producer_id,
+            "producer_epoch": self.epoch,
+        }
+
+    def add_offsets(self, group: str = "g") -> int:
+        return self.broker.ask(AddOffsetsToTxnRequest(**self.fields, group_id=group), 3).error_code
+
+    def request(
+        self, *offsets: tuple[int, int], topic: str = "t", metadata: str | None = "", **others: Any
+    ) -> TxnOffsetCommitRequest:
+        parts = tuple(
+            TxnOffsetCommitRequestPartition(partition_index=index, committed_offset=offset, committed_metadata=metadata)
+            for index, offset in offsets
+        )
+        topics = (TxnOffsetCommitRequestTopic(name=topic, partitions=parts),)
+        return TxnOffsetCommitRequest(**({"group_id": "g", "topics": topics} | self.fields | others))
+
+    def commit(self, *offsets: tuple[int, int], version: int = ADDING_VERSION, **others: Any) -> list[int]:
+        (topic,) = self.broker.ask(self.request(*offsets, **others), version).topics
+        return [part.error_code for part in topic.partitions]
+
+    def end(self, *, commit: bool = True, version: int = 3) -> None:
+        answer = self.broker.ask(EndTxnRequest(**self.fields, committed=commit), version)
+        assert answer.error_code == 0
+        if version >= ADDING_VERSION:
+            self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
+
+
+def committed(broker: BrokerDriver, partition: int = 0, group: str = "g") -> int | None:
+    topic_id = broker.broker.image.topics["t"].topic_id
+    value = broker.broker.groups.offsets.committed(group, TopicPartition("t", partition), topic_id)
+    return None if value is None else value.offset
+
+
+@pytest.fixture
+def producer(broker: BrokerDriver) -> Producer:
+    """A transactional producer; there is a topic t with two partitions."""
+    broker.create("t", partitions=2)
+    return Producer(broker)
+
+
+@pytest.mark.parametrize("version", OLD_VERSIONS)
+def test_offsets_in_versions_that_ask_for_their_partition_first(
+    broker: BrokerDriver, producer: Producer, version: int
+) -> None:
+    missing = ErrorCode.TRANSACTION_ABORTABLE if version >= 4 else ErrorCode.INVALID_TXN_STATE
+    assert producer.commit((0, 5), (1, 6), (9, 7), version=version) == [missing, missing, 3]
+    assert producer.add_offsets() == 0
+    assert producer.commit((0, 5), (1, 6), (9, 7), version=version) == [0, 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert [committed(broker, index) for index in (0, 1)] == [None, None]
+    producer.end()
+    assert [committed(broker, index) for index in (0, 1)] == [5, 6]
+
+
+def test_offsets_in_the_version_that_adds_their_partition(broker: BrokerDriver, producer: Producer) -> None:
+    for offset, commit, found in ((5, True, 5), (6, False, 5), (7, True, 7)):
+        assert producer.commit((0, offset)) == [0]
+        producer.end(commit=commit, version=5)
+        assert committed(broker) == found
+    broker.restart()
+    assert committed(broker) == 7
+
+
+def test_what_is_missing_or_too_long_is_refused_and_the_rest_stored(broker: BrokerDriver, producer: Producer) -> None:
+    assert producer.commit((0, 5), topic="u") == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert producer.add_offsets() == 0  # nothing began before this
+    assert producer.commit((1, 5), metadata="x" * 4097) == [ErrorCode.OFFSET_METADATA_TOO_LARGE]
+    assert producer.commit((0, 5), (7, 5), metadata=None) == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    producer.end()
+    assert [committed(broker, index) for index in (0, 1)] == [5, None]
+
+
+def test_brokers_may_be_told_not_to_ask(broker: BrokerDriver) -> None:
+    broker.settings["transaction.partition.verification.enable"] = False
+    broker.restart()
+    broker.create("t", partitions=2)
+    producer = Producer(broker)
+    assert producer.commit((0, 5), version=4) == [0]
+    assert producer.commit((0, 5), version=5, group_id="h", transactional_id="nobody's") == [
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    ]
+
+
+def test_what_the_log_knows_to_be_open_goes_on_unasked(broker: BrokerDriver, producer: Producer) -> None:
+    assert producer.commit((0, 5)) == [0]
+    assert producer.commit((1, 6), transactional_id="not looked at") == [0]
+    producer.end(version=5)
+    assert [committed(broker, index) for index in (0, 1)] == [5, 6]
+    assert producer.commit((1, 7), transactional_id="not looked at") == [ErrorCode.INVALID_PRODUCER_ID_MAPPING]
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_wrong_ids_and_epochs(broker: BrokerDriver, producer: Producer, version: int) -> None:
+    producer.add_offsets()
+    for others, code in (
+        ({"transactional_id": ""}, ErrorCode.INVALID_REQUEST),
+        ({"group_id": ""}, ErrorCode.INVALID_GROUP_ID),
+        ({"transactional_id": "nobody's"}, ErrorCode.INVALID_PRODUCER_ID_MAPPING),
+        ({"producer_id": 1}, ErrorCode.INVALID_PRODUCER_ID_MAPPING),
+        ({"producer_epoch": 7}, ErrorCode.INVALID_PRODUCER_EPOCH),
+        ({"generation_id": 1, "member_id": "m"}, ErrorCode.ILLEGAL_GENERATION),
+    ):
+        assert producer.commit((0, 5), version=version, **others) == [code], others
+    assert not broker.broker.groups.all
+
+
+def test_who_is_fenced_commits_nothing(broker: BrokerDriver, producer: Producer) -> None:
+    producer.commit((0, 5))
+    zombie = dict(producer.fields)
+    producer.init()
+    assert producer.commit((0, 6), **zombie) == [ErrorCode.INVALID_PRODUCER_EPOCH]
+    assert committed(broker) is None
+    assert producer.commit((0, 7)) == [0]
+    producer.end(version=5)
+    assert committed(broker) == 7
+
+
+def test_members_commit_for_their_group(broker: BrokerDriver, producer: Producer) -> None:
+    member_id = stable(broker)  # of group g
+    assert producer.commit((0, 5), member_id="nobody", generation_id=1) == [ErrorCode.UNKNOWN_MEMBER_ID]
+    assert producer.commit((0, 5), member_id=member_id, generation_id=2) == [ErrorCode.ILLEGAL_GENERATION]
+    assert producer.commit((0, 5), member_id=member_id, generation_id=1) == [0]
+    assert producer.commit((1, 6)) == [0]  # as clients did before they said who they are
+    producer.end(version=5)
+    assert [committed(broker, index) for index in (0, 1)] == [5, 6]
+
+
+@pytest.mark.parametrize("version", [3, 5])
+@pytest.mark.parametrize("flush", [False, True])
+def test_commits_and_the_end_at_once_take_turns(broker: BrokerDriver, version: int, flush: bool) -> None:
+    """Whatever is answered with success is in front of the marker, and what is refused is not in the log."""
+    if flush:
+        broker.settings["log.flush.interval.messages"] = 1
+        broker.restart()
+    broker.create("t", partitions=2)
+    producers = [Producer(broker, f"tx-{number}") for number in range(4)]
+    for producer in producers:
+        assert producer.add_offsets() == 0
+    commits = [broker.begin(producer.request((0, 5), group_id="g"), version) for producer in producers]
+    ends = [broker.begin(EndTxnRequest(**producer.fields, committed=True), 3) for producer in producers]
+    commits += [broker.begin(producer.request((1, 6), group_id="g"), 4) for producer in producers]
+    answers = broker.run(asyncio.gather(*commits))
+    assert {answer.error_code for answer in broker.run(asyncio.gather(*ends)) if answer} == {0}
+    early, late = answers[:4], answers[4:]
+    assert {part.error_code for answer in early if answer for part in answer.topics[0].partitions} == {0}
+    codes = {part.error_code for answer in late if answer for part in answer.topics[0].partitions}
+    refusals = {ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.INVALID_TXN_STATE}
+    assert codes <= {ErrorCode.NONE, *refusals}
+    topic_id = broker.broker.image.topics["t"].topic_id
+    assert [committed(broker, index) for index in (0, 1)] == [5, 6 if ErrorCode.NONE in codes else None]
+    for index in (0, 1):
+        assert not broker.broker.groups.offsets.is_unstable("g", TopicPartition("t", index), topic_id)
+
+
+def test_a_commit_whose_client_has_left_is_carried_out(broker: BrokerDriver, producer: Producer) -> None:
+    task = broker.begin(producer.request((0, 5)), 5)
+
+    async def leave_half_way() -> None:
+        for _ in range(3):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await broker.broker.finishing.settle()
+
+    broker.run(leave_half_way())
+    producer.end(version=5)
+    assert committed(broker) == 5
+
+
+def test_transactions_that_were_open_when_the_broker_was_killed_go_on(broker: BrokerDriver, producer: Producer) -> None:
+    producer.commit((0, 5))
+    broker.crash()
+    assert committed(broker) is None
+    assert producer.commit((1, 6)) == [0]
+    producer.end(version=5)
+    for _ in range(2):
+        assert [committed(broker, index) for index in (0, 1)] == [5, 6]
+        broker.crash()

@@ -1,0 +1,96 @@
+"""UpdateFeatures: transaction.version goes up and down; the others are those of the release, and stay so."""
+
+from typing import Any
+
+import pytest
+
+from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native.protocol.messages.update_features import (
+    FeatureUpdateKey,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+from tests.support.broker_driver import BrokerDriver
+
+
+def update(broker: BrokerDriver, *wanted: tuple[str, int], version: int = 2, **others: Any) -> UpdateFeaturesResponse:
+    updates = tuple(FeatureUpdateKey(feature=name, max_version_level=level, **others) for name, level in wanted)
+    return broker.ask(UpdateFeaturesRequest(feature_updates=updates), version)
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_a_feature_that_is_at_its_level_in_every_version(broker: BrokerDriver, version: int) -> None:
+    answer = update(broker, ("group.version", 1), ("metadata.version", 30), version=version)
+    assert (answer.error_code, answer.error_message) == (0, None)
+    if version <= 1:
+        assert [(result.feature, result.error_code) for result in answer.results] == [
+            ("group.version", 0),
+            ("metadata.version", 0),
+        ]
+
+
+def test_nothing_to_do(broker: BrokerDriver) -> None:
+    assert update(broker).error_code == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "level", "others", "said"),
+    [
+        ("no.such", 1, {}, "does not know the feature"),
+        ("group.version", 9, {}, "only knows levels 0-1"),
+        ("group.version", -1, {}, "only knows levels 0-1"),
+        ("group.version", 0, {"upgrade_type": 2}, "its level is 1"),
+        ("metadata.version", 29, {"upgrade_type": 3}, "its level is 30"),
+        ("transaction.version", 3, {}, "only knows levels 0-2"),
+        ("transaction.version", 1, {}, "its level is 2, and that is a way down, not asked for"),
+        ("group.version", 1, {"upgrade_type": 0}, "no upgrade type 0"),
+        ("group.version", 1, {"upgrade_type": 9}, "no upgrade type 9"),
+    ],
+)
+def test_what_is_refused(broker: BrokerDriver, name: str, level: int, others: dict[str, int], said: str) -> None:
+    answer = update(broker, (name, level), ("metadata.version", 30), **others)
+    assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION
+    assert said in (answer.error_message or "")
+    assert name in (answer.error_message or "")
+
+
+def level(broker: BrokerDriver) -> int:
+    return next(feature.level for feature in broker.broker.features if feature.name == "transaction.version")
+
+
+@pytest.mark.parametrize(
+    ("version", "down", "up"),
+    [
+        (0, {"allow_downgrade": True}, {}),
+        (1, {"upgrade_type": 2}, {"upgrade_type": 1}),
+        (2, {"upgrade_type": 3}, {"upgrade_type": 1}),
+    ],
+)
+def test_how_transactions_are_done_goes_down_and_up_and_stays(
+    broker: BrokerDriver, version: int, down: dict[str, Any], up: dict[str, Any]
+) -> None:
+    for wanted, others in ((1, down), (0, down), (2, up), (1, down), (2, up)):
+        assert update(broker, ("transaction.version", wanted), version=version, **others).error_code == 0
+        for how in ("restart", "crash"):
+            assert level(broker) == wanted
+            getattr(broker, how)()
+
+
+@pytest.mark.parametrize(("version", "others"), [(0, {"allow_downgrade": True}), (2, {"upgrade_type": 2})])
+def test_a_way_up_that_says_it_is_one_down_is_refused(
+    broker: BrokerDriver, version: int, others: dict[str, Any]
+) -> None:
+    assert update(broker, ("transaction.version", 1), version=version, **others).error_code == 0
+    answer = update(broker, ("transaction.version", 2), version=version, **others)
+    assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION
+    assert "a way up, not asked for" in (answer.error_message or "")
+    assert level(broker) == 1
+
+
+def test_nothing_is_changed_by_a_dry_run_or_beside_what_is_refused(broker: BrokerDriver) -> None:
+    down = FeatureUpdateKey(feature="transaction.version", max_version_level=1, upgrade_type=2)
+    assert broker.ask(UpdateFeaturesRequest(feature_updates=(down,), validate_only=True), 2).error_code == 0
+    assert level(broker) == 2
+    other = FeatureUpdateKey(feature="no.such", max_version_level=1)
+    assert broker.ask(UpdateFeaturesRequest(feature_updates=(down, other)), 2).error_code
+    assert level(broker) == 2

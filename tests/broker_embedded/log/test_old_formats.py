@@ -1,0 +1,244 @@
+"""Logs in which all message formats stand: read, searched by time, cut, recovered, preallocated."""
+
+import random
+
+import pytest
+
+from broker_embedded.log.batches import batch_headers
+from broker_embedded.log.timestamp_lookup import OffsetTimestamp
+from broker_embedded.platform import read_file
+from spark_kafka_native.records.batch import CompressionType
+from spark_kafka_native.records.legacy import CODECS
+from tests.support.batches import NOW_MS
+from tests.support.log_driver import DIRECTORY, batches_of
+from tests.support.old_format_log import OldFormatLog
+
+NONE, GZIP = CompressionType.NONE, CompressionType.GZIP
+FIRST = f"{DIRECTORY}/00000000000000000000.log"
+
+
+def every_kind(**settings: object) -> OldFormatLog:
+    """A log that was written in every format and codec."""
+    log = OldFormatLog(**{"index_interval_bytes": 200, "segment_bytes": 600, **settings})
+    for release in ("0.9.0", "0.10.2", "2.0"):
+        log.write_format(release)
+        for codec in CODECS:
+            log.clock.advance(10)
+            values = [b"%d" % (log.log.log_end_offset + index) for index in range(3)]
+            log.put_set(*values, magic=1, compression=codec)
+    return log
+
+
+def summary(log: OldFormatLog) -> list[tuple[int, bytes | None]]:
+    return [(record.offset, record.value) for record in log.records()]
+
+
+def test_every_offset_can_be_read_from() -> None:
+    log = every_kind()
+    everything = log.records()
+    assert [record.offset for record in everything] == list(range(36))
+    assert len(log.log.segment_base_offsets) > 1
+    for offset in range(36):
+        found = log.records(offset)
+        assert found[-1] == everything[-1]
+        assert found[0].offset <= offset
+        assert everything[-len(found) :] == found
+    steps = batches_of(log.log)
+    assert [header.last_offset for header, _ in steps] == [shape[2] for shape in log.shapes()]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_log_of_every_format_opens_again(clean: bool) -> None:
+    log = every_kind()
+    before, bases = log.records(), log.log.segment_base_offsets
+    indexes = {name: size for name, size in log.files().items() if "index" in name}
+    log.reopen(clean=clean)
+    assert log.records() == before
+    assert log.log.segment_base_offsets == bases
+    if clean:
+        assert sum(log.files()[name] for name in indexes) > 0
+    log.put_set(b"36", magic=0)
+    assert log.log.log_end_offset == 37
+
+
+def test_what_a_crash_left_is_cut_off_in_every_format() -> None:
+    whole = every_kind(segment_bytes=100_000)
+    raw = whole.stored()
+    starts = [position for position, _ in batch_headers(whole.disk.open(FIRST), 0, len(raw))]
+    chance = random.Random(5)
+    for end in chance.sample(range(len(raw)), 60):
+        log = every_kind(segment_bytes=100_000)
+        file = log.disk.open(FIRST)
+        start = max(position for position in starts if position <= end)
+        if chance.random() < 0.5 or end < start + 8:  # an offset is under no CRC
+            file.truncate(end)
+        else:
+            (byte,) = file.read_at(end, 1)
+            file.write_at(end, bytes([byte ^ 0x40]))
+        log.reopen(clean=False)
+        leader_epoch = (start + 12 <= end < start + 16) and raw[start + 16] == 2  # nor is that
+        assert log.log.size_in_bytes == (len(raw) if leader_epoch and log.log.size_in_bytes > start else start)
+        assert summary(log) == summary(whole)[: len(log.records())]
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("codec", [NONE, GZIP])
+def test_every_flipped_bit_ends_the_log_there(magic: int, codec: CompressionType) -> None:
+    log = OldFormatLog(message_format_version=("0.9.0", "0.10.2")[magic])
+    log.put_set(b"a", magic=magic, compression=codec)
+    size = log.log.size_in_bytes
+    for at in range(8, size, 3):
+        log.put_set(b"b", magic=magic, compression=codec)
+        file = log.disk.open(FIRST)
+        (byte,) = file.read_at(size + at, 1)
+        file.write_at(size + at, bytes([byte ^ 1]))
+        log.reopen(clean=False)
+        assert (log.log.log_end_offset, log.log.size_in_bytes) == (1, size)
+
+
+def test_times_are_found_in_every_format() -> None:
+    log = every_kind()
+    first_with_time = 12  # what came before is in v0
+    times = {record.offset: record.timestamp for record in log.records()}
+    assert {times[offset] for offset in range(first_with_time)} == {-1}
+    for reopened in (False, True):
+        if reopened:
+            log.reopen(clean=False)
+        for offset in range(first_with_time, 36, 3):
+            found = log.log.offset_for_timestamp(times[offset])
+            assert found == OffsetTimestamp(offset, times[offset])
+            assert log.log.offset_for_timestamp(times[offset] - 9) == found
+        assert log.log.offset_for_timestamp(0) == OffsetTimestamp(12, times[12])
+        assert log.log.offset_for_timestamp(times[35] + 1) is None
+        assert log.log.max_timestamp_offset() == OffsetTimestamp(33, times[33])
+
+
+def test_a_time_is_found_inside_a_wrapper() -> None:
+    log = OldFormatLog(message_format_version="0.10.2")
+    log.put_set(b"a", b"b", b"c", magic=1, compression=GZIP, timestamps=[NOW_MS, NOW_MS + 9, NOW_MS + 5])
+    assert log.log.offset_for_timestamp(NOW_MS + 1) == OffsetTimestamp(1, NOW_MS + 9)
+    assert log.log.max_timestamp_offset() == OffsetTimestamp(1, NOW_MS + 9)
+
+
+def test_without_times_none_is_found() -> None:
+    log = OldFormatLog(message_format_version="0.9.0")
+    log.put_set(b"a", magic=0)
+    assert log.log.offset_for_timestamp(0) is None
+    assert log.log.max_timestamp_offset() is None
+
+
+def test_cutting_at_every_offset() -> None:
+    for offset in range(36):
+        log = every_kind()
+        kept = [record for record in log.records() if record.offset < offset]
+        end = log.log.truncate_to(offset)
+        batch_starts = {0, *(shape[2] + 1 for shape in log.shapes())}
+        assert end <= offset
+        assert end in batch_starts
+        assert log.records() == kept[:end]
+        assert log.put_set(b"new", magic=1).base_offset == end
+        log.reopen(clean=False)
+        assert log.records()[end].value == b"new"
+
+
+def test_a_compressed_message_is_cut_where_it_begins() -> None:
+    log = OldFormatLog(message_format_version="0.10.2")
+    for _ in range(3):
+        log.put_set(b"a", b"b", b"c", magic=1, compression=GZIP)
+    assert log.log.truncate_to(7) == 6
+    assert log.log.truncate_to(3) == 3
+    assert log.log.log_end_offset == 3
+
+
+def test_leader_epochs_end_with_an_old_format() -> None:
+    log = OldFormatLog()
+    log.put_batch(b"a")
+    assert log.log.latest_leader_epoch == 3
+    log.write_format("0.10.2")
+    log.put_batch(b"b")
+    assert log.log.latest_leader_epoch is None
+    log.write_format("2.0")
+    log.put_batch(b"c")
+    assert (log.log.latest_leader_epoch, log.log.leader_epoch_of(2)) == (3, 3)
+
+
+def test_segments_roll_by_the_time_in_old_messages() -> None:
+    log = OldFormatLog(message_format_version="0.10.2", segment_ms=100)
+    log.put_set(b"a", magic=1, timestamps=NOW_MS)
+    log.put_set(b"b", magic=1, timestamps=NOW_MS + 100)
+    log.put_set(b"c", magic=1, timestamps=NOW_MS + 101)
+    assert log.log.segment_base_offsets == (0, 2)
+
+
+# --- ListOffsets v0 --------------------------------------------------------------------------------------------------
+
+
+def test_offsets_before_a_time() -> None:
+    log = OldFormatLog()
+    assert log.log.offsets_before(None) == [0]
+    start = log.clock.now_ms()
+    for index in range(3):
+        log.put_batch(b"%d" % index, b"x")
+        log.clock.advance(1000)
+        log.log.roll()
+    assert log.log.offsets_before(None) == [6, 4, 2, 0]
+    log.put_batch(b"last")
+    assert log.log.offsets_before(None) == [7, 6, 4, 2, 0]
+    assert log.log.offsets_before(log.clock.now_ms()) == [7, 6, 4, 2, 0]
+    assert log.log.offsets_before(start + 2000) == [4, 2, 0]
+    assert log.log.offsets_before(start + 1999) == [2, 0]
+    assert log.log.offsets_before(start) == [0]
+    assert log.log.offsets_before(start - 1) == []
+    log.log.delete_records(3)
+    assert log.log.offsets_before(start + 2000) == [4, 3, 3]
+
+
+# --- preallocate -----------------------------------------------------------------------------------------------------
+
+
+def test_a_preallocated_segment_has_its_full_size_until_it_is_closed() -> None:
+    log = OldFormatLog(preallocate=True, segment_bytes=1000)
+    name = FIRST.rpartition("/")[2]
+    assert log.files()[name] == 1000
+    log.put_batch(b"x" * 300)
+    used = log.log.size_in_bytes
+    assert (log.files()[name], used) == (1000, 370)
+    log.log.roll()
+    second = "00000000000000000001.log"
+    assert (log.files()[name], log.files()[second]) == (used, 1000)
+    log.reopen()
+    assert (log.files()[name], log.files()[second]) == (used, 0)
+    assert summary(log) == [(0, b"x" * 300)]
+
+
+def test_what_is_preallocated_is_no_loss(caplog: pytest.LogCaptureFixture) -> None:
+    log = OldFormatLog(preallocate=True, segment_bytes=1000)
+    for index in range(5):
+        log.put_batch(b"%d" % index * 300)
+    before = summary(log)
+    log.reopen(clean=False)
+    assert summary(log) == before
+    assert [record for record in caplog.records if record.levelname == "WARNING"] == []
+    log.put_batch(b"more")
+    assert log.log.log_end_offset == 6
+
+
+def test_zeroes_are_a_loss_where_nothing_is_preallocated(caplog: pytest.LogCaptureFixture) -> None:
+    log = OldFormatLog()
+    log.put_batch(b"a")
+    log.disk.open(FIRST).truncate(1000)
+    log.reopen(clean=False)
+    assert summary(log) == [(0, b"a")]
+    assert any("bytes dropped" in record.getMessage() for record in caplog.records)
+
+
+def test_a_failed_append_leaves_nothing_though_it_gives_back_what_was_preallocated() -> None:
+    log = OldFormatLog(preallocate=True, segment_bytes=1000)
+    log.put_batch(b"a")
+    log.faults.fail("write *.log")
+    with pytest.raises(Exception, match="KAFKA_STORAGE_ERROR"):
+        log.put_batch(b"x" * 200)
+    log.faults.heal()
+    log.put_batch(b"b")
+    assert summary(log) == [(0, b"a"), (1, b"b")]
+    assert read_file(log.disk, FIRST)[: log.log.size_in_bytes] == log.stored()

@@ -1,0 +1,163 @@
+"""Asking a log: bounds, reading on while segments go, whole batches, and errors of the disk."""
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from broker_embedded.log.config import LogConfig
+from broker_embedded.log.incoming import Terms
+from broker_embedded.log.log import Log
+from broker_embedded.log.producer_state import ProducerStates
+from broker_embedded.platform import Clock, Platform
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from tests.support.batches import batch, rows
+from tests.support.log_driver import DIRECTORY, LogDriver
+
+SMALL = {"segment.bytes": 400, "index.interval.bytes": 100}
+
+
+@pytest.fixture
+def driver() -> LogDriver:
+    driver = LogDriver(SMALL)
+    for _ in range(12):
+        driver.append(count=2)
+    return driver
+
+
+def code_of(use: object, *args: object, **more: object) -> ErrorCode:
+    assert callable(use)
+    with pytest.raises(KafkaError) as caught:
+        use(*args, **more)
+    return caught.value.code
+
+
+def test_offsets_outside_of_the_log(driver: LogDriver) -> None:
+    driver.log.delete_records(5)
+    for offset in (-1, 0, 4, 25):
+        assert code_of(driver.log.read, offset, max_bytes=100) is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert [driver.log.read(offset, max_bytes=100).base_offset for offset in (5, 6, 24)] == [4, 6, 24]
+
+
+def test_sizes_and_offsets(driver: LogDriver) -> None:
+    assert (driver.log.log_start_offset, driver.log.log_end_offset, driver.log.high_watermark) == (0, 24, 24)
+    assert driver.log.last_stable_offset == 24
+    assert driver.log.size_in_bytes == sum(size for name, size in driver.files().items() if name.endswith(".log"))
+    assert str(driver.log) == "t-0"
+
+
+def test_a_disk_that_fails_to_read(driver: LogDriver) -> None:
+    driver.faults.fail("read *.log")
+    assert code_of(driver.log.read, 0, max_bytes=100) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert code_of(driver.log.offset_for_timestamp, 0) is ErrorCode.KAFKA_STORAGE_ERROR
+    driver.faults.heal()
+    driver.check()
+
+
+def test_bytes_that_are_no_batch(driver: LogDriver) -> None:
+    driver.disk.open(f"{DIRECTORY}/00000000000000000000.log").write_at(0, bytes(100))
+    assert code_of(driver.log.read, 0, max_bytes=100) is ErrorCode.CORRUPT_MESSAGE
+
+
+def test_a_file_that_is_gone_though_the_log_still_has_it(driver: LogDriver) -> None:
+    driver.disk.remove(f"{DIRECTORY}/00000000000000000000.log")
+    driver.log._platform.open_files.forget(f"{DIRECTORY}/00000000000000000000.log")
+    assert code_of(driver.log.read, 0, max_bytes=100) is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_a_closed_log_says_so(driver: LogDriver) -> None:
+    driver.log.close()
+    assert code_of(driver.log.read, 0, max_bytes=100) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert code_of(driver.log.offset_for_timestamp, 0) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert driver.log.offline == "it is closed"
+
+
+def test_regions_have_descriptors_that_sendfile_can_use(tmp_path: Path) -> None:
+    (tmp_path / "t-0").mkdir()
+    log = Log.open(tmp_path / "t-0", LogConfig(), Platform(), clean_shutdown=True)
+    log.append(batch(b"over the wire"), leader_epoch=0)
+    (region,) = log.read(0, max_bytes=1000).regions
+    with open(tmp_path / "out", "wb") as out:
+        assert os.sendfile(out.fileno(), region.file.fileno(), region.position, region.length) == region.length
+    assert rows((tmp_path / "out").read_bytes())[0].value == b"over the wire"
+    log.close()
+
+
+class Bystanders:
+    """Threads that read, flush and delete while a log is appended to; the value of each record is its offset."""
+
+    def __init__(self, log: Log, clock: Clock) -> None:
+        self.log = log
+        self.clock = clock
+        self.wrong: list[str] = []
+        self.reads = 0
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=self._run, args=[use]) for use in (self.read, self.read, self.tidy)]
+
+    def __enter__(self) -> "Bystanders":
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _run(self, use: Callable[[], None]) -> None:
+        while not self._stop.is_set():
+            try:
+                use()
+            except KafkaError as error:
+                if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
+                    self.wrong.append(str(error))
+            except BaseException as error:  # whatever it is, the test is to show it
+                self.wrong.append(repr(error))
+                raise
+
+    def read(self) -> None:
+        found = self.log.read(max(self.log.log_start_offset, self.log.log_end_offset - 60), max_bytes=1500)
+        data = b"".join(os.pread(one.file.fileno(), one.length, one.position) for one in found.regions)
+        self.wrong.extend(str(row) for row in rows(data) if row.value != b"%d" % row.offset)
+        self.reads += 1
+
+    def tidy(self) -> None:
+        self.log.flush()
+        self.log.delete_old_segments()
+        self.log.remove_retired(self.clock.now_ms())
+
+
+def test_readers_flushers_and_retention_beside_appends(tmp_path: Path) -> None:
+    """Real files and threads: no reader sees a torn or a wrong batch, whatever happens beside it."""
+    (tmp_path / "t-0").mkdir()
+    config = LogConfig(segment_bytes=2000, index_interval_bytes=200, retention_bytes=6000, file_delete_delay_ms=0)
+    platform = Platform(max_open_files=8)
+    log = Log.open(tmp_path / "t-0", config, platform, clean_shutdown=True)
+    now = platform.clock.now_ms()
+    with Bystanders(log, platform.clock) as bystanders:
+        for offset in range(0, 3000, 2):
+            log.append(batch(b"%d" % offset, b"%d" % (offset + 1), timestamps=now), leader_epoch=0)
+    assert bystanders.wrong == []
+    assert bystanders.reads > 10
+    assert (log.log_end_offset, log.log_start_offset > 0) == (3000, True)
+    log.close()
+
+
+def test_a_transaction_that_begins_meanwhile_is_not_stable(driver: LogDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Appends may be made in another thread: here one comes amid the question."""
+    first_unstable = cast("property", ProducerStates.first_unstable_offset)
+    waiting = [batch(b"x", producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)]
+
+    def asked(states: ProducerStates) -> int | None:
+        found = cast("int | None", first_unstable.__get__(states))
+        if waiting:
+            driver.log.append(waiting.pop(), leader_epoch=0, terms=Terms(verified=True))
+        return found
+
+    end = driver.log.log_end_offset
+    monkeypatch.setattr(ProducerStates, "first_unstable_offset", property(asked))
+    assert driver.log.last_stable_offset == end
+    assert driver.log.log_end_offset == end + 1

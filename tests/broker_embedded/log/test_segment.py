@@ -1,0 +1,330 @@
+"""One segment: sparse indexes while appending, when it is full, finding batches, cutting, renaming."""
+
+import struct
+from typing import Any
+
+import pytest
+
+from broker_embedded.log.config import LogConfig
+from broker_embedded.log.index import TimestampOffset
+from broker_embedded.log.segment import LogSegment, PlacedBatch
+from broker_embedded.log.segment_files import SegmentFiles, segment_path
+from broker_embedded.log.transaction_index import AbortedTransaction
+from broker_embedded.platform import ManualClock, Platform, read_file
+from spark_kafka_native.records.batch import NO_TIMESTAMP, read_header
+from tests.support.batches import NOW_MS, batch, rows
+from tests.support.disk import FaultyFileSystem, MemoryFileSystem
+
+BASE = 1000
+
+
+class SegmentDriver:
+    """A segment in a directory of its own."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.config = LogConfig(**{"index_interval_bytes": 100, **settings})
+        self.clock = ManualClock()
+        self.files = FaultyFileSystem(MemoryFileSystem(self.clock))
+        self.files.make_directory("/t-0")
+        self.platform = Platform(clock=self.clock, file_system=self.files)
+        self.segment = LogSegment.create("/t-0", BASE, self.config, self.platform)
+        self.end = BASE
+
+    def append(self, count: int = 1, timestamp: int = NOW_MS) -> int:
+        """Append a batch; its position."""
+        position = self.segment.size
+        data = batch(*[b"v"] * count, timestamps=timestamp, base_offset=self.end)
+        self.end += count
+        placed = PlacedBatch(position=0, size=len(data), last_offset=self.end - 1, max_timestamp=timestamp)
+        self.segment.append(data, [placed])
+        return position
+
+    def should_roll(self, *, size: int = 1, offset: int = BASE, timestamp: int = NOW_MS, **settings: Any) -> bool:
+        return self.segment.should_roll(
+            LogConfig(**settings),
+            size=size,
+            last_offset=offset,
+            max_timestamp=timestamp,
+            now_ms=self.clock.now_ms(),
+        )
+
+    def reopened(self) -> LogSegment:
+        sizes = {entry.name: entry.size for entry in self.files.list_directory("/t-0")}
+        name = f"{BASE:020d}"
+        files = SegmentFiles(
+            log=sizes[name + ".log"],
+            index=sizes[name + ".index"],
+            time_index=sizes[name + ".timeindex"],
+            txn_index=sizes.get(name + ".txnindex", -1),
+        )
+        return LogSegment("/t-0", BASE, self.config, Platform(file_system=self.files), files)
+
+    def names(self) -> list[str]:
+        return [entry.name for entry in self.files.list_directory("/t-0")]
+
+
+@pytest.fixture
+def driver() -> SegmentDriver:
+    return SegmentDriver()
+
+
+def test_files_have_twenty_digits(driver: SegmentDriver) -> None:
+    assert segment_path("/t-0", 5, ".log") == "/t-0/00000000000000000005.log"
+    assert driver.names() == [f"00000000000000001000{suffix}" for suffix in (".index", ".log", ".timeindex")]
+
+
+def test_index_entries_come_once_enough_was_appended(driver: SegmentDriver) -> None:
+    positions = [driver.append(count=2, timestamp=NOW_MS + number) for number in range(6)]
+    size = positions[1]
+    assert size < 100 < 2 * size
+    driver.segment.finish()
+    # Bytes before the third and the fifth batch exceed the interval since the last entry.
+    expected = struct.pack(">iiii", 5, positions[2], 9, positions[4])
+    assert read_file(driver.files, segment_path("/t-0", BASE, ".index")) == expected
+    times = struct.pack(">qiqiqi", NOW_MS + 2, 5, NOW_MS + 4, 9, NOW_MS + 5, 11)
+    assert read_file(driver.files, segment_path("/t-0", BASE, ".timeindex")) == times
+
+
+def test_an_interval_of_zero_indexes_all_but_the_first() -> None:
+    driver = SegmentDriver(index_interval_bytes=0)
+    for _ in range(5):
+        driver.append()
+    assert len(driver.segment.offset_index) == 4
+
+
+def test_batches_are_located_by_any_of_their_offsets(driver: SegmentDriver) -> None:
+    positions = [driver.append(count=3) for _ in range(50)]
+    for segment in (driver.segment, driver.reopened()):
+        for offset in range(BASE, BASE + 150):
+            located = segment.locate(offset, segment.size)
+            assert located is not None
+            assert (located[0], located[1].base_offset) == (
+                positions[(offset - BASE) // 3],
+                offset - (offset - BASE) % 3,
+            )
+        assert segment.locate(BASE + 150, segment.size) is None
+        assert segment.locate(BASE + 149, positions[-1]) is None
+
+
+def test_locating_does_without_an_index_that_lies(driver: SegmentDriver, caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(50):
+        driver.append()
+    driver.segment.finish()
+    index = driver.files.open(segment_path("/t-0", BASE, ".index"))
+    for entry in (
+        struct.pack(">ii", 0, 33),
+        struct.pack(">ii", 0, driver.segment.size - 1),
+        struct.pack(">ii", 0, 84 * 20),
+    ):
+        index.write_at(0, entry)
+        located = driver.reopened().locate(BASE + 1, driver.segment.size)
+        assert located is not None
+        assert located[1].base_offset == BASE + 1
+    assert "does not fit its log" in caplog.text
+    index.truncate(4)
+    segment = driver.reopened()
+    assert segment.locate(BASE + 40, segment.size) is not None
+
+
+def test_the_next_offset_is_found_from_the_last_entry(driver: SegmentDriver) -> None:
+    for _ in range(20):
+        driver.append(count=4)
+    driver.segment.finish()
+    assert driver.reopened().next_offset() == BASE + 80
+
+
+# --- rolling ---------------------------------------------------------------------------------------------------------
+
+
+def test_an_empty_segment_takes_anything(driver: SegmentDriver) -> None:
+    assert not driver.should_roll(size=10**6, segment_bytes=100, segment_ms=1, segment_index_bytes=4)
+
+
+def test_a_segment_is_full_by_bytes(driver: SegmentDriver) -> None:
+    driver.append()
+    room = 500 - driver.segment.size
+    assert not driver.should_roll(size=room, segment_bytes=500)
+    assert driver.should_roll(size=room + 1, segment_bytes=500)
+
+
+def test_a_segment_ages_by_its_records_not_by_the_clock(driver: SegmentDriver) -> None:
+    driver.append(timestamp=5000)
+    driver.append(timestamp=9000)
+    driver.clock.advance(10**9)
+    for segment in (driver.segment, driver.reopened()):
+        driver.segment = segment
+        assert not driver.should_roll(timestamp=5100, segment_ms=100)
+        assert driver.should_roll(timestamp=5101, segment_ms=100)
+        assert not driver.should_roll(timestamp=4000, segment_ms=100)
+
+
+def test_a_compacted_segment_ages_no_longer_than_records_may_wait(driver: SegmentDriver) -> None:
+    driver.append(timestamp=5000)
+    limits = {"segment_ms": 100, "max_compaction_lag_ms": 50}
+    assert not driver.should_roll(timestamp=5100, **limits)
+    assert driver.should_roll(timestamp=5051, cleanup_policy=("compact",), **limits)
+    assert not driver.should_roll(timestamp=5050, cleanup_policy=("compact",), **limits)
+
+
+def test_segments_end_up_to_the_jitter_earlier_each_at_its_own_time() -> None:
+    config, platform, ends = (
+        LogConfig(segment_ms=1000, segment_jitter_ms=400),
+        Platform(file_system=MemoryFileSystem()),
+        set(),
+    )
+    for base in range(20):
+        segment, data = LogSegment.create("/", base, config, platform), batch(b"v", timestamps=5000)
+        segment.append(data, [PlacedBatch(position=0, size=len(data), last_offset=base, max_timestamp=5000)])
+
+        def is_over(age: int, segment: LogSegment = segment) -> bool:
+            last = segment.base_offset + 1
+            return segment.should_roll(config, size=1, last_offset=last, max_timestamp=5000 + age, now_ms=0)
+
+        ends.add(next(age for age in range(2000) if is_over(age)))
+    assert len(ends) > 10
+    assert 600 < min(ends) < max(ends) <= 1001
+
+
+def test_a_jitter_longer_than_the_time_ends_no_segment_at_once() -> None:
+    driver = SegmentDriver(segment_ms=10, segment_jitter_ms=10**12)
+    driver.append(timestamp=5000)
+    assert not driver.should_roll(timestamp=5000, segment_ms=10)
+
+
+def test_without_timestamps_the_clock_counts(driver: SegmentDriver) -> None:
+    driver.append(timestamp=NO_TIMESTAMP)
+    driver.clock.advance(100)
+    assert not driver.should_roll(timestamp=NO_TIMESTAMP, segment_ms=100)
+    driver.clock.advance(1)
+    assert driver.should_roll(timestamp=NO_TIMESTAMP, segment_ms=100)
+
+
+@pytest.mark.parametrize(("index_bytes", "appends"), [(16, 4), (24, 2)])
+def test_a_segment_is_full_when_an_index_is(index_bytes: int, appends: int) -> None:
+    """16 bytes: two offsets, but a time index of one entry, which is kept for the end. 24: three and one."""
+    driver = SegmentDriver(segment_index_bytes=index_bytes, index_interval_bytes=0)
+    driver.append(timestamp=-1)
+    rolls = []
+    for _ in range(5):
+        rolls.append(driver.should_roll())
+        driver.append(timestamp=-1 if index_bytes == 16 else NOW_MS + len(rolls))
+    assert rolls.index(True) == (0 if index_bytes == 16 else appends - 1)
+
+
+def test_an_offset_too_far_for_the_index_needs_a_new_segment(driver: SegmentDriver) -> None:
+    assert not driver.should_roll(offset=BASE + 2**31 - 1)
+    assert driver.should_roll(offset=BASE + 2**31)
+
+
+# --- times -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_largest_timestamp_and_who_had_it_first(driver: SegmentDriver) -> None:
+    assert driver.segment.largest == TimestampOffset(NO_TIMESTAMP, BASE)
+    for timestamp in (500, 900, 900, 700):
+        driver.append(count=2, timestamp=timestamp)
+    assert driver.segment.largest == TimestampOffset(900, BASE + 3)
+    driver.segment.finish()
+    assert driver.reopened().largest == TimestampOffset(900, BASE + 3)
+
+
+def test_age_counts_from_the_last_write_if_no_record_has_a_time(driver: SegmentDriver) -> None:
+    driver.append(timestamp=NO_TIMESTAMP)
+    assert driver.segment.retention_timestamp() == NOW_MS
+    driver.append(timestamp=77)
+    assert driver.segment.retention_timestamp() == 77
+
+
+# --- failing, cutting, removing --------------------------------------------------------------------------------------
+
+
+def test_a_failed_append_leaves_nothing_once_its_tail_is_cut(driver: SegmentDriver) -> None:
+    driver.append()
+    size, entries = driver.segment.size, len(driver.segment.offset_index)
+    driver.files.space = 30
+    with pytest.raises(OSError, match="No space"):
+        driver.append()
+    assert driver.files.open(driver.segment.path).size() == size + 30
+    driver.segment.cut_tail()
+    assert driver.files.open(driver.segment.path).size() == driver.segment.size == size
+    assert len(driver.segment.offset_index) == entries
+
+
+def test_index_entries_that_cannot_be_written_do_not_fail_an_append(caplog: pytest.LogCaptureFixture) -> None:
+    driver = SegmentDriver(index_interval_bytes=0)
+    driver.files.fail("write *index")
+    for _ in range(4200):
+        driver.append()
+    assert "index entries stay in memory" in caplog.text
+    driver.files.heal()
+    driver.segment.finish()
+    assert len(driver.reopened().offset_index) == 4199
+
+
+def test_truncation_drops_the_batch_that_holds_the_offset(driver: SegmentDriver) -> None:
+    for number in range(20):
+        driver.append(count=3, timestamp=NOW_MS + number)
+    driver.segment.finish()
+    assert driver.segment.truncate_to(BASE + 31) == BASE + 30
+    read = rows(driver.segment.file().read_at(0, driver.segment.size))
+    assert [row.offset for row in read] == list(range(BASE, BASE + 30))
+    assert driver.segment.largest == TimestampOffset(NOW_MS + 9, BASE + 29)
+    assert driver.reopened().next_offset() == BASE + 30
+    assert driver.segment.truncate_to(BASE + 500) == BASE + 30
+    driver.end = BASE + 30
+    driver.append()
+    assert driver.segment.truncate_to(BASE) == BASE
+    assert (driver.segment.size, len(driver.segment.offset_index), len(driver.segment.time_index)) == (0, 0, 0)
+
+
+def test_deleted_files_are_renamed_and_stay_readable(driver: SegmentDriver) -> None:
+    driver.append()
+    file = driver.segment.file()
+    renamed = driver.segment.rename_deleted()
+    assert sorted(renamed) == [f"/t-0/{name}" for name in driver.names()]
+    assert all(name.endswith(".deleted") for name in driver.names())
+    assert read_header(file.read_at(0, 1000)).base_offset == BASE
+    assert driver.segment.file().size() == driver.segment.size
+
+
+def test_a_file_that_cannot_be_renamed_is_to_be_removed_by_its_old_name(driver: SegmentDriver) -> None:
+    driver.files.fail("rename *.index")
+    assert f"/t-0/{BASE:020d}.index" in driver.segment.rename_deleted()
+
+
+def test_a_segment_at_rest_keeps_no_file_open(driver: SegmentDriver) -> None:
+    driver.append()
+    driver.segment.finish()
+    sizes = driver.reopened()
+    driver.files.fail("open *")
+    assert sizes.size == driver.segment.size
+    with pytest.raises(OSError, match="Input/output"):
+        sizes.file()
+
+
+# --- names -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_segment_goes_on_under_other_names(driver: SegmentDriver) -> None:
+    driver.append()
+    driver.segment.transaction_index.append(AbortedTransaction(7, BASE, BASE, BASE + 1))
+    driver.segment.finish()
+    driver.segment.rename(".swap")
+    kinds = (".index", ".log", ".timeindex", ".txnindex")
+    assert driver.names() == [f"{BASE:020d}{kind}.swap" for kind in kinds]
+    assert sorted(driver.segment.paths()) == [f"/t-0/{name}" for name in driver.names()]
+    assert driver.segment.locate(BASE, driver.segment.size) is not None
+    assert len(driver.segment.transaction_index.entries()) == 1
+    driver.segment.rename("")
+    assert driver.names() == [f"{BASE:020d}{kind}" for kind in kinds]
+    driver.segment.remove()
+    assert driver.names() == []
+    driver.segment.remove()
+
+
+def test_the_first_batch_tells_when_a_segment_begins(driver: SegmentDriver) -> None:
+    assert driver.segment.first_timestamp() == NO_TIMESTAMP
+    driver.append(timestamp=7000)
+    driver.append(timestamp=5000)
+    driver.segment.finish()
+    assert (driver.segment.first_timestamp(), driver.reopened().first_timestamp()) == (7000, 7000)

@@ -1,0 +1,125 @@
+"""Slices of a log: limits in bytes and offsets, over several segments, beside appends and retention."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from broker_embedded.log.view import LogSlice
+from tests.support.batches import rows
+from tests.support.log_driver import LogDriver, batches_of, slice_bytes
+
+SMALL = {"segment.bytes": 400, "index.interval.bytes": 100}
+
+
+def offsets(found: LogSlice) -> list[int]:
+    return [row.offset for row in rows(slice_bytes(found))]
+
+
+@pytest.fixture
+def driver() -> LogDriver:
+    """Ten batches of two records in one segment."""
+    driver = LogDriver()
+    for _ in range(10):
+        driver.append(count=2)
+    return driver
+
+
+@pytest.fixture
+def size(driver: LogDriver) -> int:
+    """Bytes of a batch."""
+    return driver.log.size_in_bytes // 10
+
+
+def test_a_slice_starts_with_the_batch_that_holds_the_offset(driver: LogDriver, size: int) -> None:
+    found = driver.log.read(7, max_bytes=10**6)
+    assert (found.base_offset, found.size, offsets(found)) == (6, 7 * size, list(range(6, 20)))
+
+
+def test_bytes_are_cut_exactly_at_the_limit(driver: LogDriver, size: int) -> None:
+    for limit in (size, size + 1, 3 * size - 1, 3 * size):
+        found = driver.log.read(0, max_bytes=limit)
+        assert found.size == len(slice_bytes(found)) == limit
+        assert offsets(found) == list(range(2 * (limit // size)))
+
+
+def test_the_first_batch_is_whole_if_asked_for(driver: LogDriver, size: int) -> None:
+    for limit in (0, 1, size - 1):
+        assert driver.log.read(4, max_bytes=limit).size == size
+        assert driver.log.read(4, max_bytes=limit, min_one_message=False).size == limit
+
+
+def test_nothing_at_the_end_or_at_the_bound(driver: LogDriver) -> None:
+    nothing = LogSlice(regions=(), size=0, base_offset=20)
+    assert driver.log.read(20, max_bytes=1000) == nothing
+    assert driver.log.read(20, max_bytes=0) == nothing
+    assert driver.log.read(10, max_bytes=1000, upper_bound_offset=10).size == 0
+    assert driver.log.read(12, max_bytes=1000, upper_bound_offset=10).size == 0
+
+
+def test_no_batch_behind_the_bound(driver: LogDriver) -> None:
+    assert offsets(driver.log.read(2, max_bytes=10**6, upper_bound_offset=10)) == list(range(2, 10))
+    assert offsets(driver.log.read(2, max_bytes=10**6, upper_bound_offset=11)) == list(range(2, 10))
+    assert offsets(driver.log.read(2, max_bytes=10**6, upper_bound_offset=99)) == list(range(2, 20))
+
+
+def test_a_slice_goes_on_in_the_next_segment() -> None:
+    driver = LogDriver(SMALL)
+    for _ in range(12):
+        driver.append()
+    assert len(driver.log.segment_base_offsets) == 3
+    found = driver.log.read(1, max_bytes=10**6)
+    assert len(found.regions) == 3
+    assert offsets(found) == list(range(1, 12))
+    assert offsets(driver.log.read(1, max_bytes=10**6, upper_bound_offset=7)) == list(range(1, 7))
+    first = found.regions[0].length
+    assert len(driver.log.read(1, max_bytes=first).regions) == 1
+    assert len(driver.log.read(1, max_bytes=first + 1).regions) == 2
+
+
+def test_a_slice_spans_only_so_many_segments() -> None:
+    driver = LogDriver({"segment.bytes": 100})
+    for _ in range(40):
+        driver.append()
+    assert len(driver.log.segment_base_offsets) == 40
+    assert offsets(driver.log.read(0, max_bytes=10**6)) == list(range(16))
+
+
+def test_a_slice_stays_readable_though_its_segment_is_removed() -> None:
+    driver = LogDriver({**SMALL, "retention.bytes": 0, "file.delete.delay.ms": 0})
+    for _ in range(9):
+        driver.append()
+    found = driver.log.read(0, max_bytes=10**6)
+    assert driver.log.delete_old_segments() == 2
+    driver.log.remove_retired(driver.clock.now_ms())
+    assert [name for name in driver.files() if name.endswith((".log", ".deleted"))] == ["00000000000000000009.log"]
+    assert offsets(found) == list(range(9))
+
+
+def test_a_view_does_not_see_what_comes_later(driver: LogDriver) -> None:
+    view = driver.log._view
+    driver.append(count=2)
+    driver.log.roll()
+    driver.append(count=2)
+    found = view.slice(16, until_offset=view.end_offset, max_bytes=10**6, min_one_message=True)
+    assert offsets(found) == [16, 17, 18, 19]
+
+
+@settings(max_examples=80)
+@given(
+    counts=st.lists(st.integers(1, 6), min_size=1, max_size=30),
+    reads=st.lists(st.tuples(st.integers(0, 200), st.integers(0, 2000), st.integers(0, 200)), min_size=1, max_size=8),
+)
+def test_any_read_is_a_piece_of_the_log(counts: list[int], reads: list[tuple[int, int, int]]) -> None:
+    driver = LogDriver(SMALL)
+    for count in counts:
+        driver.append(count=count)
+    end = sum(counts)
+    for offset, max_bytes, bound in reads:
+        if offset > end:
+            continue
+        data = slice_bytes(driver.log.read(offset, max_bytes=max_bytes, upper_bound_offset=bound))
+        visible = [raw for header, raw in batches_of(driver.log, offset) if header.next_offset <= bound]
+        if offset >= bound or not visible:
+            assert data == b""
+        else:
+            assert data == b"".join(visible)[: max(max_bytes, len(visible[0]))]

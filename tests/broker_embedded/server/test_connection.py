@@ -1,0 +1,379 @@
+"""Connections over real sockets: framing, order, one request at a time, and every way to end."""
+
+import asyncio
+import logging
+import random
+import socket
+import struct
+from collections.abc import Awaitable
+
+import pytest
+
+from broker_embedded.handlers.registry import CloseConnection
+from broker_embedded.server.connection import Answer
+from broker_embedded.server.outbox import Outbox
+from spark_kafka_native.protocol.errors import LocalProtocolError, RemoteProtocolError
+from tests.support.connection_client import LIMIT, Client, echo, framed, run, settle
+
+
+def test_requests_are_answered_in_order_however_their_bytes_come() -> None:
+    async def story() -> None:
+        rng = random.Random(1)
+        client = Client(echo)
+        bodies = [rng.randbytes(rng.choice([1, 5, 300, 16_380, 16_384, 70_000])) for _ in range(60)]
+        stream = b"".join(map(framed, bodies))
+
+        async def write() -> None:
+            position = 0
+            while position < len(stream):
+                length = rng.choice([1, 3, 4, 1000, 50_000])
+                await client.send(stream[position : position + length])
+                position += length
+                await asyncio.sleep(0)
+
+        writing = asyncio.create_task(write())
+        for body in bodies:
+            assert await client.frame() == body
+        await writing
+
+    run(story)
+
+
+def test_a_request_may_come_byte_by_byte() -> None:
+    async def story() -> None:
+        client = Client(echo)
+        for byte in framed(b"hello"):
+            await client.send(bytes([byte]))
+            await asyncio.sleep(0)
+        assert await client.frame() == b"hello"
+
+    run(story)
+
+
+def test_the_largest_request_passes_and_the_next_size_does_not(caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        client = Client(lambda frame: [framed(bytes(frame[:1]))])
+        for _ in range(2):
+            await client.send(framed(b"x" * LIMIT))
+            assert await client.frame() == b"x"
+        await client.send(struct.pack(">i", LIMIT + 1))
+        assert await client.at_end()
+
+    run(story)
+    assert f"closed the connection from client:1: it sent a request of {LIMIT + 1} bytes" in caplog.text
+
+
+@pytest.mark.parametrize("size", [0, -1, -(2**31), 2**31 - 1])
+def test_impossible_sizes_close_the_connection_with_a_reason(caplog: pytest.LogCaptureFixture, size: int) -> None:
+    async def story() -> None:
+        client = Client(echo)
+        await client.send(struct.pack(">i", size) + b"garbage")
+        assert await client.at_end()
+
+    run(story)
+    assert f"it sent a request of {size} bytes; sizes are 1 to {LIMIT}" in caplog.text
+
+
+def test_the_next_request_waits_for_the_answer_before_it() -> None:
+    async def story() -> None:
+        gates = [asyncio.Event() for _ in range(3)]
+        begun: list[int] = []
+
+        def serve(frame: memoryview) -> Awaitable[Answer]:
+            number = frame[0]
+            begun.append(number)
+
+            async def answer() -> Answer:
+                await gates[number].wait()
+                return [framed(bytes([number]))]
+
+            return answer()
+
+        client = Client(serve)
+        await client.send(b"".join(framed(bytes([number])) for number in range(3)))
+        gates[2].set()
+        await settle()
+        assert begun == [0]
+        gates[0].set()
+        assert await client.frame() == b"\x00"
+        await settle()
+        assert begun == [0, 1]
+        gates[1].set()
+        assert [await client.frame(), await client.frame()] == [b"\x01", b"\x02"]
+
+    run(story)
+
+
+def test_a_request_without_an_answer_lets_the_next_one_go() -> None:
+    async def story() -> None:
+        client = Client(lambda frame: None if frame[0] == ord("-") else echo(frame))
+        await client.send(framed(b"-quiet") + framed(b"loud"))
+        assert await client.frame() == b"loud"
+
+    run(story)
+
+
+def test_a_client_that_leaves_half_way_is_told_of_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        client = Client(echo)
+        await client.send(framed(b"hello")[:6])
+        client.sock.close()
+        await asyncio.wait_for(client.closed.wait(), 10)
+
+    with caplog.at_level(logging.INFO):
+        run(story)
+    assert "the client closed it 6 bytes into a request" in caplog.text
+
+
+def test_what_was_asked_before_the_client_stopped_sending_is_answered() -> None:
+    async def story() -> None:
+        async def answer(frame: bytes) -> Answer:
+            await asyncio.sleep(0.01)
+            return [framed(frame)]
+
+        client = Client(lambda frame: answer(bytes(frame)))
+        await client.send(framed(b"one") + framed(b"two") + framed(b"half")[:5])
+        client.sock.shutdown(socket.SHUT_WR)
+        assert [await client.frame(), await client.frame()] == [b"one", b"two"]
+        assert await client.at_end()
+
+    run(story)
+
+
+@pytest.mark.parametrize("first_later", [False, True])
+def test_a_client_that_wants_no_answers_and_leaves_is_let_go(first_later: bool) -> None:
+    async def story() -> None:
+        served: list[bytes] = []
+
+        def serve(frame: memoryview) -> Answer | Awaitable[Answer]:
+            async def later() -> Answer:
+                await asyncio.sleep(0.01)
+                return None
+
+            served.append(bytes(frame))
+            return later() if first_later and len(served) == 1 else None
+
+        client = Client(serve)
+        await client.send(b"".join(framed(b"%d" % number) for number in range(40)))
+        client.sock.shutdown(socket.SHUT_WR)
+        assert await client.at_end()
+        assert served == [b"%d" % number for number in range(40)]
+
+    run(story)
+
+
+def test_answers_given_before_a_long_request_do_not_wait_for_it() -> None:
+    async def story() -> None:
+        gate = asyncio.Event()
+
+        async def long() -> Answer:
+            await gate.wait()
+            return [framed(b"long")]
+
+        client = Client(lambda frame: long() if frame[0] == ord("l") else echo(frame))
+        await client.send(framed(b"a") + framed(b"b" * 40_000) + framed(b"l") + framed(b"c"))
+        assert [len(await client.frame()) for _ in range(2)] == [1, 40_000]
+        gate.set()
+        assert [await client.frame(), await client.frame()] == [b"long", b"c"]
+
+    run(story)
+
+
+def test_answers_that_the_system_does_not_take_at_once_leave_while_a_long_request_waits() -> None:
+    async def story() -> None:
+        gate = asyncio.Event()
+
+        async def long() -> Answer:
+            await gate.wait()
+            return [framed(b"long")]
+
+        def serve(frame: memoryview) -> Answer | Awaitable[Answer]:
+            return long() if frame[0] == ord("l") else [framed(b"y" * 60_000)]
+
+        client = Client(serve)
+        client.connection._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        await client.send(framed(b"a") + framed(b"l") + framed(b"l"))
+        await settle()
+        assert client.connection.is_parked
+        assert len(await client.frame()) == 60_000
+        gate.set()
+        assert [await client.frame(), await client.frame()] == [b"long"] * 2
+
+    run(story)
+
+
+def test_answers_before_garbage_arrive() -> None:
+    async def story() -> None:
+        client = Client(echo)
+        await client.send(framed(b"one") + framed(b"two") + struct.pack(">i", -1))
+        assert [await client.frame(), await client.frame()] == [b"one", b"two"]
+        assert await client.at_end()
+
+    run(story)
+
+
+def test_short_answers_of_a_turn_leave_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        client = Client(echo)
+        sends: list[int] = []
+        outbox = client.connection._outbox
+
+        def counted(self: Outbox) -> bool:
+            sends.append(len(self._pieces))
+            return send(self)
+
+        monkeypatch.setattr(type(outbox), "send", counted)
+        await client.send(b"".join(framed(b"%d" % number) for number in range(10)))
+        assert [await client.frame() for _ in range(10)] == [b"%d" % number for number in range(10)]
+        assert sends == [10]
+
+    send = Outbox.send
+    run(story)
+
+
+@pytest.mark.parametrize("later", [False, True])
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (CloseConnection("no such API"), "closed the connection from client:1: no such API"),
+        (RemoteProtocolError("cut short"), "bad request: cut short"),
+        (LocalProtocolError("ours"), "a request from client:1 failed unexpectedly"),
+        (ZeroDivisionError("oops"), "a request from client:1 failed unexpectedly"),
+    ],
+)
+def test_a_request_that_breaks_closes_its_connection_alone(
+    caplog: pytest.LogCaptureFixture, error: Exception, said: str, later: bool
+) -> None:
+    def serve(frame: memoryview) -> Answer | Awaitable[Answer]:
+        async def fail() -> Answer:
+            raise error
+
+        if later:
+            return fail()
+        raise error
+
+    async def story() -> None:
+        other = Client(echo)
+        client = Client(serve)
+        await client.send(framed(b"x") * 3)
+        assert await client.at_end()
+        await other.send(framed(b"still here"))
+        assert await other.frame() == b"still here"
+
+    with caplog.at_level(logging.INFO):
+        run(story)
+    assert said in caplog.text
+
+
+def test_closing_when_idle_lets_the_present_answer_out() -> None:
+    async def story() -> None:
+        gate = asyncio.Event()
+
+        async def answer() -> Answer:
+            await gate.wait()
+            return [framed(b"done")]
+
+        client, idle = Client(lambda _: answer()), Client(echo)
+        await client.send(framed(b"x") * 2)
+        await settle()
+        client.connection.close_when_idle()
+        idle.connection.close_when_idle()
+        assert await idle.at_end()
+        assert not client.closed.is_set()
+        gate.set()
+        assert await client.frame() == b"done"
+        assert await client.at_end()
+
+    run(story)
+
+
+def test_closing_cancels_the_request_that_is_worked_on() -> None:
+    async def story() -> None:
+        cancelled = asyncio.Event()
+
+        async def answer() -> Answer:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                cancelled.set()
+            return None
+
+        client = Client(lambda _: answer())
+        await client.send(framed(b"x"))
+        await settle()
+        assert client.connection.is_parked
+        client.connection.close("enough")
+        client.connection.close("twice")
+        await asyncio.wait_for(cancelled.wait(), 10)
+
+    run(story)
+
+
+def test_what_was_begun_for_a_request_is_cleaned_up_however_soon_the_connection_closes() -> None:
+    async def story() -> None:
+        cleaned = asyncio.Event()
+
+        async def answer() -> Answer:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                cleaned.set()
+            return None
+
+        def serve(_: memoryview) -> Awaitable[Answer]:
+            asyncio.get_running_loop().call_soon(client.connection.close, "before the answer's task has begun")
+            return answer()
+
+        client = Client(serve)
+        await client.send(framed(b"x"))
+        await asyncio.wait_for(cleaned.wait(), 10)
+
+    run(story)
+
+
+def mixed(frame: memoryview) -> Answer | Awaitable[Answer]:
+    """Answers at once, later, with much, or not at all, as the first letter says."""
+
+    async def later(content: bytes) -> Answer:
+        await asyncio.sleep(0.001 * (content[5] % 2))
+        return [framed(content)]
+
+    match chr(frame[0]):
+        case "n":
+            return None
+        case "l":
+            return later(bytes(frame[:6]))
+        case "h":
+            return [framed(bytes(frame[:6]) + b"y" * 300_000)]
+        case _:
+            return echo(frame[:6])
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_whatever_is_asked_is_answered_in_order(seed: int) -> None:
+    async def story() -> None:
+        rng = random.Random(seed)
+        kinds = rng.choices("snlh", [10, 3, 2, 1], k=150)
+        requests = [
+            f"{kind}{number:05}".encode() + b"x" * rng.choice([0, 9, 20_000]) for number, kind in enumerate(kinds)
+        ]
+        stream = b"".join(map(framed, requests))
+        client = Client(mixed)
+
+        async def write() -> None:
+            position = 0
+            while position < len(stream):
+                length = rng.choice([1, 100, 10_000, 200_000])
+                await client.send(stream[position : position + length])
+                position += length
+                await asyncio.sleep(0)
+            client.sock.shutdown(socket.SHUT_WR)
+
+        writing = asyncio.create_task(write())
+        answers = [await client.frame() for kind in kinds if kind != "n"]
+        assert [answer[:6] for answer in answers] == [request[:6] for request in requests if request[:1] != b"n"]
+        assert {len(answer) for answer in answers} == {6, 300_006}
+        await writing
+        assert await client.at_end()
+
+    run(story)

@@ -1,0 +1,90 @@
+"""Every API that the broker serves answers in every version, over sockets, whichever release it passes for."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from broker_embedded.handlers import APIS
+from broker_embedded.handlers.registry import apis_of
+from broker_embedded.metrics.error_codes import error_finder
+from broker_embedded.testing import EmbeddedBroker
+from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native.protocol.messages import REQUESTS
+from tests.support.good_requests import GOOD_REQUESTS, Asking
+from tests.support.raw_client import RawClient
+
+RELEASES = ("4.3", "3.9", "2.8", "0.8.2")
+"""Together they have every version that is served. Each is asked for what those before it do not have."""
+MADE_BEFORE = {20, 37}
+"""APIs that change a topic."""
+NEW_CONSUMERS = {68, 69}
+"""APIs of the consumer protocol that 3.9 has and does not do."""
+
+EXPECTED_ERRORS: dict[int, set[ErrorCode]] = {
+    11: {ErrorCode.MEMBER_ID_REQUIRED},
+    12: {ErrorCode.UNKNOWN_MEMBER_ID},
+    13: {ErrorCode.UNKNOWN_MEMBER_ID},
+    14: {ErrorCode.UNKNOWN_MEMBER_ID},
+    15: {ErrorCode.GROUP_ID_NOT_FOUND},
+    17: {ErrorCode.ILLEGAL_SASL_STATE},
+    24: {ErrorCode.INVALID_PRODUCER_ID_MAPPING},
+    25: {ErrorCode.INVALID_PRODUCER_ID_MAPPING},
+    26: {ErrorCode.INVALID_PRODUCER_ID_MAPPING},
+    28: {ErrorCode.INVALID_PRODUCER_ID_MAPPING},
+    29: {ErrorCode.SECURITY_DISABLED},
+    36: {ErrorCode.ILLEGAL_SASL_STATE},
+    42: {ErrorCode.GROUP_ID_NOT_FOUND},
+    43: {ErrorCode.ELECTION_NOT_NEEDED},
+    47: {ErrorCode.GROUP_ID_NOT_FOUND},
+    64: {ErrorCode.BROKER_ID_NOT_REGISTERED},
+    65: {ErrorCode.TRANSACTIONAL_ID_NOT_FOUND},
+    69: {ErrorCode.GROUP_ID_NOT_FOUND},
+}
+"""What may be wrong with a request that nobody has prepared for, where something must be."""
+
+
+@pytest.fixture(scope="module", params=RELEASES)
+def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
+    settings = {"as.version": request.param, "offsets.topic.num.partitions": 1, "group.initial.rebalance.delay.ms": 0}
+    directory: Path = tmp_path_factory.mktemp("release")
+    with EmbeddedBroker(directory, topics={"t": 2}, settings=settings) as running:
+        yield running
+
+
+def served_by(release: str) -> set[tuple[int, int]]:
+    """API keys and versions."""
+    return {
+        (key, version)
+        for key, api in apis_of(release).items()
+        for version in range(api.served.first, api.served.last + 1)
+    }
+
+
+def test_the_releases_have_every_version() -> None:
+    seen = set().union(*map(served_by, RELEASES))
+    assert seen == {
+        (key, version) for key, api in APIS.items() for version in range(api.served.first, api.served.last + 1)
+    }
+    assert GOOD_REQUESTS.keys() == APIS.keys()
+
+
+def test_every_api_answers_in_every_version(broker: EmbeddedBroker) -> None:
+    inner = broker._server.broker
+    release, topic_id = inner.config.release.name, inner.image.topics["t"].topic_id
+    before = RELEASES[: RELEASES.index(release)]
+    asked = sorted(served_by(release).difference(*map(served_by, before)))
+    with RawClient(broker.bootstrap_servers) as client:
+        for number, (key, version) in enumerate(asked):
+            name = f"topic-{key}-{version}"
+            if key in MADE_BEFORE:
+                broker.create_topic(name)
+            answer = client.ask(GOOD_REQUESTS[key](Asking(version, topic_id, name)), version, correlation_id=number)
+            assert type(answer) is REQUESTS[key].response
+            errors: set[int] = set()
+            error_finder(type(answer))(answer, errors.add)
+            expected = EXPECTED_ERRORS.get(key, set())
+            if key in NEW_CONSUMERS and not inner.config.release.since("4.0"):
+                expected = {ErrorCode.UNSUPPORTED_VERSION}
+            assert errors <= expected, (REQUESTS[key].api_name, version, answer)
+    assert inner.metrics().requests == len(asked)

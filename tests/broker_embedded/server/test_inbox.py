@@ -1,0 +1,176 @@
+"""Requests as they are received: whole, in pieces, too large, and in how much memory."""
+
+import random
+import socket
+import struct
+from collections.abc import Iterator
+
+import pytest
+
+from broker_embedded.server.inbox import BadSize, Inbox
+from broker_embedded.server.memory import BUFFER_BYTES, Buffers, RequestMemory
+
+LIMIT = 10_000_000
+
+
+def framed(body: bytes) -> bytes:
+    return struct.pack(">i", len(body)) + body
+
+
+class Pipe:
+    """An inbox at the end of a socket."""
+
+    def __init__(self, memory: RequestMemory | None = None) -> None:
+        self.ours, self.theirs = socket.socketpair()
+        self.ours.setblocking(False)
+        self.memory = memory or RequestMemory(-1)
+        self.buffers = Buffers()
+        self.inbox = Inbox(LIMIT, self.memory, self.buffers)
+        self.resumed = 0
+
+    def send(self, data: bytes) -> list[bytes]:
+        """Receive bytes as they come; the requests that are whole now."""
+        found: list[bytes] = []
+        while data:
+            sent = self.theirs.send(data[:60_000])
+            data = data[sent:]
+            while True:
+                try:
+                    self.inbox.receive(self.ours)
+                except BlockingIOError:
+                    break
+                found += self.frames()
+        return found
+
+    def frames(self) -> list[bytes]:
+        found = []
+        while (frame := self.inbox.next_frame(self._resume)) is not None:
+            found.append(bytes(frame))
+            self.inbox.answered()
+        return found
+
+    def _resume(self) -> None:
+        self.resumed += 1
+
+
+@pytest.fixture
+def pipe() -> Iterator[Pipe]:
+    made = Pipe()
+    yield made
+    made.ours.close()
+    made.theirs.close()
+
+
+def test_who_has_received_nothing_has_no_buffer(pipe: Pipe) -> None:
+    assert pipe.inbox.buffer_bytes == 0
+    assert not pipe.inbox.is_full
+    assert not pipe.inbox.has_whole_request
+    assert pipe.inbox.next_frame(lambda: None) is None
+    assert pipe.inbox.has_room
+
+
+def test_byte_by_byte(pipe: Pipe) -> None:
+    stream = framed(b"hello") + framed(b"x")
+    found = []
+    for byte in stream:
+        found += pipe.send(bytes([byte]))
+    assert found == [b"hello", b"x"]
+    pipe.inbox.rest_if_small()
+    assert pipe.inbox.buffer_bytes == 0
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_whatever_the_pieces_are(pipe: Pipe, seed: int) -> None:
+    rng = random.Random(seed)
+    bodies = [rng.randbytes(rng.choice([1, 7, 4000, 16_380, 16_384, 17_000, 100_000, 3_000_000])) for _ in range(25)]
+    stream, position, found = b"".join(map(framed, bodies)), 0, []
+    while position < len(stream):
+        length = rng.choice([1, 3, 5000, 16_384, 400_000])
+        found += pipe.send(stream[position : position + length])
+        position += length
+    assert found == bodies
+    assert pipe.memory.used == 0
+    assert pipe.inbox.waiting_bytes == 0
+
+
+def test_a_frame_is_not_moved_while_others_come_behind_it(pipe: Pipe) -> None:
+    pipe.theirs.send(framed(b"first") + framed(b"second"))
+    pipe.inbox.receive(pipe.ours)
+    first = pipe.inbox.next_frame(lambda: None)
+    assert first is not None
+    pipe.theirs.send(b"x" * 1000)
+    pipe.inbox.receive(pipe.ours)
+    assert bytes(first) == b"first"
+
+
+def test_it_is_full_when_the_buffer_is(pipe: Pipe) -> None:
+    pipe.theirs.send(framed(b"x" * 100) * 300)
+    pipe.inbox.receive(pipe.ours)
+    assert pipe.inbox.is_full
+    assert pipe.inbox.waiting_bytes == BUFFER_BYTES
+    assert pipe.inbox.next_frame(lambda: None) is not None
+
+
+def test_a_claimed_size_sets_no_memory_aside(pipe: Pipe) -> None:
+    pipe.send(struct.pack(">i", LIMIT) + b"x" * 100)
+    assert pipe.inbox.buffer_bytes <= 2 * 1024 * 1024
+    assert pipe.inbox.reserved_bytes == LIMIT + 4
+
+
+@pytest.mark.parametrize("size", [0, -1, -(2**31), LIMIT + 1, 2**31 - 1])
+def test_impossible_sizes(pipe: Pipe, size: int) -> None:
+    with pytest.raises(BadSize, match=f"it sent a request of {size} bytes; sizes are 1 to {LIMIT}"):
+        pipe.send(struct.pack(">i", size) + b"abc")
+
+
+def test_the_largest_request(pipe: Pipe) -> None:
+    assert pipe.send(framed(b"y" * LIMIT)[:-1]) == []
+    assert pipe.inbox.buffer_bytes == LIMIT + 4
+    (found,) = pipe.send(b"y")
+    assert len(found) == LIMIT
+    assert pipe.inbox.buffer_bytes <= BUFFER_BYTES  # one of that size is not kept
+
+
+def test_a_large_buffer_stays_for_the_next_large_request_until_it_is_to_rest(pipe: Pipe) -> None:
+    pipe.send(framed(b"y" * 500_000))
+    pipe.inbox.rest_if_small()
+    assert pipe.inbox.buffer_bytes >= 500_000
+    pipe.inbox.rest()
+    assert pipe.inbox.buffer_bytes == 0
+
+
+def test_who_finds_no_memory_is_called_when_there_is_some() -> None:
+    memory = RequestMemory(100)
+    pipe = Pipe(memory)
+    assert memory.reserve(100, lambda: None)
+    request = framed(b"z" * 50_000)
+    pipe.theirs.send(request[:20_000])
+    pipe.inbox.receive(pipe.ours)
+    assert pipe.frames() == []
+    assert not pipe.inbox.has_room
+    assert (pipe.inbox.buffer_bytes, pipe.inbox.reserved_bytes) == (BUFFER_BYTES, 0)
+    memory.release(100)
+    assert pipe.resumed == 1
+    assert pipe.frames() == []
+    assert pipe.inbox.has_room
+    assert pipe.inbox.reserved_bytes == len(request)
+    assert pipe.send(request[20_000:]) == [b"z" * 50_000]
+    pipe.ours.close()
+    pipe.theirs.close()
+
+
+def test_whether_a_request_is_whole(pipe: Pipe) -> None:
+    request = framed(b"abc")
+    for length in range(len(request) + 1):
+        if length:
+            pipe.theirs.send(request[length - 1 : length])
+            pipe.inbox.receive(pipe.ours)
+        assert pipe.inbox.has_whole_request == (length == len(request))
+
+
+def test_the_end_is_told(pipe: Pipe) -> None:
+    pipe.theirs.send(b"xy")
+    pipe.theirs.close()
+    assert pipe.inbox.receive(pipe.ours) == 2
+    assert pipe.inbox.receive(pipe.ours) == 0
+    assert pipe.inbox.waiting_bytes == 2

@@ -1,0 +1,83 @@
+"""Connections whose client is to be silent after an answer: it waits, is bounded like any other, and may leave."""
+
+import asyncio
+import contextlib
+
+from tests.support.connection_client import Client, echo, framed, run, settle
+
+
+def test_who_is_throttled_is_answered_and_then_waits() -> None:
+    async def story() -> None:
+        client = Client(echo)
+        client.wait_ms = 1000
+        await client.send(framed(b"one") + framed(b"two") + framed(b"three"))
+        assert await client.frame() == b"one"
+        client.wait_ms = 0
+        await client.timers.advance(999)
+        assert client.connection.is_idle
+        assert client.connection._muted is not None
+        await client.timers.advance(1)
+        assert [await client.frame(), await client.frame()] == [b"two", b"three"]
+
+    run(story)
+
+
+def test_who_is_throttled_without_an_answer_waits_too() -> None:
+    async def story() -> None:
+        client = Client(lambda frame: None if frame[0] == ord("-") else echo(frame))
+        client.wait_ms = 1000
+        await client.send(framed(b"-quiet") + framed(b"loud"))
+        await settle()
+        assert client.connection._muted is not None
+        await client.timers.advance(1000)
+        assert await client.frame() == b"loud"
+
+    run(story)
+
+
+def test_a_throttled_client_cannot_make_the_broker_hold_more_than_a_buffer() -> None:
+    async def story() -> None:
+        client = Client(echo)
+        client.wait_ms = 1000
+        await client.send(framed(b"first"))
+        assert await client.frame() == b"first"
+        with contextlib.suppress(BlockingIOError):
+            while client.sock.send(framed(b"x" * 100) * 50):
+                await settle()
+        assert client.buffer_bytes == 16 * 1024
+        client.wait_ms = 0
+        await client.timers.advance(1000)
+        assert await client.frame() == b"x" * 100
+
+    run(story)
+
+
+def test_what_a_throttled_client_sent_before_it_left_is_done_when_its_time_has_come() -> None:
+    async def story() -> None:
+        served: list[bytes] = []
+        client = Client(lambda frame: served.append(bytes(frame)))
+        client.wait_ms = 500
+        await client.send(framed(b"1") + framed(b"2") + framed(b"3"))
+        client.sock.close()
+        await settle()
+        assert served == [b"1"]
+        await client.timers.advance(500)
+        assert served == [b"1", b"2"]
+        await client.timers.advance(500)
+        await asyncio.wait_for(client.closed.wait(), 10)
+        assert served == [b"1", b"2", b"3"]
+
+    run(story)
+
+
+def test_a_throttled_connection_is_closed_at_once_when_the_broker_stops() -> None:
+    async def story() -> None:
+        client = Client(echo)
+        client.wait_ms = 60_000
+        await client.send(framed(b"one"))
+        assert await client.frame() == b"one"
+        client.connection.close_when_idle()
+        assert await client.at_end()
+        await client.timers.advance(60_000)
+
+    run(story)

@@ -1,0 +1,323 @@
+"""A broker without sockets: opening what is there, by the clock, failing disks, closing in order."""
+
+import asyncio
+import errno
+import json
+import logging
+import os
+import shutil
+import threading
+from pathlib import Path
+
+import pytest
+
+from broker_embedded.broker import Broker, DataDirectoryError
+from broker_embedded.config import BrokerConfig
+from broker_embedded.platform import Platform, RealFileSystem
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.topic import TopicPartition
+from tests.support.broker_driver import BrokerDriver, batch, idempotent
+from tests.support.disk import FaultyFileSystem, MemoryFileSystem
+
+
+def reopened(driver: BrokerDriver) -> Broker:
+    return Broker.open(BrokerConfig.parse(driver.settings), os.fspath(driver.data_dir), Platform())
+
+
+def directories(driver: BrokerDriver) -> set[str]:
+    return {path.name for path in driver.data_dir.iterdir() if path.is_dir()}
+
+
+# --- opening ---------------------------------------------------------------------------------------------------------
+
+
+def test_everything_is_there_after_a_restart(broker: BrokerDriver) -> None:
+    broker.create("t", partitions=2, retention_ms="-1")
+    for index in (0, 1):
+        broker.produce("t", batch(b"%d" % index), index)
+    before = broker.broker.image
+    broker.restart()
+    assert broker.broker.image == before
+    assert [broker.values("t", partition=index) for index in (0, 1)] == [[b"0"], [b"1"]]
+    assert broker.broker.partitions.get("t", 1).log.config.retention_ms == -1
+
+
+def test_the_cluster_id_is_kept_or_taken_from_the_settings(broker: BrokerDriver, tmp_path: Path) -> None:
+    first = broker.broker.image.cluster_id
+    assert len(first) == 22
+    broker.restart()
+    assert broker.broker.image.cluster_id == first
+    with BrokerDriver(tmp_path / "other", {"cluster.id": "mine", "node.id": 7}) as other:
+        assert other.broker.image.cluster_id == "mine"
+        other.create("t")
+        assert other.broker.partitions.get("t", 0).leader == 7
+
+
+def test_a_directory_that_another_broker_uses(broker: BrokerDriver) -> None:
+    with pytest.raises(DataDirectoryError, match=r"data directory .*data: in use by another broker"):
+        reopened(broker)
+    broker.create("still-works")
+
+
+def test_a_directory_of_another_node(broker: BrokerDriver) -> None:
+    broker.settings["node.id"] = 2
+    broker.drop()
+    with pytest.raises(DataDirectoryError, match="belongs to node 1, not 2"):
+        broker.open()
+    broker.settings["node.id"] = 1
+    broker.open()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("topics.json", "{", r"topics\.json: JSONDecodeError"),
+        ("topics.json", '{"version": 9}', r"topics\.json: version 9"),
+        ("producer-ids.json", "{}", r"producer-ids\.json"),
+        ("meta.properties", "version=7", r"meta\.properties"),
+    ],
+)
+def test_a_damaged_directory_is_not_guessed_at(broker: BrokerDriver, name: str, content: str, said: str) -> None:
+    broker.create("t")
+    broker.drop()
+    path = broker.data_dir / name
+    before = path.read_text() if path.exists() else None
+    path.write_text(content)
+    with pytest.raises(DataDirectoryError, match=said):
+        broker.open()
+    path.unlink() if before is None else path.write_text(before)
+    broker.open()
+    broker.create("u")
+
+
+def test_a_topic_whose_settings_this_broker_does_not_know(broker: BrokerDriver) -> None:
+    broker.create("t")
+    broker.drop()
+    path = broker.data_dir / "topics.json"
+    document = json.loads(path.read_text())
+    document["topics"][0]["configs"] = {"future.setting": "1"}
+    path.write_text(json.dumps(document))
+    with pytest.raises(DataDirectoryError, match=r"topic t: future\.setting: no such setting"):
+        broker.open()
+    document["topics"][0]["configs"] = {}
+    path.write_text(json.dumps(document))
+    broker.open()
+
+
+def test_directories_put_there_by_hand_become_topics(broker: BrokerDriver, caplog: pytest.LogCaptureFixture) -> None:
+    broker.create("t", partitions=2)
+    broker.produce("t", batch(b"x"), 1)
+    broker.drop()
+    (broker.data_dir / "topics.json").unlink()
+    shutil.copytree(broker.data_dir / "t-1", broker.data_dir / "copy-0")
+    (broker.data_dir / "copy-0" / "partition.metadata").unlink()
+    with caplog.at_level(logging.WARNING):
+        broker.open()
+    for _ in range(2):
+        assert broker.values("t", partition=1) == [b"x"]
+        assert broker.values("copy") == [b"x"]
+        assert len(broker.broker.image.topics["t"].partitions) == 2
+        broker.restart()
+    assert "topic copy is taken up" in caplog.text
+
+
+def test_topics_of_brokers_are_taken_up_as_brokers_make_them(broker: BrokerDriver) -> None:
+    broker.create("__share_group_state")
+    broker.create("t")
+    broker.run(broker.broker.groups.make_ready())
+    broker.run(broker.broker.transactions.make_ready())
+    own = {name: broker.broker.image.topics[name] for name in ("__consumer_offsets", "__transaction_state")}
+    broker.drop()
+    (broker.data_dir / "topics.json").unlink()
+    for _ in range(2):
+        broker.open()
+        topics = broker.broker.image.topics
+        assert {name: topics[name] for name in own} == own
+        assert dict(topics["__share_group_state"].configs) == {"cleanup.policy": "compact"}
+        assert dict(topics["t"].configs) == {}
+        policies = {partition.topic: log.config for partition, log in broker.broker.logs.logs.items()}
+        assert [policies[name].compacts for name in (*own, "__share_group_state", "t")] == [1, 1, 1, 0]
+        broker.drop()
+    broker.open()
+
+
+def test_leader_epochs_are_taken_up_with_logs(broker: BrokerDriver) -> None:
+    broker.create("t", partitions=2)
+    broker.produce("t", batch(b"x"))
+    broker.run(broker.broker.close())
+    (broker.data_dir / "topics.json").unlink()
+    (broker.data_dir / "t-0" / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n4 1\n")
+    broker.open()
+    assert [partition.leader_epoch for partition in broker.broker.image.topics["t"].partitions] == [4, 0]
+    assert broker.produce("t", batch(b"y")).base_offset == 1
+    broker.restart()
+    assert broker.broker.logs.logs[TopicPartition("t", 0)].latest_leader_epoch == 4
+
+
+def test_a_directory_of_another_topic_of_that_name_is_for_a_person_to_decide(broker: BrokerDriver) -> None:
+    broker.create("t")
+    broker.create("u")
+    broker.drop()
+    metadata = broker.data_dir / "t-0" / "partition.metadata"
+    before = metadata.read_bytes()
+    metadata.write_bytes((broker.data_dir / "u-0" / "partition.metadata").read_bytes())
+    with pytest.raises(DataDirectoryError, match="directory t-0 belongs to topic id"):
+        broker.open()
+    metadata.write_bytes(before)
+    broker.open()
+
+
+# --- by the clock ----------------------------------------------------------------------------------------------------
+
+
+def test_retention_goes_by_the_clock(broker: BrokerDriver) -> None:
+    broker.create("t", retention_ms="1000", segment_bytes="150", file_delete_delay_ms="500")
+    for _ in range(3):
+        broker.produce("t", batch(b"x" * 50, timestamp_ms=broker.clock.now_ms()))
+    broker.clock.advance(1001)
+    broker.run(broker.broker.apply_retention())
+    assert broker.fetch("t", 3).log_start_offset == 3
+    assert broker.fetch("t", 0).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    left = {path.suffix for path in (broker.data_dir / "t-0").iterdir()}
+    assert ".deleted" in left
+    broker.clock.advance(500)
+    broker.run(broker.broker.remove_deleted_files())
+    assert ".deleted" not in {path.suffix for path in (broker.data_dir / "t-0").iterdir()}
+    broker.restart()
+    assert broker.fetch("t", 3).log_start_offset == 3
+
+
+def test_flushing_goes_by_the_clock(broker: BrokerDriver) -> None:
+    broker.create("t", flush_ms="100")
+    broker.produce("t", batch(b"x"))
+    log = broker.broker.partitions.get("t", 0).log
+    broker.run(broker.broker.flush_due_logs())
+    assert log.flushed_offset == 0
+    broker.clock.advance(100)
+    broker.run(broker.broker.flush_due_logs())
+    assert log.flushed_offset == 1
+
+
+def test_checkpoints_are_written(broker: BrokerDriver) -> None:
+    broker.create("t", segment_bytes="150")
+    for _ in range(3):
+        broker.produce("t", batch(b"x" * 50))
+    broker.broker.partitions.get("t", 0).log.flush()
+    broker.run(broker.broker.checkpoint_recovery_points())
+    broker.run(broker.broker.checkpoint_log_start_offsets())
+    assert "t 0 2" in (broker.data_dir / "recovery-point-offset-checkpoint").read_text()
+
+
+def test_silent_producers_are_forgotten(broker: BrokerDriver) -> None:
+    broker.settings["producer.id.expiration.ms"] = 1000
+    broker.restart()
+    broker.create("t")
+    broker.produce("t", idempotent(batch(b"a"), producer_id=5, sequence=0))
+    broker.clock.advance(1001)
+    broker.run(broker.broker.expire_producer_ids())
+    # Unknown now, it may begin anywhere; before, this would be a repetition.
+    answer = broker.produce("t", idempotent(batch(b"a"), producer_id=5, sequence=0))
+    assert (answer.error_code, answer.base_offset) == (0, 1)
+
+
+# --- disks that fail -------------------------------------------------------------------------------------------------
+
+
+def test_a_full_disk_refuses_one_partition_and_the_broker_lives() -> None:
+    faults = FaultyFileSystem(MemoryFileSystem())
+    with BrokerDriver(Path("/data"), file_system=faults) as broker:
+        broker.create("t", partitions=2)
+        broker.produce("t", batch(b"before"))
+        faults.space = 30
+        answer = broker.produce("t", batch(b"x" * 500))
+        assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert broker.values("t") == [b"before"]
+        faults.heal()
+        assert broker.produce("t", batch(b"after"), 0).error_code == 0
+        assert broker.produce("t", batch(b"other"), 1).error_code == 0
+        assert broker.values("t") == [b"before", b"after"]
+
+
+def test_a_file_that_cannot_be_written_fails_its_partition_alone() -> None:
+    faults = FaultyFileSystem(MemoryFileSystem())
+    with BrokerDriver(Path("/data"), file_system=faults) as broker:
+        broker.create("bad")
+        broker.create("good")
+        faults.space = 10
+        faults.fail("truncate *.log", errno.EIO)
+        assert broker.produce("bad", batch(b"x")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        faults.heal()
+        # What the first write left could not be cut off: that log stays offline, the others do not.
+        assert broker.produce("bad", batch(b"x")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert broker.fetch("bad").error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert broker.produce("good", batch(b"x")).error_code == 0
+        broker.crash()
+        assert broker.produce("bad", batch(b"y")).error_code == 0
+
+
+def test_fetch_versions_that_do_not_know_storage_errors_hear_another(broker: BrokerDriver) -> None:
+    broker.create("t")
+    broker.broker.partitions.get("t", 0).log._offline = "pulled out"
+    assert broker.fetch("t", version=6).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert broker.fetch("t", version=5).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_closing_with_a_failed_log_is_logged_and_recovered_from(caplog: pytest.LogCaptureFixture) -> None:
+    disk = MemoryFileSystem()
+    faults = FaultyFileSystem(disk)
+    broker = BrokerDriver(Path("/data"), file_system=faults)
+    broker.create("t")
+    broker.produce("t", batch(b"x"))
+    faults.fail("sync *.log")
+    with caplog.at_level(logging.ERROR):
+        broker.run(broker.broker.close())
+    assert "not closed cleanly: t-0" in caplog.text
+    faults.heal()
+    broker.open()
+    assert broker.values("t") == [b"x"]
+    broker.run(broker.broker.close())
+    broker._loop.close()
+
+
+# --- the event loop is not held up -----------------------------------------------------------------------------------
+
+
+class SlowFileSystem(RealFileSystem):
+    """Removing takes as long as the test wants."""
+
+    def __init__(self) -> None:
+        self.gate = threading.Event()
+
+    def remove_tree(self, path: str) -> None:
+        assert self.gate.wait(30)
+        super().remove_tree(path)
+
+
+def test_removing_files_does_not_hold_up_the_event_loop(tmp_path: Path) -> None:
+    slow = SlowFileSystem()
+    with BrokerDriver(tmp_path / "data", file_system=slow) as broker:
+        broker.create("t", file_delete_delay_ms="0")
+        broker.create("u")
+        broker.run(broker.broker.delete_topic(broker.broker.image.topics["t"]))
+
+        async def story() -> None:
+            removing = asyncio.create_task(broker.broker.remove_deleted_files())
+            await asyncio.sleep(0.01)
+            assert not removing.done()
+            await asyncio.wait_for(broker.broker.auto_create("v"), 20)
+            slow.gate.set()
+            await removing
+
+        broker.run(story())
+        assert directories(broker) == {"u-0", "v-0"}
+
+
+# --- topics that come by themselves ----------------------------------------------------------------------------------
+
+
+def test_topics_made_by_being_asked_for(broker: BrokerDriver) -> None:
+    assert broker.run(broker.broker.auto_create("t")).name == "t"
+    assert len(broker.run(broker.broker.auto_create("__consumer_offsets")).partitions) == 3
+    assert len(broker.run(broker.broker.auto_create("__transaction_state")).partitions) == 3
+    with pytest.raises(KafkaError, match="no use for __share_group_state"):
+        broker.run(broker.broker.auto_create("__share_group_state"))

@@ -1,0 +1,164 @@
+"""Settings made at run time: they hold at once and after every kind of end, and one that fails has not been made."""
+
+import asyncio
+import errno
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from broker_embedded.broker import DataDirectoryError
+from broker_embedded.cluster.configs_file import StoredConfigs, encode
+from broker_embedded.config import BrokerConfig
+from broker_embedded.dynamic_configs import FILE_NAME, ConfigsAtStart
+from broker_embedded.platform import RealFileSystem
+from spark_kafka_native.protocol.errors import ErrorCode
+from tests.support.broker_driver import BrokerDriver, batch, idempotent
+from tests.support.configs import BROKER, DELETE, SET, change, put, value_of
+from tests.support.disk import FaultyFileSystem, SimulatedCrash
+
+
+def test_a_setting_of_this_broker_goes_before_one_of_all(broker: BrokerDriver) -> None:
+    put(broker, BROKER, "", max_connections="10", max_connections_per_ip="5")
+    put(broker, BROKER, "1", max_connections="7")
+    config = broker.broker.config
+    assert (config.max_connections, config.max_connections_per_ip) == (7, 5)
+    assert broker.broker.configs.started_with.max_connections == 2**31 - 1
+    assert change(broker, BROKER, "1", ("max.connections", DELETE, None)).error_code == 0
+    assert broker.broker.config.max_connections == 10
+
+
+@pytest.mark.parametrize("how", ["restart", "crash"])
+def test_settings_outlive_the_broker(broker: BrokerDriver, how: str) -> None:
+    put(broker, BROKER, "", log_retention_ms="5000")
+    broker.create("t")
+    getattr(broker, how)()
+    assert broker.broker.config.log.retention_ms == 5000
+    assert broker.broker.partitions.get("t", 0).log.config.retention_ms == 5000
+    change(broker, BROKER, "", ("log.retention.ms", DELETE, None))
+    getattr(broker, how)()
+    assert broker.broker.config == broker.broker.configs.started_with
+
+
+def test_open_logs_follow_the_defaults_unless_their_topic_says_otherwise(broker: BrokerDriver) -> None:
+    broker.create("follows", partitions=2)
+    broker.create("does-not", retention_ms="77")
+    put(broker, BROKER, "1", log_retention_ms="5000")
+    found = {str(partition): log.config.retention_ms for partition, log in broker.broker.logs.logs.items()}
+    assert found == {"follows-0": 5000, "follows-1": 5000, "does-not-0": 77}
+    broker.create("later")
+    assert broker.broker.partitions.get("later", 0).log.config.retention_ms == 5000
+
+
+def test_a_default_that_contradicts_a_topics_own_settings_is_refused(broker: BrokerDriver) -> None:
+    broker.create("t", min_compaction_lag_ms="1000")
+    result = change(broker, BROKER, "", ("log.cleaner.max.compaction.lag.ms", SET, "999"))
+    assert result.error_code == ErrorCode.INVALID_REQUEST
+    assert "(topic t)" in (result.error_message or "")
+    assert broker.broker.configs.stored == StoredConfigs()
+    put(broker, BROKER, "", log_cleaner_max_compaction_lag_ms="1000")
+
+
+def test_idempotent_producers_are_forgotten_after_the_new_time(broker: BrokerDriver) -> None:
+    broker.create("t")
+    broker.produce("t", idempotent(batch(b"a"), producer_id=7, sequence=0))
+    log = broker.broker.partitions.get("t", 0).log
+    put(broker, BROKER, "", producer_id_expiration_ms="1000")
+    broker.clock.advance(999)
+    assert log.expire_producers(broker.clock.now_ms()) == 0
+    broker.clock.advance(1)
+    assert log.expire_producers(broker.clock.now_ms()) == 1
+
+
+def test_checking_alone_changes_nothing(broker: BrokerDriver) -> None:
+    result = change(broker, BROKER, "1", ("log.retention.ms", SET, "5"), validate_only=True)
+    assert result.error_code == 0
+    assert broker.broker.configs.stored == StoredConfigs()
+    assert not (broker.data_dir / FILE_NAME).exists()
+
+
+def test_nothing_is_written_for_what_is_so_already(broker: BrokerDriver) -> None:
+    put(broker, BROKER, "1", max_connections="7")
+    before = (broker.data_dir / FILE_NAME).stat().st_mtime_ns
+    put(broker, BROKER, "1", max_connections="7")
+    assert (broker.data_dir / FILE_NAME).stat().st_mtime_ns == before
+
+
+def test_a_full_disk_leaves_everything_as_it_was(tmp_path: Path) -> None:
+    disk = FaultyFileSystem(RealFileSystem())
+    with BrokerDriver(tmp_path / "data", file_system=disk) as broker:
+        put(broker, BROKER, "1", max_connections="7")
+        disk.fail(f"* {FILE_NAME}.tmp", errno.ENOSPC)
+        result = change(broker, BROKER, "1", ("max.connections", SET, "8"))
+        assert result.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert FILE_NAME in (result.error_message or "")
+        assert broker.broker.config.max_connections == 7
+        disk.heal()
+        broker.restart()
+        assert broker.broker.config.max_connections == 7
+
+
+def test_a_crash_at_any_step_leaves_the_old_or_the_new_setting(tmp_path: Path) -> None:
+    disk = FaultyFileSystem(RealFileSystem())
+    with BrokerDriver(tmp_path / "data", file_system=disk) as broker:
+        put(broker, BROKER, "1", max_connections="7")
+        for step in (f"create {FILE_NAME}.tmp", f"write {FILE_NAME}.tmp", f"sync {FILE_NAME}.tmp", "rename *"):
+            disk.crash_at = step
+            with pytest.raises(SimulatedCrash):
+                change(broker, BROKER, "1", ("max.connections", SET, "8"))
+            disk.revive()
+            broker.crash()
+            assert broker.broker.config.max_connections == 7, step
+        disk.crash_at = "sync_directory data"
+        with pytest.raises(SimulatedCrash):
+            change(broker, BROKER, "1", ("max.connections", SET, "8"))
+        disk.revive()
+        broker.crash()
+        assert broker.broker.config.max_connections == 8
+
+
+def test_what_cannot_be_any_more_is_left_out_and_does_not_stand_in_the_way(
+    broker: BrokerDriver, caplog: pytest.LogCaptureFixture
+) -> None:
+    stored = StoredConfigs(
+        cluster={"log.retention.ms": "5", "of.the.future": "1"}, brokers={1: {"max.connections": "x"}}
+    )
+    broker.run(broker.broker.close())
+    (broker.data_dir / FILE_NAME).write_bytes(encode(stored))
+    with caplog.at_level(logging.WARNING, logger="broker_embedded.dynamic_configs"):
+        broker.open()
+    assert broker.broker.config.log.retention_ms == 5
+    assert "a setting of all brokers is left out: of.the.future: no such setting" in caplog.text
+    assert "a setting of this broker is left out: max.connections: 'x' is not a whole number" in caplog.text
+    put(broker, BROKER, "", log_retention_bytes="9")
+    assert value_of(broker, BROKER, "1", "log.retention.bytes") == "9"
+    assert broker.broker.configs.stored.cluster["of.the.future"] == "1"
+
+
+def test_a_file_that_does_not_read_is_named(broker: BrokerDriver) -> None:
+    broker.run(broker.broker.close())
+    path = broker.data_dir / FILE_NAME
+    path.write_bytes(b"{}")
+    with pytest.raises(DataDirectoryError, match=f"{FILE_NAME}: KeyError"):
+        broker.open()
+    path.unlink()
+    broker.open()
+
+
+def test_reading_before_there_is_a_directory(tmp_path: Path) -> None:
+    config = BrokerConfig.parse({})
+    configs = ConfigsAtStart.read(config, str(tmp_path / "none" / FILE_NAME), RealFileSystem())
+    assert (configs.config, configs.stored) == (config, StoredConfigs())
+
+
+def test_changes_at_once_take_turns(broker: BrokerDriver) -> None:
+    def setting(key: str) -> Callable[[StoredConfigs], StoredConfigs]:
+        return lambda now: now.with_broker(1, {**now.brokers.get(1, {}), key: "7"})
+
+    async def both() -> None:
+        configs = broker.broker.configs
+        await asyncio.gather(*(configs.change(setting(key)) for key in ("max.connections", "max.connections.per.ip")))
+
+    broker.run(both())
+    assert broker.broker.configs.own == {"max.connections": "7", "max.connections.per.ip": "7"}

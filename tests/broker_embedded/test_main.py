@@ -1,0 +1,115 @@
+"""The command line: options, settings, one line when ready, and clear words when it cannot be."""
+
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from broker_embedded.__main__ import _parser, _settings, main
+from broker_embedded.config import BrokerConfig
+from broker_embedded.testing import EmbeddedBroker
+
+
+def test_help_lists_every_setting_with_its_default(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["--help"])
+    assert caught.value.code == 0
+    text = capsys.readouterr().out
+    for key, setting in BrokerConfig.settings().items():
+        assert f"  {key} ({setting.default_text or 'none'}" in text, key
+    for option in ("--listen", "--advertise", "--as-version", "--data-dir", "--set", "--config", "--log-level"):
+        assert option in text
+    assert "listener.name.LISTENER.plain.sasl.jaas.config (none)" in text
+    for option in ("--add-scram", "--control-listener", "--control-from-anywhere", "--clock"):
+        assert option in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "--data-dir: say where the data is to be kept"),
+        (
+            ["--data-dir", "d", "--set", "num.partitons=3"],
+            "num.partitons: no such setting; did you mean num.partitions?",
+        ),
+        (["--data-dir", "d", "--set", "num.partitions=0"], "num.partitions: 0 is out of range"),
+        (["--data-dir", "d", "--set", "num.partitions"], "--set: 'num.partitions' is not KEY=VALUE"),
+        (["--data-dir", "d", "--listen", "9092"], "--listen: '9092' is not HOST:PORT"),
+        (["--data-dir", "d", "--advertise", "0.0.0.0:1"], "no client can reach 0.0.0.0"),
+        (["--data-dir", "d", "--metrics-port", "http"], "--metrics-port: '127.0.0.1:http' is not HOST:PORT"),
+        (["--data-dir", "d", "--control-listener", "0.0.0.0:1"], "--control-listener: '0.0.0.0:1' can be reached from"),
+        (["--data-dir", "d", "--control-listener", "127.0.0.1:0", "--clock", "slow"], "--clock: 'slow' is neither"),
+        (["--data-dir", "d", "--add-scram", "alice"], "add.scram: it cannot be read from character 1 on"),
+        (["--data-dir", "d", "--clock", "manual:5"], "--clock: moves by --control-listener alone"),
+        (["--data-dir", "d", "--as-version", "3"], "as.version: '3' is no release of Apache Kafka from 0.8.2 to 4.3"),
+        (["--data-dir", "d", "--config", "missing.properties"], "No such file or directory: 'missing.properties'"),
+    ],
+)
+def test_bad_options_are_named_in_one_line(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    (line,) = captured.err.splitlines()
+    assert line.startswith("broker_embedded: ")
+    assert said in line
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_keeps_it_from_starting_is_named_in_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    with EmbeddedBroker(tmp_path / "data") as broker:
+        assert main(["--data-dir", str(tmp_path / "other"), "--listen", broker.bootstrap_servers]) == 1
+        assert f"cannot listen on {broker.bootstrap_servers}: Address already in use" in capsys.readouterr().err
+        assert main(["--data-dir", str(tmp_path / "data"), "--listen", "127.0.0.1:0"]) == 1
+        assert "in use by another broker" in capsys.readouterr().err
+    (tmp_path / "file").write_text("")
+    assert main(["--data-dir", str(tmp_path / "file" / "data"), "--listen", "127.0.0.1:0"]) == 1
+    assert "Not a directory" in capsys.readouterr().err
+
+
+def test_where_metrics_are_told_is_said_at_the_start(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "broker_embedded", "--data-dir", str(tmp_path / "data"), "--metrics-port", "0"]
+    command += ["--listen", "127.0.0.1:0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(2)]
+        with urllib.request.urlopen(lines[1].split()[-1], timeout=20) as answer:
+            text = answer.read().decode()
+        process.terminate()
+    assert lines[0].startswith("listening on 127.0.0.1:")
+    assert lines[1].startswith("metrics at http://127.0.0.1:")
+    assert "kafka_server_replicamanager_partitioncount 0\n" in text
+
+
+def test_settings_come_from_file_then_options_then_set(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(f"node.id=3\nnum.partitions=4\nlisteners=PLAINTEXT://127.0.0.1:1\nlog.dirs={tmp_path}/data\n")
+    command = [sys.executable, "-m", "broker_embedded", "--config", str(file), "--listen", "127.0.0.1:0"]
+    command += ["--set", "num.partitions=5", "--log-level", "WARNING"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        process.terminate()
+        rest, errors = process.communicate(timeout=60)
+    assert line.startswith("listening on 127.0.0.1:")
+    assert (rest, errors, process.returncode) == ("", "", 0)
+    assert "node.id=3" in (tmp_path / "data" / "meta.properties").read_text()
+
+
+def test_users_of_scram_come_from_the_file_and_from_options(tmp_path: Path) -> None:
+    file = tmp_path / "broker.properties"
+    file.write_text("add.scram=SCRAM-SHA-256=[name=alice,password=one]\n")
+    options = _parser().parse_args(
+        ["--config", str(file), "--add-scram", "SCRAM-SHA-256=[name=bob,password=two]",
+         "--add-scram", "SCRAM-SHA-512=[name=bob,password=two]"]
+    )  # fmt: skip
+    users = BrokerConfig.parse(_settings(options)).first_users()
+    assert [user.user for user in users] == [
+        ("alice", "SCRAM-SHA-256"),
+        ("bob", "SCRAM-SHA-256"),
+        ("bob", "SCRAM-SHA-512"),
+    ]

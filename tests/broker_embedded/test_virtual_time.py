@@ -1,0 +1,216 @@
+"""Everything that a broker does by the clock, seen through a socket, in a time that only the test moves."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker_embedded.coordinator.records import CoordinatorRecord, encode_batch
+from broker_embedded.testing import EmbeddedBroker, ErrorCode, ManualClock
+from spark_kafka_native.protocol.framing import decode_response
+from spark_kafka_native.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from spark_kafka_native.protocol.messages.fetch import FetchResponse
+from spark_kafka_native.protocol.messages.heartbeat import HeartbeatRequest
+from spark_kafka_native.protocol.messages.join_group import JoinGroupResponse
+from spark_kafka_native.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from spark_kafka_native.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from spark_kafka_native.protocol.messages.sync_group import SyncGroupRequest
+from tests.support.broker_driver import batch, fetch_request, produce_request, values_in
+from tests.support.members import join_request
+from tests.support.quotas import alter
+from tests.support.raw_client import RawClient, request_bytes
+from tests.support.waiting import eventually
+
+BEGIN_MS = 1_700_000_000_000
+DAY_MS = 86_400_000
+SETTINGS = {
+    "offsets.topic.num.partitions": 1,
+    "connections.max.idle.ms": -1,
+    "group.initial.rebalance.delay.ms": 3000,
+}
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
+    clock = ManualClock(BEGIN_MS)
+    with EmbeddedBroker(tmp_path / "data", topics={"t": 1}, settings=SETTINGS, clock=clock) as made:
+        yield made
+
+
+@pytest.fixture
+def client(broker: EmbeddedBroker) -> Iterator[RawClient]:
+    with RawClient(broker.bootstrap_servers) as made:
+        yield made
+
+
+def arrived(broker: EmbeddedBroker, api: str, count: int = 1) -> None:
+    """Wait until the broker has got so many requests: from there on its clock decides."""
+    eventually(lambda: broker.request_counts()[api] >= count)
+
+
+def is_silent(client: RawClient) -> bool:
+    """Whether nothing has come yet. What was to come by now is there: the broker has settled."""
+    client.sock.setblocking(False)
+    try:
+        client.sock.recv(1)
+    except BlockingIOError:
+        return True
+    finally:
+        client.sock.settimeout(20)
+    return False
+
+
+def test_a_fetch_waits_exactly_as_long_as_it_says(broker: EmbeddedBroker, client: RawClient) -> None:
+    client.send(request_bytes(fetch_request("t", max_wait_ms=500, min_bytes=1), 11))
+    arrived(broker, "Fetch")
+    broker.advance(499)
+    assert is_silent(client)
+    broker.advance(1)
+    _, answer = decode_response(FetchResponse, 11, client.frame())
+    assert values_in(answer.responses[0].partitions[0]) == []
+
+
+def join(broker: EmbeddedBroker, client: RawClient, **others: Any) -> tuple[str, int]:
+    """Become the only member of group g: its id and generation."""
+    version = 3  # which gives an id without asking back
+    client.send(request_bytes(join_request("g", **others), version))
+    arrived(broker, "JoinGroup")
+    broker.advance(2999)
+    assert is_silent(client)
+    broker.advance(1)
+    _, joined = decode_response(JoinGroupResponse, version, client.frame())
+    assert joined.error_code == 0
+    request = SyncGroupRequest(group_id="g", generation_id=joined.generation_id, member_id=joined.member_id)
+    assert client.ask(request, 3).error_code == 0
+    return joined.member_id, joined.generation_id
+
+
+def test_a_group_waits_for_members_and_a_silent_one_is_thrown_out(broker: EmbeddedBroker, client: RawClient) -> None:
+    member_id, generation = join(broker, client, session_timeout_ms=10_000)
+
+    def heartbeat() -> int:
+        return client.ask(HeartbeatRequest(group_id="g", generation_id=generation, member_id=member_id), 3).error_code
+
+    for _ in range(3):
+        broker.advance(9_999)
+        assert heartbeat() == 0
+    broker.advance(10_000)
+    assert heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_silent_member_of_the_new_protocol_is_thrown_out_too(broker: EmbeddedBroker, client: RawClient) -> None:
+    first = ConsumerGroupHeartbeatRequest(
+        group_id="g",
+        member_id="m",
+        rebalance_timeout_ms=60_000,
+        subscribed_topic_names=("t",),
+        topic_partitions=(),
+    )
+    answer = client.ask(first, 1)
+    assert answer.error_code == 0
+    later = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=answer.member_epoch)
+    for _ in range(2):
+        broker.advance(44_999)
+        assert client.ask(later, 1).error_code == 0
+    broker.advance(45_001)
+    assert client.ask(later, 1).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def committed(client: RawClient) -> int:
+    topics = (OffsetFetchRequestTopic(name="t", partition_indexes=(0,)),)
+    answer = client.ask(OffsetFetchRequest(group_id="g", topics=topics), 6)
+    return answer.topics[0].partitions[0].committed_offset
+
+
+def test_offsets_are_kept_for_seven_days(broker: EmbeddedBroker, client: RawClient) -> None:
+    part = OffsetCommitRequestPartition(partition_index=0, committed_offset=5)
+    topics = (OffsetCommitRequestTopic(name="t", partitions=(part,)),)
+    assert client.ask(OffsetCommitRequest(group_id="g", topics=topics), 8).topics[0].partitions[0].error_code == 0
+    broker.advance(days=6, hours=23)
+    assert committed(client) == 5
+    broker.advance(hours=2)
+    assert committed(client) == -1
+
+
+def produce(client: RawClient, topic: str, records: bytearray) -> None:
+    answer = client.ask(produce_request(topic, records), 9)
+    assert answer.responses[0].partition_responses[0].error_code == 0
+
+
+def test_records_outlive_their_retention_and_their_files_go(broker: EmbeddedBroker, client: RawClient) -> None:
+    broker.create_topic("old", configs={"retention.ms": str(DAY_MS), "file.delete.delay.ms": "60000"})
+    produce(client, "old", batch(b"x", timestamp_ms=BEGIN_MS))
+    directory = broker.log_directory / "old-0"
+    broker.advance(hours=23)
+    answer = client.ask(fetch_request("old"), 11).responses[0].partitions[0]
+    assert (answer.log_start_offset, values_in(answer)) == (0, [b"x"])
+    broker.advance(hours=1, minutes=6)
+    assert client.ask(fetch_request("old"), 11).responses[0].partitions[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert client.ask(fetch_request("old", 1), 11).responses[0].partitions[0].log_start_offset == 1
+    broker.advance(minutes=2)
+    assert list(directory.glob("*.deleted")) == []
+    assert [path.name for path in directory.glob("*.log")] == ["00000000000000000001.log"]
+
+
+def test_logs_are_compacted(broker: EmbeddedBroker, client: RawClient) -> None:
+    broker.create_topic(
+        "keys", configs={"cleanup.policy": "compact", "segment.ms": "1000", "min.cleanable.dirty.ratio": "0.01"}
+    )
+    for number in range(3):
+        record = CoordinatorRecord(key=b"k", value=b"%d" % number)
+        produce(client, "keys", encode_batch([record], broker.now_ms()))
+        broker.advance(seconds=2)
+    produce(client, "keys", encode_batch([CoordinatorRecord(key=b"other", value=b"x")], broker.now_ms()))
+    broker.advance(minutes=1)
+    answer = client.ask(fetch_request("keys", max_partition=1 << 20), 11)
+    assert values_in(answer.responses[0].partitions[0]) == [b"2", b"x"]
+
+
+def test_a_throttled_client_is_heard_again_when_its_time_is_over(broker: EmbeddedBroker, client: RawClient) -> None:
+    alter(client, {"client-id": "raw"}, producer_byte_rate=1000.0)
+    answer = client.ask(produce_request("t", batch(b"x" * 30_000)), 9)
+    assert answer.throttle_time_ms > 1000
+    client.send(request_bytes(fetch_request("t"), 11))
+    broker.advance(answer.throttle_time_ms - 1)
+    assert is_silent(client)
+    broker.advance(1)
+    assert client.frame()
+
+
+def test_an_idle_connection_is_closed_and_one_that_waits_is_not(tmp_path: Path) -> None:
+    settings = {**SETTINGS, "connections.max.idle.ms": 600_000}
+    clock = ManualClock(BEGIN_MS)
+    with (
+        EmbeddedBroker(tmp_path / "data", topics={"t": 1}, settings=settings, clock=clock) as broker,
+        RawClient(broker.bootstrap_servers) as idle,
+        RawClient(broker.bootstrap_servers) as waiting,
+    ):
+        waiting.send(request_bytes(fetch_request("t", max_wait_ms=900_000, min_bytes=1), 11))
+        arrived(broker, "Fetch")
+        idle.ask(fetch_request("t"), 11)
+        broker.advance(ms=598_999)
+        assert is_silent(idle)
+        broker.advance(seconds=3)
+        assert idle.is_closed()
+        broker.advance(minutes=5)
+        assert waiting.frame()
+
+
+def test_a_year_passes_in_a_moment(broker: EmbeddedBroker) -> None:
+    broker.advance(days=365)  # some milliseconds; with every second of it, longer than a test may take
+    assert broker.now_ms() == BEGIN_MS + 365 * DAY_MS
+
+
+def test_many_threads_may_move_the_clock(broker: EmbeddedBroker) -> None:
+    threads = [threading.Thread(target=broker.advance, kwargs={"seconds": 1}) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert broker.now_ms() == BEGIN_MS + 8000

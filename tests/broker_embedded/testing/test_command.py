@@ -1,0 +1,43 @@
+"""What the command line says of control ports, and where the broker and its port are."""
+
+import asyncio
+import json
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from broker_embedded.clocks import ShiftedClock
+from broker_embedded.settings import ConfigError
+from broker_embedded.testing.command import ControlOptions, controlled_broker
+from broker_embedded.testing.control_address import ControlAddress
+from tests.support.raw_client import RawClient
+
+
+def test_options_name_what_is_wrong() -> None:
+    options = ControlOptions.parse("127.0.0.1:0", clock="manual:5")
+    assert options.address == ControlAddress(host="127.0.0.1", port=0)
+    assert options.clock.now_ms() == 5
+    assert isinstance(ControlOptions.parse("127.0.0.1:0").clock, ShiftedClock)
+    with pytest.raises(ConfigError, match="--control-listener"):
+        ControlOptions.parse("0.0.0.0:0")
+    assert ControlOptions.parse("0.0.0.0:0", allow_remote=True).address.host == "0.0.0.0"
+
+
+def test_the_lines_say_where_broker_and_port_are(tmp_path: Path) -> None:
+    async def story() -> None:
+        settings = {
+            "listeners": "PLAINTEXT://127.0.0.1:0,SECOND://127.0.0.1:0",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SECOND:PLAINTEXT",
+        }
+        async with controlled_broker(settings, str(tmp_path), ControlOptions.parse("127.0.0.1:0")) as lines:
+            first, second, port = lines
+            await asyncio.to_thread(look, first, second, port)
+
+    def look(first: str, second: str, port: str) -> None:
+        for line in (first, second):
+            RawClient(line.removeprefix("listening on ")).sock.close()
+        with urllib.request.urlopen(port.removeprefix("controlled at "), timeout=20) as answer:
+            assert json.loads(answer.read())["bootstrap_servers"] == first.removeprefix("listening on ")
+
+    asyncio.run(story())

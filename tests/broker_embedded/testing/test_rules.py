@@ -1,0 +1,157 @@
+"""Faults as people write them, and when they strike."""
+
+from typing import Any
+
+import pytest
+
+from broker_embedded.testing.fields import FieldError, Fields
+from broker_embedded.testing.rules import Fault, Rule
+from broker_embedded.testing.scopes import Scope
+from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native.protocol.messages.api_versions import ApiVersionsRequest
+from spark_kafka_native.protocol.messages.fetch import FetchRequest
+from spark_kafka_native.protocol.messages.produce import ProduceRequest
+
+
+def rule(**fields: Any) -> Rule:
+    return Rule.parse(Fields({"action": "drop", "api": "Produce", **fields}))
+
+
+def failing(**fields: Any) -> Rule:
+    return rule(action="fail", **fields)
+
+
+def strikes(parsed: Rule, calls: int) -> list[int]:
+    """Which calls go wrong, counted from 1."""
+    fault = Fault(1, parsed)
+    return [number for number in range(1, calls + 1) if fault.strikes()]
+
+
+def test_a_rule_is_what_its_fields_say() -> None:
+    assert failing(
+        error="REQUEST_TIMED_OUT", topic="t", partition=0, client_id="me", times=2, message="slow", seed=5
+    ) == Rule(
+        action="fail",
+        api="Produce",
+        errors=(ErrorCode.REQUEST_TIMED_OUT,),
+        message="slow",
+        scope=Scope(topic="t", partition=0),
+        client_id="me",
+        times=2,
+        seed=5,
+    )
+    assert rule(action="delay", ms=0, when="after", api="*", group="g") == Rule(
+        action="delay", api="*", when="after", scope=Scope(group="g")
+    )
+    assert failing(error=7).errors == (ErrorCode.REQUEST_TIMED_OUT,)
+    assert failing(error=-1).errors == (ErrorCode.UNKNOWN_SERVER_ERROR,)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"action": "fail", "api": "Produce", "error": "REQUEST_TIMED_OUT", "times": 2, "topic": "t", "partition": 0},
+        {"action": "fail", "api": "Heartbeat", "errors": ["NONE", "REBALANCE_IN_PROGRESS"], "times": 2, "group": "g"},
+        {"action": "delay", "api": "Fetch", "ms": 0},
+        {"action": "delay", "api": "*", "ms": 500, "when": "after", "client_id": "me"},
+        {"action": "drop", "api": "*", "on_call": 3, "times": 1},
+        {"action": "drop", "api": "*", "probability": 0.5, "seed": 9},
+    ],
+)
+def test_a_rule_can_be_written_down_and_read_again(fields: dict[str, Any]) -> None:
+    parsed = Rule.parse(Fields(fields))
+    assert parsed.to_fields() == fields
+    assert Rule.parse(Fields(parsed.to_fields())) == parsed
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"action": "explode"}, "action: 'explode' is none of fail, delay, drop"),
+        ({"action": None}, "action: is missing"),
+        ({"api": "produce"}, r"api: there is no API 'produce'; did you mean Produce\?"),
+        ({"api": "Nothing like it"}, "api: there is no API 'Nothing like it'$"),
+        ({"api": None}, "api: is missing"),
+        ({"action": "fail"}, "error: is missing"),
+        ({"action": "fail", "error": "NOT_LEADER"}, r"error: there is no error 'NOT_LEADER'; did you mean NOT_LEADER_"),
+        ({"action": "fail", "error": 4711}, "error: there is no error 4711"),
+        ({"action": "fail", "error": True}, "error: there is no error True"),
+        ({"action": "fail", "error": "NONE", "errors": ["NONE"]}, "error: is given, and errors are too"),
+        ({"action": "fail", "errors": []}, r"errors: \[\] is no list of errors"),
+        ({"action": "fail", "errors": "NONE"}, "errors: 'NONE' is no list of errors"),
+        ({"action": "fail", "errors": ["NONE", "NONE"], "times": 3}, "times: 2 errors are given one after the other"),
+        ({"action": "fail", "error": "NONE", "ms": 3}, "ms: a fault of the kind fail has no such field"),
+        ({"action": "fail", "error": "NONE", "when": "after"}, "when: a fault of the kind fail"),
+        ({"action": "fail", "api": "ApiVersions", "error": "UNSUPPORTED_VERSION"}, r"error: .*as\.version"),
+        ({"action": "delay"}, "ms: is missing"),
+        ({"action": "delay", "ms": -1}, "ms: -1 is not 0 to"),
+        ({"error": "NONE"}, "error: a fault of the kind drop has no such field"),
+        ({"when": "during"}, "when: 'during' is none of before, after"),
+        ({"times": 0}, "times: 0 is not 1 to"),
+        ({"on_call": 0}, "on_call: 0 is not 1 to"),
+        ({"probability": 2}, "probability: 2 is not over 0"),
+        ({"partition": -1}, "partition: -1 is not 0 to"),
+        ({"group": "g"}, "group: Produce is not about single groups"),
+        ({"api": "Heartbeat", "topic": "t"}, "topic: Heartbeat is not about single topics"),
+        ({"api": "CreateTopics", "partition": 0}, "partition: CreateTopics is not about single partitions"),
+        ({"client": "me"}, "client: a fault of the kind drop has no such field"),
+    ],
+)
+def test_a_rule_that_makes_no_sense_is_refused(fields: dict[str, Any], problem: str) -> None:
+    with pytest.raises(FieldError, match=f"^{problem}"):
+        rule(**fields)
+
+
+def test_whose_requests_are_meant() -> None:
+    assert rule().is_about(ProduceRequest, "me")
+    assert not rule().is_about(FetchRequest, "me")
+    assert rule(api="*").is_about(FetchRequest, "me")
+    assert rule(client_id="me").is_about(ProduceRequest, "me")
+    assert not rule(client_id="me").is_about(ProduceRequest, "you")
+    assert rule(api="*").is_about(ApiVersionsRequest, "me")
+    assert not failing(api="*", error=-1).is_about(ApiVersionsRequest, "me")
+    assert failing(api="ApiVersions", error=-1).is_about(ApiVersionsRequest, "me")
+
+
+def test_when_a_fault_strikes() -> None:
+    assert strikes(rule(), 4) == [1, 2, 3, 4]
+    assert strikes(rule(times=2), 4) == [1, 2]
+    assert strikes(rule(on_call=3), 5) == [3]
+    assert strikes(rule(on_call=2, times=3), 6) == [2, 3, 4]
+    assert strikes(failing(errors=["NONE", "NONE", "NONE"]), 5) == [1, 2, 3]
+
+
+def test_a_probability_strikes_the_same_calls_in_every_run() -> None:
+    often, again, other = (strikes(rule(probability=0.3, seed=seed), 1000) for seed in (1, 1, 2))
+    assert often == again
+    assert often != other
+    assert 200 < len(often) < 400
+    assert strikes(rule(probability=0.3, times=2, seed=1), 1000) == often[:2]
+
+
+def test_errors_are_given_one_after_the_other() -> None:
+    fault = Fault(1, failing(errors=["REQUEST_TIMED_OUT", "NONE", 6]))
+    given = []
+    while not fault.is_spent:
+        assert fault.strikes()
+        given.append(fault.error)
+    assert given == [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    assert not fault.strikes()
+    same = Fault(2, failing(error=7, times=3))
+    assert [(same.strikes(), same.error) for _ in range(3)] == [(True, ErrorCode.REQUEST_TIMED_OUT)] * 3
+
+
+def test_a_fault_tells_its_counts() -> None:
+    fault = Fault(4, rule(on_call=2))
+    for _ in range(3):
+        fault.strikes()
+    assert fault.to_fields() == {
+        "id": 4,
+        "action": "drop",
+        "api": "Produce",
+        "on_call": 2,
+        "times": 1,
+        "calls": 3,
+        "hits": 1,
+        "spent": True,
+    }
