@@ -1,0 +1,102 @@
+"""Loads into anything that Spark can write: at least once, with a column that says which run wrote a row.
+
+A data source takes rows in its own time and tells nobody when they are there for good. So a run first writes its rows,
+with its load id in a column, and then publishes its positions. A run that dies in between has written rows that the
+next one writes again, under another id; rows of finished runs are those whose id stands in the manifest's history.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from spark_kafka_native.jobs.batch_reload.leases import Lease
+from spark_kafka_native.jobs.batch_reload.manifest import Manifest, StoredFormat
+from spark_kafka_native.jobs.batch_reload.merge import Load, next_version, ranges_without_file
+from spark_kafka_native.jobs.batch_reload.plan import Plan
+from spark_kafka_native.jobs.batch_reload.running import Watch
+from spark_kafka_native.jobs.batch_reload.storage import Storage
+from spark_kafka_native.jobs.batch_reload.versions import publish
+from spark_kafka_native.spark.offsets import offsets_to_json
+
+LOAD_ID_COLUMN: Final = "load_id"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Destination:
+    """Where ``df.write`` goes."""
+
+    format: str
+    path: str | None
+    table: str | None
+    options: Mapping[str, str]
+
+    def write(self, frame: DataFrame) -> None:
+        """Append rows. Raises PySparkException."""
+        writer = frame.write.format(self.format).mode("append").options(**dict(self.options))
+        if self.table is not None:
+            writer.saveAsTable(self.table)
+        else:
+            writer.save(self.path)
+
+
+def with_load_id(frame: DataFrame, load_id: str) -> DataFrame:
+    """Rows with the run that writes them."""
+    return frame.withColumn(LOAD_ID_COLUMN, F.lit(load_id))
+
+
+def records_of(
+    spark: SparkSession,
+    plan: Plan,
+    options: Mapping[str, str],
+    schema: StructType,
+    *,
+    tasks: Mapping[str, int | None],
+) -> DataFrame:
+    """The records of a plan, whatever comes to the topics meanwhile. ``options`` are those of the source."""
+    parts = [part for part in plan.partitions if part.records > 0]
+    named = {key: value for key, value in options.items() if not key.lower().startswith("subscribe")}
+    assigned: dict[str, list[int]] = {}
+    for part in parts:
+        assigned.setdefault(part.partition.topic, []).append(part.partition.partition)
+    reader = spark.read.format("pykafka").options(**named).options(**{key: str(n) for key, n in tasks.items() if n})
+    return (
+        reader.option("assign", json.dumps(assigned))
+        .option("startingOffsets", offsets_to_json({part.partition: part.read_from for part in parts}))
+        .option("endingOffsets", offsets_to_json({part.partition: part.until_offset for part in parts}))
+        .schema(schema)
+        .load()
+    )
+
+
+def append_rows(
+    storage: Storage,
+    load_id: str,
+    base: Manifest | None,
+    plan: Plan,
+    format_name: str,
+    write: Callable[[Watch], object],
+    *,
+    now_ms: float,
+) -> Manifest:
+    """Write rows, then publish the positions. Raises as ``load_files``, and what ``write`` raises.
+
+    ``write`` appends the plan's records with the load id (``with_load_id``), and calls what it is given now and then.
+    """
+    lease = Lease(storage, load_id)
+    with lease.held():
+        if plan.pieces:
+            write(lambda _done: lease.renew())
+        done = Load(
+            load_id=load_id,
+            created_ms=round(now_ms),
+            base=base,
+            plan=plan,
+            entries=ranges_without_file(load_id, plan),
+            format=StoredFormat(name=format_name, columns=()),
+        )
+        return publish(storage, base, lambda head: next_version(head, done))

@@ -1,0 +1,327 @@
+"""The command line: what may be said, and what it means."""
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from broker_embedded.settings import read_properties
+from spark_kafka_native.jobs.batch_reload.bounds import Point, parse_offsets, parse_point
+from spark_kafka_native.jobs.batch_reload.errors import UsageError
+from spark_kafka_native.jobs.batch_reload.formats import COMPRESSIONS
+from spark_kafka_native.jobs.batch_reload.storage import Place
+
+DEFAULT_KEEP_VERSIONS: Final = 10
+DEFAULT_LEASE_MINUTES: Final = 60
+
+_ABOUT: Final = """\
+Load Kafka topics into files, each record exactly once, or into any other Spark format, at least once.
+
+Run it again and again: each run loads what has come since the last one. A run that failed or was killed is simply run
+again; it leaves no duplicate and no gap."""
+
+_EXAMPLES: Final = """\
+what to load
+  By default a run begins where the last one ended, and with all that a topic has if there was none. Partitions that
+  are new begin at their first record. --from and --from-offsets load again from a point on, into a new version that
+  replaces the files from there on; files before are kept. A point within a file moves to the file's beginning.
+
+file formats: parquet, orc, avro, json, csv, text
+  EXACTLY ONCE. Files of a run lie in TARGET/_loads/<load id>/. They count once TARGET/_manifests/<version>.json names
+  them: that file is made in one piece, and only one run can make it. Read a load with
+      from spark_kafka_native.jobs.batch_reload import load_dataframe
+      load_dataframe(spark, "TARGET")
+  TARGET is a directory that all of Spark's nodes have, or s3://, gs://, abfs:// with the packages fsspec and s3fs,
+  gcsfs or adlfs.
+
+other formats: whatever df.write.format(...) knows, such as jdbc, delta or iceberg
+  AT LEAST ONCE. Rows are appended with a column load_id. A run that dies between writing and noting that it has is
+  followed by one that writes the same records again under another load_id; the ids that count are in the history of
+  the manifest in --state.
+
+examples
+  spark-submit jobs/batch_reload.py --bootstrap-servers k1:9092 --topics events,clicks --target /data/raw
+  spark-submit jobs/batch_reload.py ... --dry-run
+  spark-submit jobs/batch_reload.py ... --from 2026-11-20T00:00:00Z          load again from that time on
+  spark-submit jobs/batch_reload.py ... --from -2h --until -1h               an hour of it
+  spark-submit jobs/batch_reload.py ... --from-offsets '{"events":{"0":4000}}'
+  spark-submit jobs/batch_reload.py ... --verify
+  spark-submit jobs/batch_reload.py --target /data/raw --clean
+  spark-submit jobs/batch_reload.py ... --format jdbc --state /data/state --table events --columns key,value,offset \\
+      --write-option url=jdbc:postgresql://db/raw
+
+exit status
+  0 done, or nothing to do   1 it failed, or --verify found something wrong; nothing half done is visible
+  2 a bad option             3 another run published the same partitions meanwhile; run it again"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arguments:
+    """What the command line says, checked as far as it can be without the cluster and the target."""
+
+    source_options: tuple[tuple[str, str], ...]
+    """Of the data source, with the cluster and, if it was said, the subscription."""
+    start: Point | None
+    """None: since the last run."""
+    until: Point | None
+    place: Place
+    """Where manifests are, and files if there are any."""
+    target: str | None
+    table: str | None
+    format: str | None
+    compression: str | None
+    columns: tuple[str, ...]
+    """Empty: all, or as before."""
+    as_string: frozenset[str]
+    write_options: tuple[tuple[str, str], ...]
+    min_tasks: int | None
+    max_records_per_task: int | None
+    accept_data_loss: bool
+    action: str
+    """load, dry-run, verify or clean."""
+    version: int | None
+    keep_versions: int
+    lease_s: float
+
+    def __repr__(self) -> str:
+        return f"Arguments({self.action}, {self.place})"  # options may be secret
+
+
+_GOVERNED: Final = {
+    "subscribe": "--topics",
+    "subscribepattern": "--topic-pattern",
+    "assign": "--topics",
+    "minpartitions": "--min-tasks",
+    "maxrecordsperpartition": "--max-records-per-task",
+    "failondataloss": "--accept-data-loss",
+    "includeheaders": "--columns",
+    "kafka.bootstrap.servers": "--bootstrap-servers",
+}
+_POSITION: Final = re.compile(r"(starting|ending)(offsets|timestamp).*")
+
+
+def parse_arguments(arguments: Sequence[str] | None) -> Arguments:
+    """The command line -> values. Raises UsageError, or ends the program as argparse does."""
+    given = _parser().parse_args(_joined(sys.argv[1:] if arguments is None else arguments))
+    action = next((name for name in ("dry-run", "verify", "clean") if getattr(given, name.replace("-", "_"))), "load")
+    other = given.format is not None and given.format not in COMPRESSIONS
+    _check(given, action, other=other)
+    return Arguments(
+        source_options=tuple(_source_options(given, action).items()),
+        start=_point("--from-offsets", parse_offsets, given.from_offsets) or _point("--from", parse_point, given.start),
+        until=_point("--until", parse_point, given.until),
+        place=Place(url=given.state or given.target, options=_pairs(given.storage_option, "--storage-option")),
+        target=given.target,
+        table=given.table,
+        format=given.format,
+        compression=given.compression,
+        columns=tuple(name.strip() for name in (given.columns or "").split(",") if name.strip()),
+        as_string=frozenset(
+            name for name, said in (("key", given.key_as_string), ("value", given.value_as_string)) if said
+        ),
+        write_options=_pairs(given.write_option, "--write-option"),
+        min_tasks=given.min_tasks,
+        max_records_per_task=given.max_records_per_task,
+        accept_data_loss=given.accept_data_loss,
+        action=action,
+        version=given.version,
+        keep_versions=given.keep_versions,
+        lease_s=given.lease_minutes * 60.0,
+    )
+
+
+def _joined(arguments: Sequence[str]) -> list[str]:
+    """``--from -2h`` -> ``--from=-2h``: argparse would take the time for an option."""
+    joined: list[str] = []
+    for argument in arguments:
+        if joined and joined[-1] in {"--from", "--until"} and re.match("-[0-9]", argument):
+            joined[-1] += f"={argument}"
+        else:
+            joined.append(argument)
+    return joined
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="batch_reload",
+        description=_ABOUT,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    _add_source(parser.add_argument_group("from"))
+    _add_range(parser.add_argument_group("which records"))
+    _add_target(parser.add_argument_group("into"))
+    _add_actions(parser.add_argument_group("instead of loading"))
+    return parser
+
+
+def _add_source(group: Any) -> None:
+    group.add_argument("--bootstrap-servers", metavar="HOST:PORT,...", help="the cluster")
+    topics = group.add_mutually_exclusive_group()
+    topics.add_argument("--topics", metavar="A,B", help="topics to load")
+    topics.add_argument("--topic-pattern", metavar="REGEX", help="topics in whose name the expression is found")
+    group.add_argument(
+        "--option",
+        metavar="K=V",
+        action="append",
+        default=[],
+        help="an option of the source, such as kafka.security.protocol=SSL; kafka.isolation.level is read_committed "
+        "unless it is given here",
+    )
+    group.add_argument("--properties-file", metavar="FILE", type=Path, help="a Kafka client's properties")
+
+
+def _add_range(group: Any) -> None:
+    start = group.add_mutually_exclusive_group()
+    start.add_argument("--since-last-run", action="store_true", help="begin where the last run ended (the default)")
+    start.add_argument(
+        "--from",
+        dest="start",
+        metavar="POINT",
+        help="load again from here on: 2026-11-20T10:00:00Z, epoch milliseconds, -2h (before now), earliest",
+    )
+    start.add_argument(
+        "--from-offsets",
+        metavar="JSON",
+        help='as --from, by offsets: {"a":{"0":23},"b":"earliest"}; partitions not named go on where they were',
+    )
+    group.add_argument(
+        "--until", metavar="POINT", help="end here, as --from or --from-offsets have it (default: latest)"
+    )
+    group.add_argument(
+        "--accept-data-loss",
+        action="store_true",
+        help="where records were deleted before they were loaded, go on behind them; the manifest names the gap",
+    )
+    group.add_argument("--min-tasks", metavar="N", type=_positive, help="cut large ranges, for so many tasks or more")
+    group.add_argument(
+        "--max-records-per-task", metavar="N", type=_positive, help="cut ranges: so many offsets a task and file"
+    )
+
+
+def _add_target(group: Any) -> None:
+    group.add_argument("--target", metavar="DIR", help="a directory or s3://, gs://, abfs://; of other formats: a path")
+    group.add_argument(
+        "--format", metavar="NAME", help=f"{', '.join(COMPRESSIONS)}, or one that Spark knows (default: parquet)"
+    )
+    group.add_argument("--compression", metavar="NAME", help="of the files; each format has a usual one")
+    group.add_argument(
+        "--columns",
+        metavar="A,B",
+        help="of key, value, topic, partition, offset, timestamp, timestampType, headers (default: all; text: value)",
+    )
+    group.add_argument("--key-as-string", action="store_true", help="key as UTF-8 text rather than binary")
+    group.add_argument("--value-as-string", action="store_true", help="value as UTF-8 text rather than binary")
+    group.add_argument(
+        "--storage-option", metavar="K=V", action="append", default=[], help="for the object store's client in Python"
+    )
+    group.add_argument("--state", metavar="DIR", help="of other formats: where positions are kept")
+    group.add_argument(
+        "--table", metavar="NAME", help="of other formats: a table of Spark's catalog, in place of a path"
+    )
+    group.add_argument(
+        "--write-option", metavar="K=V", action="append", default=[], help="of other formats: for df.write"
+    )
+
+
+def _add_actions(group: Any) -> None:
+    actions = group.add_mutually_exclusive_group()
+    actions.add_argument("--dry-run", action="store_true", help="print what would be loaded, with counts")
+    actions.add_argument("--verify", action="store_true", help="check the manifest, the files and the topic's counts")
+    actions.add_argument(
+        "--clean", action="store_true", help="remove files that no version names, and versions that are not kept"
+    )
+    group.add_argument("--version", metavar="N", type=_positive, help="of --verify: which (default: the latest)")
+    group.add_argument(
+        "--keep-versions",
+        metavar="N",
+        type=_positive,
+        default=DEFAULT_KEEP_VERSIONS,
+        help="of --clean: how many, the latest included (default: %(default)s)",
+    )
+    group.add_argument(
+        "--lease-minutes",
+        metavar="N",
+        type=_positive,
+        default=DEFAULT_LEASE_MINUTES,
+        help="of --clean: a run that has not been heard of for so long is dead (default: %(default)s)",
+    )
+
+
+def _check(given: argparse.Namespace, action: str, *, other: bool) -> None:
+    if given.target is None and not other:
+        raise UsageError("--target: say where the load is to be, or is")
+    if action != "clean" and given.bootstrap_servers is None:
+        raise UsageError("--bootstrap-servers: say which cluster")
+    if action in {"load", "dry-run"} and given.topics is None and given.topic_pattern is None:
+        raise UsageError("--topics or --topic-pattern: say what to load")
+    if other:
+        _check_other(given)
+    else:
+        _check_files(given)
+
+
+def _check_other(given: argparse.Namespace) -> None:
+    if given.state is None:
+        raise UsageError(f"--state: {given.format} is no file format of this job; say where to keep positions")
+    if given.table is not None and given.target is not None:
+        raise UsageError("--table: is in place of --target; give one of them")
+    if given.compression is not None:
+        raise UsageError(f"--compression: is for file formats; {given.format} takes --write-option")
+
+
+def _check_files(given: argparse.Namespace) -> None:
+    for name in ("state", "table", "write_option"):
+        if getattr(given, name):
+            option = name.replace("_", "-")
+            raise UsageError(f"--{option}: is for formats other than {', '.join(COMPRESSIONS)}")
+
+
+def _source_options(given: argparse.Namespace, action: str) -> dict[str, str]:
+    options: dict[str, str] = {"kafka.isolation.level": "read_committed"}
+    if given.properties_file is not None:
+        try:
+            properties = read_properties(given.properties_file)
+        except (OSError, ValueError) as error:
+            raise UsageError(f"--properties-file: {error}") from None
+        options |= {f"kafka.{key.removeprefix('kafka.')}": value for key, value in properties.items()}
+    for key, value in _pairs(given.option, "--option"):
+        if (governor := _GOVERNED.get(key.lower())) or _POSITION.fullmatch(key.lower()):
+            raise UsageError(f"--option {key}: say it with {governor or '--from, --from-offsets and --until'}")
+        options[key] = value
+    if action == "clean":
+        return options
+    options["kafka.bootstrap.servers"] = given.bootstrap_servers
+    if given.topic_pattern is not None:
+        return options | {"subscribePattern": given.topic_pattern}
+    return options | ({"subscribe": given.topics} if given.topics is not None else {})
+
+
+def _pairs(items: Sequence[str], option: str) -> tuple[tuple[str, str], ...]:
+    pairs: list[tuple[str, str]] = []
+    for item in items:
+        key, separator, value = item.partition("=")
+        if not separator or not key.strip():
+            raise UsageError(f"{option}: needs KEY=VALUE")  # without what was given: it may be a secret
+        pairs.append((key.strip(), value))
+    return tuple(pairs)
+
+
+def _point(option: str, parse: Callable[[str], Point], text: str | None) -> Point | None:
+    if text is None:
+        return None
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise UsageError(f"{option}: {error}") from None
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{value} is not positive")
+    return value

@@ -1,0 +1,127 @@
+"""From what the user says, a time, offsets, "since the last run", to offsets of the partitions that the cluster has."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+from spark_kafka_native.jobs.batch_reload.errors import UsageError
+from spark_kafka_native.jobs.batch_reload.plan import ClusterState, Wanted
+from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.protocol.wire import ZERO_UUID
+from spark_kafka_native.spark.errors import listed
+from spark_kafka_native.spark.offsets import (
+    EARLIEST_OFFSET,
+    LATEST_OFFSET,
+    Ago,
+    BeforeLatest,
+    Earliest,
+    Latest,
+    OffsetMap,
+    Position,
+    SpecificOffsets,
+    parse_offset_limit,
+)
+from spark_kafka_native.spark.options.values import point_in_time
+from spark_kafka_native.spark.planning.bounds import OffsetSource
+
+
+@dataclass(frozen=True, slots=True)
+class AtTime:
+    """Each partition at its first record of this time or later; at its end where there is none."""
+
+    at: int | Ago
+
+
+@dataclass(frozen=True, slots=True)
+class AtOffsets:
+    """Each partition at a position of its own; those that are not named where the last run ended."""
+
+    limit: Earliest | Latest | BeforeLatest | SpecificOffsets
+
+
+Point = AtTime | AtOffsets
+
+
+def parse_point(text: str) -> Point:
+    """``earliest``, ``latest``, ``latest-100``, offset JSON or a point in time -> where. Raises ValueError."""
+    stripped = text.strip()
+    if stripped.startswith("{") or stripped[:1].lower() in {"e", "l"}:
+        return parse_offsets(stripped)
+    return AtTime(point_in_time(stripped))
+
+
+def parse_offsets(text: str) -> AtOffsets:
+    """As ``parse_point``, without points in time. Raises ValueError."""
+    limit = parse_offset_limit(text)
+    assert isinstance(limit, Earliest | Latest | BeforeLatest | SpecificOffsets)
+    return AtOffsets(limit)
+
+
+def cluster_state(source: OffsetSource, partitions: Sequence[TopicPartition]) -> ClusterState:
+    """First and end offsets and topic ids. Raises KafkaError."""
+    ids = {
+        tp.topic: str(leader.topic_id)
+        for tp, leader in source.leaders(partitions).items()
+        if leader.topic_id != ZERO_UUID
+    }
+    return ClusterState(
+        first=source.list_offsets(dict.fromkeys(partitions, EARLIEST_OFFSET)),
+        end=source.list_offsets(dict.fromkeys(partitions, LATEST_OFFSET)),
+        topic_ids=ids,
+    )
+
+
+def resolve_wanted(
+    source: OffsetSource,
+    state: ClusterState,
+    start: Point | None,
+    until: Point | None,
+    *,
+    accept_loss: bool,
+    now_ms: Callable[[], float] = lambda: time.time() * 1000,
+) -> Wanted:
+    """What a run is to do, in offsets; ``start`` None: since the last run. Raises UsageError, KafkaError."""
+    return Wanted(
+        points=_offsets(source, state, start, "--from", now_ms) if start else {},
+        ends=_offsets(source, state, until, "--until", now_ms) if until else {},
+        accept_loss=accept_loss,
+    )
+
+
+def _offsets(
+    source: OffsetSource, state: ClusterState, point: Point, option: str, now_ms: Callable[[], float]
+) -> OffsetMap:
+    partitions = sorted(state.first.keys() & state.end.keys())
+    match point if isinstance(point, AtTime) else point.limit:
+        case AtTime(at=at):
+            wanted = max(round(now_ms()) - at.duration_ms, 0) if isinstance(at, Ago) else at
+            found = source.list_offsets(dict.fromkeys(partitions, wanted))
+            # A transaction that is still open may have records of that time, behind what can be read.
+            ends = {tp: state.end[tp] for tp in partitions}
+            return {tp: min(found.get(tp, -1), end) if found.get(tp, -1) >= 0 else end for tp, end in ends.items()}
+        case SpecificOffsets() as limit:
+            if unknown := _named(limit) - {tp.topic for tp in partitions}:
+                raise UsageError(f"{option}: names topics that are not loaded: {listed(unknown)}")
+            if missing := limit.offsets.keys() - set(partitions):
+                raise UsageError(f"{option}: names partitions that do not exist: {listed(missing)}")
+            positions: Mapping[TopicPartition, Position | None] = {tp: limit.position(tp) for tp in partitions}
+            return {tp: _bind(state, tp, where) for tp, where in positions.items() if where is not None}
+        case Earliest():
+            return {tp: state.first[tp] for tp in partitions}
+        case Latest():
+            return {tp: state.end[tp] for tp in partitions}
+        case BeforeLatest() as limit:
+            return {tp: _bind(state, tp, limit) for tp in partitions}
+        case other:
+            assert_never(other)
+
+
+def _named(limit: SpecificOffsets) -> set[str]:
+    return {*limit.topics, *(tp.topic for tp in limit.offsets)}
+
+
+def _bind(state: ClusterState, tp: TopicPartition, where: Position) -> int:
+    if isinstance(where, BeforeLatest):
+        return max(state.end[tp] - where.count, state.first[tp])
+    return {EARLIEST_OFFSET: state.first[tp], LATEST_OFFSET: state.end[tp]}.get(where, where)

@@ -1,0 +1,75 @@
+"""Which columns a load has: what the user says, or what the target has already. All files of a target have the same."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from pyspark.sql.types import StringType, StructField, StructType
+
+from spark_kafka_native.jobs.batch_reload.errors import UsageError
+from spark_kafka_native.jobs.batch_reload.formats import COMPRESSIONS
+from spark_kafka_native.jobs.batch_reload.manifest import NO_FORMAT, Manifest, StoredFormat
+from spark_kafka_native.spark.source.schema import source_schema
+
+_DEFAULT_FORMAT: Final = "parquet"
+
+
+def stored_format(
+    base: Manifest | None, *, name: str | None, columns: Sequence[str], as_string: frozenset[str]
+) -> StoredFormat:
+    """The format and columns of a load. Raises UsageError: no such columns, or others than the target has."""
+    known = None if base is None or base.format == NO_FORMAT else base.format
+    said = bool(columns or as_string)
+    if known is not None and name in {None, known.name} and not said:
+        return known
+    wanted_name = name or (known.name if known else _DEFAULT_FORMAT)
+    wanted = StoredFormat(name=wanted_name, columns=_columns(wanted_name, columns, as_string))
+    if wanted_name not in COMPRESSIONS:
+        wanted = StoredFormat(name=wanted_name, columns=())
+    if known is not None and wanted != known:
+        raise UsageError(
+            f"--format, --columns: the target has {_words(known)}, not {_words(wanted)}; its files are all alike, so "
+            "leave these options out, or load into another target"
+        )
+    return wanted
+
+
+def row_schema(name: str, columns: Sequence[str], as_string: frozenset[str]) -> StructType:
+    """The columns of the rows that are written, by the user's words. Raises UsageError."""
+    all_fields = {field.name.lower(): field for field in source_schema(include_headers=True).fields}
+    if name == "text":
+        if [column.lower() for column in columns] not in ([], ["value"]):
+            raise UsageError("--columns: a text file has the one column value")
+        columns, as_string = tuple(columns) or ("value",), as_string | {"value"}
+    chosen: list[StructField] = []
+    for column in columns or [field.name for field in all_fields.values()]:
+        field = all_fields.get(column.lower())
+        if field is None:
+            names = ", ".join(field.name for field in all_fields.values())
+            raise UsageError(f"--columns: there is no column {column!r}; there are {names}")
+        kind = StringType() if field.name in as_string else field.dataType
+        chosen.append(StructField(field.name, kind, nullable=True))
+    names_chosen = [field.name for field in chosen]
+    if len(set(names_chosen)) < len(names_chosen):
+        raise UsageError("--columns: names a column twice")
+    if missing := as_string - set(names_chosen):
+        raise UsageError(f"--{min(missing)}-as-string: column {min(missing)} is not loaded")
+    return StructType(chosen)
+
+
+def schema_of(form: StoredFormat) -> StructType:
+    """The columns of a target as Spark has them."""
+    own = {field.name: field.dataType for field in source_schema(include_headers=True).fields}
+    return StructType(
+        [
+            StructField(name, own[name] if kind == own[name].simpleString() else StringType(), nullable=True)
+            for name, kind in form.columns
+        ]
+    )
+
+
+def _columns(name: str, columns: Sequence[str], as_string: frozenset[str]) -> tuple[tuple[str, str], ...]:
+    return tuple((field.name, field.dataType.simpleString()) for field in row_schema(name, columns, as_string).fields)
+
+
+def _words(form: StoredFormat) -> str:
+    return f"{form.name} ({', '.join(f'{name} {kind}' for name, kind in form.columns)})" if form.columns else form.name

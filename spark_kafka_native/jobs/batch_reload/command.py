@@ -1,0 +1,267 @@
+"""The job: from the command line to an exit status."""
+
+import contextlib
+import re
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from rich.console import Console
+
+from spark_kafka_native.client.cluster import shared_cluster
+from spark_kafka_native.client.config import ConfigError
+from spark_kafka_native.client.configs import Resource, ResourceType, describe_configs
+from spark_kafka_native.jobs.batch_reload import report
+from spark_kafka_native.jobs.batch_reload.appending import Destination, append_rows, records_of, with_load_id
+from spark_kafka_native.jobs.batch_reload.arguments import Arguments, parse_arguments
+from spark_kafka_native.jobs.batch_reload.bounds import cluster_state, resolve_wanted
+from spark_kafka_native.jobs.batch_reload.clean import clean
+from spark_kafka_native.jobs.batch_reload.columns import row_schema, schema_of, stored_format
+from spark_kafka_native.jobs.batch_reload.errors import ReloadError, UsageError
+from spark_kafka_native.jobs.batch_reload.formats import COMPRESSIONS, file_format
+from spark_kafka_native.jobs.batch_reload.leases import new_load_id, other_runs
+from spark_kafka_native.jobs.batch_reload.loading import FileLoad, load_files
+from spark_kafka_native.jobs.batch_reload.manifest import Manifest, StoredFormat
+from spark_kafka_native.jobs.batch_reload.plan import Plan, make_plan
+from spark_kafka_native.jobs.batch_reload.running import SparkRunner, Watch
+from spark_kafka_native.jobs.batch_reload.storage import Storage
+from spark_kafka_native.jobs.batch_reload.verify import VerifyJob, check_version
+from spark_kafka_native.jobs.batch_reload.versions import read_version
+from spark_kafka_native.jobs.batch_reload.writing import WriteJob
+from spark_kafka_native.jobs.java import JavaMissing, ensure_java
+from spark_kafka_native.jobs.session import spark_session
+from spark_kafka_native.protocol.errors import KafkaError
+from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.spark.errors import OptionError, PlanError
+from spark_kafka_native.spark.options.parsing import Query, SourceOptions, parse_source_options
+from spark_kafka_native.spark.planning.assignment import select_existing
+from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
+from spark_kafka_native.spark.planning.pacing import SystemClock
+from spark_kafka_native.spark.source.schema import layout_of
+
+_RAISED: Final = re.compile(r"^(?:[\w.]+\.)?(?:\w*Error|\w*Exception|Conflict): (.+)$", re.MULTILINE)
+_INTERRUPTED: Final = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the job and say how it went; the exit status."""
+    console = Console(highlight=False, markup=False)
+    try:
+        return Job(parse_arguments(arguments), console).run()
+    except ReloadError as error:
+        return _complain(str(error), error.status)
+    except (ConfigError, OptionError, PlanError) as error:
+        return _complain(str(error), UsageError.status)
+    except (JavaMissing, KafkaError, OSError) as error:
+        return _complain(str(error), ReloadError.status)
+    except (PySparkException, Py4JError) as error:
+        return _complain(_reason(error), ReloadError.status)
+    except KeyboardInterrupt:
+        return _complain("interrupted; a version is there as a whole or not at all", _INTERRUPTED)
+
+
+class Job:
+    """One run of the job."""
+
+    def __init__(self, arguments: Arguments, console: Console) -> None:
+        """Raises UsageError: there is no such storage."""
+        self._arguments = arguments
+        self._console = console
+        self._storage: Storage = arguments.place.open()
+
+    def run(self) -> int:
+        """Do what was asked for; the exit status."""
+        match self._arguments.action:
+            case "clean":
+                return self._clean()
+            case "verify":
+                return self._verify()
+            case _:
+                return self._load()
+
+    def _clean(self) -> int:
+        said = self._arguments
+        removed = clean(self._storage, now_s=time.time(), lease_s=said.lease_s, keep_versions=said.keep_versions)
+        self._say(report.cleaned_line(removed))
+        return 0
+
+    def _load(self) -> int:
+        base = read_version(self._storage)
+        said = self._arguments
+        form = stored_format(base, name=said.format, columns=said.columns, as_string=said.as_string)
+        is_files = form.name in COMPRESSIONS
+        if is_files:
+            file_format(form.name, said.compression)
+        plan = self._plan(base)
+        if said.action == "dry-run":
+            self._console.print(report.plan_table(plan))
+            return 0
+        if not plan.changes(base):
+            at = f" behind version {base.version}" if base else ""
+            self._say(f"nothing to load{at}: {len(plan.partitions):,} partitions have nothing new")
+            return 0
+        if plan.replaces and not is_files:
+            raise UsageError(
+                f"--from: {form.name} cannot be loaded again: rows that are there already cannot be taken back"
+            )
+        load_id = new_load_id(time.time())
+        self._warn_of_others(load_id)
+        with self._spark() as spark, report.progress_bar(self._console) as progress:
+            bar = progress.add_task("load", total=len(plan.pieces))
+            runner = SparkRunner(spark, f"load {self._storage.url}")
+
+            def watch(done: int) -> None:
+                progress.update(bar, completed=done)
+
+            if is_files:
+                made = self._load_files(base, form, plan, load_id, runner, watch)
+            else:
+                made = self._append(base, form, plan, load_id, spark, runner, watch)
+            progress.update(bar, completed=len(plan.pieces))
+        self._say(report.loaded_line(made, load_id, plan, said.target or said.table or form.name))
+        return 0
+
+    def _plan(self, base: Manifest | None) -> Plan:
+        said = self._arguments
+        options = self._options()
+        source = ClusterOffsets(options.client)
+        selection = select_existing(options, source, SystemClock())
+        state = cluster_state(source, selection.partitions)
+        wanted = resolve_wanted(source, state, said.start, said.until, accept_loss=said.accept_data_loss)
+        return make_plan(base, state, wanted, min_tasks=said.min_tasks, max_records_per_task=said.max_records_per_task)
+
+    def _load_files(
+        self, base: Manifest | None, form: StoredFormat, plan: Plan, load_id: str, runner: SparkRunner, watch: Watch
+    ) -> Manifest:
+        options = self._options()
+        job = WriteJob(
+            place=self._arguments.place,
+            load_id=load_id,
+            source=options,
+            layout=layout_of(schema_of(form), options.invalid_utf8),
+            format=file_format(form.name, self._arguments.compression),
+        )
+        load = FileLoad(load_id=load_id, base=base, plan=plan, format=form, task=job.run)
+        return load_files(self._storage, load, runner, watch)
+
+    def _append(
+        self,
+        base: Manifest | None,
+        form: StoredFormat,
+        plan: Plan,
+        load_id: str,
+        spark: SparkSession,
+        runner: SparkRunner,
+        watch: Watch,
+    ) -> Manifest:
+        said = self._arguments
+        destination = Destination(
+            format=form.name, path=said.target, table=said.table, options=dict(said.write_options)
+        )
+        schema = row_schema(form.name, said.columns, said.as_string)
+        tasks = {"minPartitions": said.min_tasks, "maxRecordsPerPartition": said.max_records_per_task}
+        records = records_of(spark, plan, dict(said.source_options), schema, tasks=tasks)
+        frame = with_load_id(records, load_id)
+
+        def write(renew: Watch) -> None:
+            def both(done: int) -> None:
+                renew(done)
+                watch(done)
+
+            runner.watched(lambda: destination.write(frame), both)
+
+        return append_rows(self._storage, load_id, base, plan, form.name, write, now_ms=time.time() * 1000)
+
+    def _verify(self) -> int:
+        manifest = read_version(self._storage, self._arguments.version)
+        if manifest is None or not manifest.positions:  # a clean may have been before the first load
+            raise ReloadError(f"{self._storage.url}: nothing has been loaded there")
+        options = self._options_for(manifest)
+        job = VerifyJob(
+            place=self._arguments.place,
+            source=options,
+            layout=layout_of(row_schema("", ["offset"], frozenset())),
+            first=self._first_offsets(manifest, options),
+            compacted=self._compacted(manifest, options),
+        )
+        with self._spark() as spark, report.progress_bar(self._console) as progress:
+            bar = progress.add_task("verify", total=len(manifest.entries))
+            runner = SparkRunner(spark, f"verify {self._storage.url}")
+            found = check_version(manifest, job, runner, lambda done: progress.update(bar, completed=done))
+        self._console.print(report.report_table(found))
+        for line in report.complaints(found):
+            self._say(line)
+        verdict = "is good" if found.good else "is NOT good"
+        self._say(f"version {found.version} {verdict}: {len(found.checked):,} ranges, {manifest.rows:,} rows")
+        return 0 if found.good else 1
+
+    def _first_offsets(self, manifest: Manifest, options: SourceOptions) -> dict[TopicPartition, int]:
+        source = ClusterOffsets(options.client)
+        topics = sorted({tp.topic for tp in manifest.positions})
+        present = source.topics(topics)
+        state = cluster_state(source, [tp for tp in manifest.positions if tp.partition in present.get(tp.topic, ())])
+        known = manifest.topic_ids
+        return {
+            tp: first
+            for tp, first in state.first.items()
+            if known.get(tp.topic) == state.topic_ids.get(tp.topic) or tp.topic not in known
+        }
+
+    def _compacted(self, manifest: Manifest, options: SourceOptions) -> frozenset[str]:
+        cluster = shared_cluster(options.client)
+        compacted: set[str] = set()
+        for topic in sorted({tp.topic for tp in manifest.positions}):
+            with contextlib.suppress(KafkaError):  # it is gone, or we may not ask: then it counts as not compacted
+                resource = Resource(type=ResourceType.TOPIC, name=topic)
+                policy = describe_configs(cluster, resource, ["cleanup.policy"]).get("cleanup.policy")
+                compacted |= {topic} if policy and "compact" in (policy.value or "") else set()
+        return frozenset(compacted)
+
+    def _options(self) -> SourceOptions:
+        """Options of the source; records that are gone always fail a task, and the plan decides about them."""
+        return parse_source_options(dict(self._arguments.source_options), Query.BATCH)
+
+    def _options_for(self, manifest: Manifest) -> SourceOptions:
+        """Options to read the topics that a version holds, whatever topics were said."""
+        given = {name: value for name, value in self._arguments.source_options if not name.startswith("subscribe")}
+        topics = ",".join(sorted({tp.topic for tp in manifest.positions}))
+        return parse_source_options({**given, "subscribe": topics}, Query.BATCH)
+
+    def _warn_of_others(self, load_id: str) -> None:
+        live = [run for run in other_runs(self._storage, load_id, time.time()) if run.age_s <= self._arguments.lease_s]
+        for run in live:
+            _note(f"{run.holder} has been loading here, heard of {run.age_s:.0f} s ago; the first to publish wins")
+
+    def _say(self, text: str) -> None:
+        self._console.print(text, soft_wrap=True)
+
+    @contextlib.contextmanager
+    def _spark(self) -> Iterator[SparkSession]:
+        ensure_java()
+        with spark_session("batch reload", tasks=1) as spark:
+            yield spark
+
+
+def _complain(text: str, status: int) -> int:
+    _note(text, style="red")
+    return status
+
+
+def _note(text: str, style: str = "") -> None:
+    console = Console(stderr=True, highlight=False, markup=False)
+    console.print(f"batch_reload: {text}", style=style, soft_wrap=True)
+
+
+def _reason(error: Exception) -> str:
+    """What a task said, out of Spark's account of how it failed."""
+    text = str(error)
+    raised = _RAISED.findall(text)
+    return raised[-1].strip() if raised else text.partition("\n")[0]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

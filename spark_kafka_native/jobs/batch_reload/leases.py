@@ -1,0 +1,102 @@
+"""Who is at work on a target: one small file per run, renewed while it lives.
+
+A lease keeps nobody from publishing; that is decided when the version is made. It keeps ``--clean`` away from the files
+of a run that lives, and tells a user who starts a second one. What is dead is decided by the storage's clock alone.
+"""
+
+import contextlib
+import json
+import os
+import re
+import secrets
+import socket
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from spark_kafka_native.jobs.batch_reload.errors import UsageError
+from spark_kafka_native.jobs.batch_reload.storage import Storage
+
+LEASES: Final = "_leases"
+RENEW_EVERY_S: Final = 20.0
+_NAME: Final = re.compile(rf"{LEASES}/([^/]+)\.json")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherRun:
+    """A run that holds a lease."""
+
+    load_id: str
+    age_s: float
+    """Since it was renewed."""
+    holder: str
+
+
+def new_load_id(now_s: float) -> str:
+    """A name that no other run has; names sort by time."""
+    return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(now_s))}-{secrets.token_hex(4)}"
+
+
+class Lease:
+    """This run's lease, from ``take`` to ``release``, or as long as it is ``held``."""
+
+    def __init__(self, storage: Storage, load_id: str) -> None:
+        self._storage = storage
+        self._path = f"{LEASES}/{load_id}.json"
+        self._data = json.dumps({"load_id": load_id, "host": socket.gethostname(), "pid": os.getpid()}).encode()
+        self._renewed_s = 0.0
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Take the lease, and release it when the block is left. Raises as ``take``, and what the block raises."""
+        self.take()
+        try:
+            yield
+        finally:
+            with contextlib.suppress(Exception):  # it ages, and is removed by a clean
+                self.release()
+
+    def take(self) -> None:
+        """Make the lease, twice: the second must fail. Raises UsageError: this storage would keep no two runs apart."""
+        self._storage.create(self._path, self._data)
+        self._renewed_s = time.monotonic()
+        try:
+            self._storage.create(self._path, self._data)
+        except FileExistsError:
+            return
+        raise UsageError(f"{self._storage.url} makes a file that is already there; loads need conditional writes")
+
+    def renew(self) -> None:
+        """Say that the run lives, if it is time to. What fails is tried again at the next call."""
+        if time.monotonic() - self._renewed_s >= RENEW_EVERY_S:
+            with contextlib.suppress(OSError):  # a lease that ages is no harm by itself
+                self._storage.put(self._path, self._data)
+                self._renewed_s = time.monotonic()
+
+    def release(self) -> None:
+        """Give the lease up."""
+        self._storage.remove(self._path)
+
+    def written_at_s(self) -> float:
+        """When this lease was last written, by the clock of the storage."""
+        return self._storage.list(LEASES)[self._path].modified_s
+
+
+def other_runs(storage: Storage, load_id: str, now_s: float) -> list[OtherRun]:
+    """All other leases, live or left behind. Raises OSError."""
+    found: list[OtherRun] = []
+    for path, stored in sorted(storage.list(LEASES).items()):
+        match = _NAME.fullmatch(path)
+        if match and match[1] != load_id:
+            age_s = max(now_s - stored.modified_s, 0.0)
+            found.append(OtherRun(load_id=match[1], age_s=age_s, holder=_holder(storage, path)))
+    return found
+
+
+def _holder(storage: Storage, path: str) -> str:
+    try:
+        stored: dict[str, Any] = json.loads(storage.read(path))
+        return f"process {stored['pid']} on {stored['host']}"
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return "somebody"

@@ -1,0 +1,100 @@
+"""One load into files, from the plan to the new version. The order of its steps is what makes it exactly once.
+
+1. Read the last version; plan. *Crash here*: nothing has been written.
+2. Take a lease. *Crash here*: the lease ages; ``--clean`` removes it.
+3. Run the tasks: each makes one durable file of a name of its own. *Crash here*: files that nobody reads.
+4. Publish (``versions.py``). *Crash before*: as after 3. *Crash after*: the load is complete.
+5. Release the lease. *Crash here*: as after 2; the load is complete all the same.
+
+The same run again begins at 1 with whatever version is the last then, so it loads what is missing and nothing twice.
+"""
+
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from spark_kafka_native.jobs.batch_reload.clean import LOADS
+from spark_kafka_native.jobs.batch_reload.errors import Conflict, ReloadError
+from spark_kafka_native.jobs.batch_reload.leases import Lease
+from spark_kafka_native.jobs.batch_reload.manifest import Manifest, StoredFormat
+from spark_kafka_native.jobs.batch_reload.merge import Load, Written, entries_of, next_version
+from spark_kafka_native.jobs.batch_reload.plan import Plan
+from spark_kafka_native.jobs.batch_reload.running import Runner, Watch
+from spark_kafka_native.jobs.batch_reload.storage import Storage
+from spark_kafka_native.jobs.batch_reload.versions import publish
+from spark_kafka_native.spark.planning.ranges import OffsetRange
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileLoad:
+    """What a load into files needs."""
+
+    load_id: str
+    base: Manifest | None
+    plan: Plan
+    format: StoredFormat
+    task: Callable[[OffsetRange], Written]
+
+
+def load_files(
+    storage: Storage, load: FileLoad, runner: Runner, watch: Watch, *, now_ms: Callable[[], float] | None = None
+) -> Manifest:
+    """Load and publish; the new version.
+
+    Raises Conflict, ReloadError, OSError, and what the runner raises. Nothing is visible then, unless an OSError came
+    of publishing, which says so.
+    """
+    lease = Lease(storage, load.load_id)
+    with lease.held():
+        try:
+            written = _run(load, runner, watch, lease)
+            created_ms = round(now_ms() if now_ms else time.time() * 1000)
+            done = Load(
+                load_id=load.load_id,
+                created_ms=created_ms,
+                base=load.base,
+                plan=load.plan,
+                entries=entries_of(load.load_id, written, load.plan),
+                format=load.format,
+            )
+        except BaseException:
+            _tidy(storage, load.load_id)
+            raise
+        try:
+            return publish(storage, load.base, lambda head: next_version(head, done))
+        except (Conflict, ReloadError):
+            _tidy(storage, load.load_id)
+            raise
+        except OSError as error:
+            raise OSError(f"publishing failed, and whether it has happened is not known: {error}") from error
+
+
+def _run(load: FileLoad, runner: Runner, watch: Watch, lease: Lease) -> list[Written]:
+    def watch_and_live(done: int) -> None:
+        lease.renew()
+        watch(done)
+
+    written: list[Written] = runner(load.task, load.plan.pieces, Written, watch_and_live)
+    _check_complete(written, load.plan.pieces)
+    return written
+
+
+def _check_complete(written: Sequence[Written], pieces: Sequence[OffsetRange]) -> None:
+    """Every range exactly once. Raises ReloadError otherwise."""
+    done = sorted(_range(each) for each in written)
+    wanted = sorted(_range(piece) for piece in pieces)
+    if done != wanted:
+        raise ReloadError(f"{len(wanted)} ranges were to be written, and tasks have reported {len(done)}, or others")
+
+
+def _range(each: Any) -> tuple[str, int, int, int]:
+    return each.topic, each.partition, each.from_offset, each.until_offset
+
+
+def _tidy(storage: Storage, load_id: str) -> None:
+    """Remove what a failed load has written; what cannot be removed now is left to a clean."""
+    with contextlib.suppress(Exception):  # the caller is told what went wrong before; a clean takes the rest
+        for path in storage.list(f"{LOADS}/{load_id}"):
+            storage.remove(path)

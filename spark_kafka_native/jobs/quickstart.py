@@ -1,0 +1,265 @@
+"""The quick start: page views into a topic, two streaming queries out of it, and a check record by record.
+
+Run it with ``python -m spark_kafka_native.jobs.quickstart`` or ``spark-submit jobs/quickstart.py``. Without
+``--bootstrap-servers`` it starts the bundled broker in a temporary directory; with it, it works on any cluster, in
+three topics of its own that it deletes afterwards unless ``--keep`` is given.
+
+1. Produce the events, counting views per page on the way.
+2. Stream: count views per page (complete mode) into a second topic, and copy the events into a third.
+3. Read the topics back and compare: every event once in the copy, key and value the same, and the counts equal.
+
+Exit status: 0 when all of that holds, 1 when it does not, 2 when the job could not be run.
+"""
+
+import argparse
+import contextlib
+import dataclasses
+import json
+import secrets
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from broker_embedded.testing import EmbeddedBroker
+from spark_kafka_native.client.admin import NewTopic, create_topics, delete_topics
+from spark_kafka_native.client.cluster import Cluster
+from spark_kafka_native.client.config import ClientConfig, ConfigError
+from spark_kafka_native.client.producer import Producer
+from spark_kafka_native.jobs.comparison import Comparison, compare
+from spark_kafka_native.jobs.java import JavaMissing, ensure_java
+from spark_kafka_native.jobs.page_views import page_views
+from spark_kafka_native.jobs.session import spark_session
+from spark_kafka_native.protocol.errors import KafkaError
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What the command line says."""
+
+    bootstrap_servers: str | None
+    events: int
+    partitions: int
+    events_per_trigger: int
+    checkpoints: str | None
+    keep: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Topics:
+    """The three topics of one run."""
+
+    events: str
+    counts: str
+    copy: str
+
+    @classmethod
+    def fresh(cls) -> "Topics":
+        """Names that no earlier run has used."""
+        run = secrets.token_hex(3)
+        return cls(*(f"quickstart-{run}-{name}" for name in ("events", "counts", "copy")))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the quick start and say how it went; the exit status."""
+    options = _parse(arguments)
+    console = Console(highlight=False, markup=False)
+    try:
+        console.print(ensure_java(), style="dim", soft_wrap=True)
+        with _cluster(options, console) as bootstrap_servers:
+            result = run(bootstrap_servers, options, console)
+    except (JavaMissing, ConfigError, KafkaError, PySparkException, Py4JError) as error:
+        _complain(error)
+        return 2
+    console.print(_table(result))
+    for page in result.wrong_counts:
+        console.print(f"{page.page}: {page.sent} views were sent and {page.counted} counted", style="red")
+    console.print(
+        f"demo: {result.rows_in} in, {result.rows_out} out, {result.lost} lost, {result.duplicated} duplicated",
+        soft_wrap=True,
+    )
+    return 0 if result.perfect and result.rows_in == options.events else 1
+
+
+def _complain(error: Exception) -> None:
+    reason = str(error).partition("\n=== Streaming Query ===")[0].strip()  # what follows is the query's plan
+    Console(stderr=True, highlight=False, markup=False).print(f"quickstart: {reason}", style="red", soft_wrap=True)
+
+
+def run(bootstrap_servers: str, options: Options, console: Console) -> Comparison:
+    """Produce, stream, compare. Raises KafkaError, PySparkException."""
+    with (
+        Cluster(ClientConfig.parse({"bootstrap.servers": bootstrap_servers})) as cluster,
+        _fresh_topics(cluster, options) as topics,
+        _progress(console) as progress,
+    ):
+        sent = produce(cluster, topics.events, options.events, progress)
+        starting = progress.add_task("start Spark", total=1)
+        with spark_session("quickstart", tasks=options.partitions) as spark:
+            progress.advance(starting)
+            stream(spark, bootstrap_servers, topics, options, progress)
+            comparing = progress.add_task("compare records", total=options.events)
+            result = compare(spark, bootstrap_servers, **dataclasses.asdict(topics), sent=sent)
+            progress.update(comparing, completed=result.rows_out)
+        return result
+
+
+def produce(cluster: Cluster, topic: str, count: int, progress: Progress) -> Counter[str]:
+    """Write ``count`` events; views per page as they were sent. All are acknowledged on return. Raises KafkaError."""
+    views: Counter[str] = Counter()
+    bar = progress.add_task("produce events", total=count)
+    with Producer(cluster) as producer:
+        for chunk in page_views(count, start_ms=time.time_ns() // 1_000_000 - count):
+            producer.send(topic, chunk)
+            views.update(_views_per_page(chunk))
+            progress.advance(bar, chunk.num_rows)
+    return views
+
+
+def stream(spark: SparkSession, bootstrap_servers: str, topics: Topics, options: Options, progress: Progress) -> None:
+    """Run both queries over the events that are there, one after the other, until they end (Trigger.AvailableNow)."""
+    events = (
+        spark.readStream.format("pykafka")
+        .option("kafka.bootstrap.servers", bootstrap_servers)
+        .option("subscribe", topics.events)
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", options.events_per_trigger)
+        .load()
+    )
+    page = F.get_json_object(events.value.cast("string"), "$.page")
+    counts = events.groupBy(page.alias("key")).count().select("key", F.col("count").cast("string").alias("value"))
+    copy = events.select("key", "value", "partition")
+    with _checkpoints(options) as checkpoints:
+        for name, frame, topic, mode in (
+            ("count views per page", counts, topics.counts, "complete"),
+            ("copy events", copy, topics.copy, "append"),
+        ):
+            query = (
+                frame.writeStream.format("pykafka")
+                .option("kafka.bootstrap.servers", bootstrap_servers)
+                .option("topic", topic)
+                .option("checkpointLocation", f"{checkpoints}/{topic}")
+                .outputMode(mode)
+                .trigger(availableNow=True)
+                .start()
+            )
+            _watch(query, progress, progress.add_task(name, total=options.events))
+
+
+def _parse(arguments: Sequence[str] | None) -> Options:
+    parser = argparse.ArgumentParser(prog="quickstart", description=(__doc__ or "").split("\n", maxsplit=1)[0])
+    parser.add_argument("--bootstrap-servers", metavar="HOST:PORT,...", help="a cluster; default: the bundled broker")
+    parser.add_argument("--events", type=_positive, default=200_000, help="how many events (default: %(default)s)")
+    parser.add_argument("--partitions", type=_positive, default=4, help="partitions per topic (default: %(default)s)")
+    parser.add_argument(
+        "--events-per-trigger", type=_positive, default=50_000, help="maxOffsetsPerTrigger (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--checkpoints",
+        metavar="DIR",
+        help="where the queries keep theirs, and leave them; a place that all nodes share, where Spark has several "
+        "(default: a temporary directory of this machine)",
+    )
+    parser.add_argument("--keep", action="store_true", help="leave the three topics in place")
+    return Options(**vars(parser.parse_args(arguments)))
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{value} is not positive")
+    return value
+
+
+@contextlib.contextmanager
+def _cluster(options: Options, console: Console) -> Iterator[str]:
+    if options.bootstrap_servers:
+        yield options.bootstrap_servers
+        return
+    with tempfile.TemporaryDirectory(prefix="quickstart-") as directory, EmbeddedBroker(Path(directory)) as broker:
+        console.print(f"bundled broker on {broker.bootstrap_servers}", style="dim", soft_wrap=True)
+        yield broker.bootstrap_servers
+
+
+@contextlib.contextmanager
+def _fresh_topics(cluster: Cluster, options: Options) -> Iterator[Topics]:
+    """Three topics for one run, deleted at its end, whatever that is."""
+    topics = Topics.fresh()
+    names = dataclasses.astuple(topics)
+    create_topics(cluster, [NewTopic(name=name, partitions=options.partitions) for name in names])
+    try:
+        yield topics
+    except BaseException:
+        # What went wrong is what the user must hear of, not that its remains could not be removed.
+        with contextlib.suppress(KafkaError):
+            _delete(cluster, names, options)
+        raise
+    _delete(cluster, names, options)
+
+
+def _delete(cluster: Cluster, names: Sequence[str], options: Options) -> None:
+    if not options.keep:
+        delete_topics(cluster, names)
+
+
+@contextlib.contextmanager
+def _checkpoints(options: Options) -> Iterator[str]:
+    """A directory, or a URL of one that Spark's nodes share."""
+    if options.checkpoints:
+        yield options.checkpoints.rstrip("/")
+        return
+    with tempfile.TemporaryDirectory(prefix="quickstart-checkpoints-") as directory:
+        yield directory
+
+
+def _progress(console: Console) -> Progress:
+    return Progress(
+        TextColumn("{task.description:<20}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console
+    )
+
+
+def _views_per_page(chunk: pa.RecordBatch) -> Mapping[str, int]:
+    text = chunk.column("value").cast(pa.string())
+    page = pc.struct_field(pc.extract_regex(text, '"page": "(?P<page>[^"]*)"'), "page")
+    return {str(row["values"]): int(row["counts"]) for row in pc.value_counts(page).to_pylist()}
+
+
+def _watch(query: StreamingQuery, progress: Progress, bar: TaskID) -> None:
+    """Move the bar until the query ends. Raises StreamingQueryException when it fails."""
+    while not query.awaitTermination(1):
+        progress.update(bar, completed=_position(query))
+    progress.update(bar, completed=_position(query))
+
+
+def _position(query: StreamingQuery) -> int:
+    """How many records of a topic that began at offset 0 the query has read."""
+    report = query.lastProgress
+    offsets = json.loads(report.sources[0].endOffset or "{}") if report else {}
+    return sum(sum(partitions.values()) for partitions in offsets.values())
+
+
+def _table(result: Comparison) -> Table:
+    table = Table("page", box=box.SIMPLE_HEAD)
+    table.add_column("views sent", justify="right")
+    table.add_column("views counted", justify="right")
+    for page in result.pages:
+        table.add_row(page.page, f"{page.sent:,}", "none" if page.counted is None else f"{page.counted:,}")
+    return table
+
+
+if __name__ == "__main__":
+    sys.exit(main())

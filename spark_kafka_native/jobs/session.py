@@ -1,0 +1,100 @@
+"""The Spark session of a job: spark-submit's, the caller's, or one of the job's own on this machine."""
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from typing import IO
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.errors.exceptions.captured import CapturedException
+from pyspark.sql import SparkSession
+
+from spark_kafka_native.spark.datasource import PyKafkaDataSource
+
+
+@contextlib.contextmanager
+def spark_session(name: str, *, tasks: int) -> Iterator[SparkSession]:
+    """A session that knows ``format("pykafka")``.
+
+    One that is there already is used and left running. Under spark-submit its settings hold. Otherwise a session on
+    this machine is made, with workers that run this Python and no word from the JVM unless Spark fails. Unless somebody
+    has said otherwise, shuffles have ``tasks`` partitions: Spark's 200 make a small stateful query slow.
+
+    Raises PySparkException or Py4JError: it cannot be started.
+    """
+    present = SparkSession.getActiveSession()
+    if present is not None:
+        present.dataSource.register(PyKafkaDataSource)
+        yield present
+        return
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    with _submitted(name) if submitted else _on_this_machine(name) as spark:
+        set_default(spark, "spark.sql.shuffle.partitions", str(tasks))
+        spark.dataSource.register(PyKafkaDataSource)
+        try:
+            yield spark
+        finally:
+            spark.stop()
+
+
+def set_default(spark: SparkSession, key: str, value: str) -> None:
+    """Set an option of the session, unless the application was started with one."""
+    if not spark.sparkContext.getConf().contains(key):
+        spark.conf.set(key, value)
+
+
+@contextlib.contextmanager
+def _submitted(name: str) -> Iterator[SparkSession]:
+    yield SparkSession.builder.appName(name).getOrCreate()
+
+
+@contextlib.contextmanager
+def _on_this_machine(name: str) -> Iterator[SparkSession]:
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers run whatever `python3` is on the PATH
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = (
+        SparkSession.builder.appName(name)
+        .master("local[*]")
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")  # a short life: compile quickly, not best
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+    )
+    with said_only_on_failure() as messages:
+        with stderr_into(messages):
+            spark = builder.getOrCreate()
+        yield spark
+
+
+@contextlib.contextmanager
+def said_only_on_failure() -> Iterator[IO[bytes]]:
+    """A file for what the JVM says on its stderr, printed if the JVM fails and dropped if all goes well.
+
+    It is dropped for a query that fails, too: Spark's exception says the same, in fewer words.
+    """
+    with tempfile.TemporaryFile() as messages:
+        try:
+            yield messages
+        except CapturedException:
+            raise
+        except (PySparkException, Py4JError):
+            messages.seek(0)
+            sys.stderr.write(messages.read().decode(errors="replace"))
+            sys.stderr.flush()
+            raise
+
+
+@contextlib.contextmanager
+def stderr_into(file: IO[bytes]) -> Iterator[None]:
+    """Point file descriptor 2, which a child process keeps, at ``file`` for a while."""
+    sys.stderr.flush()
+    before = os.dup(2)
+    os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(before, 2)
+        os.close(before)

@@ -1,0 +1,80 @@
+"""What tools have in common: which cluster they talk to, and how they say that something went wrong."""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from broker_embedded.settings import read_properties
+from spark_kafka_native.client.cluster import Cluster
+from spark_kafka_native.client.config import ClientConfig, ConfigError
+from spark_kafka_native.protocol.errors import KafkaError
+
+FAILED: Final = 1
+BAD_USAGE: Final = 2
+
+
+class ToolError(Exception):
+    """A tool cannot do what it was asked for; ``str()`` is for the user."""
+
+
+class ToolParser(argparse.ArgumentParser):
+    """Options as Kafka's tools spell them: whole names only, ``--config`` is not short for ``--config-file``."""
+
+    def __init__(self, prog: str, description: str) -> None:
+        super().__init__(prog=prog, description=description, allow_abbrev=False)
+
+    def add_cluster(self, *, files: Sequence[str] = ("--command-config",)) -> None:
+        """``--bootstrap-server``, its older name ``--broker-list``, and properties files for the client."""
+        self.add_argument(
+            "--bootstrap-server",
+            "--broker-list",
+            dest="bootstrap_server",
+            metavar="HOST:PORT[,...]",
+            help="brokers of the cluster",
+        )
+        self.add_argument(*files, dest="command_config", metavar="FILE", type=Path, help="properties for the client")
+        self.add_argument("--zookeeper", help=argparse.SUPPRESS)
+
+    def add_actions(self, *actions: "tuple[str, Action, str]") -> None:
+        """Options of which exactly one must be given, each with what ``options.action`` is then and its help."""
+        group = self.add_mutually_exclusive_group(required=True)
+        for name, action, text in actions:
+            group.add_argument(name, dest="action", action="store_const", const=action, help=text)
+
+
+Action = Callable[[Cluster, argparse.Namespace], None]
+"""What a tool does with a cluster, by its options."""
+
+
+def open_cluster(options: argparse.Namespace, properties: dict[str, str] | None = None) -> Cluster:
+    """The cluster that the options of ``add_cluster`` name. Raises ToolError."""
+    if options.zookeeper is not None:
+        raise ToolError("--zookeeper: brokers are asked, not ZooKeeper; say --bootstrap-server HOST:PORT")
+    if options.bootstrap_server is None:
+        raise ToolError("--bootstrap-server: say which cluster")
+    given: dict[str, object] = {}
+    try:
+        if options.command_config is not None:
+            given.update(read_properties(options.command_config))
+        given |= {**(properties or {}), "bootstrap.servers": options.bootstrap_server}
+        return Cluster(ClientConfig.parse(given))
+    except (ConfigError, OSError, UnicodeDecodeError) as error:
+        raise ToolError(str(error)) from error
+
+
+def say(text: str) -> None:
+    """Print a line of a tool's answer at once, whoever reads it."""
+    print(text, flush=True)  # noqa: T201  # what a command line tool is for
+
+
+def complain(text: str) -> None:
+    """Print a line about something that went wrong."""
+    print(text, file=sys.stderr, flush=True)  # noqa: T201  # a command line tool says so on stderr
+
+
+def refuse(tool: str, error: Exception) -> int:
+    """Say why a tool failed, and the exit status that goes with it."""
+    complain(f"{tool}: {error.detail if isinstance(error, KafkaError) and error.detail else error}")
+    return BAD_USAGE if isinstance(error, ToolError) else FAILED

@@ -1,0 +1,223 @@
+"""``kafka-console-consumer.sh``: records on standard output, one a line.
+
+Partitions are read directly. With ``--group`` reading begins where that group has committed, and what was printed is
+committed in its name; the tool is no member of the group, so brokers refuse that while the group has some.
+"""
+
+import argparse
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+
+from spark_kafka_native.client.cluster import Cluster
+from spark_kafka_native.client.fetcher import Fetcher
+from spark_kafka_native.client.groups import CommittedOffset, commit_offsets, fetch_offsets
+from spark_kafka_native.client.offsets import EARLIEST, LATEST, list_offsets
+from spark_kafka_native.net.deadline import Deadline
+from spark_kafka_native.protocol.errors import KafkaError
+from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.tools.connection import ToolError, ToolParser, complain, open_cluster, refuse
+from spark_kafka_native.tools.properties import parse_pairs, with_defaults
+
+_TOOL: Final = "kafka-console-consumer"
+_POLL_MS: Final = 100.0
+_FOREVER_MS: Final = 2**53
+FORMAT_PROPERTIES: Final = {
+    "print.timestamp": "false",
+    "print.partition": "false",
+    "print.offset": "false",
+    "print.headers": "false",
+    "print.key": "false",
+    "print.value": "true",
+    "key.separator": "\t",
+    "line.separator": "\n",
+    "headers.separator": ",",
+    "null.literal": "null",
+}
+"""What ``--property`` knows, and its defaults."""
+_TIMESTAMP_TYPES: Final = {0: "CreateTime", 1: "LogAppendTime"}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print records; the exit status. 0: as many as wanted, or none for --timeout-ms. 1: trouble. 2: a bad option."""
+    options = _parser().parse_args(arguments)
+    printed = 0
+    try:
+        form = _format_properties(options.property)
+        properties = parse_pairs(options.consumer_property, "--consumer-property")
+        properties["isolation.level"] = options.isolation_level
+        with open_cluster(options, properties) as cluster:
+            for line in _lines(cluster, options, form):
+                sys.stdout.buffer.write(line)
+                sys.stdout.buffer.flush()
+                printed += 1
+    except (ToolError, ValueError) as error:
+        return refuse(_TOOL, ToolError(str(error)))
+    except KafkaError as error:
+        return refuse(_TOOL, error)
+    except BrokenPipeError:
+        return 0  # whoever reads has enough
+    finally:
+        complain(f"Processed a total of {printed} messages")
+    return 0
+
+
+def _parser() -> ToolParser:
+    parser = ToolParser(_TOOL, "Print records, one a line.")
+    parser.add_cluster(files=("--consumer.config", "--command-config"))
+    topics = parser.add_mutually_exclusive_group(required=True)
+    topics.add_argument("--topic", help="the topic to read")
+    topics.add_argument("--include", "--whitelist", metavar="REGEX", help="all topics that match")
+    parser.add_argument("--partition", type=int, help="one partition; by default all of them")
+    parser.add_argument("--offset", default=None, help="with --partition: an offset, earliest or latest")
+    parser.add_argument("--from-beginning", action="store_true", help="begin with the first records, not with new ones")
+    parser.add_argument("--max-messages", type=int, metavar="N", help="end after N records")
+    parser.add_argument("--timeout-ms", type=int, metavar="MS", help="end when no record has come for so long")
+    parser.add_argument("--group", metavar="ID", help="begin where this group is, and commit in its name")
+    parser.add_argument(
+        "--isolation-level", choices=("read_committed", "read_uncommitted"), default="read_uncommitted",
+        help="whether records of open and aborted transactions are left out",
+    )  # fmt: skip
+    known = ", ".join(f"{key} ({value!r})" for key, value in FORMAT_PROPERTIES.items())
+    parser.add_argument(
+        "--property", "--formatter-property", action="append", default=[], metavar="KEY=VALUE", help=f"one of {known}"
+    )
+    parser.add_argument(
+        "--consumer-property", "--command-property", action="append", default=[], metavar="KEY=VALUE",
+        help="a property of the client",
+    )  # fmt: skip
+    return parser
+
+
+def _format_properties(items: Sequence[str]) -> dict[str, str]:
+    given = with_defaults(items, FORMAT_PROPERTIES, "--property")
+    return {key: value.replace("\\t", "\t").replace("\\n", "\n") for key, value in given.items()}
+
+
+def _lines(cluster: Cluster, options: argparse.Namespace, form: dict[str, str]) -> Iterator[bytes]:
+    """Records as lines, round after round over all partitions, until there are enough or none came for long enough."""
+    positions = _start(cluster, options)
+    patience_ms = _FOREVER_MS if options.timeout_ms is None else options.timeout_ms
+    left = options.max_messages
+    silence = Deadline.after_ms(patience_ms)
+    while left is None or left > 0:
+        found = False
+        for partition, until in _ends(cluster, positions).items():
+            for line in _of_one(cluster, partition, positions, until, form):
+                found = True
+                yield line
+                left = None if left is None else left - 1
+                if left == 0:
+                    break
+            if left == 0:
+                break
+        if options.group and (found or left == 0):
+            commits = {partition: CommittedOffset(offset=offset) for partition, offset in positions.items()}
+            commit_offsets(cluster, options.group, commits)
+        if found:
+            silence = Deadline.after_ms(patience_ms)
+        elif not silence.pause(_POLL_MS):
+            return
+
+
+def _of_one(
+    cluster: Cluster, partition: TopicPartition, positions: dict[TopicPartition, int], until: int, form: dict[str, str]
+) -> Iterator[bytes]:
+    """The lines of one partition up to ``until``; its position moves with each line that is taken."""
+    if positions[partition] >= until:
+        return
+    with Fetcher(cluster, partition, positions[partition], until) as fetcher:
+        for rows in fetcher:
+            for row in _rows(rows):
+                positions[partition] = row["offset"] + 1
+                yield to_line(row, partition, form)
+        positions[partition] = fetcher.position
+
+
+def _rows(records: pa.RecordBatch) -> Iterator[dict[str, Any]]:
+    """One dictionary a record, times as milliseconds: what is printed is read by people, not in a hurry."""
+    times = records.column("timestamp").cast(pa.int64())
+    place = records.schema.get_field_index("timestamp")
+    yield from records.set_column(place, "timestamp", times).to_pylist()
+
+
+def to_line(row: dict[str, Any], partition: TopicPartition, form: dict[str, str]) -> bytes:
+    """One record as the properties of the format have it, with the end of the line."""
+    null = form["null.literal"].encode()
+    parts: list[bytes] = []
+    if _wants(form, "timestamp"):
+        name = _TIMESTAMP_TYPES.get(row["timestamp_type"])
+        parts.append(f"{name}:{row['timestamp'] // 1000}".encode() if name else b"NO_TIMESTAMP")
+    if _wants(form, "partition"):
+        parts.append(f"Partition:{partition.partition}".encode())
+    if _wants(form, "offset"):
+        parts.append(f"Offset:{row['offset']}".encode())
+    if _wants(form, "headers"):
+        pairs = [
+            header["key"].encode() + b":" + (null if header["value"] is None else header["value"])
+            for header in row["headers"] or ()
+        ]
+        parts.append(form["headers.separator"].encode().join(pairs) or b"NO_HEADERS")
+    shown = [row[column] for column in ("key", "value") if _wants(form, column)]
+    parts += [null if content is None else content for content in shown]
+    return form["key.separator"].encode().join(parts) + form["line.separator"].encode()
+
+
+def _wants(form: dict[str, str], part: str) -> bool:
+    return form[f"print.{part}"].lower() == "true"
+
+
+def _start(cluster: Cluster, options: argparse.Namespace) -> dict[TopicPartition, int]:
+    """Where reading begins, by partition. Raises ToolError, KafkaError."""
+    partitions = _partitions(cluster, options)
+    position = _position(options)
+    positions = {} if options.group is None else _committed(cluster, options.group, partitions)
+    if position >= 0:
+        return dict.fromkeys(partitions, position) | positions
+    left = {partition: position for partition in partitions if partition not in positions}
+    return positions | {partition: found.offset for partition, found in list_offsets(cluster, left).items()}
+
+
+def _committed(cluster: Cluster, group: str, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+    return {partition: found.offset for partition, found in fetch_offsets(cluster, group, partitions).items()}
+
+
+def _position(options: argparse.Namespace) -> int:
+    if options.offset is None:
+        return EARLIEST if options.from_beginning else LATEST
+    if options.partition is None:
+        raise ToolError("--offset needs --partition")
+    if options.offset in {"earliest", "latest"}:
+        return EARLIEST if options.offset == "earliest" else LATEST
+    if not options.offset.isdigit():
+        raise ToolError(f"--offset: {options.offset!r} is neither an offset nor earliest nor latest")
+    return int(options.offset)
+
+
+def _partitions(cluster: Cluster, options: argparse.Namespace) -> list[TopicPartition]:
+    try:
+        wanted = re.compile(options.include or "")
+    except re.error as error:
+        raise ToolError(f"--include: {options.include!r} is no regular expression: {error}") from error
+    topics = cluster.metadata(None if options.topic is None else [options.topic]).topics
+    chosen = [name for name in topics if options.topic or wanted.fullmatch(name)]
+    partitions = [
+        TopicPartition(name, index)
+        for name in chosen
+        for index in topics[name].partitions
+        if options.partition in {None, index}
+    ]
+    if not partitions:
+        wanted = options.topic or options.include
+        raise ToolError(
+            f"there is no partition {options.partition if options.partition is not None else ''} of {wanted}"
+        )
+    return partitions
+
+
+def _ends(cluster: Cluster, positions: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+    ends = list_offsets(cluster, dict.fromkeys(positions, LATEST))
+    return {partition: found.offset for partition, found in sorted(ends.items())}

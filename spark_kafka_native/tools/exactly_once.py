@@ -1,0 +1,137 @@
+"""``exactly-once``: look at, complete and clear away what the exactly-once sink keeps under a prefix.
+
+python -m spark_kafka_native.tools exactly-once status PREFIX --bootstrap-server HOST:PORT
+"""
+
+import argparse
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from spark_kafka_native.client.admin import delete_topics
+from spark_kafka_native.client.cluster import Cluster
+from spark_kafka_native.client.describe_transactions import TransactionState, list_transactions
+from spark_kafka_native.protocol.errors import KafkaError
+from spark_kafka_native.spark.exactly_once.batch import Plan
+from spark_kafka_native.spark.exactly_once.decision import Decision
+from spark_kafka_native.spark.exactly_once.errors import ExactlyOnceError
+from spark_kafka_native.spark.exactly_once.names import Names, names_of_task, names_of_topic
+from spark_kafka_native.spark.exactly_once.upkeep import recover, release, run_again, status
+from spark_kafka_native.spark.options.exactly_once import timing_of
+from spark_kafka_native.spark.sink.effects import carry_out
+from spark_kafka_native.tools.connection import (
+    FAILED,
+    Action,
+    ToolError,
+    ToolParser,
+    complain,
+    open_cluster,
+    refuse,
+    say,
+)
+
+_TOOL: Final = "exactly-once"
+_TIMING: Final = timing_of(60_000, 0)
+"""Of what a command itself begins: a decision, and transactions that it only aborts."""
+_SHOWN_AT_MOST: Final = 20
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Do one thing with a prefix; the exit status. 0: done. 1: it could not be done. 2: a bad option."""
+    options = _parser().parse_intermixed_args(arguments)
+    try:
+        action, _ = _COMMANDS[options.command]
+        if (options.prefix is None) is not (action is _list):
+            raise ToolError("list takes no prefix" if action is _list else f"{options.command}: say which prefix")
+        if options.accept_loss and action is not _recover:
+            raise ToolError("--accept-loss goes with recover")
+        with open_cluster(options) as cluster:
+            action(cluster, options)
+    except (ToolError, ValueError) as error:
+        return refuse(_TOOL, ToolError(str(error)))
+    except KafkaError as error:
+        return refuse(_TOOL, error)
+    except ExactlyOnceError as error:
+        complain(f"{_TOOL}: {error}")
+        return FAILED
+    return 0
+
+
+def _parser() -> ToolParser:
+    parser = ToolParser(_TOOL, "What the exactly-once sink keeps in a cluster: look at it, complete it, clear it away.")
+    texts = "; ".join(f"{name}: {text}" for name, (_, text) in _COMMANDS.items())
+    parser.add_argument("command", choices=_COMMANDS, metavar="COMMAND", help=texts)
+    parser.add_argument("prefix", nargs="?", metavar="PREFIX", help="what the option transactional.id.prefix says")
+    parser.add_argument(
+        "--accept-loss",
+        action="store_true",
+        help="with recover: go on over a decided batch of which the broker has aborted a part",
+    )
+    parser.add_cluster()
+    return parser
+
+
+def _list(cluster: Cluster, _: argparse.Namespace) -> None:
+    listings = list_transactions(cluster, states=[TransactionState.ONGOING])
+    opened = Counter(names.prefix for listing in listings if (names := names_of_task(listing.transactional_id)))
+    topics = cluster.metadata(None).topics
+    prefixes = {names.prefix for topic in topics if (names := names_of_topic(topic))}
+    for prefix in sorted(prefixes | opened.keys()):
+        say(f"{prefix} ({opened[prefix]} transactions open)")
+
+
+def _status(cluster: Cluster, options: argparse.Namespace) -> None:
+    names = Names(prefix=options.prefix)
+    if names.decisions_topic not in cluster.metadata(None).topics:
+        raise ToolError(f"there is no topic {names.decisions_topic}: nothing was ever written with this prefix")
+    found = carry_out(cluster, status(names))
+    say(f"topic of decisions: {names.decisions_topic}")
+    say(f"last batch: {_told(found.last)}")
+    say(f"open transactions: {len(found.open_ids)}")
+    for name in found.open_ids[:_SHOWN_AT_MOST]:
+        say(f"  {name}")
+    if len(found.open_ids) > _SHOWN_AT_MOST:
+        say(f"  and {len(found.open_ids) - _SHOWN_AT_MOST} more")
+
+
+def _told(last: Decision | None) -> str:
+    if last is None:
+        return "none; any query may begin with this prefix"
+    what = f"{last.batch_id} of {last.owner}"
+    if last.finished:
+        return f"{what}, all of it committed"
+    return f"{what}, decided, with {len(last.handles)} transactions that are to be committed"
+
+
+def _recover(cluster: Cluster, options: argparse.Namespace) -> None:
+    names = Names(prefix=options.prefix)
+    found: Plan = carry_out(cluster, recover(names, _TIMING, accept_loss=options.accept_loss))
+    last = "none" if found.last is None else f"{found.last.batch_id} of {found.last.owner}, all of it committed"
+    say(f"last batch: {last}")
+
+
+def _run_again(cluster: Cluster, options: argparse.Namespace) -> None:
+    carry_out(cluster, run_again(Names(prefix=options.prefix), _TIMING))
+    say("the decision is taken back: the query's next start runs the batch again")
+
+
+def _release(cluster: Cluster, options: argparse.Namespace) -> None:
+    carry_out(cluster, release(Names(prefix=options.prefix), _TIMING))
+    say(f"{options.prefix} is free: the next query begins with it anew")
+
+
+def _remove(cluster: Cluster, options: argparse.Namespace) -> None:
+    names = Names(prefix=options.prefix)
+    carry_out(cluster, release(names, _TIMING))
+    delete_topics(cluster, [names.decisions_topic])
+    say(f"{options.prefix} is gone; brokers forget its transactional ids after transactional.id.expiration.ms")
+
+
+_COMMANDS: Final[Mapping[str, tuple[Action, str]]] = {
+    "list": (_list, "print the prefixes that a cluster has anything of"),
+    "status": (_status, "print the last batch and what is open; changes nothing"),
+    "recover": (_recover, "commit what was decided and abort the rest, as the next start would; ends a running query"),
+    "run-again": (_run_again, "take a decision back of which the broker has aborted a part, and nothing is readable"),
+    "release": (_release, "recover, and let another query, or the same from another checkpoint, have the prefix"),
+    "remove": (_remove, "release, and delete the topic of decisions"),
+}

@@ -1,0 +1,56 @@
+"""``kafka-get-offsets.sh``: first, last and other offsets of partitions."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from spark_kafka_native.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, list_offsets
+from spark_kafka_native.protocol.errors import KafkaError
+from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.tools.connection import ToolError, ToolParser, open_cluster, refuse, say
+
+_TOOL: Final = "kafka-get-offsets"
+_POSITIONS: Final = {"latest": LATEST, "earliest": EARLIEST, "max-timestamp": MAX_TIMESTAMP}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print ``topic:partition:offset`` lines; the exit status. 0: done. 1: the cluster refused it. 2: a bad option."""
+    parser = ToolParser(_TOOL, "Print offsets, as topic:partition:offset.")
+    parser.add_cluster()
+    parser.add_argument("--topic", help="the topic; by default all of them")
+    parser.add_argument("--partitions", metavar="N,N", help="the partitions; by default all of them")
+    parser.add_argument(
+        "--time", default="latest", help="latest (-1), earliest (-2), max-timestamp (-3), or a time in ms (latest)"
+    )
+    parser.add_argument("--exclude-internal-topics", action="store_true", help="leave out the broker's own topics")
+    options = parser.parse_args(arguments)
+    try:
+        position = _position(options.time)
+        chosen = _numbers(options.partitions)
+        with open_cluster(options) as cluster:
+            topics = cluster.metadata([options.topic] if options.topic else None).topics
+            wanted = {
+                TopicPartition(name, index): position
+                for name, topic in topics.items()
+                if not (options.exclude_internal_topics and topic.internal)
+                for index in topic.partitions
+                if chosen is None or index in chosen
+            }
+            for partition, found in sorted(list_offsets(cluster, wanted).items()):
+                say(f"{partition.topic}:{partition.partition}:{found.offset if found.offset >= 0 else ''}")
+    except (ToolError, KafkaError) as error:
+        return refuse(_TOOL, error)
+    return 0
+
+
+def _position(text: str) -> int:
+    try:
+        return _POSITIONS[text] if text in _POSITIONS else int(text)
+    except ValueError:
+        raise ToolError(f"--time: {text!r} is neither a time in ms nor one of {', '.join(_POSITIONS)}") from None
+
+
+def _numbers(text: str | None) -> set[int] | None:
+    try:
+        return None if text is None else {int(part) for part in text.split(",")}
+    except ValueError:
+        raise ToolError(f"--partitions: {text!r} is not N,N") from None

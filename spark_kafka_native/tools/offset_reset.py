@@ -1,0 +1,133 @@
+"""Which offsets a group gets by ``kafka-consumer-groups --reset-offsets``."""
+
+import argparse
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from spark_kafka_native.client.cluster import Cluster
+from spark_kafka_native.client.group_admin import describe_group
+from spark_kafka_native.client.groups import CommittedOffset, commit_offsets, fetch_offsets
+from spark_kafka_native.client.offsets import EARLIEST, LATEST, list_offsets
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.tools.connection import ToolError, ToolParser
+
+_RESETTABLE: Final = frozenset({"Empty", "Dead"})
+_DURATION: Final = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
+Offsets = dict[TopicPartition, int]
+
+
+def add_positions(parser: ToolParser) -> None:
+    """The options that say where to, and whether to do it."""
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--to-earliest", action="store_true", help="to the first offsets")
+    where.add_argument("--to-latest", action="store_true", help="to the ends")
+    where.add_argument("--to-current", action="store_true", help="to where the group is; to the ends where it is not")
+    where.add_argument("--to-offset", type=int, metavar="N", help="to offset N, or the nearest that there is")
+    where.add_argument("--shift-by", type=int, metavar="N", help="by N offsets, backwards if negative")
+    where.add_argument("--to-datetime", metavar="2026-01-31T12:00:00.000", help="to the first record since (UTC)")
+    where.add_argument("--by-duration", metavar="PnDTnHnMnS", help="to the first record of the time until now")
+    doing = parser.add_mutually_exclusive_group()
+    doing.add_argument("--execute", action="store_true", help="commit the offsets")
+    doing.add_argument("--dry-run", action="store_true", help="print the offsets only, as by default")
+
+
+def reset(cluster: Cluster, group_id: str, options: argparse.Namespace) -> Offsets:
+    """The new offsets of a group, committed with ``--execute``. Raises ToolError: the group has members."""
+    state = _state(cluster, group_id)
+    if state not in _RESETTABLE:
+        raise ToolError(f"group {group_id} is {state}: offsets are reset while a group has no members")
+    partitions = chosen_partitions(cluster, group_id, options)
+    offsets = new_offsets(cluster, group_id, partitions, options)
+    if options.execute:
+        commits = {partition: CommittedOffset(offset=offset) for partition, offset in offsets.items()}
+        commit_offsets(cluster, group_id, commits, timeout_ms=options.timeout)
+    return offsets
+
+
+def chosen_partitions(cluster: Cluster, group_id: str, options: argparse.Namespace) -> list[TopicPartition]:
+    """What ``--topic`` or ``--all-topics`` stands for. Raises ToolError, KafkaError."""
+    if options.all_topics:
+        return sorted(fetch_offsets(cluster, group_id))
+    if not options.topic:
+        raise ToolError("--topic: say which topics, or --all-topics")
+    chosen: list[TopicPartition] = []
+    for item in options.topic:
+        name, _, numbers = item.partition(":")
+        there = cluster.metadata([name]).topics[name].partitions
+        try:
+            wanted = [int(number) for number in numbers.split(",")] if numbers else sorted(there)
+        except ValueError:
+            raise ToolError(f"--topic: {item!r} is not TOPIC or TOPIC:0,1") from None
+        missing = [number for number in wanted if number not in there]
+        if missing:
+            raise ToolError(f"--topic: there is no partition {missing[0]} of {name}")
+        chosen += [TopicPartition(name, number) for number in wanted]
+    return chosen
+
+
+def new_offsets(
+    cluster: Cluster, group_id: str, partitions: list[TopicPartition], options: argparse.Namespace
+) -> Offsets:
+    """The offsets that the options of ``add_positions`` stand for, within what the partitions have."""
+    first = _listed(cluster, dict.fromkeys(partitions, EARLIEST))
+    last = _listed(cluster, dict.fromkeys(partitions, LATEST))
+    if options.to_earliest:
+        return first
+    if options.to_latest:
+        return last
+    wanted = _wanted(cluster, group_id, partitions, options, last)
+    return {partition: min(max(offset, first[partition]), last[partition]) for partition, offset in wanted.items()}
+
+
+def _wanted(
+    cluster: Cluster, group_id: str, partitions: list[TopicPartition], options: argparse.Namespace, last: Offsets
+) -> Offsets:
+    if options.to_offset is not None:
+        return dict.fromkeys(partitions, options.to_offset)
+    if options.to_datetime is not None or options.by_duration is not None:
+        since_ms = _since_ms(options)
+        found = _listed(cluster, dict.fromkeys(partitions, since_ms))
+        return {partition: offset if offset >= 0 else last[partition] for partition, offset in found.items()}
+    committed = {partition: found.offset for partition, found in fetch_offsets(cluster, group_id, partitions).items()}
+    if options.to_current:
+        return {partition: committed.get(partition, last[partition]) for partition in partitions}
+    if options.shift_by is not None:
+        without = [partition for partition in partitions if partition not in committed]
+        if without:
+            raise ToolError(f"--shift-by: group {group_id} has no offset for {without[0]}")
+        return {partition: offset + options.shift_by for partition, offset in committed.items()}
+    raise ToolError("--reset-offsets needs one of --to-earliest, --to-latest, --to-offset and the like")
+
+
+def _since_ms(options: argparse.Namespace) -> int:
+    if options.by_duration is not None:
+        return round((datetime.now(UTC) - parse_duration(options.by_duration)).timestamp() * 1000)
+    try:
+        moment = datetime.fromisoformat(options.to_datetime)
+    except ValueError:
+        raise ToolError(f"--to-datetime: {options.to_datetime!r} is not like 2026-01-31T12:00:00.000") from None
+    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def parse_duration(text: str) -> timedelta:
+    """An ISO 8601 duration of days and smaller. Raises ToolError."""
+    match = _DURATION.fullmatch(text.strip().upper())
+    if match is None or not any(match.groups()):
+        raise ToolError(f"--by-duration: {text!r} is not like P1DT2H30M")
+    days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
+    return timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+
+
+def _listed(cluster: Cluster, wanted: Offsets) -> Offsets:
+    return {partition: found.offset for partition, found in list_offsets(cluster, wanted).items()}
+
+
+def _state(cluster: Cluster, group_id: str) -> str:
+    try:
+        return describe_group(cluster, group_id).state
+    except KafkaError as error:
+        if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
+            return "Dead"  # one that is made by the commit
+        raise

@@ -1,0 +1,86 @@
+"""``kafka-storage.sh``: give a data directory to a cluster before its broker is started."""
+
+import argparse
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from broker_embedded.log.checkpoints import (
+    META_PROPERTIES,
+    CorruptCheckpoint,
+    MetaProperties,
+    new_id,
+    read_meta_properties,
+    write_meta_properties,
+)
+from broker_embedded.platform import Platform
+from broker_embedded.sasl.first_users import FirstUserError, parse_first_users
+from broker_embedded.scram_users import ScramUsersError, add_users
+from spark_kafka_native.net.secret import Secret
+from spark_kafka_native.protocol.ids import spell_id
+from spark_kafka_native.tools.connection import ToolError, ToolParser, refuse, say
+from spark_kafka_native.tools.server_properties import ServerProperties, read_server_properties
+
+_TOOL: Final = "kafka-storage"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Format or look at a data directory; the exit status. 0: done. 2: a bad option, or it cannot be."""
+    parser = ToolParser(_TOOL, "Give data directories to clusters, and look at them.")
+    actions = parser.add_subparsers(
+        dest="action", required=True, metavar="ACTION", parser_class=argparse.ArgumentParser
+    )
+    actions.add_parser("random-uuid", help="print an id for a new cluster")
+    info = actions.add_parser("info", help="say whose the data directory is")
+    made = actions.add_parser("format", help="give the data directory to a cluster")
+    for action in (info, made):
+        action.add_argument("--config", "-c", required=True, type=Path, metavar="FILE", help="server.properties")
+    made.add_argument("--cluster-id", "-t", required=True, help="the cluster's id")
+    made.add_argument("--ignore-formatted", "-g", action="store_true", help="one that is given already is fine")
+    made.add_argument(
+        "--add-scram",
+        "-S",
+        action="append",
+        default=[],
+        metavar="MECHANISM=[name=NAME,password=PASSWORD]",
+        help="a user who may log in by SCRAM",
+    )
+    made.add_argument("--standalone", "-s", action="store_true", help="accepted: there is one controller, the broker")
+    made.add_argument("--release-version", "-r", help="accepted: data directories are the same in all releases")
+    made.add_argument("--feature", "-f", action="append", help="accepted: a feature has the level of the broker")
+    options = parser.parse_args(arguments)
+    try:
+        if options.action == "random-uuid":
+            say(spell_id(new_id()))
+        elif options.action == "info":
+            _info(read_server_properties(options.config))
+        else:
+            _format(read_server_properties(options.config), options)
+    except (ToolError, OSError, CorruptCheckpoint, FirstUserError, ScramUsersError) as error:
+        return refuse(_TOOL, ToolError(str(error)))
+    return 0
+
+
+def _format(server: ServerProperties, options: argparse.Namespace) -> None:
+    files = Platform().file_system
+    users = parse_first_users(Secret(" ".join(options.add_scram)))
+    path = os.path.join(server.data_dir, META_PROPERTIES)
+    if read_meta_properties(files, path) is not None:
+        if options.ignore_formatted:
+            say("All of the log directories are already formatted.")
+            return
+        raise ToolError(f"{server.data_dir} is formatted already; --ignore-formatted lets that pass")
+    Path(server.data_dir).mkdir(parents=True, exist_ok=True)
+    meta = MetaProperties(cluster_id=options.cluster_id, node_id=server.config.node_id, directory_id=new_id())
+    add_users(files, server.data_dir, users)
+    write_meta_properties(files, path, meta)
+    say(f"Formatting {server.data_dir} for cluster {options.cluster_id}.")
+
+
+def _info(server: ServerProperties) -> None:
+    meta = read_meta_properties(Platform().file_system, os.path.join(server.data_dir, META_PROPERTIES))
+    if meta is None:
+        raise ToolError(f"{server.data_dir} is not formatted")
+    say(f"Found log directory: {server.data_dir}")
+    say(f"Found metadata: cluster.id={meta.cluster_id}, node.id={meta.node_id}")

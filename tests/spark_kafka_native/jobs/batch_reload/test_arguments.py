@@ -1,0 +1,130 @@
+"""The command line."""
+
+from pathlib import Path
+
+import pytest
+
+from spark_kafka_native.jobs.batch_reload.arguments import Arguments, parse_arguments
+from spark_kafka_native.jobs.batch_reload.bounds import AtOffsets, AtTime
+from spark_kafka_native.jobs.batch_reload.errors import UsageError
+from spark_kafka_native.spark.offsets import Ago, Earliest
+from spark_kafka_native.spark.options.parsing import Query, parse_source_options
+
+SOURCE = ["--bootstrap-servers", "k:9092", "--topics", "a,b"]
+PLAIN = [*SOURCE, "--target", "/data"]
+
+
+def parsed(*more: str) -> Arguments:
+    return parse_arguments([*PLAIN, *more])
+
+
+def options(*more: str) -> dict[str, str]:
+    return dict(parsed(*more).source_options)
+
+
+def test_defaults() -> None:
+    said = parse_arguments(PLAIN)
+    assert (said.start, said.until, said.format, said.columns) == (None, None, None, ())
+    assert (said.action, said.keep_versions, said.lease_s, said.place.url) == ("load", 10, 3600.0, "/data")
+    assert parsed("--since-last-run").start is None
+    assert options() == {
+        "kafka.bootstrap.servers": "k:9092",
+        "kafka.isolation.level": "read_committed",
+        "subscribe": "a,b",
+    }
+    parse_source_options(options(), Query.BATCH)
+
+
+@pytest.mark.feature("reload.ranges")
+def test_points() -> None:
+    assert parsed("--from", "-2h").start == AtTime(Ago(duration_ms=7_200_000))
+    assert parsed("--until", "-1h").until == AtTime(Ago(duration_ms=3_600_000))
+    assert parsed("--from=1000").start == AtTime(1000)
+    assert parsed("--from", "earliest").start == AtOffsets(Earliest())
+    assert isinstance(parsed("--from-offsets", '{"a":{"0":3}}').start, AtOffsets)
+
+
+def test_options_of_the_source(tmp_path: Path) -> None:
+    properties = tmp_path / "client.properties"
+    properties.write_text("client.id=x\nisolation.level=read_uncommitted\nfetch.min.bytes=1\n")
+    said = options(
+        "--properties-file", str(properties), "--option", "kafka.client.id=y", "--option", "invalidUtf8=fail"
+    )
+    assert said["kafka.client.id"] == "y", "what is said goes before what is in the file"
+    assert said["kafka.isolation.level"] == "read_uncommitted"
+    assert said["kafka.fetch.min.bytes"] == "1"
+    assert said["invalidUtf8"] == "fail"
+    pattern = parse_arguments(["--bootstrap-servers", "k:1", "--topic-pattern", "^a", "--target", "/x"])
+    assert dict(pattern.source_options)["subscribePattern"] == "^a"
+
+
+def test_other_formats() -> None:
+    said = parse_arguments(
+        [*SOURCE, "--format", "jdbc", "--state", "/state", "--write-option", "url=jdbc:x=y", "--columns", "key, value"]
+    )
+    assert (said.place.url, said.target, said.columns) == ("/state", None, ("key", "value"))
+    assert dict(said.write_options) == {"url": "jdbc:x=y"}
+    table = parse_arguments([*SOURCE, "--format", "delta", "--state", "/state", "--table", "raw"])
+    assert table.table == "raw"
+
+
+def test_clean_and_verify_need_less() -> None:
+    said = parse_arguments(["--target", "/data", "--clean", "--keep-versions", "3", "--lease-minutes", "5"])
+    assert (said.action, said.keep_versions, said.lease_s) == ("clean", 3, 300.0)
+    said = parse_arguments(["--bootstrap-servers", "k:1", "--target", "/data", "--verify", "--version", "4"])
+    assert (said.action, said.version) == ("verify", 4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (SOURCE, "--target"),
+        (["--target", "/x", "--topics", "a"], "--bootstrap-servers"),
+        (["--target", "/x", "--bootstrap-servers", "k:1"], "--topics or --topic-pattern"),
+        (["--target", "/x", "--verify"], "--bootstrap-servers"),
+        ([*PLAIN, "--from", "soon"], "--from: 'soon' is not a point in time"),
+        ([*PLAIN, "--until", "2026-11-20T10:00:00"], "--until: .* no time zone"),
+        ([*PLAIN, "--from-offsets", "{"], "--from-offsets: not valid JSON"),
+        ([*PLAIN, "--option", "startingOffsets=latest"], "--option startingOffsets: say it with --from"),
+        ([*PLAIN, "--option", "MinPartitions=4"], "--option MinPartitions: say it with --min-tasks"),
+        ([*PLAIN, "--option", "failOnDataLoss=false"], "say it with --accept-data-loss"),
+        ([*PLAIN, "--properties-file", "/no/such/file"], "--properties-file"),
+        ([*PLAIN, "--format", "jdbc"], "--state: jdbc is no file format"),
+        ([*PLAIN, "--format", "jdbc", "--state", "/s", "--table", "t"], "--table: is in place of --target"),
+        ([*SOURCE, "--format", "jdbc", "--state", "/s", "--compression", "gzip"], "--compression: is for file formats"),
+        ([*PLAIN, "--table", "t"], "--table: is for formats other than parquet"),
+        ([*PLAIN, "--write-option", "a=b"], "--write-option: is for formats other than"),
+    ],
+)
+def test_what_does_not_fit_together(arguments: list[str], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        parse_arguments(arguments)
+
+
+def test_secrets_are_not_repeated() -> None:
+    with pytest.raises(UsageError) as caught:
+        parsed("--storage-option", "geheim")
+    assert "geheim" not in str(caught.value)
+    assert "geheim" not in repr(
+        parsed("--storage-option", "secret=geheim", "--option", "kafka.ssl.key.password=geheim")
+    )
+
+
+@pytest.mark.parametrize(
+    "wrong", [["--from", "1", "--from-offsets", "{}"], ["--verify", "--clean"], ["--min-tasks", "0"], ["--targ", "x"]]
+)
+def test_argparse_refuses(wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        parsed(*wrong)
+    assert ended.value.code == 2
+    assert wrong[0] in capsys.readouterr().err
+
+
+@pytest.mark.feature("reload.exactlyOnce", "reload.otherFormats")
+def test_help_says_what_is_exact_and_what_is_not(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse_arguments(["--help"])
+    text = capsys.readouterr().out
+    assert "EXACTLY ONCE. Files of a run" in text
+    assert "AT LEAST ONCE. Rows are appended with a column load_id" in text
+    assert "exit status" in text

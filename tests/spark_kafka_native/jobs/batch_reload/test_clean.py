@@ -1,0 +1,105 @@
+"""What a clean takes away, and what it leaves to runs that live."""
+
+import pytest
+
+from spark_kafka_native.jobs.batch_reload.clean import clean, find_rubbish
+from spark_kafka_native.jobs.batch_reload.errors import Conflict
+from spark_kafka_native.jobs.batch_reload.leases import Lease
+from spark_kafka_native.jobs.batch_reload.storage import LocalStorage
+from spark_kafka_native.jobs.batch_reload.versions import versions
+from spark_kafka_native.spark.planning.ranges import OffsetRange
+from tests.support.reload_driver import NOW_S, Story
+
+
+@pytest.fixture
+def loaded(story: Story) -> Story:
+    """Three versions, of which the last has replaced what the first had."""
+    story.produce("t", 0, 10)
+    story.load()
+    story.produce("t", 0, 10)
+    story.load()
+    story.load('{"t":{"0":3}}')
+    return story
+
+
+def test_old_versions_go_and_files_that_only_they_name(loaded: Story) -> None:
+    removed = loaded.clean(keep_versions=2)
+    assert (removed.versions, removed.files, removed.dead_loads) == ((1,), (), ())
+    removed = loaded.clean(keep_versions=1)
+    assert (removed.versions, len(removed.files)) == ((2,), 2)
+    assert removed.bytes > 0
+    assert versions(loaded.storage) == [3], "a clean that expels nobody makes no version"
+    assert loaded.records() == loaded.produced()
+    assert loaded.unnamed_files() == []
+
+
+def test_run_that_lives_keeps_its_files(loaded: Story) -> None:
+    loaded.produce("t", 0, 10)
+
+    def clean_in_between(_: OffsetRange) -> None:
+        removed = loaded.clean(lease_s=3600.0, keep_versions=1)
+        assert removed.dead_loads == ()
+
+    loaded.load(max_records_per_task=4, before_task=clean_in_between)
+    assert loaded.records() == loaded.produced()
+
+
+def test_run_that_has_not_shown_its_lease_yet_keeps_its_files(loaded: Story) -> None:
+    loaded.storage.create("_loads/fresh/t/1.json", b"")
+    assert loaded.clean(lease_s=3600.0).dead_loads == ()
+    assert "_loads/fresh/t/1.json" in loaded.unnamed_files()
+    assert loaded.clean(lease_s=-1.0).dead_loads == ("fresh",)
+    assert loaded.clean().files == ()
+
+
+def test_dead_run_is_named_before_its_files_go(loaded: Story) -> None:
+    Lease(loaded.storage, "dead").take()
+    loaded.storage.create("_loads/dead/t/1.json", b"123")
+    removed = loaded.clean()
+    assert (removed.dead_loads, removed.leases) == (("dead",), ("_leases/dead.json",))
+    assert loaded.version().removed_loads == ("dead",)
+    assert loaded.version().kind == "clean"
+    assert loaded.records() == loaded.produced()
+    loaded.load("earliest")
+    assert loaded.version().removed_loads == ("dead",), "it may wake up at any time"
+
+
+def test_dead_run_that_wakes_up_in_the_middle_stops_the_clean(loaded: Story) -> None:
+    loaded.produce("t", 0, 5)
+    awake = Story(loaded.root)
+    awake.cluster = loaded.cluster
+
+    class Slow(LocalStorage):
+        """Publishes the run that was taken for dead just before the clean's own version."""
+
+        woken = False
+
+        def create(self, path: str, data: bytes) -> None:
+            if path.startswith("_manifests/") and not self.woken:
+                self.woken = True
+                awake.load(load_id="sleeper")
+            super().create(path, data)
+
+    loaded.storage.create("_loads/sleeper/t/0.json", b"")
+    with pytest.raises(Conflict, match="run sleeper has woken up and published"):
+        loaded.clean(storage=Slow(loaded.storage.url))
+    assert loaded.records() == loaded.produced()
+
+
+def test_target_where_nothing_has_been_published(story: Story) -> None:
+    story.storage.create("_loads/dead/t/1.json", b"123")
+    assert story.clean().dead_loads == ("dead",)
+    assert story.version().files == ()
+    story.produce("t", 0, 5)
+    story.load()
+    assert story.records() == story.produced()
+    empty = LocalStorage(str(story.root / "other"))
+    removed = clean(empty, now_s=NOW_S, lease_s=-1.0, keep_versions=1)
+    assert (removed.files, removed.versions) == ((), ())
+    assert versions(empty) == []
+
+
+def test_half_made_files_go_when_they_are_old(loaded: Story) -> None:
+    (loaded.root / "_manifests" / ".creating-1").write_bytes(b"12")
+    assert find_rubbish(loaded.storage, 0.0, lease_s=0.0, keep_versions=9).files == ()
+    assert loaded.clean(keep_versions=9).files == ("_manifests/.creating-1",)

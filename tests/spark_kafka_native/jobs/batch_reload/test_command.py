@@ -1,0 +1,177 @@
+"""The job as its user sees it: what it prints, what it leaves, and its exit status."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from broker_embedded.testing import EmbeddedBroker
+from spark_kafka_native.jobs.batch_reload import command, load_dataframe
+from spark_kafka_native.jobs.batch_reload.appending import append_rows
+from spark_kafka_native.jobs.batch_reload.command import main
+from spark_kafka_native.jobs.batch_reload.errors import Conflict
+from spark_kafka_native.jobs.batch_reload.storage import LocalStorage
+from tests.support.reload_driver import Story
+from tests.support.topics import Topics
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def topics(broker: EmbeddedBroker) -> Iterator[Topics]:
+    with Topics(broker.bootstrap_servers) as made:
+        yield made
+
+
+class Run:
+    """The job on one topic and target; what it has printed."""
+
+    def __init__(self, broker: EmbeddedBroker, topic: str, target: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.arguments = ["--bootstrap-servers", broker.bootstrap_servers, "--topics", topic, "--target", str(target)]
+        self._capsys = capsys
+
+    def __call__(self, *more: str) -> tuple[int, str]:
+        self._capsys.readouterr()
+        status = main([*self.arguments, *more])
+        out, err = self._capsys.readouterr()
+        return status, " ".join((err or out).split())
+
+
+@pytest.fixture
+def run(broker: EmbeddedBroker, topics: Topics, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
+    topic = topics.create(2)
+    topics.write(topic, [f"{n}" for n in range(30)], partition=[n % 2 for n in range(30)])
+    return Run(broker, topic, tmp_path / "target", capsys)
+
+
+@pytest.mark.spark
+@pytest.mark.feature("reload.exactlyOnce", "reload.from", "reload.verify", "reload.progress", "reload.ranges")
+def test_load_load_again_verify_and_clean(spark: SparkSession, run: Run, topics: Topics, tmp_path: Path) -> None:
+    topic, target = run.arguments[3], run.arguments[5]
+    status, said = run("--max-records-per-task", "10", "--value-as-string")
+    assert (status, said.startswith("load"), "4/4" in said) == (0, True, True)
+    assert said.endswith(f"loaded 30 records in 4 files of 2 partitions into {target}, version 1")
+    assert run() == (0, "nothing to load behind version 1: 2 partitions have nothing new")
+    topics.write(topic, ["30", "31"], partition=[0, 1])
+    assert run()[0] == 0
+    again = '{"%s":{"0":9}}' % topic  # noqa: UP031 -- braces
+    assert run("--from-offsets", again)[1].endswith("version 3")
+    frame = load_dataframe(spark, target)
+    assert sorted(int(row.value) for row in frame.collect()) == list(range(32))
+    assert frame.select("partition", "offset").distinct().count() == 32
+    assert load_dataframe(spark, target, 1).count() == 30
+    status, said = run("--verify")
+    assert status == 0
+    assert said.endswith("version 3 is good: 5 ranges, 32 rows")
+    topics.delete_before(topic, 8, partition=1)
+    status, said = run("--verify")
+    assert (status, f"{topic} aged out 2" in said) == (0, True)
+    (damaged, *_) = sorted(path for path in Path(target, "_loads").rglob("00000-*") if path.is_file())
+    whole = damaged.read_bytes()
+    damaged.write_bytes(whole[:-1])
+    status, said = run("--verify", "--version", "1")
+    assert status == 1
+    assert f"{topic}-0 offsets [0, 7) damaged" in said
+    assert "version 1 is NOT good" in said
+    damaged.write_bytes(whole)
+    assert main(["--target", target, "--clean", "--keep-versions", "1"]) == 0
+    assert load_dataframe(spark, target).select("offset").where("partition = 1").count() == 16
+    status, said = run("--format", "text", "--target", str(tmp_path / "text"))
+    assert (status, "version 1" in said) == (0, True)
+    topics.write(topic, ["a\nb"])
+    status, said = run("--format", "text", "--target", str(tmp_path / "text"))
+    assert status == 1
+    assert said == (
+        "batch_reload: a value with a line break in it has no line in a text file; json, csv and the others can hold it"
+    )
+
+
+@pytest.mark.feature("reload.dryRun")
+def test_dry_run_prints_the_plan_and_makes_nothing(run: Run, tmp_path: Path) -> None:
+    status, said = run("--dry-run", "--min-tasks", "6")
+    assert status == 0
+    assert said.endswith("all 30 6")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_records_that_are_gone(run: Run, topics: Topics) -> None:
+    topic = run.arguments[3]
+    topics.delete_before(topic, 5)
+    start = '{"%s":{"0":2,"1":0}}' % topic  # noqa: UP031 -- braces
+    status, said = run("--from-offsets", start, "--dry-run")
+    assert status == 1
+    assert f"offsets [2, 5) of {topic}-0 were deleted before they were loaded. --accept-data-loss" in said
+    status, said = run("--from-offsets", start, "--dry-run", "--accept-data-loss")
+    assert (status, "offsets [2, 5) are gone" in said) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("more", "status", "said"),
+    [
+        (["--topics", "no-such-topic", "--option", "fetchOffset.numRetries=0"], 2, "topics no-such-topic"),
+        (["--option", "kafka.bootstrap.server=x"], 2, "kafka.bootstrap.server"),
+        (["--option", "startingOffsets=x"], 2, "say it with --from"),
+        (["--format", "parquet", "--compression", "zip"], 2, "--compression: parquet has snappy"),
+        (["--columns", "valeu"], 2, "there is no column 'valeu'"),
+        (["--target", "ftp://host/x"], 2, "cannot publish there"),
+        (["--verify"], 1, "nothing has been loaded there"),
+        (["--from", '{"w":"earliest"}'], 2, "names topics that are not loaded: w"),
+    ],
+)
+def test_errors_are_one_line_and_a_status(run: Run, more: list[str], status: int, said: str) -> None:
+    found, text = run(*more)
+    assert (found, text.startswith("batch_reload: ")) == (status, True)
+    assert said in text
+
+
+def test_cluster_that_cannot_be_reached(run: Run) -> None:
+    run.arguments[1] = "127.0.0.1:1"
+    status, text = run("--option", "kafka.default.api.timeout.ms=300", "--option", "kafka.request.timeout.ms=200")
+    assert (status, "127.0.0.1:1" in text) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "said"),
+    [(Conflict("somebody was quicker"), 3, "somebody was quicker"), (KeyboardInterrupt(), 130, "interrupted")],
+)
+def test_endings(run: Run, monkeypatch: pytest.MonkeyPatch, error: BaseException, status: int, said: str) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(command.Job, "run", fail)
+    found, text = run()
+    assert (found, said in text) == (status, True)
+
+
+def test_nothing_to_verify_where_only_a_clean_has_been(story: Story, capsys: pytest.CaptureFixture[str]) -> None:
+    story.storage.create("_loads/dead/t/1.json", b"123")
+    assert story.clean().dead_loads == ("dead",)
+    assert main(["--bootstrap-servers", "127.0.0.1:1", "--target", str(story.root), "--verify"]) == 1
+    assert "nothing has been loaded there" in capsys.readouterr().err
+
+
+def test_rows_elsewhere_cannot_be_loaded_again(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Known before Spark is started."""
+    state = tmp_path / "state"
+    storage, topic = LocalStorage(str(state)), run.arguments[3]
+    story = Story(state)
+    for partition in (0, 1):
+        story.produce(topic, partition, 5)
+    append_rows(storage, "a", None, story.plan(None), "noop", lambda _: None, now_ms=1.0)
+    monkeypatch.setattr(command, "ensure_java", lambda: pytest.fail("Spark was started"))
+    status, said = run("--format", "noop", "--state", str(state), "--from", "earliest")
+    assert (status, "--from: noop cannot be loaded again" in said) == (2, True)
+
+
+def test_clean_needs_no_cluster_and_no_spark(story: Story, capsys: pytest.CaptureFixture[str]) -> None:
+    story.produce("t", 0, 5)
+    story.load()
+    story.load("earliest")
+    assert main(["--target", str(story.root), "--clean", "--keep-versions", "1"]) == 0
+    assert capsys.readouterr().out.startswith("removed 1 files (")
+    assert story.records() == story.produced()

@@ -1,0 +1,7 @@
+"""Each error ends the job with a status of its own."""
+
+from spark_kafka_native.jobs.batch_reload.errors import Conflict, ReloadError, UsageError
+
+
+def test_statuses() -> None:
+    assert [error.status for error in (ReloadError("x"), UsageError("x"), Conflict("x"))] == [1, 2, 3]

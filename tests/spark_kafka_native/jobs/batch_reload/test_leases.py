@@ -1,0 +1,81 @@
+"""Leases: one per run, renewed while it lives; and storages that would keep no two runs apart."""
+
+import pytest
+
+from spark_kafka_native.jobs.batch_reload.errors import UsageError
+from spark_kafka_native.jobs.batch_reload.leases import Lease, new_load_id, other_runs
+from spark_kafka_native.jobs.batch_reload.storage import LocalStorage
+from tests.support.reload_driver import NOW_S, Story
+
+
+def test_ids_sort_by_time_and_differ() -> None:
+    assert new_load_id(NOW_S) < new_load_id(NOW_S + 1)
+    assert new_load_id(NOW_S) != new_load_id(NOW_S)
+    assert new_load_id(0.0).startswith("19700101T000000Z-")
+
+
+def test_lease_is_seen_by_others_until_it_is_released(story: Story) -> None:
+    lease = Lease(story.storage, "mine")
+    lease.take()
+    now_s = lease.written_at_s()
+    assert other_runs(story.storage, "mine", now_s) == []
+    (run,) = other_runs(story.storage, "yours", now_s + 7)
+    assert (run.load_id, run.age_s) == ("mine", 7.0)
+    assert run.holder.startswith("process ")
+    lease.release()
+    assert other_runs(story.storage, "yours", now_s) == []
+
+
+def test_lease_is_renewed_when_it_is_time(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    lease = Lease(story.storage, "mine")
+    lease.take()
+    puts: list[str] = []
+    monkeypatch.setattr(story.storage, "put", lambda path, _: puts.append(path))
+    lease.renew()
+    assert puts == []
+    monkeypatch.setattr("spark_kafka_native.jobs.batch_reload.leases.RENEW_EVERY_S", 0.0)
+    lease.renew()
+    assert puts == ["_leases/mine.json"]
+
+
+def test_lease_that_cannot_be_renewed_is_tried_again(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A moment without the storage ends no load, whatever it writes into."""
+    lease = Lease(story.storage, "mine")
+    tries: list[str] = []
+
+    def fail(path: str, _: bytes) -> None:
+        tries.append(path)
+        raise OSError("stale file handle")
+
+    with lease.held():
+        monkeypatch.setattr("spark_kafka_native.jobs.batch_reload.leases.RENEW_EVERY_S", 0.0)
+        monkeypatch.setattr(story.storage, "put", fail)
+        lease.renew()
+        lease.renew()
+    assert tries == ["_leases/mine.json"] * 2
+    assert story.storage.list("_leases") == {}
+
+
+def test_lease_that_cannot_be_released_is_left_to_a_clean(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: str) -> None:
+        raise OSError("stale file handle")
+
+    monkeypatch.setattr(story.storage, "remove", fail)
+    with Lease(story.storage, "mine").held():
+        pass
+    assert list(story.storage.list("_leases")) == ["_leases/mine.json"]
+
+
+def test_storage_that_makes_a_file_twice_is_refused(story: Story) -> None:
+    class Overwrites(LocalStorage):
+        def create(self, path: str, data: bytes) -> None:
+            self.put(path, data)
+
+    with pytest.raises(UsageError, match="loads need conditional writes"):
+        Lease(Overwrites(story.storage.url), "mine").take()
+
+
+def test_lease_of_others_that_cannot_be_read(story: Story) -> None:
+    story.storage.create("_leases/odd.json", b"[")
+    (run,) = other_runs(story.storage, "mine", NOW_S)
+    assert (run.load_id, run.holder) == ("odd", "somebody")

@@ -1,0 +1,197 @@
+"""Loads as stories, on real files: again and again, side by side, failed, retried, raced and killed at every step."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from spark_kafka_native.jobs.batch_reload.errors import Conflict, ReloadError
+from spark_kafka_native.jobs.batch_reload.manifest import What
+from spark_kafka_native.jobs.batch_reload.running import Watch
+from spark_kafka_native.spark.planning.ranges import OffsetRange
+from tests.support.doomed_reload import CLEAN_STEPS, LOAD_STEPS
+from tests.support.reload_driver import Story, run_here
+
+
+@pytest.mark.feature("reload.exactlyOnce", "reload.ranges")
+def test_every_record_once_run_after_run(story: Story) -> None:
+    story.produce("t", 0, 30)
+    story.produce("t", 1, 5)
+    assert story.load(max_records_per_task=8) is not None
+    assert story.records() == story.produced()
+    assert story.load() is None, "nothing has come"
+    story.produce("t", 0, 3)
+    story.produce("t", 2, 4)  # a partition that is new
+    story.load()
+    assert story.records() == story.produced()
+    assert [entry.from_offset for entry in story.version().files if entry.partition == 0] == [0, 7, 14, 22, 30]
+
+
+@pytest.mark.feature("reload.from", "reload.exactlyOnce")
+def test_load_from_a_point_is_a_new_version_and_the_old_one_stays(story: Story) -> None:
+    story.produce("t", 0, 30)
+    story.load(max_records_per_task=10)
+    story.invisible |= {("t", 0, offset) for offset in (5, 15, 25)}  # what was loaded was wrong
+    whole = story.records(1)
+    story.load('{"t":{"0":14}}')
+    assert story.version().version == 2
+    assert story.records(1) == whole
+    assert [offset for _, _, offset in story.records()] == [n for n in range(30) if n not in {15, 25}]
+    assert story.load() is None
+
+
+@pytest.mark.feature("reload.ranges")
+def test_times_and_ends(story: Story) -> None:
+    story.produce("t", 0, 10)
+    story.cluster.times[story.plan(None).partitions[0].partition] = [1000 * n for n in range(10)]
+    story.load("3000", "7000")
+    assert [offset for _, _, offset in story.records()] == [3, 4, 5, 6]
+    story.load()
+    assert [offset for _, _, offset in story.records()] == [3, 4, 5, 6, 7, 8, 9]
+
+
+def test_ranges_without_records_have_no_file_and_leave_no_gap(story: Story) -> None:
+    story.produce("t", 0, 6)
+    story.invisible = {("t", 0, offset) for offset in range(3)}
+    story.load(max_records_per_task=3)
+    assert [(entry.what, entry.rows) for entry in story.version().entries] == [(What.EMPTY, 0), (What.FILE, 3)]
+    assert story.records() == story.produced()
+
+
+def test_records_that_are_gone_are_named_once_accepted(story: Story) -> None:
+    story.produce("t", 0, 10)
+    story.load()
+    story.produce("t", 0, 10)
+    story.age_out("t", 0, 15)
+    with pytest.raises(ReloadError, match="were deleted before they were loaded"):
+        story.load()
+    story.load(accept_loss=True)
+    (lost,) = [entry for entry in story.version().entries if entry.what is What.LOST]
+    assert str(lost) == "t-0 offsets [10, 15)"
+    assert [offset for _, _, offset in story.records()] == [*range(10), *range(15, 20)]
+
+
+# --- failure
+
+
+def failing(times: int, error: Exception) -> Callable[[OffsetRange], None]:
+    """For ``before_task``: the second task and those after fail so often."""
+    calls = []
+
+    def fail(_: OffsetRange) -> None:
+        calls.append(1)
+        if 1 < len(calls) <= 1 + times:
+            raise error
+
+    return fail
+
+
+def test_failed_load_leaves_nothing_and_the_next_one_loads_all(story: Story) -> None:
+    story.produce("t", 0, 30)
+    story.load(max_records_per_task=10)
+    story.produce("t", 0, 30)
+    with pytest.raises(OSError, match="disk"):
+        story.load(max_records_per_task=10, before_task=failing(1, OSError("disk full")))
+    assert story.unnamed_files() == [], "not even files of the task that ended well"
+    assert story.version().version == 1
+    story.load(max_records_per_task=10)
+    assert story.records() == story.produced()
+
+
+class TriesTwice:
+    """As Spark does: every task is tried twice at once (speculation) or after a failure; one result is taken."""
+
+    def __call__(self, task: Callable[[Any], Any], items: Sequence[Any], result: type[Any], watch: Watch) -> list[Any]:
+        first = [task(item) for item in items]
+        second = [task(item) for item in items]
+        watch(len(items))
+        return [(first if number % 2 else second)[number] for number in range(len(items))]
+
+
+@pytest.mark.feature("reload.exactlyOnce")
+def test_attempts_that_are_not_taken_are_in_no_version(story: Story) -> None:
+    story.produce("t", 0, 40)
+    story.load(max_records_per_task=10, runner=TriesTwice())
+    assert story.records() == story.produced()
+    assert len(story.unnamed_files()) == 4, "files of the other attempts"
+    story.clean()
+    assert story.unnamed_files() == []
+    assert story.records() == story.produced()
+
+
+def test_tasks_that_report_too_little_or_too_much_are_not_believed(story: Story) -> None:
+    story.produce("t", 0, 40)
+
+    def forgetful(task: Callable[[Any], Any], items: Sequence[Any], result: type[Any], watch: Watch) -> list[Any]:
+        return run_here(task, items[1:], result, watch)
+
+    def twice(task: Callable[[Any], Any], items: Sequence[Any], result: type[Any], watch: Watch) -> list[Any]:
+        return run_here(task, [*items, items[0]], result, watch)
+
+    for runner in (forgetful, twice):
+        with pytest.raises(ReloadError, match="4 ranges were to be written"):
+            story.load(max_records_per_task=10, runner=runner)
+    assert story.records() == []
+
+
+# --- two at a time
+
+
+@pytest.mark.feature("reload.exactlyOnce")
+def test_of_two_runs_at_once_one_wins_and_the_other_leaves_nothing(story: Story) -> None:
+    story.produce("t", 0, 20)
+
+    def another_run(_: OffsetRange) -> None:
+        story.load()
+
+    with pytest.raises(Conflict, match="published t-0 in version 1 while this one was at it"):
+        story.load(before_task=another_run)
+    assert story.records() == story.produced()
+    assert story.unnamed_files() == []
+
+
+def test_two_runs_of_different_topics_both_win(story: Story) -> None:
+    story.produce("t", 0, 20)
+
+    def of_another_topic(_: OffsetRange) -> None:
+        beside = Story(story.root)
+        beside.produce("u", 0, 10)
+        beside.load()
+
+    story.load(before_task=of_another_topic)
+    assert story.version().version == 2
+    assert story.records() == sorted([*story.produced(), *(("u", 0, offset) for offset in range(10))])
+
+
+def test_run_that_was_cleaned_away_in_its_sleep_cannot_publish(story: Story) -> None:
+    story.produce("t", 0, 20)
+    slept: list[int] = []
+
+    def sleep(_: OffsetRange) -> None:
+        slept.append(1)
+        if len(slept) == 2:
+            assert story.clean().dead_loads == ("sleeper",)
+
+    with pytest.raises(Conflict, match="taken for dead"):
+        story.load(max_records_per_task=10, before_task=sleep, load_id="sleeper")
+    story.load()
+    assert story.records() == story.produced()
+
+
+# --- killed
+
+
+@pytest.mark.feature("reload.kills", "reload.exactlyOnce")
+def test_killed_at_every_step_no_duplicate_and_no_gap() -> None:
+    """First loads, next loads, loads from a point, and cleans; see ``tests.support.doomed_reload``."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.support.doomed_reload"], capture_output=True, text=True, timeout=150, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(found) == 3 * len(LOAD_STEPS) + len(CLEAN_STEPS)
+    good = {"killed": True, "all_or_nothing": True, "once": True, "clean": True}
+    assert [kill for kill in found if {key: kill[key] for key in good} != good] == []

@@ -1,0 +1,131 @@
+"""The next version out of a plan and what was written; and when it cannot follow another run's version."""
+
+import dataclasses
+
+import pytest
+
+from spark_kafka_native.jobs.batch_reload.errors import Conflict
+from spark_kafka_native.jobs.batch_reload.manifest import NO_FORMAT, Entry, Manifest, StoredFormat, What, problems
+from spark_kafka_native.jobs.batch_reload.merge import Load, Written, entries_of, next_version, ranges_without_file
+from spark_kafka_native.jobs.batch_reload.plan import ClusterState, Plan, Wanted, make_plan
+from spark_kafka_native.protocol.topic import TopicPartition
+from tests.support.reload_driver import JSON, Story
+
+
+def load_of(story: Story, base: Manifest | None, start: str | None = None, *, load_id: str = "mine") -> Load:
+    """A run that has written one file for each of its ranges."""
+    plan = story.plan(base, start)
+    written = [
+        Written(
+            topic=piece.topic,
+            partition=piece.partition,
+            from_offset=piece.from_offset,
+            until_offset=piece.until_offset,
+            path=f"{load_id}/{piece.topic}-{piece.partition}-{piece.from_offset}",
+            rows=piece.size,
+            bytes=1,
+            crc32c=1,
+        )
+        for piece in plan.pieces
+    ]
+    entries = entries_of(load_id, written, plan)
+    return Load(load_id=load_id, created_ms=1, base=base, plan=plan, entries=entries, format=JSON)
+
+
+def paths(manifest: Manifest) -> list[str]:
+    return [entry.path for entry in manifest.files]
+
+
+def test_versions_follow_each_other(story: Story) -> None:
+    story.produce("t", 0, 5)
+    first = next_version(None, load_of(story, None, load_id="a"))
+    assert (first.version, first.kind, paths(first)) == (1, "load", ["a/t-0-0"])
+    story.produce("t", 0, 5)
+    second = next_version(first, load_of(story, first, load_id="b"))
+    assert (second.version, paths(second)) == (2, ["a/t-0-0", "b/t-0-5"])
+    again = next_version(second, load_of(story, second, '{"t":{"0":7}}', load_id="c"))
+    assert (again.version, again.kind, paths(again)) == (3, "reload", ["a/t-0-0", "c/t-0-5"])
+    assert [made.load_id for made in again.history] == ["a", "b", "c"]
+    assert problems(again) == []
+
+
+def test_run_follows_another_that_left_its_partitions_alone(story: Story) -> None:
+    story.produce("t", 0, 5)
+    base = next_version(None, load_of(story, None, load_id="a"))
+    story.produce("t", 0, 5)
+    mine = load_of(story, base, load_id="b")
+    story.cluster.remove("t")
+    story.produce("u", 0, 3)
+    other = next_version(base, load_of(story, base, load_id="other"))
+    both = next_version(other, mine)
+    assert (both.version, paths(both)) == (3, ["a/t-0-0", "b/t-0-5", "other/u-0-0"])
+    assert both.positions[TopicPartition("u", 0)] == 3
+
+
+def test_run_cannot_follow_another_that_loaded_the_same(story: Story) -> None:
+    story.produce("t", 0, 5)
+    base = next_version(None, load_of(story, None, load_id="a"))
+    story.produce("t", 0, 5)
+    quicker = next_version(base, load_of(story, base, load_id="quicker"))
+    with pytest.raises(Conflict, match=r"another run \(quicker\) published t-0 in version 2"):
+        next_version(quicker, load_of(story, base, load_id="slower"))
+    with pytest.raises(Conflict, match="another run"):
+        next_version(base, load_of(story, None, load_id="first too"))
+
+
+def test_run_that_was_taken_for_dead_cannot_publish(story: Story) -> None:
+    story.produce("t", 0, 5)
+    mine = load_of(story, None, load_id="sleeper")
+    cleaned = Manifest(
+        version=1, load_id="c", kind="clean", created_ms=0, format=NO_FORMAT, removed_loads=("sleeper", "x")
+    )
+    with pytest.raises(Conflict, match="taken for dead"):
+        next_version(cleaned, mine)
+    late = next_version(cleaned, dataclasses.replace(mine, load_id="another"))
+    assert (late.version, late.format, late.removed_loads) == (2, JSON, ("sleeper", "x"))
+
+
+def test_run_cannot_follow_a_version_of_another_format(story: Story) -> None:
+    story.produce("t", 0, 5)
+    csv = dataclasses.replace(load_of(story, None), format=StoredFormat(name="csv", columns=()))
+    with pytest.raises(Conflict, match="of another format"):
+        next_version(next_version(None, csv), load_of(story, None))
+
+
+def _whole(plan: Plan) -> Entry:
+    (piece,) = plan.pieces
+    return Entry(
+        topic=piece.topic,
+        partition=piece.partition,
+        from_offset=piece.from_offset,
+        until_offset=piece.until_offset,
+        load_id="b",
+        path="new",
+        rows=piece.size,
+    )
+
+
+def test_another_topic_of_the_name_replaces_all_of_the_first(story: Story) -> None:
+    story.produce("t", 0, 5)
+    story.produce("t", 1, 5)
+    base = dataclasses.replace(next_version(None, load_of(story, None)), topic_ids={"t": "one"})
+    story.cluster.remove("t")
+    story.produce("t", 0, 3)
+    state = ClusterState(first=story.cluster.first, end=story.cluster.end, topic_ids={"t": "two"})
+    plan = make_plan(base, state, Wanted(points={TopicPartition("t", 0): 0}, ends={}))
+    assert plan.replaces
+    made = next_version(
+        base, Load(load_id="b", created_ms=1, base=base, plan=plan, entries=(_whole(plan),), format=JSON)
+    )
+    assert paths(made) == ["new"]
+    assert made.positions == {TopicPartition("t", 0): 3}
+    assert made.topic_ids == {"t": "two"}
+
+
+def test_ranges_without_a_file(story: Story) -> None:
+    story.produce("t", 0, 9)
+    story.age_out("t", 0, 4)
+    plan = story.plan(None, '{"t":{"0":2}}', accept_loss=True)
+    found = [(entry.what, entry.from_offset, entry.until_offset) for entry in ranges_without_file("l", plan)]
+    assert found == [(What.LOST, 2, 4), (What.APPENDED, 4, 9)]
+    assert [entry.what for entry in entries_of("l", [], plan)] == [What.LOST]

@@ -1,0 +1,43 @@
+"""What is particular to object stores; what they share with directories is in test_storage.py."""
+
+import sys
+
+import pytest
+
+from spark_kafka_native.jobs.batch_reload.errors import UsageError
+from spark_kafka_native.jobs.batch_reload.object_storage import ObjectStorage
+from tests.support.reload_driver import Story
+
+
+def test_locations_are_urls() -> None:
+    assert ObjectStorage("memory://bucket/raw/", {}).location("_loads/x") == "memory://bucket/raw/_loads/x"
+
+
+def test_missing_client_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fsspec.core", None)
+    with pytest.raises(UsageError, match=r"memory://x: .*fsspec"):
+        ObjectStorage("memory://x", {})
+
+
+def test_errors_in_the_words_of_a_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = ObjectStorage("memory://bucket", {})
+
+    def refuse(*_: object, **__: object) -> None:
+        raise RuntimeError("no credentials")
+
+    monkeypatch.setattr(storage._files, "cat_file", refuse)
+    with pytest.raises(OSError, match="memory://bucket: RuntimeError: no credentials"):
+        storage.read("x")
+
+
+def test_loads_on_an_object_store(story: Story) -> None:
+    story.storage = ObjectStorage("memory://loads", {})
+    story.produce("t", 0, 20)
+    story.load(max_records_per_task=7)
+    story.produce("t", 0, 20)
+    story.load(max_records_per_task=7)
+    assert story.records() == story.produced()
+    story.load("earliest")
+    assert story.records() == story.produced()
+    story.clean()
+    assert story.unnamed_files() == []

@@ -1,0 +1,183 @@
+"""What a run loads and replaces: from the last version, the cluster's offsets and the user's words."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_kafka_native.jobs.batch_reload.errors import ReloadError, UsageError
+from spark_kafka_native.jobs.batch_reload.manifest import Entry, Manifest, What
+from spark_kafka_native.jobs.batch_reload.plan import ClusterState, PartitionPlan, Wanted, make_plan
+from spark_kafka_native.protocol.topic import TopicPartition
+from tests.support.reload_driver import JSON
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def version(*edges: int, position: int | None = None, what: What = What.FILE, topic_id: str = "") -> Manifest:
+    """A version in which t-0 has files that end at these offsets; the first number is where the first begins."""
+    entries = [
+        Entry(topic="t", partition=0, from_offset=first, until_offset=end, load_id="l", what=what, path=f"{first}")
+        for first, end in pairwise(edges)
+    ]
+    ends = edges[-1] if position is None else position
+    return Manifest(
+        version=1,
+        load_id="l",
+        kind="load",
+        created_ms=0,
+        format=JSON,
+        positions={T0: ends},
+        entries=tuple(entries),
+        topic_ids={"t": topic_id} if topic_id else {},
+    )
+
+
+def plan_of(
+    base: Manifest | None,
+    first: int,
+    end: int,
+    *,
+    point: int | None = None,
+    until: int | None = None,
+    accept_loss: bool = False,
+    topic_id: str = "",
+) -> PartitionPlan:
+    state = ClusterState(first={T0: first}, end={T0: end}, topic_ids={"t": topic_id} if topic_id else {})
+    wanted = Wanted(
+        points={} if point is None else {T0: point}, ends={} if until is None else {T0: until}, accept_loss=accept_loss
+    )
+    (part,) = make_plan(base, state, wanted).partitions
+    return part
+
+
+def bounds(part: PartitionPlan) -> tuple[int, int, list[str]]:
+    return part.read_from, part.until_offset, [entry.path for entry in part.replaced]
+
+
+@pytest.mark.feature("reload.ranges")
+def test_first_run_loads_all_that_there_is_or_from_a_point() -> None:
+    assert bounds(plan_of(None, 3, 9)) == (3, 9, [])
+    assert bounds(plan_of(None, 3, 9, point=5)) == (5, 9, [])
+    assert bounds(plan_of(None, 3, 9, until=6)) == (3, 6, [])
+    assert bounds(plan_of(None, 3, 9, until=99)) == (3, 9, [])
+    with pytest.raises(UsageError, match=r"--from: t-0 ends at offset 9, before offset 10"):
+        plan_of(None, 3, 9, point=10)
+
+
+@pytest.mark.feature("reload.ranges")
+def test_next_run_goes_on_where_the_last_ended() -> None:
+    assert bounds(plan_of(version(0, 10), 0, 30)) == (10, 30, [])
+    assert bounds(plan_of(version(0, 10), 0, 10)) == (10, 10, [])
+    assert bounds(plan_of(version(position=10), 0, 12)) == (10, 12, [])
+    assert bounds(plan_of(version(0, 10), 0, 30, until=20)) == (10, 20, [])
+    assert bounds(plan_of(version(0, 10), 0, 30, until=5)) == (10, 10, []), "nothing is unloaded"
+
+
+@pytest.mark.feature("reload.from")
+def test_run_from_a_point_begins_at_the_boundary_before() -> None:
+    base = version(0, 10, 20, 30)
+    assert bounds(plan_of(base, 0, 40, point=20)) == (20, 40, ["20"])
+    assert bounds(plan_of(base, 0, 40, point=25)) == (20, 40, ["20"])
+    assert bounds(plan_of(base, 0, 40, point=0)) == (0, 40, ["0", "10", "20"])
+    assert bounds(plan_of(base, 0, 40, point=35)) == (30, 40, []), "a point behind the end would leave a gap"
+
+
+@pytest.mark.feature("reload.from")
+def test_run_between_two_points_keeps_the_files_behind() -> None:
+    base = version(0, 10, 20, 30)
+    assert bounds(plan_of(base, 0, 40, point=12, until=15)) == (10, 20, ["10"])
+    assert bounds(plan_of(base, 0, 40, point=12, until=20)) == (10, 20, ["10"])
+    assert bounds(plan_of(base, 0, 40, point=12, until=35)) == (10, 35, ["10", "20"])
+    with pytest.raises(UsageError, match="--until: ends before the load begins in t-0"):
+        plan_of(base, 0, 40, point=25, until=15)
+
+
+@pytest.mark.feature("reload.from")
+def test_run_from_before_the_first_file_closes_up_to_it() -> None:
+    base = version(50, 60, 70)
+    assert bounds(plan_of(base, 0, 80, point=20)) == (20, 80, ["50", "60"])
+    assert bounds(plan_of(base, 0, 80, point=20, until=30)) == (20, 50, [])
+
+
+@pytest.mark.feature("reload.from")
+def test_file_whose_beginning_the_topic_has_lost_stays_as_it_is() -> None:
+    base = version(0, 10, 20, 30)
+    assert bounds(plan_of(base, 14, 40, point=14)) == (20, 40, ["20"]), "all that the topic still has"
+    assert bounds(plan_of(base, 14, 40, point=3)) == (20, 40, ["20"])
+    assert bounds(plan_of(base, 10, 40, point=10)) == (10, 40, ["10", "20"])
+    with pytest.raises(UsageError, match=r"offset 15 of t-0 is within the file of t-0 offsets \[10, 20\)"):
+        plan_of(base, 14, 40, point=15)
+
+
+def test_records_that_are_gone_stop_a_run_or_are_named() -> None:
+    with pytest.raises(ReloadError, match=r"offsets \[10, 14\) of t-0 were deleted .* --accept-data-loss"):
+        plan_of(version(0, 10), 14, 40)
+    part = plan_of(version(0, 10), 14, 40, accept_loss=True)
+    assert (part.lost, part.from_offset, part.read_from, part.records) == ((10, 14), 10, 14, 26)
+    part = plan_of(version(0, 10), 14, 40, accept_loss=True, until=12)
+    assert (part.lost, part.records) == ((10, 12), 0)
+    assert plan_of(None, 14, 40, point=5, accept_loss=True).lost == (5, 14)
+
+
+def test_topic_that_has_gone_back_is_told_and_loaded_again_on_demand() -> None:
+    base = version(0, 10, 20)
+    with pytest.raises(ReloadError, match="t-0 ends at offset 15, before the position 20"):
+        plan_of(base, 0, 15)
+    assert bounds(plan_of(base, 0, 15, point=12)) == (10, 15, ["10"])
+    assert bounds(plan_of(base, 0, 15, point=18)) == (10, 15, ["10"]), "the file is of records that are gone"
+    assert bounds(plan_of(base, 0, 5, point=0)) == (0, 5, ["0", "10"])
+
+
+def test_another_topic_of_the_name_is_told_and_replaces_all_on_demand() -> None:
+    base = version(0, 10, 20, topic_id="one")
+    assert plan_of(base, 0, 30, topic_id="one").from_offset == 20
+    assert plan_of(base, 0, 30).from_offset == 20, "a broker without ids"
+    with pytest.raises(ReloadError, match="topic t was deleted and created again"):
+        plan_of(base, 0, 30, topic_id="two")
+    part = plan_of(base, 0, 30, topic_id="two", point=4)
+    assert (part.starts_over, part.from_offset, part.until_offset) == (True, 4, 30)
+
+
+@pytest.mark.feature("reload.tasks")
+def test_one_task_for_each_partition_or_finer() -> None:
+    state = ClusterState(first={T0: 0, T1: 5}, end={T0: 100, T1: 5}, topic_ids={})
+    wanted = Wanted(points={}, ends={})
+    assert len(make_plan(None, state, wanted).pieces) == 1, "none for an empty partition"
+    assert [piece.size for piece in make_plan(None, state, wanted, max_records_per_task=40).pieces] == [33, 33, 34]
+    assert len(make_plan(None, state, wanted, min_tasks=5).pieces) == 5
+
+
+def test_what_changes_a_target() -> None:
+    state = ClusterState(first={T0: 0}, end={T0: 0}, topic_ids={})
+    empty = make_plan(None, state, Wanted(points={}, ends={}))
+    assert empty.changes(None), "where a partition begins is worth noting"
+    assert not empty.changes(version(position=0))
+
+
+@given(
+    edges=st.lists(st.integers(0, 60), min_size=2, max_size=6, unique=True).map(sorted),
+    grown=st.integers(-20, 20),
+    first=st.integers(0, 70),
+    point=st.none() | st.integers(0, 80),
+    until=st.none() | st.integers(0, 80),
+)
+def test_nothing_is_ever_cut_doubled_or_left_out(
+    edges: list[int], grown: int, first: int, point: int | None, until: int | None
+) -> None:
+    """Whatever is asked for, of whatever the topic still has: kept files and the new range lie end to end."""
+    base = version(*edges)
+    end = max(edges[-1] + grown, 0)
+    try:
+        part = plan_of(base, min(first, end), end, point=point, until=until, accept_loss=True)
+    except ReloadError:
+        return
+    kept = [(entry.from_offset, entry.until_offset) for entry in base.entries if entry not in part.replaced]
+    spans = sorted([*kept, *([(part.from_offset, part.until_offset)] if part.until_offset > part.from_offset else [])])
+    assert all(before[1] == after[0] for before, after in pairwise(spans))
+    if grown >= 0:
+        assert spans[0][0] <= edges[0]
+        assert spans[-1][1] >= edges[-1]
+    if part.lost:
+        assert part.from_offset == part.lost[0] < part.lost[1] <= part.until_offset

@@ -1,0 +1,61 @@
+"""Tasks on Spark, and in this process."""
+
+import sys
+from dataclasses import dataclass
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from spark_kafka_native.jobs.batch_reload.errors import ReloadError
+from spark_kafka_native.jobs.batch_reload.running import SparkRunner
+from tests.support.reload_driver import run_here
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    name: str
+    length: int
+
+
+def measure(word: str) -> Answer:
+    if not word:
+        raise ReloadError("there is an empty word")
+    return Answer(name=word, length=len(word) << 33)
+
+
+def test_here() -> None:
+    seen: list[int] = []
+    assert run_here(measure, ["a", "bc"], Answer, seen.append) == [measure("a"), measure("bc")]
+    assert seen == [1, 2]
+    with pytest.raises(ReloadError, match="a task returned str, not Answer"):
+        run_here(str, ["a"], Answer, seen.append)
+
+
+@pytest.mark.spark
+@pytest.mark.feature("reload.tasks", "reload.progress")
+def test_on_spark_one_task_each(spark: SparkSession) -> None:
+    runner = SparkRunner(spark, "words")
+    seen: list[int] = []
+    words = [f"{'x' * length}ü" for length in range(9)]
+    answers = runner(measure, words, Answer, seen.append)
+    assert sorted(answers, key=lambda answer: answer.length) == [measure(word) for word in words]
+    assert seen == sorted(seen)
+    assert seen[-1] == 9
+    assert runner(measure, [], Answer, seen.append) == []
+    with pytest.raises(PySparkException, match="there is an empty word"):
+        runner(measure, ["a", ""], Answer, seen.append)
+
+    def enough(_: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        runner(measure, words, Answer, enough)
+    assert len(runner(measure, words, Answer, seen.append)) == 9, "the session is as it was"
+
+
+@pytest.mark.spark
+def test_pandas_is_not_needed(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is no dependency of this package, nor of PySpark."""
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    assert SparkRunner(spark, "words")(measure, ["a"], Answer, lambda _: None) == [measure("a")]

@@ -1,0 +1,115 @@
+"""What a load asks of its storage, of a directory and of an object store in memory alike; and what crashes leave."""
+
+import os
+import threading
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from spark_kafka_native.jobs.batch_reload.errors import UsageError
+from spark_kafka_native.jobs.batch_reload.object_storage import ObjectStorage
+from spark_kafka_native.jobs.batch_reload.storage import LocalStorage, Place, Storage, is_whole
+
+
+@pytest.fixture(params=["directory", "object store"])
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Storage]:
+    if request.param == "directory":
+        yield LocalStorage(str(tmp_path / "a" / "b"))
+        return
+    made = ObjectStorage(f"memory://{uuid.uuid4().hex}/a", {})
+    yield made
+    for path in made.list(""):
+        made.remove(path)
+
+
+def test_file_is_made_once(storage: Storage) -> None:
+    storage.create("x/1.json", b"one")
+    with pytest.raises(FileExistsError):
+        storage.create("x/1.json", b"two")
+    assert storage.read("x/1.json") == b"one"
+    storage.put("x/1.json", b"three")
+    assert storage.read("x/1.json") == b"three"
+    assert list(storage.list("x")) == ["x/1.json"]
+
+
+def test_streams(storage: Storage) -> None:
+    with storage.open_output("y/z/data") as stream:
+        stream.write(b"ab")
+        stream.write(b"c")
+    with storage.open_input("y/z/data") as stream:
+        assert stream.read() == b"abc"
+    (stored,) = storage.list("y").values()
+    assert stored.size == 3
+    assert stored.modified_s > 1_700_000_000
+
+
+def test_what_is_not_there(storage: Storage) -> None:
+    assert storage.list("nothing") == {}
+    storage.remove("nothing/at/all")
+    with pytest.raises(FileNotFoundError):
+        storage.read("nothing")
+    with pytest.raises(FileNotFoundError), storage.open_input("nothing"):
+        pass
+
+
+def test_removed_files_are_gone(storage: Storage) -> None:
+    storage.create("x/y/1", b"")
+    storage.create("x/y/2", b"")
+    storage.remove("x/y/1")
+    assert list(storage.list("x")) == ["x/y/2"]
+    storage.remove("x/y/2")
+    assert storage.list("x") == {}
+
+
+def test_of_many_that_make_a_file_at_once_one_does(storage: Storage) -> None:
+    made: list[int] = []
+
+    def make(number: int) -> None:
+        try:
+            storage.create("one", b"%d" % number)
+        except FileExistsError:
+            return
+        made.append(number)
+
+    threads = [threading.Thread(target=make, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    (winner,) = made
+    assert storage.read("one") == b"%d" % winner
+
+
+def test_directory_leaves_no_empty_ones_and_keeps_those_at_the_top(tmp_path: Path) -> None:
+    storage = LocalStorage(str(tmp_path))
+    storage.create("_loads/l/t/1", b"")
+    storage.remove("_loads/l/t/1")
+    assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")] == ["_loads"]
+
+
+def test_crash_of_making_a_file_leaves_no_file_of_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = LocalStorage(str(tmp_path))
+
+    def fail(*_: object) -> None:
+        raise OSError("no links here")
+
+    monkeypatch.setattr(os, "link", fail)
+    with pytest.raises(OSError, match="no links here"):
+        storage.create("x", b"1")
+    assert storage.list("") == {}
+    assert not is_whole("a/.creating-12")
+    assert is_whole("a/0000000001.json")
+
+
+def test_places(tmp_path: Path) -> None:
+    assert Place(url=str(tmp_path)).open().url == str(tmp_path)
+    with_space = Place(url=(tmp_path / "a b").as_uri()).open()
+    assert with_space.url == str(tmp_path / "a b")
+    assert with_space.location("x").endswith("/a b/x")
+    assert isinstance(Place(url="memory://x").open(), ObjectStorage)
+    secret = Place(url="s3://bucket/x", options=(("secret", "geheim"),))
+    assert "geheim" not in repr(secret)
+    with pytest.raises(UsageError, match="ftp://host/x: cannot publish there"):
+        Place(url="ftp://host/x").open()

@@ -1,0 +1,71 @@
+"""Checks of a version: what is wrong is told apart from what cannot be known any more."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from spark_kafka_native.jobs.batch_reload.manifest import Entry, What
+from spark_kafka_native.jobs.batch_reload.storage import LocalStorage
+from spark_kafka_native.jobs.batch_reload.verify import Checked, Report, Verdict, check_entry
+from tests.support.reload_driver import Story
+
+
+@pytest.fixture
+def entry(story: Story) -> Entry:
+    story.produce("t", 0, 10)
+    story.load()
+    (made,) = story.version().files
+    return made
+
+
+def checked(story: Story, entry: Entry, counted: int | None, *, compacted: bool = False) -> Checked:
+    return check_entry(story.storage, entry, counted, compacted=compacted)
+
+
+@pytest.mark.feature("reload.verify")
+def test_counts_are_compared_with_the_topic(story: Story, entry: Entry) -> None:
+    assert checked(story, entry, 10).verdict == Verdict.SAME
+    assert checked(story, entry, None).verdict == Verdict.AGED_OUT
+    assert checked(story, entry, 9).verdict == Verdict.DIFFERENT
+    assert checked(story, entry, 9, compacted=True).verdict == Verdict.COMPACTED
+    assert checked(story, entry, 11, compacted=True).verdict == Verdict.DIFFERENT
+
+
+def flip_a_bit(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.feature("reload.verify")
+@pytest.mark.parametrize(
+    ("harm", "verdict"),
+    [
+        (flip_a_bit, Verdict.DAMAGED),
+        (lambda path: path.write_bytes(path.read_bytes()[:-1]), Verdict.DAMAGED),
+        (lambda path: path.unlink(), Verdict.MISSING),
+    ],
+)
+def test_files_are_read_again(story: Story, entry: Entry, harm: Callable[[Path], object], verdict: Verdict) -> None:
+    assert isinstance(story.storage, LocalStorage)
+    harm(story.root / entry.path)
+    assert checked(story, entry, 10).verdict == verdict
+    assert checked(story, entry, None).verdict == verdict, "also when the topic has aged out"
+
+
+def test_ranges_without_a_file(story: Story, entry: Entry) -> None:
+    empty, lost = (
+        Entry(topic="t", partition=0, from_offset=10, until_offset=12, load_id="l", what=what)
+        for what in (What.EMPTY, What.LOST)
+    )
+    assert checked(story, empty, 0).verdict == Verdict.SAME
+    assert checked(story, empty, 1).verdict == Verdict.DIFFERENT
+    assert checked(story, lost, None).verdict == Verdict.NOT_KEPT
+
+
+def test_report_is_good_when_all_is(story: Story, entry: Entry) -> None:
+    good, bad = checked(story, entry, 10), checked(story, entry, 9)
+    assert Report(version=1, problems=(), checked=(good,)).good
+    assert not Report(version=1, problems=(), checked=(good, bad)).good
+    assert not Report(version=1, problems=("a gap",), checked=(good,)).good

@@ -1,0 +1,157 @@
+"""Publishing: one run makes a number, whatever the storage answers, and whoever comes in between."""
+
+import dataclasses
+
+import pytest
+
+from spark_kafka_native.jobs.batch_reload.errors import Conflict, ReloadError
+from spark_kafka_native.jobs.batch_reload.manifest import Manifest, to_json
+from spark_kafka_native.jobs.batch_reload.merge import with_history
+from spark_kafka_native.jobs.batch_reload.storage import LocalStorage
+from spark_kafka_native.jobs.batch_reload.versions import manifest_path, publish, read_version, versions
+from tests.support.reload_driver import JSON, Story
+
+
+def version_of(head: Manifest | None, load_id: str) -> Manifest:
+    number = head.version + 1 if head else 1
+    return with_history(Manifest(version=number, load_id=load_id, kind="load", created_ms=0, format=JSON), head)
+
+
+def publish_as(storage: LocalStorage, base: Manifest | None, load_id: str) -> Manifest:
+    return publish(storage, base, lambda head: version_of(head, load_id))
+
+
+@pytest.fixture
+def storage(story: Story) -> LocalStorage:
+    assert isinstance(story.storage, LocalStorage)
+    return story.storage
+
+
+def test_versions_count_up_and_stay(storage: LocalStorage) -> None:
+    assert read_version(storage) is None
+    first = publish_as(storage, None, "a")
+    second = publish_as(storage, first, "b")
+    assert versions(storage) == [1, 2]
+    assert read_version(storage) == second
+    assert read_version(storage, 1) == first
+    with pytest.raises(ReloadError, match="has no version 3; there are 1 to 2"):
+        read_version(storage, 3)
+
+
+def test_run_that_knows_an_old_version_goes_behind_the_last(storage: LocalStorage) -> None:
+    first = publish_as(storage, None, "a")
+    publish_as(storage, first, "b")
+    assert publish_as(storage, first, "c").version == 3
+    assert publish_as(storage, None, "d").version == 4
+
+
+def test_somebody_quicker_between_the_look_and_the_leap(storage: LocalStorage) -> None:
+    quick: list[int] = []
+
+    def behind(head: Manifest | None) -> Manifest:
+        if not quick:
+            quick.append(1)
+            publish_as(storage, None, "quick")
+        return version_of(head, "slow")
+
+    assert publish(storage, None, behind).version == 2
+    assert [made.load_id for made in publish_as(storage, None, "x").history] == ["quick", "slow", "x"]
+
+
+class LosesAnswers(LocalStorage):
+    """Does as it is told, and then fails: as a store whose answer is lost. Its client may have tried twice."""
+
+    error: OSError = TimeoutError("no answer")
+
+    def create(self, path: str, data: bytes) -> None:
+        super().create(path, data)
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [TimeoutError("no answer"), FileExistsError("it is there, I made it myself")])
+def test_lost_answer_is_looked_up(storage: LocalStorage, error: OSError) -> None:
+    flaky = LosesAnswers(storage.url)
+    flaky.error = error
+    assert publish_as(flaky, None, "a").version == 1
+    assert versions(storage) == [1]
+
+
+def test_error_that_made_nothing_is_told(storage: LocalStorage, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError("not yours")
+
+    monkeypatch.setattr(storage, "create", refuse)
+    with pytest.raises(PermissionError):
+        publish_as(storage, None, "a")
+
+
+def test_run_that_slept_through_many_versions_and_a_clean(storage: LocalStorage) -> None:
+    """It finds its number free again. That version would be below the last: nobody would ever read it."""
+    first = publish_as(storage, None, "a")
+
+    def behind(_: Manifest | None) -> Manifest:
+        head = first
+        for name in ("b", "c", "d"):
+            head = publish_as(storage, head, name)
+        for number in (2, 3):
+            storage.remove(manifest_path(number))
+        return version_of(first, "sleeper")
+
+    with pytest.raises(Conflict, match="has gone on to version 4 without this run"):
+        publish(storage, first, behind)
+    assert versions(storage) == [1, 4]
+
+
+def test_others_that_publish_right_behind_are_no_trouble(storage: LocalStorage) -> None:
+    class Busy(LocalStorage):
+        def create(self, path: str, data: bytes) -> None:
+            super().create(path, data)
+            if path == manifest_path(1):
+                publish_as(self, None, "right behind")
+
+    assert publish_as(Busy(storage.url), None, "a").version == 1
+    assert versions(storage) == [1, 2]
+
+
+def test_others_that_are_always_quicker(storage: LocalStorage) -> None:
+    def behind(head: Manifest | None) -> Manifest:
+        publish_as(storage, None, "quick")
+        return version_of(head, "slow")
+
+    with pytest.raises(Conflict, match="have been quicker"):
+        publish(storage, None, behind)
+
+
+def test_wrong_version_is_never_made(storage: LocalStorage, story: Story) -> None:
+    story.produce("t", 0, 10)
+    story.load(max_records_per_task=5)
+    good = story.version()
+    bad = dataclasses.replace(good, version=2, entries=good.entries[:1])
+    with pytest.raises(ReloadError, match="would be wrong, and is not published: t-0 has the position 10"):
+        publish(storage, good, lambda _: bad)
+    assert versions(storage) == [1]
+
+
+def test_what_is_no_manifest_is_told_by_name(storage: LocalStorage) -> None:
+    storage.create(manifest_path(1), b"{}")
+    with pytest.raises(ReloadError, match=r"_manifests/0000000001\.json: not a manifest"):
+        read_version(storage)
+    storage.create("_manifests/notes.txt", b"")
+    assert versions(storage) == [1]
+
+
+def test_manifest_that_goes_between_two_looks(storage: LocalStorage, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = publish_as(storage, None, "a")
+    really_list = storage.list
+    gone: list[int] = []
+
+    def list_with_one_too_many(folder: str) -> object:
+        found = really_list(folder)
+        if not gone:
+            gone.append(1)
+            found[manifest_path(9)] = found[manifest_path(1)]
+        return found
+
+    monkeypatch.setattr(storage, "list", list_with_one_too_many)
+    assert read_version(storage) == first
+    assert storage.read(manifest_path(1)) == to_json(first)

@@ -1,0 +1,76 @@
+"""What a task makes of a range."""
+
+import pickle
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+from spark_kafka_native.jobs.batch_reload import writing
+from spark_kafka_native.jobs.batch_reload.errors import ReloadError
+from spark_kafka_native.jobs.batch_reload.formats import file_format
+from spark_kafka_native.jobs.batch_reload.storage import Place
+from spark_kafka_native.jobs.batch_reload.writing import WriteJob, write_piece
+from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.spark.errors import DataLossError
+from spark_kafka_native.spark.options.parsing import Query, parse_source_options
+from spark_kafka_native.spark.planning.ranges import range_of
+from spark_kafka_native.spark.source.schema import layout_of, source_schema
+from tests.support.reload_driver import Story
+
+PIECE = range_of(TopicPartition("_t", 3), 5, 25)
+JSON = file_format("json", None)
+
+
+def test_two_attempts_make_two_files(story: Story) -> None:
+    one, two = (write_piece(story.storage, JSON, "l", PIECE, story.read(PIECE)) for _ in range(2))
+    assert one.path != two.path
+    assert (one.rows, one.bytes, one.crc32c) == (two.rows, two.bytes, two.crc32c)
+    assert one.rows == 20
+    assert set(story.storage.list("_loads")) == {one.path, two.path}
+    assert one.path.startswith("_loads/l/_t/00003-00000000000000000005-"), "Spark hides files, not directories, of _"
+
+
+def test_range_without_records_makes_no_file(story: Story) -> None:
+    story.invisible = {("_t", 3, offset) for offset in range(5, 25)}
+    written = write_piece(story.storage, JSON, "l", PIECE, story.read(PIECE))
+    assert (written.path, written.rows, written.until_offset) == ("", 0, 25)
+    assert story.storage.list("") == {}
+
+
+def test_attempt_that_fails_takes_its_file_along(story: Story) -> None:
+    def breaks_off() -> Iterator[pa.RecordBatch]:
+        yield next(story.read(PIECE))
+        raise TimeoutError("the broker is gone")
+
+    with pytest.raises(TimeoutError):
+        write_piece(story.storage, JSON, "l", PIECE, breaks_off())
+    assert story.storage.list("") == {}
+
+
+def job_on(story: Story) -> WriteJob:
+    options = {"kafka.bootstrap.servers": "nobody:1", "subscribe": "t"}
+    return WriteJob(
+        place=Place(url=story.storage.url),
+        load_id="l",
+        source=parse_source_options(options, Query.BATCH),
+        layout=layout_of(source_schema(include_headers=True)),
+        format=JSON,
+    )
+
+
+@pytest.mark.feature("reload.tasks")
+def test_job_travels_to_the_tasks(story: Story) -> None:
+    job = job_on(story)
+    assert pickle.loads(pickle.dumps(job)) == job
+
+
+def test_records_that_go_while_the_load_runs(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    def ages_out(*_: object) -> Iterator[pa.RecordBatch]:
+        yield next(story.read(PIECE))
+        raise DataLossError("KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE", "gone")
+
+    monkeypatch.setattr(writing, "read_range", ages_out)
+    with pytest.raises(ReloadError, match=r"records of _t-3 offsets \[5, 25\) were deleted while the load ran"):
+        job_on(story).run(PIECE)
+    assert story.storage.list("") == {}

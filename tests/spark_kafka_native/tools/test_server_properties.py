@@ -1,0 +1,101 @@
+from pathlib import Path
+
+import pytest
+
+from broker_embedded.settings import ConfigError
+from spark_kafka_native.tools.connection import ToolError
+from spark_kafka_native.tools.server_properties import read_server_properties, understand
+
+KRAFT = {
+    "process.roles": "broker,controller",
+    "node.id": "3",
+    "controller.quorum.voters": "3@localhost:9093",
+    "controller.listener.names": "CONTROLLER",
+    "listeners": "PLAINTEXT://127.0.0.1:19092,CONTROLLER://127.0.0.1:19093,DOCKER://127.0.0.1:19094",
+    "advertised.listeners": "PLAINTEXT://localhost:19092,DOCKER://host:19094",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,DOCKER:PLAINTEXT,SSL:SSL",
+    "num.network.threads": "3",
+    "log.dirs": "/data/kafka",
+    "num.partitions": "4",
+}
+
+
+def test_settings_of_a_kraft_broker(caplog: pytest.LogCaptureFixture) -> None:
+    server = understand(KRAFT)
+    assert (server.config.node_id, server.data_dir, server.zookeeper) == (3, "/data/kafka", False)
+    assert server.config.num_partitions == 4
+    assert server.config.listeners == "PLAINTEXT://127.0.0.1:19092,DOCKER://127.0.0.1:19094"
+    assert server.config.advertised_listeners == "PLAINTEXT://localhost:19092,DOCKER://host:19094"
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        "settings without effect here: controller.quorum.voters, num.network.threads, process.roles"
+    )
+
+
+def test_settings_of_a_broker_on_zookeeper() -> None:
+    server = understand({"broker.id": "0", "port": "9393", "log.dir": "/d", "zookeeper.connect": "localhost:2181"})
+    assert (server.config.node_id, server.data_dir, server.zookeeper) == (0, "/d", True)
+    assert server.config.listeners == "PLAINTEXT://:9393"
+
+
+def test_settings_that_kafka_4_removed_are_passed_over_as_it_does(caplog: pytest.LogCaptureFixture) -> None:
+    given = {"inter.broker.protocol.version": "2.8", "log.message.format.version": "0.10.0"}
+    assert understand({**given, "as.version": "2.8"}).config.log.record_magic == 1
+    assert not caplog.records
+    assert understand(given).config.log.record_magic == 2
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        "settings without effect here: inter.broker.protocol.version, log.message.format.version"
+    )
+
+
+def test_defaults_are_kafkas() -> None:
+    server = understand({"broker.id": "-1"})
+    assert (server.config.listeners, server.data_dir) == ("PLAINTEXT://:9092", "/tmp/kafka-logs")
+
+
+def test_listeners_with_sasl(caplog: pytest.LogCaptureFixture) -> None:
+    jaas = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="hunter2";'
+    given = {
+        "listeners": "PLAINTEXT://:9092,CLIENTS://:9093",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CLIENTS:SASL_PLAINTEXT",
+        "listener.name.clients.plain.sasl.jaas.config": jaas,
+        "listener.name.clients.ssl.keystore.location": "/nowhere",
+    }
+    config = understand(given).config
+    assert config.sasl_of("PLAINTEXT") is None
+    sasl = config.sasl_of("CLIENTS")
+    assert sasl is not None
+    assert {name: word.reveal() for name, word in sasl.plain_users.items()} == {"alice": "hunter2"}
+    assert caplog.messages == ["settings without effect here: listener.name.clients.ssl.keystore.location"]
+
+
+def test_an_authorizer_is_missed(caplog: pytest.LogCaptureFixture) -> None:
+    understand({"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"})
+    assert "every client may do everything" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"listeners": "SSL://:9093"}, "listeners: SSL://:9093 needs SSL, which this broker does not speak"),
+        (
+            {"listeners": "A://:1", "listener.security.protocol.map": "A:SASL_SSL"},
+            "listeners: A://:1 needs SASL_SSL",
+        ),
+        ({"listeners": "C://:1", "controller.listener.names": "C"}, "has no listener for clients"),
+        ({"log.dirs": "/a,/b"}, "log.dirs: this broker keeps its data in one directory, not in 2"),
+        ({"num.partitions": "none"}, "num.partitions"),
+    ],
+)
+def test_what_cannot_be_honoured_is_refused(given: dict[str, str], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        understand(given)
+
+
+def test_errors_name_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("num.partitions=0\n")
+    with pytest.raises(ToolError, match=r"server\.properties: num\.partitions"):
+        read_server_properties(file)
+    assert read_server_properties(file, {"num.partitions": "2"}).config.num_partitions == 2
