@@ -1,0 +1,125 @@
+"""What takes seconds to start and serves a whole session: brokers, the bundled one and Apache Kafka, and Spark.
+
+And the choice of a kernel for tests that run twice.
+"""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from broker_embedded.testing import BrokerProcess
+from spark_kafka_native.jobs.java import JavaMissing, ensure_java
+from spark_kafka_native.records import kernel
+from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable
+from tests.support.brokers import RECORDS_STAY, AnyBroker, TopicMaker
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# The same examples in every run, so that a red run is the change's doing; a busy machine may stand still for a moment.
+settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("repeatable")
+
+REPOSITORY = Path(__file__).parents[1]
+INTEROP = REPOSITORY / "tests" / "interop"
+REMOTE = "PYKAFKA_TEST_REMOTE"
+"""Set to ``local[2]`` to run the tests that share a Spark session through Spark Connect."""
+
+
+SECOND_GO = [r"time\.monotonic\(\)", "Timeout", "AgentError", r"clients\.Refused"]
+"""How a test fails, or is stopped, that waits for what does not come in time, or whose foreign client gives up."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give a test whose foreign client or server ran out of time a second go, which the report counts as rerun.
+
+    Two cores carry several such processes at once, each with a patience of its own. A wrong result fails at once, and
+    so does a test that kills: a second go would try other moments.
+    """
+    for item in items:
+        if (item.get_closest_marker("interop") or INTEROP in item.path.parents) and not item.get_closest_marker("kill"):
+            item.add_marker(pytest.mark.flaky(reruns=1, only_rerun=SECOND_GO))
+
+
+@pytest.fixture(scope="module", params=["numpy", "compiled"])
+def each_kernel(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Records go through numpy, then through the compiled kernel: for tests of what both do."""
+    with kernel.using("off" if request.param == "numpy" else "auto"):
+        if request.param == "compiled" and not kernel.is_compiled():
+            pytest.skip("the kernel has not been built")
+        yield
+
+
+@pytest.fixture(scope="session")
+def bundled_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """The bundled broker in a process of its own."""
+    with BrokerProcess(tmp_path_factory.mktemp("bundled-broker"), settings=RECORDS_STAY) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def apache_kafka() -> Iterator[ApacheKafka]:
+    """A real Apache Kafka with one node; skips where it cannot be had."""
+    reason = apache_kafka_unavailable()
+    if reason is not None:
+        pytest.skip(reason)
+    with ApacheKafka(settings=RECORDS_STAY) as kafka:
+        yield kafka
+
+
+@pytest.fixture(scope="session", params=["bundled", pytest.param("apache", marks=pytest.mark.interop)])
+def any_broker(request: pytest.FixtureRequest) -> AnyBroker:
+    """The bundled broker and Apache Kafka, one after the other."""
+    broker: AnyBroker = request.getfixturevalue("bundled_broker" if request.param == "bundled" else "apache_kafka")
+    return broker
+
+
+@pytest.fixture
+def new_topic(any_broker: AnyBroker) -> TopicMaker:
+    """`new_topic(partitions=3)` makes a topic and returns its name."""
+    return TopicMaker(any_broker)
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
+    """Spark on two cores, whose workers run this interpreter and find this repository; one for all tests.
+
+    With `REMOTE` in the environment it is a client of Spark Connect, and the server runs there.
+    """
+    from pyspark.sql import SparkSession
+
+    scratch = tmp_path_factory.mktemp("spark")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JAVA_HOME", os.environ.get("JAVA_HOME", ""))  # put back what ensure_java may set
+        try:
+            ensure_java()
+        except JavaMissing as missing:
+            pytest.skip(str(missing))
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        patch.setenv("PYSPARK_DRIVER_PYTHON", sys.executable)
+        # An editable install is importable without being listed; Spark finds data sources by listing modules.
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(REPOSITORY), os.environ.get("PYTHONPATH", "")]))
+        patch.chdir(scratch)
+        remote = os.environ.get(REMOTE)
+        session = (
+            (SparkSession.builder.remote(remote) if remote else SparkSession.builder.master("local[2]"))
+            .appName("pykafka-tests")
+            .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")  # compile quickly, not best
+            .config("spark.ui.enabled", "false")
+            .config("spark.ui.showConsoleProgress", "false")
+            .config("spark.driver.host", "127.0.0.1")
+            .config("spark.driver.bindAddress", "127.0.0.1")
+            .config("spark.sql.shuffle.partitions", "2")
+            .config("spark.sql.session.timeZone", "UTC")
+            .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
+            .getOrCreate()
+        )
+        if not remote:
+            session.sparkContext.setLogLevel("OFF")
+        yield session
+        session.stop()

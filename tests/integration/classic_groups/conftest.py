@@ -1,0 +1,56 @@
+"""Both brokers set up for classic groups that begin at once, and members that speak to them in raw requests."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from tests.support.both_brokers import BOTH, running_broker
+from tests.support.brokers import Server
+from tests.support.raw_client import RawClient
+from tests.support.raw_members import RawMember, wait_for_coordinator
+
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "100",
+    "group.max.size": "4",
+    "offsets.topic.num.partitions": "3",
+}
+MakeMember = Callable[..., RawMember]
+
+
+@pytest.fixture(scope="package", params=BOTH)
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Both brokers, set up for groups that begin at once and sessions that end soon."""
+    with running_broker(request.param, tmp_path_factory.mktemp("groups"), SETTINGS) as broker:
+        yield broker
+
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def group_id() -> str:
+    """A name of the test's own."""
+    return f"group-{next(_numbers)}"
+
+
+@pytest.fixture
+def member(server: Server, group_id: str) -> Iterator[MakeMember]:
+    """`member()` is a client of the group that has not joined yet."""
+    with ExitStack() as connections:
+
+        def make(**others: Any) -> RawMember:
+            return connections.enter_context(RawMember(server.bootstrap_servers, group_id, **others))
+
+        yield make
+
+
+@pytest.fixture
+def admin(server: Server, group_id: str) -> Iterator[RawClient]:
+    """A connection of nobody in particular."""
+    with RawClient(server.bootstrap_servers) as client:
+        wait_for_coordinator(client, group_id)
+        yield client

@@ -1,0 +1,71 @@
+"""Both brokers at both levels of ``transaction.version``, and producers of our client that write to them."""
+
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import pytest
+
+from broker_embedded.testing import BrokerProcess
+from spark_kafka_native.client.cluster import Cluster
+from tests.support.apache_kafka import ApacheKafka
+from tests.support.both_brokers import running_broker
+from tests.support.brokers import TopicMaker
+from tests.support.our_client import config_of
+from tests.support.our_transactions import Transactions
+
+SETTINGS: Mapping[str, str] = {
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.num.partitions": "3",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100",
+    "transaction.state.log.num.partitions": "3",
+}
+LEVELS = [
+    pytest.param((kind, level), marks=[pytest.mark.interop] if kind == "apache" else [], id=f"{kind}-{level}")
+    for kind in ("bundled", "apache")
+    for level in (1, 2)
+]
+
+
+class Kafka(NamedTuple):
+    """A broker and the level of ``transaction.version`` that it has finalized."""
+
+    broker: BrokerProcess | ApacheKafka
+    level: int
+
+
+@pytest.fixture(scope="package", params=LEVELS)
+def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
+    """Both brokers, at both levels."""
+    kind, level = request.param
+    directory = tmp_path_factory.mktemp("client-transactions")
+    with running_broker(kind, directory, SETTINGS, transaction_version=level) as broker:
+        yield Kafka(broker, level)
+
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def name() -> str:
+    """A transactional id of the test's own."""
+    return f"ours-{next(_numbers)}"
+
+
+@pytest.fixture
+def cluster(kafka: Kafka) -> Iterator[Cluster]:
+    """Our view of the broker."""
+    with Cluster(config_of(kafka.broker.bootstrap_servers, retry_backoff_ms=20, max_block_ms=30_000)) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def transactions(cluster: Cluster) -> Transactions:
+    """What tests do with transactions, in a line each."""
+    return Transactions(cluster)
+
+
+@pytest.fixture
+def topic(kafka: Kafka) -> str:
+    """A topic with three partitions."""
+    return TopicMaker(kafka.broker)(3)

@@ -1,0 +1,57 @@
+"""Servers for the tests of our client: the bundled broker, Apache Kafka, and librdkafka's mock brokers."""
+
+from collections.abc import Iterator, Mapping
+
+import pytest
+
+from spark_kafka_native.client.cluster import Cluster
+from tests.support.brokers import Server, TopicMaker
+from tests.support.mock_cluster import MockCluster, mock_cluster_unavailable
+from tests.support.our_client import config_of
+
+
+class _MockServer:
+    """The mock cluster with topics made as on the brokers. It knows no topic configs."""
+
+    def __init__(self, mock: MockCluster) -> None:
+        self._mock = mock
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return self._mock.bootstrap_servers
+
+    def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
+        assert not configs
+        self._mock.create_topic(name, partitions, 3)
+
+
+@pytest.fixture(scope="session")
+def mock_cluster() -> Iterator[MockCluster]:
+    """Three mock brokers; skips where librdkafka cannot be had."""
+    reason = mock_cluster_unavailable()
+    if reason is not None:
+        pytest.skip(reason)
+    with MockCluster(3) as mock:
+        yield mock
+
+
+@pytest.fixture(scope="session", params=["bundled", "mock", pytest.param("apache", marks=pytest.mark.interop)])
+def server(request: pytest.FixtureRequest) -> Server:
+    """All servers, one after the other."""
+    if request.param == "mock":
+        return _MockServer(request.getfixturevalue("mock_cluster"))
+    found: Server = request.getfixturevalue("bundled_broker" if request.param == "bundled" else "apache_kafka")
+    return found
+
+
+@pytest.fixture
+def topic_on(server: Server) -> TopicMaker:
+    """`topic_on(partitions=3)` makes a topic on the server and returns its name."""
+    return TopicMaker(server)
+
+
+@pytest.fixture
+def cluster(server: Server) -> Iterator[Cluster]:
+    """Our view of the server."""
+    with Cluster(config_of(server.bootstrap_servers)) as cluster:
+        yield cluster

@@ -1,0 +1,65 @@
+"""Both brokers set up for consumer groups that are assigned at once, and members that speak to them in raw requests."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from tests.support.both_brokers import BOTH, running_broker
+from tests.support.brokers import Server
+from tests.support.raw_client import RawClient
+from tests.support.raw_consumers import RawConsumer, make_topic
+from tests.support.raw_members import wait_for_coordinator
+
+SETTINGS = {
+    "group.consumer.assignment.interval.ms": "0",
+    "group.consumer.heartbeat.interval.ms": "500",
+    "group.consumer.max.size": "4",
+    "group.consumer.min.heartbeat.interval.ms": "500",
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.num.partitions": "3",
+}
+MakeMember = Callable[..., RawConsumer]
+
+
+@pytest.fixture(scope="package", params=BOTH)
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Both brokers, set up for groups that are assigned at once."""
+    with running_broker(request.param, tmp_path_factory.mktemp("consumer-groups"), SETTINGS) as broker:
+        yield broker
+
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def group_id() -> str:
+    """A name of the test's own."""
+    return f"consumers-{next(_numbers)}"
+
+
+@pytest.fixture
+def topic(server: Server) -> str:
+    """A topic with four partitions."""
+    return make_topic(server, 4)
+
+
+@pytest.fixture
+def member(server: Server, group_id: str) -> Iterator[MakeMember]:
+    """`member("topic")` is a consumer of the group that has not joined yet."""
+    with ExitStack() as connections:
+
+        def make(*topics: str, **fields: Any) -> RawConsumer:
+            return connections.enter_context(RawConsumer(server.bootstrap_servers, group_id, *topics, **fields))
+
+        yield make
+
+
+@pytest.fixture
+def admin(server: Server, group_id: str) -> Iterator[RawClient]:
+    """A connection of nobody in particular."""
+    with RawClient(server.bootstrap_servers) as client:
+        wait_for_coordinator(client, group_id)
+        yield client

@@ -1,0 +1,83 @@
+"""The exactly-once sink in a Spark session, on both brokers: restarts, batches that fail, prefixes that are taken."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.support.brokers import AnyBroker, TopicMaker
+from tests.support.spark_queries import KafkaFrames, error_text, failure, finish, unique
+from tests.support.topics import Topics
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def frames(spark: SparkSession, any_broker: AnyBroker) -> KafkaFrames:
+    return KafkaFrames(spark, any_broker.bootstrap_servers)
+
+
+@pytest.fixture
+def committed(any_broker: AnyBroker) -> Iterator[Topics]:
+    """What a consumer sees with isolation.level=read_committed."""
+    with Topics(any_broker.bootstrap_servers, "read_committed") as topics:
+        yield topics
+
+
+def guarantee(prefix: str) -> dict[str, Any]:
+    return {"delivery__guarantee": "exactly-once", "transactional__id__prefix": prefix}
+
+
+def forget_last_commit(checkpoint: Path) -> None:
+    """As if the driver had been killed after the sink's commit and before Spark's own."""
+    last = max((path for path in (checkpoint / "commits").glob("[0-9]*")), key=lambda path: int(path.name))
+    last.unlink()
+    last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
+
+
+@pytest.mark.feature("sink.exactlyOnce", "sink.delivery")
+def test_a_batch_that_is_run_again_is_not_written_again(
+    frames: KafkaFrames, committed: Topics, new_topic: TopicMaker, tmp_path: Path
+) -> None:
+    source, target, prefix = new_topic(2), new_topic(3), unique("orders")
+    values = [f"v{number}".encode() for number in range(40)]
+
+    def run(some: list[bytes]) -> None:
+        committed.write(source, some, partition=[number % 2 for number in range(len(some))])
+        stream = frames.stream(subscribe=source, startingOffsets="earliest", schema="value binary")
+        finish(frames.write_stream(stream, tmp_path / "checkpoint", topic=target, **guarantee(prefix)))
+
+    run(values[:20])
+    eventually(lambda: committed.values(target) == sorted(values[:20]))
+    forget_last_commit(tmp_path / "checkpoint")
+    run(values[20:])
+    eventually(lambda: committed.values(target) == sorted(values))
+
+    stream = frames.stream(subscribe=source, startingOffsets="earliest")
+    text = failure(lambda: frames.write_stream(stream, tmp_path / "new", topic=target, **guarantee(prefix)))
+    assert f"option 'transactional.id.prefix' = {prefix}: its last batch was of streaming query" in text
+    assert f"exactly-once release {prefix}" in text
+
+
+@pytest.mark.feature("sink.exactlyOnceBatch")
+def test_a_batch_is_there_whole_or_not_at_all(
+    frames: KafkaFrames, any_broker: AnyBroker, committed: Topics, new_topic: TopicMaker
+) -> None:
+    target, prefix = new_topic(2), unique("load")
+    rows = "SELECT CAST(id AS STRING) AS value FROM range(0, 2000, 1, 2)"
+    fails = rows.replace("CAST(id AS STRING)", "IF(id = 1999, raise_error('stop'), CAST(id AS STRING))")
+    assert "stop" in error_text(lambda: frames.write(fails, topic=target, **guarantee(prefix)))
+    assert committed.values(target) == []
+    frames.write(rows, topic=target, **guarantee(prefix))
+    frames.write("SELECT 'more' AS value", topic=target, **guarantee(prefix))
+    expected = sorted([b"more", *(str(number).encode() for number in range(2000))])
+    eventually(lambda: committed.values(target) == expected)
+    too_long: dict[str, Any] = {"kafka__transaction__timeout__ms": 1_000_000}
+    text = error_text(lambda: frames.write("SELECT 'x' AS value", topic=target, **guarantee(prefix), **too_long))
+    assert "1000000 is more than the brokers' transaction.max.timeout.ms" in text
+    assert "serialize" not in text
+    with Topics(any_broker.bootstrap_servers) as everything:
+        eventually(lambda: everything.ends(target) == committed.ends(target))  # nothing is left open

@@ -1,0 +1,243 @@
+"""Client quotas, request by request: the bundled broker and Apache Kafka hold clients back in the same way."""
+
+import functools
+import itertools
+import time
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+import pytest
+
+from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native.protocol.framing import decode_response
+from spark_kafka_native.protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    OpData,
+    RequestedEntityData,
+    RequestedEntryData,
+)
+from spark_kafka_native.protocol.messages.api_versions import ApiVersionsRequest
+from spark_kafka_native.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from spark_kafka_native.protocol.messages.describe_client_quotas import (
+    ComponentData,
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+)
+from spark_kafka_native.protocol.messages.fetch import FetchResponse
+from spark_kafka_native.protocol.messages.produce import ProduceResponse
+from spark_kafka_native.protocol.schema import Request, Response
+from tests.support.broker_driver import batch, fetch_request, produce_request
+from tests.support.brokers import AnyBroker, TopicMaker
+from tests.support.quotas import alter, entry, spelled
+from tests.support.raw_client import RawClient, request_bytes
+from tests.support.waiting import eventually
+
+ResponseT = TypeVar("ResponseT", bound=Response)
+PATIENCE_S = 30.0
+RATE = 100_000.0
+"""Bytes a second, of ten seconds that are looked at."""
+PIECE = 270_000
+EXACT, DEFAULT, ANY = 0, 1, 2
+
+
+class Client:
+    """A client with an id of its own."""
+
+    _numbers = itertools.count(1)
+
+    def __init__(self, broker: AnyBroker) -> None:
+        self.client_id = f"client-{next(self._numbers)}-{time.time_ns()}"
+        self.raw = RawClient(broker.bootstrap_servers)
+
+    def ask(self, request: Request[ResponseT], version: int) -> ResponseT:
+        """One request, and its answer."""
+        self.raw.send(request_bytes(request, version, 1, self.client_id))
+        return decode_response(type(request).response, version, self.raw.frame())[1]  # type: ignore[return-value]  # a request names its response's class
+
+    def produce(self, topic: str) -> ProduceResponse:
+        return self.ask(produce_request(topic, batch(b"x" * PIECE)), 9)
+
+    def fetch(self, topic: str) -> FetchResponse:
+        return self.ask(fetch_request(topic, max_bytes=PIECE), 11)
+
+
+@pytest.fixture
+def client(any_broker: AnyBroker) -> Iterator[Client]:
+    found = Client(any_broker)
+    yield found
+    found.raw.sock.close()
+
+
+def throttled(
+    client: Client, request: Callable[[], ResponseT], throttle_ms: Callable[[ResponseT], int]
+) -> tuple[ResponseT, int]:
+    """Ask until the answer asks for silence, which it does once the quota holds and is used up; and there is silence.
+
+    The next request of the connection is not answered before its time, which is counted from before the answer: this
+    process may be late to see it.
+    """
+    for _ in range(40):
+        begun = time.monotonic()
+        answer = request()
+        if throttle_ms(answer):
+            client.ask(ApiVersionsRequest(), 0)
+            assert time.monotonic() - begun >= throttle_ms(answer) / 1000 - 0.01
+            return answer, throttle_ms(answer)
+        time.sleep(0.01)
+    raise AssertionError("nothing was throttled")
+
+
+def test_who_writes_too_much_is_answered_and_then_not_heard(
+    client: Client, any_broker: AnyBroker, new_topic: TopicMaker
+) -> None:
+    topic = new_topic()
+    alter(client, {"client-id": client.client_id}, producer_byte_rate=RATE)
+    answer, wait_ms = throttled(client, lambda: client.produce(topic), lambda answer: answer.throttle_time_ms)
+    assert answer.responses[0].partition_responses[0].error_code == 0
+    # Four pieces are 8 per cent more than ten seconds allow; the ten are eleven at the end of a window.
+    assert 0 < wait_ms < 4000
+    other = Client(any_broker)
+    assert other.produce(topic).throttle_time_ms == 0
+    other.raw.sock.close()
+
+
+def test_who_reads_too_much_is_answered_with_nothing(client: Client, new_topic: TopicMaker) -> None:
+    topic = new_topic()
+    client.produce(topic)
+    alter(client, {"client-id": client.client_id}, consumer_byte_rate=RATE)
+    answer, wait_ms = throttled(client, lambda: client.fetch(topic), lambda answer: answer.throttle_time_ms)
+    assert answer.responses == ()
+    assert 0 < wait_ms < 4000
+
+
+def test_who_changes_too_much_is_refused(client: Client) -> None:
+    alter(client, {"client-id": client.client_id}, controller_mutation_rate=1.0)
+    numbers = itertools.count(1)
+
+    def create() -> tuple[int, int]:
+        name = f"{client.client_id}-{next(numbers)}"
+        wanted = CreatableTopic(name=name, num_partitions=6, replication_factor=1)
+        request = CreateTopicsRequest(topics=(wanted,), timeout_ms=10_000, validate_only=True)
+        answer = client.ask(request, 7)
+        return answer.topics[0].error_code, answer.throttle_time_ms
+
+    seen: list[tuple[int, int]] = []
+
+    def is_refused() -> bool:
+        seen.append(create())
+        return seen[-1][0] != ErrorCode.NONE
+
+    eventually(is_refused, PATIENCE_S)
+    assert all(found == (0, 0) for found in seen[:-1])
+    code, wait_ms = seen[-1]
+    assert ErrorCode.of(code) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert 0 < wait_ms <= 6000
+
+
+# --- setting and describing -------------------------------------------------------------------------------------------
+
+
+def change(client: Client, *entries: RequestedEntryData, validate_only: bool = False) -> list[int]:
+    """The error codes of the entities, in the order of their names."""
+    answer = client.ask(AlterClientQuotasRequest(entries=entries, validate_only=validate_only), 1)
+    ordered = sorted(
+        answer.entries, key=lambda each: str([(part.entity_type, part.entity_name) for part in each.entity])
+    )
+    return [each.error_code for each in ordered]
+
+
+def describe(
+    client: Client, *components: tuple[str, int, str | None], strict: bool = False, version: int = 1
+) -> DescribeClientQuotasResponse:
+    parts = (ComponentData(entity_type=kind, match_type=how, match=name) for kind, how, name in components)
+    return client.ask(DescribeClientQuotasRequest(components=tuple(parts), strict=strict), version)
+
+
+def test_quotas_are_found_by_filters(client: Client) -> None:
+    user, client_id = f"user-{client.client_id}", client.client_id
+    both = {"user": user, "client-id": client_id}
+    assert change(
+        client,
+        entry({"user": user}, producer_byte_rate=1024.0, request_percentage=12.5),
+        entry(both, consumer_byte_rate=5.0),
+        entry({"user": user, "client-id": None}, consumer_byte_rate=6.0),
+    ) == [0, 0, 0]
+    of_user = {
+        f"user={user}": {"producer_byte_rate": 1024.0, "request_percentage": 12.5},
+        f"client-id={client_id}, user={user}": {"consumer_byte_rate": 5.0},
+        f"client-id=<default>, user={user}": {"consumer_byte_rate": 6.0},
+    }
+
+    def is_described(version: int) -> bool:
+        return spelled(describe(client, ("user", EXACT, user), version=version)) == of_user
+
+    for version in (0, 1):
+        eventually(functools.partial(is_described, version), PATIENCE_S)
+    assert list(spelled(describe(client, ("user", EXACT, user), strict=True))) == [f"user={user}"]
+    found = spelled(describe(client, ("user", EXACT, user), ("client-id", DEFAULT, None)))
+    assert list(found) == [f"client-id=<default>, user={user}"]
+    assert len(spelled(describe(client, ("user", EXACT, user), ("client-id", ANY, None)))) == 2
+    assert spelled(describe(client, ("user", EXACT, "nobody"))) == {}
+    assert change(client, entry({"user": user}, producer_byte_rate=None, consumer_byte_rate=None)) == [0]
+    left = {f"user={user}": {"request_percentage": 12.5}}
+    eventually(lambda: spelled(describe(client, ("user", EXACT, user), strict=True)) == left, PATIENCE_S)
+
+
+@pytest.mark.parametrize(
+    ("components", "code"),
+    [
+        ([("", EXACT, "x")], ErrorCode.INVALID_REQUEST),
+        ([("team", EXACT, "x")], ErrorCode.UNSUPPORTED_VERSION),
+        ([("user", EXACT, "x"), ("user", ANY, None)], ErrorCode.INVALID_REQUEST),
+        ([("user", EXACT, None)], ErrorCode.INVALID_REQUEST),
+        ([("user", DEFAULT, "x")], ErrorCode.INVALID_REQUEST),
+        ([("user", ANY, "x")], ErrorCode.INVALID_REQUEST),
+        ([("user", 3, None)], ErrorCode.INVALID_REQUEST),
+        ([("ip", ANY, None), ("user", ANY, None)], ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_filters_that_make_no_sense(
+    client: Client, components: list[tuple[str, int, str | None]], code: ErrorCode
+) -> None:
+    answer = describe(client, *components)
+    assert ErrorCode.of(answer.error_code) is code
+    assert answer.entries is None
+
+
+@pytest.mark.parametrize(
+    ("entity", "key", "value", "code"),
+    [
+        ({}, "producer_byte_rate", 1.0, ErrorCode.INVALID_REQUEST),
+        ({"team": "x"}, "producer_byte_rate", 1.0, ErrorCode.INVALID_REQUEST),
+        ({"user": ""}, "producer_byte_rate", 1.0, ErrorCode.INVALID_REQUEST),
+        ({"user": "u", "ip": "127.0.0.9"}, "producer_byte_rate", 1.0, ErrorCode.INVALID_REQUEST),
+        ({"user": "u"}, "connection_creation_rate", 1.0, ErrorCode.INVALID_REQUEST),
+        ({"ip": "127.0.0.9"}, "producer_byte_rate", 1.0, ErrorCode.INVALID_REQUEST),
+        ({"ip": "no such host"}, "connection_creation_rate", 1.0, ErrorCode.INVALID_REQUEST),
+        ({"ip": "127.0.0.9"}, "connection_creation_rate", 1.0, ErrorCode.NONE),
+        ({"ip": None}, "connection_creation_rate", 1000.0, ErrorCode.NONE),
+        ({"user": "u"}, "fun", 1.0, ErrorCode.INVALID_REQUEST),
+        ({"user": "u"}, "producer_byte_rate", 0.0, ErrorCode.INVALID_REQUEST),
+        ({"user": "u"}, "producer_byte_rate", -1.0, ErrorCode.INVALID_REQUEST),
+        ({"user": "u"}, "producer_byte_rate", 1.5, ErrorCode.INVALID_REQUEST),
+        ({"user": "u"}, "producer_byte_rate", 1e30, ErrorCode.INVALID_REQUEST),
+        ({"user": "u"}, "controller_mutation_rate", 0.25, ErrorCode.NONE),
+        ({"user": "u"}, "request_percentage", 1.5, ErrorCode.NONE),
+    ],
+)
+def test_what_may_be_set(
+    client: Client, entity: dict[str, str | None], key: str, value: float, code: ErrorCode
+) -> None:
+    assert change(client, entry(entity, **{key: value}), validate_only=True) == [code]
+
+
+def test_entities_and_quotas_that_are_named_twice(client: Client) -> None:
+    user = f"twice-{client.client_id}"
+    first, second = entry({"user": user}, producer_byte_rate=1.0), entry({"user": user}, producer_byte_rate=2.0)
+    assert change(client, first, second) == [ErrorCode.INVALID_REQUEST]
+    expected = {f"user={user}": {"producer_byte_rate": 1.0}}
+    eventually(lambda: spelled(describe(client, ("user", EXACT, user))) == expected, PATIENCE_S)
+    part = (RequestedEntityData(entity_type="user", entity_name=user),)
+    ops = tuple(OpData(key="consumer_byte_rate", value=value) for value in (1.0, 2.0))
+    assert change(client, RequestedEntryData(entity=part, ops=ops)) == [ErrorCode.INVALID_REQUEST]
+    assert spelled(describe(client, ("user", EXACT, user))) == expected

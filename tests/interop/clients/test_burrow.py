@@ -1,0 +1,175 @@
+"""Burrow, from Debian, reads `__consumer_offsets` by itself and works out from it how far groups are.
+
+It asks for offsets in a version that Apache Kafka dropped with 4.0, so both brokers are 3.9 here.
+"""
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.request import urlopen
+
+import pytest
+
+from tests.interop.clients.conftest import Agents
+from tests.interop.clients.stories import REBALANCE_S, shared, values
+from tests.support.brokers import AnyBroker, TopicMaker
+from tests.support.foreign import ForeignRecord
+from tests.support.foreign_clients import CLIENTS
+from tests.support.maven import MavenError
+from tests.support.scripts import free_port
+from tests.support.toolchains import ToolMissing, debian_program
+from tests.support.waiting import eventually
+from tests.support.zookeeper import ZooKeeper
+
+pytestmark = pytest.mark.interop
+
+CONFIG = """
+[general]
+pidfile="{directory}/burrow.pid"
+[logging]
+filename="{directory}/burrow.log"
+level="info"
+[zookeeper]
+servers=["{zookeeper}"]
+timeout=6
+root-path="/burrow"
+[client-profile.any]
+client-id="burrow"
+kafka-version="0.10.2"
+[cluster.local]
+class-name="kafka"
+servers=["{servers}"]
+client-profile="any"
+topic-refresh=1
+offset-refresh=1
+[consumer.local]
+class-name="kafka"
+cluster="local"
+servers=["{servers}"]
+client-profile="any"
+[httpserver.default]
+address="{address}"
+[storage.default]
+class-name="inmemory"
+workers=2
+intervals=15
+expire-group=604800
+min-distance=0
+"""
+
+Answer = dict[str, Any]
+Burrow = Callable[[str], Answer | None]
+
+
+@pytest.fixture(scope="module")
+def zookeeper() -> Iterator[ZooKeeper]:
+    """Burrow does not start without one, although it keeps in it nothing that matters here."""
+    try:
+        running = ZooKeeper()
+        with running:
+            yield running
+    except MavenError as error:
+        pytest.skip(f"ZooKeeper is not available: {error}")
+
+
+@pytest.fixture
+def burrow(server_3_9: AnyBroker, zookeeper: ZooKeeper, tmp_path: Path) -> Iterator[Burrow]:
+    """Asks a Burrow for a path of its HTTP interface; None when it knows of no such thing."""
+    try:
+        program = debian_program("burrow", "Burrow")
+    except ToolMissing as error:
+        pytest.skip(f"Burrow is not available: {error}")
+    address = f"127.0.0.1:{free_port()}"
+    (tmp_path / "burrow.toml").write_text(
+        CONFIG.format(
+            directory=tmp_path, zookeeper=zookeeper.address, servers=server_3_9.bootstrap_servers, address=address
+        )
+    )
+
+    def ask(path: str) -> Answer | None:
+        try:
+            with urlopen(f"http://{address}/v3/kafka/local/{path}", timeout=10) as answer:
+                found: Answer = json.load(answer)
+                return found
+        except HTTPError as error:
+            error.close()
+            return None
+
+    def answers() -> bool:
+        assert process.poll() is None, (tmp_path / "output").read_text()
+        try:
+            ask("consumer")
+        except URLError:
+            return False
+        return True
+
+    with (tmp_path / "output").open("wb") as output:
+        process = subprocess.Popen([*program, "--config-dir", str(tmp_path)], stdout=output, stderr=output)
+    try:
+        eventually(answers, 60)
+        yield ask
+    finally:
+        process.kill()
+        process.wait()
+
+
+def last_offsets(burrow: Burrow, group: str, topic: str) -> list[int] | None:
+    """What Burrow takes for the last commit of each partition."""
+    found = burrow(f"consumer/{group}")
+    if found is None or topic not in found["topics"]:
+        return None
+    histories = [[one for one in partition["offsets"] if one] for partition in found["topics"][topic]]
+    return [history[-1]["offset"] if history else -1 for history in histories]
+
+
+def test_burrow_sees_what_groups_commit(burrow: Burrow, server_3_9: AnyBroker, agents: Agents) -> None:
+    agent, servers, topic = agents(CLIENTS[0]), server_3_9.bootstrap_servers, TopicMaker(server_3_9)(2)
+    group = f"group-of-{topic}"
+    member = agent.join(servers, group, [topic], f"{topic}-member")
+    eventually(lambda: shared([member], topic, 2), REBALANCE_S)
+    agent.produce(servers, topic, [ForeignRecord(str(number), partition=number % 2) for number in range(30)])
+    eventually(lambda: len(values([member])) == 30, REBALANCE_S)
+
+    produced = 30
+
+    def sees_a_new_commit() -> bool:
+        # Burrow reads commits from its own start on, and skips those of partitions that it has not heard of yet.
+        nonlocal produced
+        agent.produce(servers, topic, [ForeignRecord(str(number), partition=number % 2) for number in range(2)])
+        produced += 2
+        eventually(lambda: len(values([member])) == produced, REBALANCE_S)
+        member.commit()
+        committed = agent.committed(servers, group, topic, [0, 1])
+        assert committed == {0: produced // 2, 1: produced // 2}
+        return last_offsets(burrow, group, topic) == list(committed.values())
+
+    eventually(sees_a_new_commit, 60)
+    listed = burrow("consumer")
+    assert listed is not None
+    assert group in listed["consumers"]
+    member.leave()
+
+    def lag() -> list[int]:
+        found = burrow(f"consumer/{group}/lag")
+        assert found is not None
+        assert found["status"]["status"] == "OK"
+        return [partition["current_lag"] for partition in found["status"]["partitions"]]
+
+    eventually(lambda: lag() == [0, 0], 30)
+    agent.produce(servers, topic, [ForeignRecord("late", partition=0) for _ in range(3)])
+    eventually(lambda: lag() == [3, 0], 30)
+
+
+def test_burrow_sees_commits_without_a_member(burrow: Burrow, server_3_9: AnyBroker, agents: Agents) -> None:
+    agent, servers, topic = agents(CLIENTS[0]), server_3_9.bootstrap_servers, TopicMaker(server_3_9)(2)
+    group = f"group-of-{topic}"
+    agent.produce(servers, topic, [ForeignRecord(str(number), partition=number % 2) for number in range(10)])
+
+    def committed() -> bool:  # again and again, as Burrow skips commits of partitions that it has not heard of yet
+        agent.ask("alter_offsets", servers=servers, group=group, topic=topic, offsets={0: 4, 1: 2})
+        return last_offsets(burrow, group, topic) == [4, 2]
+
+    eventually(committed, 60)

@@ -1,0 +1,64 @@
+"""A group goes from the classic protocol to the consumer protocol and back, member by member, while it reads."""
+
+import pytest
+
+from spark_kafka_native.protocol.messages.list_groups import ListedGroup, ListGroupsRequest
+from tests.interop.clients.conftest import Agents
+from tests.interop.clients.stories import PARTITIONS, REBALANCE_S, produce_values, shared, values
+from tests.support.brokers import AnyBroker, TopicMaker
+from tests.support.foreign import Member
+from tests.support.foreign_clients import CLIENTS, ForeignClient
+from tests.support.raw_client import RawClient
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.interop
+
+SPEAK_BOTH = [client for client in CLIENTS if "consumer" in client.protocols]
+
+
+@pytest.mark.parametrize("client", SPEAK_BOTH, ids=lambda client: client.name)
+def test_members_change_over_one_by_one(
+    client: ForeignClient, server: AnyBroker, new_topic: TopicMaker, agents: Agents
+) -> None:
+    agent, servers, topic = agents(client), server.bootstrap_servers, new_topic(PARTITIONS)
+    group = f"group-of-{topic}"
+
+    def listed() -> ListedGroup:
+        with RawClient(servers) as admin:
+            return next(found for found in admin.ask(ListGroupsRequest(), 5).groups if found.group_id == group)
+
+    def settled() -> bool:
+        """Whether everything is shared out, and everyone knows: partitions may be at their places before that.
+
+        A member that speaks the classic protocol and is still in an older generation as the last one of the new
+        protocol leaves is told ILLEGAL_GENERATION, by Apache Kafka as well, and franz-go lets its user know.
+        """
+        return shared(members, topic) and listed().group_state == "Stable"
+
+    members: list[Member] = []
+    for number in range(2):
+        members.append(agent.join(servers, group, [topic], f"{topic}-{number}"))
+        eventually(settled, REBALANCE_S)
+    assert listed().group_type.lower() == "classic"
+    names = iter(f"{topic}-{number}" for number in range(2, 6))
+    sent = 0
+    for protocol in ("consumer", "classic"):
+        for left in (1, 0):
+            members.append(agent.join(servers, group, [topic], next(names), protocol=protocol))
+            eventually(settled, REBALANCE_S)
+            assert listed().group_type.lower() == "consumer"
+            gone = members.pop(0)
+            gone.commit()
+            gone.leave()
+            eventually(settled, REBALANCE_S)
+            assert listed().group_type.lower() == ("consumer" if left or protocol == "consumer" else "classic")
+            produce_values(agent, servers, topic, range(sent, sent + 40))
+            sent += 40
+            eventually(lambda: values(members)[-40:] == [*range(sent - 40, sent)], REBALANCE_S)  # noqa: B023  # called at once
+            for member in members:
+                member.commit()
+    assert agent.committed(servers, group, topic, range(PARTITIONS)) == dict.fromkeys(
+        range(PARTITIONS), sent // PARTITIONS
+    )
+    for member in members:
+        member.leave()

@@ -1,0 +1,53 @@
+"""What the interop tests share: both brokers to talk to, and a place in the terminal summary for what was found out."""
+
+import os
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+import pytest
+
+from broker_embedded.testing import EmbeddedBroker
+from tests.support.apache_kafka import ApacheKafka
+from tests.support.brokers import RECORDS_STAY
+from tests.support.conversation import Conversation
+from tests.support.report import FINDINGS, Report
+from tests.support.same_answers import Both
+
+
+@pytest.fixture(scope="session")
+def kafka_broker_settings() -> Mapping[str, object]:
+    """What Apache Kafka has in these tests, too."""
+    return RECORDS_STAY
+
+
+@pytest.fixture
+def both(kafka_broker: EmbeddedBroker, apache_kafka: ApacheKafka) -> Iterator[Both]:
+    """The bundled broker and Apache Kafka, to be told the same story."""
+    ours, theirs = Conversation(kafka_broker.bootstrap_servers), Conversation(apache_kafka.bootstrap_servers)
+    yield Both(ours, theirs)
+    ours.close()
+    theirs.close()
+
+
+@pytest.fixture(scope="session")
+def report(pytestconfig: pytest.Config) -> Report:
+    def add(title: str, lines: Iterable[str]) -> None:
+        pytestconfig.stash.setdefault(FINDINGS, {}).setdefault(title, []).extend(lines)
+
+    return add
+
+
+@pytest.fixture
+def seed(record_property: Callable[[str, object], None]) -> int:
+    """The seed for what a test does at random: `SEED` of the environment, or any. Shown when the test fails."""
+    number = int(os.environ.get("SEED") or random.SystemRandom().randrange(2**31))
+    record_property("SEED", number)
+    print(f"SEED={number}")  # pytest shows it with a failure
+    return number
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    for title, lines in config.stash.get(FINDINGS, {}).items():
+        terminalreporter.section(title)
+        for line in lines:
+            terminalreporter.line(line)

@@ -1,0 +1,40 @@
+"""Both connectors in one Spark, and topics that are hard to read on one Apache Kafka, for all tests here."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable
+from tests.support.hard_topics import HardTopics
+from tests.support.jvm_connector import BothConnectors, jvm_connector_unavailable
+
+QUICK_COMPACTION = {"log.cleaner.backoff.ms": "200", "auto.create.topics.enable": "false"}
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[ApacheKafka]:
+    """An Apache Kafka of its own, which makes no topics unasked and compacts soon."""
+    reason = apache_kafka_unavailable()
+    if reason is not None:
+        pytest.skip(reason)
+    with ApacheKafka(settings=QUICK_COMPACTION) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def topics(kafka: ApacheKafka) -> Iterator[HardTopics]:
+    """The topics; nothing changes them."""
+    made = HardTopics(kafka)
+    made.write()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BothConnectors]:
+    """A Spark session with both connectors."""
+    reason = jvm_connector_unavailable()
+    if reason is not None:
+        pytest.skip(reason)
+    with BothConnectors(tmp_path_factory.mktemp("both-connectors")) as session:
+        yield session

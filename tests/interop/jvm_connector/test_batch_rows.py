@@ -1,0 +1,108 @@
+"""Batch queries through both connectors over topics that are hard to read: the same rows, the same tasks."""
+
+import pytest
+
+from tests.support.clients import Record
+from tests.support.confluent_client import ConfluentClient
+from tests.support.connector_cases import BATCHES
+from tests.support.connector_differences import differing, meant
+from tests.support.hard_topics import HardTopics
+from tests.support.jvm_connector import JVM, OURS, BothConnectors
+from tests.support.spark_questions import read, read_again, sql
+
+pytestmark = [pytest.mark.interop, pytest.mark.spark]
+
+COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
+PATIENCE = {"kafkaConsumer.pollTimeoutMs": "3000"}
+
+
+@pytest.mark.feature(
+    "column.key",
+    "column.value",
+    "column.topic",
+    "column.partition",
+    "column.offset",
+    "column.timestamp",
+    "column.timestampType",
+    "column.headers",
+    "loss.gaps",
+    "transactions.uncommitted",
+)
+@pytest.mark.parametrize("topic", ["plain", "codecs", "appended", "transactions", "compacted", "truncated", "empty"])
+def test_rows_are_the_same_in_every_column(both: BothConnectors, topics: HardTopics, topic: str) -> None:
+    options = {"kafka.bootstrap.servers": topics.servers, "subscribe": topic, "includeHeaders": "true", **PATIENCE}
+    theirs, ours = both.compare(read, options)
+    assert theirs.error is None
+    assert theirs.columns == COLUMNS
+    assert bool(theirs.rows) == (topic != "empty")
+    assert ours == theirs
+
+
+@pytest.mark.feature(
+    "source.options",
+    "source.subscribe",
+    "source.assign",
+    "source.subscribePattern",
+    "source.startingTimestamp",
+    "source.startingOffsetsByTimestamp",
+    "source.startingOffsets",
+    "source.endingTimestamp",
+    "source.endingOffsetsByTimestamp",
+    "source.endingOffsets",
+    "source.startingOffsetsByTimestampStrategy",
+    "source.includeHeaders",
+    "source.isolationLevel",
+    "source.minPartitions",
+    "source.maxRecordsPerPartition",
+    "source.groupId",
+    "source.groupIdPrefix",
+    "client.passThrough",
+    "offsets.special",
+    "offsets.byTimestamp",
+    "loss.agedOut",
+    "split.one",
+    "split.minPartitions",
+    "split.maxRecords",
+    "split.sentinels",
+    "run.concurrent",
+    "transactions.committed",
+    "transactions.aborted",
+    "transactions.open",
+    "better.batchMaxRecords",
+    "more.topicOffsets",
+)
+@pytest.mark.parametrize("case", BATCHES)
+def test_batches_are_the_same(both: BothConnectors, topics: HardTopics, case: str) -> None:
+    theirs, ours = both.compare(read, {"kafka.bootstrap.servers": topics.servers, **BATCHES[case]})
+    assert ours.error is None
+    assert differing(ours, theirs) == meant(case)
+
+
+@pytest.mark.feature("offsets.lateBinding")
+@pytest.mark.parametrize("options", [{}, {"minPartitions": "4"}])
+def test_a_dataframe_used_again_sees_what_came_in_between(
+    both: BothConnectors, topics: HardTopics, options: dict[str, str]
+) -> None:
+    topic = topics.create_topic(partitions=2)
+    client = ConfluentClient()
+    client.produce(topics.servers, topic, [Record(b"k", b"1"), Record(b"k", b"2", partition=1)])
+    named = {"kafka.bootstrap.servers": topics.servers, "subscribe": topic, **options}
+    first = both.compare(read, named, keep=True)
+    client.produce(topics.servers, topic, [Record(b"k", b"3"), Record(b"k", b"4", partition=1)])
+    second = both.compare(read_again)
+    for theirs, ours in (first, second):
+        assert ours.rows == theirs.rows
+    assert [row[1] for row in second[0].rows] == [b"1", b"3", b"2", b"4"]
+
+
+@pytest.mark.feature("run.sql", "run.name")
+def test_views_and_tables_are_read_the_same(both: BothConnectors, topics: HardTopics) -> None:
+    options = f"`kafka.bootstrap.servers` '{topics.servers}', subscribe 'plain'"
+    count = "SELECT partition, count(*), max(offset) FROM {0} GROUP BY partition ORDER BY partition"
+    view = f"CREATE TEMPORARY VIEW {{connector}}_view USING {{connector}} OPTIONS ({options})"
+    table = f"CREATE TABLE {{connector}}_table USING {{connector}} OPTIONS ({options})"
+    theirs, ours = both.compare(sql, (view, count.format("{connector}_view")))
+    assert ours == theirs == ((0, 40, 39), (1, 7, 6), (2, 1, 0))
+    assert both.ask(sql, JVM, (table, count.format("{connector}_table"))) == theirs
+    again = f"WITH ('kafka.bootstrap.servers' = '{topics.servers}', 'subscribe' = 'plain')"
+    assert both.ask(sql, OURS, (table, count.format(f"{{connector}}_table {again}"))) == theirs

@@ -1,0 +1,52 @@
+"""What one connector refuses the other refuses, and ours says which option or partition is wrong."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.connector_cases import BAD_BATCHES, BAD_STREAMS
+from tests.support.connector_differences import differing, meant
+from tests.support.hard_topics import HardTopics
+from tests.support.jvm_connector import BothConnectors
+from tests.support.spark_questions import read, stream
+
+pytestmark = [pytest.mark.interop, pytest.mark.spark]
+
+QUICK = {"fetchOffset.retryIntervalMs": "50", "fetchOffset.numRetries": "1"}
+
+
+@pytest.mark.feature(
+    "source.bootstrapServers",
+    "source.strategy",
+    "source.failOnDataLoss",
+    "source.pollTimeoutMs",
+    "source.numRetries",
+    "client.auto.offset.reset",
+    "client.deserializers",
+    "client.enable.auto.commit",
+    "client.interceptor.classes",
+    "client.unknown",
+    "offsets.sets",
+    "offsets.order",
+    "loss.agedOut",
+    "better.agedOut",
+)
+@pytest.mark.parametrize("case", BAD_BATCHES)
+def test_batches_are_refused_by_both(both: BothConnectors, topics: HardTopics, case: str) -> None:
+    bad = BAD_BATCHES[case]
+    theirs, ours = both.compare(read, {**QUICK, "kafka.bootstrap.servers": topics.servers, **bad.options})
+    assert ours.error is not None
+    assert bad.names.lower() in ours.error.lower()
+    assert differing(ours, theirs, "error") == meant(case)
+
+
+@pytest.mark.feature(
+    "source.maxOffsetsPerTrigger", "source.minOffsetsPerTrigger", "source.maxTriggerDelay", "rate.order", "offsets.sets"
+)
+@pytest.mark.parametrize("case", BAD_STREAMS)
+def test_streams_are_refused_by_both(both: BothConnectors, topics: HardTopics, case: str, tmp_path: Path) -> None:
+    bad = BAD_STREAMS[case]
+    theirs, ours = both.compare(stream, {**QUICK, "kafka.bootstrap.servers": topics.servers, **bad.options}, tmp_path)
+    assert ours.error is not None
+    assert bad.names.lower() in ours.error.lower()
+    assert differing(ours, theirs, "error") == meant(case)

@@ -1,0 +1,65 @@
+"""Streams with Trigger.AvailableNow through both connectors: the same rows, batches, tasks and last offsets."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.connector_cases import STREAMS
+from tests.support.connector_differences import differing, meant
+from tests.support.hard_topics import HardTopics
+from tests.support.jvm_connector import BothConnectors
+from tests.support.spark_questions import start_refused, stream
+
+pytestmark = [pytest.mark.interop, pytest.mark.spark]
+
+
+@pytest.mark.feature(
+    "source.startingOffsets",
+    "source.startingTimestamp",
+    "source.endingTimestamp",
+    "source.maxOffsetsPerTrigger",
+    "source.minOffsetsPerTrigger",
+    "source.minPartitions",
+    "source.maxRecordsPerPartition",
+    "source.isolationLevel",
+    "offsets.json",
+    "rate.availableNow",
+    "rate.availableNowTail",
+    "rate.proportional",
+    "transactions.open",
+    "transactions.tail",
+    "better.exactLimits",
+    "better.noTail",
+)
+@pytest.mark.parametrize("case", STREAMS)
+def test_streams_are_the_same(both: BothConnectors, topics: HardTopics, case: str, tmp_path: Path) -> None:
+    theirs, ours = both.compare(stream, {"kafka.bootstrap.servers": topics.servers, **STREAMS[case]}, tmp_path)
+    assert theirs.error is None
+    assert differing(ours, theirs, "rows", "batches", "partitions", "end", "error") == meant(case)
+
+
+@pytest.mark.feature("run.metrics", "run.latestOffset", "run.rows", "more.listener")
+def test_our_report_tells_the_lag_that_the_jvm_connector_tells(
+    both: BothConnectors, topics: HardTopics, tmp_path: Path
+) -> None:
+    options = {"subscribe": "plain", "startingOffsets": "earliest", "maxOffsetsPerTrigger": "20"}
+    theirs, ours = both.compare(stream, {"kafka.bootstrap.servers": topics.servers, **options}, tmp_path)
+    told = [own for own, _ in theirs.lags if own]
+    assert len(told) >= 2
+    for own, found in theirs.lags:
+        for name, number in own.items():  # the JVM connector rounds averages
+            assert float(found[name]) == pytest.approx(float(number), abs=0.051)
+    assert int(told[0]["maxOffsetsBehindLatest"]) > 0
+    assert [own for own, _ in ours.lags] == [{}] * len(ours.lags)
+    assert ours.lags[-1][1] == told[-1] == dict.fromkeys(told[-1], "0") | {"avgOffsetsBehindLatest": "0.0"}
+
+
+@pytest.mark.feature("rate.continuous")
+def test_continuous_processing_is_refused_for_a_python_source(
+    both: BothConnectors, topics: HardTopics, tmp_path: Path
+) -> None:
+    options = {"kafka.bootstrap.servers": topics.servers, "subscribe": "plain"}
+    theirs, ours = both.compare(start_refused, options, tmp_path, trigger={"continuous": "1 second"})
+    assert theirs is None
+    assert ours is not None
+    assert "continuous" in ours

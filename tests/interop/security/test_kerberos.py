@@ -1,0 +1,46 @@
+"""GSSAPI against Apache Kafka with tickets of a real Kerberos server, where this machine has one."""
+
+from pathlib import Path
+
+import pytest
+
+from spark_kafka_native.client.cluster import Cluster
+from spark_kafka_native.client.producer import Producer
+from spark_kafka_native.net.errors import AuthenticationFailed
+from spark_kafka_native.protocol.topic import TopicPartition
+from tests.support.apache_kafka import QUICK_START, ApacheKafka, apache_kafka_unavailable
+from tests.support.clients import Record
+from tests.support.kdc import REALM, kdc_unavailable, realm
+from tests.support.our_client import config_of, read_range, rows_of
+
+pytestmark = pytest.mark.interop
+
+MODULE = "com.sun.security.auth.module.Krb5LoginModule required"
+
+
+@pytest.mark.feature("security.gssapi")
+def test_tickets_of_a_keytab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if (reason := kdc_unavailable() or apache_kafka_unavailable()) is not None:
+        pytest.skip(reason)
+    with realm(tmp_path) as kerberos:
+        service, alice = kerberos.keytab("kafka/127.0.0.1"), kerberos.keytab("alice")
+        login = f'{MODULE} useKeyTab=true storeKey=true keyTab="{service}" principal="kafka/127.0.0.1@{REALM}";'
+        settings = {
+            "listener.name.krb.sasl.enabled.mechanisms": "GSSAPI",
+            "listener.name.krb.gssapi.sasl.jaas.config": login,
+            "listener.name.krb.sasl.kerberos.service.name": "kafka",
+        }
+        jvm = (*QUICK_START, f"-Djava.security.krb5.conf={kerberos.config}")
+        with ApacheKafka(settings=settings, listeners={"KRB": "SASL_PLAINTEXT"}, jvm_options=jvm) as kafka:
+            monkeypatch.setenv("KRB5_CONFIG", str(kerberos.config))
+            kafka.create_topic("t")
+            options = {"security_protocol": "SASL_PLAINTEXT", "sasl_kerberos_service_name": "kafka", "linger_ms": 0}
+            jaas = f'{MODULE} useKeyTab=true keyTab="{alice}" principal="alice@{REALM}";'
+            servers = kafka.servers_of("KRB")
+            with Cluster(config_of(servers, sasl_jaas_config=jaas, **options)) as cluster:
+                with Producer(cluster) as producer:
+                    producer.send("t", rows_of([Record(key=None, value=b"secret")]))
+                assert [row.value for row in read_range(cluster, TopicPartition("t", 0), 0, 1)] == [b"secret"]
+            nobody = config_of(servers, sasl_jaas_config=jaas.replace("alice@", "nobody@"), **options)
+            with Cluster(nobody) as cluster, pytest.raises(AuthenticationFailed, match=r"no ticket for kafka/127\.0"):
+                cluster.metadata()

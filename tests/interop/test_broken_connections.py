@@ -1,0 +1,67 @@
+"""Connections that break while idempotent producers write, with answers lost after the records were stored.
+
+The producers must send again, and the broker must know what it has already: nothing is lost, nothing is there twice.
+"""
+
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from broker_embedded.testing import BrokerProcess
+from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable
+from tests.support.brokers import AnyBroker
+from tests.support.proxy import BreakingProxy
+from tests.support.writers import ConfluentWriter, OurWriter, Writer, check_written, wait_for_progress
+
+pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
+
+PARTITIONS = 3
+BREAKS = 12
+
+
+@pytest.fixture
+def proxy() -> Iterator[BreakingProxy]:
+    with BreakingProxy() as proxy:
+        yield proxy
+
+
+@pytest.fixture(params=["bundled", pytest.param("apache", marks=pytest.mark.interop)])
+def broker(request: pytest.FixtureRequest, proxy: BreakingProxy, tmp_path: Path) -> Iterator[AnyBroker]:
+    """A broker that tells its clients to come through the proxy."""
+    settings = {"advertised.listeners": f"PLAINTEXT://{proxy.address}"}
+    if request.param == "bundled":
+        with BrokerProcess(tmp_path, settings=settings) as bundled:
+            proxy.target = bundled.bootstrap_servers
+            yield bundled
+        return
+    reason = apache_kafka_unavailable()
+    if reason is not None:
+        pytest.skip(reason)
+    with ApacheKafka(settings=settings) as kafka:
+        proxy.target = kafka.bootstrap_servers
+        yield kafka
+
+
+@pytest.mark.timeout(120)
+def test_lost_answers_neither_lose_nor_double_records(broker: AnyBroker, proxy: BreakingProxy, seed: int) -> None:
+    dice = random.Random(seed)
+    writers: list[Writer] = []
+    try:
+        for kind in (ConfluentWriter, OurWriter):
+            topic = f"written-by-{kind.__name__.lower()}"
+            broker.create_topic(topic, PARTITIONS)
+            writers.append(kind(proxy.address, topic, PARTITIONS))
+        for _ in range(BREAKS):
+            wait_for_progress(writers)
+            time.sleep(dice.uniform(0, 0.1))
+            proxy.lose_answers()
+            time.sleep(dice.uniform(0, 0.05))
+            proxy.cut()
+    finally:
+        for writer in writers:
+            writer.stop()
+    for writer in writers:
+        check_written(proxy.address, writer)

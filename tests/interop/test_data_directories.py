@@ -1,0 +1,431 @@
+"""Whole data directories change hands between Apache Kafka and the bundled broker; docs/data-directory.md names these.
+
+Kafka 4 runs in combined KRaft mode, with the controller's metadata in the same directory; Kafka 3.9 on ZooKeeper.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from broker_embedded.broker import Broker, DataDirectoryError
+from broker_embedded.config import BrokerConfig
+from broker_embedded.log.checkpoints import read_meta_properties, read_partition_metadata
+from broker_embedded.platform import Platform, RealFileSystem
+from broker_embedded.testing import BrokerProcess
+from spark_kafka_native.protocol.ids import spell_id
+from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
+from spark_kafka_native.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tests.support import maven
+from tests.support.apache_kafka import (
+    QUICK_START,
+    QUIET,
+    ApacheKafka,
+    apache_kafka_unavailable,
+    kafka_jars,
+    run_tool,
+)
+from tests.support.broker_driver import batch, idempotent, produce_request
+from tests.support.brokers import Server
+from tests.support.clients import Record
+from tests.support.confluent_client import ConfluentClient
+from tests.support.raw_client import RawClient
+from tests.support.raw_consumers import RawConsumer, describe, settle
+from tests.support.scripts import free_port
+from tests.support.waiting import eventually
+from tests.support.zookeeper import LAST_KAFKA_WITH_ZOOKEEPER, ZooKeeper
+
+pytestmark = pytest.mark.interop
+
+pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
+
+TOPIC, PARTITIONS, RECORDS = "events", 3, 20
+OLD_GROUP, NEW_GROUP = "old-group", "new-group"
+OFFSETS = {0: 7, 2: 11}
+COMPACTED, KEPT = "compacted", "kept"
+OLD_MS = 10 * 24 * 60 * 60 * 1000
+PAGE = Path(__file__).parents[2] / "docs" / "data-directory.md"
+OF_TRANSACTIONS = Path(__file__).with_name("test_exchanged_transactions.py")
+SETTINGS = {"offsets.topic.num.partitions": "3", "group.initial.rebalance.delay.ms": "0"}
+CLIENT = ConfluentClient()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What clients were told before a directory changed hands."""
+
+    producer_id: int
+    group_epoch: int
+    leader_epochs: tuple[int, ...]
+
+
+def values(first: int, count: int) -> list[Record]:
+    now_ms = int(time.time() * 1000)
+    return [
+        Record(None, b"%d" % number, (), now_ms, partition)
+        for number in range(first, first + count)
+        for partition in range(PARTITIONS)
+    ]
+
+
+def fill(broker: Server) -> Seen:
+    """Records, a producer that is under way in partition 0, and groups of both kinds."""
+    servers = broker.bootstrap_servers
+    broker.create_topic(TOPIC, PARTITIONS)
+    CLIENT.produce(servers, TOPIC, values(0, RECORDS))
+    CLIENT.commit(servers, OLD_GROUP, TOPIC, OFFSETS)
+    with RawConsumer(servers, NEW_GROUP, TOPIC) as member:
+        member.join()
+        settle(member)
+        epoch = describe(member.client, NEW_GROUP).group_epoch
+        member.leave()
+    with RawClient(servers) as client:
+        producer_id = client.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000), 2)
+        assert send(client, producer_id.producer_id, 0) == RECORDS
+        assert send(client, producer_id.producer_id, 1) == RECORDS + 1
+    return Seen(producer_id=producer_id.producer_id, group_epoch=epoch + 1, leader_epochs=leader_epochs(broker))
+
+
+def send(client: RawClient, producer_id: int, sequence: int) -> int:
+    """One record of an idempotent producer; its offset."""
+    sent = batch(b"sequence %d" % sequence, timestamp_ms=int(time.time() * 1000))
+    records = idempotent(sent, producer_id=producer_id, sequence=sequence)
+    (answer,) = client.ask(produce_request(TOPIC, records), 9).responses[0].partition_responses
+    assert answer.error_code == 0, answer
+    return answer.base_offset
+
+
+def leader_epochs(broker: Server) -> tuple[int, ...]:
+    with RawClient(broker.bootstrap_servers) as client:
+        (topic,) = client.ask(MetadataRequest(topics=(MetadataRequestTopic(name=TOPIC),)), 12).topics
+    return tuple(part.leader_epoch for part in sorted(topic.partitions, key=lambda part: part.partition_index))
+
+
+def assert_all_is_there(broker: Server, seen: Seen) -> None:
+    """Records, offsets of groups, and what is known of producers; then everybody goes on."""
+    servers = broker.bootstrap_servers
+    ends = {0: RECORDS + 2, 1: RECORDS, 2: RECORDS}
+    stored = CLIENT.consume(servers, TOPIC, ends)
+    expected = [b"%d" % number for number in range(RECORDS)]
+    for partition in range(PARTITIONS):
+        found = [record.value for record in stored if record.partition == partition]
+        assert found == expected + [b"sequence 0", b"sequence 1"] * (partition == 0)
+    assert CLIENT.committed(servers, OLD_GROUP, TOPIC, [0, 1, 2]) == {0: 7, 1: None, 2: 11}
+    with RawClient(servers) as client:
+        assert send(client, seen.producer_id, 1) == RECORDS + 1, "a repetition is told from a new record"
+        assert send(client, seen.producer_id, 2) == RECORDS + 2
+    # New producers have ids of their own: with an old one's, their first records would pass for repetitions.
+    for _ in range(3):
+        CLIENT.produce(servers, TOPIC, values(RECORDS, 1))
+    assert [CLIENT.watermarks(servers, TOPIC, number)[1] for number in range(PARTITIONS)] == [26, 23, 23]
+    CLIENT.commit(servers, OLD_GROUP, TOPIC, {1: 9})
+
+
+def assert_the_new_group_goes_on(broker: Server, seen: Seen) -> None:
+    with RawConsumer(broker.bootstrap_servers, NEW_GROUP, TOPIC) as member:
+        assert describe(member.client, NEW_GROUP).group_epoch == seen.group_epoch
+        member.join()
+        settle(member)
+        assert (member.epoch, member.numbers()) == (seen.group_epoch + 1, [0, 1, 2])
+        member.leave()
+
+
+def shell_of_page(begin: str) -> str:
+    """The commands on the page that name ``begin``."""
+    blocks = re.findall(r"^ *```sh\n(.*?)^ *```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    (found,) = (block for block in blocks if begin in block)
+    return str(found)
+
+
+def ids(directory: Path) -> dict[str, str]:
+    found = {
+        path.parent.name: read_partition_metadata(RealFileSystem(), str(path))
+        for path in directory.glob("*/partition.metadata")
+    }
+    return {name: spell_id(topic_id) for name, topic_id in found.items() if topic_id is not None}
+
+
+def test_the_page_names_the_tests_that_are_here() -> None:
+    named = set(re.findall(r"`(test_\w+)`", PAGE.read_text()))
+    here = {name for name in globals() if name.startswith("test_")}
+    of_transactions = set(re.findall(r"^def (test_\w+)", OF_TRANSACTIONS.read_text(), re.MULTILINE))
+    assert named - of_transactions == here - {"test_the_page_names_the_tests_that_are_here"}
+
+
+# --- an Apache Kafka's, in ours --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[ApacheKafka]:
+    """A node of its own, because it is stopped and started again."""
+    reason = apache_kafka_unavailable()
+    if reason is not None:
+        pytest.skip(reason)
+    with ApacheKafka() as kafka:
+        yield kafka
+
+
+@pytest.fixture(scope="module")
+def seen(kafka: ApacheKafka) -> Seen:
+    """What clients saw of Kafka, which has stopped then; a crash before has moved its leader epochs."""
+    servers = kafka.bootstrap_servers
+    for topic, configs in ((COMPACTED, {"cleanup.policy": "compact"}), (KEPT, {"retention.ms": "-1"})):
+        kafka.create_topic(topic, configs=configs)
+        CLIENT.produce(servers, topic, [Record(b"key", b"old", (), int(time.time() * 1000) - OLD_MS)])
+    seen = fill(kafka)
+    kafka.kill()
+    kafka.restart()
+    epochs = leader_epochs(kafka)
+    kafka.stop()
+    return Seen(producer_id=seen.producer_id, group_epoch=seen.group_epoch, leader_epochs=epochs)
+
+
+@pytest.fixture(scope="module")
+def left(kafka: ApacheKafka, seen: Seen, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Kafka's data directory as it was left first."""
+    assert seen
+    return shutil.copytree(kafka.log_directory, tmp_path_factory.mktemp("left") / "data")
+
+
+@pytest.fixture
+def theirs(left: Path, tmp_path: Path) -> Path:
+    """A copy of Kafka's data directory."""
+    return shutil.copytree(left, tmp_path / "kafka-data")
+
+
+@pytest.fixture
+def stopped(kafka: ApacheKafka, left: Path) -> ApacheKafka:
+    """Kafka, stopped, with its data directory as it was left first."""
+    kafka.stop()
+    shutil.rmtree(kafka.log_directory)
+    shutil.copytree(left, kafka.log_directory)
+    return kafka
+
+
+def test_a_directory_of_kafka_opens_in_ours(theirs: Path, seen: Seen) -> None:
+    assert {"__cluster_metadata-0", "bootstrap.checkpoint", "__consumer_offsets-0"} <= set(os.listdir(theirs))
+    before = {name: (theirs / "__cluster_metadata-0" / name).read_bytes() for name in ("quorum-state",)}
+    topic_ids = ids(theirs)
+    with BrokerProcess(theirs, settings=SETTINGS) as broker:
+        assert broker.topics() == {TOPIC: PARTITIONS, COMPACTED: 1, KEPT: 1, "__consumer_offsets": 3}
+        assert leader_epochs(broker) == seen.leader_epochs
+        assert min(seen.leader_epochs) > 0
+        assert_all_is_there(broker, seen)
+        assert_the_new_group_goes_on(broker, seen)
+    assert ids(theirs) == topic_ids
+    assert before == {name: (theirs / "__cluster_metadata-0" / name).read_bytes() for name in before}
+    topics = {topic["name"]: topic for topic in json.loads((theirs / "topics.json").read_text())["topics"]}
+    assert topics["__consumer_offsets"]["configs"]["cleanup.policy"] == "compact"
+
+
+def test_nothing_is_deleted_before_configs_are_set(theirs: Path) -> None:
+    often = {**SETTINGS, "log.retention.check.interval.ms": "20"}
+    with BrokerProcess(theirs, settings={**often, "log.retention.ms": "-1"}) as broker:
+        resource = ("--alter", "--entity-type", "topics", "--entity-name", COMPACTED)
+        server = ("--bootstrap-server", broker.bootstrap_servers)
+        run_tool("kafka.admin.ConfigCommand", *server, *resource, "--add-config", "cleanup.policy=compact")
+        assert [CLIENT.watermarks(broker.bootstrap_servers, topic, 0) for topic in (COMPACTED, KEPT)] == [(0, 1)] * 2
+    with BrokerProcess(theirs, settings=often) as broker:
+        eventually(lambda: CLIENT.watermarks(broker.bootstrap_servers, KEPT, 0) == (1, 1), 30)
+        assert CLIENT.watermarks(broker.bootstrap_servers, COMPACTED, 0) == (0, 1)
+
+
+def test_a_directory_of_a_kafka_that_crashed_opens_in_ours(theirs: Path, seen: Seen) -> None:
+    (theirs / ".kafka_cleanshutdown").unlink()
+    log = theirs / f"{TOPIC}-1" / f"{0:020}.log"
+    log.write_bytes(log.read_bytes() + b"half a batch")
+    with BrokerProcess(theirs, settings=SETTINGS) as broker:
+        assert_all_is_there(broker, seen)
+        assert "was not closed cleanly" in broker.output
+
+
+def test_the_node_and_the_cluster_must_be_the_directorys(theirs: Path) -> None:
+    meta = read_meta_properties(RealFileSystem(), str(theirs / "meta.properties"))
+    assert meta is not None
+
+    def refused(**given: object) -> str:
+        config = BrokerConfig.parse({key.replace("_", "."): value for key, value in given.items()})
+        with pytest.raises(DataDirectoryError) as caught:
+            Broker.open(config, str(theirs), Platform())
+        return str(caught.value)
+
+    assert f"{theirs}/meta.properties: belongs to node 1, not 5; is it node.id=1?" in refused(node_id=5)
+    assert f"belongs to cluster {meta.cluster_id}, not other" in refused(cluster_id="other")
+    settings = {**SETTINGS, "node.id": 1, "cluster.id": meta.cluster_id}
+    with BrokerProcess(theirs, settings=settings) as broker:
+        assert broker.topics()
+
+
+def test_kafka_goes_on_in_its_directory_after_ours(stopped: ApacheKafka, seen: Seen) -> None:
+    kafka, directory = stopped, stopped.log_directory
+    with BrokerProcess(directory, settings=SETTINGS) as broker:
+        assert_all_is_there(broker, seen)
+        assert_the_new_group_goes_on(broker, seen)
+        broker.create_topic("unknown-to-kafka")
+        CLIENT.produce(broker.bootstrap_servers, "unknown-to-kafka", [Record(None, b"x")])
+    kafka.restart()
+    servers = kafka.bootstrap_servers
+    assert [CLIENT.watermarks(servers, TOPIC, number)[1] for number in range(PARTITIONS)] == [26, 23, 23]
+    assert CLIENT.committed(servers, OLD_GROUP, TOPIC, [0, 1, 2]) == {0: 7, 1: 9, 2: 11}
+    assert CLIENT.partitions(servers, "unknown-to-kafka") is None
+    CLIENT.produce(servers, TOPIC, values(RECORDS + 1, 1))
+    eventually(lambda: any(re.fullmatch(r"unknown-to-kafka-0\..*-stray", name) for name in os.listdir(directory)))
+    kafka.stop()
+    with BrokerProcess(directory, settings=SETTINGS) as broker:
+        assert CLIENT.watermarks(broker.bootstrap_servers, "unknown-to-kafka", 0) == (0, 0)
+        servers = broker.bootstrap_servers
+        assert [CLIENT.watermarks(servers, TOPIC, number)[1] for number in range(PARTITIONS)] == [27, 24, 24]
+        assert "-stray is left alone" in broker.output
+    shutil.rmtree(directory / "unknown-to-kafka-0")
+    (aside,) = directory.glob("unknown-to-kafka-0.*-stray")
+    aside.rename(directory / "unknown-to-kafka-0")
+    with BrokerProcess(directory, settings=SETTINGS) as broker:
+        assert CLIENT.watermarks(broker.bootstrap_servers, "unknown-to-kafka", 0) == (0, 1)
+
+
+# --- ours, in an Apache Kafka ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ours(tmp_path: Path) -> tuple[Path, Seen]:
+    """A data directory of ours, closed in order."""
+    directory = tmp_path / "our-data"
+    with BrokerProcess(directory, settings=SETTINGS) as broker:
+        return directory, fill(broker)
+
+
+def test_kafka_4_takes_our_partitions_in_place_of_its_own(
+    stopped: ApacheKafka, ours: tuple[Path, Seen], tmp_path: Path
+) -> None:
+    directory, seen = ours
+    assert directory == tmp_path / "our-data"
+    (tmp_path / "kafka-data").symlink_to(stopped.log_directory)
+    subprocess.run(["sh", "-e", "-c", shell_of_page("for partition in")], cwd=tmp_path, check=True)
+    stopped.restart()
+    assert_all_is_there(stopped, seen)
+    assert_the_new_group_goes_on(stopped, seen)
+    stopped.stop()
+
+
+def test_kafka_4_sets_a_directory_of_ours_aside(stopped: ApacheKafka, ours: tuple[Path, Seen], tmp_path: Path) -> None:
+    directory, _ = ours
+    for number in range(PARTITIONS):
+        shutil.copytree(directory / f"{TOPIC}-{number}", tmp_path / f"other-{number}")
+        shutil.move(tmp_path / f"other-{number}", stopped.log_directory)
+    stopped.restart()
+    assert CLIENT.partitions(stopped.bootstrap_servers, "other") is None
+    eventually(lambda: len(list(stopped.log_directory.glob("other-*-stray"))) == PARTITIONS)
+    stopped.stop()
+
+
+class KafkaOnZooKeeper:
+    """One broker of the last Apache Kafka with ZooKeeper. A context manager."""
+
+    def __init__(self, zookeeper: ZooKeeper, directory: Path, work: Path) -> None:
+        port = free_port()
+        self.bootstrap_servers = f"127.0.0.1:{port}"
+        properties = {
+            "broker.id": "1",
+            "zookeeper.connect": zookeeper.address,
+            "listeners": f"PLAINTEXT://{self.bootstrap_servers}",
+            "log.dirs": str(directory),
+            "log.cleaner.dedupe.buffer.size": "2097152",
+            "offsets.topic.num.partitions": "3",
+            "offsets.topic.replication.factor": "1",
+        }
+        self._settings, self._output = work / "zookeeper.properties", work / "output.log"
+        self._settings.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+
+    def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
+        """As every broker of tests."""
+        CLIENT.create_topic(self.bootstrap_servers, name, partitions, configs=configs)
+
+    def __enter__(self) -> "KafkaOnZooKeeper":
+        with self._output.open("wb") as output:
+            self._process = subprocess.Popen(
+                [*java_of_old_kafka("512m"), "kafka.Kafka", str(self._settings)], stdout=output, stderr=output
+            )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self) -> None:
+        """End it in order."""
+        self._process.terminate()
+        self._process.wait(30)
+
+    def wait_for(self, topic: str) -> None:
+        """Wait until it leads the topic."""
+
+        def is_led() -> bool:
+            assert self._process.poll() is None, self._output.read_text()
+            try:
+                with RawClient(self.bootstrap_servers) as client:
+                    (found,) = client.ask(MetadataRequest(topics=(MetadataRequestTopic(name=topic),)), 9).topics
+            except OSError:
+                return False
+            return bool(found.partitions) and all(part.leader_id == 1 for part in found.partitions)
+
+        eventually(is_led, 60)
+
+
+def java_of_old_kafka(heap: str) -> list[str]:
+    class_path = os.pathsep.join(map(str, kafka_jars(LAST_KAFKA_WITH_ZOOKEEPER)))
+    return [maven.java(), f"-Xmx{heap}", *QUICK_START, *QUIET, "-cp", class_path]
+
+
+def register(zookeeper: ZooKeeper, directory: Path) -> None:
+    """Tell ZooKeeper of the cluster and the topics in a data directory of ours, and the directory of ZooKeeper."""
+    files = RealFileSystem()
+    meta = read_meta_properties(files, str(directory / "meta.properties"))
+    assert meta is not None
+    (directory / "meta.properties").write_text(f"version=0\nbroker.id={meta.node_id}\ncluster.id={meta.cluster_id}\n")
+    nodes: dict[str, object] = {"/cluster/id": {"version": "1", "id": meta.cluster_id}}
+    for topic in json.loads((directory / "topics.json").read_text())["topics"]:
+        name = topic["name"]
+        nodes[f"/brokers/topics/{name}"] = {
+            "version": 3,
+            "topic_id": ids(directory)[f"{name}-0"],
+            "partitions": {str(number): part["replicas"] for number, part in enumerate(topic["partitions"])},
+            "adding_replicas": {},
+            "removing_replicas": {},
+        }
+        nodes[f"/config/topics/{name}"] = {"version": 1, "config": topic["configs"]}
+    parents = ("/cluster", "/brokers", "/brokers/topics", "/config", "/config/topics")
+    commands = [f"create {path}" for path in parents]
+    commands += [f"create {path} {json.dumps(node, separators=(',', ':'))}" for path, node in nodes.items()]
+    shell = [*java_of_old_kafka("64m"), "org.apache.zookeeper.ZooKeeperMain", "-server", zookeeper.address]
+    done = subprocess.run(
+        shell, input="\n".join([*commands, "quit", ""]), capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (done.stdout + done.stderr).count("Created /") == len(commands), done.stdout + done.stderr
+
+
+def test_kafka_3_9_on_zookeeper_opens_our_directory(ours: tuple[Path, Seen], tmp_path: Path) -> None:
+    reason = apache_kafka_unavailable(LAST_KAFKA_WITH_ZOOKEEPER)
+    if reason is not None:
+        pytest.skip(reason)
+    directory, seen = ours
+    topic_ids = ids(directory)
+    with ZooKeeper() as zookeeper:
+        register(zookeeper, directory)
+        with KafkaOnZooKeeper(zookeeper, directory, tmp_path) as kafka:
+            kafka.wait_for(TOPIC)
+            assert_all_is_there(kafka, seen)
+            kafka.stop()
+    assert ids(directory) == topic_ids
+    with BrokerProcess(directory, settings=SETTINGS) as broker:
+        servers = broker.bootstrap_servers
+        assert [CLIENT.watermarks(servers, TOPIC, number)[1] for number in range(PARTITIONS)] == [26, 23, 23]
+        assert CLIENT.committed(servers, OLD_GROUP, TOPIC, [0, 1, 2]) == {0: 7, 1: 9, 2: 11}
+        assert_the_new_group_goes_on(broker, seen)

@@ -1,0 +1,200 @@
+"""``__consumer_offsets`` changes hands: groups of ours are coordinated by Apache Kafka, and Kafka's by ours."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker_embedded.coordinator.classic.records import GROUP_KEY_VERSION, group_record
+from broker_embedded.coordinator.classic.replay import replay_group
+from broker_embedded.coordinator.classic.state import ClassicConfig
+from broker_embedded.coordinator.hashing import partition_for
+from broker_embedded.coordinator.records import decode_batch, key_version, offset_record, read_offset_record
+from broker_embedded.testing import BrokerProcess
+from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
+from spark_kafka_native.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from spark_kafka_native.records.batch import iter_batches
+from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable, run_tool
+from tests.support.brokers import AnyBroker
+from tests.support.exchanged_logs import take_over
+from tests.support.raw_client import RawClient
+from tests.support.raw_members import RawMember, stabilize, wait_for_coordinator
+
+pytestmark = pytest.mark.interop
+
+TOPIC = "read"
+GROUPS = ("stable", "empty", "simple", "connect", "gone")
+PARTITIONS = 3
+SETTINGS = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": str(PARTITIONS)}
+OUTSIDE: dict[str, Any] = {"generation_id_or_member_epoch": -1, "member_id": "", "group_instance_id": None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What a broker says about the groups, and who is in the stable one."""
+
+    groups: dict[str, DescribedGroup]
+    offsets: dict[str, int]
+    members: dict[str, tuple[str, int]]
+
+
+def member(broker: AnyBroker, group: str, **others: Any) -> RawMember:
+    made = RawMember(broker.bootstrap_servers, group, topics=(TOPIC,), **others)
+    made.session_timeout_ms = made.rebalance_timeout_ms = 1_800_000
+    return made
+
+
+def fill(broker: AnyBroker) -> dict[str, tuple[str, int]]:
+    """Groups of every kind; the ids and generations of the members of the stable one, by instance id."""
+    broker.create_topic(TOPIC)
+    with member(broker, "stable", instance_id="i") as static, member(broker, "stable", instance_id="j") as other:
+        stabilize(static, other)
+        assert static.commit(TOPIC, 11) is ErrorCode.NONE
+        members = {"i": (static.member_id, static.generation), "j": (other.member_id, other.generation)}
+    with member(broker, "empty") as leaves:
+        stabilize(leaves)
+        assert leaves.commit(TOPIC, 12) is ErrorCode.NONE
+        leaves.leave()
+    with member(broker, "simple") as outside:
+        assert outside.commit(TOPIC, 13, **OUTSIDE) is ErrorCode.NONE
+    with member(broker, "connect", instance_id="w") as worker:
+        worker.protocol_type, worker.protocols = "connect", {"compatible": b"http://worker"}
+        stabilize(worker)
+    return members
+
+
+def look(broker: AnyBroker) -> Seen:
+    with RawClient(broker.bootstrap_servers) as client:
+        for group in GROUPS:
+            wait_for_coordinator(client, group)
+        found = client.ask(DescribeGroupsRequest(groups=GROUPS), 5).groups
+        topics = (OffsetFetchRequestTopics(name=TOPIC, partition_indexes=(0,)),)
+        wanted = tuple(OffsetFetchRequestGroup(group_id=group, topics=topics) for group in GROUPS)
+        offsets = client.ask(OffsetFetchRequest(groups=wanted), 8).groups
+        return Seen(
+            groups={group.group_id: group for group in found},
+            offsets={group.group_id: group.topics[0].partitions[0].committed_offset for group in offsets},
+            members={},
+        )
+
+
+def by_member(group: DescribedGroup) -> dict[str, object]:
+    return {found.member_id: found for found in group.members}
+
+
+def assert_same(ours: Seen, theirs: Seen) -> None:
+    assert ours.offsets == theirs.offsets == {"stable": 11, "empty": 12, "simple": 13, "connect": -1, "gone": -1}
+    for name in GROUPS:
+        our_group, their_group = ours.groups[name], theirs.groups[name]
+        assert by_member(our_group) == by_member(their_group)
+        for what in ("group_state", "protocol_type", "protocol_data", "error_code"):
+            assert getattr(our_group, what) == getattr(their_group, what), (name, what)
+    assert {name: group.group_state for name, group in ours.groups.items()} == {
+        "stable": "Stable",
+        "empty": "Empty",
+        "simple": "Empty",
+        "connect": "Stable",
+        "gone": "Dead",
+    }
+
+
+def assert_goes_on(broker: AnyBroker, members: dict[str, tuple[str, int]]) -> None:
+    """The members of the stable group are members still, and a new one makes a new generation."""
+    with member(broker, "stable", instance_id="i") as static, member(broker, "stable", instance_id="j") as other:
+        for back in (static, other):
+            assert back.instance_id is not None
+            back.member_id, back.generation = members[back.instance_id]
+            assert back.heartbeat() is ErrorCode.NONE
+        assert static.commit(TOPIC, 21) is ErrorCode.NONE
+        assert static.leave() is ErrorCode.NONE
+        other.heartbeat_until(ErrorCode.REBALANCE_IN_PROGRESS)
+        assert other.join().generation_id == other.generation == members["j"][1] + 1
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[ApacheKafka]:
+    """A node of its own, because it is stopped and started again."""
+    reason = apache_kafka_unavailable()
+    if reason is not None:
+        pytest.skip(reason)
+    with ApacheKafka(settings=SETTINGS) as kafka:
+        yield kafka
+
+
+@pytest.fixture(scope="module")
+def theirs(kafka: ApacheKafka) -> Seen:
+    """Groups on Apache Kafka, which is stopped then."""
+    members = fill(kafka)
+    seen = look(kafka)
+    kafka.stop()
+    return Seen(groups=seen.groups, offsets=seen.offsets, members=members)
+
+
+def test_groups_of_kafka_are_coordinated_by_ours(kafka: ApacheKafka, theirs: Seen, tmp_path: Path) -> None:
+    take_over(kafka.log_directory, tmp_path, {TOPIC: 1, "__consumer_offsets": PARTITIONS})
+    with BrokerProcess(tmp_path, settings=SETTINGS) as broker:
+        assert_same(look(broker), theirs)
+        assert_goes_on(broker, theirs.members)
+
+
+def test_records_of_kafka_are_spelled_as_ours(kafka: ApacheKafka, theirs: Seen) -> None:
+    assert theirs.groups
+    kinds: Counter[int] = Counter()
+    for index in range(PARTITIONS):
+        for file in (kafka.log_directory / f"__consumer_offsets-{index}").glob("*.log"):
+            raw = file.read_bytes()
+            for position, header in iter_batches(raw):
+                for record in decode_batch(raw, position, header):
+                    kinds[key_version(record)] += 1
+                    if key_version(record) == GROUP_KEY_VERSION and record.value is not None:
+                        _, group = replay_group(record, ClassicConfig())
+                        assert group is not None
+                        assert group_record(group) == record
+                    offset = read_offset_record(record)
+                    if offset is not None:
+                        assert offset_record(*offset) == record
+    assert kinds[GROUP_KEY_VERSION] >= 5
+    assert kinds[1] == 3
+
+
+def test_groups_of_ours_are_coordinated_by_kafka(kafka: ApacheKafka, theirs: Seen, tmp_path: Path) -> None:
+    assert theirs.groups  # the topics are there
+    with BrokerProcess(tmp_path, settings=SETTINGS) as broker:
+        members = fill(broker)
+        ours = look(broker)
+    take_over(tmp_path, kafka.log_directory, {"__consumer_offsets": PARTITIONS})
+    kafka.restart()
+    assert_same(ours, look(kafka))
+    assert_goes_on(kafka, members)
+    kafka.stop()
+
+
+def test_kafkas_tool_reads_our_groups(tmp_path: Path) -> None:
+    reason = apache_kafka_unavailable()
+    if reason is not None:
+        pytest.skip(reason)
+    with BrokerProcess(tmp_path, settings=SETTINGS) as broker:
+        members = fill(broker)
+
+    def dump(group: str) -> str:
+        (log,) = (tmp_path / f"__consumer_offsets-{partition_for(group, PARTITIONS)}").glob("*.log")
+        return run_tool("org.apache.kafka.tools.DumpLogSegments", "--offsets-decoder", "--files", str(log))
+
+    stable = dump("stable")
+    assert "isvalid: true" in stable
+    assert "isvalid: false" not in stable
+    assert re.search(r'"type":"2","data":\{"group":"stable"\}.*"protocolType":"consumer","generation":\d+', stable)
+    for instance, (member_id, _) in members.items():
+        assert f'"memberId":"{member_id}","groupInstanceId":"{instance}","clientId":"raw"' in stable
+    assert re.search(rf'"type":"1","data":\{{"group":"stable","topic":"{TOPIC}","partition":0\}}.*"offset":11', stable)
+    assert re.search(r'"group":"empty"\}.*"protocol":null,"leader":null,.*"members":\[\]', dump("empty"))
+    assert '"protocol":"compatible"' in dump("connect")

@@ -1,0 +1,37 @@
+"""What a streaming query costs the cluster while nothing happens."""
+
+import time
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from broker_embedded.testing import EmbeddedBroker
+from tests.support.spark_queries import Batches, KafkaFrames, wait_for
+from tests.support.topics import Topics
+
+pytestmark = [pytest.mark.interop, pytest.mark.spark]
+
+IDLE_S = 4.0
+PER_SECOND = 10.0
+"""Spark itself asks some ninety times a second."""
+
+
+@pytest.mark.feature("better.idle")
+def test_an_idle_query_asks_a_few_times_a_second(spark: SparkSession, tmp_path: Path) -> None:
+    with EmbeddedBroker(topics={"t": 20}) as broker:
+        frames, batches = KafkaFrames(spark, broker.bootstrap_servers), Batches(tmp_path / "checkpoint")
+        df = frames.stream(subscribe="t", startingOffsets="earliest")
+        with Topics(broker.bootstrap_servers) as topics, batches.running(df) as query:
+            topics.write("t", ["1"])
+            batches.wait_for(["1"], query)
+            wait_for(lambda: 0 in batches.committed, query)
+            time.sleep(1)
+            broker.forget_requests()
+            began = time.monotonic()
+            time.sleep(IDLE_S)
+            counts = broker.request_counts()
+            elapsed = time.monotonic() - began
+            assert 0 < counts.total() <= PER_SECOND * elapsed, counts
+            topics.write("t", ["2"])
+            batches.wait_for(["1", "2"], query)

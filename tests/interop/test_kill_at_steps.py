@@ -1,0 +1,145 @@
+"""kill -9 of a broker at every named step of append, roll, flush, checkpoint, compaction, deletion, shutdown and start.
+
+Producers write all the time; what was acknowledged must be there at the end, once, in order. A compacted topic must
+have the last acknowledged value of every key, or a later one. The steps are those of `tests.support.doomed_broker`.
+"""
+
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker_embedded.testing import BrokerProcess
+from spark_kafka_native.client.cluster import Cluster
+from spark_kafka_native.client.fetcher import Fetcher
+from spark_kafka_native.client.offsets import LATEST, list_offsets
+from spark_kafka_native.client.producer import Producer
+from spark_kafka_native.protocol.topic import TopicPartition
+from tests.support.clients import Record
+from tests.support.doomed_broker import STEPS
+from tests.support.doomed_process import PATIENCE_S, DoomedBroker
+from tests.support.our_client import config_of, rows_of
+from tests.support.waiting import eventually
+from tests.support.writers import PADDING, OurWriter, Writer, check_written, wait_for_progress
+
+pytestmark = [pytest.mark.kill, pytest.mark.timeout(900)]
+
+KILLS = int(os.environ.get("KILLS", "3"))
+"""So many steps are tried, from 10 on all of them."""
+KEYS = 40
+COMPACTED = "compacted"
+SETTINGS = {
+    "log.segment.bytes": "60000",
+    "log.index.interval.bytes": "512",
+    "log.flush.interval.messages": "2000",
+    "log.flush.offset.checkpoint.interval.ms": "200",
+    "log.flush.start.offset.checkpoint.interval.ms": "200",
+    "replica.high.watermark.checkpoint.interval.ms": "200",
+    "log.cleaner.backoff.ms": "50",
+    "log.cleaner.min.cleanable.ratio": "0.01",
+    "log.segment.delete.delay.ms": "100",
+    "log.retention.check.interval.ms": "200",
+}
+ONCE = ("shutdown", "start", "start offsets")
+"""What happens once in the life of a process, when it stops, starts, or has started."""
+
+
+class KeyedWriter(Writer):
+    """Writes ever higher values under few keys, and remembers the last that was acknowledged of each."""
+
+    _count = 0
+
+    @property
+    def acknowledged_count(self) -> int:
+        return self._count
+
+    def _write_until_told(self) -> None:
+        producer = Producer(config_of(self.servers, linger_ms=0, batch_size=2000, reconnect_backoff_max_ms=200))
+        number = 0
+        while not self._ending.is_set():
+            numbers = range(number, number + 4 * KEYS)
+            number += len(numbers)
+            producer.send(self.topic, rows_of([self._record(n) for n in numbers]))
+            producer.flush()
+            self.acknowledged[0] |= {f"{n % KEYS}": n for n in numbers}
+            self._count += len(numbers)
+            self._ending.wait(self.pause_s)
+        producer.close()
+
+    def _record(self, number: int) -> Record:
+        return Record(f"{number % KEYS}".encode(), b"%d:%s" % (number, PADDING), partition=0)
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[DoomedBroker]:
+    doomed = DoomedBroker(tmp_path, SETTINGS)
+    with BrokerProcess(tmp_path, settings={"listeners": f"PLAINTEXT://{doomed.address}", **SETTINGS}) as first:
+        first.create_topic("plain", 2)
+        compacted = {"cleanup.policy": "compact", "segment.bytes": "20000", "min.cleanable.dirty.ratio": "0.01"}
+        first.create_topic(COMPACTED, 1, compacted)
+    yield doomed
+    doomed.close()
+
+
+def steps_to_try(dice: random.Random) -> list[str]:
+    """All steps in any order, or a few of them."""
+    every = list(STEPS)
+    dice.shuffle(every)
+    return every if KILLS >= 10 else every[:KILLS]
+
+
+def test_what_was_acknowledged_survives_a_kill_at_every_step(broker: DoomedBroker, seed: int) -> None:
+    dice = random.Random(seed)
+    steps = steps_to_try(dice)
+    broker.start("append: written, not answered", 10**9)
+    writers: list[Writer] = [OurWriter(broker.address, "plain", 2), KeyedWriter(broker.address, COMPACTED, 1)]
+    met = []
+    try:
+        for step in steps:
+            wait_for_progress(writers)
+            broker.stop()
+            broker.start(step, 1 if step.split(":")[0] in ONCE else dice.randint(1, 3))
+            if step.startswith("shutdown"):
+                wait_for_progress(writers)
+                broker.stop()
+            if broker.died(PATIENCE_S):
+                met.append(step)
+            broker.start("append: written, not answered", 10**9)
+        wait_for_progress(writers)
+    finally:
+        for writer in writers:
+            writer.stop()
+    check_written(broker.address, writers[0])
+    check_compacted(broker.address, writers[1])
+    assert met == steps, "these were never reached"
+
+
+def check_compacted(servers: str, writer: Writer) -> None:
+    """Assert that the last acknowledged value of every key is there, or a later one; and nothing out of order."""
+    partition = TopicPartition(COMPACTED, 0)
+    with Cluster(config_of(servers)) as cluster:
+        end = list_offsets(cluster, {partition: LATEST})[partition].offset
+        rows: list[dict[str, Any]] = []
+
+        def is_compacted() -> bool:
+            with Fetcher(cluster, partition, 0, end) as fetcher:
+                rows[:] = [row for batch in fetcher for row in batch.to_pylist()]
+            return len(rows) < end
+
+        eventually(is_compacted, PATIENCE_S)
+    offsets = [row["offset"] for row in rows]
+    assert offsets == sorted(set(offsets))
+    last: dict[str, int] = {}
+    for row in rows:
+        key, number = row["key"].decode(), int(row["value"].partition(b":")[0])
+        assert number > last.get(key, -1), f"key {key} went back from {last[key]} to {number}"
+        last[key] = number
+    behind = {
+        key: (last.get(key), number)
+        for key, number in writer.acknowledged[0].items()
+        if last.get(key, -1) < (number or 0)
+    }
+    assert behind == {}, "acknowledged and lost"

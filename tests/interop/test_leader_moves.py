@@ -1,0 +1,73 @@
+"""A cluster of three Apache Kafka nodes whose leaders move, die and come back while producers write and we read."""
+
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from spark_kafka_native.client.cluster import Cluster
+from spark_kafka_native.client.offsets import LATEST, list_offsets
+from spark_kafka_native.protocol.topic import TopicPartition
+from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable
+from tests.support.our_client import config_of, read_range
+from tests.support.waiting import eventually
+from tests.support.writers import ConfluentWriter, OurWriter, Writer, check_written, wait_for_progress
+
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
+
+pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
+
+PARTITIONS = 3
+
+
+@pytest.fixture
+def three_nodes() -> Iterator[ApacheKafka]:
+    reason = apache_kafka_unavailable()
+    if reason is not None:
+        pytest.skip(reason)
+    # A leader that dies alone has the followers' word for what it acknowledged.
+    with ApacheKafka(brokers=3, settings={"min.insync.replicas": "2"}) as kafka:
+        yield kafka
+
+
+def test_nothing_is_lost_or_doubled_when_leaders_move(three_nodes: ApacheKafka, seed: int) -> None:
+    dice = random.Random(seed)
+    servers = three_nodes.bootstrap_servers
+    writers: list[Writer] = []
+    try:
+        for kind in (ConfluentWriter, OurWriter):
+            topic = f"written-by-{kind.__name__.lower()}"
+            three_nodes.create_topic(topic, PARTITIONS)
+            writers.append(kind(servers, topic, PARTITIONS, pause_s=0.05))
+        wait_for_progress(writers)
+        for writer in writers:
+            leader = writer.topic, dice.randrange(PARTITIONS), dice.choice(three_nodes.node_ids)
+            three_nodes.move_leader(*leader)
+        wait_for_progress(writers)
+        victim = dice.choice(three_nodes.node_ids)
+        three_nodes.kill(victim)
+        wait_for_progress(writers)
+        three_nodes.restart(victim)
+        wait_for_progress(writers)
+    finally:
+        for writer in writers:
+            writer.stop()
+    for writer in writers:
+        check_written(servers, writer)
+    _read_across_a_move(three_nodes, writers[0].topic)
+
+
+def _read_across_a_move(kafka: ApacheKafka, topic: str) -> None:
+    """A client that knows the old leader reads on from the new one."""
+    partition = TopicPartition(topic, 0)
+    with Cluster(config_of(kafka.bootstrap_servers)) as cluster:
+        end = list_offsets(cluster, {partition: LATEST})[partition].offset
+        before = read_range(cluster, partition, 0, end)
+        old_leader = cluster.leader(partition).node.node_id
+        kafka.move_leader(topic, 0, next(node for node in kafka.node_ids if node != old_leader))
+
+        def is_read_from_another() -> bool:
+            assert read_range(cluster, partition, 0, end) == before
+            return cluster.leader(partition).node.node_id != old_leader
+
+        eventually(is_read_from_another)  # the old one serves until it has heard that it leads no more

@@ -1,0 +1,81 @@
+"""Regular expressions of clients mean what they mean to Apache Kafka, whose library reads the same expressions."""
+
+import base64
+import os
+import random
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from broker_embedded.coordinator.pattern.machine import PatternError, compile_pattern
+from tests.support import maven, toolchains
+from tests.support.apache_kafka import apache_kafka_unavailable, kafka_jars
+
+pytestmark = pytest.mark.interop
+
+SOURCE = Path(__file__).parents[1] / "support" / "JavaPatterns.java"
+EXPRESSIONS = 5_000
+BEYOND_ASCII = "\u00e9 \u00c9 \u017f \u212a \u0444 \u0424 a\u00e9 \u00e9b \U0001f600"
+"""Names that no topic has."""
+NAMES = BEYOND_ASCII + " a b ab aa foo foo-1 foo_2 foo.bar A aB K k s S _ - . 0 10 abc ba bb aab x a-b fooo o Foo FOO-1"
+PARTS = r"""
+a b . o - _ ^ $ | ( ) ? * + [ ] { } - , : \ 1 2 0 3 K s k S < > P = ! i U m s E
+\d \w \D \S \W \b \B \A \z \Q \E \n \t \C \. \- \_ \0 \07 \1 \8 \101 \x41 \x{6f}
+\pL \pN \p{Lu} \P{Lu} \p{^Lu} \p{Greek} \p{Latin} \p{Common} [:alpha:] [[:alpha:]] [[:^digit:]]
+[a-c] [^a] []a] [^]a] [a- [-a] (?i) (?-i) (?i: (?s-i: (?i-s) (?: (?P<n> (?<n> (?) (?-) (?= (?! (?#
+{2} {3} {1,2} {0,} {,2} {10} {500} {1001} {2,1} a* o+?
+"""
+"""What expressions are put together of, beside the letters that are next."""
+LETTERS = ["\u017f", "[\u017f]", "\u212a", "\u00e9", "[\u00e9]", "[^\u00e9]", "\u0444", "[b-\u00e9]", r"\x{1f600}"]
+"""Beyond ASCII; some differ from ASCII letters in case only."""
+KNOWN = [r"orders|payments", r"(?i)foo.*", r"foo[-_]\d+", r"[[:lower:]]+", r"(a|b)*", r"\Qfoo.bar\E"]
+
+
+def said_by_java(expressions: list[str]) -> list[str]:
+    jars = kafka_jars()
+    classes = toolchains.java_classes("java-patterns", [SOURCE], jars)
+    lines = [NAMES, *(base64.b64encode(text.encode()).decode() for text in expressions)]
+    class_path = os.pathsep.join(map(str, (classes, *jars)))
+    done = subprocess.run(
+        [maven.java(), "-cp", class_path, "JavaPatterns"],
+        input="\n".join(lines) + "\n",
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    return done.stdout.splitlines()
+
+
+def within_reach(expression: str, said: str) -> str:
+    r"""What is said of the names, without those beyond ASCII where ``\p`` is about them, or a range and case are."""
+    far = len(BEYOND_ASCII.split())
+    unknown = "\\p" in expression.lower() or ("i" in expression and "[b-" in expression)
+    return said[far:] if unknown and said[:1] in {"0", "1"} else said
+
+
+def said_by_ours(expression: str) -> str:
+    try:
+        pattern = compile_pattern(expression)
+    except PatternError as error:
+        return "large" if str(error) == "expression is too large" else "no"
+    return "".join("01"[pattern.fullmatch(name)] for name in NAMES.split())
+
+
+def test_expressions_mean_what_they_mean_to_kafka(seed: int) -> None:
+    reason = apache_kafka_unavailable()
+    if reason is not None:
+        pytest.skip(reason)
+    dice, parts = random.Random(seed), [*PARTS.split(), *LETTERS]
+    made = ["".join(dice.choices(parts, k=dice.randint(1, 7))) for _ in range(EXPRESSIONS)]
+    expressions = [*KNOWN, *made]
+    theirs = list(map(within_reach, expressions, said_by_java(expressions)))
+    ours = [within_reach(expression, said_by_ours(expression)) for expression in expressions]
+    different = {
+        expression: (our, their)
+        for expression, our, their in zip(expressions, ours, theirs, strict=True)
+        if our not in {"large", their[:2] if their.startswith("no") else their}
+    }
+    assert different == {}
+    assert sum(our != "no" for our in ours) > EXPRESSIONS // 4

@@ -1,0 +1,323 @@
+"""The bundled broker answers about groups as Apache Kafka does: every version of every API, field by field."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from broker_embedded.testing import EmbeddedBroker
+from spark_kafka_native.protocol.messages.delete_groups import DeleteGroupsRequest
+from spark_kafka_native.protocol.messages.describe_groups import DescribeGroupsRequest
+from spark_kafka_native.protocol.messages.find_coordinator import FindCoordinatorRequest
+from spark_kafka_native.protocol.messages.heartbeat import HeartbeatRequest
+from spark_kafka_native.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from spark_kafka_native.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from spark_kafka_native.protocol.messages.list_groups import ListGroupsRequest
+from spark_kafka_native.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from spark_kafka_native.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from spark_kafka_native.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
+from spark_kafka_native.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable
+from tests.support.conversation import Conversation
+from tests.support.group_driver import subscription
+
+pytestmark = pytest.mark.interop
+
+ABSENT = ("", "no-such-group")
+Story = Callable[[Conversation], None]
+
+
+@pytest.fixture(scope="module")
+def ours() -> Iterator[EmbeddedBroker]:
+    """The bundled broker, set up for groups as the Apache Kafka of these tests."""
+    settings = {"group.initial.rebalance.delay.ms": 0, "offsets.topic.num.partitions": 3}
+    with EmbeddedBroker(settings=settings) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def apache_kafka() -> Iterator[ApacheKafka]:
+    """One that nobody has spoken to: other tests commit in the name of the group without a name."""
+    reason = apache_kafka_unavailable()
+    if reason is not None:
+        pytest.skip(reason)
+    with ApacheKafka() as kafka:
+        yield kafka
+
+
+@pytest.fixture
+def tell(ours: EmbeddedBroker, apache_kafka: ApacheKafka) -> Callable[[Story], None]:
+    """`tell(story)` has both brokers answer the same questions, and compares."""
+
+    def told(story: Story) -> None:
+        answers = []
+        for servers in (ours.bootstrap_servers, apache_kafka.bootstrap_servers):
+            conversation = Conversation(servers)
+            prefix = conversation.topic("")
+            try:
+                conversation.ask(FindCoordinatorRequest(key=group_of(conversation)), 0)
+                story(conversation)
+            finally:
+                conversation.close()
+            answers.append([(question.replace(prefix, ""), answer) for question, answer in conversation.answers])
+        our_answers, their_answers = answers
+        assert len(our_answers) > 1
+        assert [question for question, _ in our_answers] == [question for question, _ in their_answers]
+        differing = [pair for pair in zip(our_answers, their_answers, strict=True) if pair[0] != pair[1]]
+        assert not differing, f"{len(differing)} of {len(our_answers)}, the first: {differing[0]}"
+
+    return told
+
+
+def group_of(broker: Conversation) -> str:
+    return broker.topic("group")
+
+
+def join_request(broker: Conversation, member_id: str = "", **others: Any) -> JoinGroupRequest:
+    fields: dict[str, Any] = {
+        "group_id": group_of(broker),
+        "session_timeout_ms": 30_000,
+        "rebalance_timeout_ms": 30_000,
+        "protocol_type": "consumer",
+        "protocols": (
+            JoinGroupRequestProtocol(name="range", metadata=subscription("t")),
+            JoinGroupRequestProtocol(name="sticky", metadata=b""),
+        ),
+    } | others
+    return JoinGroupRequest(member_id=member_id, **fields)
+
+
+def stable(broker: Conversation, **others: Any) -> str:
+    """Make the group stable with one member; its id."""
+    given = broker.answer(join_request(broker, **others), 9)
+    joined = given if others.get("group_instance_id") else broker.answer(join_request(broker, given.member_id), 9)
+    request = SyncGroupRequest(
+        group_id=group_of(broker),
+        generation_id=joined.generation_id,
+        member_id=joined.member_id,
+        protocol_type=joined.protocol_type,
+        protocol_name=joined.protocol_name,
+        assignments=(SyncGroupRequestAssignment(member_id=joined.member_id, assignment=b"all"),),
+    )
+    broker.ask(request, 5)
+    return joined.member_id
+
+
+def leave(broker: Conversation, member_id: str) -> None:
+    broker.ask(LeaveGroupRequest(group_id=group_of(broker), member_id=member_id), 0)
+
+
+def commit(broker: Conversation, version: int, note: str = "", **others: Any) -> None:
+    parts = tuple(OffsetCommitRequestPartition(partition_index=index, committed_offset=5) for index in (0, 7))
+    topics = tuple(
+        OffsetCommitRequestTopic(name=broker.topic(name), topic_id=topic_id, partitions=parts)
+        for name, topic_id in (("t", broker.topic_id("t")),)
+    )
+    fields: dict[str, Any] = {"group_id": group_of(broker), "topics": topics} | others
+    broker.ask(OffsetCommitRequest(**fields), version, note)
+
+
+def test_joining(tell: Callable[[Story], None]) -> None:
+    def story(broker: Conversation) -> None:
+        for version in range(10):
+            for fields in (
+                {"group_id": ""},
+                {"session_timeout_ms": 5_999},
+                {"session_timeout_ms": 1_800_001},
+                {"member_id": "nobody"},
+                {"protocols": ()},
+                {"protocol_type": ""},
+            ):
+                broker.ask(join_request(broker, **fields), version, f"{fields}")
+            given = broker.answer(join_request(broker), 9).member_id
+            broker.ask(join_request(broker, given), version)
+            broker.ask(join_request(broker, given), version, "again")
+            broker.ask(join_request(broker, given, protocol_type="connect"), version, "of another kind")
+            broker.ask(
+                join_request(broker, given, protocols=(JoinGroupRequestProtocol(name="other"),)), version, "unknown"
+            )
+            leave(broker, given)
+            broker.ask(join_request(broker, given), version, "after leaving")
+        for version in range(4, 10):
+            broker.ask(join_request(broker), version, "without an id")
+
+    tell(story)
+
+
+def test_static_members(tell: Callable[[Story], None]) -> None:
+    def story(broker: Conversation) -> None:
+        for version in range(5, 10):
+            before = stable(broker, group_instance_id="i")
+            broker.ask(join_request(broker, group_instance_id="i"), version, "takes its place again")
+            broker.ask(join_request(broker, before, group_instance_id="i"), version, "comes too late")
+            broker.ask(join_request(broker, "nobody", group_instance_id="j"), version, "unknown")
+            identities = (
+                MemberIdentity(member_id=before, group_instance_id="i"),
+                MemberIdentity(member_id="", group_instance_id="j"),
+                MemberIdentity(member_id="", group_instance_id="i"),
+            )
+            broker.ask(LeaveGroupRequest(group_id=group_of(broker), members=identities), min(version, 5))
+
+    tell(story)
+
+
+def test_syncing_and_heartbeats(tell: Callable[[Story], None]) -> None:
+    def story(broker: Conversation) -> None:
+        member_id = stable(broker)
+        for version in range(6):
+            for fields in (
+                {},
+                {"group_id": ""},
+                {"group_id": "no-such-group"},
+                {"member_id": "nobody"},
+                {"generation_id": 9},
+                {"protocol_type": "connect"},
+                {"protocol_name": None},
+            ):
+                common: dict[str, Any] = {"group_id": group_of(broker), "member_id": member_id, "generation_id": 1}
+                agreed = {"protocol_type": "consumer", "protocol_name": "range"}
+                broker.ask(SyncGroupRequest(**(common | agreed | fields)), version, f"{fields}")
+                alive = {name: value for name, value in (common | fields).items() if name in common}
+                if version < 5:
+                    broker.ask(HeartbeatRequest(**alive), version, f"{fields}")
+                if version in {3, 4}:
+                    static = {**alive, "group_instance_id": "nobody"}
+                    broker.ask(HeartbeatRequest(**static), version, f"{fields} static")
+
+    tell(story)
+
+
+def test_leaving(tell: Callable[[Story], None]) -> None:
+    def story(broker: Conversation) -> None:
+        for version in range(3):
+            for group in (group_of(broker), *ABSENT):
+                broker.ask(LeaveGroupRequest(group_id=group, member_id="nobody"), version, group)
+            broker.ask(LeaveGroupRequest(group_id=group_of(broker), member_id=stable(broker)), version)
+        for version in range(3, 6):
+            members = (MemberIdentity(member_id="nobody"), MemberIdentity(member_id="", group_instance_id="nobody"))
+            for group in (group_of(broker), *ABSENT):
+                broker.ask(LeaveGroupRequest(group_id=group, members=members), version, group)
+            members = (MemberIdentity(member_id=stable(broker)), MemberIdentity(member_id="nobody"))
+            broker.ask(LeaveGroupRequest(group_id=group_of(broker), members=members), version)
+            broker.ask(LeaveGroupRequest(group_id=group_of(broker), members=()), version, "nobody at all")
+
+    tell(story)
+
+
+def test_commits_of_members(tell: Callable[[Story], None]) -> None:
+    def story(broker: Conversation) -> None:
+        broker.create("t")
+        member_id = stable(broker)
+        for version in range(2, 11):
+            commit(broker, version, "outside")
+            commit(broker, version, "nobody", member_id="nobody", generation_id_or_member_epoch=1)
+            commit(broker, version, "old", member_id=member_id, generation_id_or_member_epoch=0)
+            commit(broker, version, "without generation", member_id=member_id)
+            commit(broker, version, "without id", generation_id_or_member_epoch=1)
+            commit(broker, version, "member", member_id=member_id, generation_id_or_member_epoch=1)
+            if version >= 7:
+                instance = {"group_instance_id": "nobody", "member_id": member_id}
+                commit(broker, version, "static", generation_id_or_member_epoch=1, **instance)
+        leave(broker, member_id)
+        for version in range(2, 11):
+            commit(broker, version, "outside, when empty")
+            commit(broker, version, "member, when empty", member_id=member_id, generation_id_or_member_epoch=2)
+            for group in ABSENT:
+                commit(broker, version, "a member", group_id=group, generation_id_or_member_epoch=1, member_id="m")
+
+    tell(story)
+
+
+def test_fetching_of_members(tell: Callable[[Story], None]) -> None:
+    def story(broker: Conversation) -> None:
+        broker.create("t")
+        member_id = stable(broker)
+        commit(broker, 9, member_id=member_id, generation_id_or_member_epoch=1)
+        old = (OffsetFetchRequestTopic(name=broker.topic("t"), partition_indexes=(0, 7)),)
+        for version in range(1, 8):
+            for group in (group_of(broker), *ABSENT):
+                stable_only = version >= 7
+                request = OffsetFetchRequest(group_id=group, topics=old, require_stable=stable_only)
+                broker.ask(request, version, group)
+        new = (
+            OffsetFetchRequestTopics(name=broker.topic("t"), topic_id=broker.topic_id("t"), partition_indexes=(0, 7)),
+        )
+        for version in range(8, 11):
+            for member, epoch in ((None, -1), (member_id, 1), ("nobody", 7)):
+                asked = tuple(
+                    OffsetFetchRequestGroup(group_id=group, topics=topics, member_id=member, member_epoch=epoch)
+                    for group in (group_of(broker), *ABSENT)
+                    for topics in (new, None)
+                )
+                for wanted in asked:
+                    request = OffsetFetchRequest(groups=(wanted,), require_stable=True)
+                    broker.ask(request, version, f"{wanted.group_id} {member is None} {epoch}")
+
+    tell(story)
+
+
+def test_descriptions_and_lists(tell: Callable[[Story], None]) -> None:
+    def story(broker: Conversation) -> None:
+        def look(note: str) -> None:
+            groups = (group_of(broker), *ABSENT)
+            for version in range(7):
+                operations = version >= 3
+                request = DescribeGroupsRequest(groups=groups, include_authorized_operations=operations)
+                broker.ask(request, version, note)
+            for version in range(6):
+                answer = broker.answer(ListGroupsRequest(), version)
+                mine = [group for group in answer.groups if group.group_id == group_of(broker)]
+                listed = [(group.protocol_type, group.group_state, group.group_type) for group in mine]
+                broker.answers.append((f"ListGroups v{version} {note}", listed))
+
+        look("before")
+        given = broker.answer(join_request(broker), 9).member_id
+        look("about to join")
+        broker.answer(LeaveGroupRequest(group_id=group_of(broker), member_id=given), 0)
+        member_id = stable(broker, group_instance_id="i")
+        look("stable")
+        leave(broker, member_id)
+        look("empty")
+
+    tell(story)
+
+
+def test_deletion(tell: Callable[[Story], None]) -> None:
+    def story(broker: Conversation) -> None:
+        broker.create("t")
+        broker.create("u")
+        for version in range(3):
+            member_id = stable(broker)
+            commit(broker, 9, member_id=member_id, generation_id_or_member_epoch=1)
+            names = (group_of(broker), *ABSENT)
+            broker.ask(DeleteGroupsRequest(groups_names=(*names, names[0])), version, "busy")
+            leave(broker, member_id)
+            broker.ask(DeleteGroupsRequest(groups_names=names), version, "empty")
+            broker.ask(DeleteGroupsRequest(groups_names=names), version, "gone")
+        parts = tuple(OffsetDeleteRequestPartition(partition_index=index) for index in (0, 7))
+        topics = tuple(
+            OffsetDeleteRequestTopic(name=broker.topic(name), partitions=parts) for name in ("t", "u", "missing")
+        )
+        commit(broker, 8)
+        for group in (group_of(broker), *ABSENT):
+            broker.ask(OffsetDeleteRequest(group_id=group, topics=topics), 0, group)
+        member_id = stable(broker)
+        broker.ask(OffsetDeleteRequest(group_id=group_of(broker), topics=topics), 0, "read")
+        leave(broker, member_id)
+        broker.answer(join_request(broker, protocol_type="connect", group_instance_id="w"), 9)
+        broker.ask(OffsetDeleteRequest(group_id=group_of(broker), topics=topics), 0, "of workers")
+
+    tell(story)

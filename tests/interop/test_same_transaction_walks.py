@@ -1,0 +1,120 @@
+"""Producers, fenced ones too, do whatever comes to mind; the bundled broker answers each as Apache Kafka does.
+
+A walk takes place under one transactional id. Who was ever told an id and an epoch may speak as that producer again.
+"""
+
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from broker_embedded.testing import EmbeddedBroker
+from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native.protocol.messages.describe_transactions import TransactionState
+from tests.support.apache_kafka import ApacheKafka
+from tests.support.transaction_driver import RawProducer
+from tests.support.transaction_views import described
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.interop
+
+WALKS = 40
+STEPS = 20
+KINDS = ("take over", "begin anew", "add", "add", "commit", "abort", "commit", "abort")
+
+Identity = tuple[int, int]
+Answer = tuple[ErrorCode, Identity | None]
+
+
+@dataclass(slots=True, kw_only=True)
+class Walker:
+    """One broker's side of a walk. ``told`` has every producer that was told to somebody, in order."""
+
+    producer: RawProducer
+    topic: str
+    told: list[Identity] = field(default_factory=list)
+
+    def step(self, kind: str, who: int) -> Answer:
+        """Ask as one of those who were told to be a producer; the answer, and who one is from then on."""
+        if kind == "take over":
+            return self._remember(self.producer.init())
+        producer_id, epoch = self.told[who]
+        claim: dict[str, Any] = {"producer_id": producer_id, "producer_epoch": epoch}
+        if kind == "begin anew":
+            return self._remember(self.producer.init(**claim))
+        if kind == "add":
+            version = 3 if self.producer.level == 1 else 5
+            return self.producer.add((self.topic, 0), version=version, **claim)[0], None
+        return self._remember(self.producer.end(commit=kind == "commit", **claim))
+
+    def _remember(self, answer: Any) -> Answer:
+        code = ErrorCode.of(answer.error_code)
+        told = (answer.producer_id, answer.producer_epoch)
+        if code is not ErrorCode.NONE or told[0] < 0:
+            return code, None
+        if told not in self.told:
+            self.told.append(told)
+        return code, told
+
+    def state(self) -> tuple[str, Identity]:
+        """The id's state, once it rests, and who has it."""
+        while (found := self._described()).transaction_state.startswith("Prepare"):
+            eventually(lambda: not self._described().transaction_state.startswith("Prepare"))
+        return found.transaction_state, (found.producer_id, found.producer_epoch)
+
+    def _described(self) -> TransactionState:
+        return described(self.producer.client, self.producer.transactional_id)
+
+
+class Names:
+    """Both brokers' producer ids for the same producer."""
+
+    def __init__(self) -> None:
+        self._theirs: dict[int, int] = {}
+
+    def same(self, ours: Identity | None, theirs: Identity | None) -> bool:
+        if ours is None or theirs is None:
+            return ours is theirs
+        return (self._theirs.setdefault(ours[0], theirs[0]), ours[1]) == theirs
+
+
+def is_kafkas_own(kind: str, claimed: Identity, state: tuple[str, Identity], level: int) -> bool:
+    """Whether a fenced producer begins anew where Kafka lets it disturb the one that has the id, and we do not."""
+    name, present = state
+    begun = name == "Ongoing" or (level == 1 and name != "Empty")
+    return kind == "begin anew" and claimed != present and begun
+
+
+@pytest.mark.parametrize("level", [1, 2])
+def test_producers_are_answered_alike(
+    kafka_broker: EmbeddedBroker, apache_kafka: ApacheKafka, level: int, seed: int
+) -> None:
+    dice = random.Random(seed)
+    topic = f"walked-{level}-{seed}"
+    for broker in (kafka_broker, apache_kafka):
+        broker.create_topic(topic)
+    for number in range(WALKS):
+        name = f"{topic}-{number}"
+        with (
+            RawProducer(kafka_broker.bootstrap_servers, name, level=level) as our_producer,
+            RawProducer(apache_kafka.bootstrap_servers, name, level=level) as their_producer,
+        ):
+            ours = Walker(producer=our_producer, topic=topic)
+            walk(ours, Walker(producer=their_producer, topic=topic), level, dice)
+
+
+def walk(ours: Walker, theirs: Walker, level: int, dice: random.Random) -> None:
+    names, past = Names(), []
+    for _ in range(STEPS):
+        kind = dice.choice(KINDS) if ours.told else "take over"
+        who = dice.choice((-1, -1, -1, *range(-len(ours.told), 0)))
+        if kind != "take over" and is_kafkas_own(kind, ours.told[who], ours.state(), level):
+            continue
+        our_answer, their_answer = ours.step(kind, who), theirs.step(kind, who)
+        past.append((kind, who, our_answer, their_answer))
+        assert our_answer[0] is their_answer[0], past
+        assert names.same(our_answer[1], their_answer[1]), past
+        (our_state, our_identity), (their_state, their_identity) = ours.state(), theirs.state()
+        assert our_state == their_state, past
+        assert names.same(our_identity, their_identity), past

@@ -1,0 +1,34 @@
+"""The bundled broker and Apache Kafka with settings of a test's own, one after the other."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from broker_embedded.testing import BrokerProcess
+from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable
+
+BOTH = ("bundled", pytest.param("apache", marks=pytest.mark.interop))
+"""The params of a fixture that yields what `running_broker` makes of each."""
+
+
+@contextmanager
+def running_broker(
+    kind: str, directory: Path, settings: Mapping[str, str], *, transaction_version: int | None = None
+) -> Iterator[BrokerProcess | ApacheKafka]:
+    """A broker of one of `BOTH` kinds, the bundled one with its data in `directory`; skips where it cannot be had.
+
+    `transaction_version` is the level of the feature, each broker's own if it is None.
+    """
+    if kind == "bundled":
+        level = {} if transaction_version is None else {"transaction.version": str(transaction_version)}
+        with BrokerProcess(directory, settings={**settings, **level}) as broker:
+            yield broker
+        return
+    reason = apache_kafka_unavailable()
+    if reason is not None:
+        pytest.skip(reason)
+    feature = () if transaction_version is None else ("--feature", f"transaction.version={transaction_version}")
+    with ApacheKafka(settings=settings, format_options=feature) as kafka:
+        yield kafka

@@ -1,0 +1,182 @@
+"""Clients that speak the classic protocol to one group, and their requests: the part of drivers that is about them."""
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from broker_embedded.coordinator.classic.group import ClassicGroup
+from broker_embedded.coordinator.classic.join import Joining, join
+from broker_embedded.coordinator.classic.leave import heartbeat as classic_heartbeat
+from broker_embedded.coordinator.classic.leave import leave as classic_leave
+from broker_embedded.coordinator.classic.sync import sync
+from broker_embedded.coordinator.consumer.config import ConsumerContext
+from broker_embedded.coordinator.consumer.group import ConsumerGroup
+from broker_embedded.coordinator.group import Group
+from broker_embedded.coordinator.outcome import Outcome, Parked
+from spark_kafka_native.protocol.consumer_protocol import (
+    Subscription,
+    TopicPartitions,
+    read_assignment,
+    spell_subscription,
+)
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages.heartbeat import HeartbeatRequest
+from spark_kafka_native.protocol.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+)
+from spark_kafka_native.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from spark_kafka_native.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+GROUP_ID: Final = "g"
+
+
+@dataclass
+class ClassicClient:
+    """A consumer that speaks the classic protocol, with cooperative rebalances."""
+
+    member_id: str = ""
+    topics: tuple[str, ...] = ()
+    instance_id: str | None = None
+    generation: int = -1
+    owned: dict[str, list[int]] = field(default_factory=dict)
+
+    def take(self, answer: SyncGroupResponse) -> None:
+        """Have what SyncGroup says, if it says anything."""
+        if answer.error_code == ErrorCode.NONE:
+            assigned = read_assignment(answer.assignment).assigned_partitions if answer.assignment else ()
+            self.owned = {topic.topic: list(topic.partitions) for topic in assigned}
+
+
+class ClassicRequests:
+    """JoinGroup, SyncGroup, Heartbeat and LeaveGroup, decided by whichever kind of group there is."""
+
+    def __init__(self, context: ConsumerContext) -> None:
+        self.context = context
+        self._numbers = itertools.count(1)
+
+    def apply(self, decide: Callable[[Group | None, int], Outcome[Any]]) -> Any:
+        """Decide and carry out. Raises KafkaError: nothing has changed."""
+        raise NotImplementedError
+
+    def classic_join(self, client: ClassicClient, *, version: int = 9, **fields: Any) -> JoinGroupResponse | Parked:
+        """JoinGroup, and once more with the id that the first answer brings; `Parked` waits for others."""
+        metadata = spell_subscription(
+            Subscription(
+                topics=client.topics,
+                owned_partitions=tuple(
+                    TopicPartitions(topic=topic, partitions=tuple(parts)) for topic, parts in client.owned.items()
+                ),
+                generation_id=client.generation,
+            ),
+            3,
+        )
+        request = JoinGroupRequest(
+            **{
+                "group_id": GROUP_ID,
+                "session_timeout_ms": 20_000,
+                "rebalance_timeout_ms": 60_000,
+                "member_id": client.member_id,
+                "group_instance_id": client.instance_id,
+                "protocol_type": "consumer",
+                "protocols": (JoinGroupRequestProtocol(name="cooperative-sticky", metadata=metadata),),
+                **fields,
+            }
+        )
+        number = next(self._numbers)
+        joining = Joining(
+            version=version, client_id="old", client_host="/127.0.0.1", fresh_id=str(number), ticket=number
+        )
+        answer = self.apply(lambda group, now_ms: self._decide_join(group, request, joining, now_ms))
+        assert isinstance(answer, JoinGroupResponse | Parked)
+        if isinstance(answer, JoinGroupResponse):
+            if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+                client.member_id = answer.member_id
+                return self.classic_join(client, version=version, **fields)
+            if answer.error_code == ErrorCode.NONE:
+                client.member_id, client.generation = answer.member_id, answer.generation_id
+        return answer
+
+    def classic_code(self, client: ClassicClient, **fields: Any) -> ErrorCode:
+        """JoinGroup; the error code of the answer, which must be there, or of the refusal."""
+        try:
+            answer = self.classic_join(client, **fields)
+        except KafkaError as error:
+            return error.code
+        assert isinstance(answer, JoinGroupResponse)
+        return ErrorCode.of(answer.error_code)
+
+    def _decide_join(
+        self, group: Group | None, request: JoinGroupRequest, joining: Joining, now_ms: int
+    ) -> Outcome[JoinGroupResponse]:
+        if isinstance(group, ConsumerGroup):
+            return group.join(request, joining, now_ms)
+        assert group is None or isinstance(group, ClassicGroup)
+        return join(group, request, joining, self.context.classic, now_ms)
+
+    def classic_sync(self, client: ClassicClient, **fields: Any) -> SyncGroupResponse | Parked:
+        """SyncGroup; the client takes what it gets, if the answer does not wait for the leader."""
+        request = SyncGroupRequest(
+            **{
+                "group_id": GROUP_ID,
+                "generation_id": client.generation,
+                "member_id": client.member_id,
+                "group_instance_id": client.instance_id,
+                "protocol_type": "consumer",
+                "protocol_name": "cooperative-sticky",
+                **fields,
+            }
+        )
+        number = next(self._numbers)
+
+        def decide(group: Group | None, now_ms: int) -> Outcome[SyncGroupResponse]:
+            if isinstance(group, ConsumerGroup):
+                return group.sync(request, now_ms)
+            assert isinstance(group, ClassicGroup)
+            return sync(group, request, number, now_ms)
+
+        answer = self.apply(decide)
+        assert isinstance(answer, SyncGroupResponse | Parked)
+        if isinstance(answer, SyncGroupResponse):
+            client.take(answer)
+        return answer
+
+    def classic_beat(self, client: ClassicClient, **fields: Any) -> ErrorCode:
+        """Heartbeat; its error code."""
+        request = HeartbeatRequest(
+            **{
+                "group_id": GROUP_ID,
+                "generation_id": client.generation,
+                "member_id": client.member_id,
+                "group_instance_id": client.instance_id,
+                **fields,
+            }
+        )
+
+        def decide(group: Group | None, now_ms: int) -> Outcome[Any]:
+            if isinstance(group, ConsumerGroup):
+                return group.heartbeat(request, now_ms)
+            assert group is None or isinstance(group, ClassicGroup)
+            return classic_heartbeat(group, request)
+
+        return ErrorCode.of(self.apply(decide).error_code)
+
+    def classic_round(self, client: ClassicClient) -> None:
+        """What a classic client does by and by: heartbeat; when told so join and sync, until there is nothing more."""
+        while self.classic_beat(client) is ErrorCode.REBALANCE_IN_PROGRESS:
+            self.classic_join(client)
+            self.classic_sync(client)
+
+    def classic_leave(self, *members: MemberIdentity) -> list[ErrorCode]:
+        """LeaveGroup; an error code per member."""
+        request = LeaveGroupRequest(group_id=GROUP_ID, members=members)
+
+        def decide(group: Group | None, now_ms: int) -> Outcome[Any]:
+            if isinstance(group, ConsumerGroup):
+                return group.leave(request, now_ms)
+            assert group is None or isinstance(group, ClassicGroup)
+            return classic_leave(group, request, now_ms)
+
+        return [ErrorCode.of(member.error_code) for member in self.apply(decide).members]

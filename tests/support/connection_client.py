@@ -1,0 +1,99 @@
+"""The client's end of one connection of the broker, whose requests a test answers itself."""
+
+import asyncio
+import socket
+import struct
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, ClassVar, TypeAlias
+
+from broker_embedded.handlers.throttling import Throttle
+from broker_embedded.platform import ManualClock
+from broker_embedded.server.connection import Answer, Connection, Shared
+from broker_embedded.server.memory import RequestMemory
+from broker_embedded.timers import VirtualTimers
+
+LIMIT = 1_000_000
+SimpleServe: TypeAlias = Callable[[memoryview], Answer | Awaitable[Answer]]
+
+
+def framed(body: bytes) -> bytes:
+    return struct.pack(">i", len(body)) + body
+
+
+def echo(frame: memoryview) -> Answer:
+    return [framed(bytes(frame))]
+
+
+class Client:
+    """The client's end of a connection that a test's ``serve`` answers."""
+
+    def __init__(self, serve: SimpleServe, *, memory: RequestMemory | None = None) -> None:
+        ours, self.sock = socket.socketpair()
+        ours.setblocking(False)
+        self.sock.setblocking(False)
+        self.closed = asyncio.Event()
+        self.timers = VirtualTimers(ManualClock())
+        self.wait_ms = 0
+        self._answer = serve
+        self.shared = Shared(timers=self.timers, max_request_bytes=LIMIT, memory=memory or RequestMemory(-1))
+        self.connection = Connection(
+            ours, "client:1", serve=self._serve, shared=self.shared, on_closed=lambda _: self.closed.set()
+        )
+        self.connection.start()
+        self._loop = asyncio.get_running_loop()
+        self.opened.append(self)
+
+    opened: ClassVar[list["Client"]] = []
+
+    def _serve(self, frame: memoryview, throttle: Throttle) -> Answer | Awaitable[Answer]:
+        """Answer a request, and ask for as much silence after it as ``wait_ms`` says now."""
+        throttle.at_least(self.wait_ms)
+        return self._answer(frame)
+
+    @property
+    def buffer_bytes(self) -> int:
+        """What the connection holds to receive into."""
+        return self.connection._inbox.buffer_bytes
+
+    def close(self) -> None:
+        self.connection.close("the test is over")
+        self.sock.close()
+
+    async def send(self, data: bytes) -> None:
+        await self._loop.sock_sendall(self.sock, data)
+
+    async def receive(self, length: int) -> bytes:
+        received = b""
+        while len(received) < length:
+            chunk = await asyncio.wait_for(self._loop.sock_recv(self.sock, length - len(received)), 10)
+            assert chunk, f"the connection closed after {received!r}"
+            received += chunk
+        return received
+
+    async def frame(self) -> bytes:
+        (length,) = struct.unpack(">i", await self.receive(4))
+        return await self.receive(length)
+
+    async def at_end(self) -> bool:
+        """Whether the broker has closed, or does within the time that a test may take."""
+        await asyncio.wait_for(self.closed.wait(), 10)
+        try:
+            return await asyncio.wait_for(self._loop.sock_recv(self.sock, 1), 10) == b""
+        except ConnectionResetError:  # bytes of ours were not read
+            return True
+
+
+def run(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def in_time() -> None:
+        try:
+            await asyncio.wait_for(story(), 60)
+        finally:
+            while Client.opened:
+                Client.opened.pop().close()
+
+    asyncio.run(in_time())
+
+
+async def settle() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0.001)

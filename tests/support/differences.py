@@ -1,0 +1,99 @@
+"""Where the bundled broker is otherwise than Apache Kafka 4.3, on purpose, each with the reason.
+
+Tests that ask both the same questions (`tests.support.same_answers`) fail for any other difference, and for an answer
+listed here that is no difference any more. Keys of ``ANSWERS`` are questions as these tests spell them, with ``*``
+for anything. ``LINES`` and what follows them are of the tests that compare what Kafka's tools print.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+_OPERATION = "Kafka has UNKNOWN_SERVER_ERROR for an operation that does not exist; INVALID_REQUEST says what is wrong"
+_SEGMENTS = "Kafka 4 wants segments of 1 MiB at least; tests of retention and compaction want small ones"
+_UNKNOWN = "Kafka takes a setting of the broker that it does not know for one of a plug-in; here it would do nothing"
+_FEATURES = "levels of features are those of the release that the broker passes for (as.version)"
+
+ANSWERS: Final[Mapping[str, str]] = {
+    "IncrementalAlterConfigs v1 2 't' (('retention.ms', 9, '1'),) 1": _OPERATION,
+    "IncrementalAlterConfigs v1 2 't' (('segment.bytes', 0, '100'),) 1": _SEGMENTS,
+    "IncrementalAlterConfigs v1 4 '1' (('no.such', 0, '1'),) 1": _UNKNOWN,
+    "UpdateFeatures v* group.version to 0, type 2": _FEATURES,
+}
+"""Answers to questions."""
+
+_LIST = "a list for Kafka, text with commas here: it is read once, at the start"
+_AT_START = "listeners are opened at the start here"
+
+SETTINGS: Final[Mapping[str, str]] = {
+    "advertised.listeners": _LIST,
+    "listener.security.protocol.map": _AT_START,
+    "listeners": _AT_START + ", by default on this machine only",
+    "log.cleaner.backoff.ms": "the time between two looks for dirty logs is set at the start",
+    "log.dirs": _LIST,
+    "log.flush.scheduler.interval.ms": "what looks for logs to flush runs here even if no topic asks for it",
+    "max.connections.per.ip.overrides": "a list here, which it is for Kafka too, but for its type",
+    "node.id": "Kafka has no default, because it has no single broker that needs no settings",
+    "offsets.topic.replication.factor": "there is one broker",
+    "queued.max.request.bytes": "the memory for requests is bounded here unless it is asked otherwise",
+    "sasl.enabled.mechanisms": "there is no GSSAPI, and mechanisms are set at the start",
+    "socket.receive.buffer.bytes": "the system's own choice is better on every machine of today",
+    "socket.send.buffer.bytes": "the system's own choice is better on every machine of today",
+    "transaction.state.log.min.isr": "there is one broker",
+    "transaction.state.log.replication.factor": "there is one broker",
+}
+"""Settings that both have and that are not the same in type, default or being changeable at run time."""
+
+_INTERNAL = "Kafka has it too, and does not tell"
+
+OUR_SETTINGS: Final[Mapping[str, str]] = {
+    "add.scram": "Kafka is told by kafka-storage.sh",
+    "as.version": "Kafka is the release that it is",
+    "cluster.id": "Kafka is told by kafka-storage.sh",
+    "group.consumer.regex.refresh.interval.ms": _INTERNAL,
+    "metrics.listener": "Kafka has JMX",
+    "producer.id.expiration.check.interval.ms": _INTERNAL,
+    "transaction.version": "Kafka is told by kafka-storage.sh",
+}
+"""Settings that only the bundled broker has."""
+
+# --- what tools print
+
+LINES: Final = (
+    # What is wrong is told by error codes, which are compared; the words are each broker's own.
+    (re.compile(r"(org\.apache\.kafka\.common\.errors\.\w+): .*"), r"\1"),
+    (re.compile(r"(Error while executing topic command : ).*"), r"\1"),
+    # Kafka writes this default into its metadata log for the sake of eligible leader replicas, which need followers.
+    (re.compile(r"(Configs: |,)min\.insync\.replicas=1,?"), r"\1"),
+    (re.compile(r"DYNAMIC_DEFAULT_BROKER_CONFIG:min\.insync\.replicas=1, "), ""),
+)
+"""Patterns of a line that a tool prints, and what to compare instead."""
+
+LINES_ONLY_APACHE_HAS: Final = (
+    # The default that Kafka writes into its metadata log, a line of its own where all settings are told.
+    re.compile(r"^min\.insync\.replicas=1 sensitive=false synonyms=\{DYNAMIC_DEFAULT_BROKER_CONFIG"),
+)
+
+APIS_WE_LACK: Final[Mapping[str, str]] = {
+    "CreateDelegationToken": "there are no delegation tokens",
+    "RenewDelegationToken": "there are no delegation tokens",
+    "ExpireDelegationToken": "there are no delegation tokens",
+    "DescribeDelegationToken": "there are no delegation tokens",
+    "ShareGroupHeartbeat": "there are no share groups",
+    "ShareGroupDescribe": "there are no share groups",
+    "ShareFetch": "there are no share groups",
+    "ShareAcknowledge": "there are no share groups",
+    "InitializeShareGroupState": "there are no share groups",
+    "ReadShareGroupState": "there are no share groups",
+    "WriteShareGroupState": "there are no share groups",
+    "DeleteShareGroupState": "there are no share groups",
+    "ReadShareGroupStateSummary": "there are no share groups",
+    "DescribeShareGroupOffsets": "there are no share groups",
+    "AlterShareGroupOffsets": "there are no share groups",
+    "DeleteShareGroupOffsets": "there are no share groups",
+    "StreamsGroupHeartbeat": "there are no streams groups",
+    "StreamsGroupDescribe": "there are no streams groups",
+    "AddRaftVoter": "there is no KRaft quorum to join",
+    "RemoveRaftVoter": "there is no KRaft quorum to leave",
+}
+"""What a client finds missing, and why. Everything else has exactly the versions of Apache Kafka."""

@@ -1,0 +1,381 @@
+"""How a scripted broker answers when no fault is scripted: one function per API."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native.protocol.messages import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    FetchRequest,
+    FetchResponse,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    MetadataRequest,
+    MetadataResponse,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    ProduceRequest,
+    ProduceResponse,
+    create_partitions,
+    create_topics,
+    delete_topics,
+    describe_producers,
+    fetch,
+    find_coordinator,
+    list_offsets,
+    metadata,
+    offset_commit,
+    offset_fetch,
+    offset_for_leader_epoch,
+    produce,
+)
+from spark_kafka_native.protocol.schema import Request, Response
+from spark_kafka_native.protocol.topic import TopicPartition
+from tests.support.fake_partitions import FakeState, Refusal
+from tests.support.fake_transactions import answer_transactional, init_transactional
+
+Ports = dict[int, int]
+_READ_COMMITTED = 1
+
+
+def answer(request: Request[Any], state: FakeState, broker: int, ports: Ports) -> Response:
+    """What ``broker`` answers to ``request``; the state changes as the request asks."""
+    with state.lock:
+        return answer_transactional(request, state, broker) or _ANSWERS[type(request)](request, state, broker, ports)
+
+
+def _metadata(request: MetadataRequest, state: FakeState, _broker: int, ports: Ports) -> MetadataResponse:
+    names = list(state.topics) if request.topics is None else [topic.name or "" for topic in request.topics]
+    for name in names:
+        if name not in state.topics and request.allow_auto_topic_creation and state.auto_create:
+            state.create(name, state.auto_create)
+    return MetadataResponse(
+        brokers=tuple(
+            metadata.MetadataResponseBroker(node_id=node, host="127.0.0.1", port=port) for node, port in ports.items()
+        ),
+        cluster_id="scripted",
+        controller_id=state.controller,
+        topics=tuple(_topic(name, state) for name in names),
+    )
+
+
+def _topic(name: str, state: FakeState) -> metadata.MetadataResponseTopic:
+    topic = state.topics.get(name)
+    if topic is None:
+        return metadata.MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name)
+    partitions = tuple(
+        metadata.MetadataResponsePartition(
+            error_code=ErrorCode.NONE if part.leader > 0 else ErrorCode.LEADER_NOT_AVAILABLE,
+            partition_index=number,
+            leader_id=part.leader,
+            leader_epoch=part.leader_epoch,
+        )
+        for number, part in topic.partitions.items()
+    )
+    return metadata.MetadataResponseTopic(name=name, topic_id=topic.topic_id, partitions=partitions)
+
+
+def _produce(request: ProduceRequest, state: FakeState, broker: int, _ports: Ports) -> ProduceResponse:
+    def append(name: str, data: produce.PartitionProduceData) -> produce.PartitionProduceResponse:
+        try:
+            partition = state.led(broker, name, data.index)
+            if request.transactional_id is not None:
+                code = state.transactions.wrote(request.transactional_id, TopicPartition(name, data.index))
+                if code is not ErrorCode.NONE:
+                    raise Refusal(code)
+            offset = partition.append(data.records)
+        except Refusal as refusal:
+            log_start = state.partition(name, data.index).log_start
+            return produce.PartitionProduceResponse(
+                index=data.index, error_code=refusal.code, base_offset=-1, log_start_offset=log_start
+            )
+        return produce.PartitionProduceResponse(index=data.index, base_offset=offset, log_start_offset=0)
+
+    responses = []
+    for topic in request.topic_data:
+        name = state.name_of(topic.name, topic.topic_id)
+        parts = tuple(append(name, data) for data in topic.partition_data)
+        responses.append(
+            produce.TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=parts)
+        )
+    state.lock.notify_all()
+    return ProduceResponse(responses=tuple(responses))
+
+
+def _fetch(request: FetchRequest, state: FakeState, broker: int, _ports: Ports) -> FetchResponse:
+    ends = time.monotonic() + request.max_wait_ms / 1000
+    while True:
+        parts: list[tuple[fetch.FetchTopic, fetch.PartitionData]] = []
+        used = 0
+        for topic in request.topics:
+            for wanted in topic.partitions:
+                parts.append((topic, _read(topic, wanted, request, state, broker, used)))
+                used += len(parts[-1][1].records or b"")
+        if any(part.records or part.error_code for _, part in parts) or time.monotonic() >= ends:
+            break
+        state.lock.wait(ends - time.monotonic())
+    return FetchResponse(
+        responses=tuple(
+            fetch.FetchableTopicResponse(topic=topic.topic, topic_id=topic.topic_id, partitions=(part,))
+            for topic, part in parts
+        )
+    )
+
+
+def _read(
+    topic: fetch.FetchTopic, part: fetch.FetchPartition, request: FetchRequest, state: FakeState, broker: int, used: int
+) -> fetch.PartitionData:
+    """A partition's part of the answer, which has ``used`` bytes of others' already."""
+    try:
+        name = state.name_of(topic.topic, topic.topic_id)
+        partition = state.led(broker, name, part.partition, part.current_leader_epoch)
+        if part.last_fetched_epoch >= 0:
+            epoch, end = partition.end_of_epoch(part.last_fetched_epoch) or _out_of_range()
+            if epoch < part.last_fetched_epoch or end < part.fetch_offset:
+                diverging = fetch.EpochEndOffset(epoch=epoch, end_offset=end)
+                return fetch.PartitionData(partition_index=part.partition, diverging_epoch=diverging, records=b"")
+        room = min(part.partition_max_bytes, max(request.max_bytes - used, 0))
+        records = partition.read(part.fetch_offset, room)
+        if used and len(records) > room:
+            records = b""
+    except Refusal as refusal:
+        return fetch.PartitionData(partition_index=part.partition, error_code=refusal.code, high_watermark=-1)
+    committed_only = request.isolation_level == _READ_COMMITTED
+    if part.fetch_offset >= (partition.stable_end if committed_only else partition.visible_end):
+        records = b""
+    return fetch.PartitionData(
+        partition_index=part.partition,
+        high_watermark=partition.visible_end,
+        last_stable_offset=partition.stable_end,
+        log_start_offset=partition.log_start,
+        aborted_transactions=tuple(partition.aborted) if committed_only else None,
+        records=records,
+    )
+
+
+def _out_of_range() -> tuple[int, int]:
+    raise Refusal(ErrorCode.OFFSET_OUT_OF_RANGE)
+
+
+def _offset_for_leader_epoch(
+    request: OffsetForLeaderEpochRequest, state: FakeState, broker: int, _ports: Ports
+) -> OffsetForLeaderEpochResponse:
+    def look_up(
+        name: str, part: offset_for_leader_epoch.OffsetForLeaderPartition
+    ) -> offset_for_leader_epoch.EpochEndOffset:
+        try:
+            partition = state.led(broker, name, part.partition, part.current_leader_epoch)
+        except Refusal as refusal:
+            return offset_for_leader_epoch.EpochEndOffset(partition=part.partition, error_code=refusal.code)
+        epoch, end = partition.end_of_epoch(part.leader_epoch) or (-1, -1)
+        return offset_for_leader_epoch.EpochEndOffset(partition=part.partition, leader_epoch=epoch, end_offset=end)
+
+    return OffsetForLeaderEpochResponse(
+        topics=tuple(
+            offset_for_leader_epoch.OffsetForLeaderTopicResult(
+                topic=topic.topic, partitions=tuple(look_up(topic.topic, part) for part in topic.partitions)
+            )
+            for topic in request.topics
+        )
+    )
+
+
+def _list_offsets(request: ListOffsetsRequest, state: FakeState, broker: int, _ports: Ports) -> ListOffsetsResponse:
+    def look_up(name: str, part: list_offsets.ListOffsetsPartition) -> list_offsets.ListOffsetsPartitionResponse:
+        try:
+            partition = state.led(broker, name, part.partition_index, part.current_leader_epoch)
+        except Refusal as refusal:
+            return list_offsets.ListOffsetsPartitionResponse(
+                partition_index=part.partition_index, error_code=refusal.code
+            )
+        offset, timestamp = -1, -1
+        if part.timestamp == -2:
+            offset = partition.log_start
+        elif part.timestamp == -1:
+            offset = partition.stable_end if request.isolation_level == _READ_COMMITTED else partition.visible_end
+        else:
+            for header in partition.headers():
+                if header.max_timestamp >= part.timestamp:
+                    offset, timestamp = header.base_offset, header.max_timestamp
+                    break
+        return list_offsets.ListOffsetsPartitionResponse(
+            partition_index=part.partition_index, offset=offset, timestamp=timestamp
+        )
+
+    return ListOffsetsResponse(
+        topics=tuple(
+            list_offsets.ListOffsetsTopicResponse(
+                name=topic.name, partitions=tuple(look_up(topic.name, part) for part in topic.partitions)
+            )
+            for topic in request.topics
+        )
+    )
+
+
+def _init_producer_id(
+    request: InitProducerIdRequest, state: FakeState, broker: int, _ports: Ports
+) -> InitProducerIdResponse:
+    if request.transactional_id is not None:
+        if broker != state.coordinator:
+            return InitProducerIdResponse(error_code=ErrorCode.NOT_COORDINATOR)
+        return init_transactional(request, state)
+    state.next_producer_id += 1
+    return InitProducerIdResponse(producer_id=state.next_producer_id, producer_epoch=0)
+
+
+def _create_topics(request: CreateTopicsRequest, state: FakeState, broker: int, _ports: Ports) -> CreateTopicsResponse:
+    results = []
+    for topic in request.topics:
+        code = ErrorCode.NONE
+        if broker != state.controller:
+            code = ErrorCode.NOT_CONTROLLER
+        elif topic.name in state.topics:
+            code = ErrorCode.TOPIC_ALREADY_EXISTS
+        elif not request.validate_only:
+            state.create(topic.name, max(topic.num_partitions, 1))
+        results.append(create_topics.CreatableTopicResult(name=topic.name, error_code=code, error_message=None))
+    return CreateTopicsResponse(topics=tuple(results))
+
+
+def _delete_topics(request: DeleteTopicsRequest, state: FakeState, _broker: int, _ports: Ports) -> DeleteTopicsResponse:
+    return DeleteTopicsResponse(
+        responses=tuple(
+            delete_topics.DeletableTopicResult(
+                name=name,
+                error_code=ErrorCode.NONE if state.topics.pop(name, None) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            )
+            for name in request.topic_names
+        )
+    )
+
+
+def _create_partitions(
+    request: CreatePartitionsRequest, state: FakeState, _broker: int, _ports: Ports
+) -> CreatePartitionsResponse:
+    results = []
+    for topic in request.topics:
+        partitions = state.topics[topic.name].partitions
+        code = ErrorCode.NONE if topic.count > len(partitions) else ErrorCode.INVALID_PARTITIONS
+        for number in range(len(partitions), topic.count):
+            partitions[number] = type(partitions[0])(leader=number % state.brokers + 1)
+        results.append(create_partitions.CreatePartitionsTopicResult(name=topic.name, error_code=code))
+    return CreatePartitionsResponse(results=tuple(results))
+
+
+def _find_coordinator(
+    request: FindCoordinatorRequest, state: FakeState, _broker: int, ports: Ports
+) -> FindCoordinatorResponse:
+    if request.coordinator_keys:
+        return FindCoordinatorResponse(
+            coordinators=tuple(
+                find_coordinator.Coordinator(
+                    key=key, node_id=state.coordinator, host="127.0.0.1", port=ports[state.coordinator]
+                )
+                for key in request.coordinator_keys
+            )
+        )
+    return FindCoordinatorResponse(node_id=state.coordinator, host="127.0.0.1", port=ports[state.coordinator])
+
+
+def _offset_commit(request: OffsetCommitRequest, state: FakeState, broker: int, _ports: Ports) -> OffsetCommitResponse:
+    code = ErrorCode.NONE if broker == state.coordinator else ErrorCode.NOT_COORDINATOR
+    topics = []
+    for topic in request.topics:
+        for part in topic.partitions:
+            if code is ErrorCode.NONE:
+                key = (request.group_id, TopicPartition(topic.name, part.partition_index))
+                state.committed[key] = (
+                    part.committed_offset,
+                    part.committed_leader_epoch,
+                    part.committed_metadata or "",
+                )
+        parts = tuple(
+            offset_commit.OffsetCommitResponsePartition(partition_index=part.partition_index, error_code=code)
+            for part in topic.partitions
+        )
+        topics.append(offset_commit.OffsetCommitResponseTopic(name=topic.name, partitions=parts))
+    return OffsetCommitResponse(topics=tuple(topics))
+
+
+def _offset_fetch(request: OffsetFetchRequest, state: FakeState, broker: int, _ports: Ports) -> OffsetFetchResponse:
+    if broker != state.coordinator:
+        return OffsetFetchResponse(error_code=ErrorCode.NOT_COORDINATOR)
+    wanted: dict[str, list[int]] = {}
+    if request.topics is None:
+        for group, partition in state.committed:
+            if group == request.group_id:
+                wanted.setdefault(partition.topic, []).append(partition.partition)
+    else:
+        wanted = {topic.name: list(topic.partition_indexes) for topic in request.topics}
+    topics = []
+    for name, numbers in wanted.items():
+        parts = []
+        for number in numbers:
+            found = state.committed.get((request.group_id, TopicPartition(name, number)), (-1, -1, ""))
+            parts.append(
+                offset_fetch.OffsetFetchResponsePartition(
+                    partition_index=number,
+                    committed_offset=found[0],
+                    committed_leader_epoch=found[1],
+                    metadata=found[2],
+                )
+            )
+        topics.append(offset_fetch.OffsetFetchResponseTopic(name=name, partitions=tuple(parts)))
+    return OffsetFetchResponse(topics=tuple(topics))
+
+
+def _describe_producers(
+    request: DescribeProducersRequest, state: FakeState, broker: int, _ports: Ports
+) -> DescribeProducersResponse:
+    def described(name: str, number: int) -> describe_producers.PartitionResponse:
+        try:
+            partition = state.led(broker, name, number)
+        except Refusal as refusal:
+            return describe_producers.PartitionResponse(partition_index=number, error_code=refusal.code)
+        producers = tuple(
+            describe_producers.ProducerState(producer_id=producer_id, producer_epoch=epoch, last_sequence=last)
+            for producer_id, (epoch, last) in partition.sequences.items()
+        )
+        return describe_producers.PartitionResponse(partition_index=number, active_producers=producers)
+
+    return DescribeProducersResponse(
+        topics=tuple(
+            describe_producers.TopicResponse(
+                name=topic.name, partitions=tuple(described(topic.name, number) for number in topic.partition_indexes)
+            )
+            for topic in request.topics
+        )
+    )
+
+
+_ANSWERS: dict[type[Request[Any]], Callable[..., Response]] = {
+    DescribeProducersRequest: _describe_producers,
+    MetadataRequest: _metadata,
+    ProduceRequest: _produce,
+    FetchRequest: _fetch,
+    ListOffsetsRequest: _list_offsets,
+    OffsetForLeaderEpochRequest: _offset_for_leader_epoch,
+    InitProducerIdRequest: _init_producer_id,
+    CreateTopicsRequest: _create_topics,
+    DeleteTopicsRequest: _delete_topics,
+    CreatePartitionsRequest: _create_partitions,
+    FindCoordinatorRequest: _find_coordinator,
+    OffsetCommitRequest: _offset_commit,
+    OffsetFetchRequest: _offset_fetch,
+}

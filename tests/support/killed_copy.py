@@ -1,0 +1,73 @@
+"""What runs that kill a streaming copy have in common: records to copy, waiting for it, and killing a part of it."""
+
+import random
+import time
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from spark_kafka_native.client.producer import Producer
+from tests.support.our_client import config_of
+from tests.support.spark_copy import SparkCopy
+from tests.support.topics import Topics
+from tests.support.writers import Writer
+
+KEYS = 20
+PATIENCE_S = 300.0
+
+
+class KeyedWriter(Writer):
+    """Writes ever higher numbers under a few keys, each to the partition of its key."""
+
+    _count = 0
+
+    @property
+    def acknowledged_count(self) -> int:
+        return self._count
+
+    def _write_until_told(self) -> None:
+        with Producer(config_of(self.servers, linger_ms=0, reconnect_backoff_max_ms=200)) as producer:
+            while not self._ending.is_set():
+                numbers = range(self._count, self._count + KEYS)
+                keys = pa.array([f"key {n % KEYS}".encode() for n in numbers], pa.binary())
+                values = pa.array([str(n).encode() for n in numbers], pa.binary())
+                producer.send(self.topic, pa.RecordBatch.from_pydict({"key": keys, "value": values}))
+                producer.flush()
+                self._count = numbers.stop
+                self._ending.wait(self.pause_s)
+
+
+def wait_until(condition: Callable[[], bool], copy: SparkCopy, patience_s: float = PATIENCE_S) -> None:
+    """Return when something holds; a driver that has given up is started again meanwhile, as a supervisor would."""
+    deadline = time.monotonic() + patience_s
+    while not condition():
+        copy.start()
+        assert time.monotonic() < deadline, copy.output
+        time.sleep(0.3)
+
+
+def wait_for_progress(topics: Topics, copy: SparkCopy) -> None:
+    """Return when the query has copied something more."""
+    copy.start()
+    before = sum(topics.ends(copy.target).values())
+    wait_until(lambda: sum(topics.ends(copy.target).values()) > before, copy)
+
+
+def kill(kind: str, dice: random.Random, copy: SparkCopy) -> int:
+    """kill -9 of one kind of thing: everything, driver, or one of `spark_copy.PARTS` -> how often that was.
+
+    None, if a driver has given up just before, and twice, if everything is killed once more while it starts again.
+    """
+    match kind:
+        case "everything":
+            count = int(copy.kill())
+            if dice.random() < 0.4:
+                copy.start()
+                time.sleep(dice.uniform(0, 12))
+                count += copy.kill()
+            return count
+        case "driver":
+            return int(copy.kill_driver())
+        case part:
+            wait_until(lambda: copy.kill_one(part, dice.randrange(100)), copy)
+            return 1

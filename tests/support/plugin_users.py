@@ -1,0 +1,50 @@
+"""Tests as users of the pytest plugin write them. What one leaves the next one looks for: they run in this order.
+
+Run by tests/broker_embedded/test_pytest_plugin.py, in a pytest of their own.
+"""
+
+from broker_embedded.testing import EmbeddedBroker, ErrorCode, Faults
+from spark_kafka_native.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tests.support.broker_driver import batch, produce_request
+from tests.support.raw_client import RawClient
+
+SEEN: list[str] = []
+
+
+def code_of_produce(broker: EmbeddedBroker, topic: str) -> int:
+    with RawClient(broker.bootstrap_servers) as client:
+        answer = client.ask(produce_request(topic, batch(b"x")), 9)
+    return answer.responses[0].partition_responses[0].error_code
+
+
+def test_a_broker_and_a_topic_of_ones_own(kafka_broker: EmbeddedBroker, kafka_topic: str) -> None:
+    SEEN.append(kafka_topic)
+    with RawClient(kafka_broker.bootstrap_servers) as client:
+        wanted = (MetadataRequestTopic(name=kafka_topic),)
+        (topic,) = client.ask(MetadataRequest(topics=wanted, allow_auto_topic_creation=False), 12).topics
+    assert (topic.error_code, len(topic.partitions)) == (0, 1)
+
+
+def test_another_test_has_another_topic(kafka_topic: str) -> None:
+    assert kafka_topic not in SEEN
+
+
+def test_topics_with_the_prefix(kafka_broker: EmbeddedBroker, kafka_prefix: str) -> None:
+    SEEN.append(kafka_prefix)
+    kafka_broker.create_topic(f"{kafka_prefix}a")
+    kafka_broker.create_topic("kept")
+
+
+def test_are_gone_at_the_end_of_the_test(kafka_broker: EmbeddedBroker, kafka_prefix: str) -> None:
+    assert kafka_prefix not in SEEN
+    assert [topic for topic in kafka_broker.topics() if topic.startswith(SEEN[-1])] == []
+    assert "kept" in kafka_broker.topics()
+
+
+def test_faults_of_the_shared_broker(kafka_broker: EmbeddedBroker, kafka_topic: str, kafka_faults: Faults) -> None:
+    kafka_faults.fail("Produce", ErrorCode.REQUEST_TIMED_OUT)
+    assert code_of_produce(kafka_broker, kafka_topic) == ErrorCode.REQUEST_TIMED_OUT
+
+
+def test_end_with_the_test_too(kafka_broker: EmbeddedBroker, kafka_topic: str) -> None:
+    assert code_of_produce(kafka_broker, kafka_topic) == 0

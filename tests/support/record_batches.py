@@ -1,0 +1,57 @@
+"""Record batches for tests, in one line each."""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from spark_kafka_native.records.compression import CompressionType
+from spark_kafka_native.records.control import ControlType, encode_end_txn_marker
+from spark_kafka_native.records.encode import encode
+
+TIMESTAMP_MS = 1_700_000_000_000
+
+
+def batch_of(
+    values: Sequence[bytes | None],
+    *,
+    keys: Sequence[bytes | None] | None = None,
+    timestamp_ms: int = TIMESTAMP_MS,
+    compression: CompressionType = CompressionType.NONE,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    transactional: bool = False,
+) -> bytearray:
+    """One record batch with these values."""
+    columns = {"value": pa.array(values, pa.binary())}
+    if keys is not None:
+        columns["key"] = pa.array(keys, pa.binary())
+    (encoded,) = encode(
+        pa.RecordBatch.from_pydict(columns),
+        default_timestamp_ms=timestamp_ms,
+        compression=compression,
+        max_batch_bytes=2**31 - 1,
+    )
+    encoded.stamp(
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        transactional=transactional,
+    )
+    return bytearray(encoded.buffer)
+
+
+def rows(values: Sequence[bytes | None], **columns: Sequence[object]) -> pa.RecordBatch:
+    """Rows to write: a value column, and others as named."""
+    return pa.RecordBatch.from_pydict(
+        {"value": pa.array(values, pa.binary()), **{k: pa.array(v) for k, v in columns.items()}}
+    )
+
+
+def marker(kind: ControlType, *, producer_id: int, producer_epoch: int = 0) -> bytes:
+    """A transaction's end, as brokers write it into the log."""
+    return bytes(
+        encode_end_txn_marker(
+            kind, producer_id=producer_id, producer_epoch=producer_epoch, timestamp_ms=TIMESTAMP_MS, coordinator_epoch=0
+        )
+    )

@@ -1,0 +1,30 @@
+"""The same story told to the bundled broker and to Apache Kafka, whose answers must be the same."""
+
+from collections.abc import Callable
+from fnmatch import fnmatchcase
+
+from tests.support.conversation import Conversation
+from tests.support.differences import ANSWERS
+
+
+class Both:
+    """Two conversations that say the same. Differences that are meant stand in `tests.support.differences`."""
+
+    def __init__(self, ours: Conversation, theirs: Conversation) -> None:
+        self.ours, self.theirs = ours, theirs
+
+    def tell(self, story: Callable[[Conversation], None]) -> None:
+        """Tell both, and compare answer by answer."""
+        story(self.ours)
+        self.theirs.expected = tuple(self.ours.answers)
+        story(self.theirs)
+        assert len(self.ours.answers) > 0
+        wrong = []
+        for (question, our_answer), (same_question, their_answer) in zip(
+            self.ours.answers, self.theirs.answers, strict=True
+        ):
+            assert question == same_question
+            meant = any(fnmatchcase(question, pattern) for pattern in ANSWERS)
+            if (our_answer != their_answer) != meant:
+                wrong.append(f"{question}\n  ours:   {our_answer}\n  theirs: {their_answer}")
+        assert not wrong, "\n".join(wrong)

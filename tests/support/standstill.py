@@ -1,0 +1,70 @@
+"""How long consumers of committed records are held up: the last stable offset of a topic, looked at all the time.
+
+A partition stands still while it has something behind the last stable offset and that offset does not move.
+"""
+
+import threading
+import time
+from types import TracebackType
+from typing import Self
+
+from spark_kafka_native.protocol.errors import KafkaError
+from tests.support.topics import Topics
+
+PAUSE_S = 0.2
+JOIN_TIMEOUT_S = 120.0
+
+
+class Standstill:
+    """Looks while the context is open."""
+
+    def __init__(self, servers: str, topic: str) -> None:
+        self._longest_s = 0.0
+        self._failure: BaseException | None = None
+        self._servers = servers
+        self._topic = topic
+        self._moved_at: dict[int, float] = {}
+        self._stable: dict[int, int] = {}
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"standstill of {topic}", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ending.set()
+        self._thread.join(JOIN_TIMEOUT_S)
+
+    @property
+    def longest_s(self) -> float:
+        """For how long a partition's readers got nothing of what it has. Raises what has ended the looking."""
+        if self._failure is not None:
+            raise self._failure
+        assert self._thread.is_alive(), "nobody looks"
+        assert self._moved_at, "nothing was seen"
+        return self._longest_s
+
+    def _run(self) -> None:
+        try:
+            self._look_until_told()
+        except BaseException as error:  # handed over to the test's thread
+            self._failure = error
+
+    def _look_until_told(self) -> None:
+        with Topics(self._servers) as topics, Topics(self._servers, "read_committed") as committed:
+            while not self._ending.wait(PAUSE_S):
+                try:
+                    stable, ends = committed.ends(self._topic), topics.ends(self._topic)
+                except KafkaError:
+                    continue  # the broker is down: so are its consumers
+                for partition, end in ends.items():
+                    self._seen(partition, stable[partition], end)
+
+    def _seen(self, partition: int, stable: int, end: int) -> None:
+        now = time.monotonic()
+        if stable >= end or stable != self._stable.get(partition):
+            self._stable[partition], self._moved_at[partition] = stable, now
+        self._longest_s = max(self._longest_s, now - self._moved_at[partition])

@@ -1,0 +1,169 @@
+"""Transactions without end while a broker dies and comes back, and what must be true of them afterwards.
+
+A load writes a transaction to all partitions of a topic, with the position of a group, and commits or aborts it. When
+the broker is gone it goes on in one of the ways of clients: it asks for the end again, or begins anew, which aborts.
+"""
+
+import random
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import Enum
+
+from spark_kafka_native.protocol.errors import ErrorCode
+from tests.support.raw_client import RawClient
+from tests.support.raw_offsets import committed_offset
+from tests.support.transaction_driver import RawProducer
+from tests.support.transaction_views import is_served, settle, values
+from tests.support.waiting import eventually
+
+TOPIC = "copied"
+SOURCE = "source"
+PARTITIONS = 3
+PATIENCE_S = 90.0
+
+
+class Fate(Enum):
+    """What is known of a transaction."""
+
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    UNKNOWN = "unknown"
+    """Its end was asked for, the answer was lost, and nobody asked again."""
+
+
+@dataclass
+class Load:
+    """Transactions of one id, in a thread of its own, with the seed's dice."""
+
+    address: str
+    name: str
+    level: int
+    seed: int
+    fates: list[Fate] = field(default_factory=list)
+    """Of each transaction that was begun, in order."""
+
+    def __post_init__(self) -> None:
+        self._dice = random.Random(self.seed)
+        self._ending = threading.Event()
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name=f"load {self.name}", daemon=True)
+        self._thread.start()
+
+    @property
+    def group(self) -> str:
+        """The group whose positions it commits."""
+        return f"group-of-{self.name}"
+
+    def stop(self) -> None:
+        """Wait for the last transaction. Raises what went wrong in the thread."""
+        self._ending.set()
+        self._thread.join(PATIENCE_S)
+        self.raise_if_failed()
+        assert not self._thread.is_alive(), f"{self.name} did not end"
+
+    def raise_if_failed(self) -> None:
+        """Raise what ended the thread, if something did."""
+        if self._failure is not None:
+            raise self._failure
+
+    def _run(self) -> None:
+        try:
+            while not self._ending.is_set():
+                with suppress(OSError):
+                    self._write_until_it_breaks()
+                time.sleep(0.02)
+            eventually(self._leaves_nothing_open, PATIENCE_S)
+        except BaseException as error:  # handed over to the test's thread
+            self._failure = error
+
+    def _leaves_nothing_open(self) -> bool:
+        with suppress(OSError), RawProducer(self.address, self.name, level=self.level) as producer:
+            producer.begin()
+            return True
+        return False
+
+    def _write_until_it_breaks(self) -> None:
+        with RawProducer(self.address, self.name, level=self.level) as producer:
+            producer.begin()
+            while not self._ending.is_set():
+                self._one_transaction(producer)
+
+    def _one_transaction(self, producer: RawProducer) -> None:
+        number = len(self.fates)
+        self.fates.append(Fate.ABORTED)
+        for partition in self._dice.sample(range(PARTITIONS), PARTITIONS):
+            for part in range(self._dice.choice((1, 1, 2))):
+                producer.write(TOPIC, f"{self.name}:{number}:{partition}.{part}", partition=partition)
+        producer.send_offsets(self.group, {(SOURCE, 0): number + 1})
+        if self._dice.random() < 0.1:
+            producer.begin()  # an error that it can go on from: the transaction is aborted
+            return
+        commit = self._dice.random() < 0.7
+        try:
+            (producer.commit if commit else producer.abort)()
+        except OSError:
+            if commit:
+                self.fates[number] = Fate.UNKNOWN
+            if self._dice.random() < 0.7:
+                self._end_again(producer, commit=commit)
+                self.fates[number] = Fate.COMMITTED if commit else Fate.ABORTED
+            raise
+        self.fates[number] = Fate.COMMITTED if commit else Fate.ABORTED
+
+    def _end_again(self, before: RawProducer, *, commit: bool) -> None:
+        """Ask for the same end on a new connection, until there is an answer: which must be that it is so."""
+
+        def is_answered() -> bool:
+            with suppress(OSError), RawProducer(self.address, self.name, level=self.level) as producer:
+                producer.take(*before.identity)
+                answer = producer.end(commit=commit)
+                assert answer.error_code == ErrorCode.NONE, f"{self.name}: {ErrorCode.of(answer.error_code).name}"
+                return True
+            return False
+
+        eventually(is_answered, PATIENCE_S)
+
+
+def wait_for_progress(loads: list[Load], count: int = 2) -> None:
+    """Return when every load has begun so many more transactions."""
+    wanted = [len(load.fates) + count for load in loads]
+
+    def progressed() -> bool:
+        for load in loads:
+            load.raise_if_failed()
+        return all(len(load.fates) >= number for load, number in zip(loads, wanted, strict=True))
+
+    eventually(progressed, PATIENCE_S)
+
+
+def check(address: str, loads: list[Load]) -> None:
+    """Assert that committed transactions are there as wholes, once and in order, and others are not."""
+    with RawClient(address) as client:
+        eventually(lambda: all(is_served(client, TOPIC, number) for number in range(PARTITIONS)), PATIENCE_S)
+        seen: list[list[str]] = []
+        for partition in range(PARTITIONS):
+            settle(client, TOPIC, partition)
+            seen.append(values(client, TOPIC, partition))
+        for load in loads:
+            shown = [_numbers(found, load.name) for found in seen]
+            assert all(numbers == sorted(numbers) for numbers in shown), f"{load.name}: out of order"
+            wholes = [set(numbers) for numbers in shown]
+            assert all(whole == wholes[0] for whole in wholes), f"{load.name}: in some partitions only"
+            everything = [value for found in seen for value in found if value.startswith(f"{load.name}:")]
+            assert len(everything) == len(set(everything)), f"{load.name}: twice"
+            for number, fate in enumerate(load.fates):
+                if fate is not Fate.UNKNOWN:
+                    assert (number in wholes[0]) is (fate is Fate.COMMITTED), f"{load.name}: {number} was {fate.value}"
+            _check_position(client, load, wholes[0])
+
+
+def _check_position(client: RawClient, load: Load, visible: set[int]) -> None:
+    expected = max(visible, default=-2) + 1
+    found = committed_offset(client, load.group, SOURCE, stable=True)
+    assert found == expected, f"{load.name}: the group is at {found}, its records at {expected}"
+
+
+def _numbers(found: list[str], name: str) -> list[int]:
+    return [int(value.split(":")[1]) for value in found if value.startswith(f"{name}:")]

@@ -1,0 +1,66 @@
+"""Transactions written by confluent-kafka."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from tests.support.clients import DEADLINE_S
+from tests.support.topics import Topics
+from tests.support.waiting import eventually
+
+
+class TransactionalWriter:
+    """A transactional producer: every ``with writer.transaction():`` is committed, aborted if asked to."""
+
+    def __init__(self, servers: str, transactional_id: str) -> None:
+        """Skips the test where confluent-kafka is missing."""
+        confluent_kafka = pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
+        self._producer: Any = confluent_kafka.Producer(
+            {"bootstrap.servers": servers, "transactional.id": transactional_id, "log_level": 0}
+        )
+        self._producer.init_transactions(DEADLINE_S)
+        self._servers = servers
+        self._written: set[tuple[str, int]] = set()
+
+    def begin(self) -> None:
+        """Open a transaction."""
+        self._producer.begin_transaction()
+
+    def send(self, topic: str, values: Sequence[object], *, key: str | None = None, partition: int = 0) -> None:
+        """Write values, and wait until they are in the log. None is a null."""
+        for value in values:
+            self._producer.produce(topic, None if value is None else str(value), key, partition=partition)
+        self._written.add((topic, partition))
+        assert self._producer.flush(DEADLINE_S) == 0
+
+    def commit(self) -> None:
+        """Commit the open transaction; returns when the log says so."""
+        self._end(self._producer.commit_transaction)
+
+    def abort(self) -> None:
+        """Abort the open transaction; returns when the log says so."""
+        self._end(self._producer.abort_transaction)
+
+    @contextmanager
+    def transaction(self, *, abort: bool = False) -> Iterator[None]:
+        """Open a transaction, and end it behind the block."""
+        self.begin()
+        yield
+        if abort:
+            self.abort()
+        else:
+            self.commit()
+
+    def _end(self, end: Callable[[float], None]) -> None:
+        """A coordinator answers when it has decided; the markers follow, one behind the records of each partition."""
+        with Topics(self._servers) as topics:
+
+            def ends() -> dict[tuple[str, int], int]:
+                return {(topic, number): topics.ends(topic)[number] for topic, number in self._written}
+
+            before = ends()
+            end(DEADLINE_S)
+            eventually(lambda: all(after > before[part] for part, after in ends().items()))
+        self._written.clear()

@@ -1,0 +1,62 @@
+"""A ZooKeeper of one node, from the jars that Apache Kafka 3.9 comes with: for programs that will not start without."""
+
+import os
+import socket
+import subprocess
+import tempfile
+import time
+from types import TracebackType
+from typing import Self
+
+from tests.support import maven
+from tests.support.apache_kafka import QUICK_START, QUIET, kafka_jars
+from tests.support.scripts import free_port
+
+LAST_KAFKA_WITH_ZOOKEEPER = "3.9.1"
+START_TIMEOUT_S = 60.0
+
+
+class ZooKeeper:
+    """A context manager that starts it on a free port and leaves nothing behind. Raises maven.MavenError."""
+
+    def __enter__(self) -> Self:
+        self._directory = tempfile.TemporaryDirectory(prefix="zookeeper-")
+        port = free_port()
+        self.address = f"127.0.0.1:{port}"
+        class_path = os.pathsep.join(map(str, kafka_jars(LAST_KAFKA_WITH_ZOOKEEPER)))
+        # Its own little web server would take a fixed port.
+        options = [*QUICK_START, *QUIET, "-Xmx64m", "-Dzookeeper.admin.enableServer=false"]
+        main = "org.apache.zookeeper.server.ZooKeeperServerMain"
+        self._process = subprocess.Popen(
+            [maven.java(), *options, "-cp", class_path, main, str(port), self._directory.name],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            self._wait_until_ready(port)
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._directory.cleanup()
+
+    def _wait_until_ready(self, port: int) -> None:
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while True:
+            try:
+                with socket.create_connection(("127.0.0.1", port), timeout=1) as connection:
+                    connection.sendall(b"srvr")
+                    if b"Mode: standalone" in connection.makefile("rb").read():
+                        return
+            except OSError:
+                pass
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise TimeoutError(f"ZooKeeper did not start in {START_TIMEOUT_S:.0f} s")
+            time.sleep(0.05)
