@@ -1,0 +1,268 @@
+"""What a record costs as a topic grows, as its partitions become more, and as its log has thousands of segments.
+
+    python -m benchmarks.growth [--records 50000000] [--apache] [--value-bytes 100]
+
+Our client drives the bundled broker, or Apache Kafka (``--apache``). Lines that are flat mean that nothing looks at
+what was there before.
+
+- records: one partition grows from a million records to ``--records``. At each size: produce the next slice, read the
+  newest slice, read a slice from the middle, look offsets up by timestamp, one request each, at random.
+- partitions: 1 to 1,000 with the same records in all of them together: produce and read all; earliest and latest
+  offsets of all partitions, per partition.
+- segments: the same number of records in 1 to some 5,000 segments of one partition, all in batches of 8 KiB.
+
+Seconds are wall-clock, of client and broker together. A slice is read from the fetcher, all columns but headers.
+"""
+
+import argparse
+import random
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.support.brokers import Running, apache_kafka, bundled
+from benchmarks.support.filling import POOL_BYTES, create, events
+from benchmarks.support.report import Cell, Report, arguments
+from benchmarks.support.rounds import Case, measure
+from spark_kafka_native.client.admin import delete_topics
+from spark_kafka_native.client.cluster import Cluster
+from spark_kafka_native.client.fetcher import Fetcher
+from spark_kafka_native.client.offsets import EARLIEST, LATEST, list_offsets
+from spark_kafka_native.client.producer import Producer
+from spark_kafka_native.protocol.topic import TopicPartition
+
+COLUMNS: Final = ("key", "value", "offset", "timestamp", "timestamp_type")
+SIZES: Final = (1_000_000, 2_000_000, 5_000_000, 10_000_000, 20_000_000, 50_000_000)
+PARTITIONS: Final = (1, 10, 100, 1_000)
+SEGMENTS: Final = (1, 10, 100, 1_000, 5_000)
+FIRST_MS: Final = 1_700_000_000_000
+RECORDS_PER_MS: Final = 10
+LOOKUPS: Final = 50
+SEGMENT_BATCH_BYTES: Final = 8_192
+RECORD_BYTES: Final = 20
+"""What a record takes beside its value, about."""
+PRODUCE, NEWEST, MIDDLE, LOOKUP = "produce", "read, newest", "read, middle", "lookup by timestamp"
+READ, LIST = "read", "list offsets"
+Costs = dict[str, list[float]]
+"""Microseconds of a record, or of a lookup, a value for each round."""
+
+
+class Log:
+    """A topic that grows: every record's timestamp tells its place."""
+
+    def __init__(self, cluster: Cluster, topic: str, partitions: int, pool: pa.RecordBatch, **configs: str) -> None:
+        self.cluster, self.pool, self.topic = cluster, pool, topic
+        create(cluster, topic, partitions, {"retention.ms": "-1", **configs})
+        self.partitions = [TopicPartition(topic, number) for number in range(partitions)]
+        self.records = 0
+        self._leaders = cluster.leaders(self.partitions)
+        self._chance = random.Random(0)
+
+    def produce(self, records: int) -> None:
+        """Write so many more, all acknowledged."""
+        with Producer(self.cluster) as producer:
+            for start in range(0, records, self.pool.num_rows):
+                rows = self.pool.slice(0, min(self.pool.num_rows, records - start))
+                first = self.records + start
+                times = FIRST_MS + np.arange(first, first + rows.num_rows) // RECORDS_PER_MS
+                producer.send(self.topic, rows.append_column("timestamp", pa.array(times)))
+        self.records += records
+
+    def read(self, partition: TopicPartition, first: int, records: int) -> None:
+        """Records of a partition from an offset on."""
+        fetcher = Fetcher(
+            self.cluster, partition, first, first + records, columns=COLUMNS, leader=self._leaders[partition]
+        )
+        with fetcher:
+            seen = sum(batch.num_rows for batch in fetcher)
+        if seen != records:
+            raise RuntimeError(f"{partition} has {seen} records of {records} from {first}")
+
+    def read_all(self) -> None:
+        """Every partition from its first record to its last."""
+        ends = list_offsets(self.cluster, dict.fromkeys(self.partitions, LATEST))
+        for partition, end in ends.items():
+            if end.offset:
+                self.read(partition, 0, end.offset)
+
+    def look_up(self, times: int) -> None:
+        """Ask for the offset of a random timestamp, so many times; each answer is checked. One partition only."""
+        (partition,) = self.partitions
+        for _ in range(times):
+            ms = self._chance.randrange(self.records // RECORDS_PER_MS)
+            found = list_offsets(self.cluster, {partition: FIRST_MS + ms})[partition].offset
+            if found != ms * RECORDS_PER_MS:
+                raise RuntimeError(f"{partition}: {found} is not the offset of millisecond {ms}")
+
+    def list_ends(self) -> None:
+        """Where all partitions begin and end."""
+        for which in (EARLIEST, LATEST):
+            list_offsets(self.cluster, dict.fromkeys(self.partitions, which))
+
+    def drop(self) -> None:
+        """Delete the topic."""
+        delete_topics(self.cluster, [self.topic])
+
+
+class Bench:
+    """The three ways to grow, on one broker."""
+
+    def __init__(self, running: Running, options: argparse.Namespace) -> None:
+        self.running, self.options = running, options
+        self.pool = events(POOL_BYTES, options.value_bytes, options.value_bytes, 0).select(["value"])
+        self.slice = options.slice
+        self.found: dict[str, dict[int, Costs]] = {}
+
+    def records(self, sizes: Sequence[int]) -> None:
+        """One partition, more and more records."""
+        found = self.found["records"] = {}
+        with self.running.cluster() as cluster:
+            log = Log(cluster, "growing", 1, self.pool)
+            for size in sizes:
+                # The slices that the rounds write bring it to its size.
+                log.produce(max(0, size - log.records - self.slice * (self.options.rounds + 1)))
+                found[size] = self._of_one_partition(log, f"{size:,} records")
+            log.drop()
+
+    def segments(self, counts: Sequence[int], setting: str) -> None:
+        """One partition, the same records in more and more segments."""
+        found = self.found["segments"] = {}
+        total = self.options.segment_records
+        with self.running.cluster(batch_size=SEGMENT_BATCH_BYTES) as cluster:
+            for count in counts:
+                segment_bytes = max(total * (self.options.value_bytes + RECORD_BYTES) // count, 2 * SEGMENT_BATCH_BYTES)
+                topic = f"segments-{count}"
+                log = Log(cluster, topic, 1, self.pool, **{setting: str(segment_bytes)})
+                log.produce(total)
+                segments = len(list((self.running.log_directory / f"{topic}-0").glob("*.log")))
+                found[segments] = self._of_one_partition(log, f"{segments:,} segments")
+                log.drop()
+
+    def _of_one_partition(self, log: Log, title: str) -> Costs:
+        (partition,) = log.partitions
+        size = self.slice
+        cases: dict[str, Case] = {
+            PRODUCE: lambda: log.produce(size),
+            NEWEST: lambda: log.read(partition, log.records - size, size),
+            MIDDLE: lambda: log.read(partition, (log.records - size) // 2, size),
+            LOOKUP: lambda: log.look_up(LOOKUPS),
+        }
+        seconds = measure(cases, self.options.rounds, title=title)
+        each = {name: LOOKUPS if name == LOOKUP else size for name in cases}
+        return _micros(seconds, each)
+
+    def partitions(self, counts: Sequence[int]) -> None:
+        """The same records in more and more partitions."""
+        found = self.found["partitions"] = {}
+        with self.running.cluster() as cluster:
+            for count in counts:
+                found[count] = self._of_many_partitions(cluster, count)
+
+    def _of_many_partitions(self, cluster: Cluster, count: int) -> Costs:
+        total = self.options.partition_records
+        logs: list[Log] = []
+
+        def produce() -> float:
+            log = Log(cluster, f"partitions-{count}-{len(logs)}", count, self.pool)
+            if logs:
+                logs[-1].drop()
+            logs.append(log)
+            started = time.perf_counter()
+            log.produce(total)
+            return time.perf_counter() - started
+
+        def read() -> None:
+            logs[-1].read_all()
+
+        def list_ends() -> None:
+            logs[-1].list_ends()
+
+        produce()
+        cases: dict[str, Case] = {
+            PRODUCE: produce,
+            READ: read,
+            LIST: list_ends,
+        }
+        seconds = measure(cases, self.options.rounds, title=f"{count:,} partitions")
+        logs[-1].drop()
+        return _micros(seconds, {PRODUCE: total, READ: total, LIST: 2 * count})
+
+
+def _micros(seconds: dict[str, list[float]], each: dict[str, int]) -> Costs:
+    return {name: [took / each[name] * 1e6 for took in times] for name, times in seconds.items()}
+
+
+def rows_of(found: dict[int, Costs]) -> list[list[Cell]]:
+    """A line for each size: medians, and the last column how the worst of them compares with the first line."""
+    medians = {size: {name: statistics.median(times) for name, times in costs.items()} for size, costs in found.items()}
+    first = next(iter(medians.values()))
+    return [[size, *line.values(), max(line[name] / first[name] for name in line)] for size, line in medians.items()]
+
+
+def draw(found: dict[str, dict[int, Costs]]) -> Callable[[Any], None]:
+    """A line for each thing that is done, over what grows; flat is even."""
+
+    def on(figure: Any) -> None:
+        for axes, (what, by_size) in zip(figure.subplots(1, len(found), squeeze=False)[0], found.items(), strict=True):
+            for name in next(iter(by_size.values())):
+                medians = [statistics.median(costs[name]) for costs in by_size.values()]
+                axes.plot(list(by_size), [median / medians[0] for median in medians], marker="o", label=name)
+            axes.set_xscale("log")
+            axes.set_ylim(bottom=0)
+            axes.set_xlabel(what)
+            axes.legend(fontsize=7)
+        figure.suptitle("What a record or a lookup costs as things grow")
+        figure.supylabel("time, as a multiple of the smallest size's", fontsize=9)
+
+    return on
+
+
+def _broker(directory: Path, *, apache: bool) -> AbstractContextManager[Running]:
+    return apache_kafka() if apache else bundled(directory)
+
+
+def main() -> None:
+    """Measure everything, a table for each way to grow."""
+    parser = arguments(__doc__)
+    parser.add_argument("--apache", action="store_true", help="Apache Kafka instead of the bundled broker")
+    parser.add_argument("--records", type=int, default=SIZES[-1], help="the largest size (%(default)s)")
+    parser.add_argument("--value-bytes", type=int, default=100)
+    parser.add_argument("--slice", type=int, default=100_000, help="records that are written or read at a size")
+    parser.add_argument("--partition-records", type=int, default=1_000_000, help="in all partitions together")
+    parser.add_argument("--segment-records", type=int, default=1_000_000, help="in all segments together")
+    parser.add_argument("--only", choices=("records", "partitions", "segments"), help="one of the three ways")
+    options = parser.parse_args()
+    sizes: tuple[int, ...] = SIZES
+    partitions: tuple[int, ...] = PARTITIONS
+    segments: tuple[int, ...] = SEGMENTS
+    if options.quick:
+        options.records, options.slice, options.rounds = min(options.records, 400_000), 20_000, 2
+        options.partition_records, options.segment_records = 20_000, 50_000
+        sizes, partitions, segments = (100_000, 200_000, 400_000), (1, 10, 100), (1, 10, 100)
+    sizes = (*(size for size in sizes if size < options.records), options.records)
+    report = Report("growth", f"Microseconds a record or a lookup, values of {options.value_bytes} B", options)
+    with tempfile.TemporaryDirectory() as directory, _broker(Path(directory), apache=options.apache) as running:
+        report.note(f"The broker is {running.name}.")
+        bench = Bench(running, options)
+        if options.only in {None, "records"}:
+            bench.records(sizes)
+        if options.only in {None, "partitions"}:
+            bench.partitions(partitions)
+        if options.only in {None, "segments"}:
+            # Kafka 4 refuses small segments but under this name.
+            bench.segments(segments, "internal.segment.bytes" if options.apache else "segment.bytes")
+    for what, found in bench.found.items():
+        columns = [what, *next(iter(found.values())), "worst, x first line"]
+        report.table(columns, rows_of(found), title=f"{report.title}, by {what}")
+    report.keep({"microseconds": bench.found}).plot(draw(bench.found)).save()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,325 @@
+"""How long a record takes through a streaming query from topic to topic: ours and Spark's JVM connector.
+
+    python -m benchmarks.latency [--bundled] [--rate 100] [--seconds 30] [--connectors pykafka,kafka]
+
+A producer (librdkafka, no linger) sends ``--rate`` records a second; each has its time of sending as its value. A query
+with the default trigger and at-least-once delivery copies them from a topic to another of the same broker, whose
+records get the time at which the broker appended them (LogAppendTime, whole milliseconds): the latency is the
+difference, by one machine's clock. A consumer that is not ours reads both times there.
+
+Both connectors work in one Spark session, a query after the other, alternating; with and without
+``asyncProgressTrackingEnabled``, which Spark has to be told to allow for a sink that is not its own. Every query has a
+warm-up of its own that does not count, and begins with a checkpoint of its own. Percentiles are those of all records of
+a round, and of these the median of the rounds; the plot has the records of all rounds.
+
+A record that comes while a micro-batch runs waits for the next one, so what a micro-batch takes decides: "trigger" is
+that, as the query's progress tells it, the median of the last hundred. Beside it stands a query from a Python source
+that has one row for each micro-batch to a Python sink that drops it, neither of which does anything else: no connector
+that is written in Python can be faster than that.
+"""
+
+import argparse
+import itertools
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from benchmarks.support.brokers import Running, apache_kafka_or_bundled
+from benchmarks.support.filling import create
+from benchmarks.support.report import Cell, Report, arguments
+from benchmarks.support.rounds import Case, measure
+from benchmarks.support.sessions import jars_or_reason, local_session
+from spark_kafka_native.client.admin import delete_topics
+
+OURS, JVM, STUB = "pykafka", "kafka", "stub"
+ASYNC_PROGRESS: Final = {"asyncProgressTrackingEnabled": "true"}
+ALLOWED: Final = {"_asyncProgressTrackingOverrideSinkSupportCheck": "true"}
+LOG_APPEND_TIME: Final = {"message.timestamp.type": "LogAppendTime"}
+PERCENTILES: Final = (50.0, 90.0, 99.0)
+TARGET: Final = 1.3
+PATIENCE_S: Final = 60.0
+POLL_S: Final = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A connector, with Spark's progress tracking or with the asynchronous one."""
+
+    connector: str
+    asynchronous: bool
+
+    @property
+    def name(self) -> str:
+        """As tables have it."""
+        return f"{self.connector}{', async progress' if self.asynchronous else ''}"
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The sink's, beside topic and servers."""
+        if not self.asynchronous:
+            return {}
+        return ASYNC_PROGRESS | (ALLOWED if self.connector == OURS else {})
+
+
+@dataclass(slots=True)
+class Latencies:
+    """Milliseconds of every record, a sorted list for each round."""
+
+    rounds: list[list[float]] = field(default_factory=list)
+    triggers: list[float] = field(default_factory=list)
+    """Of each round, the median of what its micro-batches took."""
+
+    def percentile(self, percent: float) -> float:
+        """The median of the rounds' percentiles."""
+        return statistics.median(percentile(each, percent) for each in self.rounds)
+
+    def worst(self) -> float:
+        """The slowest of all."""
+        return max(each[-1] for each in self.rounds)
+
+
+def percentile(values: Sequence[float], percent: float) -> float:
+    """Of sorted values."""
+    return values[min(len(values) - 1, int(len(values) * percent / 100))]
+
+
+class Bench:
+    """Queries on one broker, in one session."""
+
+    def __init__(self, spark: SparkSession, running: Running, directory: Path, options: argparse.Namespace) -> None:
+        self.spark, self.running, self.directory, self.options = spark, running, directory, options
+        self._numbers = itertools.count()
+
+    def case(self, way: Way, found: Latencies) -> Case:
+        """A query from its start to its end; seconds are the median latency."""
+
+        def run() -> float:
+            number = next(self._numbers)
+            source, sink = f"in-{number}", f"out-{number}"
+            with self.running.cluster() as cluster:
+                create(cluster, source, self.options.partitions)
+                create(cluster, sink, self.options.partitions, LOG_APPEND_TIME)
+                try:
+                    latencies, trigger = self._measured(way, source, sink)
+                finally:
+                    delete_topics(cluster, [source, sink])
+            found.rounds.append(latencies)
+            found.triggers.append(trigger)
+            return percentile(latencies, 50.0) / 1000
+
+        return run
+
+    def stub(self, found: list[float]) -> Case:
+        """A query of which only what its micro-batches take is measured, in milliseconds."""
+
+        def run() -> float:
+            options = {"rows": "1", "partitions": "1", "valueBytes": "100", "endless": "true"}
+            rows = self.spark.readStream.format(STUB).options(**options).load()
+            writer = rows.writeStream.format(STUB)
+            query = writer.option("checkpointLocation", tempfile.mkdtemp(dir=self.directory)).start()
+            try:
+                until = time.monotonic() + PATIENCE_S
+                while query.lastProgress is None:
+                    _check(query, until)
+                    time.sleep(POLL_S)
+                time.sleep(self.options.warmup_seconds + self.options.seconds)
+                found.append(trigger_ms(query))
+            finally:
+                query.stop()
+            return found[-1] / 1000
+
+        return run
+
+    def _measured(self, way: Way, source: str, sink: str) -> tuple[list[float], float]:
+        query = self._started(way, source, sink)
+        try:
+            producer = Producer({"bootstrap.servers": self.running.bootstrap_servers, "linger.ms": 0, "acks": "all"})
+            arrived = _Arrivals(self.running.bootstrap_servers, sink, self.options.partitions)
+            with arrived:
+                self._until_it_runs(query, producer, source, arrived)
+                rate = self.options.rate
+                warmup, wanted = int(rate * self.options.warmup_seconds), int(rate * self.options.seconds)
+                first = send(producer, source, rate, warmup + wanted)[warmup]
+                arrived.wait_for(first, wanted, query)
+                return sorted(ms for sent_ns, ms in arrived.found() if sent_ns >= first), trigger_ms(query)
+        finally:
+            query.stop()
+
+    def _started(self, way: Way, source: str, sink: str) -> StreamingQuery:
+        servers = {"kafka.bootstrap.servers": self.running.bootstrap_servers}
+        reader = self.spark.readStream.format(way.connector).options(**servers, subscribe=source)
+        rows = reader.option("startingOffsets", "earliest").load().select("key", "value")
+        writer = rows.writeStream.format(way.connector).options(**servers, topic=sink, **way.options)
+        return writer.option("checkpointLocation", tempfile.mkdtemp(dir=self.directory)).start()
+
+    def _until_it_runs(self, query: StreamingQuery, producer: Producer, source: str, arrived: "_Arrivals") -> None:
+        """Send a record every now and then until one has come through."""
+        until = time.monotonic() + PATIENCE_S
+        while not arrived.count:
+            send(producer, source, self.options.rate, 1)
+            _check(query, until)
+            time.sleep(0.1)
+
+
+class _Arrivals:
+    """What comes into the sink topic, read by a consumer that is not ours, in a thread; a context manager."""
+
+    def __init__(self, servers: str, topic: str, partitions: int) -> None:
+        settings = {"bootstrap.servers": servers, "group.id": "latency", "enable.auto.commit": False}
+        self._consumer = Consumer(settings)
+        self._consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
+        self._found: list[tuple[int, float]] = []
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._read, daemon=True)
+
+    def __enter__(self) -> "_Arrivals":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+        self._consumer.close()
+
+    @property
+    def count(self) -> int:
+        """Records so far."""
+        return len(self._found)
+
+    def found(self) -> list[tuple[int, float]]:
+        """Each record's time of sending in nanoseconds, and its latency in milliseconds."""
+        return list(self._found)
+
+    def wait_for(self, first_ns: int, wanted: int, query: StreamingQuery) -> None:
+        """Until so many records are there that were sent from then on. Raises RuntimeError: they did not come."""
+        until = time.monotonic() + PATIENCE_S
+        while sum(sent_ns >= first_ns for sent_ns, _ in self.found()) < wanted:
+            _check(query, until)
+            time.sleep(POLL_S)
+
+    def _read(self) -> None:
+        while not self._done.is_set():
+            message = self._consumer.poll(0.1)
+            if message is not None and message.error() is None:
+                sent_ns, (_, appended_ms) = int(message.value() or b"0"), message.timestamp()
+                self._found.append((sent_ns, appended_ms - sent_ns / 1e6))
+
+
+def trigger_ms(query: StreamingQuery) -> float:
+    """What a micro-batch with rows takes, the median of those that Spark remembers. Raises RuntimeError: none."""
+    took = [each.durationMs["triggerExecution"] for each in query.recentProgress if each.numInputRows]
+    if not took:
+        raise RuntimeError(f"no micro-batch had rows: {query.exception() or query.lastProgress}")
+    return statistics.median(took)
+
+
+def _check(query: StreamingQuery, until: float) -> None:
+    if not query.isActive or time.monotonic() > until:
+        raise RuntimeError(f"the records do not come through: {query.exception() or query.lastProgress}")
+
+
+def send(producer: Producer, topic: str, rate: float, records: int) -> list[int]:
+    """Send records evenly spread, each with its time as its value; those times, in nanoseconds."""
+    times: list[int] = []
+    begun = time.perf_counter()
+    for number in range(records):
+        while (ahead := begun + number / rate - time.perf_counter()) > 0:
+            producer.poll(ahead)
+        times.append(time.time_ns())
+        producer.produce(topic, str(times[-1]).encode())
+    producer.flush(30)
+    return times
+
+
+def draw(found: dict[str, Latencies]) -> Callable[[Any], None]:
+    """The share of records that are through after so many milliseconds."""
+
+    def on(figure: Any) -> None:
+        axes = figure.subplots()
+        for name, latencies in found.items():
+            values = sorted(itertools.chain.from_iterable(latencies.rounds))
+            shares = [(number + 1) / len(values) for number in range(len(values))]
+            axes.plot(values, shares, linestyle="-" if name.startswith(OURS) else "--", label=name)
+        axes.set_xscale("log")
+        axes.set_xlabel("milliseconds from the producer to the sink topic")
+        axes.set_title("From topic to topic through a streaming query")
+        axes.set_ylabel("share of records")
+        axes.grid(visible=True, alpha=0.3)
+        axes.legend()
+
+    return on
+
+
+def main() -> None:
+    """Measure all ways and print the table."""
+    parser = arguments(__doc__)
+    parser.add_argument("--bundled", action="store_true", help="the bundled broker instead of Apache Kafka")
+    parser.add_argument("--rate", type=float, default=100.0, help="records a second (%(default)s)")
+    parser.add_argument("--seconds", type=float, default=30.0, help="that count, of each query (%(default)s)")
+    parser.add_argument("--warmup-seconds", type=float, default=10.0, help="before these (%(default)s)")
+    parser.add_argument("--partitions", type=int, default=1, help="of both topics (%(default)s)")
+    parser.add_argument("--connectors", default=f"{OURS},{JVM}")
+    options = parser.parse_args()
+    if options.quick:
+        options.rounds, options.seconds, options.warmup_seconds = 1, 2.0, 1.0
+    report = Report("latency", f"Latency in ms from topic to topic, {options.rate:g} records a second", options)
+    jars, reason = jars_or_reason()
+    if reason:
+        report.note(reason)
+    connectors = [name for name in options.connectors.split(",") if name == OURS or jars]
+    ways = [Way(connector, asynchronous) for asynchronous in (False, True) for connector in connectors]
+    found = {way.name: Latencies() for way in ways}
+    least: list[float] = []
+    with tempfile.TemporaryDirectory() as temporary, ExitStack() as stack:
+        directory = Path(temporary)
+        broker = apache_kafka_or_bundled(directory / "broker", bundled_wanted=options.bundled)
+        running = stack.enter_context(broker)
+        report.note(f"The broker is {running.name}.")
+        spark = local_session("latency", directory, jars=jars)
+        stack.callback(spark.stop)
+        bench = Bench(spark, running, directory, options)
+        cases = {way.name: bench.case(way, found[way.name]) for way in ways}
+        measure(cases | {STUB: bench.stub(least)}, options.rounds, 0 if options.quick else 1)
+    for kept in (least, *(each for latencies in found.values() for each in (latencies.rounds, latencies.triggers))):
+        del kept[: -options.rounds]
+    _tell(report, ways, found, statistics.median(least))
+    report.save()
+
+
+def _tell(report: Report, ways: Sequence[Way], found: dict[str, Latencies], least_ms: float) -> None:
+    rows: list[list[Cell]] = []
+    against: dict[str, float] = {}
+    for way in ways:
+        mine, theirs = found[way.name], found.get(Way(JVM, way.asynchronous).name)
+        if way.connector == OURS and theirs is not None:
+            against[way.name] = mine.percentile(50.0) / theirs.percentile(50.0)
+        percentiles = [mine.percentile(each) for each in PERCENTILES]
+        trigger = statistics.median(mine.triggers)
+        rows.append([way.name, sum(map(len, mine.rounds)), *percentiles, mine.worst(), trigger, against.get(way.name)])
+    rows.append([f"{STUB}, source and sink", None, *(None for _ in PERCENTILES), None, least_ms, None])
+    report.table(["", "records", *(f"p{each:g}" for each in PERCENTILES), "slowest", "trigger", "p50, x JVM"], rows)
+    jvm = found.get(Way(JVM, False).name)
+    if jvm is not None:
+        times = least_ms / statistics.median(jvm.triggers)
+        report.note(
+            f"A micro-batch that does nothing in Python takes {times:.2f} times as long as the JVM connector's."
+        )
+    for name, times in against.items():
+        report.target(f"{name}: median, x JVM", TARGET, times, at_most=True)
+    milliseconds = {name: latencies.rounds for name, latencies in found.items()}
+    triggers = {name: latencies.triggers for name, latencies in found.items()}
+    report.keep({"milliseconds": milliseconds, "trigger milliseconds": triggers}).plot(draw(found))
+
+
+if __name__ == "__main__":
+    main()

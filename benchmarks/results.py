@@ -1,0 +1,173 @@
+"""The page of all results, and the part of the README that shows the most important: made from JSON, never by hand.
+
+    python -m benchmarks.results [--check]
+
+Reads ``benchmarks/results/*.json`` and writes ``benchmarks/RESULTS.md`` and the marked part of ``README.md``.
+``--check`` writes nothing, and fails if either is not what the JSON says.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.support.report import spell
+
+ROOT: Final = Path(__file__).parents[1]
+RESULTS: Final = Path("benchmarks/results")
+PAGE: Final = Path("benchmarks/RESULTS.md")
+README: Final = Path("README.md")
+BEGIN: Final = "<!-- made by python -m benchmarks.results; edits up to the next mark are lost -->"
+END: Final = "<!-- end of results -->"
+ORDER: Final = ("source", "sink", "latency", "fetch", "records", "planning", "broker", "growth")
+"""The first ones; the others follow by name."""
+PLOT: Final = "source"
+"""The one whose plot the README shows."""
+
+_HEAD: Final = """\
+# Results
+
+Made by `python -m benchmarks.results` from `benchmarks/results/*.json`; edits here are lost. `make bench` measures
+everything anew, and `python -m benchmarks.all --list` says what there is.
+
+All that stand in one table took turns in one run on one machine, which brokers and clients share. Read the ratios: rows
+per second are those of this machine. What was compared with what, and how, is in each module's first lines.
+"""
+_NOTHING: Final = "\nThere are none yet.\n"
+
+Result = dict[str, Any]
+
+
+class ResultsError(Exception):
+    """The results cannot be shown as they are."""
+
+
+def load(root: Path) -> list[Result]:
+    """All results, in the page's order. Raises ResultsError: one was made with tiny sizes."""
+    found = [json.loads(file.read_text(encoding="utf-8")) for file in sorted((root / RESULTS).glob("*.json"))]
+    for result in found:
+        if result["quick"]:
+            raise ResultsError(f"{result['name']}.json was made with --quick, which measures nothing")
+    return sorted(found, key=lambda result: _place(result["name"]))
+
+
+def _place(name: str) -> tuple[int, str]:
+    return (ORDER.index(name) if name in ORDER else len(ORDER)), name
+
+
+def page(results: Sequence[Result], root: Path) -> str:
+    """``RESULTS.md``."""
+    parts = [_HEAD]
+    if not results:
+        parts.append(_NOTHING)
+    targets = [(result, target) for result in results for target in result["targets"]]
+    if targets:
+        reached = sum(target["reached"] for _, target in targets)
+        parts.append(f"\n## Targets\n\n{reached} of {len(targets)} were reached.\n\n")
+        parts.append(_targets(targets, ""))
+    parts.extend(part for result in results for part in _section(result, root))
+    return "".join(parts)
+
+
+def _section(result: Result, root: Path) -> Iterator[str]:
+    machine = "; ".join(f"{name}: {value}" for name, value in result["machine"].items())
+    yield f'\n## {result["title"]}\n\n<a id="{result["name"]}"></a>`{result["command"]}`, {result["date"]}\n\n'
+    yield f"{machine}\n"
+    for note in result["notes"]:
+        yield f"\n{note}\n"
+    if (root / RESULTS / f"{result['name']}.png").exists():
+        yield f"\n![{result['title']}](results/{result['name']}.png)\n"
+    for table in result["tables"]:
+        yield f"\n### {table['title']}\n\n" if table["title"] else "\n"
+        yield _table(table["columns"], table["rows"])
+    if result["targets"]:
+        yield "\n"
+        yield _targets([(result, target) for target in result["targets"]], None)
+
+
+def _targets(targets: Sequence[tuple[Result, dict[str, Any]]], page: str | None) -> str:
+    """A line for each; ``page`` is where the results are that their benchmarks' names lead to, None for no names."""
+    rows = []
+    for result, target in targets:
+        wanted = f"{'at most' if target['at_most'] else 'at least'} {spell(target['wanted'])}"
+        name = [] if page is None else [f"[{result['name']}]({page}#{result['name']})"]
+        rows.append([*name, target["what"], wanted, spell(target["found"]), "yes" if target["reached"] else "**no**"])
+    return _table([*([] if page is None else ["benchmark"]), "target", "wanted", "found", "reached"], rows)
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """A table of Markdown; columns without text are set to the right."""
+    text = [all(isinstance(row[index], str) for row in rows) for index in range(len(columns))]
+    lines = [columns, ["---" if is_text else "---:" for is_text in text], *rows]
+    return "".join(f"| {' | '.join(spell(cell).replace('|', '/') for cell in line)} |\n" for line in lines)
+
+
+def headline(results: Sequence[Result], root: Path) -> str:
+    """What the README shows, between its marks: of each result the targets that make a headline, or all of them."""
+    chosen = [
+        (result, target)
+        for result in results
+        for target in [each for each in result["targets"] if each["headline"]] or result["targets"]
+    ]
+    if not chosen:
+        return "`make bench` measures; there are no results yet.\n"
+    parts = [_targets(chosen, PAGE.as_posix())]
+    if (root / RESULTS / f"{PLOT}.png").exists():
+        parts.append(f"\n![Reading a topic through Spark]({(RESULTS / PLOT).as_posix()}.png)\n")
+    result = chosen[0][0]
+    parts.append(
+        f"\nMedians of rounds in which all took turns, {result['date']}, {result['machine']['processor']}. "
+        f"[All results]({PAGE.as_posix()}), with their commands; `make bench` measures them anew.\n"
+    )
+    return "".join(parts)
+
+
+def readme(text: str, block: str) -> str:
+    """The README with another text between its marks. Raises ResultsError: it has no marks."""
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ResultsError(f"{README} has no lines {BEGIN} and {END}")
+    return f"{before}{BEGIN}\n{block}{END}{after}"
+
+
+def wanted(root: Path = ROOT) -> dict[Path, str]:
+    """What the files are to say. Raises ResultsError."""
+    results = load(root)
+    old = (root / README).read_text(encoding="utf-8")
+    return {PAGE: page(results, root), README: readme(old, headline(results, root))}
+
+
+def stale(root: Path = ROOT) -> list[str]:
+    """The files that do not say what the JSON does. Raises ResultsError."""
+    return [
+        name.as_posix()
+        for name, text in wanted(root).items()
+        if not (root / name).exists() or (root / name).read_text(encoding="utf-8") != text
+    ]
+
+
+def write(root: Path = ROOT) -> None:
+    """Make the page, and the README's part. Raises ResultsError."""
+    for name, text in wanted(root).items():
+        (root / name).write_text(text, encoding="utf-8")
+
+
+def main() -> None:
+    """Write, or check."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if something would change")
+    options = parser.parse_args()
+    try:
+        if not options.check:
+            write()
+        elif names := stale():
+            sys.exit(f"not what the JSON says: {', '.join(names)}; python -m benchmarks.results makes them")
+    except ResultsError as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()

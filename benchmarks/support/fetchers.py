@@ -1,0 +1,289 @@
+"""Ways to read a topic: our fetcher, and the clients that are not ours, each with settings that suit it.
+
+`clients` has all that are installed. Each is opened for a topic: it is connected then and knows the partitions, and
+reads once what it is told to. See `benchmarks.fetch` for what they do.
+"""
+
+import asyncio
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pyarrow as pa
+
+from spark_kafka_native.client.cluster import Cluster
+from spark_kafka_native.client.config import READ_UNCOMMITTED, ClientConfig
+from spark_kafka_native.client.fetch_channel import FetchChannel
+from spark_kafka_native.client.fetcher import Fetcher
+from spark_kafka_native.client.metadata import NO_EPOCH, PartitionLeader
+from spark_kafka_native.client.offsets import LATEST, list_offsets
+from spark_kafka_native.net.deadline import Deadline
+from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.records.batches import Batches
+
+MOST_PER_PARTITION: Final = 8 * 2**20
+MOST_AT_ONCE: Final = 50 * 2**20
+AT_A_TIME: Final = 10_000
+SILENCE_S: Final = 60.0
+COLUMNS: Final = ("key", "value", "offset", "timestamp", "timestamp_type")
+_ARROW_TYPES: Final[dict[str, pa.DataType]] = {
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "offset": pa.int64(),
+    "timestamp": pa.timestamp("ms", tz="UTC"),
+}
+ARROW: Final = pa.schema(_ARROW_TYPES)
+OURS: Final = "pykafka"
+RECEIVED: Final = "received alone"
+BASE: Final = "confluent-kafka"
+"""What all are compared with."""
+CONFLUENT: Final = {
+    "group.id": "benchmark",
+    "enable.auto.commit": False,
+    "queued.min.messages": 1_000_000,  # by default 100,000, which small messages reach before they fill a fetch
+    "queued.max.messages.kbytes": 262_144,  # by default 64 MiB, little more than one fetch of all partitions
+    "fetch.queue.backoff.ms": 5,  # by default a full queue stops the fetching for a whole second
+    "fetch.max.bytes": MOST_AT_ONCE,  # the default, and ours
+    "max.partition.fetch.bytes": MOST_PER_PARTITION,  # ours; by default 1 MiB
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A topic with its rows."""
+
+    servers: str
+    topic: str
+    partitions: int
+    rows: int
+
+
+Read = Callable[[int], None]
+"""Reads so many rows, or a few more."""
+ReadOne = Callable[[Cluster, PartitionLeader, TopicPartition, int], int]
+Opened = Callable[[Place], AbstractContextManager[Read]]
+
+
+class TooFewError(Exception):
+    """A client stopped before all rows had come."""
+
+
+@contextmanager
+def _reading(
+    place: Place, name: str, one: Callable[[Cluster, PartitionLeader, TopicPartition, int], int]
+) -> Iterator[Read]:
+    """A cluster's client; ``one`` reads a partition up to an offset, and says how many rows that were."""
+    options = {"bootstrap.servers": place.servers, "max.partition.fetch.bytes": MOST_PER_PARTITION}
+    with Cluster(ClientConfig.parse(options)) as cluster:
+        partitions = [TopicPartition(place.topic, number) for number in range(place.partitions)]
+        ends = list_offsets(cluster, dict.fromkeys(partitions, LATEST))
+        leaders = cluster.leaders(partitions)
+
+        def read(rows: int) -> None:
+            _check(name, sum(one(cluster, leaders[each], each, end.offset) for each, end in ends.items()), rows)
+
+        yield read
+
+
+def ours(place: Place) -> AbstractContextManager[Read]:
+    """The fetcher, as tasks of Spark use it."""
+
+    def one(cluster: Cluster, leader: PartitionLeader, partition: TopicPartition, end: int) -> int:
+        with Fetcher(cluster, partition, 0, end, columns=COLUMNS, leader=leader, target_rows=40_000) as fetcher:
+            return sum(batch.num_rows for batch in fetcher)
+
+    return _reading(place, OURS, one)
+
+
+def receiving(place: Place) -> AbstractContextManager[Read]:
+    """The same requests, and nothing of the answers but where their batches end: no CRC, no record, no copy."""
+
+    def one(cluster: Cluster, leader: PartitionLeader, partition: TopicPartition, end: int) -> int:
+        channel, position = FetchChannel(cluster, partition, isolation=READ_UNCOMMITTED, leader=leader), 0
+        patience = Deadline.after_ms(SILENCE_S * 1000)
+        while position < end:
+            records = channel.take(position, patience).records or b""
+            assert isinstance(records, bytes | memoryview)
+            position = Batches.of(records).reach(position, NO_EPOCH).offset
+            del records  # so that the next answer can have its memory
+            if position < end:
+                channel.ask(position)
+        channel.close()
+        return position
+
+    return _reading(place, RECEIVED, one)
+
+
+def confluent(into_arrow: bool) -> Opened:
+    """``consume`` of confluent-kafka."""
+    import confluent_kafka  # noqa: PLC0415  # a peer that may be absent
+
+    def arrow(messages: Sequence[Any]) -> pa.RecordBatch:
+        times = [message.timestamp()[1] for message in messages]
+        return _batch(
+            [message.key() for message in messages],
+            [message.value() for message in messages],
+            [message.offset() for message in messages],
+            times,
+        )
+
+    @contextmanager
+    def opened(place: Place) -> Iterator[Read]:
+        consumer = confluent_kafka.Consumer({**CONFLUENT, "bootstrap.servers": place.servers})
+        consumer.list_topics(place.topic, timeout=30)
+
+        def read(rows: int) -> None:
+            consumer.assign([confluent_kafka.TopicPartition(place.topic, n, 0) for n in range(place.partitions)])
+            seen, patience = 0, _Patience()
+            while seen < rows and patience.left(seen):
+                # Never more than are left: consume() waits until it has as many as it was asked for.
+                messages = consumer.consume(min(AT_A_TIME, rows - seen), 1.0)
+                seen += (arrow(messages).num_rows if messages else 0) if into_arrow else len(messages)
+            _check(BASE, seen, rows)
+
+        try:
+            yield read
+        finally:
+            consumer.close()
+
+    return opened
+
+
+def of_aiokafka(into_arrow: bool) -> Opened:
+    """``getmany`` of aiokafka."""
+    import aiokafka  # type: ignore[import-untyped]  # noqa: PLC0415  # it has no types, and may be absent
+
+    @contextmanager
+    def opened(place: Place) -> Iterator[Read]:
+        partitions = [aiokafka.TopicPartition(place.topic, number) for number in range(place.partitions)]
+
+        async def connected() -> Any:
+            consumer = aiokafka.AIOKafkaConsumer(
+                bootstrap_servers=place.servers,
+                enable_auto_commit=False,
+                fetch_max_bytes=MOST_AT_ONCE,
+                max_partition_fetch_bytes=MOST_PER_PARTITION,
+            )
+            await consumer.start()
+            return consumer
+
+        async def reading(rows: int) -> None:
+            consumer.assign(partitions)
+            for partition in partitions:
+                consumer.seek(partition, 0)
+            seen, patience = 0, _Patience()
+            while seen < rows and patience.left(seen):
+                found = await consumer.getmany(timeout_ms=1000)
+                seen += _taken(found, into_arrow)
+            _check("aiokafka", seen, rows)
+
+        loop = asyncio.new_event_loop()
+        consumer = loop.run_until_complete(connected())
+        try:
+            yield lambda rows: loop.run_until_complete(reading(rows))
+        finally:
+            loop.run_until_complete(consumer.stop())
+            loop.close()
+
+    return opened
+
+
+def of_kafka_python(into_arrow: bool) -> Opened:
+    """``poll`` of kafka-python."""
+    import kafka  # noqa: PLC0415  # a peer that may be absent
+
+    @contextmanager
+    def opened(place: Place) -> Iterator[Read]:
+        partitions = [kafka.TopicPartition(place.topic, number) for number in range(place.partitions)]
+        consumer = kafka.KafkaConsumer(
+            bootstrap_servers=place.servers,
+            enable_auto_commit=False,
+            fetch_max_bytes=MOST_AT_ONCE,
+            max_partition_fetch_bytes=MOST_PER_PARTITION,
+            max_poll_records=AT_A_TIME,
+        )
+        consumer.partitions_for_topic(place.topic)
+
+        def read(rows: int) -> None:
+            consumer.assign(partitions)
+            for partition in partitions:
+                consumer.seek(partition, 0)
+            seen, patience = 0, _Patience()
+            while seen < rows and patience.left(seen):
+                seen += _taken(consumer.poll(timeout_ms=1000), into_arrow)
+            _check("kafka-python", seen, rows)
+
+        try:
+            yield read
+        finally:
+            consumer.close()
+
+    return opened
+
+
+def _taken(found: Mapping[Any, Sequence[Any]], into_arrow: bool) -> int:
+    """How many records a client of the two that give lists by partition has brought, made into Arrow or not."""
+    if into_arrow:
+        return sum(_arrow_of_records(records).num_rows for records in found.values())
+    return sum(map(len, found.values()))
+
+
+def _arrow_of_records(records: Sequence[Any]) -> pa.RecordBatch:
+    return _batch(
+        [record.key for record in records],
+        [record.value for record in records],
+        [record.offset for record in records],
+        [record.timestamp for record in records],
+    )
+
+
+def _batch(keys: list[Any], values: list[Any], offsets: list[int], times: list[int]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict(
+        {"key": keys, "value": values, "offset": offsets, "timestamp": times}, schema=ARROW
+    )
+
+
+class _Patience:
+    """Until nothing has come for a while."""
+
+    def __init__(self) -> None:
+        self._seen, self._until = -1, 0.0
+
+    def left(self, seen: int) -> bool:
+        """Whether to go on waiting."""
+        if seen > self._seen:
+            self._seen, self._until = seen, time.monotonic() + SILENCE_S
+        return time.monotonic() < self._until
+
+
+def _check(client: str, seen: int, rows: int) -> None:
+    if seen < rows:
+        raise TooFewError(f"{client} brought {seen:,} of {rows:,} rows")
+
+
+@dataclass(slots=True)
+class Client:
+    """A way to read, and which part of the topic it is given."""
+
+    opened: Opened
+    part: float = 1.0
+    cpu_seconds: list[float] = field(default_factory=list)
+
+
+def clients() -> dict[str, Client]:
+    """All that are installed, by name."""
+    found = {OURS: Client(ours), RECEIVED: Client(receiving)}
+    for name, make, part in (
+        (BASE, confluent, 1.0),
+        ("aiokafka", of_aiokafka, 0.25),
+        ("kafka-python", of_kafka_python, 0.1),
+    ):
+        try:
+            found[name] = Client(make(into_arrow=False), part)
+            found[f"{name}, into Arrow"] = Client(make(into_arrow=True), part)
+        except ImportError:
+            print(f"{name} is not installed: nothing to compare with", file=sys.stderr)
+    return found

@@ -1,0 +1,148 @@
+"""Our planner in a process of its own, as Spark's driver has it: what it takes, and how much memory at most."""
+
+import functools
+import multiprocessing
+import pickle
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Final
+
+from spark_kafka_native.spark.offsets import OffsetMap, offsets_to_json
+from spark_kafka_native.spark.options.parsing import Query, parse_source_options
+from spark_kafka_native.spark.planning.batch import plan_batch_query
+from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
+from spark_kafka_native.spark.planning.latest import PARTITIONS_EVERY_MS
+from spark_kafka_native.spark.planning.pacing import SystemClock
+from spark_kafka_native.spark.planning.packing import Task
+from spark_kafka_native.spark.planning.stream import StreamOffsets
+
+BATCH: Final = "batch"
+FIRST_TRIGGER: Final = "first trigger"
+NEXT_TRIGGER: Final = "next trigger"
+KINDS: Final = (BATCH, FIRST_TRIGGER, NEXT_TRIGGER)
+Options = dict[str, str]
+QUIET_S: Final = PARTITIONS_EVERY_MS / 1000 + 0.1
+"""After so long a running stream asks for the list of partitions again, and not only where they end."""
+_RESET_PEAK: Final = "5"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """What one planning took."""
+
+    seconds: float
+    cpu_seconds: float
+    pieces: int
+    peak_bytes: int
+    """Memory of the process at most, beyond what it had before its first planning."""
+
+
+@contextmanager
+def planner(what: str, options: Options) -> Iterator[Callable[[], Planned]]:
+    """A process that plans the same thing whenever it is asked to: one of `KINDS`."""
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    process = context.Process(target=_serve, args=(there, what, options), daemon=True)
+    process.start()
+    there.close()
+
+    def plan() -> Planned:
+        here.send(None)
+        answer = here.recv()
+        if isinstance(answer, Exception):
+            raise answer
+        assert isinstance(answer, Planned)
+        return answer
+
+    try:
+        yield plan
+    finally:
+        here.close()
+        process.join(10)
+        if process.is_alive():
+            process.kill()
+            process.join()
+
+
+def _serve(pipe: Connection, what: str, options: Options) -> None:
+    actions: dict[str, Callable[[Options], int]] = {
+        BATCH: _batch,
+        FIRST_TRIGGER: _first_trigger,
+        NEXT_TRIGGER: _RunningStream(),
+    }
+    before = _memory("VmRSS")
+    while True:
+        try:
+            pipe.recv()
+        except (EOFError, OSError):
+            return
+        try:
+            if what == NEXT_TRIGGER:
+                time.sleep(QUIET_S)
+            pipe.send(_timed(functools.partial(actions[what], options), before))
+        except Exception as error:  # whoever asked raises it
+            pipe.send(RuntimeError(f"{type(error).__name__}: {error}"))
+
+
+def _timed(action: Callable[[], int], before: int) -> Planned:
+    reset = Path("/proc/self/clear_refs")
+    if reset.exists():
+        reset.write_text(_RESET_PEAK)
+    started, cpu_started = time.perf_counter(), time.process_time()
+    pieces = action()
+    seconds, cpu_seconds = time.perf_counter() - started, time.process_time() - cpu_started
+    peak = max(0, _memory("VmHWM") - before)
+    return Planned(seconds=seconds, cpu_seconds=cpu_seconds, pieces=pieces, peak_bytes=peak)
+
+
+def _memory(name: str) -> int:
+    """A number that Linux tells about this process; 0 elsewhere."""
+    status = Path("/proc/self/status")
+    found = re.search(rf"^{name}:\s+(\d+) kB", status.read_text(), re.MULTILINE) if status.exists() else None
+    return int(found[1]) * 1024 if found else 0
+
+
+def _batch(options: Options) -> int:
+    """A batch query from earliest to latest, its tasks pickled."""
+    parsed = parse_source_options(options, Query.BATCH)
+    return _sent(plan_batch_query(parsed, ClusterOffsets(parsed.client), SystemClock()))
+
+
+def _first_trigger(options: Options) -> int:
+    """The first trigger of a stream from earliest that may read half of what there is."""
+    stream = _stream(options | {"startingOffsets": "earliest"})
+    start = stream.initial()
+    end = stream.latest(start, max(1, len(start) // 2))
+    offsets_to_json(end)
+    return _sent(stream.plan(start, end))
+
+
+class _RunningStream:
+    """Triggers of a stream that runs and finds nothing new, after a pause: each asks what there is."""
+
+    def __init__(self) -> None:
+        self._running: tuple[StreamOffsets, OffsetMap] | None = None
+
+    def __call__(self, options: Options) -> int:
+        if self._running is None:
+            stream = _stream(options)
+            self._running = stream, stream.initial()
+        stream, start = self._running
+        end = stream.latest(start)
+        offsets_to_json(end)
+        return _sent(stream.plan(start, end))
+
+
+def _stream(options: Options) -> StreamOffsets:
+    parsed = parse_source_options(options, Query.STREAM)
+    return StreamOffsets(parsed, ClusterOffsets(parsed.client), SystemClock())
+
+
+def _sent(tasks: list[Task]) -> int:
+    """Pickled as Spark does; how many there are."""
+    return sum(1 for task in tasks if pickle.dumps(task))
