@@ -1,0 +1,223 @@
+"""Make docs/options.md from the tables in code: ``python docs/build.py``, or ``make docs``.
+
+Every name, default and bound on that page comes from the table that the parser itself uses, so the page is either right
+or not built; a test compares it with what this module makes.
+"""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from broker_embedded.config import BrokerConfig
+from broker_embedded.consumer_settings import GroupSettings
+from broker_embedded.listener_settings import prefixed_settings
+from broker_embedded.log.config import LogConfig
+from broker_embedded.log_defaults import LOG_SYNONYMS
+from broker_embedded.releases import NOT_SERVED, RELEASE_NAMES, api_names
+from broker_embedded.settings import INT_MAX, LONG_MAX, Setting
+from spark_kafka_native.client.config import DEPARTURES, PROPERTIES, WITHOUT_EFFECT
+from spark_kafka_native.client.properties import Property
+from spark_kafka_native.spark.options.table import SINK_OPTIONS, SOURCE_OPTIONS, Option
+
+PAGE = Path(__file__).with_name("options.md")
+
+_HEAD = """\
+# Options
+
+Made by `make docs` from the tables in code; edits here are lost. Names of Spark options are read in any case.
+
+- [Source options](#source-options): `spark.read` and `spark.readStream`
+- [Sink options](#sink-options): `df.write` and `df.writeStream`
+- [Kafka client properties](#kafka-client-properties): `kafka.*` options of both
+- [Broker settings](#broker-settings): `python -m broker_embedded` and `EmbeddedBroker(settings=...)`
+- [Topic configs](#topic-configs): of a topic on the bundled broker
+- [Group configs](#group-configs): of a consumer group on the bundled broker
+- [Releases](#releases): of Apache Kafka that the bundled broker can pass for
+"""
+
+_SOURCE = """
+## Source options
+
+Exactly one of `subscribe`, `subscribePattern` and `assign` is required. A name that is in neither this table nor that
+of client properties is an error before the query starts.
+
+"""
+
+_SINK = """
+## Sink options
+
+Columns of the rows: `value` (string or binary, required), `key` (string or binary), `topic` (string; required without
+the option `topic`), `partition` (int), `headers` (array of struct of string and binary, or a map of string to string or
+binary), and with the option `includeTimestamp` `timestamp` (timestamp).
+
+"""
+
+_CLIENT = """
+## Kafka client properties
+
+Give these to Spark with the prefix `kafka.`, such as `.option("kafka.compression.type", "zstd")`. Defaults are those of
+Apache Kafka's own clients, with the exceptions listed below the table. Only `bootstrap.servers` is required. Names that
+are not in these tables are errors; [security.md](security.md) has examples of TLS and SASL.
+
+"""
+
+_DEPARTURES = """
+Defaults that are not Kafka's, and why Kafka's does not fit:
+
+"""
+
+_WITHOUT_EFFECT = """
+Properties of the Java clients that are accepted, with a warning, and change nothing here. As in Spark's JVM connector,
+a source refuses `enable.auto.commit` all the same, and `auto.offset.reset` too: `startingOffsets` says where to start.
+
+"""
+
+_BROKER = """
+## Broker settings
+
+Apache Kafka's names: on the command line `--set num.partitions=3`, in Python
+`EmbeddedBroker(settings={"num.partitions": "3"})`. Some can be changed at run time by admin clients, for the broker or
+for all brokers. The meaning ends with the name of the topic config that a setting is the default of, if there is one.
+
+"""
+
+_LISTENER = """
+## Listener settings
+
+Settings of a single listener, which go before those of all. LISTENER is its name in small letters, as in
+`listener.name.sasl_plaintext.connections.max.reauth.ms`.
+
+"""
+
+_TOPIC = """
+## Topic configs
+
+What a topic can be created with, `EmbeddedBroker.create_topic(..., configs={"retention.ms": "60000"})` or any Kafka
+admin client, and what admin clients can change while it is in use.
+
+"""
+
+_GROUP = """
+## Group configs
+
+What admin clients can set for a single group of the consumer protocol (KIP-848), in place of the broker's
+`group.consumer.*`.
+
+"""
+
+_RELEASES = f"""
+## Releases
+
+With `--as-version 2.8`, or the setting `as.version`, the bundled broker passes for a broker of another release, from
+{RELEASE_NAMES[0]} to {RELEASE_NAMES[-1]}. It offers exactly that release's versions of its APIs, stores records in its
+message format and has its manners where clients notice, so that clients can be tried against the broker that they will
+meet. Up to 3.9 that is a broker with ZooKeeper, from 4.0 one with KRaft. APIs of releases that it does not offer, and
+what they are for:
+
+"""
+
+
+def options_page() -> str:
+    """The whole page, as Markdown."""
+    return "".join(
+        (
+            _HEAD,
+            _SOURCE,
+            _options(SOURCE_OPTIONS),
+            _SINK,
+            _options(SINK_OPTIONS),
+            _CLIENT,
+            table(("Property", "Default", "Values", "Meaning"), map(_client_row, PROPERTIES.values())),
+            _DEPARTURES,
+            _list(DEPARTURES.items()),
+            _WITHOUT_EFFECT,
+            _list(WITHOUT_EFFECT.items()),
+            _BROKER,
+            table(
+                ("Setting", "Default", "At run time", "Values", "Meaning"),
+                map(_broker_row, BrokerConfig.settings().values()),
+            ),
+            _LISTENER,
+            table(("Setting", "Default", "Values", "Meaning"), map(_setting_row, prefixed_settings().values())),
+            _TOPIC,
+            table(("Config", "Default", "Values", "Meaning"), map(_setting_row, LogConfig.settings().values())),
+            _GROUP,
+            table(("Config", "Default", "Values", "Meaning"), map(_setting_row, GroupSettings.settings().values())),
+            _RELEASES,
+            table(("APIs", "What for"), _not_served()),
+        )
+    )
+
+
+def _options(options: Iterable[Option]) -> str:
+    return table(("Option", "Default", "Queries", "Values", "Meaning"), map(_option_row, options))
+
+
+def _option_row(option: Option) -> tuple[str, ...]:
+    queries = [name for name, has in (("batch", option.batch), ("stream", option.stream)) if has]
+    return _code(option.name), option.default, ", ".join(queries), option.legal, option.doc
+
+
+def _client_row(declared: Property) -> tuple[str, ...]:
+    return _code(declared.name), _code(_client_default(declared)), declared.legal, declared.doc
+
+
+def _client_default(declared: Property) -> str:
+    """The default as a user would write it: ``all`` rather than the number that stands for it."""
+    if declared.default is None:
+        return ""
+    for spelling in declared.legal.replace(" or ", ", ").split(", "):
+        try:
+            if declared.parse(spelling) == declared.default:
+                return spelling
+        except ValueError:
+            continue
+    return str(declared.default)
+
+
+def _broker_row(setting: Setting) -> tuple[str, ...]:
+    key, default, values, doc = _setting_row(setting)
+    topic_config = LOG_SYNONYMS.get(setting.key)
+    dynamic = "yes" if setting.dynamic else ""
+    return key, default, dynamic, values, f"{doc} Default of `{topic_config}`." if topic_config else doc
+
+
+def _not_served() -> Iterable[tuple[str, str]]:
+    names = api_names()
+    for purpose, keys in NOT_SERVED.items():
+        yield ", ".join(_code(names[key]) for key in keys), f"{purpose[0].upper()}{purpose[1:]}."
+
+
+def _setting_row(setting: Setting) -> tuple[str, ...]:
+    return _code(setting.key), _code(setting.default_text), _values(setting), setting.doc
+
+
+def _values(setting: Setting) -> str:
+    """The legal values in words."""
+    if setting.kind == "bool":
+        return "true or false"
+    if setting.choices:
+        choices = ", ".join(setting.choices)
+        return f"any of {choices}" if setting.kind == "list" else choices
+    if setting.kind not in {"int", "float"}:
+        return "a list of texts" if setting.kind == "list" else "text"
+    if setting.at_most in {INT_MAX, LONG_MAX}:
+        return "an integer" if setting.at_least is None else f"at least {setting.at_least}"
+    return f"{setting.at_least} to {setting.at_most}"
+
+
+def _code(text: str) -> str:
+    return f"`{text}`" if text else ""
+
+
+def _list(entries: Iterable[tuple[str, str]]) -> str:
+    return "".join(f"- `{name}`: {reason}\n" for name, reason in entries)
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "".join(f"| {' | '.join(cell.replace('|', '&#124;') for cell in line)} |\n" for line in lines)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(options_page(), encoding="utf-8")
