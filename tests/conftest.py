@@ -4,8 +4,9 @@ And the choice of a kernel for tests that run twice.
 """
 
 import os
+import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from spark_kafka_native.jobs.java import JavaMissing, ensure_java
 from spark_kafka_native.records import kernel
 from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable
 from tests.support.brokers import RECORDS_STAY, AnyBroker, TopicMaker
+from tests.support.report import FINDINGS, Report
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,11 +33,32 @@ REMOTE = "PYKAFKA_TEST_REMOTE"
 """Set to ``local[2]`` to run the tests that share a Spark session through Spark Connect."""
 
 
+SPARK_TIMEOUT_S = 180
+
 SECOND_GO = [r"time\.monotonic\(\)", "Timeout", "AgentError", r"clients\.Refused"]
 """How a test fails, or is stopped, that waits for what does not come in time, or whose foreign client gives up."""
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Send what pytest-rerunfailures tells xdist's controller of each test at once: it would wait 40 ms for Nagle."""
+    sock = getattr(getattr(config, "failures_db", None), "sock", None)
+    if sock is not None:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark whoever asks for the session of Spark, whose tests have longer; give some interop tests a second go."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()) and item.get_closest_marker("spark") is None:
+            item.add_marker(pytest.mark.spark)
+        if item.get_closest_marker("spark") and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(SPARK_TIMEOUT_S))
+    add_second_go(items)
+
+
+def add_second_go(items: list[pytest.Item]) -> None:
     """Give a test whose foreign client or server ran out of time a second go, which the report counts as rerun.
 
     Two cores carry several such processes at once, each with a patience of its own. A wrong result fails at once, and
@@ -44,6 +67,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if (item.get_closest_marker("interop") or INTEROP in item.path.parents) and not item.get_closest_marker("kill"):
             item.add_marker(pytest.mark.flaky(reruns=1, only_rerun=SECOND_GO))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    for title, lines in config.stash.get(FINDINGS, {}).items():
+        terminalreporter.section(title)
+        for line in lines:
+            terminalreporter.line(line)
+
+
+@pytest.fixture(scope="session")
+def report(pytestconfig: pytest.Config) -> Report:
+    def add(title: str, lines: Iterable[str]) -> None:
+        pytestconfig.stash.setdefault(FINDINGS, {}).setdefault(title, []).extend(lines)
+
+    return add
 
 
 @pytest.fixture(scope="module", params=["numpy", "compiled"])
@@ -116,6 +154,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
             .config("spark.driver.bindAddress", "127.0.0.1")
             .config("spark.sql.shuffle.partitions", "2")
             .config("spark.sql.session.timeZone", "UTC")
+            .config("spark.sql.streaming.stopTimeout", "20s")  # for a query whose Python process hangs
             .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
             .getOrCreate()
         )
@@ -123,3 +162,18 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
             session.sparkContext.setLogLevel("OFF")
         yield session
         session.stop()
+
+
+@pytest.fixture(autouse=True)
+def _spark_ends(request: pytest.FixtureRequest) -> Iterator[None]:
+    """No test of the shared session waits for ever, nor leaves a query to the next one."""
+    if "spark" not in request.fixturenames:
+        yield
+        return
+    from tests.support.spark_watchdog import GRACE_S, SparkWatchdog
+
+    limit_s = request.node.get_closest_marker("timeout").args[0] - GRACE_S
+    with SparkWatchdog(request.getfixturevalue("spark"), limit_s) as watchdog:
+        yield
+    if watchdog.has_bitten:
+        pytest.fail(f"Spark was stopped after {limit_s} s")

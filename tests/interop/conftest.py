@@ -1,8 +1,8 @@
-"""What the interop tests share: both brokers to talk to, and a place in the terminal summary for what was found out."""
+"""What the interop tests share: both brokers to talk to, and a seed for what is done at random."""
 
 import os
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
@@ -10,7 +10,6 @@ from broker_embedded.testing import EmbeddedBroker
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.brokers import RECORDS_STAY
 from tests.support.conversation import Conversation
-from tests.support.report import FINDINGS, Report
 from tests.support.same_answers import Both
 
 
@@ -29,14 +28,6 @@ def both(kafka_broker: EmbeddedBroker, apache_kafka: ApacheKafka) -> Iterator[Bo
     theirs.close()
 
 
-@pytest.fixture(scope="session")
-def report(pytestconfig: pytest.Config) -> Report:
-    def add(title: str, lines: Iterable[str]) -> None:
-        pytestconfig.stash.setdefault(FINDINGS, {}).setdefault(title, []).extend(lines)
-
-    return add
-
-
 @pytest.fixture
 def seed(record_property: Callable[[str, object], None]) -> int:
     """The seed for what a test does at random: `SEED` of the environment, or any. Shown when the test fails."""
@@ -44,10 +35,3 @@ def seed(record_property: Callable[[str, object], None]) -> int:
     record_property("SEED", number)
     print(f"SEED={number}")  # pytest shows it with a failure
     return number
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    for title, lines in config.stash.get(FINDINGS, {}).items():
-        terminalreporter.section(title)
-        for line in lines:
-            terminalreporter.line(line)

@@ -3,8 +3,8 @@
     python -m tests.long.exactly_once [--at-most 3000000] [name ...]
 
 Takes some twenty minutes, and up to 2 GB of memory. One line for each scenario; exit status 1 if one shows a problem,
-with the shortest way there. `tests/spark_kafka_native/spark/exactly_once/test_model.py` does the same with bounds that
-take seconds, and shows that the search finds what is wrong.
+with the shortest way there. `tests/unit/spark_kafka_native/spark/exactly_once/test_model.py` does the same with bounds
+that take seconds, and shows that the search finds what is wrong.
 """
 
 import argparse

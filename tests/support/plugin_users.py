@@ -1,6 +1,6 @@
 """Tests as users of the pytest plugin write them. What one leaves the next one looks for: they run in this order.
 
-Run by tests/broker_embedded/test_pytest_plugin.py, in a pytest of their own.
+Run by tests/system/broker_embedded/test_pytest_plugin.py, in a pytest of their own.
 """
 
 from broker_embedded.testing import EmbeddedBroker, ErrorCode, Faults

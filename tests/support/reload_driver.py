@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from spark_kafka_native.jobs.batch_reload.bounds import Point, cluster_state, parse_point, resolve_wanted
 from spark_kafka_native.jobs.batch_reload.clean import Rubbish, clean
@@ -153,3 +154,9 @@ class Story:
 
 def _point(text: str | None) -> Point | None:
     return None if text is None else parse_point(text)
+
+
+@pytest.fixture
+def story(tmp_path: Path) -> Story:
+    """Nothing produced, nothing loaded."""
+    return Story(tmp_path / "target")

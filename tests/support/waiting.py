@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 
-def eventually(condition: Callable[[], bool], within_s: float = 10.0) -> None:
+def eventually(condition: Callable[[], bool], within_s: float = 30.0) -> None:
     """Return once `condition()` is true. Raises TimeoutError."""
     deadline = time.monotonic() + within_s
     while not condition():

@@ -1,0 +1,37 @@
+"""Opening a log in a process of its own, which may open few files."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+MANY_SEGMENTS = """
+import resource, sys
+from broker_embedded.log.config import LogConfig
+from broker_embedded.log.log import Log
+from broker_embedded.platform import Platform
+from tests.support.batches import batch
+from tests.support.log_driver import batches_of
+
+_, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (40, hard))
+log = Log.open(sys.argv[1], LogConfig(), Platform())
+for _ in range(60):
+    log.append(batch(b"v"), leader_epoch=0)
+    log.roll()
+log.close()
+for clean in (True, False):
+    again = Log.open(sys.argv[1], LogConfig(), Platform(), clean_shutdown=clean)
+    assert len(again.segment_base_offsets) == 61
+    assert len(list(batches_of(again))) == 60
+    assert [again.offset_for_timestamp(0).offset, again.log_end_offset] == [0, 60]
+    again.close()
+print("done")
+"""
+
+
+def test_a_log_may_have_more_segments_than_the_process_may_have_open_files(tmp_path: Path) -> None:
+    directory = tmp_path / "t-0"
+    directory.mkdir()
+    command = [sys.executable, "-c", MANY_SEGMENTS, str(directory)]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[4])
+    assert answer.stdout == "done\n", answer.stderr

@@ -1,0 +1,74 @@
+import itertools
+
+import pytest
+
+from tests.system.spark_kafka_native.tools.conftest import Tool
+
+NAMES = (f"tool-configs-{number}" for number in itertools.count())
+
+
+@pytest.fixture
+def topic(on_broker: Tool) -> str:
+    name = next(NAMES)
+    assert on_broker("kafka-topics", "--create", "--topic", name, "--config", "retention.ms=1000").status == 0
+    return name
+
+
+def test_settings_of_a_topic_are_set_and_put_back(on_broker: Tool, topic: str) -> None:
+    entity = ("--entity-type", "topics", "--entity-name", topic)
+    changed = on_broker(
+        "kafka-configs", "--alter", *entity, "--add-config", "cleanup.policy=[compact,delete],segment.ms=60000",
+        "--delete-config", "retention.ms",
+    )  # fmt: skip
+    assert (changed.status, changed.out) == (0, f"Completed updating config for topic {topic}.\n")
+    first, *lines = on_broker("kafka-configs", "--describe", *entity).lines
+    assert first == f"Dynamic configs for topic {topic} are:"
+    shown = [line.split()[0] for line in lines]
+    assert shown == ["cleanup.policy=compact,delete", "segment.ms=60000"]
+    assert all("sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:" in line for line in lines)
+
+
+def test_all_settings_may_be_shown(on_broker: Tool, topic: str) -> None:
+    first, *lines = on_broker("kafka-configs", "--describe", "--all", "--topic", topic).lines
+    assert first == f"All configs for topic {topic} are:"
+    names = {line.split("=")[0].strip() for line in lines}
+    assert {"retention.ms", "retention.bytes", "max.message.bytes"} <= names
+
+
+def test_without_a_name_all_topics_are_described(on_broker: Tool, topic: str) -> None:
+    answer = on_broker("kafka-configs", "--describe", "--entity-type", "topics")
+    assert f"Dynamic configs for topic {topic} are:" in answer.lines
+
+
+def test_settings_of_brokers(on_broker: Tool) -> None:
+    answer = on_broker("kafka-configs", "--describe", "--all", "--broker", "1")
+    assert answer.status == 0
+    assert any(line.startswith("  num.partitions=") for line in answer.lines)
+    assert on_broker("kafka-configs", "--describe", "--broker-defaults").lines[0].startswith("Dynamic configs for the")
+
+
+def test_what_the_cluster_refuses(on_broker: Tool, topic: str) -> None:
+    answer = on_broker("kafka-configs", "--alter", "--topic", topic, "--add-config", "retention.ms=soon")
+    assert answer.status == 1
+    assert topic in answer.err
+    assert "retention.ms" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--describe",), "--entity-type: say of what"),
+        (("--describe", "--entity-type", "users", "--entity-name", "u"), "users have no settings"),
+        (("--describe", "--entity-type", "brokers"), "--entity-name: say which one"),
+        (("--describe", "--entity-type", "topics", "--entity-default"), "--entity-default: only brokers"),
+        (("--describe", "--broker", "one"), "'one' is not a broker's id"),
+        (("--alter", "--topic", "t"), "--alter needs --add-config"),
+        (("--alter", "--topic", "t", "--add-config", "a"), "--add-config: 'a' is not KEY=VALUE"),
+        (("--alter", "--topic", "t", "--add-config", "a=1", "--delete-config", "a"), "a shall be set and deleted"),
+        (("--alter", "--topic", "t", "--add-config-file", "/nowhere/at/all"), "/nowhere/at/all"),
+    ],
+)
+def test_bad_options(on_broker: Tool, arguments: tuple[str, ...], words: str) -> None:
+    answer = on_broker("kafka-configs", *arguments)
+    assert answer.status == 2
+    assert words in answer.err

@@ -1,0 +1,61 @@
+import itertools
+
+import pytest
+
+from spark_kafka_native.tools.connection import ToolError
+from spark_kafka_native.tools.console_producer import READER_PROPERTIES, to_records
+from tests.system.spark_kafka_native.tools.conftest import Tool
+
+NAMES = (f"tool-producer-{number}" for number in itertools.count())
+
+
+def rows(lines: list[bytes], **reading: str) -> list[tuple[bytes | None, bytes | None]]:
+    properties = READER_PROPERTIES | {name.replace("_", "."): value for name, value in reading.items()}
+    return [(row["key"], row["value"]) for row in to_records(lines, properties).to_pylist()]
+
+
+def test_a_line_is_a_value() -> None:
+    assert rows([b"a\tb", b""]) == [(None, b"a\tb"), (None, b"")]
+
+
+def test_a_line_may_have_a_key() -> None:
+    assert rows([b"a\tb\tc"], parse_key="true") == [(b"a", b"b\tc")]
+    assert rows([b"a:b"], parse_key="true", key_separator=":") == [(b"a", b"b")]
+
+
+def test_a_line_without_its_key_is_an_error_unless_that_is_fine() -> None:
+    with pytest.raises(ToolError, match="no key separator ':' in 'ab'"):
+        rows([b"ab"], parse_key="true", key_separator=":")
+    assert rows([b"ab"], parse_key="true", ignore_error="true") == [(None, b"ab")]
+
+
+def test_a_marker_stands_for_null() -> None:
+    assert rows([b"k\tNULL"], parse_key="true", null_marker="NULL") == [(b"k", None)]
+
+
+def test_lines_arrive(on_broker: Tool) -> None:
+    topic = next(NAMES)
+    sent = on_broker(
+        "kafka-console-producer", "--topic", topic, "--property", "parse.key=true", "--property", "key.separator=:",
+        "--compression-codec", "lz4", "--producer-property", "linger.ms=0", stdin=b"a:1\nb:2\r\nc:3",
+    )  # fmt: skip
+    assert (sent.status, sent.out) == (0, "")
+    read = on_broker(
+        "kafka-console-consumer", "--topic", topic, "--from-beginning", "--max-messages", "3", "--property",
+        "print.key=true",
+    )  # fmt: skip
+    assert sorted(read.lines) == ["a\t1", "b\t2", "c\t3"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--property", "parse.keys=true"), "--property: no 'parse.keys'; there are parse.key"),
+        (("--producer-property", "linger"), "--producer-property: 'linger' is not KEY=VALUE"),
+        (("--compression-codec", "rar"), "compression.type"),
+    ],
+)
+def test_bad_options(on_broker: Tool, arguments: tuple[str, ...], words: str) -> None:
+    answer = on_broker("kafka-console-producer", "--topic", "t", *arguments, stdin=b"x\n")
+    assert answer.status == 2
+    assert words in answer.err

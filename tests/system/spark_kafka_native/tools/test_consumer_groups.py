@@ -1,0 +1,87 @@
+import itertools
+
+import pytest
+
+from tests.system.spark_kafka_native.tools.conftest import Tool
+
+NAMES = (f"tool-groups-{number}" for number in itertools.count())
+
+
+@pytest.fixture
+def topic(on_broker: Tool) -> str:
+    """A topic with six records, of which the group of its name has read four."""
+    name = next(NAMES)
+    on_broker("kafka-topics", "--create", "--topic", name, "--partitions", "1")
+    on_broker("kafka-console-producer", "--topic", name, stdin=b"1\n2\n3\n4\n5\n6\n")
+    on_broker("kafka-console-consumer", "--topic", name, "--from-beginning", "--group", name, "--max-messages", "4")
+    return name
+
+
+def cells(lines: list[str]) -> list[list[str]]:
+    return [line.split() for line in lines if line]
+
+
+def test_groups_are_listed(on_broker: Tool, topic: str) -> None:
+    assert topic in on_broker("kafka-consumer-groups", "--list").lines
+    assert [topic, "Empty"] in cells(on_broker("kafka-consumer-groups", "--list", "--state").lines)
+    assert [topic, "Empty"] not in cells(on_broker("kafka-consumer-groups", "--list", "--state", "Stable").lines)
+
+
+def test_offsets_and_lag_are_described(on_broker: Tool, topic: str) -> None:
+    answer = on_broker("kafka-consumer-groups", "--describe", "--group", topic)
+    assert answer.err == f"Consumer group '{topic}' has no active members.\n"
+    header, row = cells(answer.lines)
+    assert header[:6] == ["GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG"]
+    assert row == [topic, topic, "0", "4", "6", "2", "-", "-", "-"]
+
+
+def test_state_and_members_are_described(on_broker: Tool, topic: str) -> None:
+    _, row = cells(on_broker("kafka-consumer-groups", "--describe", "--group", topic, "--state").lines)
+    assert (row[0], row[-2:]) == (topic, ["Empty", "0"])
+    (header,) = cells(
+        on_broker("kafka-consumer-groups", "--describe", "--group", topic, "--members", "--verbose").lines
+    )
+    assert header[-1] == "ASSIGNMENT"
+
+
+def test_a_group_that_is_not_there(on_broker: Tool) -> None:
+    answer = on_broker("kafka-consumer-groups", "--describe", "--group", "not-there")
+    assert (answer.status, "not-there" in answer.err) == (1, True)
+
+
+def test_a_group_is_deleted(on_broker: Tool, topic: str) -> None:
+    answer = on_broker("kafka-consumer-groups", "--delete", "--group", topic)
+    assert answer.out == f"Deletion of requested consumer groups ('{topic}') was successful.\n"
+    assert topic not in on_broker("kafka-consumer-groups", "--list").lines
+    again = on_broker("kafka-consumer-groups", "--delete", "--group", topic)
+    assert (again.status, f"Deletion of group '{topic}' failed" in again.err) == (1, True)
+
+
+def test_offsets_are_deleted(on_broker: Tool, topic: str) -> None:
+    answer = on_broker("kafka-consumer-groups", "--delete-offsets", "--group", topic, "--topic", f"{topic}:0")
+    assert cells(answer.lines)[1] == [topic, "0", "Successful"]
+    refused = on_broker("kafka-consumer-groups", "--delete-offsets", "--group", "not-there", "--topic", topic)
+    assert refused.status == 1
+
+
+def test_offsets_are_reset_only_with_execute(on_broker: Tool, topic: str) -> None:
+    arguments = ("--reset-offsets", "--group", topic, "--topic", topic, "--to-earliest")
+    for execute, position in (((), "4"), (("--execute",), "0")):
+        answer = on_broker("kafka-consumer-groups", *arguments, *execute)
+        assert cells(answer.lines)[1] == [topic, topic, "0", "0"]
+        row = cells(on_broker("kafka-consumer-groups", "--describe", "--group", topic).lines)[1]
+        assert row[3] == position
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--describe",), "--group: say which group, or --all-groups"),
+        (("--reset-offsets", "--group", "g", "--to-latest"), "--topic: say which topics, or --all-topics"),
+        (("--delete-offsets", "--group", "g", "--group", "h", "--topic", "t"), "--group: one group, not 2"),
+    ],
+)
+def test_bad_options(on_broker: Tool, arguments: tuple[str, ...], words: str) -> None:
+    answer = on_broker("kafka-consumer-groups", *arguments)
+    assert answer.status == 2
+    assert words in answer.err

@@ -1,0 +1,50 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.tools.connection import ToolError
+from spark_kafka_native.tools.delete_records import read_offsets
+from tests.system.spark_kafka_native.tools.conftest import Tool
+
+
+def written(path: Path, *entries: object, version: int = 1) -> Path:
+    path.write_text(json.dumps({"partitions": entries, "version": version}))
+    return path
+
+
+def test_records_before_an_offset_go(on_broker: Tool, tmp_path: Path) -> None:
+    topic = "tool-delete-records"
+    on_broker("kafka-topics", "--create", "--topic", topic, "--partitions", "1")
+    on_broker("kafka-console-producer", "--topic", topic, stdin=b"a\nb\nc\n")
+    file = written(tmp_path / "offsets.json", {"topic": topic, "partition": 0, "offset": 2})
+    answer = on_broker("kafka-delete-records", "--offset-json-file", str(file))
+    assert (answer.status, answer.lines[-1]) == (0, f"partition: {topic}-0\tlow_watermark: 2")
+    assert on_broker("kafka-get-offsets", "--topic", topic, "--time", "earliest").out == f"{topic}:0:2\n"
+    beyond = written(tmp_path / "offsets.json", {"topic": topic, "partition": 0, "offset": 9})
+    refused = on_broker("kafka-delete-records", "--offset-json-file", str(beyond))
+    assert refused.status == 1
+    assert f"{topic}-0, records before 9" in refused.err
+
+
+def test_a_file_is_read(tmp_path: Path) -> None:
+    file = written(tmp_path / "o.json", {"topic": "t", "partition": 1, "offset": -1})
+    assert read_offsets(file) == {TopicPartition("t", 1): -1}
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "[]", "{}", '{"partitions": [{"topic": "t"}]}', '{"partitions": [], "version": 2}', '{"partitions": 1}'],
+)
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "o.json"
+    file.write_text(content)
+    with pytest.raises(ToolError, match=r"o\.json: "):
+        read_offsets(file)
+
+
+def test_a_partition_that_is_there_twice_is_an_error(tmp_path: Path) -> None:
+    entry = {"topic": "t", "partition": 1, "offset": 5}
+    with pytest.raises(ToolError, match="t-1 is there twice"):
+        read_offsets(written(tmp_path / "o.json", entry, entry))

@@ -1,0 +1,158 @@
+"""What an abandoned query has left, looked at and cleared away by the command."""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+from spark_kafka_native.client.cluster import Cluster
+from spark_kafka_native.client.producer import Producer
+from spark_kafka_native.client.transactional_producer import TransactionalProducer
+from spark_kafka_native.spark.exactly_once.batch import Message
+from spark_kafka_native.spark.exactly_once.commit import commit
+from spark_kafka_native.spark.exactly_once.decision import Owner, OwnerKind
+from spark_kafka_native.spark.exactly_once.effects import AbortOpen, Steps
+from spark_kafka_native.spark.exactly_once.names import Names
+from spark_kafka_native.spark.exactly_once.plan import plan
+from spark_kafka_native.spark.exactly_once.task import task
+from spark_kafka_native.spark.options.exactly_once import timing_of
+from spark_kafka_native.spark.sink.effects import carry_out
+from tests.support.brokers import AnyBroker, TopicMaker
+from tests.support.exactly_once_steps import Killed, killed_after_decision
+from tests.support.our_client import config_of
+from tests.support.our_transactions import valued
+from tests.support.topics import Topics
+from tests.support.waiting import eventually
+from tests.system.spark_kafka_native.tools.conftest import Tool
+
+TIMING = timing_of(60_000, 5_000)
+QUERY = Owner(OwnerKind.QUERY, "c0ffee")
+
+
+class Query:
+    """A query of one task, without Spark."""
+
+    def __init__(self, servers: str, topic: str, prefix: str) -> None:
+        self.cluster = Cluster(config_of(servers))
+        self.names = Names(prefix=prefix)
+        self.topic = topic
+
+    def write(self, batch_id: int, owner: Owner = QUERY) -> Message:
+        planned = carry_out(self.cluster, plan(self.names, TIMING))
+        rows = pa.RecordBatch.from_pydict({"value": pa.array([b"batch %d" % batch_id], pa.binary())})
+
+        def send(producer: Producer) -> None:
+            producer.send(self.topic, rows)
+
+        return carry_out(self.cluster, task(planned, owner, batch_id, 0, TIMING, has_rows=True), send=send)
+
+    def commit(self, message: Message, *, killed: bool = False) -> None:
+        steps = commit(self.names, [message], TIMING)
+        carry_out(self.cluster, killed_after_decision(steps) if killed else steps)
+
+
+@pytest.fixture
+def query(any_broker: AnyBroker, new_topic: TopicMaker) -> Iterator[Query]:
+    topic = new_topic()
+    made = Query(any_broker.bootstrap_servers, topic, f"query-of-{topic}")
+    with made.cluster:
+        yield made
+
+
+@pytest.fixture
+def committed(any_broker: AnyBroker) -> Iterator[Topics]:
+    with Topics(any_broker.bootstrap_servers, "read_committed") as topics:
+        yield topics
+
+
+@pytest.mark.feature("sink.exactlyOnceRepair")
+def test_what_was_decided_is_committed_and_the_rest_taken_back(
+    on_broker: Tool, committed: Topics, query: Query
+) -> None:
+    prefix, topic = query.names.prefix, query.topic
+
+    def command(*arguments: str) -> list[str]:
+        answer = on_broker("exactly-once", *arguments)
+        assert (answer.status, answer.err) == (0, "")
+        return answer.lines
+
+    query.commit(query.write(0))
+    decided = query.write(1)
+    with pytest.raises(Killed):
+        query.commit(decided, killed=True)
+    eventually(lambda: committed.values(topic) == [b"batch 0"])
+    assert f"{prefix} (1 transactions open)" in command("list")
+    assert command("status", prefix)[1:3] == [
+        "last batch: 1 of streaming query c0ffee, decided, with 1 transactions that are to be committed",
+        "open transactions: 1",
+    ]
+    assert command("recover", prefix) == ["last batch: 1 of streaming query c0ffee, all of it committed"]
+    eventually(lambda: committed.values(topic) == [b"batch 0", b"batch 1"])
+    written = query.write(2)  # and then its driver is never seen again
+    assert written.handle is not None
+    assert command("status", prefix)[2:] == ["open transactions: 1", f"  {written.handle.transactional_id}"]
+    command("release", prefix)
+    eventually(lambda: command("status", prefix)[2] == "open transactions: 0")
+    assert command("status", prefix)[1:] == [
+        "last batch: none; any query may begin with this prefix",
+        "open transactions: 0",
+    ]
+    assert committed.values(topic) == [b"batch 0", b"batch 1"]
+    command("remove", prefix)
+    assert f"{prefix} (0 transactions open)" not in command("list")
+
+
+@pytest.mark.parametrize("name", ["{}/other", "{}:other.1.2.3.4.5", ".1.2.3.4.5.{}", "{}.other.01.2.3.4.5"])
+def test_transactions_of_others_are_not_listed(on_broker: Tool, query: Query, name: str) -> None:
+    """Ids may be of any characters; those of prefixes are names of topics."""
+    own = query.write(0)
+    assert own.handle is not None
+    with TransactionalProducer(query.cluster, name.format(query.topic)) as producer:
+        producer.begin()
+        producer.send(query.topic, valued(["a"], None))
+        producer.flush()
+        listed = on_broker("exactly-once", "list")
+    assert (listed.status, listed.err) == (0, "")
+    assert [line for line in listed.lines if query.topic in line] == [f"{query.names.prefix} (1 transactions open)"]
+
+
+@pytest.mark.feature("sink.exactlyOnceRepair")
+def test_a_decision_can_be_taken_back_until_something_of_it_is_readable(on_broker: Tool, query: Query) -> None:
+    prefix = query.names.prefix
+    query.commit(query.write(0))
+    again = on_broker("exactly-once", "run-again", prefix)
+    assert (again.status, "no decided batch waits to be committed" in again.err) == (1, True)
+    decided = query.write(1)
+    with pytest.raises(Killed):
+        query.commit(decided, killed=True)
+    assert "can still be committed" in on_broker("exactly-once", "run-again", prefix).err
+    assert decided.handle is not None
+    carry_out(query.cluster, aborted(decided.handle.transactional_id))  # as the broker does when its time is up
+    lost = on_broker("exactly-once", "recover", prefix)
+    assert (lost.status, "[PYKAFKA_EXACTLY_ONCE.LOST]" in lost.err) == (1, True)
+    assert "t-0 offsets" in lost.err.replace(query.topic, "t")
+    assert on_broker("exactly-once", "run-again", prefix).status == 0
+    query.commit(query.write(1))
+    accepted = on_broker("exactly-once", "recover", "--accept-loss", prefix)
+    assert accepted.lines == ["last batch: 1 of streaming query c0ffee, all of it committed"]
+
+
+def aborted(transactional_id: str) -> Steps[None]:
+    """Abort whatever is open under an id."""
+    yield AbortOpen((transactional_id,), TIMING.transaction_timeout_ms)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("status",), "status: say which prefix"),
+        (("list", "orders"), "list takes no prefix"),
+        (("release", "--accept-loss", "orders"), "--accept-loss goes with recover"),
+        (("status", "a b"), "prefix 'a b' cannot be used"),
+        (("status", "nobody"), "there is no topic nobody.decisions"),
+        (("mend", "orders"), "invalid choice: 'mend'"),
+    ],
+)
+def test_bad_usage(on_broker: Tool, arguments: tuple[str, ...], says: str) -> None:
+    answer = on_broker("exactly-once", *arguments)
+    assert (answer.status, says in answer.err) == (2, True), answer.err

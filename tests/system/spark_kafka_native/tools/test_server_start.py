@@ -1,0 +1,39 @@
+import signal
+import sys
+from pathlib import Path
+
+from tests.support.scripts import free_port, listens, started
+from tests.support.waiting import eventually
+from tests.system.spark_kafka_native.tools.conftest import Tool
+
+
+def test_settings_may_be_overridden(tmp_path: Path) -> None:
+    properties = tmp_path / "server.properties"
+    properties.write_text(f"listeners=SSL://:1\nlog.dirs={tmp_path / 'data'}\nnode.id=1\n")
+    port = free_port()
+    command = [sys.executable, "-m", "spark_kafka_native.tools", "kafka-server-start", str(properties)]
+    overrides = ["--override", f"listeners=PLAINTEXT://127.0.0.1:{port}", "--override", "node.id=5"]
+    with started([*command, *overrides], until=r"INFO \[KafkaRaftServer nodeId=5\] Kafka Server started"):
+        assert listens(port)
+
+
+def test_a_setting_that_cannot_be_honoured_is_named(tool: Tool, tmp_path: Path) -> None:
+    properties = tmp_path / "server.properties"
+    properties.write_text("listeners=SSL://:1\n")
+    answer = tool("kafka-server-start", str(properties))
+    assert answer.status == 2
+    assert "server.properties: listeners: SSL://:1 needs SSL" in answer.err
+    assert "--override: 'x' is not KEY=VALUE" in tool("kafka-server-start", str(properties), "--override", "x").err
+
+
+def test_an_address_that_is_taken_ends_it(tool: Tool, tmp_path: Path) -> None:
+    properties = tmp_path / "server.properties"
+    port = free_port()
+    properties.write_text(f"listeners=PLAINTEXT://127.0.0.1:{port}\nlog.dirs={tmp_path / 'data'}\n")
+    command = [sys.executable, "-m", "spark_kafka_native.tools", "kafka-server-start", str(properties)]
+    with started(command, until="Kafka Server started") as process:
+        answer = tool("kafka-server-start", str(properties))
+        assert answer.status == 1
+        assert str(port) in answer.err
+        process.send_signal(signal.SIGTERM)
+        eventually(lambda: process.poll() is not None, within_s=60)

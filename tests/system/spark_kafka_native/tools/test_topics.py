@@ -1,0 +1,96 @@
+import itertools
+
+import pytest
+
+from tests.system.spark_kafka_native.tools.conftest import Tool
+
+NAMES = (f"tool-topic-{number}" for number in itertools.count())
+
+
+@pytest.fixture
+def name() -> str:
+    return next(NAMES)
+
+
+def test_a_topic_is_made_described_widened_and_deleted(on_broker: Tool, name: str) -> None:
+    made = on_broker("kafka-topics", "--create", "--topic", name, "--partitions", "2", "--config", "retention.ms=1000")
+    assert (made.status, made.out) == (0, f"Created topic {name}.\n")
+    assert name in on_broker("kafka-topics", "--list").lines
+
+    described = on_broker("kafka-topics", "--describe", "--topic", name)
+    first, *partitions = described.lines
+    fields = dict(part.split(": ", 1) for part in first.split("\t"))
+    assert (fields["Topic"], fields["PartitionCount"], fields["ReplicationFactor"]) == (name, "2", "1")
+    assert fields["Configs"] == "retention.ms=1000"
+    assert len(fields["TopicId"]) == 22
+    assert partitions == [f"\tTopic: {name}\tPartition: {p}\tLeader: 1\tReplicas: 1\tIsr: 1" for p in (0, 1)]
+
+    assert on_broker("kafka-topics", "--alter", "--topic", name, "--partitions", "3").status == 0
+    assert len(on_broker("kafka-topics", "--describe", "--topic", name).lines) == 4
+    assert on_broker("kafka-topics", "--delete", "--topic", name).status == 0
+    assert name not in on_broker("kafka-topics", "--list").lines
+
+
+def test_what_the_cluster_refuses_is_told_in_the_words_that_scripts_look_for(on_broker: Tool, name: str) -> None:
+    on_broker("kafka-topics", "--create", "--topic", name)
+    again = on_broker("kafka-topics", "--create", "--topic", name)
+    assert again.status == 1
+    assert again.out.startswith("Error while executing topic command : ")
+    assert "TOPIC_ALREADY_EXISTS" in again.err
+    missing = on_broker("kafka-topics", "--describe", "--topic", "not-there")
+    assert missing.status == 1
+    assert "Topic 'not-there' does not exist as expected" in missing.out
+
+
+def test_what_is_there_or_not_may_be_fine(on_broker: Tool, name: str) -> None:
+    for _ in range(2):
+        assert on_broker("kafka-topics", "--create", "--if-not-exists", "--topic", name).status == 0
+    for _ in range(2):
+        assert on_broker("kafka-topics", "--delete", "--if-exists", "--topic", name).status == 0
+    assert on_broker("kafka-topics", "--alter", "--if-exists", "--topic", name, "--partitions", "2").status == 0
+    assert on_broker("kafka-topics", "--describe", "--if-exists", "--topic", name).out == ""
+
+
+def test_regular_expressions_choose_topics(on_broker: Tool) -> None:
+    one, other = f"{next(NAMES)}-red", f"{next(NAMES)}-red"
+    for topic in (one, other):
+        on_broker("kafka-topics", "--create", "--topic", topic)
+    assert on_broker("kafka-topics", "--list", "--topic", "tool-topic-.*-red").lines == sorted([one, other])
+    assert on_broker("kafka-topics", "--list", "--topic", "tool-topic").lines == []
+    assert on_broker("kafka-topics", "--delete", "--topic", f"{one},{other}").status == 0
+
+
+@pytest.mark.parametrize("expression", ["(", ".*,("])
+def test_what_is_no_regular_expression_is_refused_whatever_topics_there_are(on_broker: Tool, expression: str) -> None:
+    bad = on_broker("kafka-topics", "--list", "--topic", expression)
+    assert (bad.status, "is no regular expression" in bad.err) == (2, True)
+
+
+def test_only_what_is_unavailable_or_has_settings_may_be_described(on_broker: Tool, name: str) -> None:
+    on_broker("kafka-topics", "--create", "--topic", name)
+    for option in ("--unavailable-partitions", "--under-replicated-partitions", "--topics-with-overrides"):
+        assert on_broker("kafka-topics", "--describe", "--topic", name, option).out == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--create",), "--topic: say which topic"),
+        (("--alter", "--topic", "t"), "--alter needs --partitions"),
+        (("--create", "--topic", "t", "--config", "retention.ms"), "--config: 'retention.ms' is not KEY=VALUE"),
+        (("--create", "--topic", "t", "--replica-assignment", "1:x"), "--replica-assignment: '1:x' is not"),
+        ((), "one of the arguments"),
+        (("--create", "--delete", "--topic", "t"), "not allowed with"),
+    ],
+)
+def test_bad_options(on_broker: Tool, arguments: tuple[str, ...], words: str) -> None:
+    answer = on_broker("kafka-topics", *arguments)
+    assert answer.status == 2
+    assert words in answer.err
+
+
+def test_replicas_may_be_assigned(on_broker: Tool, name: str) -> None:
+    assert on_broker("kafka-topics", "--create", "--topic", name, "--replica-assignment", "1,1,1").status == 0
+    assert len(on_broker("kafka-topics", "--describe", "--topic", name).lines) == 4
+    refused = on_broker("kafka-topics", "--create", "--topic", f"{name}-b", "--replica-assignment", "7")
+    assert (refused.status, "INVALID_REPLICA_ASSIGNMENT" in refused.err) == (1, True)

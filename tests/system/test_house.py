@@ -1,0 +1,124 @@
+"""The house's rules that a machine can hold: docstrings, sizes, mirrored tests, a light broker, no private paths."""
+
+import ast
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("spark_kafka_native", "broker_embedded")
+LONGEST_MODULE_LINES = 450
+LONGEST_COMPILED_LINES = 300
+LONGEST_TEST_LINES = 600
+
+# Modules that are longer, and how long they may be. Only ever lower these.
+LONGER_MODULES: dict[str, int] = {}
+
+# Modules without a test file of their own, and why. Only ever remove from here.
+TESTED_ELSEWHERE: dict[str, str] = {}
+
+_MESSAGES = "spark_kafka_native/protocol/messages/"
+_ONE_TEST_FOR_ALL_MESSAGES = Path("spark_kafka_native/protocol/test_messages.py")
+_SUITES = (Path("tests/unit"), Path("tests/system"))
+
+
+def modules(*folders: str, kind: str = "py") -> list[Path]:
+    """The Python files below some folders of the repository, relative to it; ``pyx`` and ``pxd`` are Cython's."""
+    found = [path.relative_to(ROOT) for folder in folders for path in sorted((ROOT / folder).rglob(f"*.{kind}"))]
+    assert found, f"no modules in {folders}"
+    return found
+
+
+def source(path: Path) -> str:
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def test_every_module_says_what_it_is() -> None:
+    paths = [*modules(*PACKAGES, "jobs", "docs", "benchmarks", "tests/support"), Path("pyspark_pykafka.py")]
+    assert [str(path) for path in paths if not ast.get_docstring(ast.parse(source(path)))] == []
+    compiled = [path for kind in ("pyx", "pxd", "pyi") for path in modules(*PACKAGES, kind=kind)]
+    assert [str(path) for path in compiled if not source(path).startswith('"""')] == []
+
+
+def test_no_module_is_too_long() -> None:
+    paths = [path for kind in ("py", "pyx", "pxd") for path in modules(*PACKAGES, "tests", "benchmarks", kind=kind)]
+    lengths = {path.as_posix(): len(source(path).splitlines()) for path in paths}
+    too_long = {}
+    for path, lines in lengths.items():
+        allowed = LONGEST_TEST_LINES if path.startswith("tests/") else LONGEST_MODULE_LINES
+        if not path.endswith(".py"):
+            allowed = LONGEST_COMPILED_LINES
+        if lines > LONGER_MODULES.get(path, allowed):
+            too_long[path] = lines
+    assert too_long == {}
+    settled = [path for path in LONGER_MODULES if lengths.get(path, 0) <= LONGEST_MODULE_LINES]
+    assert settled == [], "these are short enough now, or gone: take them off LONGER_MODULES"
+
+
+def mirror(module: Path) -> Path:
+    """``spark_kafka_native/x/_y.py`` -> ``spark_kafka_native/x/test_y.py``, below `tests/unit` or `tests/system`."""
+    if module.as_posix().startswith(_MESSAGES):
+        return _ONE_TEST_FOR_ALL_MESSAGES
+    return module.with_name(f"test_{module.stem.strip('_')}.py")
+
+
+def test_every_module_has_its_test_file() -> None:
+    named = [module for module in modules(*PACKAGES) + modules(*PACKAGES, kind="pyx") if module.name != "__init__.py"]
+    tested = {test.relative_to(suite) for suite in _SUITES for test in modules(str(suite))}
+    without = {module.as_posix(): str(mirror(module)) for module in named if mirror(module) not in tested}
+    missing = {module: test for module, test in without.items() if module not in TESTED_ELSEWHERE}
+    assert missing == {}, "write these, below tests/unit or tests/system"
+    settled = sorted(TESTED_ELSEWHERE.keys() - without.keys())
+    assert settled == [], "these have a test file now, or are gone: take them off TESTED_ELSEWHERE"
+
+
+def test_the_suites_have_the_packages_rooms() -> None:
+    rooms = {path.parent for package in PACKAGES for path in modules(package)}
+    for suite in _SUITES:
+        tests = [path for package in PACKAGES for path in modules(str(suite / package))]
+        assert [str(test) for test in tests if test.parent.relative_to(suite) not in rooms] == []
+
+
+def test_jobs_are_thin() -> None:
+    lengths = {str(path): len(source(path).splitlines()) for path in modules("jobs")}
+    assert {path: lines for path, lines in lengths.items() if lines >= 20} == {}
+
+
+def test_the_broker_starts_and_appends_without_the_heavy_packages() -> None:
+    names = [".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in modules("broker_embedded")]
+    assert {"broker_embedded.__main__", "broker_embedded.log.log", "broker_embedded.server.listener"} <= set(names)
+    code = (
+        "import importlib, sys\n"
+        f"for name in {names}: importlib.import_module(name)\n"
+        "print(*sorted(sys.modules.keys() & {'numpy', 'pyarrow', 'pyspark', 'pandas'}))"
+    )
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout.split() == [], "some module of the broker imports these"
+
+
+def kept_files() -> Iterator[Path]:
+    """What git keeps, or would once it is added."""
+    if shutil.which("git") is None or not (ROOT / ".git").exists():
+        pytest.skip("this is no git checkout")
+    listing = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+    )
+    for name in filter(None, listing.stdout.split("\0")):
+        if (ROOT / name).is_file():
+            yield Path(name)
+
+
+def test_no_file_names_somebodys_home() -> None:
+    home = re.compile(rb"(?<![\w.])/(?:home|Users)/\w+|(?<![\w.])/roo[t]/|[A-Z]:\\\\?Users\b")
+    found = {str(path): match.group() for path in kept_files() if (match := home.search((ROOT / path).read_bytes()))}
+    assert found == {}

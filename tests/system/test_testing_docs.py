@@ -1,0 +1,102 @@
+"""docs/testing.md: what it shows runs, and prints what it says."""
+
+import contextlib
+import io
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from broker_embedded.testing import BrokerProcess, EmbeddedBroker
+from broker_embedded.testing.control import Control
+from broker_embedded.testing.restartable import RestartableBroker
+
+PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
+FENCE = re.compile(r"(?P<mark><!-- run -->\n)?^```(?P<kind>[\w ]*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
+KINDS = {"python", "python test", "sh"}
+BROKER, CONTROL = "127.0.0.1:9092", "127.0.0.1:8123"
+"""Addresses on the page."""
+
+
+class Block(NamedTuple):
+    line: int
+    kind: str
+    marked: bool
+    code: str
+
+
+def read_blocks() -> list[Block]:
+    text = PAGE.read_text(encoding="utf-8")
+    assert 2 * len(FENCE.findall(text)) == len(re.findall(r"^```", text, re.MULTILINE))
+    return [
+        Block(text.count("\n", 0, match.start("code")) + 1, match["kind"], match["mark"] is not None, match["code"])
+        for match in FENCE.finditer(text)
+    ]
+
+
+BLOCKS = read_blocks()
+
+
+def test_every_block_is_of_a_kind_that_is_run() -> None:
+    assert {block.kind for block in BLOCKS} == KINDS
+    assert sum(block.marked for block in BLOCKS) == 2
+
+
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")  # kafka-python
+def test_python_runs_from_top_to_bottom() -> None:
+    pytest.importorskip("kafka", reason="kafka-python is not installed")
+    namespace: dict[str, object] = {"__name__": "page"}
+    try:
+        for block in BLOCKS:
+            if block.kind == "python":
+                output = io.StringIO()
+                with contextlib.redirect_stdout(output):
+                    exec(compile("\n" * (block.line - 1) + block.code, str(PAGE), "exec"), namespace)
+                assert output.getvalue().splitlines() == re.findall(r"# -> (.*)", block.code)
+    finally:
+        broker = namespace["broker"]
+        assert isinstance(broker, EmbeddedBroker)
+        broker.stop()
+
+
+def test_the_tests_on_the_page_pass(tmp_path: Path) -> None:
+    pytest.importorskip("kafka", reason="kafka-python is not installed")
+    (block,) = (block for block in BLOCKS if block.kind == "python test")
+    (tmp_path / "test_page.py").write_text(block.code, encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-q", "--strict-markers", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    answer = subprocess.run(
+        [*command, str(tmp_path)], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert "2 passed" in answer.stdout, answer.stdout + answer.stderr
+
+
+@pytest.fixture
+def process(tmp_path: Path) -> Iterator[BrokerProcess]:
+    with BrokerProcess(tmp_path / "data", control=True) as made:
+        yield made
+
+
+def test_commands_on_the_page_are_answered_as_it_says(process: BrokerProcess) -> None:
+    if shutil.which("curl") is None:
+        pytest.skip("curl is not installed")
+    script = "\n".join(block.code for block in BLOCKS if block.marked)
+    for ours, theirs in ((CONTROL, process.control_url.removeprefix("http://")), (BROKER, process.bootstrap_servers)):
+        script = script.replace(ours, theirs)
+    answer = subprocess.run(["sh", "-eu", "-c", script], capture_output=True, text=True, check=False, timeout=120)
+    assert answer.returncode == 0, answer.stderr
+    promised = re.findall(r"# -> (.*)", script)
+    said = answer.stdout.splitlines()
+    assert len(said) == len(promised) > 15
+    for line, promise in zip(said, promised, strict=True):
+        assert re.fullmatch(re.escape(promise).replace(r"\.\.\.", ".*"), line), (promise, line)
+
+
+def test_every_command_is_on_the_page() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    control = Control(RestartableBroker({}, "unused"))
+    assert [name for name in control._commands if f"{CONTROL}/{name}" not in page] == []

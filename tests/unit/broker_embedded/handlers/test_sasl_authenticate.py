@@ -1,0 +1,14 @@
+"""SaslAuthenticate where there is no SASL; with it, see tests/system/broker_embedded/server/test_gate.py."""
+
+import pytest
+
+from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from tests.support.broker_driver import BrokerDriver
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_a_listener_without_sasl(broker: BrokerDriver, version: int) -> None:
+    answer = broker.ask(SaslAuthenticateRequest(auth_bytes=b"\0alice\0hunter2"), version)
+    assert (answer.error_code, answer.auth_bytes) == (ErrorCode.ILLEGAL_SASL_STATE, b"")
+    assert "hunter2" not in str(answer.error_message)

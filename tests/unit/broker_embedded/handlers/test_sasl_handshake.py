@@ -1,0 +1,13 @@
+"""SaslHandshake where there is no SASL; with it, see tests/system/broker_embedded/server/test_gate.py."""
+
+import pytest
+
+from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from tests.support.broker_driver import BrokerDriver
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_listener_without_sasl(broker: BrokerDriver, version: int) -> None:
+    answer = broker.ask(SaslHandshakeRequest(mechanism="PLAIN"), version)
+    assert (answer.error_code, answer.mechanisms) == (ErrorCode.ILLEGAL_SASL_STATE, ())

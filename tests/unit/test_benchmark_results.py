@@ -1,0 +1,181 @@
+"""The page of benchmark results is what the JSON says, and every benchmark tells what it does and by which command."""
+
+import argparse
+import importlib
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks import all as every
+from benchmarks import results
+from benchmarks.support.report import Report, arguments, parse, spell
+from benchmarks.support.rounds import measure, ratio, spread
+from benchmarks.support.shapes import Shape, add_axes, shapes
+
+ROOT = Path(__file__).parents[2]
+MODULES = sorted(path.stem for path in (ROOT / "benchmarks").glob("*.py"))
+
+
+def test_the_page_and_the_readme_say_what_the_json_says() -> None:
+    assert results.stale() == [], "make them: python -m benchmarks.results"
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_help_names_the_command(name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    module = importlib.import_module(f"benchmarks.{name}")
+    monkeypatch.setattr(sys, "argv", [name, "--help"])
+    with pytest.raises(SystemExit) as ended:
+        module.main()
+    assert ended.value.code == 0
+    assert f"python -m benchmarks.{name}" in capsys.readouterr().out
+
+
+def test_make_bench_knows_all_of_them() -> None:
+    assert sorted(entry.name for entry in every.ENTRIES) == sorted({*MODULES} - {"all", "results"})
+    assert {entry.name for entry in every.ENTRIES if not entry.more} == set(results.ORDER)
+
+
+def options(*given: str) -> argparse.Namespace:
+    parser = arguments("A description.")
+    add_axes(parser, ["batch"])
+    parser.add_argument("--rows", type=int, default=1_000)
+    before, sys.argv = sys.argv, ["benchmark", *given]
+    try:
+        return parse(parser, rows=10)
+    finally:
+        sys.argv = before
+
+
+# --- a result, from a report to the page
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A repository with a README and no results."""
+    (tmp_path / "README.md").write_text(f"before\n{results.BEGIN}\nold\n{results.END}\nafter\n")
+    (tmp_path / results.RESULTS).mkdir(parents=True)
+    return tmp_path
+
+
+def report(root: Path, name: str = "source", *, found: float = 2.5) -> None:
+    given = options("--results", str(root / results.RESULTS))
+    made = Report(name, f"All about {name}", given)
+    made.table(("who", "rows/s", "spread"), [["pykafka", 1_234_567, 0.1234], ["a | b", None, 0.5]], title="rates")
+    made.target(f"{name}: times the other", 2.0, found, headline=True).note("Mind this.").keep({"pykafka": [1.0, 2.0]})
+    made.save()
+
+
+def test_a_report_becomes_a_section_and_a_headline(root: Path) -> None:
+    report(root)
+    report(root, "another", found=1.5)
+    results.write(root)
+    page = (root / results.PAGE).read_text()
+    assert page.index("## All about source") < page.index("## All about another")
+    assert "1 of 2 were reached" in page
+    assert "| pykafka | 1,234,567 | 0.123 |" in page
+    assert "| a / b | - | 0.5 |" in page
+    assert "| [source](#source) | source: times the other | at least 2 | 2.5 | yes |" in page
+    assert "| [another](#another) | another: times the other | at least 2 | 1.5 | **no** |" in page
+    assert "Mind this." in page
+    readme = (root / "README.md").read_text()
+    assert readme.startswith("before\n")
+    assert readme.endswith("after\n")
+    assert "old" not in readme
+    assert "| [source](benchmarks/RESULTS.md#source) | source: times the other | at least 2 | 2.5 | yes |" in readme
+    assert results.stale(root) == []
+
+
+def test_a_result_that_is_not_on_the_page_is_told(root: Path) -> None:
+    results.write(root)
+    assert results.stale(root) == []
+    report(root)
+    assert results.stale(root) == ["benchmarks/RESULTS.md", "README.md"]
+
+
+def test_tiny_sizes_are_no_result(root: Path) -> None:
+    report(root)
+    file = root / results.RESULTS / "source.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"quick": True}))
+    with pytest.raises(results.ResultsError, match=re.escape("source.json was made with --quick")):
+        results.wanted(root)
+
+
+def test_a_readme_without_marks_is_refused(root: Path) -> None:
+    (root / "README.md").write_text("no marks")
+    with pytest.raises(results.ResultsError, match="has no lines"):
+        results.wanted(root)
+
+
+def test_quick_runs_save_nothing_unless_told_where() -> None:
+    assert Report("source", "Title", options("--quick")).save() is None
+    assert Report("source", "Title", options("--no-save")).save() is None
+
+
+def test_the_command_is_told_without_where_results_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Report("source", "Title", options())
+    monkeypatch.setattr(sys, "argv", ["x", "--results", "there", "--rows", "5", "--results=there"])
+    assert made.command == "python -m benchmarks.source --rows 5"
+
+
+def test_quick_is_one_round_and_tiny_but_for_what_was_given() -> None:
+    assert (options().rounds, options().rows) == (5, 1_000)
+    assert (options("--quick").rounds, options("--quick").rows) == (1, 10)
+    assert (options("--quick", "--rounds", "3").rounds, options("--quick", "--rows", "7").rows) == (3, 7)
+
+
+@pytest.mark.parametrize(
+    ("cell", "shown"),
+    [(None, "-"), ("text", "text"), (1_234_567, "1,234,567"), (1234.56, "1,235"), (2.345, "2.35"), (0.5, "0.5")],
+)
+def test_cells_have_three_digits_that_count(cell: str | float | None, shown: str) -> None:
+    assert spell(cell) == shown
+
+
+# --- rounds
+
+
+def test_cases_take_turns_in_changing_order_and_warm_up_first() -> None:
+    seen: list[str] = []
+
+    def case(name: str, seconds: float) -> float:
+        seen.append(name)
+        return seconds
+
+    found = measure({"a": lambda: case("a", 1.0), "b": lambda: case("b", 2.0)}, rounds=2, warmups=1)
+    assert "".join(seen) == "baabba"
+    assert found == {"a": [1.0, 1.0], "b": [2.0, 2.0]}
+
+
+def test_a_case_that_returns_nothing_is_timed() -> None:
+    (seconds,) = measure({"a": lambda: None}, rounds=1, warmups=0)["a"]
+    assert 0 < seconds < 5
+
+
+def test_ratio_and_spread_go_by_the_median() -> None:
+    assert ratio([1.0, 2.0, 9.0], [4.0, 8.0, 8.0]) == 4.0
+    assert spread([1.0, 2.0, 3.0]) == 1.0
+
+
+# --- shapes
+
+
+def test_by_default_one_thing_is_changed_at_a_time() -> None:
+    chosen = shapes(options())
+    assert chosen[:3] == [Shape(size, "none", 4) for size in (100, 1_000, 10_000)]
+    assert len(chosen) == 3 + 2 * (4 + 2)
+    assert all((shape.codec == "none") or (shape.partitions == 4) for shape in chosen)
+    assert len(shapes(options("--full"))) == 3 * 5 * 3
+
+
+def test_what_is_asked_for_is_measured() -> None:
+    asked = options("--bytes", "10000", "--codecs", "zstd,lz4", "--partitions", "1")
+    assert shapes(asked) == [Shape(10_000, "zstd", 1), Shape(10_000, "lz4", 1)]
+
+
+def test_every_partition_has_as_many_records() -> None:
+    assert all(
+        shape.rows(scale) % shape.partitions == 0 for shape in shapes(options()) for scale in (0.000001, 0.003, 1.0)
+    )

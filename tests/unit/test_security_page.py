@@ -1,0 +1,32 @@
+"""docs/security.md: its examples are accepted, and what it names is there."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker_embedded.config import BrokerConfig
+from broker_embedded.listener_settings import prefixed_settings
+from spark_kafka_native.client.config import PROPERTIES, REFUSED, ClientConfig
+
+PAGE = (Path(__file__).parents[2] / "docs" / "security.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+OF_BROKERS = BrokerConfig.settings() | prefixed_settings()
+BEFORE = {"password": "x", "trust_password": "x", "store_password": "x", "secret": "x"}
+
+
+@pytest.mark.parametrize("block", [block for block in BLOCKS if "options = {" in block])
+def test_examples_are_accepted(block: str) -> None:
+    given: dict[str, Any] = dict(BEFORE)
+    exec(block, given)
+    properties = {name.removeprefix("kafka."): value for name, value in given["options"].items()}
+    assert ClientConfig.parse({"bootstrap.servers": "broker:9093"} | properties).given >= properties.keys()
+
+
+def test_properties_that_it_names_are_there() -> None:
+    named = set(re.findall(r"((?:ssl|sasl|security)\.[a-z]+(?:\.[a-z]+)*)(?![A-Za-z.])", PAGE))
+    assert len(named) > 15
+    families = {"ssl.truststore", "ssl.keystore", "sasl.oauthbearer", "sasl.oauthbearer.assertion"}
+    for name in {name for name in named if not name.startswith("security.auth")} - families:
+        assert name in PROPERTIES or name in REFUSED or any(key.endswith(name) for key in OF_BROKERS), name
