@@ -65,7 +65,7 @@ class Client:
     async def receive(self, length: int) -> bytes:
         received = b""
         while len(received) < length:
-            chunk = await asyncio.wait_for(self._loop.sock_recv(self.sock, length - len(received)), 10)
+            chunk = await asyncio.wait_for(self._loop.sock_recv(self.sock, length - len(received)), 60)
             assert chunk, f"the connection closed after {received!r}"
             received += chunk
         return received
@@ -76,9 +76,9 @@ class Client:
 
     async def at_end(self) -> bool:
         """Whether the broker has closed, or does within the time that a test may take."""
-        await asyncio.wait_for(self.closed.wait(), 10)
+        await asyncio.wait_for(self.closed.wait(), 60)
         try:
-            return await asyncio.wait_for(self._loop.sock_recv(self.sock, 1), 10) == b""
+            return await asyncio.wait_for(self._loop.sock_recv(self.sock, 1), 60) == b""
         except ConnectionResetError:  # bytes of ours were not read
             return True
 
@@ -86,7 +86,7 @@ class Client:
 def run(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
     async def in_time() -> None:
         try:
-            await asyncio.wait_for(story(), 60)
+            await asyncio.wait_for(story(), 100)
         finally:
             while Client.opened:
                 Client.opened.pop().close()

@@ -17,7 +17,7 @@ class RawClient:
 
     def __init__(self, address: str) -> None:
         host, _, port = address.rpartition(":")
-        self.sock = socket.create_connection((host.strip("[]"), int(port)), timeout=20)
+        self.sock = socket.create_connection((host.strip("[]"), int(port)), timeout=60)
 
     def __enter__(self) -> Self:
         return self

@@ -91,6 +91,29 @@ class Slow:
 
     ms: int
 
+    def wait(self) -> None:
+        time.sleep(self.ms / 1000)
+
+
+@dataclasses.dataclass(frozen=True)
+class Held:
+    """Answer once the test sets ``until``; whatever comes over the connection waits."""
+
+    until: threading.Event
+
+    def wait(self) -> None:
+        self.until.wait()
+
+
+@dataclasses.dataclass(frozen=True)
+class Together:
+    """Answer once as many such requests have come as the barrier has parties."""
+
+    barrier: threading.Barrier
+
+    def wait(self) -> None:
+        self.barrier.wait()
+
 
 @dataclasses.dataclass(frozen=True)
 class Silent:
@@ -113,7 +136,7 @@ class Respond:
     make: Callable[[Any], Response] = dataclasses.field(repr=False)
 
 
-Step = Pass | Drop | HalfFrame | Raw | WrongCorrelation | Slow | Silent | Refuse | Respond
+Step = Pass | Drop | HalfFrame | Raw | WrongCorrelation | Slow | Held | Together | Silent | Refuse | Respond
 
 
 class ScriptedCluster:
@@ -153,7 +176,7 @@ class ScriptedCluster:
     def close(self) -> None:
         """End all brokers."""
         for broker in self.brokers.values():
-            broker.stop()
+            broker.close()
 
     @property
     def bootstrap_servers(self) -> str:
@@ -175,7 +198,7 @@ class ScriptedCluster:
             "reconnect.backoff.ms": 1,
             "reconnect.backoff.max.ms": 10,
             "fetch.max.wait.ms": 20,
-            "default.api.timeout.ms": 5000,
+            "default.api.timeout.ms": 60_000,
         }
         return ClientConfig.parse({**defaults, **named})
 
@@ -219,26 +242,42 @@ class ScriptedBroker:
         self._threads: list[threading.Thread] = []
         self._connections: set[socket.socket] = set()
         self._stopping = threading.Event()
+        self._kept_port: socket.socket | None = None
         self.port = 0
         self.start()
 
     def start(self) -> None:
         """Listen, on the port that it had before."""
         self._stopping = threading.Event()
+        self._give_port_back()
         self._listener = socket.create_server(("127.0.0.1", self.port))
         self.port = self._listener.getsockname()[1]
         self._spawn(self._accept, self._listener, self._stopping)
 
     def stop(self) -> None:
-        """Close the listener and every connection, as a killed broker's kernel does."""
+        """Close the listener and every connection, as a killed broker's kernel does. Nobody else gets the port."""
         self._stopping.set()
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self.drop_connections()
         for thread in self._threads:
-            thread.join(5)
+            thread.join(60)
         self._threads.clear()
+        if self._kept_port is None:
+            self._kept_port = socket.socket()
+            self._kept_port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self._kept_port.bind(("127.0.0.1", self.port))  # and does not listen: who connects is refused
+
+    def close(self) -> None:
+        """Stop for good."""
+        self.stop()
+        self._give_port_back()
+
+    def _give_port_back(self) -> None:
+        if self._kept_port is not None:
+            self._kept_port.close()
+            self._kept_port = None
 
     def drop_connections(self) -> None:
         """Close every connection, and go on listening."""
@@ -350,8 +389,8 @@ class _Call:
                 return data
             case WrongCorrelation():
                 self.correlation_id += 7
-            case Slow(ms):
-                time.sleep(ms / 1000)
+            case Slow() | Held() | Together():
+                step.wait()
             case Refuse(code):
                 assert self.request is not None
                 return self._frame(refuse(self.request, code))

@@ -23,6 +23,7 @@ from tests.support.scripted_broker import (
     WrongCorrelation,
 )
 from tests.support.sender_driver import PARTITIONS, SenderDriver, names, write_and_check
+from tests.support.waiting import eventually
 
 
 @pytest.fixture
@@ -94,7 +95,7 @@ def test_a_silent_broker_is_given_the_same_batches_again(brokers: ScriptedCluste
 
 
 def write_with_pauses(driver: SenderDriver, pause_s: float) -> None:
-    """Add to all partitions, and leave to the brokers' threads what happens in between."""
+    """Add to all partitions, and leave to the brokers' threads what happens in between; nothing depends on how much."""
     for number in range(30):
         for partition in range(PARTITIONS):
             driver.add(partition, names(partition)[number])
@@ -144,8 +145,7 @@ def test_an_idle_connection_that_the_broker_closed_is_replaced_without_a_retry(d
     driver.finish()
     driver.brokers.brokers[1].drop_connections()
     (link,) = driver.sender._links.values()
-    while not link.connection.is_stale():
-        time.sleep(0.001)
+    eventually(link.connection.is_stale)
     driver.add(0, "b")
     driver.finish()
     assert driver.stored(0) == ["a", "b"]
