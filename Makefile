@@ -10,8 +10,6 @@ SOURCES := $(wildcard $(KERNEL)/*.pyx $(KERNEL)/*.pxd)
 PYTEST := PYSPARK_PYTHON=$(abspath $(RUN)) PYSPARK_DRIVER_PYTHON=$(abspath $(RUN)) $(RUN) -m pytest
 # Two workers, each with half of the tests in their order until one helps the other: neighbours share their servers.
 TWO    := --numprocesses 2 --dist worksteal
-# What of Spark's tests is green so far.
-SPARK  := tests/system/test_spark.py
 # A run that hangs as a whole ends with a traceback, too.
 BOUND  := timeout --signal=INT --kill-after=60 15m
 
@@ -25,7 +23,7 @@ demo: $(VENV)/.installed  ## 200,000 events through Structured Streaming on the 
 
 test: $(VENV)/.developer  ## The test suite: tests/unit and tests/system, Spark's in one session; needs PyPI alone
 	$(BOUND) env $(PYTEST) $(TWO) --reruns 1 -m "not interop and not spark" tests/unit tests/system
-	$(BOUND) env $(PYTEST) --reruns 1 -m "spark and not interop" $(SPARK)
+	$(BOUND) env $(PYTEST) --reruns 1 -m "spark and not interop" tests/system
 
 test-interop: $(VENV)/.interop  ## Apache Kafka and Spark's JVM connector, from Maven Central; longer kill runs (KILLS, SEED)
 	KILLS=$${KILLS:-10} $(PYTEST) $(TWO) --durations 15 -m "(interop or kill) and not alone"
