@@ -77,7 +77,7 @@ def test_where_metrics_are_told_is_said_at_the_start(tmp_path: Path) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(2)]
-        with urllib.request.urlopen(lines[1].split()[-1], timeout=20) as answer:
+        with urllib.request.urlopen(lines[1].split()[-1], timeout=60) as answer:
             text = answer.read().decode()
         process.terminate()
     assert lines[0].startswith("listening on 127.0.0.1:")

@@ -1,7 +1,6 @@
 """Fetch sessions, limits and waits, request by request: the bundled broker and Apache Kafka answer the same."""
 
 import functools
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from uuid import UUID
@@ -29,7 +28,8 @@ from tests.support.waiting import eventually
 BY_NAME, BY_ID = 12, 16
 ONE = len(batch(b"x" * 1000))
 PATIENCE_S = 30.0
-LONG_MS = 20_000
+LONG_MS = 60_000
+FOR_EVER_MS = 600_000  # longer than a test may take
 NONE, LAST = 0, -1
 
 
@@ -304,14 +304,12 @@ def test_where_the_logs_part(fetcher: Fetcher, epoch: int, offset: int, expected
 def test_a_wait_ends_with_records_or_with_what_is_wrong(fetcher: Fetcher, any_broker: AnyBroker) -> None:
     fetcher.create("a", 2)
     fetcher.fetch({"a0": 0, "a1": 0})
-    begun = time.monotonic()
-    assert fetcher.fetch({"a1": 99}, max_wait_ms=LONG_MS, min_bytes=1) == [("a1", ErrorCode.OFFSET_OUT_OF_RANGE, 0)]
+    assert fetcher.fetch({"a1": 99}, max_wait_ms=FOR_EVER_MS, min_bytes=1) == [("a1", ErrorCode.OFFSET_OUT_OF_RANGE, 0)]
     with RawClient(any_broker.bootstrap_servers) as other:
-        question = fetcher.request({"a1": 0}, max_wait_ms=LONG_MS, min_bytes=1)
+        question = fetcher.request({"a1": 0}, max_wait_ms=FOR_EVER_MS, min_bytes=1)
         fetcher.client.send(request_bytes(question, fetcher.version))
         other.ask(produce_request(fetcher.topics["a"], batch(b"x" * 1000)), 9)
         answer = fetcher.spelled(decode_response(FetchResponse, fetcher.version, fetcher.client.frame())[1])
     assert answer in ([("a0", 0, ONE), ("a1", 0, 0)], [("a1", 0, 0), ("a0", 0, ONE)])
-    assert time.monotonic() - begun < LONG_MS / 1000 * 2
     fetcher.epoch += 1
     assert fetcher.fetch({"a0": 1}, max_wait_ms=50, min_bytes=1) == []

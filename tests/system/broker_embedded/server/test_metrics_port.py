@@ -33,7 +33,7 @@ def url(broker: EmbeddedBroker) -> str:
 def ask(url: str, request: bytes) -> bytes:
     """Everything that comes back for some bytes."""
     host, _, port = url.removeprefix("http://").removesuffix("/metrics").rpartition(":")
-    with socket.create_connection((host, int(port)), timeout=20) as sock:
+    with socket.create_connection((host, int(port)), timeout=60) as sock:
         sock.sendall(request)
         received = b""
         while chunk := sock.recv(65536):
@@ -43,7 +43,7 @@ def ask(url: str, request: bytes) -> bytes:
 
 def test_metrics_are_told_again_and_again(url: str) -> None:
     for _ in range(3):
-        with urllib.request.urlopen(url, timeout=20) as answer:
+        with urllib.request.urlopen(url, timeout=60) as answer:
             assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
             text = answer.read().decode()
         assert "kafka_server_replicamanager_partitioncount 1\n" in text
@@ -73,7 +73,7 @@ def test_what_is_no_question_for_metrics(url: str, request_: bytes, status: byte
 
 def test_a_request_may_come_byte_by_byte(url: str) -> None:
     host, _, port = url.removeprefix("http://").removesuffix("/metrics").rpartition(":")
-    with socket.create_connection((host, int(port)), timeout=20) as sock:
+    with socket.create_connection((host, int(port)), timeout=60) as sock:
         for byte in b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n":
             sock.sendall(bytes([byte]))
         assert sock.recv(12) == b"HTTP/1.1 200"
@@ -81,11 +81,11 @@ def test_a_request_may_come_byte_by_byte(url: str) -> None:
 
 def test_who_says_nothing_takes_no_place_for_ever(broker: EmbeddedBroker, url: str) -> None:
     host, _, port = url.removeprefix("http://").removesuffix("/metrics").rpartition(":")
-    silent = [socket.create_connection((host, int(port)), timeout=20) for _ in range(8)]
+    silent = [socket.create_connection((host, int(port)), timeout=60) for _ in range(8)]
     metrics = broker._server._metrics_port
     assert metrics is not None
     eventually(lambda: len(metrics._conversations) == 8)
-    with socket.create_connection((host, int(port)), timeout=20) as ninth:
+    with socket.create_connection((host, int(port)), timeout=60) as ninth:
         assert ninth.recv(1) == b""
     silent.pop().close()
     eventually(lambda: len(metrics._conversations) == 7)
@@ -96,11 +96,11 @@ def test_who_says_nothing_takes_no_place_for_ever(broker: EmbeddedBroker, url: s
 
 def test_a_stop_does_not_wait_for_readers(broker: EmbeddedBroker, url: str) -> None:
     host, _, port = url.removeprefix("http://").removesuffix("/metrics").rpartition(":")
-    with socket.create_connection((host, int(port)), timeout=20) as silent:
+    with socket.create_connection((host, int(port)), timeout=60) as silent:
         broker.restart()
         assert silent.recv(1) == b""
     with pytest.raises(urllib.error.URLError):
-        urllib.request.urlopen(url, timeout=20)
+        urllib.request.urlopen(url, timeout=60)
 
 
 def test_no_port_unless_it_is_asked_for(tmp_path: Path) -> None:

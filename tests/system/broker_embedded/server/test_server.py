@@ -2,9 +2,9 @@
 
 import logging
 import random
+import select
 import socket
 import struct
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from spark_kafka_native.protocol.messages.metadata import MetadataRequest
 from spark_kafka_native.protocol.schema import Request
 from tests.support.broker_driver import batch, fetch_request, produce_request, values_in
 from tests.support.raw_client import RawClient, request_bytes
+from tests.support.waiting import eventually
 
 SETTINGS = {"offsets.topic.num.partitions": 2, "message.max.bytes": 20_000_000}
 
@@ -69,7 +70,7 @@ def test_a_slow_reader_gets_everything_and_others_do_not_wait_for_it(broker: Emb
     with RawClient(broker.bootstrap_servers) as slow:
         question = fetch_request("slow", max_partition=50_000_000)
         slow.send(request_bytes(question, 11) * 3)
-        time.sleep(0.05)
+        select.select([slow.sock], [], [], 60)  # the first answer is on its way
         assert_alive(broker)
         for _ in range(3):
             frame = slow.frame()
@@ -93,13 +94,11 @@ def test_answers_come_in_the_order_of_the_requests(client: RawClient) -> None:
 
 def test_a_long_poll_is_answered_by_the_append_of_another(broker: EmbeddedBroker, client: RawClient) -> None:
     broker.create_topic("poll")
-    client.send(request_bytes(fetch_request("poll", max_wait_ms=20_000, min_bytes=1), 11))
-    begun = time.monotonic()
-    time.sleep(0.02)
+    client.send(request_bytes(fetch_request("poll", max_wait_ms=600_000, min_bytes=1), 11))
+    eventually(lambda: broker._server.broker.delayed.count > 0)
     with RawClient(broker.bootstrap_servers) as other:
         other.ask(produce_request("poll", batch(b"now")), 9)
     _, answer = decode_response(FetchResponse, 11, client.frame())
-    assert time.monotonic() - begun < 15
     assert values_in(answer.responses[0].partitions[0]) == [b"now"]
 
 

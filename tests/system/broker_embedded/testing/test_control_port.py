@@ -20,7 +20,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]
 
 @pytest.fixture
 def http_client(broker: EmbeddedBroker) -> Iterator[http.client.HTTPConnection]:
-    connection = http.client.HTTPConnection(broker.control_url.removeprefix("http://"), timeout=20)
+    connection = http.client.HTTPConnection(broker.control_url.removeprefix("http://"), timeout=60)
     yield connection
     connection.close()
 
@@ -38,7 +38,7 @@ def ask(
 def raw_answer(broker: EmbeddedBroker, request: bytes) -> bytes:
     """What the port says to some bytes until it closes the connection."""
     host, _, port = broker.control_url.removeprefix("http://").rpartition(":")
-    with socket.create_connection((host, int(port)), timeout=20) as sock:
+    with socket.create_connection((host, int(port)), timeout=60) as sock:
         sock.sendall(request)
         sock.shutdown(socket.SHUT_WR)
         received = b""
@@ -131,8 +131,8 @@ def test_whoever_leaves_in_the_middle_disturbs_nobody(broker: EmbeddedBroker, re
 def test_a_stop_of_the_broker_leaves_no_connection_open(tmp_path: Path) -> None:
     with EmbeddedBroker(tmp_path, control=True) as broker:
         host, _, port = broker.control_url.removeprefix("http://").rpartition(":")
-        idle = socket.create_connection((host, int(port)), timeout=20)
+        idle = socket.create_connection((host, int(port)), timeout=60)
     with idle:
         assert idle.recv(1) == b""
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection((host, int(port)), timeout=20)
+        socket.create_connection((host, int(port)), timeout=60)

@@ -1,7 +1,5 @@
 """Transactions ended by handle: twice, after lost answers, too late, by somebody else; found and described."""
 
-import time
-
 import pytest
 
 from spark_kafka_native.client.cluster import Cluster
@@ -157,8 +155,8 @@ def test_open_transactions_are_found_by_name_and_aborted(transactions: Transacti
     by_pattern = list_transactions(cluster, pattern=rf"sink \[{name}\].*[01]")
     assert [item.transactional_id for item in by_pattern] == [handle.transactional_id for handle in open_ones[:2]]
     assert list_transactions(cluster, prefix=prefix, open_for_ms=3_600_000) == []
-    time.sleep(0.002)
-    assert len(list_transactions(cluster, prefix=prefix, states=[TransactionState.ONGOING], open_for_ms=1)) == 3
+    ongoing = [TransactionState.ONGOING]
+    eventually(lambda: len(list_transactions(cluster, prefix=prefix, states=ongoing, open_for_ms=1)) == 3)
 
     described = describe_transactions(cluster, [item.transactional_id for item in found])
     for handle in open_ones:

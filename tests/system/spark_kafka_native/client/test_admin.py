@@ -149,9 +149,9 @@ def test_fewer_partitions_are_refused(brokers: ScriptedCluster, cluster: Cluster
 
 
 def test_trouble_that_lasts_is_raised_when_time_is_up(brokers: ScriptedCluster, cluster: Cluster) -> None:
-    brokers.script(CreateTopicsRequest, *[Refuse(ErrorCode.NOT_CONTROLLER)] * 500)
+    brokers.script(CreateTopicsRequest, *[Refuse(ErrorCode.NOT_CONTROLLER)] * 5_000)
     with pytest.raises(TopicsError) as caught:
-        create_topics(cluster, [NewTopic(name="a")], timeout_ms=300)
+        create_topics(cluster, [NewTopic(name="a")], timeout_ms=600)
     assert caught.value.code is ErrorCode.NOT_CONTROLLER
 
 
@@ -166,7 +166,7 @@ def test_when_nobody_can_be_reached_everybody_is_named(brokers: ScriptedCluster,
     cluster.metadata()
     brokers.close()
     with pytest.raises(TopicsError) as caught:
-        create_topics(cluster, [NewTopic(name="a")], timeout_ms=300)
+        create_topics(cluster, [NewTopic(name="a")], timeout_ms=600)
     (error,) = caught.value.errors.values()
     assert isinstance(error, BrokerUnreachable)
     assert len(error.tried) == 3

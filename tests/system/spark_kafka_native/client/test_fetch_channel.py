@@ -240,9 +240,9 @@ def test_an_answer_without_the_partition_is_an_error(brokers: ScriptedCluster, c
 
 
 def test_lasting_trouble_ends_with_the_deadline(brokers: ScriptedCluster, channel: FetchChannel) -> None:
-    brokers.script(FetchRequest, *[Refuse(ErrorCode.KAFKA_STORAGE_ERROR)] * 500)
+    brokers.script(FetchRequest, *[Refuse(ErrorCode.KAFKA_STORAGE_ERROR)] * 5_000)
     with pytest.raises(KafkaError) as caught:
-        take(channel, 0, timeout_ms=250)
+        take(channel, 0, timeout_ms=600)
     assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
 
 
@@ -263,7 +263,7 @@ def test_when_all_brokers_are_gone_they_are_named(brokers: ScriptedCluster, chan
     for broker in brokers.brokers.values():
         broker.stop()
     with pytest.raises(BrokerUnreachable) as caught:
-        take(channel, 10, timeout_ms=300)
+        take(channel, 10, timeout_ms=600)
     assert {address.port for address in caught.value.tried} == set(ports)
 
 

@@ -147,6 +147,6 @@ def test_the_leader_is_asked_again_when_metadata_is_old(racks: Racks) -> None:
 def test_a_leader_that_names_itself_is_read(racks: Racks) -> None:
     racks.named = LEADER
     racks.brokers.partition("t").high_watermark = 50
-    with reading(racks, default_api_timeout_ms=300) as read, pytest.raises(Exception, match="nothing to read"):
+    with reading(racks, default_api_timeout_ms=600) as read, pytest.raises(Exception, match="nothing to read"):
         read()
     assert {node for node, _ in racks.asked} == {LEADER}

@@ -1,6 +1,5 @@
 """Several partitions at once: how many requests that takes, what they say, and what comes of the answers."""
 
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -25,6 +24,7 @@ from tests.support.scripted_broker import (
     ScriptedCluster,
     Versions,
 )
+from tests.support.waiting import eventually
 
 
 @pytest.fixture
@@ -139,9 +139,7 @@ def test_rows_leave_in_pieces_of_about_the_target(cluster: Cluster) -> None:
 def test_the_next_fetch_is_under_way_while_rows_are_used(brokers: ScriptedCluster, cluster: Cluster) -> None:
     with JointFetcher(cluster, ranges([0, 2]), target_rows=ROWS) as joint:
         next(iter(joint))
-        deadline = time.monotonic() + 5
-        while len(asked(brokers)) < 2 and time.monotonic() < deadline:
-            time.sleep(0.001)
+        eventually(lambda: len(asked(brokers)) >= 2)
         assert len(asked(brokers)) == 2
         assert joint.left[tp(0)].position < asked(brokers)[1][0]
 

@@ -67,4 +67,4 @@ def test_trouble_that_passes_and_trouble_that_does_not(brokers: ScriptedCluster)
             ends_of_epochs(cluster, {T0: 0})
         brokers.script(OffsetForLeaderEpochRequest, Respond(lambda _: OffsetForLeaderEpochResponse()))
         with pytest.raises(KafkaError, match="t-0 is missing from OffsetForLeaderEpoch"):
-            ends_of_epochs(cluster, {T0: 0}, timeout_ms=100)
+            ends_of_epochs(cluster, {T0: 0}, timeout_ms=600)

@@ -1,9 +1,8 @@
 """Brokers that fail under a sender: nothing is lost, nothing is there twice, nothing is out of order."""
 
+import functools
 import itertools
-import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -89,55 +88,40 @@ def test_without_idempotence_retries_do_not_reorder_either(brokers: ScriptedClus
 
 
 def test_a_silent_broker_is_given_the_same_batches_again(brokers: ScriptedCluster) -> None:
-    with SenderDriver(brokers, request_timeout_ms=250) as driver:
+    with SenderDriver(brokers, request_timeout_ms=500) as driver:
         brokers.script(ProduceRequest, Pass(), Silent(applied=True), Silent())
         write_and_check(driver)
 
 
-def write_with_pauses(driver: SenderDriver, pause_s: float) -> None:
-    """Add to all partitions, and leave to the brokers' threads what happens in between; nothing depends on how much."""
+def write_meanwhile(driver: SenderDriver, *events: Callable[[], object]) -> None:
+    """Add to all partitions, with something happening to the brokers after each round, and find all of it, in order."""
+    meanwhile = itertools.cycle(events)
     for number in range(30):
         for partition in range(PARTITIONS):
             driver.add(partition, names(partition)[number])
         driver.sender.pump(wait=False)
-        time.sleep(pause_s)
+        next(meanwhile)()
+    driver.finish()
+    for partition in range(PARTITIONS):
+        assert driver.stored(partition) == names(partition)
 
 
 def test_leaders_that_move_all_the_time_are_followed(driver: SenderDriver) -> None:
-    stop = threading.Event()
-
-    def move() -> None:
-        for turn in itertools.count():
-            if stop.wait(0.01):
-                return
-            driver.brokers.move_leader("t", turn % PARTITIONS, to=turn % 2 + 1)
-
-    thread = threading.Thread(target=move)
-    thread.start()
-    write_with_pauses(driver, 0.005)
-    stop.set()
-    thread.join()
-    driver.finish()
-    for partition in range(PARTITIONS):
-        assert driver.stored(partition) == names(partition)
+    moves = [
+        functools.partial(driver.brokers.move_leader, "t", partition, to=number)
+        for number in (2, 1)
+        for partition in range(PARTITIONS)
+    ]
+    write_meanwhile(driver, *moves)
+    assert driver.sender.metrics.retries
 
 
-def test_brokers_that_restart_while_batches_are_in_flight(driver: SenderDriver) -> None:
-    def restart() -> None:
-        for number in (1, 2, 1, 2):
-            broker = driver.brokers.brokers[number]
-            broker.stop()
-            time.sleep(0.02)
-            broker.start()
-            time.sleep(0.02)
-
-    thread = threading.Thread(target=restart)
-    thread.start()
-    write_with_pauses(driver, 0.004)
-    driver.finish()
-    thread.join()
-    for partition in range(PARTITIONS):
-        assert driver.stored(partition) == names(partition)
+def test_brokers_that_restart_while_batches_are_in_flight(brokers: ScriptedCluster) -> None:
+    first, second = brokers.brokers[1], brokers.brokers[2]
+    brokers.script(ProduceRequest, Silent(), Silent(applied=True), Pass(), Silent(), Pass(), Silent(), Pass())
+    with SenderDriver(brokers, request_timeout_ms=1_000) as driver:  # for the silence of a broker that stays
+        write_meanwhile(driver, first.stop, first.start, second.stop, second.start)
+        assert driver.sender.metrics.retries
 
 
 def test_an_idle_connection_that_the_broker_closed_is_replaced_without_a_retry(driver: SenderDriver) -> None:

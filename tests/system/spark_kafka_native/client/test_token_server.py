@@ -51,7 +51,7 @@ def server() -> Iterator[Server]:
         thread.start()
         yield running
         running.shutdown()
-        thread.join(5)
+        thread.join(60)
 
 
 def source(server: Server) -> TokenServer:

@@ -341,7 +341,7 @@ def test_an_end_without_an_answer_is_in_doubt(brokers: ScriptedCluster, cluster:
         producer.prepare()
         brokers.script(EndTxnRequest, *[Silent(applied=True)] * 20)
         with pytest.raises(TransactionInDoubt, match="commit") as caught:
-            producer.commit(timeout_ms=100)
+            producer.commit(timeout_ms=600)
         for refused in (producer.begin, producer.abort):
             with pytest.raises(TransactionInDoubt):
                 refused()

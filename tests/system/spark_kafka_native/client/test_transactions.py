@@ -162,8 +162,8 @@ def test_of_a_forgotten_id_nobody_knows(brokers: ScriptedCluster, cluster: Clust
 def test_without_an_answer_in_time_it_may_be_open(
     brokers: ScriptedCluster, cluster: Cluster, handle: TransactionHandle, step: Step, code: ErrorCode
 ) -> None:
-    brokers.script(EndTxnRequest, *[step] * 1000)
-    ending = end_transaction(cluster, handle, commit=True, timeout_ms=200)
+    brokers.script(EndTxnRequest, *[step] * 5_000)
+    ending = end_transaction(cluster, handle, commit=True, timeout_ms=600)
     assert told(ending)[:3] == (Outcome.UNKNOWN, None, False)
     assert ending.code in {code, *TRANSPORT}
 
@@ -172,8 +172,8 @@ def test_a_coordinator_that_nobody_can_name_leaves_it_unknown(
     brokers: ScriptedCluster, cluster: Cluster, handle: TransactionHandle
 ) -> None:
     cluster.coordinators.clear()
-    brokers.script(FindCoordinatorRequest, *[Refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)] * 1000)
-    ending = end_transaction(cluster, handle, commit=False, timeout_ms=100)
+    brokers.script(FindCoordinatorRequest, *[Refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)] * 5_000)
+    ending = end_transaction(cluster, handle, commit=False, timeout_ms=600)
     assert told(ending)[:3] == (Outcome.UNKNOWN, None, False)
     assert ending.code in {ErrorCode.COORDINATOR_NOT_AVAILABLE, *TRANSPORT}
 

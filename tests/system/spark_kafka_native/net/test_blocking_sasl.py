@@ -105,7 +105,7 @@ def test_a_broker_that_goes_away_meanwhile_may_come_back(request_class: type[Any
             connect(cluster, mechanism("SCRAM-SHA-256"))
         cluster.script(request_class, Silent())
         with pytest.raises(BrokerUnreachable, match="within"):
-            connect(cluster, mechanism("SCRAM-SHA-256"), timeout_ms=200)
+            connect(cluster, mechanism("SCRAM-SHA-256"), timeout_ms=600)
         with connect(cluster, mechanism("SCRAM-SHA-256")) as connection:
             assert connection.call(MetadataRequest(topics=None)).brokers
 

@@ -103,9 +103,9 @@ def test_commits_of_a_group(topics: Topics, isolation: str) -> None:
     assert offsets.committed(group, [first, second]) == {second: CommittedOffset(offset=5, metadata="here")}
     nobody = ClusterOffsets(config("127.0.0.1:1"))
     with pytest.raises(BrokerUnreachable):
-        nobody.commit(group, {second: CommittedOffset(offset=5)}, timeout_ms=50)
+        nobody.commit(group, {second: CommittedOffset(offset=5)}, timeout_ms=600)
     with pytest.raises(BrokerUnreachable):
-        nobody.committed(group, [second], timeout_ms=50)
+        nobody.committed(group, [second], timeout_ms=600)
 
 
 def test_servers_that_do_not_answer_are_named() -> None:
