@@ -39,7 +39,7 @@ from tests.support.scripted_broker import (
 )
 from tests.support.waiting import eventually
 
-OPTIONS = SocketOptions(client_id="test", connect_timeout_ms=2_000, request_timeout_ms=5_000)
+OPTIONS = SocketOptions(client_id="test", connect_timeout_ms=60_000, request_timeout_ms=60_000)
 
 
 @pytest.fixture

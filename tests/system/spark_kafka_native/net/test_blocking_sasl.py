@@ -40,9 +40,9 @@ def mechanism(name: str, word: str = WORD) -> Callable[[HostPort], Mechanism]:
     return make
 
 
-def connect(cluster: ScriptedCluster, make: Callable[[HostPort], Mechanism], timeout_ms: int = 5_000) -> Connection:
+def connect(cluster: ScriptedCluster, make: Callable[[HostPort], Mechanism], timeout_ms: int = 60_000) -> Connection:
     options = SocketOptions(
-        client_id="t", connect_timeout_ms=timeout_ms, request_timeout_ms=5_000, security=Security(sasl=make)
+        client_id="t", connect_timeout_ms=timeout_ms, request_timeout_ms=60_000, security=Security(sasl=make)
     )
     return Connection.open(HostPort("127.0.0.1", cluster.brokers[1].port), options)
 

@@ -36,7 +36,7 @@ CLIENT = AUTHORITY.issue("client")
 
 def options(**given: Any) -> SocketOptions:
     tls = Tls(TlsSettings(**{"trusted": AUTHORITY.certificate_pem, **given}))
-    return SocketOptions(client_id="test", connect_timeout_ms=5_000, security=Security(tls=tls))
+    return SocketOptions(client_id="test", connect_timeout_ms=60_000, security=Security(tls=tls))
 
 
 @contextmanager
@@ -199,7 +199,7 @@ def test_a_handshake_has_a_deadline() -> None:
 
 def test_plain_connections_to_a_tls_listener_are_told_so(tmp_path: Path) -> None:
     with cluster(tmp_path) as running, pytest.raises(BrokerUnreachable):
-        Connection.open(HostPort("127.0.0.1", running.brokers[1].port), SocketOptions(connect_timeout_ms=2_000))
+        Connection.open(HostPort("127.0.0.1", running.brokers[1].port), SocketOptions(connect_timeout_ms=60_000))
 
 
 def test_errors_that_openssl_has_no_words_for() -> None:
