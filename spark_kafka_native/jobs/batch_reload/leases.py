@@ -34,7 +34,7 @@ class OtherRun:
 
 
 def new_load_id(now_s: float) -> str:
-    """A name that no other run has; names sort by time."""
+    """A name that no other run has; names sort by time, to the second."""
     return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(now_s))}-{secrets.token_hex(4)}"
 
 

@@ -12,6 +12,7 @@ from spark_kafka_native.jobs.batch_reload.appending import append_rows
 from spark_kafka_native.jobs.batch_reload.command import main
 from spark_kafka_native.jobs.batch_reload.errors import Conflict
 from spark_kafka_native.jobs.batch_reload.storage import LocalStorage
+from spark_kafka_native.jobs.batch_reload.versions import read_version
 from tests.support.reload_driver import Story
 from tests.support.topics import Topics
 
@@ -71,7 +72,9 @@ def test_load_load_again_verify_and_clean(spark: SparkSession, run: Run, topics:
     topics.delete_before(topic, 8, partition=1)
     status, said = run("--verify")
     assert (status, f"{topic} aged out 2" in said) == (0, True)
-    (damaged, *_) = sorted(path for path in Path(target, "_loads").rglob("00000-*") if path.is_file())
+    first = read_version(LocalStorage(target), 1)
+    assert first is not None
+    damaged = Path(target, first.files[0].path)
     whole = damaged.read_bytes()
     damaged.write_bytes(whole[:-1])
     status, said = run("--verify", "--version", "1")
