@@ -6,14 +6,19 @@ PIP    := PYTHONWARNINGS=ignore $(RUN) -m pip install --quiet --disable-pip-vers
 # Built with the install where there is a C compiler.
 KERNEL := spark_kafka_native/records/_kernel
 SOURCES := $(wildcard $(KERNEL)/*.pyx $(KERNEL)/*.pxd)
-# Spark's workers use this interpreter, whatever python3 is on the PATH.
-PYTEST := PYSPARK_PYTHON=$(abspath $(RUN)) PYSPARK_DRIVER_PYTHON=$(abspath $(RUN)) $(RUN) -m pytest
+PYTEST := $(RUN) -m pytest
+# Each prints a table and keeps it in tests/results.
+SUITES := $(RUN) -m tests.suites
 # Two workers, each with half of the tests in their order until one helps the other: neighbours share their servers.
 TWO    := --numprocesses 2 --dist worksteal
 # A run that hangs as a whole ends with a traceback, too.
 BOUND  := timeout --signal=INT --kill-after=60 15m
 
-.PHONY: help demo test test-interop test-long bench check docs format clean
+# Spark's workers use this interpreter, whatever python3 is on the PATH.
+export PYSPARK_PYTHON        := $(abspath $(RUN))
+export PYSPARK_DRIVER_PYTHON := $(abspath $(RUN))
+
+.PHONY: help demo test test-interop test-differential test-long bench check docs format clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,12 +27,14 @@ demo: $(VENV)/.installed  ## 200,000 events through Structured Streaming on the 
 	$(RUN) jobs/quickstart.py
 
 test: $(VENV)/.developer  ## The test suite: tests/unit and tests/system, Spark's in one session; needs PyPI alone
-	$(BOUND) env $(PYTEST) $(TWO) --reruns 1 -m "not interop and not spark" tests/unit tests/system
-	$(BOUND) env $(PYTEST) --reruns 1 -m "spark and not interop" tests/system
+	$(BOUND) $(PYTEST) $(TWO) --reruns 1 -m "not interop and not spark" tests/unit tests/system
+	$(BOUND) $(PYTEST) --reruns 1 -m "spark and not interop" tests/system
 
-test-interop: $(VENV)/.interop  ## Apache Kafka and Spark's JVM connector, from Maven Central; longer kill runs (KILLS, SEED)
-	KILLS=$${KILLS:-10} $(PYTEST) $(TWO) --durations 15 -m "(interop or kill) and not alone"
-	KILLS=$${KILLS:-10} $(PYTEST) -p no:xdist --durations 15 -m alone tests/interop
+test-interop: $(VENV)/.interop  ## Other people's brokers and clients, from Maven Central, npm, Debian, Go: about half an hour
+	$(SUITES) interop
+
+test-differential: $(VENV)/.interop  ## The same queries through Spark's JVM connector and through ours: some minutes
+	$(SUITES) differential
 
 test-long: $(VENV)/.developer  ## Kill runs with new seeds for MINUTES (60), logged in tests/long/log.jsonl
 	$(RUN) -m tests.long.run --minutes $${MINUTES:-60}

@@ -1,5 +1,6 @@
 """Our own client behind the interface of `tests.support.clients`."""
 
+import functools
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,10 +14,13 @@ from spark_kafka_native.client.fetcher import Fetcher
 from spark_kafka_native.client.groups import commit_offsets, fetch_offsets
 from spark_kafka_native.client.offsets import EARLIEST, LATEST, list_offsets
 from spark_kafka_native.client.producer import Producer
+from spark_kafka_native.net.blocking import Connection
 from spark_kafka_native.protocol.errors import KafkaError
+from spark_kafka_native.protocol.messages import MetadataRequest
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.headers import HEADERS
 from tests.support.clients import DEADLINE_S, Record, Refused, Stored
+from tests.support.waiting import eventually
 
 UNKNOWN_TOPIC_TIMEOUT_MS = 500
 """`create_partitions` asks for so long whether a topic that is not there has been made a moment ago."""
@@ -40,6 +44,18 @@ def read_range(cluster: Cluster, partition: TopicPartition, from_offset: int, un
     """All rows of a range of offsets, waiting for those that are not there yet."""
     with Fetcher(cluster, partition, from_offset, until_offset) as fetcher:
         return [row for batch in fetcher for row in stored_rows(partition.partition, batch)]
+
+
+def outlive_sessions(connection: Connection, count: int = 2) -> None:
+    """Ask and ask until the connection has logged in again ``count`` times, which it does before a session's end."""
+
+    def has_logged_in_again(before: float) -> bool:
+        assert connection.call(MetadataRequest(topics=())).brokers
+        return connection._authenticate_at > before
+
+    for _ in range(count):
+        eventually(functools.partial(has_logged_in_again, connection._authenticate_at))
+    assert not connection.closed
 
 
 def rows_of(records: Sequence[Record]) -> pa.RecordBatch:

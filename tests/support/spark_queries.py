@@ -3,16 +3,24 @@
 import itertools
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Self
 
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
 from pyspark.sql.streaming.query import StreamingQuery
 
 PATIENCE_S = 90
@@ -121,6 +129,46 @@ class Batches:
 
     def _keep(self, df: DataFrame, batch: int) -> None:
         self.found[batch] = [row[0] for row in df.collect()]
+
+
+class Looks(StreamingQueryListener):
+    """Counts how often queries have looked for records and found none to read."""
+
+    EVERY_MS: Final = 50
+    """Spark tells no more often than this; by default, every ten seconds."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+
+    @classmethod
+    @contextmanager
+    def of(cls, spark: SparkSession) -> Iterator[Self]:
+        """Those of queries that are started from now on."""
+        looks = cls()
+        spark.conf.set("spark.sql.streaming.noDataProgressEventInterval", cls.EVERY_MS)
+        spark.streams.addListener(looks)
+        try:
+            yield looks
+        finally:
+            spark.streams.removeListener(looks)
+            spark.conf.unset("spark.sql.streaming.noDataProgressEventInterval")
+
+    def wait(self, query: StreamingQuery) -> None:
+        """Return once a look that began after now has ended: the first to end may have begun before."""
+        run, before = str(query.runId), self._counts[str(query.runId)]
+        wait_for(lambda: self._counts[run] >= before + 2, query)
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802  # Spark's name
+        self._counts[str(event.runId)] += 1
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802  # Spark's name
+        """Nothing to count."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802  # Spark's name
+        """Nothing to count: something was read."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802  # Spark's name
+        """Nothing to count."""
 
 
 def values(df: DataFrame) -> list[str | None]:

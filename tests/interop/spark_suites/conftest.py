@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.support.brokers import AnyBroker
-from tests.support.spark_queries import Batches, KafkaFrames
+from tests.support.spark_queries import Batches, KafkaFrames, Looks
 from tests.support.topics import Topics
 
 
@@ -22,6 +22,13 @@ def topics(any_broker: AnyBroker) -> Iterator[Topics]:
 def kafka(spark: SparkSession, any_broker: AnyBroker) -> KafkaFrames:
     """DataFrames on that broker."""
     return KafkaFrames(spark, any_broker.bootstrap_servers)
+
+
+@pytest.fixture
+def looks(spark: SparkSession) -> Iterator[Looks]:
+    """What queries that are started from now on tell when they have looked for records and found none to read."""
+    with Looks.of(spark) as made:
+        yield made
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,9 @@ from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 
+RECORD_BYTES = 200_000
+SEGMENT_RECORDS = 5
+RETENTION_BYTES = 3_000_000
 CODE = "[KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE]"
 
 
@@ -90,10 +92,9 @@ def retaining(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AnyBro
 
 
 def retention_has_ended(topics: Topics, topic: str) -> bool:
-    """Whether it has taken something, and has looked several times since without taking more."""
-    before = topics.starts(topic)
-    time.sleep(2)
-    return topics.starts(topic) == before and before[0] > 0
+    """Whether no whole segment is left that could go: what is there is less than a segment more than is to stay."""
+    left = topics.ends(topic)[0] - topics.starts(topic)[0]
+    return left * RECORD_BYTES < RETENTION_BYTES + SEGMENT_RECORDS * RECORD_BYTES
 
 
 @pytest.mark.feature("loss.agedOut", "loss.noDuplicates", "offsets.lateBinding")
@@ -101,13 +102,13 @@ def test_retention_between_two_actions(spark: SparkSession, retaining: AnyBroker
     """Real retention: the rest is read once, by a DataFrame from before."""
     frames = KafkaFrames(spark, retaining.bootstrap_servers)
     with Topics(retaining.bootstrap_servers) as topics:
-        topic = topics.create(segment_bytes="1048576", retention_bytes="3000000", file_delete_delay_ms="100")
+        topic = topics.create(segment_bytes="1048576", retention_bytes=str(RETENTION_BYTES), file_delete_delay_ms="100")
         df = frames.read(**from_first(topic), endingOffsets="latest", failOnDataLoss="false").selectExpr(
             "left(string(value), 2) AS value"
         )
         for n in range(10, 60):
-            topics.write(topic, [f"{n}" + "x" * 200_000])
+            topics.write(topic, [f"{n}" + "x" * RECORD_BYTES])
         eventually(lambda: retention_has_ended(topics, topic), within_s=60)
         found = values(df)
-        assert 0 < len(found) < 50
+        assert len(found) == RETENTION_BYTES / RECORD_BYTES
         assert found == [str(n) for n in range(60 - len(found), 60)]

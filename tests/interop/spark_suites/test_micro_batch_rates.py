@@ -1,13 +1,12 @@
 """KafkaMicroBatchSourceSuite: how much a micro-batch holds, and where a query starts and ends."""
 
 import json
-import time
 from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame
 
-from tests.support.spark_queries import ONCE, Batches, KafkaFrames, failure, wait_for
+from tests.support.spark_queries import ONCE, Batches, KafkaFrames, Looks, failure, wait_for
 from tests.support.topics import Topics
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
@@ -181,7 +180,7 @@ def test_min_partitions(kafka: KafkaFrames, topics: Topics, batches: Batches, mi
 
 @pytest.mark.feature("source.minOffsetsPerTrigger", "source.maxTriggerDelay", "rate.minOrDelay", "rate.once")
 @pytest.mark.feature("rate.availableNowTail", "better.noTail")
-def test_min_offsets_per_trigger(kafka: KafkaFrames, topics: Topics, batches: Batches) -> None:
+def test_min_offsets_per_trigger(kafka: KafkaFrames, topics: Topics, batches: Batches, looks: Looks) -> None:
     """The first batch does not wait; Trigger.Once and Trigger.AvailableNow never do."""
     topic = topics.create(3)
     for partition, size in enumerate((10, 5, 1)):
@@ -192,7 +191,7 @@ def test_min_offsets_per_trigger(kafka: KafkaFrames, topics: Topics, batches: Ba
     with batches.running(df) as query:
         wait_for(lambda: batches.sizes == [16], query)
         write(topics, topic, range(6), 0)
-        time.sleep(1)
+        looks.wait(query)
         assert batches.sizes == [16]
         # 7 wait then, and with a batch of 11 it is 18 at once: never a number between.
         topics.write(topic, ["11"], partition=2)

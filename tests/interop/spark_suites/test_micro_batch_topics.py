@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tests.support.spark_queries import Batches, KafkaFrames, failure, unique, wait_for
+from tests.support.spark_queries import Batches, KafkaFrames, Looks, failure, unique, wait_for
 from tests.support.topics import Topics
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
@@ -63,7 +63,7 @@ def test_from_offsets_over_restarts_and_new_partitions(
 
 @pytest.mark.feature("loss.deleted", "source.subscribePattern", "offsets.empty")
 def test_subscribing_topic_by_pattern_with_topic_deletions(
-    kafka: KafkaFrames, topics: Topics, batches: Batches
+    kafka: KafkaFrames, topics: Topics, batches: Batches, looks: Looks
 ) -> None:
     """Also SPARK-41375: while there is no topic at all, nothing is written down that would read all again."""
     prefix = unique("coming")
@@ -74,7 +74,7 @@ def test_subscribing_topic_by_pattern_with_topic_deletions(
         topics.write(f"{prefix}-first", ["1", "2"], partition=[0, 1])
         batches.wait_for(["1", "2"], query)
         topics.delete(f"{prefix}-first")
-        time.sleep(0.5)  # some looks at a cluster without a topic
+        looks.wait(query)  # at a cluster without a topic
         topics.create(2, name=f"{prefix}-second")
         topics.write(f"{prefix}-second", ["3", "4"], partition=[0, 1])
         batches.wait_for(["1", "2", "3", "4"], query)
@@ -106,7 +106,9 @@ def test_subscribe_topic_by_pattern_with_topic_recreation_between_batches(
 
 
 @pytest.mark.feature("loss.deleted")
-def test_delete_a_topic_when_a_job_is_running(kafka: KafkaFrames, topics: Topics, batches: Batches) -> None:
+def test_delete_a_topic_when_a_job_is_running(
+    kafka: KafkaFrames, topics: Topics, batches: Batches, looks: Looks
+) -> None:
     """With failOnDataLoss=false the query goes on; with true it says what is gone."""
     topic = topics.create(prefix="deleted")
     topics.write(topic, [str(n) for n in range(10)])
@@ -120,7 +122,7 @@ def test_delete_a_topic_when_a_job_is_running(kafka: KafkaFrames, topics: Topics
     deleting = df.writeStream.foreachBatch(delete_topic).option("checkpointLocation", str(batches.checkpoint)).start()
     try:
         wait_for(lambda: bool(batches.committed), deleting)
-        time.sleep(0.5)
+        looks.wait(deleting)
         assert deleting.exception() is None
     finally:
         deleting.stop()

@@ -9,12 +9,11 @@ from spark_kafka_native.client.producer import Producer
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.net.errors import AuthenticationFailed
 from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages import MetadataRequest
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.both_brokers import BOTH
 from tests.support.brokers import TopicMaker
 from tests.support.clients import Record
-from tests.support.our_client import config_of, read_range, rows_of
+from tests.support.our_client import config_of, outlive_sessions, read_range, rows_of
 from tests.support.sasl_brokers import (
     SCRAM_USERS,
     USERS,
@@ -24,7 +23,6 @@ from tests.support.sasl_brokers import (
     sasl_broker,
     scram_jaas,
 )
-from tests.support.waiting import eventually
 
 OVER_TCP = {"security_protocol": "SASL_PLAINTEXT"}
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -98,13 +96,4 @@ def test_one_connection_outlives_its_sessions(broker: SaslServer) -> None:
     with Cluster(config) as cluster:
         node = next(iter(cluster.metadata().brokers.values()))
         with cluster.lent(node, Deadline.after_ms(60_000)) as connection:
-            first_end = connection._authenticate_at
-
-            def is_authenticated_again() -> bool:
-                assert connection.call(MetadataRequest(topics=())).brokers
-                return connection._authenticate_at > first_end
-
-            eventually(is_authenticated_again)
-            second_end = connection._authenticate_at
-            eventually(lambda: is_authenticated_again() and connection._authenticate_at > second_end)
-            assert not connection.closed
+            outlive_sessions(connection)
