@@ -8,7 +8,7 @@ KERNEL := spark_kafka_native/records/_kernel
 SOURCES := $(wildcard $(KERNEL)/*.pyx $(KERNEL)/*.pxd)
 PYTEST := $(RUN) -m pytest
 # Each prints a table and keeps it in tests/results.
-SUITES := $(RUN) -m tests.suites
+SUITES := $(RUN) -m tests.long.suites
 # Two workers, each with half of the tests in their order until one helps the other: neighbours share their servers.
 TWO    := --numprocesses 2 --dist worksteal
 # A run that hangs as a whole ends with a traceback, too.
@@ -18,10 +18,10 @@ BOUND  := timeout --signal=INT --kill-after=60 15m
 export PYSPARK_PYTHON        := $(abspath $(RUN))
 export PYSPARK_DRIVER_PYTHON := $(abspath $(RUN))
 
-.PHONY: help demo test test-interop test-differential test-long bench check docs format clean
+.PHONY: help demo test test-interop test-differential test-kill test-fuzz bench check docs format clean
 
 help:  ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.installed  ## 200,000 events through Structured Streaming on the bundled broker, checked record by record
 	$(RUN) jobs/quickstart.py
@@ -36,8 +36,11 @@ test-interop: $(VENV)/.interop  ## Other people's brokers and clients, from Mave
 test-differential: $(VENV)/.interop  ## The same queries through Spark's JVM connector and through ours: some minutes
 	$(SUITES) differential
 
-test-long: $(VENV)/.developer  ## Kill runs with new seeds for MINUTES (60), logged in tests/long/log.jsonl
-	$(RUN) -m tests.long.run --minutes $${MINUTES:-60}
+test-kill: $(VENV)/.interop  ## Twenty rounds of kill -9, each with a new seed: about an hour; goes on where it was interrupted
+	$(RUN) -m tests.long.kill
+
+test-fuzz: $(VENV)/.fuzz  ## Frames, messages, records and files of logs, made by a fuzzer: MINUTES (10) each, two at a time
+	$(RUN) -m tests.long.fuzz --minutes $${MINUTES:-10}
 
 bench: $(VENV)/.developer  ## Every benchmark beside its rivals, some hours, and the page of results; BENCH="--only source,sink"
 	$(RUN) -m benchmarks.all $(BENCH)
@@ -75,6 +78,6 @@ $(VENV)/.developer: pyproject.toml setup.py tests/constraints.txt $(SOURCES) | $
 	@$(RUN) -m spark_kafka_native.jobs.java || $(PIP) --constraint tests/constraints.txt --editable '.[java]'
 	@touch $(VENV)/.installed $@
 
-$(VENV)/.interop: pyproject.toml $(VENV)/.developer
-	$(PIP) --constraint tests/constraints.txt --editable '.[interop]'
+$(VENV)/.interop $(VENV)/.fuzz: $(VENV)/.%: pyproject.toml $(VENV)/.developer
+	$(PIP) --constraint tests/constraints.txt --editable '.[$*]'
 	@touch $@

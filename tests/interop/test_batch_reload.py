@@ -27,6 +27,7 @@ from spark_kafka_native.jobs.java import ensure_java
 from spark_kafka_native.spark.planning.ranges import OffsetRange
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.reload_driver import Record, Story
+from tests.support.report import Report
 from tests.support.topics import Topics
 from tests.support.transactions import TransactionalWriter
 
@@ -120,7 +121,9 @@ FINE = ("--max-records-per-task", str(RECORDS // TASKS))
 
 @pytest.mark.kill
 @pytest.mark.feature("reload.kills", "reload.exactlyOnce")
-def test_killed_with_its_spark_at_three_moments(bundled_broker: BrokerProcess, topic: str, tmp_path: Path) -> None:
+def test_killed_with_its_spark_at_three_moments(
+    bundled_broker: BrokerProcess, topic: str, tmp_path: Path, seed: int, report: Report
+) -> None:
     job = Job(bundled_broker.bootstrap_servers, topic, tmp_path / "target")
     for enough in (1, TASKS // 2):
         wanted = job.files() + enough
@@ -131,6 +134,7 @@ def test_killed_with_its_spark_at_three_moments(bundled_broker: BrokerProcess, t
     assert "nothing to load" in job.load(*job.into_files(*FINE))
     removed = clean(LocalStorage(str(job.target)), now_s=time.time(), lease_s=-1.0, keep_versions=1)
     assert len(removed.dead_loads) == 2
+    report("Loads that were killed", [f"SEED={seed}: 3 kills; {len(EVERYTHING)} records in the table, each once"])
     assert job.offsets() == EVERYTHING
     assert job.files() == TASKS
 

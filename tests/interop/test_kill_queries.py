@@ -10,6 +10,7 @@ environment; the seed is shown with a failure.
 import json
 import os
 import random
+import re
 import time
 from collections import defaultdict
 from collections.abc import Iterable
@@ -18,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from broker_embedded.testing import BrokerProcess
-from tests.support.killed_copy import KeyedWriter, kill, wait_for_progress, wait_until
+from tests.support.killed_copy import PATIENCE_S, KeyedWriter, kill, wait_for_progress, wait_until
 from tests.support.report import Report
 from tests.support.spark_copy import PARTS, SparkCopy
 from tests.support.topics import Record, Topics
@@ -101,6 +102,55 @@ def test_a_copy_that_is_killed_loses_nothing(tmp_path: Path, seed: int, report: 
         report("Streaming copies that were killed", [f"SEED={seed}: {line} copied, {twice} of them more than once"])
 
 
+FIRST_FILES = ("metadata", "offsets/0", "commits/0")
+LATER_FILES = (r"offsets/\d+", r"commits/\d+") * 3
+AT_A_TIME = 3000
+
+
+@pytest.mark.feature("sink.delivery", "run.stop")
+@pytest.mark.timeout(900)
+def test_a_driver_killed_after_each_file_of_its_checkpoint(tmp_path: Path, seed: int, report: Report) -> None:
+    """Alone or with its executors. Each kill has at most the batch under way copied a second time."""
+    dice = random.Random(seed)
+    wanted = [*FIRST_FILES, *dice.sample(LATER_FILES, len(LATER_FILES))]
+    limits = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": str(AT_A_TIME)}
+    with (
+        BrokerProcess(tmp_path / "broker", topics={"source": 3, "target": 3}) as broker,
+        Topics(broker.bootstrap_servers) as topics,
+        SparkCopy(tmp_path, broker.bootstrap_servers, "source", "target", **limits) as copy,
+    ):
+        writer = KeyedWriter(broker.bootstrap_servers, "source", 3, pause_s=0.05)
+        try:
+            met = [kill_after(file, copy, whole=dice.random() < 0.5) for file in wanted]
+            wait_for_progress(topics, copy)
+        finally:
+            writer.stop()
+        assert writer.acknowledged_count == sum(topics.ends("source").values())
+        twice = check_copied(topics, copy, topics.read("source"))
+        line = f"{len(met)} kills after {', '.join(met)}; {copy.starts} drivers: {writer.acknowledged_count} records"
+        report("Streaming copies that were killed", [f"SEED={seed}: {line} copied, {twice} of them more than once"])
+        assert twice <= AT_A_TIME * (copy.starts - 1)
+
+
+def kill_after(pattern: str, copy: SparkCopy, *, whole: bool) -> str:
+    """kill -9 of a driver, or of the whole query, once a new file of the checkpoint has appeared -> which."""
+    seen: set[str] = set()
+
+    def new_files() -> set[str]:
+        found = {path.relative_to(copy.checkpoint).as_posix() for path in copy.checkpoint.rglob("*")}
+        return {name for name in found - seen if re.fullmatch(pattern, name)}
+
+    seen = new_files()
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        copy.start()
+        appeared = new_files()
+        if appeared and (copy.kill() if whole else copy.kill_driver()):
+            return min(appeared)
+        assert time.monotonic() < deadline, f"no new {pattern} in {PATIENCE_S:.0f} s\n{copy.output}"
+        time.sleep(0.001)
+
+
 def kill_and_restart(broker: BrokerProcess, dice: random.Random) -> None:
     """kill -9 of a broker, which is gone for a while."""
     broker.kill()
@@ -110,7 +160,7 @@ def kill_and_restart(broker: BrokerProcess, dice: random.Random) -> None:
 
 @pytest.mark.feature("offsets.initial", "source.startingOffsets")
 @pytest.mark.timeout(600)
-def test_killed_in_its_first_batch_from_latest(tmp_path: Path, seed: int) -> None:
+def test_killed_in_its_first_batch_from_latest(tmp_path: Path, seed: int, report: Report) -> None:
     """What counts as the first start is the moment at which Spark has written the query's first offsets down."""
     dice = random.Random(seed)
     with (
@@ -141,7 +191,9 @@ def test_killed_in_its_first_batch_from_latest(tmp_path: Path, seed: int) -> Non
                     wait_for_progress(topics, copy)
                     writer.stop()
                     expected = [each for each in topics.read("source") if each.offset >= offsets[str(each.partition)]]
-                    check_copied(topics, copy, expected)
+                    twice = check_copied(topics, copy, expected)
+                    line = f"killed in batch 0 at attempt {attempt + 1}: {len(expected)} records copied, {twice} twice"
+                    report("Streaming copies that were killed", [f"SEED={seed}: {line}"])
                     break
             assert killed_in_first_batch, "the first batch was over before every kill"
         finally:

@@ -11,6 +11,7 @@ aborted with the producer's next transaction.
 import os
 import random
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +20,7 @@ import pytest
 from broker_embedded.testing import BrokerProcess
 from tests.support.doomed_broker import TRANSACTION_STEPS
 from tests.support.doomed_process import PATIENCE_S, DoomedBroker
+from tests.support.report import Report
 from tests.support.transaction_driver import LEVELS, RawProducer
 from tests.support.transactional_load import PARTITIONS, SOURCE, TOPIC, Load, check, wait_for_progress
 
@@ -46,7 +48,13 @@ def leave_one_open(address: str, number: int) -> None:
         producer.write(TOPIC, f"left:{number}", partition=number % PARTITIONS)
 
 
-def test_transactions_survive_kills(tmp_path: Path, seed: int) -> None:
+def told(loads: list[Load]) -> str:
+    """What became of transactions, as their producers know it."""
+    fates = Counter(fate.value for load in loads for fate in load.fates)
+    return ", ".join(f"{count} {fate}" for fate, count in sorted(fates.items()))
+
+
+def test_transactions_survive_kills(tmp_path: Path, seed: int, report: Report) -> None:
     dice = random.Random(seed)
     topics = {TOPIC: PARTITIONS, SOURCE: 1}
     with BrokerProcess(tmp_path, settings={**SETTINGS, **SMALL_SEGMENTS}, topics=topics) as broker:
@@ -64,6 +72,7 @@ def test_transactions_survive_kills(tmp_path: Path, seed: int) -> None:
             for load in loads:
                 load.stop()
         check(broker.bootstrap_servers, loads)
+        report("Transactions under way", [f"SEED={seed}: {KILLS} kills; {told(loads)}"])
 
 
 @pytest.fixture
@@ -77,7 +86,7 @@ def doomed(tmp_path: Path) -> Iterator[DoomedBroker]:
     broker.close()
 
 
-def test_transactions_survive_a_kill_at_every_step(doomed: DoomedBroker, seed: int) -> None:
+def test_transactions_survive_a_kill_at_every_step(doomed: DoomedBroker, seed: int, report: Report) -> None:
     dice = random.Random(seed)
     steps = list(TRANSACTION_STEPS)
     dice.shuffle(steps)
@@ -100,4 +109,5 @@ def test_transactions_survive_a_kill_at_every_step(doomed: DoomedBroker, seed: i
         for load in loads:
             load.stop()
     check(doomed.address, loads)
+    report("Transactions under way", [f"SEED={seed}: {len(met)} steps; {told(loads)}"])
     assert met == steps, "these were never reached"

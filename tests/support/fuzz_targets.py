@@ -18,8 +18,11 @@ from broker_embedded.log.config import LogConfig
 from broker_embedded.log.log import Log
 from broker_embedded.platform import ManualClock, Platform
 from broker_embedded.server.dispatch import serve
+from spark_kafka_native.protocol.codec import decode as decode_message
+from spark_kafka_native.protocol.codec import encode as encode_message
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError, RemoteProtocolError
-from spark_kafka_native.protocol.framing import decode_response
+from spark_kafka_native.protocol.framing import FrameReader, decode_response
+from spark_kafka_native.protocol.messages import REQUESTS
 from spark_kafka_native.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from spark_kafka_native.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from spark_kafka_native.protocol.schema import Request, Response
@@ -131,6 +134,37 @@ async def _done(work: Awaitable[list[Chunk] | None]) -> list[Chunk] | None:
     return None
 
 
+def messages_target(data: bytes) -> None:
+    """A request or response as it comes in, of which every class and version has its turn.
+
+    The first byte chooses an API, the second request or response and the version; 255 is a stream that is cut into
+    frames, at the place that the second byte says.
+    """
+    if len(data) < 2:
+        return
+    body = memoryview(data)[2:]
+    if data[0] == _RAW:
+        _cut_into_frames(body, data[1])
+        return
+    request = list(REQUESTS.values())[data[0] % len(REQUESTS)]
+    cls: type[Any] = request.response if data[1] & 1 else request
+    version = cls.versions.first + (data[1] >> 1) % (cls.versions.last - cls.versions.first + 1)
+    try:
+        message = decode_message(cls, body, version)
+    except RemoteProtocolError:
+        return
+    again = to_bytes(encode_message(message, version))
+    assert to_bytes(encode_message(decode_message(cls, again, version), version)) == again
+
+
+def _cut_into_frames(stream: memoryview, first: int) -> None:
+    reader = FrameReader(max_frame_bytes=_RAW)
+    with contextlib.suppress(RemoteProtocolError):
+        frames = [*reader.feed(stream[:first]), *reader.feed(stream[first:])]
+        whole = b"".join(struct.pack(">i", len(frame)) + bytes(frame) for frame in frames)
+        assert whole == bytes(stream[: len(whole)])
+
+
 def records_target(data: bytes) -> None:
     """Bytes as a consumer gets them and as a producer sends them. The first byte says whether CRCs are made right."""
     if not data:
@@ -231,6 +265,11 @@ def _read_whole(log: Log) -> None:
 
 
 TARGETS: Final[Mapping[str, Callable[[], Callable[[bytes], None]]]] = MappingProxyType(
-    {"frames": FrameTarget, "records": lambda: records_target, "indexes": lambda: indexes_target}
+    {
+        "frames": FrameTarget,
+        "messages": lambda: messages_target,
+        "records": lambda: records_target,
+        "indexes": lambda: indexes_target,
+    }
 )
 """By name; each makes a target that may keep something over its calls."""

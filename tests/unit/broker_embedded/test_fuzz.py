@@ -22,7 +22,7 @@ from tests.support.fuzz_targets import FILES, TARGETS, FrameTarget, indexes_targ
 from tests.support.message_sets import message_set
 from tests.support.strategies import messages
 
-BOUNDED = settings(suppress_health_check=list(HealthCheck), derandomize=False)
+BOUNDED = settings(suppress_health_check=list(HealthCheck))
 PIECES = st.sampled_from(
     [b"", b"\0", b"\xff", b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\xff\xff\xff\xff\x0f", b"\x01"]
 )

@@ -1,7 +1,7 @@
 """Suites that take what a plain machine does not have, run by hand; each prints a table and keeps it in tests/results.
 
-    python -m tests.suites interop        # other people's brokers and clients
-    python -m tests.suites differential   # Spark's JVM connector beside ours
+    python -m tests.long.suites interop        # other people's brokers and clients
+    python -m tests.long.suites differential   # Spark's JVM connector beside ours
 
 What cannot be had on this machine is skipped, and the table says why. Words after the name go to pytest, such as
 ``-k groups``; then no file is written. Exit status 1 if a test failed.

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from tests.suites import summary, trouble
+from tests.long.suites import summary, trouble
 from tests.support.junit import Case, Outcome, read_cases
 
 REPORT = """<?xml version="1.0" encoding="utf-8"?>

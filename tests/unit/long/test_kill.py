@@ -1,0 +1,64 @@
+"""Runs of kill rounds: interrupted ones go on, seeds are never tried twice unless they failed, scenarios take turns."""
+
+from dataclasses import replace
+
+from rich.console import Console
+from rich.table import Table
+
+from tests.long.kill import SCENARIOS, Round, failed_ones, of_all, of_run, the_run, to_try
+
+FIRST = Round(run=1, of=3, commit="a", seed=7, test=SCENARIOS[0].test, passed=True, seconds=36.0, told=("20 kills",))
+
+
+def log(count: int) -> list[Round]:
+    return [replace(FIRST, seed=7 + n, test=SCENARIOS[n].test, passed=n != 1) for n in range(count)]
+
+
+def rows(table: Table) -> list[str]:
+    console = Console(width=240)
+    with console.capture() as captured:
+        console.print(table)
+    return [" ".join(line.split()) for line in captured.get().splitlines() if line.strip()][2:]
+
+
+def test_a_run_that_was_interrupted_goes_on() -> None:
+    assert the_run([], 3, "a") == (1, 0)
+    assert the_run(log(2), 3, "a") == (1, 2)
+
+
+def test_another_run_begins() -> None:
+    assert the_run(log(3), 3, "a") == (2, 0)
+    assert the_run(log(2), 3, "b") == (2, 0), "on another commit"
+    assert the_run(log(2), 4, "a") == (2, 0), "of another length"
+
+
+def test_seeds_go_on_and_scenarios_take_turns() -> None:
+    done = log(2)
+    assert [(seed, scenario.test) for seed, scenario in to_try(done, 1, 2, 3, "")] == [(9, SCENARIOS[2].test)]
+    following = [(seed, scenario.test) for seed, scenario in to_try(log(3), 2, 0, 3, "")]
+    assert following == [(10 + n, SCENARIOS[3 + n].test) for n in range(3)]
+
+
+def test_scenarios_may_be_chosen() -> None:
+    chosen = {scenario.test for _, scenario in to_try([], 1, 0, 20, "exactly_once")}
+    assert len(chosen) == 2
+    assert all("exactly_once" in test for test in chosen)
+
+
+def test_seeds_that_failed_last_are_known() -> None:
+    done = log(3)
+    assert failed_ones(done, "") == [(8, SCENARIOS[1])]
+    assert failed_ones([*done, replace(done[1], passed=True)], "") == []
+    assert failed_ones(done, "reload") == []
+
+
+def test_tables() -> None:
+    done = log(2)
+    assert rows(of_run(done)) == [
+        "| 7 | test_kill.py | passed | 36 | 20 kills |",
+        "| 8 | test_kill_queries.py::test_a_copy_that_is_killed_loses_nothing | FAILED | 36 | 20 kills |",
+    ]
+    assert rows(of_all(done)) == [
+        "| test_kill.py | 1 | 1 | none | 0.01 |",
+        "| test_kill_queries.py::test_a_copy_that_is_killed_loses_nothing | 1 | 0 | 8 | 0.01 |",
+    ]
