@@ -18,7 +18,7 @@ BOUND  := timeout --signal=INT --kill-after=60 15m
 export PYSPARK_PYTHON        := $(abspath $(RUN))
 export PYSPARK_DRIVER_PYTHON := $(abspath $(RUN))
 
-.PHONY: help demo test test-interop test-differential test-kill test-fuzz bench check docs format clean
+.PHONY: help demo test test-interop test-differential test-kill test-fuzz bench notebooks check docs format clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ test-fuzz: $(VENV)/.fuzz  ## Frames, messages, records and files of logs, made b
 
 bench: $(VENV)/.developer  ## Every benchmark beside its rivals, some hours, and the page of results; BENCH="--only source,sink"
 	$(RUN) -m benchmarks.all $(BENCH)
+
+notebooks: $(VENV)/.developer  ## Execute the notebooks, and keep what they show
+	$(VENV)/bin/jupyter execute --inplace --NotebookClient.record_timing=False notebooks/*.ipynb
 
 check: $(VENV)/.developer  ## Lint, types and layers
 	$(VENV)/bin/ruff check
