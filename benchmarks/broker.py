@@ -57,7 +57,15 @@ CONSUMER: Final = {
 }
 START, IDLE_MEMORY = "start, s", "memory after the start, MiB"
 IN_JAVA: Final = "in, {} B, MB/s, Kafka's tool"
+OUT_JAVA: Final = "out, {} B, MB/s, Kafka's tool"
 LESS_IS_BETTER: Final = ("latency", "memory", "start")
+IN_README: Final = {
+    IN_JAVA.format(1000): ("in, 1 KB", "MB/s"),
+    OUT_JAVA.format(1000): ("out, 1 KB", "MB/s"),
+    START: ("start", "s"),
+    IDLE_MEMORY: ("memory", "MiB"),
+}
+"""What the README shows, in its words, and the unit."""
 Starter = Callable[[], AbstractContextManager[Running]]
 
 
@@ -108,7 +116,7 @@ class Load:
         produced = perf_tools.produce(self._servers, name, records, size, warmup=records // WARMUP_SHARE, acks="all")
         self._found.note(IN_JAVA.format(size), produced.records_per_second * size / 1e6)
         _, rate = perf_tools.consume(self._servers, name, records)
-        self._found.note(f"out, {size} B, MB/s, Kafka's tool", rate)
+        self._found.note(OUT_JAVA.format(size), rate)
 
     def _requests(self, name: str) -> None:
         records = self.options.requests
@@ -290,6 +298,10 @@ def _targets(report: Report, medians: dict[str, dict[str, float]]) -> None:
     for what in (IN_JAVA.format(1000), "in, 1000 B, MB/s, librdkafka"):
         if what in theirs:
             report.target(f"{what}, x {THEIRS}", 1.0, mine[what] / theirs[what])
+    for what, (shown, unit) in IN_README.items():
+        if what in theirs:
+            less = what.startswith(LESS_IS_BETTER)
+            report.beside(f"bundled broker, {shown}", unit, mine[what], THEIRS, theirs[what], less_is_better=less)
     report.target(START, 0.5, mine[START], at_most=True)
     report.target(IDLE_MEMORY, 60e6 / 2**20, mine[IDLE_MEMORY], at_most=True)
 

@@ -41,6 +41,7 @@ LARGE: Final = 500
 MORE_OF_LARGE: Final = 4
 """So many times the megabytes of values from ``LARGE`` bytes on: bytes of these take less time."""
 TARGET: Final = 4.0
+IN_README: Final = (100, 1_000)
 
 
 def reading(client: Client, place: Place) -> Callable[[], float]:
@@ -77,6 +78,7 @@ class Bench:
         self.rows: list[list[Cell]] = []
         self.seconds: dict[str, dict[str, list[float]]] = {}
         self.ratios: dict[str, dict[str, float]] = {}
+        self.speeds: dict[Setting, dict[str, float]] = {}
 
     def run(self, setting: Setting) -> None:
         """One topic, read by all."""
@@ -121,6 +123,7 @@ class Bench:
             )
         self.seconds[str(setting)] = seconds
         if BASE in speed:
+            self.speeds[setting] = speed
             self.ratios[str(setting)] = {name: speed[name] / speed[BASE] for name in speed}
 
 
@@ -180,6 +183,9 @@ def main() -> None:
             report.target(f"{size:,} B, rows/s of pykafka beside {BASE}, the worst topic", TARGET, min(found))
             most = [bench.ratios[str(setting)][RECEIVED] for setting in settings if setting.size == size]
             report.note(f"{size:,} B: to receive alone is {min(most):.2f} times as fast as {BASE} on the worst topic.")
+        for setting, speed in bench.speeds.items():
+            if setting.size in IN_README and setting.codec == "none" and setting.partitions == 1:
+                report.beside(f"fetch to Arrow, {setting.size:,} B", "rows/s", speed[OURS], BASE, speed[BASE])
         report.plot(draw(bench.ratios))
     report.keep({"seconds": bench.seconds}).save()
 

@@ -32,7 +32,6 @@ COLUMNS: Final = ("key", "value", "offset", "timestamp", "timestamp_type")
 UNTIL: Final = 2**62
 COPIES: Final = 3.0
 """So many memory copies decoding may take."""
-HEADLINES: Final = ("100 B", "1 KB")
 TURN_S: Final = 0.02
 QUICK_TURN_S: Final = 0.002
 
@@ -324,17 +323,17 @@ def _targets(report: Report, bench: Bench) -> None:
     """Decoding of records that are not compressed: of the codecs' time nothing could be saved."""
     for (shape, codec), found in bench.medians.items():
         if codec == "none":
-            mine, first = found[DECODE, "compiled"], shape in HEADLINES
+            mine = found[DECODE, "compiled"]
             copy = found[COPY, COPY]
             times = mine / copy
-            report.target(f"decode, {shape}, x memory copy", COPIES, times, at_most=True, headline=first)
+            report.target(f"decode, {shape}, x memory copy", COPIES, times, at_most=True)
             if times > COPIES:
                 alone = found[CHECKSUM, CHECKSUM] / copy
                 report.note(
                     f"{shape}: of {times:.1f} copies {alone:.1f} are the CRC-32C, and one is the copy into place."
                 )
             if (DECODE, AIOKAFKA) in found:
-                report.target(f"decode, {shape}, x {AIOKAFKA}", 3.0, found[DECODE, AIOKAFKA] / mine, headline=first)
+                report.target(f"decode, {shape}, x {AIOKAFKA}", 3.0, found[DECODE, AIOKAFKA] / mine)
 
 
 if __name__ == "__main__":

@@ -105,21 +105,27 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 
 
 def headline(results: Sequence[Result], root: Path) -> str:
-    """What the README shows, between its marks: of each result the targets that make a headline, or all of them."""
-    chosen = [
-        (result, target)
-        for result in results
-        for target in [each for each in result["targets"] if each["headline"]] or result["targets"]
-    ]
-    if not chosen:
+    """What the README shows, between its marks: our numbers beside those of others."""
+    compared = [(result, each) for result in results for each in result["comparisons"]]
+    if not compared:
         return "`make bench` measures; there are no results yet.\n"
-    parts = [_targets(chosen, PAGE.as_posix())]
+    rows = [
+        [
+            f"[{each['what']}]({PAGE.as_posix()}#{result['name']})",
+            f"{spell(each['ours'])} {each['unit']}",
+            f"{each['whom']}: {spell(each['theirs'])}",
+            f"{spell(each['times'])} x",
+        ]
+        for result, each in compared
+    ]
+    parts = [_table(["", "here", "beside", "times as good"], rows)]
     if (root / RESULTS / f"{PLOT}.png").exists():
         parts.append(f"\n![Reading a topic through Spark]({(RESULTS / PLOT).as_posix()}.png)\n")
-    result = chosen[0][0]
+    dates = sorted({result["date"] for result, _ in compared})
     parts.append(
-        f"\nMedians of rounds in which all took turns, {result['date']}, {result['machine']['processor']}. "
-        f"[All results]({PAGE.as_posix()}), with their commands; `make bench` measures them anew.\n"
+        f"\nMedians of rounds in which all took turns, {' to '.join(dict.fromkeys((dates[0], dates[-1])))}, "
+        f"{compared[0][0]['machine']['processor']}. [All results]({PAGE.as_posix()}), with their commands; "
+        "`make bench` measures them anew.\n"
     )
     return "".join(parts)
 

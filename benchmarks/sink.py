@@ -42,6 +42,7 @@ from benchmarks.support.shapes import (
     fastest,
     lines,
     modes_of,
+    rows_beside,
     shapes,
 )
 from spark_kafka_native.client.cluster import Cluster
@@ -165,13 +166,14 @@ def tell(report: Report, found: dict[str, dict[Shape, Found]]) -> None:
         for shape, seconds in by_shape.items():
             if not shape.is_usual or shape.value_bytes not in TARGET_BYTES:
                 continue
-            where, first = f"{mode}, {shape.value_bytes:,} B", mode == BATCH
+            where = f"{mode}, {shape.value_bytes:,} B"
             theirs = fastest(seconds, (JVM, JVM_OTHER))
             if theirs is not None:
                 times = ratio(seconds[OURS], theirs)
-                report.target(f"{where}: times the JVM connector's faster writer", WANTED_OF_JVM, times, headline=first)
+                report.target(f"{where}: times the JVM connector's faster writer", WANTED_OF_JVM, times)
+                rows_beside(report, f"write a {mode}", shape, seconds[OURS], theirs, scale=scale)
             share = ratio(seconds[OURS], seconds[STUB])
-            report.target(f"{where}: times the stub", WANTED_OF_STUB, share, headline=first)
+            report.target(f"{where}: times the stub", WANTED_OF_STUB, share)
     report.keep(
         {mode: {str(shape): seconds for shape, seconds in by_shape.items()} for mode, by_shape in found.items()}
     )

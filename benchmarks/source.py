@@ -43,6 +43,7 @@ from benchmarks.support.shapes import (
     fastest,
     lines,
     modes_of,
+    rows_beside,
     shapes,
 )
 from benchmarks.support.stubs import log_bytes, sender
@@ -59,6 +60,7 @@ BATCH_BY_V2: Final = {"spark.sql.sources.useV1SourceList": ""}
 STREAM_BY_V1: Final = {
     "spark.sql.streaming.disabledV2MicroBatchReaders": "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 }
+IN_README: Final = {NOOP: "read a batch", STREAM: "read a stream"}
 OTHER_READER: Final = {NOOP: BATCH_BY_V2, SUM: BATCH_BY_V2, STREAM: STREAM_BY_V1}
 FIRST_WARMUPS: Final = 6
 """Rounds that do not count of the first topic. Spark and the broker are compiled at run time, for half a minute."""
@@ -172,14 +174,16 @@ def tell(report: Report, found: dict[str, dict[Shape, Found]]) -> None:
         for shape, seconds in by_shape.items():
             if not shape.is_usual or shape.value_bytes not in WANTED_OF_JVM:
                 continue
-            where, first = f"{mode}, {shape.value_bytes:,} B", mode == NOOP
+            where = f"{mode}, {shape.value_bytes:,} B"
             theirs = fastest(seconds, (JVM, JVM_OTHER))
             if theirs is not None:
                 wanted = WANTED_OF_JVM[shape.value_bytes]
                 what, times = f"{where}: times the JVM connector's faster reader", ratio(seconds[OURS], theirs)
-                report.target(what, wanted, times, headline=first)
+                report.target(what, wanted, times)
+                if mode in IN_README:
+                    rows_beside(report, IN_README[mode], shape, seconds[OURS], theirs, scale=scale)
             share = ratio(seconds[OURS], seconds[LOOPBACK])
-            report.target(f"{where}: times the loopback stub", WANTED_OF_LOOPBACK, share, headline=first)
+            report.target(f"{where}: times the loopback stub", WANTED_OF_LOOPBACK, share)
     report.keep(
         {mode: {str(shape): seconds for shape, seconds in by_shape.items()} for mode, by_shape in found.items()}
     )

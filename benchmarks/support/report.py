@@ -60,13 +60,28 @@ class Target:
     found: float
     at_most: bool = False
     """Less is better."""
-    headline: bool = False
-    """Among those that the README shows."""
 
     @property
     def reached(self) -> bool:
         """Whether it was."""
         return self.found <= self.wanted if self.at_most else self.found >= self.wanted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What somebody who looks for one number wants to know: the README shows it."""
+
+    what: str
+    unit: str
+    ours: float
+    whom: str
+    theirs: float
+    less_is_better: bool = False
+
+    @property
+    def times(self) -> float:
+        """How many times as good ours is."""
+        return self.theirs / self.ours if self.less_is_better else self.ours / self.theirs
 
 
 class Report:
@@ -78,6 +93,7 @@ class Report:
         self.machine = machine()
         self.tables: list[dict[str, Any]] = []
         self.targets: list[Target] = []
+        self.comparisons: list[Comparison] = []
         self.notes: list[str] = []
         self.measured: dict[str, Any] = {}
         self._draw: Callable[[Any], None] | None = None
@@ -100,12 +116,21 @@ class Report:
         self.tables.append({"title": title, "columns": list(columns), "rows": [list(row) for row in rows]})
         return self
 
-    def target(self, what: str, wanted: float, found: float, *, at_most: bool = False, headline: bool = False) -> Self:
-        """Print and keep whether something was reached; the README shows those that make a ``headline``."""
-        target = Target(what=what, wanted=wanted, found=found, at_most=at_most, headline=headline)
+    def target(self, what: str, wanted: float, found: float, *, at_most: bool = False) -> Self:
+        """Print and keep whether something was reached."""
+        target = Target(what=what, wanted=wanted, found=found, at_most=at_most)
         self.targets.append(target)
         sign, verdict = "at most" if at_most else "at least", "reached" if target.reached else "not reached"
         self.console.print(f"{what}: {sign} {spell(wanted)} wanted, {spell(found)} found: {verdict}")
+        return self
+
+    def beside(
+        self, what: str, unit: str, ours: float, whom: str, theirs: float, *, less_is_better: bool = False
+    ) -> Self:
+        """Keep what the README shows: our number and somebody else's."""
+        self.comparisons.append(
+            Comparison(what=what, unit=unit, ours=ours, whom=whom, theirs=theirs, less_is_better=less_is_better)
+        )
         return self
 
     def note(self, text: str) -> Self:
@@ -151,6 +176,7 @@ class Report:
             "parameters": {name: value for name, value in vars(self.options).items() if name not in SHARED},
             "tables": self.tables,
             "targets": [asdict(target) | {"reached": target.reached} for target in self.targets],
+            "comparisons": [asdict(each) | {"times": each.times} for each in self.comparisons],
             "notes": self.notes,
             "measured": self.measured,
         }

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from benchmarks.support.report import Cell
+from benchmarks.support.report import Cell, Report
 from benchmarks.support.rounds import ratio, spread
 
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -114,6 +114,15 @@ def rows_per_second(shape: Shape, seconds: Sequence[float], *, scale: float) -> 
 def fastest(found: Found, names: Sequence[str]) -> Sequence[float] | None:
     """The seconds of the fastest of those that took part; None if none did."""
     return min((found[name] for name in names if name in found), key=statistics.median, default=None)
+
+
+def rows_beside(
+    report: Report, what: str, shape: Shape, ours: Sequence[float], theirs: Sequence[float], *, scale: float
+) -> None:
+    """Tell the README how many rows a second were ours, and how many the JVM connector's."""
+    rows = shape.rows(scale)
+    mine, others = rows / statistics.median(ours), rows / statistics.median(theirs)
+    report.beside(f"{what}, {shape.value_bytes:,} B", "rows/s", mine, "Spark's JVM connector", others)
 
 
 def columns(ours: str, others: Sequence[str], compared: Sequence[str]) -> list[str]:
