@@ -73,7 +73,8 @@ def page(results: Sequence[Result], root: Path) -> str:
 
 def _section(result: Result, root: Path) -> Iterator[str]:
     machine = "; ".join(f"{name}: {value}" for name, value in result["machine"].items())
-    yield f'\n## {result["title"]}\n\n<a id="{result["name"]}"></a>`{result["command"]}`, {result["date"]}\n\n'
+    yield f'\n## {result["title"]}\n\n<a id="{result["name"]}"></a>`{result["command"]}`, '
+    yield f"commit {result['commit']}, {result['date']}\n\n"
     yield f"{machine}\n"
     for note in result["notes"]:
         yield f"\n{note}\n"

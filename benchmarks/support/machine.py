@@ -2,9 +2,13 @@
 
 import os
 import platform
+import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Final
 
+ROOT: Final = Path(__file__).parents[2]
+_RESULTS: Final = (":!benchmarks/results", ":!benchmarks/RESULTS.md", ":!tests/results")
 PACKAGES = ("pyspark", "pyarrow", "numpy", "confluent-kafka", "aiokafka", "kafka-python")
 
 
@@ -22,6 +26,16 @@ def machine() -> dict[str, str]:
         **{name: found for name in PACKAGES if (found := _version(name))},
         "records": "compiled kernel" if kernel.is_compiled() else "numpy, no compiled kernel",
     }
+
+
+def commit() -> str:
+    """The commit that is checked out, and whether other files than results differ from it."""
+    head = _git("rev-parse", "--short=10", "HEAD")
+    return f"{head} and changes to it" if _git("status", "--porcelain", "--", ".", *_RESULTS) else head
+
+
+def _git(*words: str) -> str:
+    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def _processor() -> str:

@@ -17,7 +17,7 @@ from typing import Any, Self
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.support.machine import machine
+from benchmarks.support.machine import commit, machine
 
 RESULTS = Path(__file__).parents[1] / "results"
 Cell = str | int | float | None
@@ -90,7 +90,7 @@ class Report:
     def __init__(self, name: str, title: str, options: argparse.Namespace) -> None:
         self.name, self.title, self.options = name, title, options
         self.console = Console(width=None if sys.stdout.isatty() else 180, markup=False)
-        self.machine = machine()
+        self.machine, self.commit = machine(), commit()
         self.tables: list[dict[str, Any]] = []
         self.targets: list[Target] = []
         self.comparisons: list[Comparison] = []
@@ -171,6 +171,7 @@ class Report:
             "title": self.title,
             "command": self.command,
             "date": f"{datetime.now(UTC):%Y-%m-%d}",
+            "commit": self.commit,
             "quick": self.options.quick,
             "machine": self.machine,
             "parameters": {name: value for name, value in vars(self.options).items() if name not in SHARED},

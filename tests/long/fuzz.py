@@ -26,6 +26,7 @@ from typing import Any, Final
 
 from rich.table import Table
 
+from benchmarks.support.machine import commit
 from tests.support.fuzz_corpus import MOST_BYTES, read_corpus, write_corpus
 from tests.support.result_page import ResultPage, table
 
@@ -75,6 +76,7 @@ def main() -> int:
     if importlib.util.find_spec("atheris") is None:
         print("atheris is not installed: pip install atheris")
         return 2
+    head = commit()
     with ThreadPoolExecutor(AT_ONCE) as pool:
         done = list(
             pool.map(lambda name: run(name, options.minutes, grow=options.grow), options.targets or list(TARGETS))
@@ -84,6 +86,7 @@ def main() -> int:
         name="fuzz",
         title="Bytes that fuzzers made",
         command=f"make test-fuzz MINUTES={options.minutes:g}",
+        commit=head,
         parts=(
             f"{options.minutes:g} minutes each, two at a time; {bound}",
             summary(done),

@@ -22,7 +22,8 @@ from typing import Final
 from rich.table import Table
 from rich.text import Text
 
-from tests.support.result_page import RESULTS, ROOT, ResultPage, commit, table
+from benchmarks.support.machine import ROOT, commit
+from tests.support.result_page import RESULTS, ResultPage, table
 
 LOG: Final = RESULTS / "kill.jsonl"
 ROUNDS: Final = 20
@@ -150,6 +151,7 @@ def main() -> int:
         name="kill",
         title="Killed and started again",
         command="make test-kill",
+        commit=head,
         parts=(
             f"Run {run}: {options.rounds} rounds. SEED=seed in the environment of pytest tries one again.",
             of_run([each for each in log if each.run == run]),

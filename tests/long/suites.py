@@ -22,10 +22,11 @@ from typing import Any, Final
 from rich.table import Table
 from rich.text import Text
 
+from benchmarks.support.machine import ROOT, commit
 from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable
 from tests.support.connector_differences import DIFFERENCES
 from tests.support.junit import Case, Outcome, read_cases
-from tests.support.result_page import ROOT, ResultPage, table
+from tests.support.result_page import ResultPage, table
 
 Environment = Mapping[str, str]
 
@@ -95,7 +96,7 @@ def main() -> int:
     suite: Suite = SUITES[options.suite]
     cases: list[Case] = []
     left_out: Counter[str] = Counter()
-    broken = False
+    broken, head = False, commit()
     for step in suite.steps:
         reason = step.unavailable()
         if reason is None:
@@ -106,6 +107,7 @@ def main() -> int:
         name=options.suite,
         title=suite.title,
         command=f"make test-{options.suite}",
+        commit=head,
         parts=(summary(cases), *trouble(cases, left_out), *suite.notes()),
     )
     page.publish(keep=not more)

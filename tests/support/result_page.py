@@ -1,19 +1,16 @@
 """The page of a heavy suite: what was run, where and on which commit, on the terminal and in tests/results."""
 
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Final
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.support.machine import machine
+from benchmarks.support.machine import ROOT, machine
 
-ROOT: Final = Path(__file__).parents[2]
 RESULTS: Final = ROOT / "tests" / "results"
 WIDTH: Final = 240
 
@@ -25,19 +22,21 @@ class ResultPage:
     name: str
     title: str
     command: str
+    commit: str
+    """What `benchmarks.support.machine.commit` said before the suite began."""
     parts: Sequence[str | Table]
 
     def publish(self, *, keep: bool = True) -> None:
         """Print the page, and keep it."""
         terminal = Console()
         for part in self.parts:
-            terminal.print(part)
+            terminal.print(part, markup=False)
         if not keep:
             return
         path = RESULTS / f"{self.name}.md"
         with path.open("w", encoding="utf-8") as file:
             paper = Console(file=file, width=WIDTH, color_system=None)
-            for part in (f"# {self.title}", f"`{self.command}`, commit {commit()}, {today()}", where(), *self.parts):
+            for part in (f"# {self.title}", f"`{self.command}`, commit {self.commit}, {today()}", where(), *self.parts):
                 paper.print(part, soft_wrap=isinstance(part, str), highlight=False, markup=False)
                 paper.print()
         path.write_text("\n".join(line.rstrip() for line in path.read_text(encoding="utf-8").splitlines()) + "\n")
@@ -48,13 +47,6 @@ def table(*columns: str) -> Table:
     return Table(*columns, box=box.MARKDOWN)
 
 
-def commit() -> str:
-    """The commit that is checked out, and whether other files than results differ from it."""
-    head = _git("rev-parse", "--short=10", "HEAD")
-    changed = _git("status", "--porcelain", "--", ".", f":!{RESULTS.relative_to(ROOT)}")
-    return f"{head} and changes to it" if changed else head
-
-
 def today() -> str:
     """The day, in UTC."""
     return datetime.now(UTC).date().isoformat()
@@ -63,7 +55,3 @@ def today() -> str:
 def where() -> str:
     """The machine and the versions."""
     return "; ".join(f"{name}: {value}" for name, value in machine().items() if name != "load average")
-
-
-def _git(*words: str) -> str:
-    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()

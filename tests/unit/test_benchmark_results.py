@@ -38,6 +38,12 @@ def test_make_bench_knows_all_of_them() -> None:
     assert {entry.name for entry in every.ENTRIES if not entry.more} == set(results.ORDER)
 
 
+@pytest.fixture(autouse=True)
+def _commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without asking git."""
+    monkeypatch.setattr("benchmarks.support.report.commit", lambda: "0123456789")
+
+
 def options(*given: str) -> argparse.Namespace:
     parser = arguments("A description.")
     add_axes(parser, ["batch"])
@@ -77,6 +83,7 @@ def test_a_report_becomes_a_section_and_a_headline(root: Path) -> None:
     page = (root / results.PAGE).read_text()
     assert page.index("## All about source") < page.index("## All about another")
     assert "1 of 2 were reached" in page
+    assert "commit 0123456789, " in page
     assert "| pykafka | 1,234,567 | 0.123 |" in page
     assert "| a / b | - | 0.5 |" in page
     assert "| [source](#source) | source: times the other | at least 2 | 2.5 | yes |" in page
