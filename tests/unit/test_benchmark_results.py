@@ -161,7 +161,7 @@ def test_cases_take_turns_in_changing_order_and_warm_up_first() -> None:
 
 def test_a_case_that_returns_nothing_is_timed() -> None:
     (seconds,) = measure({"a": lambda: None}, rounds=1, warmups=0)["a"]
-    assert 0 < seconds < 5
+    assert seconds > 0
 
 
 def test_ratio_and_spread_go_by_the_median() -> None:
