@@ -46,7 +46,7 @@ bench: $(VENV)/.developer  ## Every benchmark beside its rivals, some hours, and
 	$(RUN) -m benchmarks.all $(BENCH)
 
 notebooks: $(VENV)/.developer  ## Execute the notebooks, and keep what they show
-	$(VENV)/bin/jupyter execute --inplace --NotebookClient.record_timing=False notebooks/*.ipynb
+	$(RUN) -m docs.notebooks
 
 check: $(VENV)/.developer  ## Lint, types and layers
 	$(VENV)/bin/ruff check
