@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.support.report import spell
+from docs.marked import replace_between
 
 ROOT: Final = Path(__file__).parents[1]
 RESULTS: Final = Path("benchmarks/results")
@@ -131,20 +132,14 @@ def headline(results: Sequence[Result], root: Path) -> str:
     return "".join(parts)
 
 
-def readme(text: str, block: str) -> str:
-    """The README with another text between its marks. Raises ResultsError: it has no marks."""
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ResultsError(f"{README} has no lines {BEGIN} and {END}")
-    return f"{before}{BEGIN}\n{block}{END}{after}"
-
-
 def wanted(root: Path = ROOT) -> dict[Path, str]:
     """What the files are to say. Raises ResultsError."""
     results = load(root)
-    old = (root / README).read_text(encoding="utf-8")
-    return {PAGE: page(results, root), README: readme(old, headline(results, root))}
+    try:
+        readme = replace_between((root / README).read_text(encoding="utf-8"), BEGIN, END, headline(results, root))
+    except ValueError as error:
+        raise ResultsError(f"{README}: {error}") from error
+    return {PAGE: page(results, root), README: readme}
 
 
 def stale(root: Path = ROOT) -> list[str]:

@@ -1,9 +1,10 @@
-"""Make docs/options.md from the tables in code: ``python docs/build.py``, or ``make docs``.
+"""Make docs/options.md, and the README's part of it, from the tables in code: ``python -m docs.build``, ``make docs``.
 
-Every name, default and bound on that page comes from the table that the parser itself uses, so the page is either right
-or not built; a test compares it with what this module makes.
+Every name, default and bound on these pages comes from the table that the parser itself uses, so they are either right
+or not built; a test compares them with what this module makes.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -14,11 +15,17 @@ from broker_embedded.log.config import LogConfig
 from broker_embedded.log_defaults import LOG_SYNONYMS
 from broker_embedded.releases import NOT_SERVED, RELEASE_NAMES, api_names
 from broker_embedded.settings import INT_MAX, LONG_MAX, Setting
+from docs.marked import replace_between
 from spark_kafka_native.client.config import DEPARTURES, PROPERTIES, WITHOUT_EFFECT
 from spark_kafka_native.client.properties import Property
 from spark_kafka_native.spark.options.table import SINK_OPTIONS, SOURCE_OPTIONS, Option
 
 PAGE = Path(__file__).with_name("options.md")
+README = Path(__file__).parents[1] / "README.md"
+BEGIN = "<!-- made by make docs; edits up to the next mark are lost -->"
+END = "<!-- end of options -->"
+IN_README = ("acks", "compression.type", "isolation.level", "max.partition.fetch.bytes", "security.protocol")
+"""Client properties that the README shows too."""
 
 _HEAD = """\
 # Options
@@ -148,6 +155,35 @@ def options_page() -> str:
     )
 
 
+def readme_options() -> str:
+    """What the README shows: every Spark option, each in a sentence, and a few properties."""
+    heads = ("Default", "Values", "Meaning")
+    return "".join(
+        (
+            table(("Source option", *heads), map(_brief_row, SOURCE_OPTIONS)),
+            "\n",
+            table(("Sink option", *heads), map(_brief_row, SINK_OPTIONS)),
+            "\n",
+            table(("Client property", *heads), (_property_row(PROPERTIES[name]) for name in IN_README)),
+        )
+    )
+
+
+def readme(text: str) -> str:
+    """The README with that part made anew."""
+    return replace_between(text, BEGIN, END, readme_options())
+
+
+def _brief_row(option: Option) -> tuple[str, ...]:
+    sentence = re.match(r".*?[.](?= |$)", option.doc)
+    return _code(option.name), option.default, option.legal, sentence[0] if sentence else option.doc
+
+
+def _property_row(declared: Property) -> tuple[str, ...]:
+    name, *others = _client_row(declared)
+    return f"`kafka.{name.strip('`')}`", *others
+
+
 def _options(options: Iterable[Option]) -> str:
     return table(("Option", "Default", "Queries", "Values", "Meaning"), map(_option_row, options))
 
@@ -221,3 +257,4 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 if __name__ == "__main__":
     PAGE.write_text(options_page(), encoding="utf-8")
+    README.write_text(readme(README.read_text(encoding="utf-8")), encoding="utf-8")

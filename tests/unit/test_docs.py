@@ -1,6 +1,5 @@
-"""docs/options.md is what docs/build.py makes, and what docs/build.py makes is whole and true."""
+"""docs/options.md and its part of the README are what docs/build.py makes, and that is whole and true."""
 
-import runpy
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from broker_embedded.listener_settings import prefixed_settings
 from broker_embedded.log.config import LogConfig
 from broker_embedded.releases import NOT_SERVED, api_names
 from broker_embedded.settings import Setting
+from docs import build
 from spark_kafka_native.client.config import PROPERTIES
 from spark_kafka_native.spark.errors import OptionError
 from spark_kafka_native.spark.options.parsing import Query, parse_source_options
@@ -21,9 +21,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 @pytest.fixture(scope="module")
 def page() -> str:
-    text = runpy.run_path(str(DOCS / "build.py"))["options_page"]()
-    assert isinstance(text, str)
-    return text
+    return build.options_page()
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +37,20 @@ def sections(page: str) -> dict[str, list[list[str]]]:
 
 def test_the_committed_page_is_what_the_tables_say(page: str) -> None:
     assert (DOCS / "options.md").read_text(encoding="utf-8") == page, "the tables in code changed: run `make docs`"
+
+
+def test_the_readme_has_every_spark_option_with_its_default_and_values() -> None:
+    text = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    assert build.readme(text) == text, "the tables in code changed: run `make docs`"
+    for option in (*SOURCE_OPTIONS, *SINK_OPTIONS):
+        values = option.legal.replace("|", "&#124;")
+        assert f"\n| `{option.name}` | {option.default} | {values} | {option.doc[:8]}" in text
+    assert "\n| `kafka.acks` | `all` | all, -1, 0, 1 |" in text
+
+
+def test_a_readme_without_marks_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"the page has no lines .*make docs.* and .*end of options"):
+        build.readme("# A page\n")
 
 
 def test_every_table_is_there_whole(sections: dict[str, list[list[str]]]) -> None:

@@ -50,7 +50,7 @@ _SERVERS: Final = Option(
     name="kafka.bootstrap.servers",
     default="",
     legal="host:port[,host:port...]",
-    doc="Required. Servers asked for the cluster's members. Any other `kafka.` option is a Kafka client property.",
+    doc="Servers asked for the cluster's members; required. Any other `kafka.` option is a Kafka client property.",
     parse=str,
 )
 _OFFSETS: Final = 'JSON such as `{"topicA":{"0":23,"1":-1},"topicB":"earliest"}` (-2 earliest, -1 latest)'
@@ -301,7 +301,7 @@ SINK_OPTIONS: Final[tuple[Option, ...]] = (
         name="topic",
         default="",
         legal="a topic name",
-        doc="Topic of every row. Without it, rows name theirs in the column topic.",
+        doc="Topic of every row; without it, rows name theirs in the column topic.",
         parse=topic,
     ),
     Option(
