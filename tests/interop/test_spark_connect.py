@@ -12,7 +12,7 @@ import pytest
 
 from tests.conftest import REMOTE, REPOSITORY
 
-SESSION_TESTS = Path("tests", "spark_kafka_native", "spark")
+SESSION_TESTS = Path("tests", "system", "spark_kafka_native", "spark")
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 
