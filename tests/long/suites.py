@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,9 +23,10 @@ from rich.table import Table
 from rich.text import Text
 
 from benchmarks.support.machine import ROOT, commit
-from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable
+from tests.support.apache_kafka import KAFKA_VERSION, ApacheKafka, apache_kafka_unavailable
 from tests.support.connector_differences import DIFFERENCES
 from tests.support.junit import Case, Outcome, read_cases
+from tests.support.jvm_connector import connector_jars, jvm_connector_unavailable
 from tests.support.result_page import ResultPage, table
 
 Environment = Mapping[str, str]
@@ -59,15 +60,25 @@ class Suite:
 
 
 def meant_differences() -> Sequence[str | Table]:
-    """Where ours does otherwise on purpose."""
+    """Versions, and where ours does otherwise on purpose."""
     rows = table("case", "differs in", "why")
     for name, difference in DIFFERENCES.items():
         rows.add_row(name, ", ".join(sorted(difference.fields)), difference.reason)
-    return ("## Meant differences", "From tests/support/connector_differences.py; any other fails a test.", rows)
+    told = "From tests/support/connector_differences.py; any other fails a test."
+    return (versions(), "## Meant differences", told, rows)
+
+
+def versions() -> str:
+    """What was compared with what."""
+    if reason := apache_kafka_unavailable() or jvm_connector_unavailable():
+        return reason
+    connector = next(jar.stem for jar in connector_jars() if jar.stem.startswith("spark-sql-kafka"))
+    return f"Both on Apache Kafka {KAFKA_VERSION}; the JVM connector is {connector}."
 
 
 EVERYWHERE: Final = ("tests/system/integration", "tests/system/foreign", "tests/interop")
 APACHE_ALONE: Final = ("tests/unit", "tests/system/broker_embedded", "tests/system/spark_kafka_native")
+BY_BROKER: Final = {"bundled": "bundled broker", "apache": "Apache Kafka", "": "other"}
 BESIDE: Final = "tests/interop/jvm_connector"
 SUITES: Final = {
     "interop": Suite(
@@ -130,22 +141,23 @@ def run(step: Step, more: Sequence[str], cases: list[Case]) -> bool:
 
 
 def summary(cases: Sequence[Case]) -> Table:
-    """A row for each file of tests, and one for all."""
-    rows = table("tests", "bundled broker", "Apache Kafka", "other", "failed", "skipped", "seconds")
+    """A row for each file of tests, and one for all; where tests are told their brokers, with a column for each."""
+    passed = BY_BROKER if any(case.broker for case in cases) else {"": "passed"}
+    rows = table("tests", *passed.values(), "failed", "skipped", "seconds")
     by_file: dict[str, list[Case]] = {}
     for case in cases:
         by_file.setdefault(case.file, []).append(case)
     for file, some in sorted(by_file.items()):
-        rows.add_row(file, *row(some))
-    rows.add_row("all", *row(cases))
+        rows.add_row(file, *row(some, passed))
+    rows.add_row("all", *row(cases, passed))
     return rows
 
 
-def row(cases: Sequence[Case]) -> Iterator[str]:
+def row(cases: Sequence[Case], brokers: Iterable[str]) -> Iterator[str]:
     """How many passed on which broker, and what became of the others."""
     passed = Counter(case.broker for case in cases if case.outcome is Outcome.PASSED)
     others = Counter(case.outcome for case in cases)
-    for count in (passed["bundled"], passed["apache"], passed[""], others[Outcome.FAILED], others[Outcome.SKIPPED]):
+    for count in (*(passed[broker] for broker in brokers), others[Outcome.FAILED], others[Outcome.SKIPPED]):
         yield str(count or "")
     yield f"{sum(case.seconds for case in cases):.0f}"
 
