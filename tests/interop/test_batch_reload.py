@@ -93,13 +93,18 @@ class Job:
         return len(list((self.target / "_loads").rglob("*.json")))
 
 
-def kill_at(running: "subprocess.Popen[str]", moment: Callable[[], bool]) -> None:
-    """Kill a job with all of its processes once something is so; it must not have ended by itself before."""
+def wait_for(moment: Callable[[], bool], running: "subprocess.Popen[str]") -> None:
+    """Return at a moment in a job's life, as soon as it is there; the job must not have ended by itself before."""
     deadline = time.monotonic() + PATIENCE_S
     while not moment():
-        assert running.poll() is None, running.stdout and running.stdout.read()
+        assert running.poll() is None, running.stdout and not running.stdout.closed and running.stdout.read()
         assert time.monotonic() < deadline
-        time.sleep(0.002)
+        time.sleep(0.002)  # between two looks
+
+
+def kill_at(running: "subprocess.Popen[str]", moment: Callable[[], bool]) -> None:
+    """Kill a job with all of its processes once something is so."""
+    wait_for(moment, running)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(running.pid, signal.SIGKILL)
     running.communicate()
@@ -158,11 +163,7 @@ def test_executor_killed_and_tasks_run_twice_at_once(bundled_broker: BrokerProce
     printed: list[str] = []
     reader = threading.Thread(target=lambda: printed.append(running.communicate(timeout=PATIENCE_S)[0]))
     reader.start()
-    deadline = time.monotonic() + PATIENCE_S
-    while job.files() < TASKS // 4:
-        assert running.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_for(lambda: job.files() >= TASKS // 4, running)
     os.kill(next(executors_of(running.pid)), signal.SIGKILL)
     reader.join()
     assert running.returncode == 0, printed

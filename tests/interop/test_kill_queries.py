@@ -19,10 +19,11 @@ from pathlib import Path
 import pytest
 
 from broker_embedded.testing import BrokerProcess
-from tests.support.killed_copy import PATIENCE_S, KeyedWriter, kill, wait_for_progress, wait_until
+from tests.support.killed_copy import KEYS, PATIENCE_S, KeyedWriter, kill, wait_for_progress, wait_until
 from tests.support.report import Report
 from tests.support.spark_copy import PARTS, SparkCopy
 from tests.support.topics import Record, Topics
+from tests.support.waiting import eventually
 
 KILLS = int(os.environ.get("QUERY_KILLS", "5"))
 
@@ -148,7 +149,13 @@ def kill_after(pattern: str, copy: SparkCopy, *, whole: bool) -> str:
         if appeared and (copy.kill() if whole else copy.kill_driver()):
             return min(appeared)
         assert time.monotonic() < deadline, f"no new {pattern} in {PATIENCE_S:.0f} s\n{copy.output}"
-        time.sleep(0.001)
+        time.sleep(0.001)  # between two looks: the next file may be there soon
+
+
+def wait_for_records(writer: KeyedWriter) -> None:
+    """Return when there is more to copy, by some twenty writes."""
+    before = writer.acknowledged_count
+    eventually(lambda: writer.acknowledged_count >= before + 20 * KEYS)
 
 
 def kill_and_restart(broker: BrokerProcess, dice: random.Random) -> None:
@@ -186,7 +193,7 @@ def test_killed_in_its_first_batch_from_latest(tmp_path: Path, seed: int, report
                         continue
                     killed_in_first_batch += 1
                     offsets = json.loads(first_offsets.read_text().splitlines()[-1])["source"]
-                    time.sleep(1)
+                    wait_for_records(writer)
                     copy.start()
                     wait_for_progress(topics, copy)
                     writer.stop()

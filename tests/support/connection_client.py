@@ -95,5 +95,6 @@ def run(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 
 async def settle() -> None:
+    """Return when all that has been sent was handled: both ends of the sockets are in this loop, whose turns count."""
     for _ in range(20):
         await asyncio.sleep(0.001)
