@@ -4,8 +4,8 @@
 
 A run is so many rounds on one commit; they take turns at `SCENARIOS`. One that was interrupted goes on where it was.
 Every round is a line of ``tests/results/kill.jsonl``, and the table of the run is kept beside it. ``--only`` keeps to
-tests with a word in their names; ``--again`` gives the seeds that failed another go instead. Exit status 1 if a round
-of this call failed.
+tests with a word in their names; ``--again`` gives the seeds that failed another go instead, outside of any run. Exit
+status 1 if a round of this call failed.
 """
 
 import argparse
@@ -59,7 +59,7 @@ SCENARIOS: Final = tuple(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """A line of the log: what was tried in which run, how it ended, and what the test had to tell."""
+    """A line of the log: what was tried in which run, 0 for none, how it ended, and what the test had to tell."""
 
     run: int
     of: int
@@ -136,7 +136,7 @@ def main() -> int:
     log, head = read_log(), commit()
     run, done = the_run(log, options.rounds, head)
     if options.again:
-        run, planned = run + (done > 0), failed_ones(log, options.only)
+        run, planned = 0, failed_ones(log, options.only)
     else:
         planned = list(to_try(log, run, done, options.rounds, options.only))
     failed = 0
@@ -146,20 +146,27 @@ def main() -> int:
             file.write(json.dumps(dataclasses.asdict(tried)) + "\n")
         failed += not tried.passed
         print(f"seed {seed}: {scenario.test}, {'passed' if tried.passed else 'FAILED'}, {tried.seconds} s", flush=True)
-    log = read_log()
-    ResultPage(
+    page_of(read_log()).publish()
+    return 1 if failed else 0
+
+
+def page_of(log: Sequence[Round]) -> ResultPage:
+    """The last run, and what all runs add up to with the seeds that were tried again."""
+    last = max((each.run for each in log), default=0)
+    rounds = [each for each in log if each.run == last > 0]
+    told = f"Run {last}: {len(rounds)} of {rounds[0].of} rounds." if rounds else "No run yet."
+    return ResultPage(
         name="kill",
         title="Killed and started again",
         command="make test-kill",
-        commit=head,
+        commit=rounds[0].commit if rounds else "none",
         parts=(
-            f"Run {run}: {options.rounds} rounds. SEED=seed in the environment of pytest tries one again.",
-            of_run([each for each in log if each.run == run]),
+            f"{told} SEED=seed in the environment of pytest tries one again.",
+            of_run(rounds),
             "## All runs so far",
             of_all(log),
         ),
-    ).publish()
-    return 1 if failed else 0
+    )
 
 
 def of_run(rounds: Sequence[Round]) -> Table:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from rich.console import Console
 from rich.table import Table
 
-from tests.long.kill import SCENARIOS, Round, failed_ones, of_all, of_run, the_run, to_try
+from tests.long.kill import SCENARIOS, Round, failed_ones, of_all, of_run, page_of, the_run, to_try
 
 FIRST = Round(run=1, of=3, commit="a", seed=7, test=SCENARIOS[0].test, passed=True, seconds=36.0, told=("20 kills",))
 
@@ -62,3 +62,19 @@ def test_tables() -> None:
         "| test_kill.py | 1 | 1 | none | 0.01 |",
         "| test_kill_queries.py::test_a_copy_that_is_killed_loses_nothing | 1 | 0 | 8 | 0.01 |",
     ]
+
+
+def test_seeds_tried_again_leave_the_page_of_the_run_alone() -> None:
+    again = replace(FIRST, run=0, of=3, commit="b", seed=8, test=SCENARIOS[1].test)
+    page = page_of([*log(2), again])
+    assert page.commit == "a"
+    introduction, of_the_run, _, of_all_runs = page.parts
+    assert str(introduction).startswith("Run 1: 2 of 3 rounds.")
+    assert isinstance(of_the_run, Table)
+    assert of_the_run.row_count == 2
+    assert isinstance(of_all_runs, Table)
+    assert rows(of_all_runs)[1].endswith("| 2 | 1 | none | 0.02 |")
+
+
+def test_a_log_without_a_run() -> None:
+    assert str(page_of([]).parts[0]).startswith("No run yet.")
