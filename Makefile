@@ -39,7 +39,7 @@ test-differential: $(VENV)/.interop  ## The same queries through Spark's JVM con
 test-kill: $(VENV)/.interop  ## Twenty rounds of kill -9, each with a new seed: about an hour; goes on where it was interrupted
 	$(RUN) -m tests.long.kill
 
-test-fuzz: $(VENV)/.fuzz  ## Frames, messages, records and files of logs, made by a fuzzer: MINUTES (10) each, two at a time
+test-fuzz: $(VENV)/.fuzz  ## Frames, messages, records, files of logs and properties, fuzzed: MINUTES (10) each, two at a time
 	$(RUN) -m tests.long.fuzz --minutes $${MINUTES:-10}
 
 bench: $(VENV)/.developer  ## Every benchmark beside its rivals, some hours, and the page of results; BENCH="--only source,sink"

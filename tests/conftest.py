@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 # The same examples in every run, so that a red run is the change's doing; a busy machine may stand still for a moment.
 settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("repeatable")
+# `make test-fuzz`: others each time, but the same for a seed.
+settings.register_profile("fuzz", settings.get_profile("repeatable"), derandomize=False, database=None)
 
 REPOSITORY = Path(__file__).parents[1]
 INTEROP = REPOSITORY / "tests" / "interop"

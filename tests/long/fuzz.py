@@ -1,23 +1,31 @@
-"""Runs atheris, which steers inputs by the code that they reach, on the targets of `tests.support.fuzz_targets`.
+"""Runs atheris, which steers inputs by the code that they reach, and Hypothesis, with seeds that none had before.
 
-    python -m tests.long.fuzz [frames records indexes messages] [--minutes 10] [--grow]
+    python -m tests.long.fuzz [frames messages records indexes properties] [--minutes 10] [--grow]
 
 Two targets at a time, each for so many minutes; then a table, which is kept in tests/results when all targets were run.
-It needs ``atheris`` from PyPI. The corpus of tests/golden/fuzz is where it starts; ``--grow`` adds the inputs that
-reach what none did before, as few as will do. Exit status 1: an input was found that something is wrong with, takes
-longer than half a minute, or more memory than `MOST_MEMORY_MB`; it is printed in hex, to be replayed by adding it to
-the corpus. Each run is a process of its own, because libFuzzer ends the one it is in.
+Every run of a target is a line of ``tests/results/fuzz.jsonl``. It needs ``atheris`` from PyPI.
+
+atheris has the targets of `tests.support.fuzz_targets`, and the corpus of tests/golden/fuzz to start from; ``--grow``
+adds the inputs that reach what none did before, as few as will do. Exit status 1: an input was found that something is
+wrong with, takes longer than half a minute, or more memory than `MOST_MEMORY_MB`; it is printed in hex, to be replayed
+by adding it to the corpus. Each run is a process of its own, because libFuzzer ends the one it is in.
+
+``properties`` are all tests with Hypothesis, one seed after the other; ``make test`` runs them with the same examples
+every time. What fails is printed with its seed, and exit status 1.
 """
 
 import argparse
+import dataclasses
 import importlib
 import importlib.util
+import json
 import logging
 import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,15 +34,18 @@ from typing import Any, Final
 
 from rich.table import Table
 
-from benchmarks.support.machine import commit
+from benchmarks.support.machine import ROOT, commit
 from tests.support.fuzz_corpus import MOST_BYTES, read_corpus, write_corpus
-from tests.support.result_page import ResultPage, table
+from tests.support.result_page import RESULTS, ResultPage, table
 
+LOG: Final = RESULTS / "fuzz.jsonl"
+PROPERTIES: Final = "properties"
 TARGETS: Final = {
     "frames": "request frames, at a broker that answers them",
     "messages": "every request and response, in every version, decoded and encoded again",
     "records": "record batches and message sets, as a consumer gets and as a producer sends them",
     "indexes": "segments, indexes, snapshots and checkpoints of a log that is opened",
+    PROPERTIES: "what Hypothesis makes, in every test that has properties",
 }
 MOST_MEMORY_MB: Final = 1024
 MOST_SECONDS: Final = 30
@@ -42,17 +53,22 @@ AT_ONCE: Final = 2
 _CHILD: Final = "--child"
 _PACKAGES: Final = ["broker_embedded", "spark_kafka_native"]
 _STATISTICS: Final = re.compile(r"^stat::(\w+):\s+(\d+)", re.MULTILINE)
+_EXAMPLES: Final = re.compile(r"(\d+) passing, (\d+) failing, and (\d+) invalid test cases")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fuzzed:
-    """What came of a target: how many inputs it was given, its memory at its largest, and inputs that are wrong."""
+    """What came of a target: its seeds, how many inputs it was given, and those that are wrong, in hex.
+
+    Of atheris also the memory at its largest, and how many inputs reach what others do not.
+    """
 
     name: str
+    seeds: tuple[int, ...]
     inputs: int
-    memory_mb: int
-    corpus: int
-    wrong: tuple[bytes, ...]
+    memory_mb: int | None = None
+    corpus: int | None = None
+    wrong: tuple[str, ...] = ()
     output: str = ""
 
     @property
@@ -76,12 +92,21 @@ def main() -> int:
     if importlib.util.find_spec("atheris") is None:
         print("atheris is not installed: pip install atheris")
         return 2
-    head = commit()
+    head, last = commit(), last_seeds()
+
+    def fuzz(name: str) -> Fuzzed:
+        seed = last.get(name, 0) + 1
+        if name == PROPERTIES:
+            return run_properties(seed, options.minutes)
+        return run(name, seed, options.minutes, grow=options.grow)
+
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        done = list(
-            pool.map(lambda name: run(name, options.minutes, grow=options.grow), options.targets or list(TARGETS))
-        )
-    bound = f"an input that takes more than {MOST_SECONDS} s or {MOST_MEMORY_MB} MB is wrong, too."
+        done = list(pool.map(fuzz, options.targets or list(TARGETS)))
+    with LOG.open("a", encoding="utf-8") as file:
+        for each in done:
+            line = {"commit": head, "minutes": options.minutes, **dataclasses.asdict(each)}
+            file.write(json.dumps(line) + "\n")
+    bound = f"an input of atheris that takes more than {MOST_SECONDS} s or {MOST_MEMORY_MB} MB is wrong, too."
     page = ResultPage(
         name="fuzz",
         title="Bytes that fuzzers made",
@@ -90,7 +115,7 @@ def main() -> int:
         parts=(
             f"{options.minutes:g} minutes each, two at a time; {bound}",
             summary(done),
-            *(f"{each.name}: {wrong.hex()}" for each in done for wrong in each.wrong),
+            *(f"{each.name}: {wrong}" for each in done for wrong in each.wrong),
         ),
     )
     page.publish(keep=not options.targets)
@@ -99,7 +124,32 @@ def main() -> int:
     return 0 if all(each.is_sound for each in done) else 1
 
 
-def run(target: str, minutes: float, *, grow: bool) -> Fuzzed:
+def last_seeds() -> Mapping[str, int]:
+    """The largest seed that a target has had, by its name."""
+    lines = LOG.read_text(encoding="utf-8").splitlines() if LOG.exists() else []
+    found: dict[str, int] = {}
+    for line in map(json.loads, lines):
+        found[line["name"]] = max(found.get(line["name"], 0), *line["seeds"])
+    return found
+
+
+def run_properties(seed: int, minutes: float) -> Fuzzed:
+    """All properties, one seed after the other until the time is over."""
+    command = [sys.executable, "-m", "pytest", "-q", "-m", "hypothesis", "tests/unit", "-p", "no:cacheprovider"]
+    command += ["--hypothesis-profile", "fuzz", "--hypothesis-show-statistics"]
+    until, inputs, output, seeds = time.monotonic() + minutes * 60, 0, "", list[int]()
+    while not seeds or time.monotonic() < until:
+        seeds.append(seed + len(seeds))
+        answer = subprocess.run(
+            [*command, f"--hypothesis-seed={seeds[-1]}"], cwd=ROOT, capture_output=True, text=True, check=False
+        )
+        inputs += sum(int(count) for counts in _EXAMPLES.findall(answer.stdout) for count in counts)
+        if answer.returncode:
+            output += f"--hypothesis-seed={seeds[-1]}\n{answer.stdout[-8000:]}{answer.stderr[-4000:]}"
+    return Fuzzed(name=PROPERTIES, seeds=tuple(seeds), inputs=inputs, output=output)
+
+
+def run(target: str, seed: int, minutes: float, *, grow: bool) -> Fuzzed:
     """Fuzz one target in a process of its own."""
     with tempfile.TemporaryDirectory() as scratch:
         corpus, found = Path(scratch, "corpus"), Path(scratch, "found")
@@ -107,7 +157,7 @@ def run(target: str, minutes: float, *, grow: bool) -> Fuzzed:
         found.mkdir()
         for number, each in enumerate(read_corpus(target)):
             (corpus / f"kept-{number}").write_bytes(each)
-        limits = [f"-max_total_time={max(1, round(minutes * 60))}", f"-max_len={MOST_BYTES}"]
+        limits = [f"-seed={seed}", f"-max_total_time={max(1, round(minutes * 60))}", f"-max_len={MOST_BYTES}"]
         limits += [f"-timeout={MOST_SECONDS}", f"-rss_limit_mb={MOST_MEMORY_MB}", "-print_final_stats=1"]
         command = [sys.executable, "-m", "tests.long.fuzz", _CHILD, target, *limits, f"-artifact_prefix={found}/"]
         answer = subprocess.run([*command, str(corpus)], capture_output=True, text=True, errors="replace", check=False)
@@ -117,20 +167,24 @@ def run(target: str, minutes: float, *, grow: bool) -> Fuzzed:
             write_corpus(target, _worth_keeping(target, read_corpus(target) + reached))
         return Fuzzed(
             name=target,
+            seeds=(seed,),
             inputs=int(statistics.get("number_of_executed_units", 0)),
             memory_mb=int(statistics.get("peak_rss_mb", 0)),
             corpus=len(reached),
-            wrong=tuple(path.read_bytes() for path in sorted(found.iterdir())),
+            wrong=tuple(path.read_bytes().hex() for path in sorted(found.iterdir())),
             output=answer.stderr[-4000:] if answer.returncode else "",
         )
 
 
 def summary(done: Sequence[Fuzzed]) -> Table:
     """A row for each target."""
-    rows = table("target", "what it is fed", "inputs", "of interest", "memory at most", "wrong")
+    rows = table("target", "what it is fed", "seeds", "inputs", "of interest", "memory at most", "wrong")
     for each in done:
-        wrong = "nothing" if each.is_sound else str(len(each.wrong) or "ended by itself")
-        rows.add_row(each.name, TARGETS[each.name], f"{each.inputs:,}", str(each.corpus), f"{each.memory_mb} MB", wrong)
+        wrong = "nothing" if each.is_sound else str(len(each.wrong) or "failed, see below")
+        seeds = "-".join(dict.fromkeys((str(each.seeds[0]), str(each.seeds[-1]))))
+        corpus = "" if each.corpus is None else f"{each.corpus:,}"
+        memory = "" if each.memory_mb is None else f"{each.memory_mb:,} MB"
+        rows.add_row(each.name, TARGETS[each.name], seeds, f"{each.inputs:,}", corpus, memory, wrong)
     return rows
 
 
