@@ -29,6 +29,8 @@ class ResultPage:
     def publish(self, *, keep: bool = True) -> None:
         """Print the page, and keep it."""
         terminal = Console()
+        if not terminal.is_terminal:
+            terminal.width = WIDTH  # a log, which has no width of its own
         for part in self.parts:
             terminal.print(part, markup=False)
         if not keep:
