@@ -143,8 +143,9 @@ def run_properties(seed: int, minutes: float) -> Fuzzed:
         answer = subprocess.run(
             [*command, f"--hypothesis-seed={seeds[-1]}"], cwd=ROOT, capture_output=True, text=True, check=False
         )
-        inputs += sum(int(count) for counts in _EXAMPLES.findall(answer.stdout) for count in counts)
-        if answer.returncode:
+        made = sum(int(count) for counts in _EXAMPLES.findall(answer.stdout) for count in counts)
+        inputs += made
+        if answer.returncode or not made:
             output += f"--hypothesis-seed={seeds[-1]}\n{answer.stdout[-8000:]}{answer.stderr[-4000:]}"
     return Fuzzed(name=PROPERTIES, seeds=tuple(seeds), inputs=inputs, output=output)
 

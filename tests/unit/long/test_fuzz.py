@@ -1,13 +1,14 @@
 """The fuzzers' table, and the log that says which seeds are new."""
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from tests.long import fuzz
-from tests.long.fuzz import Fuzzed, last_seeds, summary
+from tests.long.fuzz import Fuzzed, last_seeds, run_properties, summary
 
 FRAMES = Fuzzed(name="frames", seeds=(3,), inputs=34_770, memory_mb=117, corpus=464)
 PROPERTIES = Fuzzed(name="properties", seeds=(4, 5, 6), inputs=39_756, output="--hypothesis-seed=5")
@@ -39,3 +40,23 @@ def test_seeds_go_on_where_the_log_ends(monkeypatch: pytest.MonkeyPatch, tmp_pat
     ]
     fuzz.LOG.write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert last_seeds() == {"frames": 3, "properties": 6}
+
+
+@pytest.mark.parametrize(
+    ("printed", "status", "inputs", "is_sound"),
+    [
+        ("1 passing, 0 failing, and 2 invalid test cases\n3 passing, 0 failing, and 4 invalid test cases", 0, 10, True),
+        ("- 3 passing, 1 failing, and 0 invalid test cases", 1, 4, False),
+        ("192 passed", 0, 0, False),
+    ],
+    ids=["sound", "failed", "nothing made"],
+)
+def test_properties(monkeypatch: pytest.MonkeyPatch, printed: str, status: int, inputs: int, *, is_sound: bool) -> None:
+    def pytest_run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        assert command[-1] == "--hypothesis-seed=7"
+        return subprocess.CompletedProcess(command, status, printed, "")
+
+    monkeypatch.setattr(subprocess, "run", pytest_run)
+    done = run_properties(7, 0)
+    assert (done.seeds, done.inputs, done.is_sound) == ((7,), inputs, is_sound)
+    assert is_sound or done.output.startswith("--hypothesis-seed=7\n")
