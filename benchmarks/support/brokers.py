@@ -16,6 +16,8 @@ from broker_embedded.testing import BrokerProcess
 from spark_kafka_native.client.admin import NewTopic, create_topics, delete_topics
 from spark_kafka_native.client.cluster import Cluster
 from spark_kafka_native.client.config import ClientConfig
+from spark_kafka_native.client.offsets import LATEST, list_offsets
+from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable
 
 BATCH_BYTES: Final = 16_384
@@ -87,9 +89,14 @@ def apache_kafka_or_bundled(directory: Path, *, bundled_wanted: bool) -> Iterato
 
 @contextmanager
 def topic(cluster: Cluster, name: str, partitions: int) -> Iterator[str]:
-    """A topic that is there for a while."""
+    """A topic that is there for a while, and whose leaders answer.
+
+    Until they do, the JVM's producer can lose a race: the first of its five batches in flight is refused, the second is
+    taken, as any sequence number of an unknown producer is (KIP-360), and the first is out of order until it expires.
+    """
     create_topics(cluster, [NewTopic(name=name, partitions=partitions, replication_factor=1)])
     try:
+        list_offsets(cluster, {TopicPartition(name, index): LATEST for index in range(partitions)})
         yield name
     finally:
         delete_topics(cluster, [name])
