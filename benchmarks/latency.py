@@ -38,7 +38,7 @@ from benchmarks.support.brokers import Running, apache_kafka_or_bundled
 from benchmarks.support.filling import create
 from benchmarks.support.report import Cell, Report, arguments
 from benchmarks.support.rounds import Case, measure
-from benchmarks.support.sessions import jars_or_reason, local_session
+from benchmarks.support.sessions import jars_of_connector, local_session
 from spark_kafka_native.client.admin import delete_topics
 
 OURS, JVM, STUB = "pykafka", "kafka", "stub"
@@ -273,9 +273,7 @@ def main() -> None:
     if options.quick:
         options.rounds, options.seconds, options.warmup_seconds = 1, 2.0, 1.0
     report = Report("latency", f"Latency in ms from topic to topic, {options.rate:g} records a second", options)
-    jars, reason = jars_or_reason()
-    if reason:
-        report.note(reason)
+    jars = jars_of_connector(report)
     connectors = [name for name in options.connectors.split(",") if name == OURS or jars]
     ways = [Way(connector, asynchronous) for asynchronous in (False, True) for connector in connectors]
     found = {way.name: Latencies() for way in ways}

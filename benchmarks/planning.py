@@ -36,7 +36,7 @@ from benchmarks.support.filling import create
 from benchmarks.support.planner import BATCH, FIRST_TRIGGER, KINDS, NEXT_TRIGGER, Planned, planner
 from benchmarks.support.report import Cell, Report, arguments
 from benchmarks.support.rounds import Case, measure
-from benchmarks.support.sessions import jars_or_reason, local_session
+from benchmarks.support.sessions import jars_of_connector, local_session
 from benchmarks.support.simulated import SimulatedCluster
 from broker_embedded.testing import BrokerProcess
 from spark_kafka_native.client.admin import delete_topics
@@ -293,9 +293,7 @@ def main() -> None:
     if options.quick:
         options.partitions, options.simulated, options.brokers, options.rounds = "100", "500", 3, 1
     report = Report("planning", "Planning by the number of partitions", options)
-    jars, reason = jars_or_reason()
-    if reason:
-        report.note(reason)
+    jars = jars_of_connector(report)
     results: dict[int, Lines] = {}
     with tempfile.TemporaryDirectory() as directory, ExitStack() as stack:
         spark = None

@@ -31,7 +31,7 @@ from benchmarks.support.cpu import COLUMNS as CPU_COLUMNS
 from benchmarks.support.cpu import CpuMeter
 from benchmarks.support.report import Cell, Report, arguments, parse
 from benchmarks.support.rounds import Case, measure, ratio
-from benchmarks.support.sessions import jars_or_reason, local_session, setting, stream_seconds
+from benchmarks.support.sessions import jars_of_connector, local_session, setting, stream_seconds
 from benchmarks.support.shapes import (
     QUICK_SCALE,
     USUAL_PARTITIONS,
@@ -135,9 +135,7 @@ def main() -> None:
     parser.add_argument("--bundled", action="store_true", help="from the bundled broker instead of Apache Kafka")
     options = parse(parser, scale=QUICK_SCALE)
     report = Report("source", "Reading a topic through Spark", options)
-    jars, reason = jars_or_reason()
-    if reason:
-        report.note(reason)
+    jars = jars_of_connector(report)
     found: dict[str, dict[Shape, Found]] = {mode: {} for mode in options.modes}
     cpu: list[list[Cell]] = []
     with ExitStack() as stack:

@@ -10,10 +10,11 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
+from benchmarks.support.report import Report
 from benchmarks.support.stubs import StubSource
 from spark_kafka_native.jobs.java import ensure_java
 from spark_kafka_native.spark.datasource import PyKafkaDataSource
-from tests.support.jvm_connector import connector_jars, jvm_connector_unavailable
+from tests.support.jvm_connector import connector_jars, connector_name, jvm_connector_unavailable
 
 ROOT = Path(__file__).parents[2]
 
@@ -50,10 +51,13 @@ def local_session(
     return spark
 
 
-def jars_or_reason() -> tuple[Sequence[Path], str | None]:
-    """The jars of Spark's JVM connector; none of them, and the reason, where they cannot be had."""
-    reason = jvm_connector_unavailable()
-    return (connector_jars() if reason is None else ()), reason
+def jars_of_connector(report: Report) -> Sequence[Path]:
+    """The jars of Spark's JVM connector, and a note which it is; none of them, and why, where they cannot be had."""
+    if reason := jvm_connector_unavailable():
+        report.note(reason)
+        return ()
+    report.note(f"Spark's JVM connector: {connector_name()}.")
+    return connector_jars()
 
 
 def stream_seconds(frame: DataFrame, form: str, options: Mapping[str, str], rows: int, directory: Path) -> float:

@@ -26,7 +26,7 @@ from benchmarks.support.machine import ROOT, commit
 from tests.support.apache_kafka import KAFKA_VERSION, ApacheKafka, apache_kafka_unavailable
 from tests.support.connector_differences import DIFFERENCES
 from tests.support.junit import Case, Outcome, read_cases
-from tests.support.jvm_connector import connector_jars, jvm_connector_unavailable
+from tests.support.jvm_connector import connector_name, jvm_connector_unavailable
 from tests.support.result_page import ResultPage, table
 
 Environment = Mapping[str, str]
@@ -72,8 +72,7 @@ def versions() -> str:
     """What was compared with what."""
     if reason := apache_kafka_unavailable() or jvm_connector_unavailable():
         return reason
-    connector = next(jar.stem for jar in connector_jars() if jar.stem.startswith("spark-sql-kafka"))
-    return f"Both on Apache Kafka {KAFKA_VERSION}; the JVM connector is {connector}."
+    return f"Both on Apache Kafka {KAFKA_VERSION}; the JVM connector is {connector_name()}."
 
 
 EVERYWHERE: Final = ("tests/system/integration", "tests/system/foreign", "tests/interop")

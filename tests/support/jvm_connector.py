@@ -71,6 +71,11 @@ def _resolve(release: Release) -> tuple[Path, ...]:
     return maven.resolve(name, release.coordinates, excluded=("*:*",))
 
 
+def connector_name() -> str:
+    """The connector's jar, which has its version and Scala's in its name. Raises MavenError."""
+    return next(jar.stem for jar in connector_jars() if jar.stem.startswith("spark-sql-kafka"))
+
+
 @functools.cache
 def jvm_connector_unavailable() -> str | None:
     """Why the JVM connector cannot be run here (the reason to skip a test), or None when it can."""
