@@ -60,10 +60,10 @@ IN_JAVA: Final = "in, {} B, MB/s, Kafka's tool"
 OUT_JAVA: Final = "out, {} B, MB/s, Kafka's tool"
 LESS_IS_BETTER: Final = ("latency", "memory", "start")
 IN_README: Final = {
-    IN_JAVA.format(1000): ("in, 1 KB", "MB/s"),
-    OUT_JAVA.format(1000): ("out, 1 KB", "MB/s"),
+    IN_JAVA.format(1000): ("records of 1,000 B in", "MB/s"),
+    OUT_JAVA.format(1000): ("records of 1,000 B out", "MB/s"),
     START: ("start", "s"),
-    IDLE_MEMORY: ("memory", "MiB"),
+    IDLE_MEMORY: ("memory, idle", "MiB"),
 }
 """What the README shows, in its words, and the unit."""
 Starter = Callable[[], AbstractContextManager[Running]]
@@ -243,6 +243,8 @@ def draw(lines: list[list[Cell]]) -> Callable[[Any], None]:
     compared = [(str(what), times) for what, _, _, times in lines if isinstance(times, float)]
 
     def on(figure: Any) -> None:
+        from matplotlib.ticker import LogLocator  # noqa: PLC0415  # an extra, which numbers do not need
+
         axes = figure.subplots()
         names, times = [what for what, _ in compared], [times for _, times in compared]
         axes.hlines(names, 1.0, times, linewidth=3)
@@ -251,6 +253,9 @@ def draw(lines: list[list[Cell]]) -> Callable[[Any], None]:
         axes.axvline(1.0, color="black", linewidth=0.8)
         axes.invert_yaxis()
         axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.minorticks_off()
         axes.set_xlabel("times as good as Apache Kafka")
 
     return on
@@ -301,7 +306,7 @@ def _targets(report: Report, medians: dict[str, dict[str, float]]) -> None:
     for what, (shown, unit) in IN_README.items():
         if what in theirs:
             less = what.startswith(LESS_IS_BETTER)
-            report.beside(f"bundled broker, {shown}", unit, mine[what], THEIRS, theirs[what], less_is_better=less)
+            report.beside(f"bundled broker: {shown}", unit, mine[what], THEIRS, theirs[what], less_is_better=less)
     report.target(START, 0.5, mine[START], at_most=True)
     report.target(IDLE_MEMORY, 60e6 / 2**20, mine[IDLE_MEMORY], at_most=True)
 

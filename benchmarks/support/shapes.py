@@ -168,8 +168,8 @@ def draw(figure: Any, title: str, found: Mapping[str, Mapping[Shape, Found]], *,
             }
             axes.bar(list(bars), list(bars.values()), width=width, label=name)
         middle = (len(names) - 1) * width / 2
-        axes.set_xticks([place + middle for place in range(len(found))], list(found))
+        axes.set_xticks([place + middle for place in range(len(found))], [mode.replace("-", "\n") for mode in found])
         axes.set_title(f"{shape.value_bytes:,} B")
     figure.axes[0].set_ylabel("million rows/s")
-    figure.axes[0].legend()
+    figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(names))
     figure.suptitle(title)
