@@ -24,6 +24,7 @@ BEGIN: Final = "<!-- made by python -m benchmarks.results; edits up to the next 
 END: Final = "<!-- end of results -->"
 ORDER: Final = ("source", "sink", "latency", "fetch", "records", "planning", "broker", "growth")
 """The first ones; the others follow by name."""
+MILLION: Final = 1_000_000
 PLOT: Final = "source"
 """The one whose plot the README shows."""
 
@@ -114,8 +115,8 @@ def headline(results: Sequence[Result], root: Path) -> str:
     rows = [
         [
             f"[{each['what']}]({PAGE.as_posix()}#{result['name']})",
-            f"{spell(each['ours'])} {each['unit']}",
-            f"{each['whom']}: {spell(each['theirs'])}",
+            f"{_rounded(each['ours'])} {each['unit']}",
+            f"{each['whom']}: {_rounded(each['theirs'])}",
             f"{spell(each['times'])} x",
         ]
         for result, each in compared
@@ -123,13 +124,20 @@ def headline(results: Sequence[Result], root: Path) -> str:
     parts = [_table(["", "here", "beside", "times as good"], rows)]
     if (root / RESULTS / f"{PLOT}.png").exists():
         parts.append(f"\n![Reading a topic through Spark]({(RESULTS / PLOT).as_posix()}.png)\n")
+    processors = dict.fromkeys(result["machine"]["processor"] for result, _ in compared)
     dates = sorted({result["date"] for result, _ in compared})
     parts.append(
         f"\nMedians of rounds in which all took turns, {' to '.join(dict.fromkeys((dates[0], dates[-1])))}, "
-        f"{compared[0][0]['machine']['processor']}. [All results]({PAGE.as_posix()}), with their commands; "
+        f"{' and '.join(processors)}. [All results]({PAGE.as_posix()}), with their commands; "
         "`make bench` measures them anew.\n"
     )
     return "".join(parts)
+
+
+def _rounded(number: float) -> str:
+    """To three digits, as is enough to read."""
+    number = float(f"{number:.3g}")
+    return spell(number) if number < MILLION else f"{spell(number / MILLION)} million"
 
 
 def wanted(root: Path = ROOT) -> dict[Path, str]:

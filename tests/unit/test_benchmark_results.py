@@ -70,7 +70,7 @@ def report(root: Path, name: str = "source", *, found: float = 2.5) -> None:
     given = options("--results", str(root / results.RESULTS))
     made = Report(name, f"All about {name}", given)
     made.table(("who", "rows/s", "spread"), [["pykafka", 1_234_567, 0.1234], ["a | b", None, 0.5]], title="rates")
-    made.beside(f"{name}, 100 B", "rows/s", 3_000.0, "the other", 1_200.0)
+    made.beside(f"{name}, 100 B", "rows/s", 3_123_456.0, "Kafka", 312_345.6)
     made.beside(f"{name}, start", "s", 0.5, "the other", 2.0, less_is_better=True)
     made.target(f"{name}: times the other", 2.0, found).note("Mind this.").keep({"pykafka": [1.0, 2.0]})
     made.save()
@@ -93,7 +93,7 @@ def test_a_report_becomes_a_section_and_a_headline(root: Path) -> None:
     assert readme.startswith("before\n")
     assert readme.endswith("after\n")
     assert "old" not in readme
-    assert "| [source, 100 B](benchmarks/RESULTS.md#source) | 3,000 rows/s | the other: 1,200 | 2.5 x |" in readme
+    assert "| [source, 100 B](benchmarks/RESULTS.md#source) | 3.12 million rows/s | Kafka: 312,000 | 10 x |" in readme
     assert "| [source, start](benchmarks/RESULTS.md#source) | 0.5 s | the other: 2 | 4 x |" in readme
     assert results.stale(root) == []
 
