@@ -29,6 +29,7 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 from benchmarks.idle_connections import resident_bytes
 from benchmarks.support import perf_tools
 from benchmarks.support.brokers import Running, apache_kafka, bundled, topic
+from benchmarks.support.plots import times_axis
 from benchmarks.support.report import Cell, Report, arguments
 from benchmarks.support.rounds import Case, measure
 from tests.support.apache_kafka import apache_kafka_unavailable
@@ -243,20 +244,13 @@ def draw(lines: list[list[Cell]]) -> Callable[[Any], None]:
     compared = [(str(what), times) for what, _, _, times in lines if isinstance(times, float)]
 
     def on(figure: Any) -> None:
-        from matplotlib.ticker import LogLocator  # noqa: PLC0415  # an extra, which numbers do not need
-
         axes = figure.subplots()
         names, times = [what for what, _ in compared], [times for _, times in compared]
         axes.hlines(names, 1.0, times, linewidth=3)
         axes.plot(times, names, "o")
         axes.set_title("The bundled broker beside Apache Kafka")
-        axes.axvline(1.0, color="black", linewidth=0.8)
         axes.invert_yaxis()
-        axes.set_xscale("log")
-        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axes.xaxis.set_major_formatter("{x:g}")
-        axes.minorticks_off()
-        axes.set_xlabel("times as good as Apache Kafka")
+        times_axis(axes, "times as good as Apache Kafka")
 
     return on
 

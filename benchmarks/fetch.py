@@ -33,6 +33,7 @@ import pyarrow as pa
 from benchmarks.support.brokers import BATCH_BYTES, Running, apache_kafka_or_bundled
 from benchmarks.support.fetchers import BASE, OURS, RECEIVED, Client, Place, clients
 from benchmarks.support.filling import POOL_BYTES, create, events, fill
+from benchmarks.support.plots import times_axis
 from benchmarks.support.report import Cell, Report, arguments
 from benchmarks.support.rounds import Case, measure
 from spark_kafka_native.client.admin import delete_topics
@@ -128,21 +129,18 @@ class Bench:
 
 
 def draw(ratios: dict[str, dict[str, float]]) -> Callable[[Any], None]:
-    """Bars: how many times as fast as confluent-kafka, by topic."""
+    """A line of points for each topic: how many times as fast as confluent-kafka's ``consume`` the clients are."""
 
     def on(figure: Any) -> None:
         axes = figure.subplots()
-        names = list(next(iter(ratios.values())))
-        height = 0.8 / len(names)
-        for index, name in enumerate(names):
-            places = [row + index * height for row in range(len(ratios))]
-            axes.barh(places, [found[name] for found in ratios.values()], height, label=name)
-        axes.set_yticks([row + 0.4 for row in range(len(ratios))], list(ratios), fontsize=7)
+        for name in next(iter(ratios.values())):
+            if name not in {BASE, RECEIVED}:
+                axes.plot([found[name] for found in ratios.values()], list(ratios), "o", label=name)
         axes.invert_yaxis()
-        axes.axvline(1.0, color="black", linewidth=0.8)
+        axes.grid(axis="y", linewidth=0.4)
         axes.set_title("Fetch to Arrow, beside clients that make Python objects")
-        axes.set_xlabel("rows per second, as a multiple of confluent-kafka's consume()")
-        axes.legend(fontsize=7)
+        times_axis(axes, "rows per second, as a multiple of confluent-kafka's consume()")
+        figure.legend(loc="outside lower center", ncols=3)
 
     return on
 
