@@ -1,7 +1,7 @@
 """A partition's producers, kept across restarts by snapshots and by reading the log behind the last one."""
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from broker_embedded.log.incoming import Terms
@@ -36,14 +36,19 @@ class ProducerStore:
         self.states = ProducerStates(partition, expiration_ms=expiration_ms)
 
     def load(
-        self, segments: Sequence[LogSegment], snapshots: Iterable[int], *, rebuilt_from: int | None, end_offset: int
+        self,
+        segments: Sequence[LogSegment],
+        snapshots: Iterable[int],
+        *,
+        end_offset: int,
+        rebuilt: Collection[int] = (),
     ) -> None:
         """Restore the producers as of ``end_offset``.
 
         1. Snapshots behind the end of the log go: what they tell of is gone, and its offsets will be given again.
-        2. The last snapshot that reads is restored, but none behind ``rebuilt_from``: from that offset on transaction
-           indexes are to be filled again.
-        3. The headers behind it are replayed.
+        2. The last readable snapshot is restored, but none after the first of the ``rebuilt`` segments.
+        3. The headers after it are replayed. The transaction indexes of the ``rebuilt`` segments, which are empty, are
+           filled again.
 
         Crash anywhere: the same is done again. Raises OSError, UnreadableBatch.
         """
@@ -51,13 +56,12 @@ class ProducerStore:
         self.remove([offset for offset in self._offsets if offset > end_offset])
         self._remove_strays(segments)
         self.states.clear()
-        start = self._restore(end_offset if rebuilt_from is None else min(rebuilt_from, end_offset))
+        start = self._restore(min([end_offset, *rebuilt]))
         now_ms = self._platform.clock.now_ms()
         for index, segment in enumerate(segments):
             following = segments[index + 1].base_offset if index + 1 < len(segments) else end_offset
             if following > start:
-                fill = rebuilt_from is not None and segment.base_offset >= rebuilt_from
-                self._replay(segment, start, now_ms, fill_transaction_index=fill)
+                self._replay(segment, start, now_ms, fill_transaction_index=segment.base_offset in rebuilt)
 
     def plan(
         self,

@@ -5,7 +5,8 @@ word of a clean shutdown is taken away before all of them, see ``manager``.
 
 1. Leftovers go: files marked ``.deleted``, unfinished ``.cleaned``, ``.tmp``. A complete set of ``.swap`` files, which
    Apache Kafka's cleaner leaves when it is stopped midway, replaces the segments that it stands for. Index files
-   without a ``.log`` go.
+   without a ``.log`` go. So does an empty ``.log`` if the segment before it has records at or after its base offset:
+   a roll failed, and the log continued in the segment before.
 2. Segments are opened. One whose index files are missing or have an impossible size is rebuilt from its ``.log``. What
    is in them is looked at after an unclean shutdown, else with the first use, so that a start opens few files.
 3. After an unclean shutdown the segments from the recovery point on are read from start to end. What was not flushed
@@ -43,7 +44,7 @@ from broker_embedded.log.segment_files import (
     segment_path,
 )
 from broker_embedded.platform import DirectoryEntry, Platform
-from spark_kafka_native.records.batch import BatchHeader, CorruptBatch
+from spark_kafka_native.records.batch import BatchHeader, CorruptBatch, UnreadableBatch
 
 logger = logging.getLogger(__name__)
 
@@ -55,9 +56,9 @@ _NAME: Final = re.compile(r"(\d{20})(\.log|\.index|\.timeindex|\.txnindex|\.snap
 class LoadedSegments:
     """What is in a partition's directory, ready for use.
 
-    ``snapshots`` are the offsets of the producer snapshots found. ``rebuilt_from`` is the base offset of the first
-    segment whose indexes were made anew, the transaction index left empty; None if all were good. ``names_changed``:
-    files were made, renamed or removed since the directory was synced.
+    ``snapshots``: offsets of the producer snapshots found. ``rebuilt``: base offsets of the segments whose indexes were
+    rebuilt, the transaction index left empty. ``names_changed``: files were created, renamed or removed since the
+    directory was synced.
     """
 
     segments: list[LogSegment]
@@ -65,7 +66,7 @@ class LoadedSegments:
     log_end_offset: int
     recovery_point: int
     snapshots: list[int] = field(default_factory=list)
-    rebuilt_from: int | None = None
+    rebuilt: frozenset[int] = frozenset()
     names_changed: bool = False
 
 
@@ -83,7 +84,7 @@ class Recovery:
         self._platform = platform
         self._files = platform.file_system
         self._on_batch = on_batch
-        self._rebuilt_from: int | None = None
+        self._rebuilt: set[int] = set()
         self._names_changed = False
         self._given_back = 0  # preallocated bytes of the segment looked at last, which were no loss
 
@@ -114,9 +115,9 @@ class Recovery:
             segments=segments,
             log_start_offset=max(log_start_offset, segments[0].base_offset),
             log_end_offset=log_end_offset,
-            recovery_point=min(known if self._rebuilt_from is None else [*known, self._rebuilt_from]),
+            recovery_point=min([*known, *self._rebuilt]),
             snapshots=sorted(offset for (offset, suffix) in found if suffix == SNAPSHOT),
-            rebuilt_from=self._rebuilt_from,
+            rebuilt=frozenset(self._rebuilt),
             names_changed=self._names_changed or not clean_shutdown,
         )
 
@@ -143,7 +144,28 @@ class Recovery:
                 logger.warning("%s: an index without its log, removed", segment_path(self._directory, offset, suffix))
                 self._remove(f"{offset:020d}{suffix}")
                 del found[offset, suffix]
+        self._remove_failed_rolls(found)
         return found
+
+    def _remove_failed_rolls(self, found: dict[tuple[int, str], int]) -> None:
+        before: int | None = None
+        for offset in sorted(offset for offset, suffix in found if suffix == LOG):
+            if before is None or found[offset, LOG] or not self._reaches(self._segment(found, before), offset):
+                before = offset
+                continue
+            path = segment_path(self._directory, offset, LOG)
+            logger.warning("%s: empty, but the segment before it has later records: removed", path)
+            for suffix in (LOG, INDEX, TIME_INDEX, TXN_INDEX):
+                if found.pop((offset, suffix), None) is not None:
+                    self._remove(f"{offset:020d}{suffix}")
+
+    @staticmethod
+    def _reaches(segment: LogSegment, offset: int) -> bool:
+        """Whether a segment has a record at or after ``offset``. One that cannot be read so far is left to step 3."""
+        try:
+            return segment.locate(offset, segment.size) is not None
+        except UnreadableBatch:
+            return False
 
     def _list_files(self) -> list[DirectoryEntry]:
         return [entry for entry in self._files.list_directory(self._directory) if not entry.is_directory]
@@ -199,18 +221,15 @@ class Recovery:
         self, found: dict[tuple[int, str], int], offset: int, *, check_sizes: bool, check: bool
     ) -> LogSegment:
         """A segment, its indexes put right unless step 3 makes them anew in any case; ``check``: all of them."""
-        files = SegmentFiles(
-            log=found[offset, LOG],
-            index=found.get((offset, INDEX), -1),
-            time_index=found.get((offset, TIME_INDEX), -1),
-            txn_index=found.get((offset, TXN_INDEX), -1),
-        )
-        segment = LogSegment(self._directory, offset, self._config, self._platform, files)
-        problem = _index_problem(segment, files, check=check) if check_sizes else None
+        segment = self._segment(found, offset)
+        problem = _index_problem(segment, _files_of(found, offset), check=check) if check_sizes else None
         if problem is not None:
             logger.warning("%s: rebuilding its indexes: %s", segment.path, problem)
             self._recover_segment(segment, offset)
         return segment
+
+    def _segment(self, found: dict[tuple[int, str], int], offset: int) -> LogSegment:
+        return LogSegment(self._directory, offset, self._config, self._platform, _files_of(found, offset))
 
     # --- step 3 ------------------------------------------------------------------------------------------------------
 
@@ -235,8 +254,7 @@ class Recovery:
         segment.start_over()
         self._names_changed = True
         self._given_back = 0
-        if self._rebuilt_from is None or segment.base_offset < self._rebuilt_from:
-            self._rebuilt_from = segment.base_offset
+        self._rebuilt.add(segment.base_offset)
         valid = 0
         try:
             for position, header in checked_batches(segment.file(), 0, segment.size):
@@ -283,6 +301,15 @@ class Recovery:
             for path in segment.rename_deleted():
                 self._files.remove(path)
                 self._names_changed = True
+
+
+def _files_of(found: dict[tuple[int, str], int], offset: int) -> SegmentFiles:
+    return SegmentFiles(
+        log=found[offset, LOG],
+        index=found.get((offset, INDEX), -1),
+        time_index=found.get((offset, TIME_INDEX), -1),
+        txn_index=found.get((offset, TXN_INDEX), -1),
+    )
 
 
 def _index_problem(segment: LogSegment, files: SegmentFiles, *, check: bool) -> str | None:

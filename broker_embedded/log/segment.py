@@ -107,15 +107,29 @@ class LogSegment:
     def create(
         cls, directory: str, base_offset: int, config: LogConfig, platform: Platform, *, suffix: str = ""
     ) -> "LogSegment":
-        """A new, empty segment, its files made in place of any leftovers of that name. Raises OSError.
+        """A new, empty segment. It replaces files left under these names.
 
-        ``suffix`` ends the files' names until the segment is ``rename``d.
+        ``suffix`` ends the files' names until the segment is ``rename``d. The ``.log`` is created last, because the
+        next start takes every ``.log`` for a segment.
+
+        Raises OSError: the files created so far were removed again, as far as the disk allows.
         """
-        for kind in (LOG, INDEX, TIME_INDEX):
-            file = platform.open_files.create(segment_path(directory, base_offset, kind + suffix))
-            if kind == LOG and config.preallocate and not suffix:
+        files, open_files = platform.file_system, platform.open_files
+        paths = [segment_path(directory, base_offset, kind + suffix) for kind in (INDEX, TIME_INDEX, LOG)]
+        try:
+            remove_if_exists(files, segment_path(directory, base_offset, TXN_INDEX + suffix))
+            for path in paths:
+                file = open_files.create(path)
+            if config.preallocate and not suffix:
                 file.truncate(config.segment_bytes)
-        remove_if_exists(platform.file_system, segment_path(directory, base_offset, TXN_INDEX + suffix))
+        except OSError:
+            for path in paths:
+                open_files.forget(path)
+                try:
+                    remove_if_exists(files, path)
+                except OSError as error:
+                    logger.warning("%s: an incomplete segment cannot be removed: %s", path, error)
+            raise
         segment = cls(directory, base_offset, config, platform, SegmentFiles(), suffix=suffix)
         segment._largest = TimestampOffset(NO_TIMESTAMP, base_offset)
         return segment

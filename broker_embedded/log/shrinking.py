@@ -188,7 +188,7 @@ class ShrinkingLog(DurableLog):
         self._flushed_offset = min(self._flushed_offset, end_offset)
         self._recovery_point = min(self._recovery_point, kept[-1].base_offset)
         self._epochs.truncate_from_end(end_offset)
-        self._producers.load(kept, self._producers.snapshots, rebuilt_from=None, end_offset=end_offset)
+        self._producers.load(kept, self._producers.snapshots, end_offset=end_offset)
         return end_offset
 
     # --- compaction --------------------------------------------------------------------------------------------------

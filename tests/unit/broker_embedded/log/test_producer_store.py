@@ -184,6 +184,19 @@ def test_a_rebuilt_segment_gets_its_aborted_transactions_back(driver: Idempotent
     assert read_file(driver.disk, f"{DIRECTORY}/{0:020d}.txnindex") == before
 
 
+def test_a_rebuilt_segment_leaves_later_transaction_indexes_alone(driver: IdempotentDriver) -> None:
+    for sequence in range(2):
+        driver.send_transactional(1, sequence)
+        driver.write_marker(1, ControlType.ABORT)
+        driver.log.roll()
+    driver.log.close()
+    later = f"{DIRECTORY}/{driver.log.segment_base_offsets[1]:020d}.txnindex"
+    before = read_file(driver.disk, later)
+    driver.disk.remove(f"{DIRECTORY}/{0:020d}.index")
+    driver.reopen()
+    assert read_file(driver.disk, later) == before
+
+
 def test_readers_of_committed_records_stop_before_an_open_transaction(driver: IdempotentDriver) -> None:
     driver.append()
     driver.send_transactional(1, 0)

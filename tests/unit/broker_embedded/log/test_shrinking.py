@@ -19,7 +19,7 @@ from tests.support import reference_records as reference
 from tests.support.batches import rows
 from tests.support.compaction_driver import EAGER, PARTITION, TOPIC_ID, CompactionDriver
 from tests.support.disk import SimulatedCrash
-from tests.support.log_driver import LogDriver, batches_of, slice_bytes
+from tests.support.log_driver import DIRECTORY, LogDriver, batches_of, slice_bytes
 from tests.support.refusals import refused
 
 SMALL = {"segment.bytes": 400, "index.interval.bytes": 100}
@@ -28,6 +28,11 @@ SMALL = {"segment.bytes": 400, "index.interval.bytes": 100}
 @pytest.fixture
 def driver() -> LogDriver:
     return LogDriver(SMALL)
+
+
+def leave_empty_log(driver: LogDriver, base_offset: int) -> None:
+    """What an earlier version left of a roll that failed: a ``.log`` without its indexes."""
+    driver.disk.create(f"{DIRECTORY}/{base_offset:020d}.log")
 
 
 # --- making room -----------------------------------------------------------------------------------------------------
@@ -87,6 +92,66 @@ def test_an_active_segment_that_cannot_be_replaced_stays_but_the_others_go(caplo
     assert "the active segment stays though it is older than retention.ms" in caplog.text
     driver.faults.heal()
     assert driver.log.delete_old_segments() == 1
+
+
+ROLL_STEPS = ("create *.log", "create *.index", "create *.timeindex", "truncate *.log")
+
+
+@pytest.mark.parametrize("undone", [True, False], ids=["undone", "undo fails too"])
+@pytest.mark.parametrize("clean", [True, False], ids=["clean", "unclean"])
+@pytest.mark.parametrize("step", ROLL_STEPS)
+def test_a_roll_that_fails_halfway_loses_no_acknowledged_record(step: str, clean: bool, undone: bool) -> None:
+    """Retention wants a roll that fails; a later append needs none and goes to the old segment."""
+    driver = LogDriver({**SMALL, "retention.ms": 1000, "preallocate": True})
+    for _ in range(7):
+        driver.append()
+    driver.clock.advance(2000)
+    driver.faults.fail(step, errno.ENOSPC)
+    if not undone:
+        driver.faults.fail("remove *", errno.EIO)
+    driver.log.delete_old_segments()
+    assert driver.log.segment_base_offsets == (5,)
+    driver.faults.heal()
+    driver.append()
+    driver.append()
+    driver.reopen(clean=clean)
+    assert driver.log.log_end_offset == 9
+    driver.append()
+    driver.check()
+
+
+@pytest.mark.parametrize("flushed", [True, False], ids=["flushed", "not flushed"])
+@pytest.mark.parametrize("clean", [True, False], ids=["clean", "unclean"])
+def test_a_later_roll_hides_nothing_after_a_roll_that_failed_halfway(clean: bool, flushed: bool) -> None:
+    driver = LogDriver(SMALL)
+    for _ in range(3):
+        driver.append()
+    driver.faults.fail("create *", errno.EMFILE)
+    driver.faults.fail("remove *", errno.EIO)
+    assert refused(driver.log.roll).code is ErrorCode.KAFKA_STORAGE_ERROR
+    leave_empty_log(driver, 3)
+    driver.faults.heal()
+    for _ in range(9):
+        driver.append()
+    assert driver.log.segment_base_offsets == (0, 5, 10)
+    if flushed:
+        driver.flush()
+    driver.reopen(clean=clean)
+    assert driver.log.segment_base_offsets == (0, 5, 10)
+    driver.check()
+
+
+def test_a_failed_roll_leaves_no_file(driver: LogDriver) -> None:
+    driver.append()
+    before = driver.files()
+    for step in ROLL_STEPS:
+        driver.faults.fail(step, errno.ENOSPC)
+        if step.startswith("create"):
+            assert refused(driver.log.roll).code is ErrorCode.KAFKA_STORAGE_ERROR
+            assert {name for name in driver.files() if not name.endswith(".snapshot")} == set(before)
+        driver.faults.heal()
+    driver.log.roll()
+    driver.check()
 
 
 def test_deleted_records_are_hidden_and_their_segments_go(driver: LogDriver) -> None:
