@@ -3,7 +3,6 @@
 import argparse
 import asyncio
 import logging
-import signal
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -16,7 +15,7 @@ from broker_embedded.config import BrokerConfig
 from broker_embedded.listener_settings import prefixed_settings
 from broker_embedded.releases import RELEASE_NAMES
 from broker_embedded.server.listener import ListenError
-from broker_embedded.server.run import lines_at_start, running_broker
+from broker_embedded.server.run import EndOfRun, lines_at_start, running_broker
 from broker_embedded.settings import ConfigError, read_properties
 
 if TYPE_CHECKING:
@@ -29,7 +28,8 @@ _BAD_USAGE: Final = 2
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a broker until SIGTERM or SIGINT; the exit status.
 
-    0: stopped in order. 1: the address is taken, the data directory is locked or cannot be used. 2: a bad option.
+    0: stopped in order. 1: the address is taken, the data directory is locked or cannot be used, or all its logs went
+    offline. 2: a bad option.
     """
     parser = _parser()
     options = parser.parse_args(arguments)
@@ -45,26 +45,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ConfigError, OSError, UnicodeDecodeError) as error:
         return _complain(error, _BAD_USAGE)
     try:
-        asyncio.run(_run(config, data_dir) if control is None else _run_controlled(options, data_dir, control))
+        return asyncio.run(_run(config, data_dir) if control is None else _run_controlled(options, data_dir, control))
     except (ListenError, DataDirectoryError, OSError) as error:
         return _complain(error, _FAILED)
-    return 0
 
 
-def _stop_signal() -> asyncio.Event:
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    return stop
-
-
-async def _run_controlled(options: argparse.Namespace, data_dir: str, control: "ControlOptions") -> None:
+async def _run_controlled(options: argparse.Namespace, data_dir: str, control: "ControlOptions") -> int:
     from broker_embedded.testing.command import controlled_broker  # noqa: PLC0415  # other brokers need none of this
 
-    stop = _stop_signal()
-    async with controlled_broker(_settings(options), data_dir, control) as lines:
+    end = EndOfRun()
+    async with controlled_broker(_settings(options), data_dir, control, on_failed=end.fail) as lines:
         _say(lines)
-        await stop.wait()
+        return await end.wait()
 
 
 def _control(options: argparse.Namespace) -> "ControlOptions | None":
@@ -80,11 +72,11 @@ def _control(options: argparse.Namespace) -> "ControlOptions | None":
     )
 
 
-async def _run(config: BrokerConfig, data_dir: str) -> None:
-    stop = _stop_signal()
-    async with running_broker(config, data_dir) as server:
+async def _run(config: BrokerConfig, data_dir: str) -> int:
+    end = EndOfRun()
+    async with running_broker(config, data_dir, on_failed=end.fail) as server:
         _say(lines_at_start(server))
-        await stop.wait()
+        return await end.wait()
 
 
 def _say(lines: Sequence[str]) -> None:

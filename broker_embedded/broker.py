@@ -316,6 +316,7 @@ class Broker:
             groups=group_counts((group.group_type, group.state_name) for group in self.groups.all.values()),
             transactions=transaction_counts(known.state.label for known in self.transactions.all.values()),
             waiting=self.delayed.count,
+            offline_logs=self.logs.offline_count,
         )
 
     async def metrics_text(self) -> str:

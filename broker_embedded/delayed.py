@@ -22,8 +22,8 @@ class DelayedOperations:
         """Done when ``is_done`` says so of a partition that has changed, after the timeout, or once ``release`` runs.
 
         Who looks at partitions and calls this at once, with nothing awaited between, misses no change, however much
-        later the answer is awaited. ``is_done`` is called on each change of one of ``partitions``, inside ``changed``;
-        it must not raise. Cancel what is not awaited to the end.
+        later the answer is awaited. ``is_done`` is called on each change of one of ``partitions``, inside ``changed``.
+        If it raises, the result raises the same error. Cancel what is not awaited to the end.
         """
         ended = asyncio.get_running_loop().create_future()
         if self._closed:
@@ -52,10 +52,19 @@ class DelayedOperations:
         return self.wait((), ms, lambda _: False)
 
     def changed(self, partition: TopicPartition) -> None:
-        """Something was appended to a partition, or it is gone: let those go on for whom that is enough."""
+        """Complete the requests that wait for enough in this partition, after an append to it or its deletion.
+
+        An error of one request is that request's own: neither the appending request nor other waiting ones see it.
+        """
         for wait in self._waiting.get(partition, ()):
-            if not wait.ended.done() and wait.is_done(partition):
-                wait.end()
+            if not wait.ended.done():
+                try:
+                    is_done = wait.is_done(partition)
+                except Exception as error:  # passed on to the request that waits
+                    wait.ended.set_exception(error)
+                else:
+                    if is_done:
+                        wait.end()
 
     def release(self) -> None:
         """Let everybody go on, now and from now on: the broker stops."""

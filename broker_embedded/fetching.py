@@ -4,16 +4,15 @@ The first batch of an answer comes whole whatever the limits say (KIP-74), so th
 of a later partition, whose first batch has no room left, nothing comes.
 """
 
-import struct
 from collections.abc import Awaitable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
 from broker_embedded.delayed import DelayedOperations
 from broker_embedded.fetch_sessions import WantedPartition
 from broker_embedded.log.down_conversion import down_convert
+from broker_embedded.log.view import FirstBatch
 from broker_embedded.partitions import LocalPartition, Partitions
-from broker_embedded.platform import File
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.fetch import AbortedTransaction, EpochEndOffset
 from spark_kafka_native.protocol.topic import TopicPartition
@@ -23,8 +22,6 @@ CONSUMER: Final = -1
 DEBUGGER: Final = -2
 _ANY_EPOCH: Final = -1
 _MISSING: Final = {ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
-_BATCH_HEAD: Final = struct.Struct(">qi")
-"""Base offset and length, which every format has begun with."""
 
 
 class FetchLimits(NamedTuple):
@@ -40,6 +37,16 @@ class FetchLimits(NamedTuple):
     committed: bool = False
     by_id: bool = False
     cuts_first: bool = False
+
+    @property
+    def first_batch(self) -> FirstBatch:
+        """How the first batch of the response is read."""
+        return FirstBatch.CUT if self.cuts_first else FirstBatch.WHOLE
+
+    @property
+    def later_first_batch(self) -> FirstBatch:
+        """How the first batch of a partition is read once another partition has given records."""
+        return FirstBatch.CUT if self.cuts_first else FirstBatch.FITTING
 
 
 @dataclass(slots=True, eq=False)
@@ -119,15 +126,15 @@ class Reading:
 
     def read(self) -> None:
         """Read all partitions that are there, within the limits."""
-        left, whole_first = self._limits.max_bytes, not self._limits.cuts_first
+        left, first_batch = self._limits.max_bytes, self._limits.first_batch
         self._bytes, self._done = 0, False
         for read in self._reads.values():
-            self._read(read, left, whole_first)
+            self._read(read, left, first_batch)
             size = read.size
             if size:
                 self._bytes += size
                 left = max(0, left - size)
-                whole_first = False
+                first_batch = self._limits.later_first_batch
 
     def convert(self, magic: int) -> None:
         """Bring what was found into a message format that old clients know. Blocks: not for the event loop."""
@@ -153,13 +160,13 @@ class Reading:
         """Look again at the one partition that has changed."""
         read = self._reads[changed]
         before = read.size
-        self._read(read, self._limits.max_bytes, not self._limits.cuts_first)
+        self._read(read, self._limits.max_bytes, self._limits.first_batch)
         self._bytes += read.size - before
         return self.is_done
 
-    def _read(self, read: PartitionRead, left: int, whole_first: bool) -> None:
+    def _read(self, read: PartitionRead, left: int, first_batch: FirstBatch) -> None:
         try:
-            self._read_log(read, self._partition_of(read.wanted), left, whole_first)
+            self._read_log(read, self._partition_of(read.wanted), left, first_batch)
             self._done = self._done or read.diverges
         except KafkaError as error:
             read.fail(error.code)
@@ -174,25 +181,22 @@ class Reading:
             raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, detail)
         return partition
 
-    def _read_log(self, read: PartitionRead, partition: LocalPartition, left: int, whole_first: bool) -> None:
+    def _read_log(self, read: PartitionRead, partition: LocalPartition, left: int, first_batch: FirstBatch) -> None:
         read.partition = partition
         asked, log = read.wanted.asked, partition.log
         partition.check_leader_epoch(max(_ANY_EPOCH, asked.current_leader_epoch))
         until = self._visible_until(partition)
         read.diverging_epoch = None if asked.last_fetched_epoch < 0 else _divergence(partition, read.wanted)
-        budget = min(asked.partition_max_bytes, left)
         if read.diverging_epoch is None:
             found = log.read(
                 asked.fetch_offset,
-                max_bytes=budget,
-                min_one_message=whole_first,
+                max_bytes=min(asked.partition_max_bytes, left),
+                first_batch=first_batch,
                 upper_bound_offset=until,
                 with_aborted=self._limits.committed,
             )
             aborted = found.aborted
             read.size, read.regions, read.records = found.size, found.regions, found.regions
-            if not whole_first and 0 < found.size == budget and not self._limits.cuts_first:
-                self._drop_cut_first(read)
         else:
             aborted = ()
             read.size, read.regions, read.records = 0, (), ()
@@ -212,13 +216,6 @@ class Reading:
         if self._limits.replica_id == DEBUGGER:
             return partition.log.log_end_offset
         return partition.log.last_stable_offset if self._limits.committed else partition.log.high_watermark
-
-    def _drop_cut_first(self, read: PartitionRead) -> None:
-        """Answer nothing rather than a part of the first batch: its limit was what others had left."""
-        first = read.regions[0]
-        head = cast("File", first.file).read_at(first.position, min(first.length, _BATCH_HEAD.size))
-        if len(head) < _BATCH_HEAD.size or _BATCH_HEAD.size + _BATCH_HEAD.unpack(head)[1] > read.size:
-            read.size, read.regions, read.records = 0, (), ()
 
 
 def _divergence(partition: LocalPartition, wanted: WantedPartition) -> EpochEndOffset | None:

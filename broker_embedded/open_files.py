@@ -1,16 +1,19 @@
 """The files that logs keep open: those used last, so that thousands of segments need few descriptors."""
 
-import resource
+import errno
 import threading
 from collections import OrderedDict
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
+
+from broker_embedded.descriptors import file_share
 
 if TYPE_CHECKING:
     from broker_embedded.platform import File, FileSystem
 
 
 class HasPath(Protocol):
-    """What has a file, and says where that is now."""
+    """Owns a file. ``path`` is where the file is now, or "" once ``OpenFiles.close`` was called."""
 
     path: str
 
@@ -23,9 +26,9 @@ class OpenFiles:
 
     def __init__(self, file_system: "FileSystem", capacity: int | None = None) -> None:
         self._file_system = file_system
-        self._capacity = _spare_descriptors() if capacity is None else capacity
+        self._capacity = file_share() if capacity is None else capacity
         self._files: OrderedDict[str, File] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def get(self, path: str) -> "File":
         """The file at ``path``, which must exist. Raises OSError."""
@@ -33,8 +36,13 @@ class OpenFiles:
             return self._open(path)
 
     def of(self, owner: HasPath) -> "File":
-        """The file of ``owner``, wherever it is now, and never another that has taken its name. Raises OSError."""
+        """The file of ``owner``, wherever it is now, and never another that has taken its name.
+
+        Raises OSError; FileNotFoundError: the file was removed, or the owner closed.
+        """
         with self._lock:
+            if not owner.path:
+                raise FileNotFoundError(errno.ENOENT, "the file belongs to a log that was closed or deleted")
             return self._open(owner.path)
 
     def create(self, path: str) -> "File":
@@ -58,6 +66,37 @@ class OpenFiles:
             if file is not None:
                 self._files[target] = file
 
+    def rename_directory(self, source: str, target: str, owners: Iterable[HasPath]) -> None:
+        """Rename a directory; ``owners`` are all that have files in it. Raises OSError: nothing has changed."""
+        with self._lock:
+            self._file_system.rename(source, target)
+            for owner in owners:
+                self._files.pop(owner.path, None)
+                owner.path = target + owner.path.removeprefix(source)
+
+    def forget_directory(self, path: str) -> None:
+        """Stop keeping the files of a directory, because it is about to be removed."""
+        with self._lock:
+            for name in [name for name in self._files if name.startswith(f"{path}/")]:
+                del self._files[name]
+
+    def close(self, owner: HasPath) -> None:
+        """Never open the file of ``owner`` again: another file may get its name."""
+        with self._lock:
+            self._files.pop(owner.path, None)
+            owner.path = ""
+
+    def close_oldest(self) -> bool:
+        """Close the half of the files that were used longest ago; False if none was open.
+
+        `RealFileSystem` calls it when the process or the system has no free descriptor, also from within this class.
+        """
+        with self._lock:
+            count = (len(self._files) + 1) // 2
+            for _ in range(count):
+                self._files.popitem(last=False)
+            return count > 0
+
     def forget(self, path: str) -> None:
         """Stop keeping a file, because it is about to be renamed or removed."""
         with self._lock:
@@ -75,9 +114,3 @@ class OpenFiles:
         while len(self._files) > self._capacity:
             self._files.popitem(last=False)
         return file
-
-
-def _spare_descriptors() -> int:
-    """Half of what the process may open: the other half is for connections."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return 4096 if soft == resource.RLIM_INFINITY else max(16, min(4096, soft // 2))

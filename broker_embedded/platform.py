@@ -20,9 +20,10 @@ import os
 import shutil
 import threading
 from collections.abc import Callable
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from broker_embedded.clocks import Clock, ManualClock, SystemClock
+from broker_embedded.descriptors import OUT_OF_DESCRIPTORS, raise_limit
 from broker_embedded.open_files import OpenFiles
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
 ]
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
+T = TypeVar("T")
 
 
 class File(Protocol):
@@ -230,13 +232,27 @@ _sync_data: Final[Callable[[int], None]] = getattr(os, "fdatasync", os.fsync)  #
 class RealFileSystem:
     """The operating system's files."""
 
+    def __init__(self, free_descriptors: Callable[[], bool] = lambda: False) -> None:
+        """``free_descriptors`` closes files that are open without need; False if there are none."""
+        self._free_descriptors = free_descriptors
+
     def create(self, path: str, *, private: bool = False) -> File:
         """A new, empty file."""
-        return RealFile(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600 if private else 0o644)
+        flags, mode = os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600 if private else 0o644
+        return self._with_descriptor(lambda: RealFile(path, flags, mode))
 
     def open(self, path: str) -> File:
         """An existing file."""
-        return RealFile(path, os.O_RDWR)
+        return self._with_descriptor(lambda: RealFile(path, os.O_RDWR))
+
+    def _with_descriptor(self, open_: Callable[[], T]) -> T:
+        """The result of a call that needs a descriptor, repeated as long as some can be freed."""
+        while True:
+            try:
+                return open_()
+            except OSError as error:
+                if error.errno not in OUT_OF_DESCRIPTORS or not self._free_descriptors():
+                    raise
 
     def exists(self, path: str) -> bool:
         """Whether the name is taken."""
@@ -245,7 +261,7 @@ class RealFileSystem:
     def list_directory(self, path: str) -> list[DirectoryEntry]:
         """What is in a directory, ordered by name; what vanishes meanwhile is left out."""
         entries = []
-        with os.scandir(path) as found:
+        with self._with_descriptor(lambda: os.scandir(path)) as found:
             for entry in found:
                 try:
                     is_file = entry.is_file()
@@ -282,7 +298,7 @@ class RealFileSystem:
 
     def sync_directory(self, path: str) -> None:
         """Force a directory's names to the disk."""
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        fd = self._with_descriptor(lambda: os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
         try:
             os.fsync(fd)
         finally:
@@ -338,9 +354,15 @@ class Platform:
         file_system: FileSystem | None = None,
         max_open_files: int | None = None,
     ) -> None:
+        """Without ``max_open_files`` the process's limit of open files is raised, and logs get their share of it."""
+        if max_open_files is None:
+            raise_limit()
         self.clock: Clock = clock or SystemClock()
-        self.file_system: FileSystem = file_system or RealFileSystem()
+        self.file_system: FileSystem = file_system or RealFileSystem(self._free_descriptors)
         self.open_files = OpenFiles(self.file_system, max_open_files)
+
+    def _free_descriptors(self) -> bool:
+        return self.open_files.close_oldest()
 
 
 def read_file(file_system: FileSystem, path: str) -> bytes:

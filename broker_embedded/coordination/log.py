@@ -7,7 +7,7 @@ in one partition, in order.
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
 from broker_embedded.config import BrokerConfig
 from broker_embedded.coordinator.hashing import partition_for
@@ -17,8 +17,8 @@ from broker_embedded.coordinator.transaction.decisions import Producer
 from broker_embedded.delayed import DelayedOperations
 from broker_embedded.log.incoming import AppendOrigin, Terms
 from broker_embedded.log.log import Log
+from broker_embedded.log.view import bytes_of
 from broker_embedded.partitions import LocalPartition, Partitions
-from broker_embedded.platform import File
 from broker_embedded.stored_files import OnDisk
 from broker_embedded.timers import Timers
 from broker_embedded.topics import Topics
@@ -243,9 +243,7 @@ def _read(log: Log, last: LastRecords) -> None:
         regions = log.read(offset, max_bytes=_READ_BYTES).regions
         if not regions:
             return  # compaction has left nothing up to the end
-        raw = memoryview(
-            b"".join(cast("File", region.file).read_at(region.position, region.length) for region in regions)
-        )
+        raw = memoryview(bytes_of(regions))
         for position, header in iter_any(raw):
             check_any_crc(raw, position, header)
             last.read(raw, position, header)

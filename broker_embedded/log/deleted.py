@@ -3,11 +3,12 @@
 import logging
 import re
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 from uuid import uuid4
 
-from broker_embedded.platform import FileSystem
+from broker_embedded.platform import Platform
 from spark_kafka_native.protocol.topic import TopicPartition
 
 logger = logging.getLogger(__name__)
@@ -29,8 +30,8 @@ class DeletedDirectories:
     Safe to call from any thread.
     """
 
-    def __init__(self, file_system: FileSystem, data_dir: str) -> None:
-        self._file_system = file_system
+    def __init__(self, platform: Platform, data_dir: str) -> None:
+        self._platform = platform
         self._data_dir = data_dir
         self._waiting: list[_Deleted] = []
         self._lock = threading.Lock()
@@ -44,11 +45,14 @@ class DeletedDirectories:
         """One that was there at the start: it may go."""
         self._add(f"{self._data_dir}/{name}", now_ms)
 
-    def mark(self, partition: TopicPartition, due_ms: int) -> None:
-        """Rename the directory of a partition; the data directory is the caller's to sync. Raises OSError."""
+    def mark(self, partition: TopicPartition, due_ms: int, rename: Callable[[str], None]) -> None:
+        """Let ``rename`` give the directory of a partition its new path. The caller syncs the data directory.
+
+        Raises OSError as ``rename``.
+        """
         suffix = f"-{partition.partition}.{uuid4().hex}{_SUFFIX}"
         path = f"{self._data_dir}/{partition.topic[: _MAX_NAME - len(suffix)]}{suffix}"
-        self._file_system.rename(f"{self._data_dir}/{partition}", path)
+        rename(path)
         self._add(path, due_ms)
 
     def remove_due(self, now_ms: int) -> int:
@@ -58,7 +62,8 @@ class DeletedDirectories:
             self._waiting = [directory for directory in self._waiting if directory.due_ms > now_ms]
         for directory in due:
             try:
-                self._file_system.remove_tree(directory.path)
+                self._platform.open_files.forget_directory(directory.path)
+                self._platform.file_system.remove_tree(directory.path)
             except OSError as error:
                 logger.warning("%s cannot be removed before the next start: %s", directory.path, error)
         return len(due)

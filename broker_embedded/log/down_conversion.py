@@ -9,10 +9,10 @@ Control batches have no likeness in the old formats. Where nothing else is left 
 it: an answer without messages would be asked for again and again.
 """
 
-from typing import Final, cast
+from typing import Final
 
 from broker_embedded.log.readable import ReadableLog
-from broker_embedded.platform import File
+from broker_embedded.log.view import bytes_of
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.wire import FileRegion
 from spark_kafka_native.records.batch import CompressionType, CorruptBatch
@@ -39,10 +39,10 @@ def down_convert(
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, detail)
     limit = sum(map(len, regions))
     try:
-        stored = _bytes_of(regions)
+        stored = bytes_of(regions)
         whole_as_read = next(iter_any(stored), None) is not None
         if stored and not whole_as_read:
-            stored = _bytes_of(log.read(offset, max_bytes=_LEAST, upper_bound_offset=until_offset).regions)
+            stored = bytes_of(log.read(offset, max_bytes=_LEAST, upper_bound_offset=until_offset).regions)
         if all(header.magic <= magic for _, header in iter_any(stored)):
             return regions
         pieces: list[bytes] = []
@@ -50,7 +50,7 @@ def down_convert(
             pieces, offset = _converted(stored, offset, magic, limit)
             if not pieces:
                 following = log.read(offset, max_bytes=max(limit, _LEAST), upper_bound_offset=until_offset)
-                stored = _bytes_of(following.regions)
+                stored = bytes_of(following.regions)
     except CorruptBatch as error:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{log}: {error}") from error
     except OSError as error:
@@ -82,7 +82,3 @@ def _converted(stored: bytes, offset: int, magic: int, limit: int) -> tuple[list
         if size >= limit:
             break
     return pieces, behind
-
-
-def _bytes_of(regions: tuple[FileRegion, ...]) -> bytes:
-    return b"".join(cast("File", part.file).read_at(part.position, part.length) for part in regions)

@@ -13,10 +13,11 @@ crash costs the recovery of little more than the active one.
 
 import threading
 
+from broker_embedded.descriptors import OUT_OF_DESCRIPTORS
 from broker_embedded.log.config import LogConfig
 from broker_embedded.log.opening import LogParts
 from broker_embedded.log.readable import ReadableLog
-from broker_embedded.log.retired import RetiredFiles
+from broker_embedded.log.retired import RetiredSegments
 from broker_embedded.log.segment import LogSegment
 from broker_embedded.log.view import LogView
 from broker_embedded.platform import Platform
@@ -35,7 +36,7 @@ class DurableLog(ReadableLog):
         self._recovery_point = parts.loaded.recovery_point
         self._last_flush_ms = platform.clock.now_ms()
         self._names_changed = parts.loaded.names_changed
-        self._retired = RetiredFiles(platform)
+        self._retired = RetiredSegments(platform.file_system)
         self._flush_lock = threading.RLock()
         self._names_lock = threading.RLock()
         self._lock = threading.RLock()
@@ -63,8 +64,8 @@ class DurableLog(ReadableLog):
     def flush(self) -> None:
         """Return once everything appended before the call survives a crash. May run beside appends and reads.
 
-        Raises KafkaError KAFKA_STORAGE_ERROR: the log is offline now, because the system may have dropped what it could
-        not write.
+        Raises KafkaError KAFKA_STORAGE_ERROR. The log is offline then, because the system may have dropped what it
+        could not write, except if a file could not be opened for lack of descriptors.
         """
         with self._flush_lock:
             self._check_online()
@@ -101,7 +102,12 @@ class DurableLog(ReadableLog):
             if self._epochs.save_if_changed() or names_changed:
                 self._platform.file_system.sync_directory(self.directory)
         except OSError as error:
-            self._go_offline("cannot flush", error)
+            if error.errno not in OUT_OF_DESCRIPTORS:
+                self._go_offline("cannot flush", error)
+            with self._lock:  # a file was not opened; no write was lost, so that a later flush can do all of it
+                self._producers.not_synced(snapshots)
+                self._names_changed = self._names_changed or names_changed
+            self._fail("cannot flush", error)
         end_offset = view.end_offset if until == len(view.segments) else view.bases[until]
         with self._lock:
             self._flushed_offset = max(self._flushed_offset, end_offset)
@@ -149,18 +155,29 @@ class DurableLog(ReadableLog):
         self._sync(view, until=len(view.segments), complete=view.end_offset + 1)
         self._recovery_point = view.end_offset
 
-    def abandon(self) -> None:
-        """Let go of the files without writing anything, because the directory is about to go.
+    def delete(self, directory: str) -> None:
+        """Take the log out of use, and rename its directory. Raises OSError: the directory has its old name.
 
-        Whoever is about to rename or sync files of it has ended when this returns, and nobody begins anew.
+        No rename or sync of the log's files is in progress when this returns, and none begins later. Responses that
+        contain regions of the log can be sent until the directory is removed.
         """
-        self._offline = self._offline or "it was deleted"  # at once, for a cleaning under way
+        self._offline = self._offline or "it was deleted"  # at once, for a cleaning in progress
+        with self._flush_lock, self._names_lock, self._lock:
+            segments = (*self._view.segments, *self._retired.segments)
+            parts = [part for segment in segments for part in segment.parts()]
+            self._platform.open_files.rename_directory(self.directory, directory, parts)
+
+    def abandon(self) -> None:
+        """Take the log out of use, and close its files without writing anything."""
+        self._offline = self._offline or "it was abandoned"
         with self._flush_lock, self._names_lock, self._lock:
             self._let_go()
 
     def _let_go(self) -> None:
+        """Let all files close. Regions that were not sent yet are lost: another topic may get the files' names."""
         for segment in self._view.segments:
-            segment.forget_files()
+            segment.close()
+        self._retired.close()
 
     # --- files of the past -------------------------------------------------------------------------------------------
 

@@ -29,10 +29,10 @@ from broker_embedded.log.incoming import FROM_CLIENT, AppendOrigin, IncomingBatc
 from broker_embedded.log.opening import load_parts
 from broker_embedded.log.producer_state import ProducerChanges
 from broker_embedded.log.producer_store import PRODUCER_ID_EXPIRATION_MS
-from broker_embedded.log.segment import LogSegment
+from broker_embedded.log.segment import LogSegment, UncutTail
 from broker_embedded.log.shrinking import ShrinkingLog
 from broker_embedded.log.validation import assign, validate
-from broker_embedded.platform import Platform
+from broker_embedded.platform import File, Platform
 from spark_kafka_native.records.batch import MAGIC, NO_TIMESTAMP, UnreadableBatch
 
 logger = logging.getLogger(__name__)
@@ -168,36 +168,34 @@ class Log(ShrinkingLog):
             view, batches, base_offset=base_offset, leader_epoch=leader_epoch, log_append_time_ms=append_time
         )
         try:
+            aborted_file = active.transaction_index.file() if changes.aborted else None
             active.append(view, placed)
+        except UncutTail as error:
+            self._go_offline("cannot cut off the bytes of a failed append", error)
         except OSError as error:
-            self._cut_tail(active, error)
             self._fail("cannot append", error)
         if batches[0].header.magic == MAGIC:
             self._epochs.assign(leader_epoch, base_offset)
         else:
             self._epochs.clear()
-        self._index_aborted(active, changes)
+        if aborted_file is not None:
+            self._index_aborted(active, aborted_file, changes)
         self._producers.states.apply(changes)
         self._view = self._view.extended(last_offset + 1)
         return self._result(base_offset, last_offset, append_time, duplicate=False)
 
-    def _index_aborted(self, active: LogSegment, changes: ProducerChanges) -> None:
-        """Note aborted transactions, before the last stable offset moves behind them.
+    def _index_aborted(self, active: LogSegment, file: File, changes: ProducerChanges) -> None:
+        """Add aborted transactions to the index, before the last stable offset moves past their markers.
 
-        A consumer would take aborted records for good ones if the index lacked them. So a failure takes the log
-        offline; recovery fills the index again from the markers.
+        Without the entries a consumer would take aborted records for committed ones. A failure therefore takes the log
+        offline; recovery fills the index again from the markers. The file was opened before the marker was written, so
+        that a lack of descriptors is no such failure.
         """
         try:
             for aborted in changes.aborted:
-                active.transaction_index.append(aborted)
+                active.transaction_index.append(aborted, file)
         except OSError as error:
             self._go_offline("cannot write the transaction index", error)
-
-    def _cut_tail(self, active: LogSegment, cause: OSError) -> None:
-        try:
-            active.cut_tail()
-        except OSError:
-            self._go_offline("cannot cut off what a failed append has left", cause)
 
     def _result(self, base_offset: int, last_offset: int, append_time: int, *, duplicate: bool) -> AppendResult:
         return AppendResult(

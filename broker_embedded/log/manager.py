@@ -72,7 +72,7 @@ class LogManager:
         self._producer_id_expiration_ms = producer_id_expiration_ms
         self._meta: MetaProperties | None = None
         self._logs: dict[TopicPartition, Log] = {}
-        self._deleted = DeletedDirectories(self._files, self.data_dir)
+        self._deleted = DeletedDirectories(platform, self.data_dir)
         self._checkpoints = OffsetCheckpoints(self._files, self.data_dir)
         self.cleaned_offsets = CleanedOffsets(self._checkpoints, CLEANED_OFFSETS)
 
@@ -87,6 +87,11 @@ class LogManager:
     def logs(self) -> Mapping[TopicPartition, Log]:
         """Every log, as of now."""
         return dict(self._logs)
+
+    @property
+    def offline_count(self) -> int:
+        """How many logs are offline."""
+        return sum(log.offline is not None for log in self.logs.values())
 
     def get(self, partition: TopicPartition) -> Log | None:
         """The log of a partition, if it is here."""
@@ -236,8 +241,8 @@ class LogManager:
             for partition in list(partitions):
                 log = self._logs.pop(partition, None)
                 if log is not None:
-                    log.abandon()
-                    self._deleted.mark(partition, self._platform.clock.now_ms() + log.config.file_delete_delay_ms)
+                    due_ms = self._platform.clock.now_ms() + log.config.file_delete_delay_ms
+                    self._deleted.mark(partition, due_ms, log.delete)
             self._directory.sync()
             self.checkpoint_recovery_points()
             self.checkpoint_log_start_offsets()

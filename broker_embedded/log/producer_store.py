@@ -111,6 +111,10 @@ class ProducerStore:
         offsets, self._unsynced = self._unsynced, []
         return offsets
 
+    def not_synced(self, offsets: Iterable[int]) -> None:
+        """Return offsets that ``unsynced`` gave: they could not be synced."""
+        self._unsynced += offsets
+
     def sync(self, offsets: Iterable[int]) -> None:
         """Force snapshots to the disk; those removed meanwhile are skipped. Raises OSError."""
         for offset in offsets:

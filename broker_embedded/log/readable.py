@@ -11,7 +11,7 @@ from broker_embedded.log.index import CorruptIndex
 from broker_embedded.log.opening import LogParts
 from broker_embedded.log.producer_state import ProducerEntry
 from broker_embedded.log.timestamp_lookup import OffsetTimestamp
-from broker_embedded.log.view import LogSlice, LogView
+from broker_embedded.log.view import FirstBatch, LogSlice, LogView
 from broker_embedded.platform import Platform
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.records.batch import UnreadableBatch
@@ -123,17 +123,16 @@ class ReadableLog:
         offset: int,
         *,
         max_bytes: int,
-        min_one_message: bool = True,
+        first_batch: FirstBatch = FirstBatch.WHOLE,
         upper_bound_offset: int | None = None,
         with_aborted: bool = False,
     ) -> LogSlice:
         """Batches from the one that holds ``offset`` on, as regions of files.
 
-        None that ends behind ``upper_bound_offset``, by default the high watermark. At most ``max_bytes``, save that
-        with ``min_one_message`` the first batch comes whole, however large (KIP-74); the last one may be cut off. An
-        ``offset`` at the bound or behind it, up to the end of the log, gives nothing. ``with_aborted`` tells readers of
-        committed records which transactions up to the bound they must skip; asked for later, it may be too late, for
-        compaction drops them together with their records.
+        None that ends after ``upper_bound_offset``, by default the high watermark. At most ``max_bytes``, except for
+        the first batch as ``first_batch`` says; the last one may be cut off. An ``offset`` between the bound and the
+        end of the log gives nothing. ``with_aborted`` adds the aborted transactions up to the bound, which readers of
+        committed records skip. The same call looks them up, because compaction drops them together with their records.
 
         Raises KafkaError: OFFSET_OUT_OF_RANGE, KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE.
         """
@@ -141,7 +140,7 @@ class ReadableLog:
         def slice_of(view: LogView) -> LogSlice:
             self._check_range(offset, view)
             until = view.end_offset if upper_bound_offset is None else min(upper_bound_offset, view.end_offset)
-            found = view.slice(offset, until_offset=until, max_bytes=max_bytes, min_one_message=min_one_message)
+            found = view.slice(offset, until_offset=until, max_bytes=max_bytes, first_batch=first_batch)
             return replace(found, aborted=tuple(view.aborted_transactions(offset, until))) if with_aborted else found
 
         return self._reading(slice_of)

@@ -298,9 +298,9 @@ class Recovery:
     def _delete(self, segments: Iterable[LogSegment], reason: str) -> None:
         for segment in segments:
             logger.warning("%s: deleted, %d bytes dropped: %s", segment.path, segment.size, reason)
-            for path in segment.rename_deleted():
-                self._files.remove(path)
-                self._names_changed = True
+            segment.rename_deleted()
+            segment.remove()
+            self._names_changed = True
 
 
 def _files_of(found: dict[tuple[int, str], int], offset: int) -> SegmentFiles:

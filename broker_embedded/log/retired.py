@@ -1,37 +1,53 @@
-"""Files that have left a log and leave the disk a little later."""
+"""Segments that have left a log, and whose files are removed ``file.delete.delay.ms`` later."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable
 
-from broker_embedded.platform import Platform, remove_if_exists
+from broker_embedded.log.segment import LogSegment
+from broker_embedded.platform import FileSystem, remove_if_exists
 
 logger = logging.getLogger(__name__)
 
 
-class RetiredFiles:
-    """Paths with the time from which they may be removed. After a crash the next start removes them."""
+class RetiredSegments:
+    """Segments with the time from which their files may be removed. After a crash the next start removes the files."""
 
-    def __init__(self, platform: Platform) -> None:
-        self._platform = platform
-        self._waiting: list[tuple[int, Sequence[str]]] = []
+    def __init__(self, file_system: FileSystem) -> None:
+        self._file_system = file_system
+        self._waiting: list[tuple[int, LogSegment]] = []
 
-    def add(self, paths: Sequence[str], due_ms: int) -> None:
-        """Remove these files once it is ``due_ms``."""
-        self._waiting.append((due_ms, paths))
+    @property
+    def segments(self) -> list[LogSegment]:
+        """Those whose files are not removed yet."""
+        return [segment for _, segment in self._waiting]
 
-    def take_due(self, now_ms: int) -> list[str]:
-        """The files whose time has come; they are the caller's to ``remove``."""
-        due = [path for due_ms, paths in self._waiting if due_ms <= now_ms for path in paths]
-        self._waiting = [(due_ms, paths) for due_ms, paths in self._waiting if due_ms > now_ms]
+    def add(self, segments: Iterable[LogSegment], due_ms: int) -> None:
+        """Remove the files of these segments from ``due_ms`` on."""
+        self._waiting += [(due_ms, segment) for segment in segments]
+
+    def take_due(self, now_ms: int) -> list[LogSegment]:
+        """The segments whose time has come; the caller passes them to ``remove``."""
+        due = [segment for due_ms, segment in self._waiting if due_ms <= now_ms]
+        self._waiting = [(due_ms, segment) for due_ms, segment in self._waiting if due_ms > now_ms]
         return due
 
-    def remove(self, paths: Sequence[str]) -> int:
-        """Remove files; how many there were. One that cannot be removed stays for the next start."""
+    def remove(self, segments: Iterable[LogSegment]) -> int:
+        """Remove the files of segments; how many there were. A file that cannot be removed stays until the next start.
+
+        Responses that still contain regions of them are cut off, and their connections closed.
+        """
         removed = 0
-        for path in paths:
-            self._platform.open_files.forget(path)
-            try:
-                removed += remove_if_exists(self._platform.file_system, path)
-            except OSError as error:
-                logger.warning("%s cannot be removed: %s", path, error)
+        for segment in segments:
+            paths = segment.paths()
+            segment.close()
+            for path in paths:
+                try:
+                    removed += remove_if_exists(self._file_system, path)
+                except OSError as error:
+                    logger.warning("%s cannot be removed: %s", path, error)
         return removed
+
+    def close(self) -> None:
+        """Let the files close; none is removed."""
+        for _, segment in self._waiting:
+            segment.close()

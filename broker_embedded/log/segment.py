@@ -15,15 +15,21 @@ from broker_embedded.log.segment_files import (
     TXN_INDEX,
     Part,
     SegmentFiles,
+    deleted_suffix,
     rename,
     rename_deleted,
     segment_path,
 )
 from broker_embedded.log.transaction_index import TransactionIndex
+from broker_embedded.open_files import HasPath
 from broker_embedded.platform import Buffer, File, Platform, remove_if_exists
 from spark_kafka_native.records.batch import NO_TIMESTAMP, BatchHeader, CorruptBatch
 
 logger = logging.getLogger(__name__)
+
+
+class UncutTail(Exception):
+    """Part of a batch was written and cannot be cut off: the next batch would follow bytes that are no batch."""
 
 
 class PlacedBatch(NamedTuple):
@@ -135,32 +141,30 @@ class LogSegment:
         return segment
 
     def file(self) -> File:
-        """The ``.log`` file, open. Raises OSError."""
+        """The ``.log`` file, open. Raises OSError; FileNotFoundError: it was removed, or the segment closed."""
         return self._platform.open_files.of(self)
 
     # --- appending ---------------------------------------------------------------------------------------------------
 
     def append(self, data: Buffer, batches: Iterable[PlacedBatch]) -> None:
-        """Write whole batches behind those that are there.
+        """Write whole batches after the last one. The segment is new or was ``prepare``d.
 
-        The segment is new or was ``prepare``d. Raises OSError: nothing was added, though bytes behind ``size`` may have
-        been written; see ``cut_tail``.
+        Raises OSError: nothing was added. UncutTail: nothing was added, but the file must not be written again.
         """
         start = self.size
-        self.file().write_at(start, data)
+        file = self.file()
+        try:
+            file.write_at(start, data)
+        except OSError as error:
+            try:
+                self._cut_tail(file)
+            except OSError:
+                raise UncutTail(str(error)) from error
+            raise
         self.size = start + len(data)
         for batch in batches:
             self.note_batch(start + batch.position, batch.size, batch.last_offset, batch.max_timestamp)
         self._write_indexes_if_many()
-
-    def cut_tail(self) -> None:
-        """Drop what is behind the last batch: preallocated bytes, or what a failed append has left.
-
-        Raises OSError: the file is not to be written again.
-        """
-        file = self.file()
-        if file.size() > self.size:
-            file.truncate(self.size)
 
     def note_batch(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
         """Take a batch at ``position`` into account: the largest timestamp, and an index entry if one is due."""
@@ -225,10 +229,15 @@ class LogSegment:
         What was preallocated and not needed is given back. Raises OSError. May be called again, and the segment may go
         on being appended to.
         """
-        self.cut_tail()
+        self._cut_tail(self.file())
         self.time_index.maybe_append(self.largest, closing=True)
         self.offset_index.finish()
         self.time_index.finish()
+
+    def _cut_tail(self, file: File) -> None:
+        """Drop the bytes after the last batch: preallocated ones, or those of a failed append. Raises OSError."""
+        if file.size() > self.size:
+            file.truncate(self.size)
 
     def sync(self, *, indexes: bool) -> None:
         """Force the log, and the index files if they are complete, to the disk. Raises OSError."""
@@ -364,30 +373,40 @@ class LogSegment:
     # --- names -------------------------------------------------------------------------------------------------------
 
     def paths(self) -> list[str]:
-        """Where the files are now, the log first."""
-        return [part.path for _, part in self._parts()]
+        """Where the files are now, the log first; none once the segment is closed."""
+        return [part.path for _, part in self._parts() if part.path]
+
+    def parts(self) -> list[HasPath]:
+        """The owners of the files."""
+        return [part for _, part in self._parts()]
 
     def rename(self, suffix: str) -> None:
         """End the files' names with ``suffix``, the log's first. Raises OSError: some may have the new name."""
         rename(self._parts(), self._platform.open_files, self._directory, self.base_offset, suffix)
 
-    def rename_deleted(self) -> list[str]:
-        """End the files' names with ``.deleted``, as far as that can be done; where they are now.
+    def rename_deleted(self) -> None:
+        """End the files' names with ``.deleted``, as far as the disk allows.
 
-        The ``.log`` goes first: a crash before the others leaves indexes without a log, which the next start removes.
+        The ``.log`` is renamed first: a crash before the others leaves indexes without a log, which the next start
+        removes. Files that cannot be renamed keep their names.
         """
-        return rename_deleted(self._parts(), self._platform.open_files, self._directory, self.base_offset)
+        suffix = self.deleted_suffix()
+        rename_deleted(self._parts(), self._platform.open_files, self._directory, self.base_offset, suffix)
 
-    def remove(self) -> None:
-        """Remove the files. Raises OSError: some may be left."""
-        self.forget_files()
-        for path in self.paths():
-            remove_if_exists(self._platform.file_system, path)
+    def deleted_suffix(self) -> str:
+        """How the files' names may end once the segment is deleted."""
+        return deleted_suffix(self._platform.file_system, self._directory, self.base_offset)
 
-    def forget_files(self) -> None:
-        """Let the files close once nobody uses them."""
-        for path in self.paths():
-            self._platform.open_files.forget(path)
+    def remove(self) -> int:
+        """Close the segment and remove its files; how many there were. Raises OSError: some may be left."""
+        paths = self.paths()
+        self.close()
+        return sum(remove_if_exists(self._platform.file_system, path) for path in paths)
+
+    def close(self) -> None:
+        """Let the files close once no reader uses them, and open them no more."""
+        for part in self.parts():
+            self._platform.open_files.close(part)
 
     def _parts(self) -> Iterator[Part]:
         yield LOG, self

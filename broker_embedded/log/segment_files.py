@@ -4,12 +4,14 @@
 ``.swap`` on their way into the log by compaction, ``.deleted`` on their way out.
 """
 
+import itertools
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from broker_embedded.open_files import HasPath, OpenFiles
+from broker_embedded.platform import FileSystem
 
 logger = logging.getLogger(__name__)
 
@@ -50,21 +52,29 @@ def rename(parts: Iterable[Part], open_files: OpenFiles, directory: str, base_of
         open_files.rename(part, segment_path(directory, base_offset, kind + suffix))
 
 
-def rename_deleted(parts: Iterable[Part], open_files: OpenFiles, directory: str, base_offset: int) -> list[str]:
-    """As ``rename`` with ``.deleted``; where the files are now, those that are there.
+def deleted_suffix(files: FileSystem, directory: str, base_offset: int) -> str:
+    """``.deleted``, or ``.1.deleted`` and so on while an earlier deleted segment of this base offset has the name.
 
-    A file that cannot be renamed keeps its name: a full disk must not keep segments from going.
+    A client may still be receiving the earlier segment, so that its file must not be replaced.
     """
-    paths = []
+    suffix = DELETED
+    for number in itertools.count(1):
+        if not files.exists(segment_path(directory, base_offset, LOG + suffix)):
+            break
+        suffix = f".{number}{DELETED}"
+    return suffix
+
+
+def rename_deleted(parts: Iterable[Part], open_files: OpenFiles, directory: str, base_offset: int, suffix: str) -> None:
+    """As ``rename``, with a suffix of deleted segments.
+
+    A file that cannot be renamed keeps its name, because a full disk must not stop retention.
+    """
     for kind, part in parts:
-        target = segment_path(directory, base_offset, kind + DELETED)
+        target = segment_path(directory, base_offset, kind + suffix)
         try:
             open_files.rename(part, target)
         except FileNotFoundError:
             part.path = target
-            continue
         except OSError as error:
-            logger.warning("%s goes without being renamed first: %s", part.path, error)
-        open_files.forget(part.path)
-        paths.append(part.path)
-    return paths
+            logger.warning("%s is deleted without being renamed first: %s", part.path, error)

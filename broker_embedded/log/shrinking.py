@@ -28,7 +28,7 @@ from broker_embedded.log.index import CorruptIndex
 from broker_embedded.log.producer_state import LastRecord
 from broker_embedded.log.retention import count_deletable
 from broker_embedded.log.segment import LogSegment
-from broker_embedded.log.segment_files import CLEANED, DELETED, SWAP
+from broker_embedded.log.segment_files import CLEANED, SWAP
 from broker_embedded.log.view import LogView
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.records.batch import UnreadableBatch
@@ -115,10 +115,10 @@ class ShrinkingLog(DurableLog):
 
     def _retire(self, retired: Sequence[LogSegment], now_ms: int) -> None:
         for segment in retired:
-            paths = segment.rename_deleted()
+            segment.rename_deleted()
             with self._lock:
                 self._names_changed = True
-                self._retired.add(paths, now_ms + self.config.file_delete_delay_ms)
+                self._retired.add([segment], now_ms + self.config.file_delete_delay_ms)
                 self._producers.remove([segment.base_offset])
 
     # --- DeleteRecords -----------------------------------------------------------------------------------------------
@@ -178,8 +178,8 @@ class ShrinkingLog(DurableLog):
     def _truncate(self, view: LogView, offset: int) -> int:
         index = view.floor(offset)
         for segment in reversed(view.segments[index + 1 :]):
-            for path in segment.rename_deleted():
-                self._platform.file_system.remove(path)
+            segment.rename_deleted()
+            segment.remove()
         self._platform.file_system.sync_directory(self.directory)
         kept = view.segments[: index + 1]
         end_offset = kept[-1].truncate_to(offset)
@@ -247,12 +247,10 @@ class ShrinkingLog(DurableLog):
 
     def _rename_to_last(self, originals: Sequence[LogSegment], cleaned: LogSegment) -> None:
         now_ms = self._platform.clock.now_ms()
-        retired = []
         for segment in originals:
-            segment.rename(DELETED)
-            retired += segment.paths()
+            segment.rename(segment.deleted_suffix())
         cleaned.rename("")
         self._platform.file_system.sync_directory(self.directory)
         with self._lock:
-            self._retired.add(retired, now_ms + self.config.file_delete_delay_ms)
+            self._retired.add(originals, now_ms + self.config.file_delete_delay_ms)
             self._producers.remove([segment.base_offset for segment in originals[1:]])

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from broker_embedded.log.index import CorruptIndex
 from broker_embedded.open_files import OpenFiles
-from broker_embedded.platform import FileSystem, remove_if_exists
+from broker_embedded.platform import File, FileSystem, remove_if_exists
 
 _ENTRY: Final = struct.Struct(">hqqqq")
 
@@ -44,10 +44,16 @@ class TransactionIndex:
         """Whether there is a file."""
         return self._exists
 
-    def append(self, aborted: AbortedTransaction) -> None:
-        """Add an entry. Raises OSError."""
-        file = self._open_files.of(self) if self._exists else self._open_files.create(self.path)
-        self._exists = True
+    def file(self) -> File:
+        """The file, open, created if there is none. Raises OSError."""
+        if not self._exists:
+            self._open_files.create(self.path)
+            self._exists = True
+        return self._open_files.of(self)
+
+    def append(self, aborted: AbortedTransaction, file: File | None = None) -> None:
+        """Add an entry, to the result of ``file`` if it is given. Raises OSError."""
+        file = file or self.file()
         size = file.size()
         file.write_at(size - size % _ENTRY.size, _ENTRY.pack(0, *aborted))
 
@@ -66,7 +72,7 @@ class TransactionIndex:
     def sync(self) -> None:
         """Force the file, if there is one, to the disk. Raises OSError."""
         if self._exists:
-            self._open_files.of(self).sync()
+            self.file().sync()
 
     def entries(self) -> list[AbortedTransaction]:
         """Every entry, in order. Raises OSError. CorruptIndex: a version that is not known."""

@@ -1,26 +1,40 @@
 """A log as its readers see it: a value that appending, rolling and retention replace but never change."""
 
 from bisect import bisect_right
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from enum import Enum
+from typing import Final, cast
 
 from broker_embedded.log.segment import LogSegment
 from broker_embedded.log.timestamp_lookup import OffsetTimestamp, first_at_or_after, first_of_largest
 from broker_embedded.log.transaction_index import AbortedTransaction
+from broker_embedded.platform import File
 from spark_kafka_native.protocol.wire import FileRegion
 from spark_kafka_native.records.batch import BatchHeader
 
 _MAX_REGIONS: Final = 16
-"""Segments that one read spans at most: each holds a descriptor until it is sent."""
+"""Segments that one read spans at most, which bounds the work of a read in a log of tiny segments."""
+
+
+class FirstBatch(Enum):
+    """What a read does with a first batch that is larger than its limit."""
+
+    WHOLE = "whole"
+    """Return it whole, however large it is (KIP-74)."""
+    FITTING = "fitting"
+    """Return nothing."""
+    CUT = "cut"
+    """Return its first bytes, as Fetch v0 to v2 do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSlice:
     """Batches to send: ``size`` bytes in files, the first batch starting at ``base_offset``.
 
-    The last batch may be cut off, as Kafka's clients expect. Without regions ``base_offset`` is the offset asked for.
-    A region keeps its file open, so that it can be sent though retention removes the segment. ``aborted`` are the
-    aborted transactions with records in the range, if they were asked for.
+    The last batch may be cut off, as Kafka's clients expect. Without regions ``base_offset`` is the requested offset.
+    A region can be sent until the segment's files are removed, ``file.delete.delay.ms`` after it left the log.
+    ``aborted`` are the aborted transactions with records in the range, if they were requested.
     """
 
     regions: tuple[FileRegion, ...]
@@ -70,18 +84,18 @@ class LogView:
         """Where a segment ends for readers."""
         return self.end_position if index == len(self.segments) - 1 else self.segments[index].size
 
-    def slice(self, offset: int, *, until_offset: int, max_bytes: int, min_one_message: bool) -> LogSlice:
-        """The batches from the one that holds ``offset`` on, none that ends behind ``until_offset``.
+    def slice(self, offset: int, *, until_offset: int, max_bytes: int, first_batch: FirstBatch) -> LogSlice:
+        """The batches from the one that holds ``offset`` on, none that ends after ``until_offset``.
 
-        No more than ``max_bytes``, save that with ``min_one_message`` the first batch is whole (KIP-74).
+        At most ``max_bytes``, unless ``first_batch`` is WHOLE and larger.
 
         Raises OSError. FileNotFoundError: retention was faster. UnreadableBatch.
         """
         found = self._find(offset) if offset < until_offset else None
-        if found is None:
+        if found is None or (first_batch is FirstBatch.FITTING and found[2].size_in_bytes > max_bytes):
             return LogSlice(regions=(), size=0, base_offset=offset)
         index, position, header = found
-        budget = max(max_bytes, header.size_in_bytes) if min_one_message else max_bytes
+        budget = max(max_bytes, header.size_in_bytes) if first_batch is FirstBatch.WHOLE else max_bytes
         regions = self._regions(index, position, budget, until_offset)
         return LogSlice(regions=regions, size=sum(map(len, regions)), base_offset=header.base_offset)
 
@@ -100,7 +114,7 @@ class LogView:
             end = last_end if index == last else self.end_of(index)
             length = min(budget, end - position)
             if length > 0:
-                regions.append(FileRegion(self.segments[index].file(), position, length))
+                regions.append(FileRegion(self.segments[index], position, length))
                 budget -= length
             index, position = index + 1, 0
         return tuple(regions)
@@ -154,3 +168,8 @@ class LogView:
             if complete:
                 break
         return aborted
+
+
+def bytes_of(regions: Iterable[FileRegion]) -> bytes:
+    """The bytes of a slice's regions. Raises OSError."""
+    return b"".join(cast("File", region.owner.file()).read_at(region.position, region.length) for region in regions)

@@ -105,6 +105,12 @@ def _server(metrics: BrokerMetrics) -> Iterator[str]:
         (f"{cache}numincrementalfetchsessions", "gauge", "Fetch sessions.", sessions.sessions),
         (f"{cache}numincrementalfetchpartitionscached", "gauge", "Their partitions.", sessions.partitions),
         (f"{cache}incrementalfetchsessionevictions_total", "counter", "Sessions that made room.", sessions.evictions),
+        (
+            "kafka_server_replicamanager_offlinereplicacount",
+            "gauge",
+            "Partitions whose log is offline until the next start, because the disk failed.",
+            metrics.offline_logs,
+        ),
         ("kafka_server_delayedoperationpurgatory_purgatorysize", "gauge", "Requests in a long poll.", metrics.waiting),
     ]
     for name, kind, help_, value in plain:

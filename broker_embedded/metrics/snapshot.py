@@ -81,7 +81,7 @@ class BrokerMetrics:
     """Everything at one moment.
 
     ``groups`` counts groups by type and state, ``transactions`` transactional ids by state; ``waiting`` are requests in
-    a long poll.
+    a long poll; ``offline_logs`` are partitions whose log cannot be used until the next start.
     """
 
     apis: Mapping[str, ApiMetrics]
@@ -91,6 +91,7 @@ class BrokerMetrics:
     groups: Mapping[tuple[str, str], int]
     transactions: Mapping[str, int]
     waiting: int
+    offline_logs: int
 
     @property
     def requests(self) -> int:

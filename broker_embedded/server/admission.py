@@ -1,7 +1,8 @@
 """Which connections are let in, and when: the limits on their number and on how fast they come.
 
-Over ``max.connections`` or ``max.connection.creation.rate`` nobody is turned away: new connections wait in the system's
-backlog until there is room. Who alone takes too much, by ``max.connections.per.ip`` or by a quota on its address, is.
+Over ``max.connections``, over the connections' share of file descriptors, or over ``max.connection.creation.rate`` no
+connection is refused: new ones wait in the system's backlog. A connection over ``max.connections.per.ip`` or over a
+quota on its address is refused.
 """
 
 from collections import Counter
@@ -10,6 +11,7 @@ from typing import Final
 
 from broker_embedded.addresses import addresses_of
 from broker_embedded.config import BrokerConfig
+from broker_embedded.descriptors import connection_share
 from broker_embedded.quotas.limits import NOT_LIMITED
 from broker_embedded.quotas.rates import SampledRate
 
@@ -41,6 +43,7 @@ class Admission:
         self._rate = SampledRate(self._samples, self._window_ms)
         self._rates: dict[str, SampledRate] = {}
         self._held_until_ms = 0
+        self._descriptors = connection_share()
         self._overrides_text: tuple[str, ...] = ()
         self._overrides: Mapping[str, int] = {}
 
@@ -50,9 +53,17 @@ class Admission:
         return self._total
 
     @property
+    def limit(self) -> tuple[int, str]:
+        """How many connections may be open at once, and by which limit."""
+        configured = self._config().max_connections
+        if self._descriptors is None or configured <= self._descriptors:
+            return configured, "max.connections"
+        return self._descriptors, "their share of the open files that the system allows, see ulimit -n"
+
+    @property
     def is_full(self) -> bool:
         """Whether the next connection must wait for another to close."""
-        return self._total >= self._config().max_connections
+        return self._total >= self.limit[0]
 
     def wait_ms(self, now_ms: int) -> int:
         """How long the next connection must wait because the last ones came too fast."""

@@ -24,7 +24,7 @@ from broker_embedded.handlers.registry import CloseConnection
 from broker_embedded.handlers.throttling import Throttle
 from broker_embedded.server.inbox import BadSize, Inbox
 from broker_embedded.server.memory import Buffers, RequestMemory
-from broker_embedded.server.outbox import FileCutShort, Outbox
+from broker_embedded.server.outbox import Outbox, RegionLost
 from broker_embedded.timers import Timer, Timers
 from spark_kafka_native.protocol.errors import RemoteProtocolError
 from spark_kafka_native.protocol.wire import Chunk
@@ -159,7 +159,7 @@ class Connection:
         if self._muted is not None:
             self._muted.cancel()
         if self._outbox:
-            with contextlib.suppress(OSError, FileCutShort):  # answers held back until now, or the last one
+            with contextlib.suppress(OSError, RegionLost):  # answers held back until now, or the last one
                 self._outbox.send()
             self._outbox.clear()
         self._socket.close()
@@ -299,10 +299,8 @@ class Connection:
         """Send what can be sent, whether the next request is being worked on or waits for it."""
         try:
             willing = self._outbox.send()
-        except (OSError, FileCutShort) as error:
-            self.close(
-                f"sending failed: {error}", logging.WARNING if isinstance(error, FileCutShort) else logging.DEBUG
-            )
+        except (OSError, RegionLost) as error:
+            self.close(f"sending failed: {error}", logging.WARNING if isinstance(error, RegionLost) else logging.DEBUG)
             return
         self.last_active_ms = self._shared.timers.elapsed_ms()
         if not self._outbox:

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Final
 
-from spark_kafka_native.protocol.wire import Chunk, FileRegion
+from spark_kafka_native.protocol.wire import Chunk, FileRegion, HasFileno
 
 _MAX_PIECES: Final = 64
 """Buffers in one ``sendmsg``; systems allow 1024 or more."""
@@ -20,8 +20,8 @@ _SENDFILE: Final = getattr(os, "sendfile", None)
 _NO_SENDFILE: Final = {errno.EINVAL, errno.ENOSYS, errno.ENOTSOCK, errno.EOPNOTSUPP}
 
 
-class FileCutShort(Exception):
-    """A log file ends before the region that an answer promised; the connection cannot go on."""
+class RegionLost(Exception):
+    """A log file was removed, or ends before a region that the response contains. The connection must be closed."""
 
 
 class Outbox:
@@ -43,7 +43,7 @@ class Outbox:
     def send(self) -> bool:
         """Send as much as the system takes, up to a turn's worth; whether the system would have taken more.
 
-        Raises OSError: the connection is broken. FileCutShort.
+        Raises OSError: the connection is broken. RegionLost.
         """
         left = _TURN_BYTES
         while self._pieces and left > 0:
@@ -92,32 +92,42 @@ class Outbox:
         sent = _sendfile(self._socket, region)
         self._pieces.popleft()
         if sent < region.length:
-            self._pieces.appendleft(FileRegion(region.file, region.position + sent, region.length - sent))
+            self._pieces.appendleft(FileRegion(region.owner, region.position + sent, region.length - sent))
         return sent
 
 
 def _sendfile(sock: socket.socket, region: FileRegion) -> int:
     count = min(region.length, _TURN_BYTES)
     if _SENDFILE is not None:
+        file = _opened(region)
         try:
-            sent: int = _SENDFILE(sock.fileno(), region.file.fileno(), region.position, count)
+            sent: int = _SENDFILE(sock.fileno(), file.fileno(), region.position, count)
         except OSError as error:
             if error.errno not in _NO_SENDFILE:
                 raise
         else:
             if sent == 0:
-                raise _cut_short(region)
+                raise _cut_short(region, file)
             return sent
-    return sock.send(_read(FileRegion(region.file, region.position, min(count, 256 * 1024))))
+    return sock.send(_read(FileRegion(region.owner, region.position, min(count, 256 * 1024))))
 
 
 def _read(region: FileRegion) -> bytes:
-    data = os.pread(region.file.fileno(), region.length, region.position)
+    file = _opened(region)
+    data = os.pread(file.fileno(), region.length, region.position)
     if len(data) < region.length:
-        raise _cut_short(region)
+        raise _cut_short(region, file)
     return data
 
 
-def _cut_short(region: FileRegion) -> FileCutShort:
-    size = os.fstat(region.file.fileno()).st_size
-    return FileCutShort(f"{region.length} bytes were to be sent from position {region.position}; the file has {size}")
+def _opened(region: FileRegion) -> HasFileno:
+    """The file, open while the result is held: between calls a slow client holds no descriptor."""
+    try:
+        return region.owner.file()
+    except FileNotFoundError as error:
+        raise RegionLost(f"{region.length} bytes were to be sent from a segment that was removed: {error}") from error
+
+
+def _cut_short(region: FileRegion, file: HasFileno) -> RegionLost:
+    size = os.fstat(file.fileno()).st_size
+    return RegionLost(f"{region.length} bytes were to be sent from position {region.position}; the file has {size}")

@@ -1,7 +1,8 @@
 """A broker from start to stop, for the command line and for brokers inside other programs."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import signal
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import ExitStack, asynccontextmanager
 from typing import Final
 
@@ -19,9 +20,15 @@ LISTENING: Final = "listening on "
 
 @asynccontextmanager
 async def running_broker(
-    config: BrokerConfig, data_dir: str, platform: Platform | None = None
+    config: BrokerConfig,
+    data_dir: str,
+    platform: Platform | None = None,
+    *,
+    on_failed: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[BrokerServer]:
     """A broker that serves clients until the context ends, when it stops in order.
+
+    ``on_failed`` is called if every log is offline, so that there is nothing left to serve.
 
     1. Take the addresses. Crash here: nothing has happened.
     2. Lock the data directory, recover its logs, read its topics. Crash here: the next start does it again.
@@ -31,7 +38,7 @@ async def running_broker(
 
     Raises ListenError; DataDirectoryError: the directory is locked or cannot be used; OSError.
     """
-    server = start_broker(config, data_dir, platform)
+    server = start_broker(config, data_dir, platform, on_failed=on_failed)
     try:
         yield server
     finally:
@@ -39,7 +46,12 @@ async def running_broker(
 
 
 def start_broker(
-    config: BrokerConfig, data_dir: str, platform: Platform | None = None, *, intercept: Intercept | None = None
+    config: BrokerConfig,
+    data_dir: str,
+    platform: Platform | None = None,
+    *,
+    intercept: Intercept | None = None,
+    on_failed: Callable[[], None] = lambda: None,
 ) -> BrokerServer:
     """Steps 1 to 3 of ``running_broker``, in whose place ``stop_broker`` or ``kill_broker`` ends it. Blocks."""
     listeners: list[Listener] = []
@@ -52,9 +64,29 @@ def start_broker(
             given_back.callback(metrics_port.give_back)
         broker = Broker.open(config, data_dir, platform or Platform())
         given_back.pop_all()
-    server = BrokerServer(broker, listeners, intercept, metrics_port)
+    server = BrokerServer(broker, listeners, intercept, metrics_port, on_failed)
     server.start()
     return server
+
+
+class EndOfRun:
+    """What ends a broker's process: a signal, or that the broker failed. Belongs to the running event loop."""
+
+    def __init__(self, signals: Iterable[signal.Signals] = (signal.SIGTERM, signal.SIGINT)) -> None:
+        self._status = 0
+        self._come = asyncio.Event()
+        for number in signals:
+            asyncio.get_running_loop().add_signal_handler(number, self._come.set)
+
+    def fail(self) -> None:
+        """End the run with exit status 1."""
+        self._status = 1
+        self._come.set()
+
+    async def wait(self) -> int:
+        """The exit status, once the run is to end."""
+        await self._come.wait()
+        return self._status
 
 
 def lines_at_start(server: BrokerServer) -> list[str]:

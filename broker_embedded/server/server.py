@@ -6,7 +6,7 @@ import functools
 import ipaddress
 import logging
 import socket
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from broker_embedded.addresses import WILDCARD_HOSTS
@@ -33,6 +33,7 @@ _STALLED_MS: Final = 10_000
 """A request that has come in part may stand still for so long while others wait for the memory that it holds."""
 _LOOK_AT_CONNECTIONS_MS: Final = 1000
 _SHORTEST_LOOK_MS: Final = 20
+_LOOK_AT_LOGS_MS: Final = 1000
 _REMOVE_FILES_MS: Final = 5000
 
 
@@ -45,11 +46,18 @@ class BrokerServer:
         listeners: Sequence[Listener],
         intercept: Intercept | None = None,
         metrics_port: MetricsPort | None = None,
+        on_failed: Callable[[], None] = lambda: None,
     ) -> None:
-        """``intercept`` takes every request in place of its handler."""
+        """``intercept`` takes every request in place of its handler.
+
+        ``on_failed`` is called once, in the event loop, when every log is offline, so that the broker can serve nothing
+        any more. The caller then stops the server.
+        """
         self.broker = broker
         self._metrics_port = metrics_port
         self._intercept = intercept
+        self._on_failed = on_failed
+        self._has_failed = False
         self._config = broker.config
         self._listeners = listeners
         self._sasl = {listener.name: self._config.sasl_of(listener.name) for listener in listeners}
@@ -140,7 +148,8 @@ class BrokerServer:
         """Whether another connection may be accepted now; the listeners are told when one may."""
         if self._admission.is_full:
             if not self._is_full:
-                logger.warning("there are %d connections (max.connections): others wait", self._admission.total)
+                total, reason = self._admission.total, self._admission.limit[1]
+                logger.warning("there are %d connections (%s): others wait", total, reason)
             self._is_full = True
             return False
         self._is_full = False
@@ -239,6 +248,7 @@ class BrokerServer:
             else min(_LOOK_AT_CONNECTIONS_MS, max(_SHORTEST_LOOK_MS, idle_ms // 2))
         )
         every(look_ms, "look for idle connections", self._look_at_connections)
+        every(_LOOK_AT_LOGS_MS, "look for offline logs", self._look_at_logs)
         every(config.log_retention_check_interval_ms, "retention", broker.apply_retention)
         every(_REMOVE_FILES_MS, "removal of deleted files", broker.remove_deleted_files)
         every(config.log_flush_scheduler_interval_ms, "flush", broker.flush_due_logs)
@@ -266,6 +276,14 @@ class BrokerServer:
             "transactional id expiry",
             broker.expire_transactional_ids,
         )
+
+    def _look_at_logs(self) -> None:
+        """Give up once every log is offline, as Apache Kafka does when all log directories are."""
+        logs = self.broker.logs
+        if not self._has_failed and logs.logs and logs.offline_count == len(logs.logs):
+            self._has_failed = True
+            logger.critical("stopping: all %d logs in %s are offline", logs.offline_count, logs.data_dir)
+            self._on_failed()
 
     def _look_at_connections(self) -> None:
         now_ms, limit_ms = self.broker.timers.elapsed_ms(), self._config.connections_max_idle_ms

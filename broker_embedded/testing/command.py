@@ -3,7 +3,7 @@
 The port stays open while the broker is stopped or killed through it, so that it can be started again.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, Self
@@ -37,11 +37,15 @@ class ControlOptions:
 
 @asynccontextmanager
 async def controlled_broker(
-    settings: Mapping[str, object], data_dir: str, options: ControlOptions
+    settings: Mapping[str, object],
+    data_dir: str,
+    options: ControlOptions,
+    *,
+    on_failed: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[list[str]]:
     """A running broker and its control port; the lines that say where they are. Raises as ``start_broker``."""
     listeners = {"listeners": BrokerConfig.parse(settings).listeners}
-    broker = RestartableBroker({**settings, **listeners}, data_dir, clock=options.clock)
+    broker = RestartableBroker({**settings, **listeners}, data_dir, clock=options.clock, on_failed=on_failed)
     port = control_port(Control(broker), options.address)
     async with AsyncExitStack() as stack:
         broker.start()

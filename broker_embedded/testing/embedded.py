@@ -48,7 +48,11 @@ class EmbeddedBroker(ControlledBroker):
         """
         super().__init__(data_dir, topics=topics, settings=settings, users=users)
         self._broker = RestartableBroker(
-            self._settings, self._data_dir, clock=clock, recorded_requests=recorded_requests
+            self._settings,
+            self._data_dir,
+            clock=clock,
+            recorded_requests=recorded_requests,
+            on_failed=lambda: self._end.set(),  # noqa: PLW0108  # there is no event before the start
         )
         self._control = Control(self._broker)
         self._port: ControlPort | None = None
@@ -137,7 +141,8 @@ class EmbeddedBroker(ControlledBroker):
 
     def _stop(self) -> None:
         if self._thread is not None:
-            self._loop.call_soon_threadsafe(self._end.set)
+            if self._thread.is_alive():
+                self._loop.call_soon_threadsafe(self._end.set)
             self._thread.join(STOP_TIMEOUT_S)
             if self._thread.is_alive():
                 raise TimeoutError(f"the broker did not stop within {STOP_TIMEOUT_S} s")
@@ -148,6 +153,9 @@ class EmbeddedBroker(ControlledBroker):
         if self._thread is None:
             with ThreadPoolExecutor(1) as elsewhere:  # the caller may be in an event loop of its own
                 return elsewhere.submit(asyncio.run, work).result()
+        if not self._thread.is_alive():
+            work.close()
+            raise RuntimeError("the broker has stopped, because all of its logs are offline")
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     @property

@@ -1,7 +1,7 @@
 """A broker that can be stopped, killed and started again within one event loop, on one port and one clock."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from broker_embedded.clocks import MovableClock, ShiftedClock
 from broker_embedded.config import BrokerConfig
@@ -29,8 +29,13 @@ class RestartableBroker:
         *,
         clock: MovableClock | None = None,
         recorded_requests: int = MOST_REQUESTS,
+        on_failed: Callable[[], None] = lambda: None,
     ) -> None:
-        """Nothing starts yet. Without ``clock`` the machine's is used, and can be moved ahead of it."""
+        """Nothing starts yet. Without ``clock`` the machine's is used, and can be moved ahead of it.
+
+        ``on_failed`` is called when every log is offline, as that of `BrokerServer`.
+        """
+        self._on_failed = on_failed
         self._settings = dict(settings)
         self._data_dir = os.fspath(data_dir)
         self.clock: MovableClock = clock or ShiftedClock()
@@ -62,7 +67,9 @@ class RestartableBroker:
         if self._server is None:
             config = BrokerConfig.parse(self._settings)
             platform = Platform(clock=self.clock)
-            self._server = start_broker(config, self._data_dir, platform, intercept=self.injector)
+            self._server = start_broker(
+                config, self._data_dir, platform, intercept=self.injector, on_failed=self._on_failed
+            )
             self._settings["listeners"] = with_addresses(str(self._settings["listeners"]), self.server.addresses)
 
     async def stop(self) -> None:

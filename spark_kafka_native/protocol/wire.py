@@ -29,14 +29,22 @@ class HasFileno(Protocol):
         ...
 
 
+class FileOwner(Protocol):
+    """Knows a file and opens it on demand."""
+
+    def file(self) -> HasFileno:
+        """The file, open for as long as the result is held. Raises OSError; FileNotFoundError: it was removed."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class FileRegion:
-    """``length`` bytes of an open file from ``position`` on, to be sent without passing through Python.
+    """``length`` bytes of a file from ``position`` on, to be sent without passing through Python.
 
-    Holding the region keeps the file object, and so the descriptor, alive.
+    The file is opened when the bytes are sent, so that a waiting region holds no descriptor.
     """
 
-    file: HasFileno
+    owner: FileOwner
     position: int
     length: int
 

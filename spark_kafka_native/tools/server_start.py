@@ -12,7 +12,7 @@ from typing import Final
 
 from broker_embedded.broker import DataDirectoryError
 from broker_embedded.server.listener import ListenError
-from broker_embedded.server.run import running_broker
+from broker_embedded.server.run import EndOfRun, running_broker
 from spark_kafka_native.tools.connection import ToolError, ToolParser, refuse
 from spark_kafka_native.tools.properties import parse_pairs
 from spark_kafka_native.tools.server_properties import ServerProperties, read_server_properties
@@ -41,17 +41,14 @@ def main(arguments: Sequence[str]) -> int:
     except (ToolError, ValueError) as error:
         return refuse(_TOOL, ToolError(str(error)))
     try:
-        asyncio.run(_run(server))
+        return asyncio.run(_run(server))
     except (ListenError, DataDirectoryError, OSError) as error:
         return refuse(_TOOL, error)
-    return 0
 
 
-async def _run(server: ServerProperties) -> None:
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with running_broker(server.config, server.data_dir):
+async def _run(server: ServerProperties) -> int:
+    end = EndOfRun((signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
+    async with running_broker(server.config, server.data_dir, on_failed=end.fail):
         node_id = server.config.node_id
         # Programs that start Apache Kafka wait for one of these lines.
         if server.zookeeper:
@@ -59,7 +56,7 @@ async def _run(server: ServerProperties) -> None:
         else:
             logger = logging.getLogger("kafka.server.KafkaRaftServer")
             logger.info("[KafkaRaftServer nodeId=%d] Kafka Server started", node_id)
-        await stop.wait()
+        return await end.wait()
 
 
 def _start_in_background(arguments: Sequence[str]) -> int:

@@ -56,7 +56,7 @@ def idempotent(records: bytearray, *, producer_id: int, sequence: int, epoch: in
 def to_bytes(chunks: list[Chunk]) -> bytes:
     """What a connection would send: files read, everything in one piece."""
     return b"".join(
-        cast("File", chunk.file).read_at(chunk.position, chunk.length)
+        cast("File", chunk.owner.file()).read_at(chunk.position, chunk.length)
         if isinstance(chunk, FileRegion)
         else bytes(chunk)
         for chunk in chunks

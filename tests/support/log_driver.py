@@ -20,7 +20,7 @@ DIRECTORY = "/data/t-0"
 
 def region_bytes(region: FileRegion) -> bytes:
     """What would be sent of a region."""
-    return cast("File", region.file).read_at(region.position, region.length)
+    return cast("File", region.owner.file()).read_at(region.position, region.length)
 
 
 def slice_bytes(found: LogSlice) -> bytes:

@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from broker_embedded.delayed import DelayedOperations
 from broker_embedded.platform import ManualClock
 from broker_embedded.timers import VirtualTimers
@@ -51,6 +53,24 @@ def test_a_change_before_the_wait_is_awaited_is_not_missed() -> None:
         waiting = delayed.wait([A], LONG_MS, lambda _: True)
         delayed.changed(A)
         await asyncio.wait_for(waiting, 10)
+        await settle()
+        assert delayed.count == 0
+
+    asyncio.run(story())
+
+
+def test_an_error_of_one_waiting_request_is_its_own() -> None:
+    async def story() -> None:
+        delayed = operations()
+
+        def fails(_: TopicPartition) -> bool:
+            raise OSError("the disk of the waiting request")
+
+        failing, other = delayed.wait([A], LONG_MS, fails), delayed.wait([A], LONG_MS, lambda _: True)
+        delayed.changed(A)
+        await asyncio.wait_for(other, 10)
+        with pytest.raises(OSError, match="the disk of the waiting request"):
+            await failing
         await settle()
         assert delayed.count == 0
 

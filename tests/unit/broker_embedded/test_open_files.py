@@ -1,13 +1,20 @@
 """The cache of open files."""
 
 import os
+import resource
 import threading
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from broker_embedded.open_files import OpenFiles
-from broker_embedded.platform import RealFileSystem
+from broker_embedded.platform import Platform, RealFileSystem
+
+
+@dataclass
+class Owner:
+    path: str
 
 
 def descriptors() -> int:
@@ -39,6 +46,34 @@ def test_open_files_forget_what_is_renamed(tmp_path: Path) -> None:
         cache.get(path)
     cache.create(path).write_at(0, b"second")
     assert (cache.get(path).read_at(0, 9), cache.get(other).read_at(0, 9)) == (b"second", b"first")
+
+
+def test_files_that_are_only_cached_are_closed_when_descriptors_run_out(tmp_path: Path) -> None:
+    platform = Platform()
+    paths = [str(tmp_path / str(number)) for number in range(20)]
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors() + 8, hard))
+    try:
+        for path in paths:
+            platform.open_files.create(path).write_at(0, path.encode())
+        platform.file_system.sync_directory(str(tmp_path))
+        assert len(platform.file_system.list_directory(str(tmp_path))) == 20
+        held = [platform.open_files.get(path) for path in paths[:4]]
+        assert [file.read_at(0, 1000) for file in held] == [path.encode() for path in paths[:4]]
+        with pytest.raises(OSError, match="Too many open files"):
+            held += [platform.open_files.get(path) for path in paths]
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_closed_owner_never_gets_another_file_of_its_name(tmp_path: Path) -> None:
+    cache, owner = OpenFiles(RealFileSystem(), capacity=8), Owner(str(tmp_path / "a"))
+    cache.create(owner.path).write_at(0, b"old")
+    assert cache.of(owner).read_at(0, 9) == b"old"
+    cache.close(owner)
+    cache.create(str(tmp_path / "a"))
+    with pytest.raises(FileNotFoundError, match="closed or deleted"):
+        cache.of(owner)
 
 
 def test_open_files_serve_many_threads(tmp_path: Path) -> None:

@@ -11,17 +11,30 @@ import pytest
 
 from broker_embedded.platform import RealFile
 from broker_embedded.server import outbox as outbox_module
-from broker_embedded.server.outbox import FileCutShort, Outbox
+from broker_embedded.server.outbox import Outbox, RegionLost
 from spark_kafka_native.protocol.wire import Chunk, FileRegion
 
 CONTENT = random.Random(1).randbytes(3_000_000)
 
 
+class LogFile:
+    """A file that is opened each time it is used, as by a segment whose file is not cached."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.write_bytes(CONTENT)
+
+    def file(self) -> RealFile:
+        return RealFile(str(self.path), os.O_RDWR)
+
+
 @pytest.fixture
-def file(tmp_path: Path) -> RealFile:
-    path = tmp_path / "00000000000000000000.log"
-    path.write_bytes(CONTENT)
-    return RealFile(str(path), os.O_RDWR)
+def file(tmp_path: Path) -> LogFile:
+    return LogFile(tmp_path / "00000000000000000000.log")
+
+
+def open_descriptors() -> int:
+    return len(os.listdir("/dev/fd"))
 
 
 @pytest.fixture
@@ -48,7 +61,7 @@ def drain(outbox: Outbox, client: socket.socket) -> bytes:
     return bytes(received)
 
 
-def many_pieces(file: RealFile) -> tuple[list[Chunk], bytes]:
+def many_pieces(file: LogFile) -> tuple[list[Chunk], bytes]:
     """Buffers of all kinds and regions of all sizes, and what they come to."""
     pieces: list[Chunk] = []
     expected = b""
@@ -63,7 +76,7 @@ def many_pieces(file: RealFile) -> tuple[list[Chunk], bytes]:
     return pieces, expected
 
 
-def test_pieces_leave_in_order(pair: tuple[socket.socket, socket.socket], file: RealFile) -> None:
+def test_pieces_leave_in_order(pair: tuple[socket.socket, socket.socket], file: LogFile) -> None:
     pieces, expected = many_pieces(file)
     outbox = Outbox(pair[0])
     outbox.put(pieces)
@@ -71,7 +84,7 @@ def test_pieces_leave_in_order(pair: tuple[socket.socket, socket.socket], file: 
 
 
 def test_without_sendfile_the_same_arrives(
-    pair: tuple[socket.socket, socket.socket], file: RealFile, monkeypatch: pytest.MonkeyPatch
+    pair: tuple[socket.socket, socket.socket], file: LogFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> int:
         raise OSError(errno.EINVAL, "not for this file")
@@ -84,7 +97,7 @@ def test_without_sendfile_the_same_arrives(
 
 
 def test_sending_never_blocks_and_says_when_the_system_is_full(
-    pair: tuple[socket.socket, socket.socket], file: RealFile
+    pair: tuple[socket.socket, socket.socket], file: LogFile
 ) -> None:
     outbox = Outbox(pair[0])
     outbox.put([FileRegion(file, 0, len(CONTENT))])
@@ -100,22 +113,34 @@ def test_one_turn_is_bounded(pair: tuple[socket.socket, socket.socket]) -> None:
 
 
 @pytest.mark.parametrize("length", [10_000, 100_000])
-def test_a_file_cut_short_is_noticed(pair: tuple[socket.socket, socket.socket], file: RealFile, length: int) -> None:
-    file.truncate(5_000)
+def test_a_file_cut_short_is_noticed(pair: tuple[socket.socket, socket.socket], file: LogFile, length: int) -> None:
+    file.file().truncate(5_000)
     outbox = Outbox(pair[0])
     outbox.put([b"header", FileRegion(file, 0, length)])
-    with pytest.raises(FileCutShort, match="the file has 5000"):
+    with pytest.raises(RegionLost, match="the file has 5000"):
         drain(outbox, pair[1])
 
 
-def test_a_removed_file_is_still_sent(pair: tuple[socket.socket, socket.socket], file: RealFile) -> None:
-    os.remove(file.path)
+def test_regions_that_wait_hold_no_descriptor(pair: tuple[socket.socket, socket.socket], file: LogFile) -> None:
+    outbox, before = Outbox(pair[0]), open_descriptors()
+    outbox.put([FileRegion(file, position, 100_000) for position in range(0, 2_000_000, 1000)])
+    assert open_descriptors() == before
+    assert outbox.send() is False
+    assert open_descriptors() == before
+
+
+@pytest.mark.parametrize("length", [10_000, 100_000])
+def test_a_removed_file_ends_the_connection(
+    pair: tuple[socket.socket, socket.socket], file: LogFile, length: int
+) -> None:
     outbox = Outbox(pair[0])
-    outbox.put([FileRegion(file, 1000, 500_000)])
-    assert drain(outbox, pair[1]) == CONTENT[1000:501_000]
+    outbox.put([b"header", FileRegion(file, 0, length)])
+    file.path.unlink()
+    with pytest.raises(RegionLost, match="from a segment that was removed"):
+        drain(outbox, pair[1])
 
 
-def test_a_broken_connection_raises(pair: tuple[socket.socket, socket.socket], file: RealFile) -> None:
+def test_a_broken_connection_raises(pair: tuple[socket.socket, socket.socket], file: LogFile) -> None:
     pair[1].close()
     outbox = Outbox(pair[0])
     outbox.put([b"x", FileRegion(file, 0, 100_000)])

@@ -102,19 +102,27 @@ def test_a_long_poll_is_answered_by_the_append_of_another(broker: EmbeddedBroker
     assert values_in(answer.responses[0].partitions[0]) == [b"now"]
 
 
-def test_a_topic_deleted_while_it_is_sent_arrives_whole(broker: EmbeddedBroker, client: RawClient) -> None:
-    broker.create_topic("doomed", configs={"file.delete.delay.ms": "0"})
+@pytest.mark.parametrize("removed", [False, True], ids=["before file.delete.delay.ms", "after it"])
+def test_a_topic_deleted_while_it_is_sent_arrives_until_its_files_are_removed(
+    broker: EmbeddedBroker, client: RawClient, removed: bool
+) -> None:
+    name = f"doomed-{removed}"
+    broker.create_topic(name, configs={"file.delete.delay.ms": "0" if removed else "60000"})
     for _ in range(5):
-        client.ask(produce_request("doomed", batch(b"d" * 2_000_000)), 9)
-    question = fetch_request("doomed", max_partition=50_000_000)
+        client.ask(produce_request(name, batch(b"d" * 2_000_000)), 9)
+    question = fetch_request(name, max_partition=50_000_000)
     client.send(request_bytes(question, 11))
     size = struct.unpack(">i", client.receive(4))[0]
     with RawClient(broker.bootstrap_servers) as other:
-        assert other.ask(DeleteTopicsRequest(topic_names=("doomed",)), 5).responses[0].error_code == 0
+        assert other.ask(DeleteTopicsRequest(topic_names=(name,)), 5).responses[0].error_code == 0
     broker._call(broker._server.broker.remove_deleted_files())
-    assert not list(broker.log_directory.glob("doomed*"))
-    _, answer = decode_response(FetchResponse, 11, client.receive(size))
-    assert len(values_in(answer.responses[0].partitions[0])) == 5
+    assert bool(list(broker.log_directory.glob(f"{name}*"))) is not removed
+    if removed:
+        with pytest.raises(ConnectionError):
+            client.receive(size)
+    else:
+        _, answer = decode_response(FetchResponse, 11, client.receive(size))
+        assert len(values_in(answer.responses[0].partitions[0])) == 5
 
 
 # --- clients that behave badly ---------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import pytest
 from broker_embedded.log.checkpoints import CorruptCheckpoint
 from broker_embedded.log.data_directory import DataDirectory
 from broker_embedded.log.deleted import DeletedDirectories
+from broker_embedded.platform import Platform
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.disk import MemoryFileSystem
 
@@ -61,7 +62,7 @@ def test_logs_and_what_is_none(disk: MemoryFileSystem) -> None:
     for name in ("t-0", "a-b-12", gone, aside, "lost+found", "__cluster_metadata-0", "remote-log-index-cache"):
         disk.make_directory(directory.file(name))
     disk.create(directory.file("some-file"))
-    deleted = DeletedDirectories(disk, "/data")
+    deleted = DeletedDirectories(Platform(file_system=disk, max_open_files=4), "/data")
     assert directory.find_logs(deleted, now_ms=7) == [TopicPartition("a-b", 12), TopicPartition("t", 0)]
     assert (deleted.remove_due(6), deleted.remove_due(7)) == (0, 1)
     assert disk.exists(directory.file(aside))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from broker_embedded.log.deleted import DeletedDirectories
+from broker_embedded.platform import Platform
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.disk import FaultyFileSystem, MemoryFileSystem
 from tests.support.waiting import eventually
@@ -22,10 +23,14 @@ def names(files: FaultyFileSystem) -> list[str]:
     return [entry.name for entry in files.list_directory("/data")]
 
 
+def mark(files: FaultyFileSystem, deleted: DeletedDirectories, partition: TopicPartition, due_ms: int) -> None:
+    deleted.mark(partition, due_ms, lambda path: files.rename(f"/data/{partition}", path))
+
+
 def test_a_directory_gets_another_name_and_goes_in_time(files: FaultyFileSystem) -> None:
     files.make_directory("/data/t-0")
-    deleted = DeletedDirectories(files, "/data")
-    deleted.mark(TopicPartition("t", 0), due_ms=100)
+    deleted = DeletedDirectories(Platform(file_system=files, max_open_files=4), "/data")
+    mark(files, deleted, TopicPartition("t", 0), 100)
     (name,) = names(files)
     assert name.startswith("t-0.")
     assert deleted.is_one(name)
@@ -36,11 +41,22 @@ def test_a_directory_gets_another_name_and_goes_in_time(files: FaultyFileSystem)
     assert deleted.remove_due(1000) == 0
 
 
+def test_a_removed_directory_has_no_open_file(files: FaultyFileSystem) -> None:
+    platform = Platform(file_system=files, max_open_files=4)
+    deleted = DeletedDirectories(platform, "/data")
+    files.make_directory("/data/t-0")
+    mark(files, deleted, TopicPartition("t", 0), 100)
+    (name,) = names(files)
+    platform.open_files.create(f"/data/{name}/0.log")
+    deleted.remove_due(100)
+    assert not platform.open_files.close_oldest()
+
+
 def test_names_fit_the_file_system(files: FaultyFileSystem) -> None:
     partition = TopicPartition("t" * 249, 123456)
     files.make_directory(f"/data/{partition}")
-    deleted = DeletedDirectories(files, "/data")
-    deleted.mark(partition, due_ms=100)
+    deleted = DeletedDirectories(Platform(file_system=files, max_open_files=4), "/data")
+    mark(files, deleted, partition, 100)
     (name,) = names(files)
     assert len(name) == 255
     assert deleted.is_one(name)
@@ -48,7 +64,7 @@ def test_names_fit_the_file_system(files: FaultyFileSystem) -> None:
 
 def test_what_an_earlier_run_left_goes(files: FaultyFileSystem) -> None:
     files.make_directory("/data/t-0.0123456789abcdef0123456789abcdef-delete")
-    deleted = DeletedDirectories(files, "/data")
+    deleted = DeletedDirectories(Platform(file_system=files, max_open_files=4), "/data")
     deleted.found("t-0.0123456789abcdef0123456789abcdef-delete", 5)
     assert deleted.remove_due(5) == 1
     assert names(files) == []
@@ -67,7 +83,7 @@ class SlowTime(int):
 
 
 def test_of_two_threads_one_removes_a_directory(files: FaultyFileSystem, caplog: pytest.LogCaptureFixture) -> None:
-    deleted = DeletedDirectories(files, "/data")
+    deleted = DeletedDirectories(Platform(file_system=files, max_open_files=4), "/data")
     counts: list[int] = []
     files.make_directory("/data/t-0")
     due = SlowTime(1)
@@ -79,7 +95,7 @@ def test_of_two_threads_one_removes_a_directory(files: FaultyFileSystem, caplog:
             counts.append(deleted.remove_due(1))
 
     due.meanwhile = remove_too
-    deleted.mark(TopicPartition("t", 0), due)
+    mark(files, deleted, TopicPartition("t", 0), due)
     counts.append(deleted.remove_due(1))
     eventually(lambda: len(counts) == 2)
     assert (sorted(counts), caplog.text) == ([0, 1], "")
@@ -91,10 +107,10 @@ def test_other_directories_are_none(name: str) -> None:
 
 
 def test_one_that_cannot_go_does_not_keep_the_others(files: FaultyFileSystem, caplog: pytest.LogCaptureFixture) -> None:
-    deleted = DeletedDirectories(files, "/data")
+    deleted = DeletedDirectories(Platform(file_system=files, max_open_files=4), "/data")
     for topic in "ab":
         files.make_directory(f"/data/{topic}-0")
-        deleted.mark(TopicPartition(topic, 0), due_ms=1)
+        mark(files, deleted, TopicPartition(topic, 0), 1)
     files.fail("remove_tree a-*")
     assert deleted.remove_due(1) == 2
     assert [name[0] for name in names(files)] == ["a"]

@@ -1,12 +1,13 @@
 """What consumers of old message formats get: everything, in a format they know, about as much as they asked for."""
 
 import errno
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
 from broker_embedded.log.down_conversion import down_convert
 from broker_embedded.log.incoming import AppendOrigin, Terms
+from broker_embedded.log.view import FirstBatch
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.wire import FileRegion
 from spark_kafka_native.records.batch import CompressionType
@@ -25,7 +26,7 @@ def fetched(
     log: OldFormatLog, offset: int = 0, *, magic: int = 1, max_bytes: int = ALL_BYTES, whole_first: bool = True
 ) -> bytes | tuple[FileRegion, ...]:
     """What a Fetch would send."""
-    found = log.log.read(offset, max_bytes=max_bytes, min_one_message=whole_first)
+    found = log.log.read(offset, max_bytes=max_bytes, first_batch=FirstBatch.WHOLE if whole_first else FirstBatch.CUT)
     return down_convert(log.log, offset, found.regions, magic=magic, until_offset=log.log.high_watermark)
 
 
@@ -102,7 +103,7 @@ def test_limits(magic: int, codec: CompressionType, max_bytes: int) -> None:
     for raw in (sent(log, magic=magic, max_bytes=max_bytes, whole_first=whole) for whole in (True, False)):
         assert len(raw) <= max(max_bytes, 3 * first)
     cut = sent(log, magic=magic, max_bytes=max_bytes, whole_first=False)
-    whole = log.log.read(0, max_bytes=max_bytes, min_one_message=True).size <= max_bytes
+    whole = log.log.read(0, max_bytes=max_bytes).size <= max_bytes
     assert len(cut) <= max_bytes or whole
     assert cut == sent(log, magic=magic)[: len(cut)]
 
@@ -179,6 +180,9 @@ def test_damage_on_the_disk_is_told() -> None:
 
 class BrokenFile:
     """A file on a disk that fails."""
+
+    def file(self) -> Self:
+        return self
 
     def fileno(self) -> int:
         return -1

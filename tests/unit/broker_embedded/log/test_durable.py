@@ -101,7 +101,7 @@ def test_an_abandoned_log_writes_nothing(driver: LogDriver) -> None:
     driver.faults.steps = []
     driver.log.abandon()
     assert driver.faults.steps == []
-    assert "it was deleted" in refused(driver.append).detail
+    assert "it was abandoned" in refused(driver.append).detail
 
 
 # --- complete segments -----------------------------------------------------------------------------------------------

@@ -144,6 +144,48 @@ def test_a_segment_that_cannot_be_begun_refuses_and_is_begun_later(driver: LogDr
     driver.check()
 
 
+def no_descriptors(driver: LogDriver) -> None:
+    """Nothing can be opened from now on, and no file is open; what is not opened cannot be cut off, either."""
+    while driver.log._platform.open_files.close_oldest():
+        pass
+    for call in ("open *", "create *", "sync_directory *"):
+        driver.faults.fail(call, errno.EMFILE)
+
+
+@pytest.mark.parametrize("settings", [SMALL, {**SMALL, "flush.messages": 1}], ids=["", "flushed at once"])
+def test_without_descriptors_a_log_refuses_and_stays_online(settings: dict[str, int]) -> None:
+    driver = LogDriver(settings)
+    for _ in range(7):
+        driver.append()
+    no_descriptors(driver)
+    for use in (driver.append, driver.log.flush, driver.log.roll, lambda: driver.log.read(0, max_bytes=1)):
+        assert refused(use).code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert driver.log.offline is None
+    driver.faults.heal()
+    driver.append()
+    driver.check()
+    driver.flush()
+    driver.crash()
+    assert driver.log.log_end_offset == 8
+
+
+def test_a_flush_without_descriptors_is_made_up_for_by_the_next(driver: LogDriver) -> None:
+    """Names of files, snapshots and epochs included."""
+    for _ in range(7):
+        driver.append(leader_epoch=3)
+    before = driver.log.flushed_offset
+    no_descriptors(driver)
+    assert refused(driver.log.flush).code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert refused(driver.log.flush_rolled).code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert (driver.log.flushed_offset, driver.log.offline) == (before, None)
+    driver.faults.heal()
+    driver.flush()
+    driver.crash()
+    assert driver.log.log_end_offset == 7
+    assert driver.log.leader_epoch_of(6) == 3
+    assert f"{5:020d}.snapshot" in driver.files()
+
+
 def test_bytes_that_cannot_be_cut_off_take_the_log_offline(driver: LogDriver) -> None:
     driver.append()
     driver.faults.space = 10

@@ -1,5 +1,6 @@
 """Producers across restarts: snapshots, what is read behind them, and what happens to those that lie."""
 
+import errno
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.records.control import ControlType, encode_end_txn_marker
 from tests.support.batches import NOW_MS, batch, rows
 from tests.support.log_driver import DIRECTORY, LogDriver, slice_bytes
+from tests.support.refusals import refused
 
 SMALL = {"segment.bytes": 400, "index.interval.bytes": 100}
 
@@ -209,9 +211,24 @@ def test_readers_of_committed_records_stop_before_an_open_transaction(driver: Id
     assert driver.log.last_stable_offset == 2
 
 
+def test_a_marker_is_not_written_if_the_transaction_index_cannot_be_opened(driver: IdempotentDriver) -> None:
+    for sequence, step in enumerate(("create *.txnindex", "open *.txnindex")):
+        driver.send_transactional(1, sequence)
+        end = driver.log.log_end_offset
+        while driver.log._platform.open_files.close_oldest():
+            pass
+        driver.faults.fail(step, errno.EMFILE)
+        assert refused(lambda: driver.write_marker(1, ControlType.ABORT)).code is ErrorCode.KAFKA_STORAGE_ERROR
+        assert (driver.log.offline, driver.log.log_end_offset, driver.log.open_transactions) == (None, end, 1)
+        driver.faults.heal()
+        driver.write_marker(1, ControlType.ABORT)
+    expected = [AbortedTransaction(1, 0, 1, 2), AbortedTransaction(1, 2, 3, 4)]
+    assert driver.log.view.aborted_transactions(0, 4) == expected
+
+
 def test_a_lost_transaction_index_takes_the_log_offline_rather_than_lie(driver: IdempotentDriver) -> None:
     driver.send_transactional(1, 0)
-    driver.faults.fail("create *.txnindex")
+    driver.faults.fail("write *.txnindex")
     with pytest.raises(KafkaError) as caught:
         driver.write_marker(1, ControlType.ABORT)
     assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR

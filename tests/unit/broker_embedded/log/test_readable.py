@@ -12,6 +12,7 @@ from broker_embedded.log.config import LogConfig
 from broker_embedded.log.incoming import Terms
 from broker_embedded.log.log import Log
 from broker_embedded.log.producer_state import ProducerStates
+from broker_embedded.log.view import bytes_of
 from broker_embedded.platform import Clock, Platform
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from tests.support.batches import batch, rows
@@ -81,7 +82,7 @@ def test_regions_have_descriptors_that_sendfile_can_use(tmp_path: Path) -> None:
     log.append(batch(b"over the wire"), leader_epoch=0)
     (region,) = log.read(0, max_bytes=1000).regions
     with open(tmp_path / "out", "wb") as out:
-        assert os.sendfile(out.fileno(), region.file.fileno(), region.position, region.length) == region.length
+        assert os.sendfile(out.fileno(), region.owner.file().fileno(), region.position, region.length) == region.length
     assert rows((tmp_path / "out").read_bytes())[0].value == b"over the wire"
     log.close()
 
@@ -120,7 +121,7 @@ class Bystanders:
 
     def read(self) -> None:
         found = self.log.read(max(self.log.log_start_offset, self.log.log_end_offset - 60), max_bytes=1500)
-        data = b"".join(os.pread(one.file.fileno(), one.length, one.position) for one in found.regions)
+        data = bytes_of(found.regions)
         self.wrong.extend(str(row) for row in rows(data) if row.value != b"%d" % row.offset)
         self.reads += 1
 

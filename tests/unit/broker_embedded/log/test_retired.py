@@ -1,48 +1,63 @@
-"""Files that leave the disk a little after they left their log."""
+"""Segments whose files are removed a little after they left their log."""
 
 import pytest
 
-from broker_embedded.log.retired import RetiredFiles
+from broker_embedded.log.config import LogConfig
+from broker_embedded.log.retired import RetiredSegments
+from broker_embedded.log.segment import LogSegment
 from broker_embedded.platform import Platform
 from tests.support.disk import FaultyFileSystem, MemoryFileSystem
 
 
 @pytest.fixture
 def files() -> FaultyFileSystem:
-    faults = FaultyFileSystem(MemoryFileSystem())
-    for name in "abc":
-        faults.create(f"/{name}")
-    return faults
+    return FaultyFileSystem(MemoryFileSystem())
 
 
-def test_files_go_when_their_time_has_come(files: FaultyFileSystem) -> None:
-    retired = RetiredFiles(Platform(file_system=files, max_open_files=4))
-    retired.add(["/a", "/b"], due_ms=100)
-    retired.add(["/c"], due_ms=200)
+def segments(files: FaultyFileSystem, *base_offsets: int) -> list[LogSegment]:
+    platform = Platform(file_system=files, max_open_files=4)
+    return [LogSegment.create("", base_offset, LogConfig(), platform) for base_offset in base_offsets]
+
+
+def names(files: FaultyFileSystem) -> list[str]:
+    return [entry.name for entry in files.list_directory("/")]
+
+
+def test_files_are_removed_when_their_time_has_come(files: FaultyFileSystem) -> None:
+    retired = RetiredSegments(files)
+    first, second, third = segments(files, 1, 2, 3)
+    retired.add([first, second], due_ms=100)
+    retired.add([third], due_ms=200)
     assert retired.take_due(99) == []
     due = retired.take_due(100)
-    assert due == ["/a", "/b"]
-    assert retired.remove(due) == 2
-    assert not files.exists("/a")
-    assert files.exists("/c")
+    assert due == [first, second]
+    assert retired.remove(due) == 6
+    assert {name.lstrip("0") for name in names(files)} == {"3.log", "3.index", "3.timeindex"}
     assert retired.take_due(100) == []
-    assert retired.take_due(1000) == ["/c"]
+    assert retired.take_due(1000) == [third]
 
 
-def test_a_file_that_is_gone_or_cannot_go_does_not_keep_the_others(
+def test_a_file_that_was_removed_or_cannot_be_does_not_keep_the_others(
     files: FaultyFileSystem, caplog: pytest.LogCaptureFixture
 ) -> None:
-    retired = RetiredFiles(Platform(file_system=files, max_open_files=4))
-    files.fail("remove b")
-    assert retired.remove(["/nothing", "/b", "/c"]) == 1
-    assert files.exists("/b")
-    assert not files.exists("/c")
-    assert "/b cannot be removed" in caplog.text
+    retired = RetiredSegments(files)
+    (segment,) = segments(files, 1)
+    files.remove(segment.path)
+    files.fail("remove *1.index")
+    assert retired.remove([segment]) == 1
+    assert [name.lstrip("0") for name in names(files)] == ["1.index"]
+    assert "1.index cannot be removed" in caplog.text
 
 
-def test_a_file_that_goes_is_not_kept_open(files: FaultyFileSystem) -> None:
-    platform = Platform(file_system=files, max_open_files=4)
-    platform.open_files.get("/a").write_at(0, b"old")
-    RetiredFiles(platform).remove(["/a"])
-    files.create("/a")
-    assert platform.open_files.get("/a").size() == 0
+def test_a_removed_segment_never_opens_another_file_of_its_name(files: FaultyFileSystem) -> None:
+    retired = RetiredSegments(files)
+    removed, kept = segments(files, 1, 2)
+    removed.file().write_at(0, b"old")
+    retired.remove([removed])
+    segments(files, 1)
+    with pytest.raises(FileNotFoundError, match="closed or deleted"):
+        removed.file()
+    retired.add([kept], due_ms=100)
+    retired.close()
+    with pytest.raises(FileNotFoundError, match="closed or deleted"):
+        kept.file()

@@ -238,14 +238,13 @@ def test_age_counts_from_the_last_write_if_no_record_has_a_time(driver: SegmentD
 # --- failing, cutting, removing --------------------------------------------------------------------------------------
 
 
-def test_a_failed_append_leaves_nothing_once_its_tail_is_cut(driver: SegmentDriver) -> None:
+def test_a_failed_append_leaves_nothing(driver: SegmentDriver) -> None:
     driver.append()
     size, entries = driver.segment.size, len(driver.segment.offset_index)
     driver.files.space = 30
     with pytest.raises(OSError, match="No space"):
         driver.append()
-    assert driver.files.open(driver.segment.path).size() == size + 30
-    driver.segment.cut_tail()
+    assert "truncate" in driver.files.steps[-1]
     assert driver.files.open(driver.segment.path).size() == driver.segment.size == size
     assert len(driver.segment.offset_index) == entries
 
@@ -280,8 +279,8 @@ def test_truncation_drops_the_batch_that_holds_the_offset(driver: SegmentDriver)
 def test_deleted_files_are_renamed_and_stay_readable(driver: SegmentDriver) -> None:
     driver.append()
     file = driver.segment.file()
-    renamed = driver.segment.rename_deleted()
-    assert sorted(renamed) == [f"/t-0/{name}" for name in driver.names()]
+    driver.segment.rename_deleted()
+    assert sorted(driver.segment.paths()) == [f"/t-0/{name}" for name in driver.names()]
     assert all(name.endswith(".deleted") for name in driver.names())
     assert read_header(file.read_at(0, 1000)).base_offset == BASE
     assert driver.segment.file().size() == driver.segment.size
@@ -289,7 +288,22 @@ def test_deleted_files_are_renamed_and_stay_readable(driver: SegmentDriver) -> N
 
 def test_a_file_that_cannot_be_renamed_is_to_be_removed_by_its_old_name(driver: SegmentDriver) -> None:
     driver.files.fail("rename *.index")
-    assert f"/t-0/{BASE:020d}.index" in driver.segment.rename_deleted()
+    driver.segment.rename_deleted()
+    assert f"/t-0/{BASE:020d}.index" in driver.segment.paths()
+    driver.segment.remove()
+    assert driver.names() == []
+
+
+def test_a_deleted_segment_keeps_its_file_when_a_later_one_is_deleted(driver: SegmentDriver) -> None:
+    """A client may be receiving the first one still; compaction gives both the same base offset."""
+    driver.append()
+    first = driver.segment
+    first.rename_deleted()
+    second = LogSegment.create("/t-0", BASE, driver.config, driver.platform)
+    second.rename_deleted()
+    assert first.path == f"/t-0/{BASE:020d}.log.deleted"
+    assert second.path == f"/t-0/{BASE:020d}.log.1.deleted"
+    assert (first.file().size(), second.file().size()) == (first.size, 0)
 
 
 def test_a_segment_at_rest_keeps_no_file_open(driver: SegmentDriver) -> None:

@@ -372,7 +372,7 @@ def test_a_log_that_is_closed_or_deleted_takes_no_segments() -> None:
     originals, cleaned = driver.log.view.segments[:1], begun(driver)
     driver.log.abandon()
     for use in (lambda: driver.log.replace_segments(originals, cleaned), lambda: driver.log.begin_cleaned(0)):
-        with pytest.raises(CleaningAborted, match="it was deleted"):
+        with pytest.raises(CleaningAborted, match="it was abandoned"):
             use()
 
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker_embedded.log.view import LogSlice
-from tests.support.batches import rows
-from tests.support.log_driver import LogDriver, batches_of, slice_bytes
+from broker_embedded.log.view import FirstBatch, LogSlice
+from tests.support.batches import batch, rows
+from tests.support.log_driver import DIRECTORY, LogDriver, batches_of, slice_bytes
 
 SMALL = {"segment.bytes": 400, "index.interval.bytes": 100}
 
@@ -45,7 +45,9 @@ def test_bytes_are_cut_exactly_at_the_limit(driver: LogDriver, size: int) -> Non
 def test_the_first_batch_is_whole_if_asked_for(driver: LogDriver, size: int) -> None:
     for limit in (0, 1, size - 1):
         assert driver.log.read(4, max_bytes=limit).size == size
-        assert driver.log.read(4, max_bytes=limit, min_one_message=False).size == limit
+        assert driver.log.read(4, max_bytes=limit, first_batch=FirstBatch.CUT).size == limit
+        assert driver.log.read(4, max_bytes=limit, first_batch=FirstBatch.FITTING).size == 0
+    assert driver.log.read(4, max_bytes=size + 1, first_batch=FirstBatch.FITTING).size == size + 1
 
 
 def test_nothing_at_the_end_or_at_the_bound(driver: LogDriver) -> None:
@@ -84,15 +86,40 @@ def test_a_slice_spans_only_so_many_segments() -> None:
     assert offsets(driver.log.read(0, max_bytes=10**6)) == list(range(16))
 
 
-def test_a_slice_stays_readable_though_its_segment_is_removed() -> None:
-    driver = LogDriver({**SMALL, "retention.bytes": 0, "file.delete.delay.ms": 0})
+def test_a_slice_stays_readable_until_its_segment_is_removed() -> None:
+    driver = LogDriver({**SMALL, "retention.bytes": 0, "file.delete.delay.ms": 1000})
     for _ in range(9):
         driver.append()
     found = driver.log.read(0, max_bytes=10**6)
     assert driver.log.delete_old_segments() == 2
-    driver.log.remove_retired(driver.clock.now_ms())
-    assert [name for name in driver.files() if name.endswith((".log", ".deleted"))] == ["00000000000000000009.log"]
+    driver.log.remove_retired(driver.clock.now_ms() + 999)
     assert offsets(found) == list(range(9))
+    driver.log.remove_retired(driver.clock.now_ms() + 1000)
+    assert [name for name in driver.files() if name.endswith((".log", ".deleted"))] == ["00000000000000000009.log"]
+    with pytest.raises(FileNotFoundError):
+        offsets(found)
+
+
+def test_a_slice_stays_readable_while_its_deleted_directory_is_there() -> None:
+    """Also a segment that had left the log before; and never a file of a log that takes over the directory's name."""
+    driver = LogDriver({**SMALL, "retention.bytes": 0, "file.delete.delay.ms": 1000})
+    for _ in range(7):
+        driver.append()
+    found = driver.log.read(0, max_bytes=10**6)
+    driver.log.delete_old_segments()
+    driver.append()
+    later = driver.log.read(7, max_bytes=10**6)
+    platform = driver.log._platform
+    driver.log.delete("/data/t-0.deleted")
+    driver.disk.make_directory(DIRECTORY)
+    driver.log = driver._open(clean=True)
+    driver.log.append(batch(b"of another topic"), leader_epoch=0)
+    assert offsets(found) == list(range(7))
+    assert offsets(later) == [7]
+    platform.open_files.forget_directory("/data/t-0.deleted")
+    driver.disk.remove_tree("/data/t-0.deleted")
+    with pytest.raises(FileNotFoundError):
+        offsets(found)
 
 
 def test_a_view_does_not_see_what_comes_later(driver: LogDriver) -> None:
@@ -100,7 +127,7 @@ def test_a_view_does_not_see_what_comes_later(driver: LogDriver) -> None:
     driver.append(count=2)
     driver.log.roll()
     driver.append(count=2)
-    found = view.slice(16, until_offset=view.end_offset, max_bytes=10**6, min_one_message=True)
+    found = view.slice(16, until_offset=view.end_offset, max_bytes=10**6, first_batch=FirstBatch.WHOLE)
     assert offsets(found) == [16, 17, 18, 19]
 
 

@@ -52,6 +52,7 @@ METRICS = BrokerMetrics(
     groups={("classic", "Stable"): 3},
     transactions={"Ongoing": 2, "Empty": 7},
     waiting=6,
+    offline_logs=2,
 )
 SAMPLE = re.compile(r'([a-z_]+)(?:\{((?:[a-z]+="(?:[^"\\\n]|\\[\\"n])*",?)+)\})? (\S+)')
 
