@@ -71,8 +71,9 @@ class OpenFiles:
         with self._lock:
             self._file_system.rename(source, target)
             for owner in owners:
-                self._files.pop(owner.path, None)
-                owner.path = target + owner.path.removeprefix(source)
+                if owner.path:
+                    self._files.pop(owner.path, None)
+                    owner.path = target + owner.path.removeprefix(source)
 
     def forget_directory(self, path: str) -> None:
         """Stop keeping the files of a directory, because it is about to be removed."""
