@@ -17,6 +17,9 @@ from spark_kafka_native.net.tls import Tls
 _WRITE_BYTES: Final = 1 << 16
 """Small pieces are joined to so much, for each write becomes a record of its own."""
 
+_ENDS: Final = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
+"""The connection or the TLS session ended, as when a broker shuts down: a new connection may succeed."""
+
 _CERTIFICATES: Final = ("CERTIFICATE_REQUIRED", "BAD_CERTIFICATE", "UNKNOWN_CA", "CERTIFICATE_UNKNOWN",
                         "CERTIFICATE_EXPIRED", "CERTIFICATE_REVOKED", "ACCESS_DENIED", "DECRYPT_ERROR")  # fmt: skip
 _NOT_TLS: Final = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG", "UNEXPECTED_MESSAGE",
@@ -77,7 +80,7 @@ class TlsSocket:
             return self._socket.recv_into(target)
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
             raise BlockingIOError from None
-        except ssl.SSLEOFError:
+        except _ENDS:
             return 0
         except ssl.SSLError as error:
             raise self._explained(error) from error
@@ -93,7 +96,7 @@ class TlsSocket:
             raise BlockingIOError from None
         except OSError as error:
             self._hear_last_words()
-            if isinstance(error, ssl.SSLEOFError):
+            if isinstance(error, _ENDS):
                 raise BrokenPipeError("the broker closed the connection") from None
             raise (self._explained(error) if isinstance(error, ssl.SSLError) else error) from None
         self._staged = None
@@ -116,7 +119,7 @@ class TlsSocket:
         """
         try:
             self._socket.recv(1)
-        except (ssl.SSLWantReadError, ssl.SSLWantWriteError, ssl.SSLEOFError):
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError, *_ENDS):
             return
         except ssl.SSLError as error:
             raise self._explained(error) from error
@@ -139,7 +142,9 @@ def _handshake(sock: ssl.SSLSocket, address: HostPort, tls: Tls, deadline: Deadl
             events = select.POLLIN
         except ssl.SSLWantWriteError:
             events = select.POLLOUT
-        except ssl.SSLEOFError as error:
+        except ssl.SSLZeroReturnError as error:
+            raise BrokerUnreachable({address: "the broker closed the TLS session in its handshake"}) from error
+        except _ENDS as error:
             raise BrokerUnreachable({address: _ENDED}) from error
         except ssl.SSLError as error:
             option, reason = explain(error, address, tls)

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -20,6 +20,7 @@ from spark_kafka_native.net.errors import AuthenticationFailed, BrokerUnreachabl
 from spark_kafka_native.net.secret import Secret
 from spark_kafka_native.net.security import Security
 from spark_kafka_native.net.tls import Tls, TlsSettings
+from spark_kafka_native.net.tls_socket import TlsSocket
 from spark_kafka_native.protocol.messages import FetchRequest, MetadataRequest, ProduceRequest
 from spark_kafka_native.protocol.messages.fetch import FetchPartition, FetchTopic
 from spark_kafka_native.protocol.messages.produce import PartitionProduceData, TopicProduceData
@@ -190,6 +191,82 @@ def test_a_listener_that_speaks_something_else() -> None:
     with listener(answer) as address, pytest.raises(AuthenticationFailed, match="does not speak TLS") as caught:
         Connection.open(address, options())
     assert caught.value.option == "security.protocol"
+
+
+CLOSE_NOTIFY = b"\x15\x03\x03\x00\x02\x01\x00"
+USER_CANCELED = b"\x15\x03\x03\x00\x02\x01\x5a"
+
+
+@pytest.mark.parametrize("answer", [CLOSE_NOTIFY, USER_CANCELED + CLOSE_NOTIFY], ids=["close_notify", "user_canceled"])
+@pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
+def test_a_broker_that_shuts_down_in_the_handshake_may_be_tried_again(answer: bytes, version: str) -> None:
+    with listener(answer) as address, pytest.raises(BrokerUnreachable, match="closed the TLS session") as caught:
+        Connection.open(address, options(enabled_protocols=(version,)))
+    assert caught.value.retriable
+
+
+@contextmanager
+def closing_notified(directory: Path) -> Iterator[TlsSocket]:
+    """The client's end of a TLS session that the server has ended with close_notify."""
+    context = server_context(SERVER, directory)
+    ours, theirs = socket.socketpair()
+    tls = options().security.tls
+    assert tls is not None
+
+    def serve() -> None:
+        with context.wrap_socket(theirs, server_side=True) as wrapped, contextlib.suppress(OSError):
+            wrapped.settimeout(60)
+            wrapped.recv(1)
+            wrapped.unwrap()
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    stream = TlsSocket.shake_hands(ours, HostPort("127.0.0.1", 9), tls, Deadline.after_ms(60_000))
+    try:
+        stream.sendmsg([memoryview(b"x")])
+        eventually(lambda: not stream.is_quiet())
+        yield stream
+    finally:
+        stream.close()
+        thread.join(60)
+
+
+def test_the_end_of_a_tls_session_is_read_as_an_end(tmp_path: Path) -> None:
+    with closing_notified(tmp_path) as stream:
+        assert stream.recv_into(memoryview(bytearray(8))) == 0
+
+
+def test_writing_to_an_ended_tls_session_fails_as_on_a_broken_connection(tmp_path: Path) -> None:
+    with closing_notified(tmp_path) as stream:
+
+        def is_broken() -> bool:
+            try:
+                stream.sendmsg([memoryview(b"x")])
+            except BlockingIOError:
+                return False
+            except OSError:
+                return True
+            return False
+
+        eventually(is_broken)
+
+
+@pytest.mark.parametrize("error", [ssl.SSLZeroReturnError, ssl.SSLEOFError, ssl.SSLSyscallError])
+def test_errors_of_openssl_that_mean_an_end_are_no_distrust(error: type[ssl.SSLError]) -> None:
+    """Whichever of its calls OpenSSL reports the end with."""
+
+    class Ended:
+        def _fail(self, *_: object) -> int:
+            raise error(1, "the end")
+
+        recv = recv_into = send = _fail
+
+    tls = options().security.tls
+    assert tls is not None
+    stream = TlsSocket(cast("Any", Ended()), HostPort("127.0.0.1", 9), tls)
+    assert stream.recv_into(memoryview(bytearray(8))) == 0
+    with pytest.raises(BrokenPipeError):
+        stream.sendmsg([memoryview(b"x")])
 
 
 def test_a_handshake_has_a_deadline() -> None:
