@@ -24,7 +24,7 @@ from spark_kafka_native.client.retry import Backoff, give_up, retry
 from spark_kafka_native.net.address import HostPort
 from spark_kafka_native.net.blocking import Connection
 from spark_kafka_native.net.deadline import Deadline
-from spark_kafka_native.net.errors import BrokerUnreachable, ConnectionLost, RequestTimeout
+from spark_kafka_native.net.errors import BrokerUnreachable, ConnectionLost, RequestTimeout, Throttled
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from spark_kafka_native.protocol.schema import Request, Response
@@ -193,7 +193,7 @@ class Cluster:
 
         While the broker cannot be reached or the connection breaks, the request is sent again until the deadline (by
         default ``default.api.timeout.ms`` from now): it may be carried out more than once.
-        Raises BrokerUnreachable, ConnectionLost, RequestTimeout, UnsupportedApiVersion.
+        Raises BrokerUnreachable, ConnectionLost, RequestTimeout, Throttled, UnsupportedApiVersion.
         """
         until = deadline or Deadline.after_ms(self.config.default_api_timeout_ms)
         if node_id is None:
@@ -205,7 +205,7 @@ class Cluster:
     ) -> ResponseT:
         """As ``send``, without a second try."""
         with self.lent(self.node(node_id, deadline), deadline) as connection:
-            return self._call(connection, request, deadline, max_version)
+            return connection.call(request, timeout_ms=deadline.remaining_ms, max_version=max_version)
 
     @contextmanager
     def lent(self, node: Node, deadline: Deadline) -> Iterator[Connection]:
@@ -283,7 +283,7 @@ class Cluster:
                     return self._ask_at(address, request, deadline, max_version)
                 except BrokerUnreachable as error:
                     tried |= error.tried
-                except (ConnectionLost, RequestTimeout) as error:
+                except (ConnectionLost, RequestTimeout, Throttled) as error:
                     tried[address] = error.detail.removeprefix(f"{address}: ")
                 if deadline.expired:
                     break
@@ -295,15 +295,10 @@ class Cluster:
     ) -> ResponseT:
         connection = self._pool.borrow(address, deadline)
         try:
-            return self._call(connection, _creating_nothing(request, connection), deadline, max_version)
+            wanted = _creating_nothing(request, connection)
+            return connection.call(wanted, timeout_ms=deadline.remaining_ms, max_version=max_version)
         finally:
             self._pool.give_back(connection)
-
-    def _call(
-        self, connection: Connection, request: Request[ResponseT], deadline: Deadline, max_version: int | None
-    ) -> ResponseT:
-        timeout_ms = min(self.config.request_timeout_ms, deadline.remaining_ms)
-        return connection.call(request, timeout_ms=timeout_ms, max_version=max_version)
 
     def _candidates(self) -> list[HostPort]:
         """Addresses to ask: known brokers in random order, then bootstrap servers; those that failed last come last."""

@@ -67,7 +67,7 @@ def at_coordinator(
         node = cluster.coordinators.get(kind, key) or look_up_coordinator(cluster, kind, key, deadline)
         try:
             with cluster.lent(node, deadline) as connection:
-                return action(connection, min(cluster.config.request_timeout_ms, deadline.remaining_ms))
+                return action(connection, deadline.remaining_ms)
         except KafkaError as error:
             if error.code in _MOVED:
                 cluster.coordinators.forget(kind, key, node)
@@ -119,7 +119,7 @@ def _round(
         answers: Mapping[str, T | KafkaError]
         try:
             with cluster.lent(node, deadline) as connection:
-                answers = action(connection, parts, min(cluster.config.request_timeout_ms, deadline.remaining_ms))
+                answers = action(connection, parts, deadline.remaining_ms)
         except AuthenticationFailed:
             raise
         except KafkaError as error:
@@ -159,13 +159,14 @@ def _ask_for_many(
     """As ``look_up_coordinator``. Brokers before 3.0 are asked for one key after the other."""
     answers: Mapping[str, FindCoordinatorResponse | Coordinator]
     with cluster.lent(cluster.any_node(deadline), deadline) as connection:
-        timeout_ms = min(cluster.config.request_timeout_ms, deadline.remaining_ms)
         if connection.version_of(FindCoordinatorRequest) >= _FIRST_OF_MANY:
             asked = FindCoordinatorRequest(key_type=kind, coordinator_keys=tuple(keys))
-            answers = {found.key: found for found in connection.call(asked, timeout_ms=timeout_ms).coordinators}
+            answers = {
+                found.key: found for found in connection.call(asked, timeout_ms=deadline.remaining_ms).coordinators
+            }
         else:
             answers = {
-                key: connection.call(FindCoordinatorRequest(key=key, key_type=kind), timeout_ms=timeout_ms)
+                key: connection.call(FindCoordinatorRequest(key=key, key_type=kind), timeout_ms=deadline.remaining_ms)
                 for key in keys
             }
     found: dict[str, Node | KafkaError] = {}

@@ -150,9 +150,7 @@ class _Question:
     def ask(self, cluster: Cluster, node: Node, deadline: Deadline) -> list[TransactionListing]:
         with cluster.lent(node, deadline) as connection:
             version = connection.version_of(ListTransactionsRequest)
-            answer = connection.call(
-                self._request(version), timeout_ms=min(cluster.config.request_timeout_ms, deadline.remaining_ms)
-            )
+            answer = connection.call(self._request(version), timeout_ms=deadline.remaining_ms)
         check_code(answer.error_code, f"the transactions of broker {node.node_id}")
         found = [
             TransactionListing(

@@ -13,6 +13,7 @@ from spark_kafka_native.client.errors import LogTruncated, TopicRecreated
 from spark_kafka_native.client.fetch_request import (
     FetchMetrics,
     Wanted,
+    is_throttled,
     parts_of,
     receive_fetch,
     replica_named,
@@ -23,7 +24,7 @@ from spark_kafka_native.client.nearest_replica import NearestReplica
 from spark_kafka_native.client.retry import give_up
 from spark_kafka_native.net.blocking import Connection
 from spark_kafka_native.net.deadline import Deadline
-from spark_kafka_native.net.errors import BrokerUnreachable
+from spark_kafka_native.net.errors import BrokerUnreachable, Throttled
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.fetch import FetchResponse, PartitionData
 from spark_kafka_native.protocol.topic import TopicPartition
@@ -70,16 +71,23 @@ class FetchChannel:
 
         ``epoch`` is the leader epoch of the record before ``offset``, -1 if that is not known.
         """
-        if self._connection is None or self._leader is None or self._asked is not None:
+        if self._connection is None or self._leader is None or self._asked is not None or self._connection.throttle_ms:
             return
         try:
-            self._send(self._connection, self._leader, offset, epoch, self._cluster.config.request_timeout_ms)
+            self._send(
+                self._connection,
+                self._leader,
+                offset,
+                epoch,
+                Deadline.after_ms(self._cluster.config.request_timeout_ms),
+            )
         except KafkaError:
             self.close()  # ``take`` meets the trouble again and deals with it
 
     def take(self, offset: int, deadline: Deadline, *, epoch: int = NO_EPOCH) -> PartitionData:
         """The partition's part of the answer to the Fetch at ``offset``; its error code is NONE. ``epoch`` as in `ask`.
 
+        A throttled answer extends the deadline; the same Fetch is sent again once the throttle is over.
         May be empty, after ``fetch.max.wait.ms``. Raises KafkaError: OFFSET_OUT_OF_RANGE and other errors that a new
         try does not mend, at once; others when the deadline has passed; LogTruncated; TopicRecreated;
         BrokerUnreachable.
@@ -130,15 +138,20 @@ class FetchChannel:
         return part
 
     def _exchange(self, leader: PartitionLeader, offset: int, epoch: int, deadline: Deadline) -> PartitionData:
-        """Send the Fetch unless that was done ahead, and receive its answer."""
+        """Send the Fetch unless that was done ahead, again while its answers are throttled, and receive its answer."""
         if self._asked != offset:
             self.close()
         if self._connection is None:
             self._connection = self._cluster.borrow(self._source(leader, deadline), deadline)
-        if self._asked is None:
-            self._send(self._connection, leader, offset, epoch, deadline.remaining_ms)
-        self._asked = None
-        answer = receive_fetch(self._connection, self._cluster.config, deadline.remaining_ms)
+        while True:
+            if self._asked is None:
+                self._send(self._connection, leader, offset, epoch, deadline)
+            self._asked = None
+            answer = receive_fetch(self._connection, self._cluster.config, deadline.remaining_ms)
+            if not is_throttled(answer):
+                break
+            if deadline.expired:
+                raise Throttled(self._connection.address, "Fetch", answer.throttle_time_ms)
         part = self._part_of(answer, leader)
         if part.diverging_epoch.end_offset >= 0:
             raise LogTruncated(self._partition, offset, min(part.diverging_epoch.end_offset, offset))
@@ -149,7 +162,7 @@ class FetchChannel:
         return leader.node if replica is None else self._cluster.node(replica, deadline)
 
     def _send(
-        self, connection: Connection, leader: PartitionLeader, offset: int, epoch: int, timeout_ms: float
+        self, connection: Connection, leader: PartitionLeader, offset: int, epoch: int, deadline: Deadline
     ) -> None:
         send_fetch(
             connection,
@@ -157,7 +170,7 @@ class FetchChannel:
             {self._partition: Wanted(leader=leader, offset=offset, epoch=epoch, max_bytes=self.max_bytes)},
             max_bytes=max(self._cluster.config.fetch_max_bytes, self.max_bytes),
             isolation=self._isolation,
-            timeout_ms=timeout_ms,
+            deadline=deadline,
             rack=self._replica.rack,
         )
         self.metrics.requests += 1

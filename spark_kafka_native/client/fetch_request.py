@@ -12,6 +12,7 @@ from uuid import UUID
 from spark_kafka_native.client.config import ClientConfig
 from spark_kafka_native.client.metadata import NO_EPOCH, PartitionLeader
 from spark_kafka_native.net.blocking import Connection
+from spark_kafka_native.net.connection import MAX_THROTTLE_MS
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.protocol.messages.fetch import (
     FetchPartition,
@@ -56,25 +57,27 @@ def send_fetch(
     *,
     max_bytes: int,
     isolation: int,
-    timeout_ms: float,
+    deadline: Deadline,
     rack: str,
 ) -> None:
     """Ask for ``wanted``, in that order, but that the partitions of a topic stand together.
 
-    The broker waits no longer than ``timeout_ms`` for records. Raises as ``Connection.send``.
+    The broker waits no longer than until ``deadline`` for records. A throttle of the connection is sat out first, and
+    moves the deadline by as long, all throttles together by ``MAX_THROTTLE_MS`` at most. Raises as ``Connection.send``.
     """
+    deadline.extend_ms(connection.throttle_ms, MAX_THROTTLE_MS)
     has_ids = all(each.leader.topic_id != ZERO_UUID for each in wanted.values())
     max_version = None if has_ids else _LAST_VERSION_WITH_NAMES
     tells_epochs = connection.version_of(FetchRequest, max_version) >= _LAST_EPOCH_SINCE
     request = FetchRequest(
-        max_wait_ms=round(min(config.fetch_max_wait_ms, timeout_ms)),
+        max_wait_ms=round(min(config.fetch_max_wait_ms, deadline.remaining_ms)),
         min_bytes=config.fetch_min_bytes,
         max_bytes=max_bytes,
         isolation_level=isolation,
         topics=tuple(_topics(wanted, tells_epochs=tells_epochs)),
         rack_id=rack,
     )
-    connection.send(request, deadline=Deadline.after_ms(config.request_timeout_ms), max_version=max_version)
+    connection.send(request, deadline=deadline, max_version=max_version)
 
 
 def _topics(wanted: Mapping[TopicPartition, Wanted], *, tells_epochs: bool) -> Iterator[FetchTopic]:
@@ -99,6 +102,11 @@ def receive_fetch(connection: Connection, config: ClientConfig, timeout_ms: floa
     _, answer = connection.receive(Deadline.after_ms(patience_ms))
     assert isinstance(answer, FetchResponse)
     return answer
+
+
+def is_throttled(answer: FetchResponse) -> bool:
+    """Whether a quota left the answer without any partition: the same Fetch has to be sent again (KIP-219)."""
+    return answer.throttle_time_ms > 0 and not answer.responses and not answer.error_code
 
 
 def parts_of(

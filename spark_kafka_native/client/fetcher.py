@@ -24,7 +24,7 @@ from spark_kafka_native.client.metadata import NO_EPOCH, PartitionLeader
 from spark_kafka_native.client.offsets import EARLIEST, LATEST, list_offsets
 from spark_kafka_native.net.blocking import DEFAULT_MAX_FRAME_BYTES
 from spark_kafka_native.net.deadline import Deadline
-from spark_kafka_native.net.errors import ConnectionLost, RequestTimeout
+from spark_kafka_native.net.errors import ConnectionLost, RequestTimeout, Throttled
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.fetch import PartitionData
 from spark_kafka_native.protocol.topic import TopicPartition
@@ -69,8 +69,9 @@ class Fetcher:
         lacks some of it has lost records of the range. Without it only what was read is compared with a new leader's.
         ``read_epoch`` is that of the record before ``from_offset``, where another reader has read up to there: a leader
         that lacks that record has lost some of what was read.
-        ``timeout_ms`` is the longest time without progress, by default ``default.api.timeout.ms``; ``isolation`` by
-        default is ``isolation.level``.
+        ``timeout_ms`` is the longest time without progress, by default ``default.api.timeout.ms``; time that a broker
+        throttles this client for does not count, up to ``MAX_THROTTLE_MS``. ``isolation`` by default is
+        ``isolation.level``.
         """
         self.partition = partition
         self.position = from_offset
@@ -146,7 +147,7 @@ class Fetcher:
         try:
             part = self._channel.take(self.position, stalled, epoch=self._epoch)
             self._compare_logs(stalled)
-        except (ConnectionLost, RequestTimeout) as error:
+        except (ConnectionLost, RequestTimeout, Throttled) as error:
             raise FetchTimeout(self.partition, self.position, round(self._timeout_ms), str(error)) from error
         except KafkaError as error:
             if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:

@@ -23,6 +23,7 @@ from spark_kafka_native.client.config import READ_COMMITTED
 from spark_kafka_native.client.fetch_request import (
     FetchMetrics,
     Wanted,
+    is_throttled,
     parts_of,
     receive_fetch,
     replica_named,
@@ -138,7 +139,8 @@ class JointFetcher:
                 self._leaders[-1].ask()
             busy = self._leaders
             while busy := [leader for leader in busy if leader.is_asked]:
-                for leader in busy:
+                # The throttle of one broker does not hold up the partitions of the others.
+                for leader in [leader for leader in busy if not leader.is_throttled] or busy:
                     yield from leader.turn()
         finally:
             self.close()
@@ -201,13 +203,20 @@ class _Leader:
         self, terms: _Terms, leaders: dict[TopicPartition, PartitionLeader], readings: dict[TopicPartition, _Reading]
     ) -> None:
         self.is_asked = False
-        """Whether a Fetch is under way."""
+        """Whether a Fetch is under way, or waits for the end of a throttle."""
         self._terms = terms
         self._leaders = leaders
         self._readings = readings
         self._asked = list(readings)
         """Partitions to ask for, in the order of their turns; what is taken off is left where it stands."""
         self._connection: Connection | None = None
+        self._stalled: Deadline | None = None
+        """Of progress, from the first throttled answer in a row on."""
+
+    @property
+    def is_throttled(self) -> bool:
+        """Whether the broker wants no request for now."""
+        return self._connection is not None and self._connection.throttle_ms > 0
 
     def close(self) -> None:
         """Give the connection back, or close it if an answer is outstanding."""
@@ -239,14 +248,18 @@ class _Leader:
                 wanted,
                 max_bytes=config.fetch_max_bytes,
                 isolation=self._terms.isolation,
-                timeout_ms=self._terms.timeout_ms,
+                deadline=self._stalled or Deadline.after_ms(self._terms.timeout_ms),
                 rack=config.client_rack,
             )
             self._terms.metrics.requests += 1
             self.is_asked = True
 
     def turn(self) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
-        """Receive an answer, ask for what comes next, and decode: the rows."""
+        """Receive an answer, ask for what comes next, and decode: the rows. After a throttled answer, ask again."""
+        if self._connection is not None and not self._connection.in_flight:
+            self.is_asked = False
+            self.ask()
+            return
         for received in self._take():
             yield from self._rows(received)
 
@@ -259,6 +272,11 @@ class _Leader:
             answer = receive_fetch(self._connection, self._terms.cluster.config, self._terms.timeout_ms)
         if answer is None or answer.error_code:
             return []
+        if is_throttled(answer):
+            self._stalled = self._stalled or Deadline.after_ms(self._terms.timeout_ms)
+            self.is_asked = not self._stalled.expired
+            return []
+        self._stalled = None
         parts = parts_of(answer, self._leaders)
         received: list[_Received] = []
         without: list[TopicPartition] = []

@@ -120,7 +120,7 @@ def _send(
     connection = cluster.borrow(node, deadline)
     try:
         request = question.request(partitions, leaders, connection)
-        connection.send(request, deadline=deadline.at_most_ms(cluster.config.request_timeout_ms))
+        connection.send(request, deadline=deadline)
     except BaseException:
         cluster.give_back(connection)
         raise

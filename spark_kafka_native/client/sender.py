@@ -7,9 +7,11 @@ as many partitions as fit into ``max.request.size``.
 
 import contextlib
 import dataclasses
+import math
 import select
 import time
 from collections import deque
+from collections.abc import Iterable
 from typing import Final
 
 from spark_kafka_native.client.cluster import Cluster
@@ -29,7 +31,13 @@ from spark_kafka_native.client.produce_request import (
 from spark_kafka_native.client.transaction_scope import TransactionScope
 from spark_kafka_native.net.blocking import Connection
 from spark_kafka_native.net.deadline import Deadline
-from spark_kafka_native.net.errors import AuthenticationFailed, ConnectionLost, RequestTimeout, UnsupportedApiVersion
+from spark_kafka_native.net.errors import (
+    AuthenticationFailed,
+    ConnectionLost,
+    RequestTimeout,
+    Throttled,
+    UnsupportedApiVersion,
+)
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
 from spark_kafka_native.protocol.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse
@@ -150,12 +158,14 @@ class Sender:
     def settle(self) -> None:
         """Wait for all answers, whatever they are, for at most ``request.timeout.ms``; then ``release``.
 
-        Who ends a transaction must know that no broker takes a batch of it afterwards.
+        Who ends a transaction must know that no broker takes a batch of it afterwards: what waits behind a throttle is
+        waited for, too, within ``delivery.timeout.ms``.
         """
         deadline = Deadline.after_ms(self._config.request_timeout_ms)
         for link in self._links.values():
             with contextlib.suppress(KafkaError):
                 while link.connection.in_flight:
+                    deadline.extend_ms(link.connection.throttle_ms, self._config.delivery_timeout_ms)
                     link.connection.receive(deadline)
         self.release()
 
@@ -219,7 +229,10 @@ class Sender:
         return link
 
     def _fill(self, link: _Link, parts: list[_Ready], now: float) -> None:
-        """Send requests until the broker has enough of them or nothing is ready."""
+        """Send requests until the broker has enough of them or nothing is ready; none while it throttles."""
+        if link.connection.throttle_ms:
+            self._note_throttle(link, [queue for queue, _ in parts])
+            return
         rest = deque(parts)
         while len(link.flights) < self._in_flight_per_broker and not link.connection.closed:
             chosen = self._choose(rest, now)
@@ -334,9 +347,20 @@ class Sender:
             if part is None:
                 raise ConnectionLost(link.node.address, f"its answer to Produce lacks {item.queue.partition}")
         link.flights.popleft()
+        if link.connection.throttle_ms:
+            self._note_throttle(link, [item.queue for flight in link.flights for item in flight.load])
         for item, part in paired:
             if part is not None:
                 self._settle(item.queue, item.batch, part)
+
+    def _note_throttle(self, link: _Link, queues: Iterable[PartitionQueue]) -> None:
+        """The broker answers what is in flight after the throttle, so its request timeout begins then."""
+        throttle_ms = link.connection.throttle_ms
+        expires_at = self.now() + (throttle_ms + self._config.request_timeout_ms) / 1000
+        for flight in link.flights:
+            flight.expires_at = max(flight.expires_at, expires_at)
+        for queue in queues:
+            queue.last_trouble = str(Throttled(link.node.address, "Produce", math.ceil(throttle_ms)))
 
     def _settle(self, queue: PartitionQueue, batch: OutgoingBatch, part: PartitionProduceResponse) -> None:
         code = ErrorCode.of(part.error_code)
@@ -406,6 +430,9 @@ class Sender:
         """How long nothing needs to be done by the mere passing of time."""
         times = [now + _LONGEST_WAIT_S]
         times += [link.flights[0].expires_at for link in self._links.values() if link.flights]
+        times += [
+            now + throttle_ms / 1000 for link in self._links.values() if (throttle_ms := link.connection.throttle_ms)
+        ]
         for queue in self._busy.values():
             times.append(queue.expires_at())
             wakes_at = queue.wakes_at()

@@ -120,7 +120,7 @@ def transaction_version(cluster: Cluster, deadline: Deadline) -> int:
 
     def ask() -> int:
         with cluster.lent(cluster.any_node(deadline), deadline) as connection:
-            connection.renew_versions(timeout_ms=min(cluster.config.request_timeout_ms, deadline.remaining_ms))
+            connection.renew_versions(timeout_ms=deadline.remaining_ms)
             return connection.feature_level(TRANSACTION_VERSION)
 
     return retry(ask, deadline, cluster.backoff())

@@ -127,10 +127,10 @@ class _Ends:
             sent: list[str] = []
             try:
                 for key in chunk:
-                    connection.enqueue(self._request(key), max_version=self._max_version(key))
+                    connection.enqueue(self._request(key), max_version=self._max_version(key), deadline=deadline)
                     sent.append(key)
                 for key in sent:
-                    _, answer = connection.receive(deadline)
+                    _, answer = connection.receive(deadline.at_most_ms(connection.options.request_timeout_ms))
                     assert isinstance(answer, EndTxnResponse)
                     results[key] = self._result(key, answer)
             except KafkaError as error:

@@ -4,6 +4,9 @@ Inside, sockets never block. The calls that wait (``send``, ``receive``, ``call`
 deadline allows, and read while they wait to write, so that two full pipes cannot wait for each other. A caller with
 several connections uses the calls that do not wait (``enqueue``, ``write_some``, ``read_some``) and polls by itself.
 
+A throttled connection takes no request before the throttle time of its last answers is over (KIP-219); ``enqueue``
+alone sees to that, for every caller.
+
 Whatever goes wrong closes the connection, and the error names the broker and the API that was waiting.
 """
 
@@ -32,6 +35,7 @@ from spark_kafka_native.net.errors import (
     BrokerUnreachable,
     ConnectionLost,
     RequestTimeout,
+    Throttled,
     UnsupportedApiVersion,
 )
 from spark_kafka_native.net.frame_socket import FrameSocket
@@ -71,6 +75,7 @@ class Connection:
         self._poll = select.poll()
         self._poll.register(sock, select.POLLIN)
         self._authenticate_at = math.inf
+        self._throttled_until = 0.0
 
     @classmethod
     def open(cls, address: HostPort, options: SocketOptions, deadline: Deadline | None = None) -> Self:
@@ -124,6 +129,11 @@ class Connection:
         """Whether bytes wait to be written."""
         return bool(self._outgoing)
 
+    @property
+    def throttle_ms(self) -> float:
+        """How long the broker still wants no request; 0 if the connection is not throttled."""
+        return max(self._throttled_until - time.monotonic(), 0.0) * 1000
+
     def version_of(self, request: type[Request[Any]], max_version: int | None = None) -> int:
         """The version that a request would go out in. Raises UnsupportedApiVersion."""
         return self._protocol.versions.choose(request, max_version)
@@ -145,14 +155,15 @@ class Connection:
     ) -> ResponseT:
         """Send a request and wait for its answer; nothing else may be in flight.
 
-        ``timeout_ms`` counts from now; None: the options' ``request_timeout_ms``.
-        Raises ConnectionLost, RequestTimeout, UnsupportedApiVersion.
+        ``timeout_ms`` counts from now, a throttle included; None: the options' ``request_timeout_ms``, which also
+        bounds how long the answer may take.
+        Raises ConnectionLost, RequestTimeout, Throttled, UnsupportedApiVersion.
         """
         if self.in_flight:
             raise LocalProtocolError(f"{self.address}: call() while {self.in_flight} requests are in flight")
         deadline = Deadline.after_ms(self.options.request_timeout_ms if timeout_ms is None else timeout_ms)
         self.send(request, deadline=deadline, max_version=max_version)
-        _, response = self.receive(deadline)
+        _, response = self.receive(deadline.at_most_ms(self.options.request_timeout_ms))
         return response  # type: ignore[return-value]  # the answer's class is the request's own
 
     def renew_versions(self, *, timeout_ms: float | None = None) -> None:
@@ -163,12 +174,13 @@ class Connection:
         self._protocol.learn_again(self.call(greeting(), timeout_ms=timeout_ms))
 
     def send(self, request: Request[Any], *, deadline: Deadline, max_version: int | None = None) -> Ticket:
-        """Write a whole request, without waiting for its answer.
+        """Write a whole request once no throttle is in its way, without waiting for its answer.
 
-        Raises ConnectionLost, RequestTimeout, UnsupportedApiVersion; the last leaves the connection usable.
+        The options' ``request_timeout_ms`` bounds how long writing may take. Raises ConnectionLost, RequestTimeout;
+        Throttled, UnsupportedApiVersion: these leave the connection usable.
         """
-        ticket = self.enqueue(request, max_version=max_version)
-        self._write_all(deadline, ticket.request.api_name)
+        ticket = self.enqueue(request, max_version=max_version, deadline=deadline)
+        self._write_all(deadline.at_most_ms(self.options.request_timeout_ms), ticket.request.api_name)
         return ticket
 
     def receive(self, deadline: Deadline) -> tuple[Ticket, Response]:
@@ -182,13 +194,19 @@ class Connection:
 
     # --- calls that do not wait
 
-    def enqueue(self, request: Request[Any], *, max_version: int | None = None) -> Ticket:
+    def enqueue(
+        self, request: Request[Any], *, max_version: int | None = None, deadline: Deadline | None = None
+    ) -> Ticket:
         """Take a request for ``write_some`` to write. Raises UnsupportedApiVersion, LocalProtocolError.
 
+        It waits while the connection is throttled (``throttle_ms``), and raises Throttled at once if that lasts beyond
+        ``deadline``, by default ``request_timeout_ms`` from now.
         Once in the life of a session (KIP-368) it waits, for a new authentication, and raises what that raises:
         AuthenticationFailed, ConnectionLost, RequestTimeout, BrokerUnreachable.
         """
         self._check_usable()
+        if self.throttle_ms:
+            self._sit_out_throttle(request, deadline or Deadline.after_ms(self.options.request_timeout_ms))
         if time.monotonic() >= self._authenticate_at:
             self._authenticate_again()
         return self._enqueue(request, max_version)
@@ -220,6 +238,7 @@ class Connection:
         try:
             for frame in self._reader.read():
                 self._answers.append(self._protocol.answer(frame))
+                self._note_throttle()
         except (OSError, EOFError) as error:
             # Answers that came before the end are good; the next call finds the end again.
             if not self._answers:
@@ -243,6 +262,16 @@ class Connection:
         if self.closed:
             raise ConnectionLost(self.address, "the connection is closed")
 
+    def _note_throttle(self) -> None:
+        self._throttled_until = max(self._throttled_until, time.monotonic() + self._protocol.throttle_ms / 1000)
+
+    def _sit_out_throttle(self, request: Request[Any], deadline: Deadline) -> None:
+        """Raises Throttled at once if the throttle ends after the deadline."""
+        throttle_ms = self.throttle_ms
+        if throttle_ms > deadline.remaining_ms:
+            raise Throttled(self.address, request.api_name, math.ceil(throttle_ms))
+        time.sleep(throttle_ms / 1000)
+
     def _negotiate(self, deadline: Deadline) -> None:
         chunks: list[Chunk] | None = self._protocol.greet()
         try:
@@ -250,6 +279,7 @@ class Connection:
                 self._take(chunks)
                 self._write_all(deadline, "ApiVersions")
                 chunks = self._protocol.learn(self._next_frame(deadline))
+            self._note_throttle()
         except (OSError, EOFError) as error:
             raise BrokerUnreachable({self.address: reason_of(error)}) from error
         except RemoteProtocolError as error:

@@ -42,7 +42,13 @@ OLDEST_SPOKEN: Final[dict[int, int]] = {
 Older ones want message sets where we write record batches, have positions in ZooKeeper, or are of brokers before 0.10.
 """
 
+MAX_THROTTLE_MS: Final = 600_000
+"""The longest throttle time that a client honours: a wrong or hostile one must not stop it for ever."""
+
 _CORRELATION_IDS: Final = 2**31
+_ANSWERS_FIRST_SINCE: Final = 2
+"""The version of ApiVersions that came with KIP-219 (Kafka 2.0): a broker that has it answers at once, and reads no
+request of the connection while the throttle lasts. Older brokers have sat it out before they answer."""
 _ERROR_AT: Final = slice(4, 6)
 """Where an ApiVersions answer of any version has its error code: behind the correlation id."""
 
@@ -80,6 +86,11 @@ class BrokerVersions:
         """The level at which the cluster has finalized a feature (KIP-584); 0 if it has not, or is too old to say."""
         return self._levels.get(feature, 0)
 
+    @property
+    def throttle_follows_answer(self) -> bool:
+        """Whether the client has to sit out the throttle time of an answer, because the broker has not (KIP-219)."""
+        return self._ranges.get(ApiVersionsRequest.api_key, (0, 0))[1] >= _ANSWERS_FIRST_SINCE
+
     def choose(self, request: type[Request[Any]], max_version: int | None = None) -> int:
         """The highest version that both sides have, and that is not above ``max_version``.
 
@@ -106,6 +117,8 @@ class ClientConnection:
     def __init__(self, address: HostPort, client_id: str | None, remembered: RememberedAnswer | None = None) -> None:
         """``address`` names the broker in errors."""
         self.address = address
+        self.throttle_ms = 0
+        """How long no request may follow the last answer, at most ``MAX_THROTTLE_MS``."""
         self._client_id = client_id
         self._remembered = remembered
         self._next_id = 0
@@ -153,6 +166,7 @@ class ClientConnection:
             raise RemoteProtocolError(f"ApiVersions was answered with {code.name}: {code.message}")
         self._waiting.popleft()
         self._versions = BrokerVersions(self.address, answer)
+        self._note_throttle(answer)
         return None
 
     def ask(self, request: Request[Any], max_version: int | None = None) -> tuple[Ticket, list[Chunk]]:
@@ -182,7 +196,12 @@ class ClientConnection:
         else:
             response = self._remembered.decoded(kind, version, view, lambda: _decode_leniently(kind, version, view))
         self._waiting.popleft()
+        self._note_throttle(response)
         return ticket, response
+
+    def _note_throttle(self, answer: Response) -> None:
+        throttle_ms: int = getattr(answer, "throttle_time_ms", 0)  # SASL answers, for example, have no such field
+        self.throttle_ms = max(min(throttle_ms, MAX_THROTTLE_MS), 0) if self.versions.throttle_follows_answer else 0
 
     def _api_versions_frame(self, version: int) -> list[Chunk]:
         ticket = Ticket(request=ApiVersionsRequest, version=version, correlation_id=self._next_id)

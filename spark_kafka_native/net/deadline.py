@@ -7,11 +7,12 @@ from typing import Self
 class Deadline:
     """A point on the monotonic clock. ``allowed_ms`` is how far ahead it was when it was made."""
 
-    __slots__ = ("_at", "allowed_ms")
+    __slots__ = ("_at", "_extended_ms", "allowed_ms")
 
     def __init__(self, at: float) -> None:
         """``at`` is in seconds of ``time.monotonic()``."""
         self._at = at
+        self._extended_ms = 0.0
         self.allowed_ms = self.remaining_ms
 
     @classmethod
@@ -34,6 +35,12 @@ class Deadline:
     def at_most_ms(self, duration_ms: float) -> "Deadline":
         """This point, or ``duration_ms`` from now if that is sooner."""
         return self if self.remaining_ms <= duration_ms else Deadline.after_ms(duration_ms)
+
+    def extend_ms(self, duration_ms: float, most_ms: float) -> None:
+        """Move it ``duration_ms`` later, all calls together by ``most_ms`` at most."""
+        added_ms = min(duration_ms, most_ms - self._extended_ms)
+        self._extended_ms += added_ms
+        self._at += added_ms / 1000
 
     def pause(self, duration_ms: float) -> bool:
         """Sleep so long, or until the deadline if that is sooner. Whether time is left."""

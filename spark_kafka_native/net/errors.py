@@ -64,6 +64,26 @@ class RequestTimeout(KafkaError):
         return type(self), (self.address, self.api_name, self.waited_ms)
 
 
+class Throttled(KafkaError):
+    """A broker asks its client to send nothing for longer than the request may wait (KIP-219)."""
+
+    def __init__(self, address: HostPort, api_name: str, throttle_ms: int) -> None:
+        self.address = address
+        self.api_name = api_name
+        self.throttle_ms = throttle_ms
+        super().__init__(
+            ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+            f"{address}: the broker throttles this client for {throttle_ms} ms more, because of a client quota "
+            f"(consumer_byte_rate, producer_byte_rate or request_percentage); {api_name} has to wait",
+        )
+
+    def __str__(self) -> str:
+        return self.detail
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.address, self.api_name, self.throttle_ms)
+
+
 class UnsupportedApiVersion(KafkaError):
     """A broker and this client have no version of an API in common. Nothing was sent."""
 

@@ -17,13 +17,20 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Self
+from typing import Any, Final, Self, cast
 
 from spark_kafka_native.client.config import ClientConfig
 from spark_kafka_native.protocol.codec import decode
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.framing import decode_request_header, response_frame
-from spark_kafka_native.protocol.messages import REQUESTS, ApiVersionsRequest, ApiVersionsResponse, ProduceRequest
+from spark_kafka_native.protocol.messages import (
+    REQUESTS,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FetchRequest,
+    FetchResponse,
+    ProduceRequest,
+)
 from spark_kafka_native.protocol.messages.api_versions import ApiVersion, FinalizedFeatureKey
 from spark_kafka_native.protocol.schema import Request, Response
 from spark_kafka_native.protocol.wire import FileRegion
@@ -130,13 +137,23 @@ class Refuse:
 
 
 @dataclasses.dataclass(frozen=True)
+class Throttle:
+    """Answer with this throttle time, a Fetch without any partition; the next request is taken up at once all the same.
+
+    So a client that does not sit it out is found out by when its next request comes (``ScriptedCluster.received_at``).
+    """
+
+    ms: int
+
+
+@dataclasses.dataclass(frozen=True)
 class Respond:
     """Answer with what the function makes of the request. It is not carried out."""
 
     make: Callable[[Any], Response] = dataclasses.field(repr=False)
 
 
-Step = Pass | Drop | HalfFrame | Raw | WrongCorrelation | Slow | Held | Together | Silent | Refuse | Respond
+Step = Pass | Drop | HalfFrame | Raw | WrongCorrelation | Slow | Held | Together | Silent | Refuse | Throttle | Respond
 
 
 class ScriptedCluster:
@@ -164,6 +181,8 @@ class ScriptedCluster:
         """Whether an ApiVersions request that is too new is answered with the range that is understood."""
         self.received: list[tuple[int, Request[Any], int]] = []
         """Broker, request, version."""
+        self.received_at: list[float] = []
+        """When each of them came, in seconds of ``time.monotonic()``."""
         self._scripts: dict[type[Request[Any]], deque[tuple[int | None, Step]]] = {}
         self.brokers = {number: ScriptedBroker(self, number) for number in range(1, brokers + 1)}
 
@@ -335,6 +354,7 @@ class ScriptedBroker:
             first, last = self._cluster.versions.get(header.api_key, (0, -1))
             assert first <= header.api_version <= last, f"{kind.api_name} v{header.api_version} was not offered"
             call.request = decode(kind, header.body, header.api_version)
+            self._cluster.received_at.append(time.monotonic())
             self._cluster.received.append((self.number, call.request, header.api_version))
         step = self._cluster.next_step(kind, self.number)
         data = call.bytes_for(step)
@@ -394,6 +414,9 @@ class _Call:
             case Refuse(code):
                 assert self.request is not None
                 return self._frame(refuse(self.request, code))
+            case Throttle(ms):
+                throttled = FetchResponse() if isinstance(self.request, FetchRequest) else self._carry_out()
+                return self._frame(dataclasses.replace(cast("Any", throttled), throttle_time_ms=ms))
             case Respond(make):
                 return self._frame(make(self.request))
         response = self._carry_out()

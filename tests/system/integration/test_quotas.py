@@ -1,4 +1,4 @@
-"""Client quotas, request by request: the bundled broker and Apache Kafka hold clients back in the same way."""
+"""Client quotas: the bundled broker and Apache Kafka hold clients back in the same way, and ours lives with it."""
 
 import functools
 import itertools
@@ -6,8 +6,14 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
+import pyarrow as pa
 import pytest
 
+from spark_kafka_native.client.cluster import Cluster
+from spark_kafka_native.client.fetcher import Fetcher
+from spark_kafka_native.client.joint_fetcher import JointFetcher, PartitionRange
+from spark_kafka_native.client.producer import Producer
+from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.framing import decode_response
 from spark_kafka_native.protocol.messages.alter_client_quotas import (
@@ -26,8 +32,11 @@ from spark_kafka_native.protocol.messages.describe_client_quotas import (
 from spark_kafka_native.protocol.messages.fetch import FetchResponse
 from spark_kafka_native.protocol.messages.produce import ProduceResponse
 from spark_kafka_native.protocol.schema import Request, Response
+from spark_kafka_native.protocol.topic import TopicPartition
+from tests.support.both_brokers import BOTH, running_broker
 from tests.support.broker_driver import batch, fetch_request, produce_request
 from tests.support.brokers import AnyBroker, TopicMaker
+from tests.support.our_client import config_of
 from tests.support.quotas import alter, entry, spelled
 from tests.support.raw_client import RawClient, request_bytes
 from tests.support.waiting import eventually
@@ -132,6 +141,113 @@ def test_who_changes_too_much_is_refused(client: Client) -> None:
     code, wait_ms = seen[-1]
     assert ErrorCode.of(code) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
     assert 0 < wait_ms <= 6000
+
+
+# --- our client -------------------------------------------------------------------------------------------------------
+
+OUR_RATE = 1_000_000.0
+PIECES = 30
+"""Of a tenth of what a window allows: the rate is above the quota for more than a second."""
+ROWS = 4
+VALUE = b"x" * 25_000
+
+
+@pytest.fixture(scope="module", params=BOTH)
+def quick_broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AnyBroker]:
+    """One that looks at one second instead of ten."""
+    settings = {"quota.window.num": "2", "quota.window.size.seconds": "1"}
+    with running_broker(request.param, tmp_path_factory.mktemp("quick-broker"), settings) as broker:
+        yield broker
+
+
+@pytest.fixture
+def limited(quick_broker: AnyBroker) -> Iterator[Client]:
+    """Sets the quotas of `ours`, and has its client id."""
+    found = Client(quick_broker)
+    yield found
+    found.raw.sock.close()
+
+
+@pytest.fixture
+def ours(quick_broker: AnyBroker, limited: Client) -> Iterator[Cluster]:
+    with Cluster(config_of(quick_broker.bootstrap_servers, client_id=limited.client_id, linger_ms=0)) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def topic(quick_broker: AnyBroker) -> str:
+    """Two partitions."""
+    return TopicMaker(quick_broker)(2)
+
+
+def write(cluster: Cluster, topic: str, partition: int, pieces: int) -> None:
+    rows = {"value": pa.array([VALUE] * ROWS), "partition": pa.array([partition] * ROWS, pa.int32())}
+    with Producer(cluster) as producer:
+        for _ in range(pieces):
+            producer.send(topic, pa.RecordBatch.from_pydict(rows))
+            producer.flush()
+
+
+def throttle_ms(cluster: Cluster, partition: TopicPartition) -> float:
+    """What the broker has asked of the connection that was used last."""
+    deadline = Deadline.after_ms(PATIENCE_S * 1000)
+    connection = cluster.borrow(cluster.leader(partition, deadline).node, deadline)
+    cluster.give_back(connection)
+    return connection.throttle_ms
+
+
+@pytest.mark.parametrize("together", [False, True], ids=["Fetcher", "JointFetcher"])
+def test_our_reader_gets_everything_in_spite_of_a_consumer_quota(
+    limited: Client, ours: Cluster, topic: str, together: bool
+) -> None:
+    ends = {0: ROWS * 10, 1: ROWS * (PIECES - 10)}
+    for number, end in ends.items():
+        write(ours, topic, number, end // ROWS)
+    alter(limited, {"client-id": limited.client_id}, consumer_byte_rate=OUR_RATE)
+    begun, found = time.monotonic(), dict.fromkeys(ends, 0)
+    if together:
+        ranges = (
+            PartitionRange(partition=TopicPartition(topic, number), from_offset=0, until_offset=end)
+            for number, end in ends.items()
+        )
+        with JointFetcher(ours, ranges) as joint:
+            for partition, records in joint:
+                found[partition.partition] += records.num_rows
+            assert joint.left == {}
+    else:
+        for number, end in ends.items():
+            with Fetcher(ours, TopicPartition(topic, number), 0, end) as fetcher:
+                found[number] = sum(records.num_rows for records in fetcher)
+                assert fetcher.metrics.retries == 0
+    assert found == ends
+    assert time.monotonic() - begun >= 1, "the quota was not in force"
+
+
+def test_our_producer_writes_everything_once_in_spite_of_a_producer_quota(
+    limited: Client, ours: Cluster, topic: str
+) -> None:
+    alter(limited, {"client-id": limited.client_id}, producer_byte_rate=OUR_RATE)
+    begun = time.monotonic()
+    write(ours, topic, 0, PIECES)
+    assert time.monotonic() - begun >= 1, "the quota was not in force"
+    with Fetcher(ours, TopicPartition(topic, 0), 0, ROWS * PIECES) as fetcher:
+        assert sum(records.num_rows for records in fetcher) == ROWS * PIECES
+
+
+def test_our_client_lives_with_a_request_quota(limited: Client, ours: Cluster, topic: str) -> None:
+    partition = TopicPartition(topic, 0)
+    write(ours, topic, 0, 1)
+    alter(limited, {"client-id": limited.client_id}, request_percentage=1.0)
+
+    def is_throttled() -> bool:
+        for _ in range(50):
+            ours.metadata([topic])
+        return throttle_ms(ours, partition) > 0
+
+    eventually(is_throttled, PATIENCE_S)
+    with Fetcher(ours, partition, 0, ROWS) as fetcher:
+        assert sum(records.num_rows for records in fetcher) == ROWS
+    write(ours, topic, 0, 1)
 
 
 # --- setting and describing -------------------------------------------------------------------------------------------

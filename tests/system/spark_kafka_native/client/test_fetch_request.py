@@ -47,7 +47,15 @@ def ask(
             for tp in wanted
         }
         with cluster.lent(leaders[wanted[0]].node, Deadline.after_ms(5_000)) as connection:
-            send_fetch(connection, cluster.config, asked, max_bytes=900, isolation=1, timeout_ms=timeout_ms, rack="r")
+            send_fetch(
+                connection,
+                cluster.config,
+                asked,
+                max_bytes=900,
+                isolation=1,
+                deadline=Deadline.after_ms(timeout_ms),
+                rack="r",
+            )
             answer = receive_fetch(connection, cluster.config, timeout_ms)
         assert parts_of(answer, leaders).keys() == set(wanted)
     (request,) = brokers.requests(FetchRequest)

@@ -6,7 +6,7 @@ import importlib.metadata
 import pytest
 
 from spark_kafka_native.net.address import HostPort
-from spark_kafka_native.net.connection import SOFTWARE_NAME, SOFTWARE_VERSION, ClientConnection
+from spark_kafka_native.net.connection import MAX_THROTTLE_MS, SOFTWARE_NAME, SOFTWARE_VERSION, ClientConnection
 from spark_kafka_native.net.errors import UnsupportedApiVersion
 from spark_kafka_native.protocol.codec import decode
 from spark_kafka_native.protocol.errors import ErrorCode, LocalProtocolError, RemoteProtocolError
@@ -25,7 +25,7 @@ from spark_kafka_native.protocol.messages import (
 from spark_kafka_native.protocol.messages.api_versions import ApiVersion, FinalizedFeatureKey
 from spark_kafka_native.protocol.schema import Response
 from spark_kafka_native.protocol.wire import Chunk, FileRegion
-from tests.support.scripted_broker import KAFKA_0_11, KAFKA_4_3, Versions
+from tests.support.scripted_broker import KAFKA_0_11, KAFKA_2_1, KAFKA_4_3, Versions
 
 ADDRESS = HostPort("broker", 9092)
 
@@ -129,6 +129,38 @@ def test_no_common_version_names_the_api_and_both_ranges(versions: Versions, wha
     assert caught.value.code is ErrorCode.UNSUPPORTED_VERSION
     assert not caught.value.retriable
     assert connection.in_flight == 0
+
+
+@pytest.mark.parametrize(
+    ("versions", "asked_ms", "throttle_ms"),
+    [
+        (KAFKA_4_3, 0, 0),
+        (KAFKA_4_3, 700, 700),
+        (KAFKA_2_1, 700, 700),
+        (KAFKA_0_11, 700, 0),  # before KIP-219 the broker has waited itself
+        (KAFKA_4_3, -1, 0),
+        (KAFKA_4_3, 2**31 - 1, MAX_THROTTLE_MS),
+    ],
+)
+def test_the_throttle_time_of_an_answer_is_what_the_client_has_to_sit_out(
+    versions: Versions, asked_ms: int, throttle_ms: int
+) -> None:
+    connection = connected(versions)
+    ticket, _ = connection.ask(MetadataRequest())
+    answer = MetadataResponse(throttle_time_ms=asked_ms)
+    connection.answer(frame(answer, ticket.version, ticket.correlation_id))
+    assert connection.throttle_ms == throttle_ms
+    ticket, _ = connection.ask(MetadataRequest())
+    connection.answer(frame(MetadataResponse(), ticket.version, ticket.correlation_id))
+    assert connection.throttle_ms == 0
+
+
+def test_the_answer_to_the_greeting_may_throttle_too() -> None:
+    connection = ClientConnection(ADDRESS, "me")
+    connection.greet()
+    answer = dataclasses.replace(offer(KAFKA_4_3), throttle_time_ms=700)
+    connection.learn(frame(answer, ApiVersionsRequest.max_version, 0))
+    assert connection.throttle_ms == 700
 
 
 def test_answers_are_paired_with_requests_in_order() -> None:

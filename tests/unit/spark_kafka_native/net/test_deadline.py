@@ -27,3 +27,11 @@ def test_what_was_allowed_at_first_is_remembered() -> None:
     assert deadline.allowed_ms == 10_000
     assert deadline.at_most_ms(50).allowed_ms == 50
     assert deadline.at_most_ms(20_000).allowed_ms == 10_000
+
+
+def test_what_a_deadline_is_moved_by_is_bounded_in_all() -> None:
+    deadline = Deadline.after_ms(10_000)
+    for _ in range(3):
+        deadline.extend_ms(200_000, most_ms=500_000)
+    assert 509_000 < deadline.remaining_ms <= 510_000
+    assert deadline.allowed_ms == 10_000

@@ -9,6 +9,7 @@ from spark_kafka_native.net.errors import (
     BrokerUnreachable,
     ConnectionLost,
     RequestTimeout,
+    Throttled,
     UnsupportedApiVersion,
 )
 from spark_kafka_native.protocol.errors import KafkaError
@@ -19,6 +20,7 @@ ERRORS: list[tuple[KafkaError, bool, str]] = [
     (BrokerUnreachable({HERE: "refused"}, "for Fetch", "silence"), True, "broker:9092: refused), after silence"),
     (ConnectionLost(HERE, "the broker closed the connection"), True, "broker:9092: the broker closed"),
     (RequestTimeout(HERE, "Fetch", 30_000), True, "broker:9092: no answer to Fetch within 30000 ms"),
+    (Throttled(HERE, "Fetch", 700), True, "broker:9092: the broker throttles this client for 700 ms more"),
     (UnsupportedApiVersion(HERE, "Fetch", "versions 4-18", "versions 0-2"), False, "broker:9092: Fetch"),
     (AuthenticationFailed(HERE, "sasl.jaas.config", "no"), False, "broker:9092: sasl.jaas.config: no"),
 ]
