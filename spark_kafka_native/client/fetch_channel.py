@@ -21,7 +21,7 @@ from spark_kafka_native.client.fetch_request import (
 )
 from spark_kafka_native.client.metadata import NO_EPOCH, Node, PartitionLeader
 from spark_kafka_native.client.nearest_replica import NearestReplica
-from spark_kafka_native.client.retry import give_up
+from spark_kafka_native.client.retry import give_up, may_pass
 from spark_kafka_native.net.blocking import Connection
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.net.errors import BrokerUnreachable, Throttled
@@ -103,7 +103,7 @@ class FetchChannel:
                 return self._take_once(leader, offset, epoch, deadline)
             except KafkaError as error:
                 # A replica's word is not final: the leader is asked before the error counts.
-                if not self._replica.leave() and not error.retriable:
+                if not self._replica.leave() and not may_pass(error):
                     raise
                 self.metrics.retries += 1
                 self._lose_leader()

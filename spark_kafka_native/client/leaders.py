@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 from spark_kafka_native.client.cluster import Cluster
 from spark_kafka_native.client.metadata import Node, PartitionLeader
-from spark_kafka_native.client.retry import give_up
+from spark_kafka_native.client.retry import give_up, may_pass
 from spark_kafka_native.net.blocking import Connection
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.net.errors import BrokerUnreachable
@@ -59,7 +59,7 @@ def ask_leaders(
         except BrokerUnreachable as error:
             give_up(last, error)
         for trouble in troubles.values():
-            if not trouble.retriable:
+            if not may_pass(trouble):
                 raise trouble
         if troubles:
             cluster.mark_stale(*(partition.topic for partition in troubles))
@@ -77,7 +77,10 @@ def _ask_once(
     deadline: Deadline,
     found: dict[TopicPartition, T],
 ) -> Troubles:
-    """One round: ask every leader, then take every answer. Fills ``found``; the troubles of the rest are returned."""
+    """One round: ask every leader, then take every answer. Fills ``found``; the troubles of the rest are returned.
+
+    Raises KafkaError: an answer leaves a partition out.
+    """
     leaders = cluster.leaders(pending, deadline)
     by_node: dict[Node, list[TopicPartition]] = {}
     for partition in pending:
@@ -101,7 +104,7 @@ def _ask_once(
                 for partition in partitions:
                     if partition not in found and partition not in troubles:
                         detail = f"{partition} is missing from {ticket.request.api_name}"
-                        troubles[partition] = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, detail)
+                        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, detail)
     finally:
         for connection, _ in asked:
             cluster.give_back(connection)

@@ -14,6 +14,15 @@ _JITTER = 0.2
 _TRANSPORT = frozenset({ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT})
 
 
+def may_pass(error: KafkaError) -> bool:
+    """Whether a request that changes nothing is worth another try.
+
+    As of Java's consumer (FetchCollector, OffsetFetcherUtils) also after UNKNOWN_SERVER_ERROR, because the broker's
+    next answer may be another.
+    """
+    return error.retriable or error.code is ErrorCode.UNKNOWN_SERVER_ERROR
+
+
 class Backoff:
     """Pauses that double up to a bound, each off by up to a fifth so that clients do not march in step (KIP-580)."""
 

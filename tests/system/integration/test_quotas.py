@@ -181,10 +181,12 @@ def topic(quick_broker: AnyBroker) -> str:
 
 
 def write(cluster: Cluster, topic: str, partition: int, pieces: int) -> None:
-    rows = {"value": pa.array([VALUE] * ROWS), "partition": pa.array([partition] * ROWS, pa.int32())}
+    rows = pa.RecordBatch.from_pydict(
+        {"value": pa.array([VALUE] * ROWS), "partition": pa.array([partition] * ROWS, pa.int32())}
+    )
     with Producer(cluster) as producer:
         for _ in range(pieces):
-            producer.send(topic, pa.RecordBatch.from_pydict(rows))
+            producer.send(topic, rows)
             producer.flush()
 
 

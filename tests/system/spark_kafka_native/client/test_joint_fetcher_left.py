@@ -129,6 +129,7 @@ TROUBLES: list[Step] = [
     Raw(b"\0\0\0\x10GARBAGEGARBAGE!!"),
     Refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER),
     Refuse(ErrorCode.OFFSET_OUT_OF_RANGE),
+    Refuse(ErrorCode.UNKNOWN_SERVER_ERROR),
 ]
 
 

@@ -108,6 +108,7 @@ def test_moved_leaders_are_found_and_only_what_failed_is_asked_again(
         Refuse(ErrorCode.OFFSET_NOT_AVAILABLE),
         Refuse(ErrorCode.FENCED_LEADER_EPOCH),
         Refuse(ErrorCode.UNKNOWN_LEADER_EPOCH),
+        Refuse(ErrorCode.UNKNOWN_SERVER_ERROR),
     ],
     ids=str,
 )
