@@ -7,7 +7,6 @@ as many partitions as fit into ``max.request.size``.
 
 import contextlib
 import dataclasses
-import math
 import select
 import time
 from collections import deque
@@ -31,13 +30,7 @@ from spark_kafka_native.client.produce_request import (
 from spark_kafka_native.client.transaction_scope import TransactionScope
 from spark_kafka_native.net.blocking import Connection
 from spark_kafka_native.net.deadline import Deadline
-from spark_kafka_native.net.errors import (
-    AuthenticationFailed,
-    ConnectionLost,
-    RequestTimeout,
-    Throttled,
-    UnsupportedApiVersion,
-)
+from spark_kafka_native.net.errors import AuthenticationFailed, ConnectionLost, RequestTimeout, UnsupportedApiVersion
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
 from spark_kafka_native.protocol.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse
@@ -355,12 +348,12 @@ class Sender:
 
     def _note_throttle(self, link: _Link, queues: Iterable[PartitionQueue]) -> None:
         """The broker answers what is in flight after the throttle, so its request timeout begins then."""
-        throttle_ms = link.connection.throttle_ms
-        expires_at = self.now() + (throttle_ms + self._config.request_timeout_ms) / 1000
+        expires_at = self.now() + (link.connection.throttle_ms + self._config.request_timeout_ms) / 1000
         for flight in link.flights:
             flight.expires_at = max(flight.expires_at, expires_at)
+        trouble = str(link.connection.throttled("Produce"))
         for queue in queues:
-            queue.last_trouble = str(Throttled(link.node.address, "Produce", math.ceil(throttle_ms)))
+            queue.last_trouble = trouble
 
     def _settle(self, queue: PartitionQueue, batch: OutgoingBatch, part: PartitionProduceResponse) -> None:
         code = ErrorCode.of(part.error_code)
@@ -430,9 +423,7 @@ class Sender:
         """How long nothing needs to be done by the mere passing of time."""
         times = [now + _LONGEST_WAIT_S]
         times += [link.flights[0].expires_at for link in self._links.values() if link.flights]
-        times += [
-            now + throttle_ms / 1000 for link in self._links.values() if (throttle_ms := link.connection.throttle_ms)
-        ]
+        times += [now + ms / 1000 for link in self._links.values() if (ms := link.connection.throttle_ms)]
         for queue in self._busy.values():
             times.append(queue.expires_at())
             wakes_at = queue.wakes_at()

@@ -134,6 +134,10 @@ class Connection:
         """How long the broker still wants no request; 0 if the connection is not throttled."""
         return max(self._throttled_until - time.monotonic(), 0.0) * 1000
 
+    def throttled(self, api_name: str) -> Throttled:
+        """The error for a request that has to wait for the end of the throttle."""
+        return Throttled(self.address, api_name, math.ceil(self.throttle_ms))
+
     def version_of(self, request: type[Request[Any]], max_version: int | None = None) -> int:
         """The version that a request would go out in. Raises UnsupportedApiVersion."""
         return self._protocol.versions.choose(request, max_version)
@@ -269,7 +273,7 @@ class Connection:
         """Raises Throttled at once if the throttle ends after the deadline."""
         throttle_ms = self.throttle_ms
         if throttle_ms > deadline.remaining_ms:
-            raise Throttled(self.address, request.api_name, math.ceil(throttle_ms))
+            raise self.throttled(request.api_name)
         time.sleep(throttle_ms / 1000)
 
     def _negotiate(self, deadline: Deadline) -> None:
