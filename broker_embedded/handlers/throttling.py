@@ -8,6 +8,8 @@ import time
 from collections.abc import Awaitable, Callable, Generator
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from broker_embedded.quotas.rates import LONGEST_MS
+
 if TYPE_CHECKING:
     from broker_embedded.handlers.registry import RequestContext
 
@@ -36,8 +38,8 @@ class Throttle:
         self._resumed_ns = time.perf_counter_ns()
 
     def at_least(self, wait_ms: int) -> None:
-        """The client must be silent for ``wait_ms``, or longer if something else asks for it."""
-        self.wait_ms = max(self.wait_ms, wait_ms)
+        """The client must be silent for ``wait_ms``, or longer if something else asks for it; an int32 at most."""
+        self.wait_ms = max(self.wait_ms, min(wait_ms, LONGEST_MS))
 
     @property
     def spent_ns(self) -> int:

@@ -6,7 +6,16 @@ in milliseconds by a clock that does not jump.
 
 from typing import Final
 
+LONGEST_MS: Final = 2**31 - 1
+"""No wait is longer, because ``throttle_time_ms`` is an int32. Apache Kafka bounds that of request_percentage, by one
+window, and keeps the low 32 bits of the others.
+"""
 _SECOND_MS: Final = 1000
+
+
+def _wait_ms(ms: float) -> int:
+    """Whole milliseconds; ``ms`` is infinite where a limit is near 0."""
+    return round(min(ms, LONGEST_MS))
 
 
 class _Sample:
@@ -70,7 +79,7 @@ class SampledRate:
         rate = self.per_second(now_ms)
         if rate <= limit:
             return 0
-        return round((rate - limit) / limit * self.elapsed_ms(now_ms))
+        return _wait_ms((rate - limit) / limit * self.elapsed_ms(now_ms))
 
 
 class TokenBucket:
@@ -102,4 +111,5 @@ class TokenBucket:
 
     def owed_ms(self, limit: float, now_ms: int) -> int:
         """How long until nothing is owed any more; 0 if nothing is."""
-        return max(0, round(-self.left(limit, now_ms) / limit * _SECOND_MS))
+        left = self.left(limit, now_ms)
+        return _wait_ms(-left / limit * _SECOND_MS) if left < 0 else 0

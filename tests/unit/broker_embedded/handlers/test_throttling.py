@@ -1,6 +1,7 @@
 """Quotas at work: who exceeds them is answered, told to be silent, and by old releases kept waiting."""
 
 import asyncio
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from tests.support.broker_driver import BrokerDriver, batch, fetch_request, prod
 from tests.support.quotas import alter
 
 ME = {"client-id": "test"}
+INT32_MAX = 2**31 - 1
 FRAME = 100
 """Bytes of a request beside its records, at most."""
 
@@ -44,6 +46,26 @@ def test_who_writes_too_much_is_told_to_be_silent(broker: BrokerDriver) -> None:
     assert abs(answer.throttle_time_ms - expected_ms) < FRAME / 2 * 10
     assert broker.throttle.wait_ms == answer.throttle_time_ms
     assert broker.ask(produce_request("t", value), 9, client_id="other").throttle_time_ms == 0
+
+
+def test_a_throttle_time_is_cut_at_what_its_field_holds(broker: BrokerDriver) -> None:
+    """3 MB at a byte a second are 35 days, more than an int32 of milliseconds."""
+    broker.create("t", max_message_bytes="4000000")
+    alter(broker, ME, producer_byte_rate=1.0)
+    answer = broker.ask(produce_request("t", batch(b"x" * 3_000_000)), 9)
+    assert answer.responses[0].partition_responses[0].error_code == 0
+    assert broker.throttle.wait_ms == answer.throttle_time_ms == INT32_MAX
+
+
+@pytest.mark.parametrize("rate", [5e-324, 1.7e308, math.inf])
+@pytest.mark.parametrize("kind", ["request_percentage", "controller_mutation_rate"])
+def test_rates_of_any_size_are_enforced(broker: BrokerDriver, kind: str, rate: float) -> None:
+    alter(broker, ME, **{kind: rate})
+    topics = (CreatableTopic(name="t", num_partitions=1, replication_factor=1),)
+    answer = broker.ask(CreateTopicsRequest(topics=topics), 5)
+    assert answer.topics[0].error_code == 0
+    expected_ms = 0 if rate > 1 else 1000 if kind == "request_percentage" else INT32_MAX
+    assert answer.throttle_time_ms == expected_ms
 
 
 def test_silence_makes_good(broker: BrokerDriver) -> None:

@@ -1,12 +1,16 @@
 """Rates as Apache Kafka measures them: what counts, for how long, and how long a client must be silent."""
 
+import math
 import random
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from broker_embedded.quotas.rates import SampledRate, TokenBucket
 
 START_MS = 50_000
+AMOUNTS = st.floats(0, 2**63)
 
 
 def rate(samples: int = 11, window_ms: int = 1000) -> SampledRate:
@@ -103,3 +107,18 @@ def test_a_limit_that_changes_changes_what_comes_back() -> None:
     bucket.take(100, 10, START_MS)
     assert bucket.left(20, START_MS + 1000) == 20
     assert bucket.left(1, START_MS + 1000) == 10
+
+
+@given(limit=st.floats(min_value=0, exclude_min=True, allow_nan=False), amounts=st.lists(AMOUNTS, max_size=5))
+@example(limit=5e-324, amounts=[1.0])
+@example(limit=1.7e308, amounts=[1.0])
+@example(limit=math.inf, amounts=[1.0])
+def test_a_wait_fits_its_field_whatever_the_limit(limit: float, amounts: list[float]) -> None:
+    measured, bucket = rate(), TokenBucket(11, 1000)
+    for second, amount in enumerate(amounts):
+        now_ms = START_MS + 1000 * second
+        measured.record(amount, now_ms)
+        bucket.take(amount, limit, now_ms)
+        for wait_ms in (measured.excess_ms(limit, now_ms), bucket.owed_ms(limit, now_ms)):
+            assert 0 <= wait_ms <= 2**31 - 1
+            assert isinstance(wait_ms, int)
