@@ -32,6 +32,8 @@ from spark_kafka_native.protocol.wire import ZERO_UUID
 
 _GROUP_NOT_FOUND_SINCE: Final = 9
 """OffsetCommit versions from here on know GROUP_ID_NOT_FOUND; older ones hear ILLEGAL_GENERATION."""
+_NEVER_MS: Final = 2**63 - 1
+"""The latest expiry time that a record holds. Java's sum wraps to a time before 1970, so that the position expires."""
 _TOMBSTONES_AT_ONCE: Final = 1000
 """Positions that are forgotten by one batch of records, which must not become too large for the log."""
 
@@ -135,7 +137,7 @@ class GroupOffsets:
         ``version`` is the request's. Raises KafkaError: the sender must not commit for the group.
         """
         timers = _check_commit(group, request, version)
-        expires = -1 if request.retention_time_ms < 0 else now_ms + request.retention_time_ms
+        expires = -1 if request.retention_time_ms < 0 else min(now_ms + request.retention_time_ms, _NEVER_MS)
         outcome = self._outcome(group, request.group_id, commits, now_ms=now_ms, expires=expires, config=config)
         return replace(outcome, timers=timers)
 

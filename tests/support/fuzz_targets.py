@@ -66,6 +66,11 @@ class FrameTarget:
         assert correlation_id == 7
         assert isinstance(response, api.request.response)
 
+    @property
+    def broker(self) -> BrokerDriver:
+        """The broker that gets the next frame. Topic ``t`` has two partitions, and two records in the first."""
+        return self._driver()
+
     def close(self) -> None:
         """Let go of the broker."""
         if self._broker is not None:
@@ -77,7 +82,12 @@ class FrameTarget:
         if self._broker is not None and len(self._broker.broker.image.topics) > _MOST_TOPICS:
             self.close()
         if self._broker is None:
-            settings = {**SMALL_SETTINGS, "auto.create.topics.enable": False, "offsets.topic.num.partitions": 1}
+            settings = {
+                **SMALL_SETTINGS,
+                "auto.create.topics.enable": False,
+                "group.initial.rebalance.delay.ms": 0,
+                "offsets.topic.num.partitions": 1,
+            }
             disk = MemoryFileSystem()
             self._broker = BrokerDriver(Path("/fuzz"), settings, file_system=disk)
             self._broker.create("t", 2)

@@ -111,6 +111,16 @@ def test_old_clients_may_say_how_long(broker: BrokerDriver) -> None:
     assert broker.broker.groups.offsets.all_committed("g") == {}
 
 
+@pytest.mark.parametrize("version", [2, 3, 4])
+def test_a_retention_time_beyond_all_clocks_keeps_the_offset(broker: BrokerDriver, version: int) -> None:
+    broker.create("t")
+    assert commit(broker, part(0, 5), version=version, retention_time_ms=2**63 - 1) == [ErrorCode.NONE]
+    broker.restart()
+    broker.clock.advance(2**40)
+    broker.run(broker.broker.expire_offsets())
+    assert committed(broker) == 5
+
+
 def test_a_commit_too_large_for_the_log_is_refused_as_a_whole(broker: BrokerDriver) -> None:
     broker.settings["message.max.bytes"] = 300
     broker.restart()
