@@ -4,7 +4,6 @@ Importing this raises ImportError where the kernel has not been built; `kernel` 
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +20,7 @@ from spark_kafka_native.records.payload import Payload
 from spark_kafka_native.records.schema import TYPES, Column, record_batch
 from spark_kafka_native.records.scratch import Scratch
 from spark_kafka_native.records.selected import Limits, Part
+from spark_kafka_native.records.utf8 import REPLACE, decode_utf8
 from spark_kafka_native.records.varint import I64, U8
 
 __all__ = ["BatchHeaders", "Measured", "murmur2", "read_batches", "select"]
@@ -43,10 +43,7 @@ def read_batches(
     )
     if rows is None:
         return None
-    try:
-        return record_batch([_COLUMNS[name](rows) for name in schema.names], schema, rows.count)
-    except pa.ArrowInvalid:  # a header's key is not UTF-8
-        return None
+    return record_batch([_COLUMNS[name](rows) for name in schema.names], schema, rows.count)
 
 
 def _strings(strings: Strings, count: int) -> Column:
@@ -63,7 +60,7 @@ def _headers(rows: Rows) -> Column:
     lists = rows.headers
     if not lists.count:
         return pa.nulls(rows.count, HEADERS)
-    names: Any = _strings(lists.keys, lists.count).cast(pa.string())
+    names = decode_utf8(_strings(lists.keys, lists.count), REPLACE)
     entries = pa.StructArray.from_arrays([names, _strings(lists.values, lists.count)], fields=list(HEADER))
     return pa.Array.from_buffers(
         HEADERS, rows.count, [lists.validity, lists.offsets], null_count=lists.nulls, children=[entries]

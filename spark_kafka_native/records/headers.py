@@ -9,6 +9,7 @@ from spark_kafka_native.records.errors import BadRecord
 from spark_kafka_native.records.fields import Fields
 from spark_kafka_native.records.record import read_varint
 from spark_kafka_native.records.spans import gather
+from spark_kafka_native.records.utf8 import REPLACE, decode_utf8
 from spark_kafka_native.records.varint import I64, U8, read_varints, require
 
 HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
@@ -23,7 +24,8 @@ _FEW_RECORDS = 8  # that have so many headers are not worth a numpy pass for eac
 def read_headers(data: U8, payload: pa.Buffer, fields: Fields) -> "pa.Array[Any]":
     """The headers of every record of ``fields``; ``payload`` is the Arrow view of ``data``.
 
-    Raises BadRecord: a length beyond the record, a null key, one that is no UTF-8, bytes left behind the last header.
+    A key that is not UTF-8 is repaired as Java does. Raises BadRecord: a length beyond the record, a null key, bytes
+    left after the last header.
     """
     counts = fields.headers_counts
     if not counts.any():
@@ -32,11 +34,9 @@ def read_headers(data: U8, payload: pa.Buffer, fields: Fields) -> "pa.Array[Any]
     np.cumsum(counts, out=offsets[1:])
     key_starts, key_lengths, value_starts, value_lengths = _read_spans(data, fields, offsets, int(offsets[-1]))
     keys = gather(payload, key_starts, key_lengths)
-    try:
-        names = keys.cast(pa.string())
-    except pa.ArrowInvalid:
-        raise BadRecord(_record_of_bad_name(keys, offsets), "a header's key is not UTF-8") from None
-    values = pa.StructArray.from_arrays([names, gather(payload, value_starts, value_lengths)], fields=list(HEADER))
+    values = pa.StructArray.from_arrays(
+        [decode_utf8(keys, REPLACE), gather(payload, value_starts, value_lengths)], fields=list(HEADER)
+    )
     starts = pa.array(offsets, pa.int32())
     return pa.ListArray.from_arrays(starts, values, type=HEADERS, mask=pa.array(counts == 0))
 
@@ -90,13 +90,3 @@ def _read_rest(view: memoryview, fields: Fields, row: int, position: int, spans:
     if position != end:
         raise BadRecord(row, _WRONG_END)
     spans[:] = np.array(found, dtype=np.int64).T
-
-
-def _record_of_bad_name(names: pa.BinaryArray, offsets: I64) -> int:
-    """The record whose header has the first of ``names`` that is no UTF-8."""
-    for slot, name in enumerate(names):
-        try:
-            name.as_buffer().to_pybytes().decode()
-        except UnicodeDecodeError:
-            return int(offsets.searchsorted(slot, side="right")) - 1
-    raise AssertionError("every name is UTF-8")

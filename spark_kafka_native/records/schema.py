@@ -14,16 +14,13 @@ TYPES: dict[str, pa.DataType] = {
     "key": pa.binary(),
     "value": pa.binary(),
     "offset": pa.int64(),
-    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestamp": pa.timestamp("ms", tz="UTC"),
     "timestamp_type": pa.int32(),
     "headers": HEADERS,
 }
 RECORD_FIELDS = pa.schema(TYPES)
 """Every column ``decode`` can build."""
 ALL: tuple[str, ...] = tuple(TYPES)
-
-MAX_TIMESTAMP_MS = (2**63 - 1) // 1000
-"""What microseconds in an int64 can hold, either side of 1970."""
 
 
 @cache

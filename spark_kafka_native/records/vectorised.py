@@ -18,7 +18,7 @@ from spark_kafka_native.records.errors import BadRecord
 from spark_kafka_native.records.fields import Fields, read_fields
 from spark_kafka_native.records.headers import read_headers
 from spark_kafka_native.records.legacy_walk import Messages, message_spans, read_message_fields
-from spark_kafka_native.records.schema import MAX_TIMESTAMP_MS, RECORD_FIELDS, Column, record_batch
+from spark_kafka_native.records.schema import RECORD_FIELDS, Column, record_batch
 from spark_kafka_native.records.scratch import Scratch
 from spark_kafka_native.records.selected import Columns, Limits, Part
 from spark_kafka_native.records.spans import gather
@@ -143,29 +143,12 @@ def _timestamp_types(rows: _Rows) -> Column:
 
 
 def _timestamps(rows: _Rows) -> Column:
-    """Microseconds. Raises BadRecord: a time that these cannot hold."""
-    deltas, bases = rows.fields.timestamp_deltas, rows.batches.base_time
+    """Milliseconds. Sums wrap around, as Java's do, and so did the differences that the writer made."""
+    deltas = rows.fields.timestamp_deltas
     by_broker = rows.batches.time_type == TimestampType.LOG_APPEND_TIME
     if by_broker.any():
         deltas = np.where(np.repeat(by_broker, rows.counts), 0, deltas)
-    times = rows.spread(bases) + deltas
-    if len(times) and not (
-        int(bases.min()) + int(deltas.min()) >= -MAX_TIMESTAMP_MS
-        and int(bases.max()) + int(deltas.max()) <= MAX_TIMESTAMP_MS
-    ):
-        _check_times(times, deltas)
-    return _without_copy(RECORD_FIELDS.field("timestamp").type, times * 1000)
-
-
-def _check_times(times: I64, deltas: I64) -> None:
-    """Look at each of ``times``, sums of a base and of ``deltas`` that may have wrapped around."""
-    bases = times - deltas
-    wrapped = ((bases ^ times) & (deltas ^ times)) < 0
-    good = ~wrapped & (times >= -MAX_TIMESTAMP_MS) & (times <= MAX_TIMESTAMP_MS)
-    if not good.all():
-        index = int(good.argmin())
-        time_ms = int(bases[index]) + int(deltas[index])
-        raise BadRecord(index, f"its timestamp of {time_ms} ms is beyond what microseconds in an int64 can hold")
+    return _without_copy(RECORD_FIELDS.field("timestamp").type, rows.spread(rows.batches.base_time) + deltas)
 
 
 def _without_copy(data_type: pa.DataType, values: npt.NDArray[Any]) -> Column:

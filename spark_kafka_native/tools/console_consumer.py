@@ -150,7 +150,7 @@ def to_line(row: dict[str, Any], partition: TopicPartition, form: dict[str, str]
     parts: list[bytes] = []
     if _wants(form, "timestamp"):
         name = _TIMESTAMP_TYPES.get(row["timestamp_type"])
-        parts.append(f"{name}:{row['timestamp'] // 1000}".encode() if name else b"NO_TIMESTAMP")
+        parts.append(f"{name}:{row['timestamp']}".encode() if name else b"NO_TIMESTAMP")
     if _wants(form, "partition"):
         parts.append(f"Partition:{partition.partition}".encode())
     if _wants(form, "offset"):

@@ -4,6 +4,7 @@ What the vectorised codec must agree with. Compression uses each library's simpl
 """
 
 import gzip
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -123,10 +124,15 @@ class Reader:
         return self.position == len(self.data)
 
 
+def _int64(number: int) -> int:
+    """As Java's long, which wraps around."""
+    return (number + 2**63) % 2**64 - 2**63
+
+
 def write_record(record: Record, base_offset: int, base_timestamp: int) -> bytes:
     """One record of a batch with these bases."""
     body = bytearray([0])
-    body += write_varint(record.timestamp - base_timestamp)
+    body += write_varint(_int64(record.timestamp - base_timestamp))
     body += write_varint(record.offset - base_offset)
     for content in (record.key, record.value):
         body += write_varint(-1) if content is None else write_varint(len(content)) + content
@@ -141,7 +147,7 @@ def read_record(reader: Reader, base_offset: int, base_timestamp: int) -> Record
     """The next record. Raises ValueError: it is none."""
     body = Reader(reader.take(reader.varint(5)))
     body.take(1)
-    timestamp = base_timestamp + body.varint(10)
+    timestamp = _int64(base_timestamp + body.varint(10))
     offset = base_offset + body.varint(5)
     key, value = body.string(), body.string()
     count = body.varint(5)
@@ -151,10 +157,15 @@ def read_record(reader: Reader, base_offset: int, base_timestamp: int) -> Record
     for _ in range(count):
         name = body.string(nullable=False)
         assert name is not None
-        headers.append((name.decode(), body.string()))
+        headers.append((_text(name), body.string()))
     if not body.at_end:
         raise ValueError("bytes are left in a record")
     return Record(key, value, tuple(headers), timestamp, offset)
+
+
+def _text(raw: bytes) -> str:
+    """As Java's ``new String(raw, UTF_8)``."""
+    return re.sub(rb"\xed[\xa0-\xbf][\x80-\xbf]?", b"\xff", raw).decode(errors="replace")
 
 
 def compress(codec: int, payload: bytes) -> bytes:
@@ -276,13 +287,13 @@ def numbered(records: Iterable[Record], first_offset: int = 0) -> tuple[Record, 
 
 
 def rows(records: Sequence[Record]) -> list[dict[str, object]]:
-    """``records`` as pyarrow's ``to_pylist`` shows decoded ones, timestamps in whole microseconds."""
+    """``records`` as pyarrow's ``to_pylist`` shows decoded ones, timestamps in milliseconds."""
     return [
         {
             "key": record.key,
             "value": record.value,
             "offset": record.offset,
-            "timestamp": record.timestamp * 1000,
+            "timestamp": record.timestamp,
             "headers": [{"key": name, "value": content} for name, content in record.headers] or None,
         }
         for record in records

@@ -13,7 +13,7 @@ RECORDS = pa.RecordBatch.from_pydict(
         "key": pa.array([b"k", None], pa.binary()),
         "value": pa.array([None, b"\xff\xfe"], pa.binary()),
         "offset": pa.array([7, 9], pa.int64()),
-        "timestamp": pa.array([1_700_000_000_123_000, -1000], pa.timestamp("us", tz="UTC")),
+        "timestamp": pa.array([1_700_000_000_123, -1], pa.timestamp("ms", tz="UTC")),
         "timestamp_type": pa.array([0, -1], pa.int32()),
         "headers": pa.array(
             [None, [{"key": "a", "value": b"1"}, {"key": "a", "value": None}]],

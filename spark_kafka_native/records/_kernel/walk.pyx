@@ -4,7 +4,7 @@ Everything in a payload may be hostile. A pointer moves on only by what has been
 with the bytes that are left, never added to a pointer first, and counts with the fewest bytes they can take.
 """
 
-from libc.stdint cimport INT64_MAX, int32_t, int64_t
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint64_t
 
 from spark_kafka_native.records._kernel.columns cimport Column, put
 from spark_kafka_native.records._kernel.memory cimport Bytes
@@ -12,12 +12,6 @@ from spark_kafka_native.records._kernel.varint cimport read_varint, read_varlong
 
 cdef enum:
     MIN_HEADER_BYTES = 2
-
-cdef extern from *:
-    """
-    #define MAX_TIMESTAMP_MS (INT64_MAX / 1000)  /* what microseconds in an int64 can hold */
-    """
-    const int64_t MAX_TIMESTAMP_MS
 
 
 cdef bint can_be_walked(const Batch* batch, int64_t size) noexcept nogil:
@@ -74,8 +68,8 @@ cdef bint walk(
         if from_offset <= offset < until_offset:
             if out.offsets is not NULL:
                 out.offsets[row] = offset
-            if out.timestamps is not NULL and not _put_time(out.timestamps + row, batch, time):
-                return False
+            if out.timestamps is not NULL:
+                out.timestamps[row] = _time_of(batch, time)
             if out.timestamp_types is not NULL:
                 out.timestamp_types[row] = <int32_t>batch.time_type
             put(&out.key, row, key, key_length)
@@ -93,20 +87,11 @@ cdef bint walk(
     return at == end
 
 
-cdef inline bint _put_time(int64_t* to, const Batch* batch, int64_t delta) noexcept nogil:
-    """Write the time in microseconds. False: an int64 cannot hold it."""
+cdef inline int64_t _time_of(const Batch* batch, int64_t delta) noexcept nogil:
+    """A record's time in ms. The sum wraps around, as Java's does, and so did the difference that the writer made."""
     if batch.time_type == LOG_APPEND_TIME:
-        delta = 0
-    if delta > 0:
-        if batch.base_time > MAX_TIMESTAMP_MS - delta:
-            return False
-    elif batch.base_time < -MAX_TIMESTAMP_MS - delta:
-        return False
-    delta += batch.base_time
-    if not -MAX_TIMESTAMP_MS <= delta <= MAX_TIMESTAMP_MS:
-        return False
-    to[0] = delta * 1000
-    return True
+        return batch.base_time
+    return <int64_t>(<uint64_t>batch.base_time + <uint64_t>delta)
 
 
 cdef bint walk_headers(const Output* rows, Column* keys, Column* values) noexcept nogil:

@@ -37,8 +37,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from spark_kafka_native.records.utf8 import FAIL, REPLACE
 from spark_kafka_native.spark.errors import PlanError
-from spark_kafka_native.spark.source.utf8 import FAIL, REPLACE
 
 _HEADER: Final = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 
@@ -105,8 +105,10 @@ class Layout:
         fields = [
             RECORD_FIELD.get(column.source, column.source) for column in self.columns if column.source not in CONSTANT
         ]
-        if self.invalid_utf8 == FAIL and any(column.has_text_values for column in self.columns):
-            fields.append("offset")  # the error names it
+        if any(column.arrow_type == _ARROW_TYPES["timestamp"] for column in self.columns) or (
+            self.invalid_utf8 == FAIL and any(column.has_text_values for column in self.columns)
+        ):
+            fields.append("offset")  # errors name it
         return tuple(dict.fromkeys(fields)) or ("offset",)
 
     def source_of(self, name: str) -> Column | None:

@@ -1,18 +1,18 @@
 """From fetched records of one partition to the batches that Spark gets."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.records.utf8 import NotUtf8, decode_utf8
 from spark_kafka_native.spark.errors import TaskError
 from spark_kafka_native.spark.source.header_shapes import shape_headers
 from spark_kafka_native.spark.source.schema import CONSTANT, RECORD_FIELD, Column, Layout
-from spark_kafka_native.spark.source.utf8 import NotUtf8, decode_utf8
 
-_MICROS_IN_MS = 1000
+MAX_TIMESTAMP_MS: Final = (2**63 - 1) // 1000
+"""The largest time that microseconds in an int64 can hold."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -30,7 +30,8 @@ class RowShaper:
     def shape(self, records: pa.RecordBatch) -> pa.RecordBatch:
         """Records with the columns ``layout.record_fields`` -> the batch that Spark gets. Copies as little as can be.
 
-        Raises TaskError: bytes that are to be text are not UTF-8, and option ``invalidUtf8`` is ``fail``.
+        Raises TaskError: bytes that are to be text are not UTF-8, and option ``invalidUtf8`` is ``fail``; a time is out
+        of range for Spark's timestamp.
         """
         arrays = [self._column(column, records) for column in self.layout.columns]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
@@ -43,14 +44,27 @@ class RowShaper:
             return array
         match column.source:
             case "timestamp":
-                # Exact: Kafka's timestamps are whole milliseconds.
-                in_micros: Any = array.cast(pa.int64())
-                in_ms: pa.Array[Any] = pc.divide(in_micros, _MICROS_IN_MS)
-                return in_ms
+                return self._times(column, array, records)
             case "headers":
                 return self._headers(column, array, records)
             case _:
                 return self._text(column, array, records)
+
+    def _times(self, column: Column, times: "pa.Array[Any]", records: pa.RecordBatch) -> "pa.Array[Any]":
+        """Milliseconds as bigint, or as Spark's timestamp, whose microseconds do not reach as far."""
+        try:
+            return times.cast(column.arrow_type)
+        except pa.ArrowInvalid:
+            row, time_ms = next(
+                (row, time_ms)
+                for row, time_ms in enumerate(times.cast(pa.int64()).to_pylist())
+                if not -MAX_TIMESTAMP_MS <= time_ms <= MAX_TIMESTAMP_MS
+            )
+            offset = records.column("offset")[row].as_py()
+            raise TaskError(
+                f"{self.partition}: the record at offset {offset} has the timestamp {time_ms} ms, which column "
+                f"'{column.name}' of type timestamp cannot hold; a schema with the column as bigint reads milliseconds"
+            ) from None
 
     def _text(self, column: Column, array: "pa.Array[Any]", records: pa.RecordBatch) -> "pa.Array[Any]":
         try:

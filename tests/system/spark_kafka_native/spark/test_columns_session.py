@@ -2,10 +2,15 @@
 
 from collections.abc import Iterator
 
+import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from spark_kafka_native.client.cluster import Cluster
+from spark_kafka_native.client.config import ClientConfig
+from spark_kafka_native.client.producer import Producer
 from tests.support.topics import Topics
 from tests.system.spark_kafka_native.spark.conftest import Reader
 
@@ -86,3 +91,30 @@ def test_columns_by_user_schema(read: Reader, topics: Topics) -> None:
         {"Value": "a", "timestamp": START_MS, "headers": {"h": "2", "n": None}},
         {"Value": None, "timestamp": 5, "headers": None},
     ]
+
+
+@pytest.mark.feature("column.headers")
+def test_a_header_key_that_is_not_utf8_is_read_as_in_java(read: Reader, topics: Topics, servers: str) -> None:
+    topic = topics.create()
+    keys = pa.array([b"\xff", b"fine", b"\xed\xa0\x80"], pa.binary()).cast(pa.string(), safe=False)
+    headers = pa.StructArray.from_arrays([keys, pa.array([b"1", b"2", b"3"], pa.binary())], ["key", "value"])
+    rows = {"value": pa.array([b"v"], pa.binary()), "headers": pa.ListArray.from_arrays([0, 3], headers)}
+    with Cluster(ClientConfig.parse({"bootstrap.servers": servers})) as cluster, Producer(cluster) as producer:
+        producer.send(topic, pa.RecordBatch.from_pydict(rows))
+    ((found,),) = read(subscribe=topic, includeHeaders="true").select("headers").collect()
+    assert [(header.key, bytes(header.value)) for header in found] == [
+        ("\ufffd", b"1"),
+        ("fine", b"2"),
+        ("\ufffd", b"3"),
+    ]
+
+
+@pytest.mark.feature("column.timestamp", "more.projection")
+def test_a_time_that_spark_cannot_hold_is_read_as_bigint(read: Reader, topics: Topics) -> None:
+    far = 2**63 - 1
+    topic = topics.create(message_timestamp_after_max_ms=str(far))
+    topics.write(topic, ["a", "b"], timestamps=[0, far])
+    rows = read(subscribe=topic, schema="offset bigint, timestamp bigint").collect()
+    assert [tuple(row) for row in rows] == [(0, 0), (1, far)]
+    with pytest.raises(PySparkException, match=f"{topic}-0: the record at offset 1 has the timestamp {far} ms.*bigint"):
+        read(subscribe=topic, schema="value binary, timestamp timestamp").collect()

@@ -11,7 +11,7 @@ ROW = {
     "key": b"k",
     "value": None,
     "offset": 7,
-    "timestamp": 1_500_000,
+    "timestamp": 1_500,
     "timestamp_type": 0,
     "headers": [{"key": "h", "value": b"1"}, {"key": "i", "value": None}],
 }

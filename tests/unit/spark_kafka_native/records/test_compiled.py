@@ -18,7 +18,7 @@ from spark_kafka_native.records.columns import read_columns
 from spark_kafka_native.records.errors import BadRecord
 from spark_kafka_native.records.schema import ALL
 from tests.support import reference_records as reference
-from tests.support.record_strategies import MAX_TIMESTAMP_MS, record_lists
+from tests.support.record_strategies import record_lists
 from tests.support.reference_records import CODECS, Batch, Record, numbered, write_batch
 
 if TYPE_CHECKING:
@@ -96,15 +96,15 @@ def test_every_byte_of_a_payload_changed() -> None:
 
 
 @pytest.mark.parametrize("delta", [0, 1, -1, 2**62, -(2**62), 2**63 - 1, -(2**63)])
-@pytest.mark.parametrize("base", [0, MAX_TIMESTAMP_MS, -MAX_TIMESTAMP_MS, MAX_TIMESTAMP_MS + 1, 2**63 - 1, -(2**63)])
-@pytest.mark.parametrize("by_broker", [None, 5, MAX_TIMESTAMP_MS, MAX_TIMESTAMP_MS + 1, -(2**63)])
+@pytest.mark.parametrize("base", [0, 2**62, 2**63 - 1, -(2**63)])
+@pytest.mark.parametrize("by_broker", [None, 5, 2**63 - 1, -(2**63)])
 def test_times_at_the_edges(delta: int, base: int, by_broker: int | None) -> None:
     raw = reference.write_varint(0) + reference.write_varint(delta) + b"\x00\x01\x01\x00"
     batch = Batch(records=(Record(),), base_timestamp=base, log_append_time=by_broker)
     time = base + delta if by_broker is None else by_broker
-    buffer = write_batch(batch, reference.write_varint(len(raw)) + raw)
-    assert refused(buffer) == (abs(time) > MAX_TIMESTAMP_MS)
-    assert read_both(buffer, columns=["value"]) is not None
+    found = read_both(write_batch(batch, reference.write_varint(len(raw)) + raw))
+    assert found is not None
+    assert found.column("timestamp").cast(pa.int64()).to_pylist() == [(time + 2**63) % 2**64 - 2**63]
 
 
 def test_the_last_offset_there_is() -> None:

@@ -33,7 +33,7 @@ def test_foreign_batches(golden: dict[str, Any]) -> None:
             "key": unhex(record["key"]),
             "value": unhex(record["value"]),
             "offset": offset,
-            "timestamp": record["timestamp"] * 1000,
+            "timestamp": record["timestamp"],
             "timestamp_type": 0,
             "headers": [{"key": key, "value": unhex(value)} for key, value in record["headers"]] or None,
         }

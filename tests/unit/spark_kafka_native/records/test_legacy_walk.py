@@ -43,7 +43,7 @@ def expected(raw: bytes, from_offset: int = 0, until_offset: int = 2**62) -> lis
             "key": message.key,
             "value": message.value,
             "offset": message.offset,
-            "timestamp": message.timestamp * 1000,
+            "timestamp": message.timestamp,
             "timestamp_type": int(kind),
             "headers": None,
         }
@@ -75,7 +75,7 @@ def test_every_codec_of_both_formats(magic: int, codec: CompressionType) -> None
 
 def test_no_time_is_as_spark_has_it() -> None:
     (row,) = rows(whole(bytes(message_set(b"a", magic=0))))
-    assert (row["timestamp"], row["timestamp_type"]) == (-1000, TimestampType.NO_TIMESTAMP_TYPE)
+    assert (row["timestamp"], row["timestamp_type"]) == (-1, TimestampType.NO_TIMESTAMP_TYPE)
 
 
 @pytest.mark.parametrize("codec", [NONE, GZIP])
@@ -87,7 +87,7 @@ def test_the_brokers_time(codec: CompressionType) -> None:
             set_message_timestamp(part, position, header, time, TimestampType.LOG_APPEND_TIME)
         parts.append(part)
     found = rows(whole(b"".join(parts)))
-    assert [row["timestamp"] for row in found] == [111_000, 111_000, 222_000, 222_000]
+    assert [row["timestamp"] for row in found] == [111, 111, 222, 222]
     assert {row["timestamp_type"] for row in found} == {TimestampType.LOG_APPEND_TIME}
 
 

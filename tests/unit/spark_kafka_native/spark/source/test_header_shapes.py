@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_kafka_native.records.headers import HEADERS
+from spark_kafka_native.records.utf8 import REPLACE, decode_utf8
 from spark_kafka_native.spark.source.header_shapes import shape_headers
-from spark_kafka_native.spark.source.utf8 import REPLACE, decode_utf8
 
 HEADER = st.tuples(st.sampled_from("abc"), st.one_of(st.none(), st.sampled_from([b"", b"1", b"22"])))
 RECORDS = st.lists(st.one_of(st.none(), st.lists(HEADER, min_size=1, max_size=5)), max_size=12)

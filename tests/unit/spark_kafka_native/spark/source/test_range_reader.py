@@ -87,7 +87,7 @@ def records(offsets: range) -> pa.RecordBatch:
             "key": pa.array([None] * len(offsets), pa.binary()),
             "value": pa.array([b"%d" % offset for offset in offsets], pa.binary()),
             "offset": pa.array(offsets, pa.int64()),
-            "timestamp": pa.array([0] * len(offsets), pa.timestamp("us", tz="UTC")),
+            "timestamp": pa.array([0] * len(offsets), pa.timestamp("ms", tz="UTC")),
             "timestamp_type": pa.array([0] * len(offsets), pa.int32()),
         }
     )

@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 
 from spark_kafka_native.spark.errors import TaskError
 from spark_kafka_native.spark.source.schema import layout_of, source_schema
-from spark_kafka_native.spark.source.shaper import RowShaper
+from spark_kafka_native.spark.source.shaper import MAX_TIMESTAMP_MS, RowShaper
 from tests.support.user_schemas import HEADER_SHAPES, PARTITION, RECORDS, user_schema
 
 
@@ -72,6 +72,26 @@ def test_constants_serve_batches_of_any_length() -> None:
 @pytest.mark.feature("more.projection")
 def test_timestamps_as_milliseconds() -> None:
     assert shaped(user_schema(timestamp='"long"')).to_pydict() == {"timestamp": [1_700_000_000_123, -1]}
+
+
+@pytest.mark.parametrize("time_ms", [MAX_TIMESTAMP_MS + 1, -MAX_TIMESTAMP_MS - 1, 2**63 - 1, -(2**63)])
+def test_times_that_spark_cannot_hold_are_an_error_only_as_timestamps(time_ms: int) -> None:
+    schema = RECORDS.schema
+    times = pa.array([0, time_ms], schema.field("timestamp").type)
+    far = RECORDS.set_column(schema.get_field_index("timestamp"), "timestamp", times)
+    assert shaped(user_schema(timestamp='"long"'), records=far).to_pydict() == {"timestamp": [0, time_ms]}
+    expected = f"events-3: the record at offset 9 has the timestamp {time_ms} ms, .* column 'timestamp' .*bigint"
+    with pytest.raises(TaskError, match=expected):
+        shaped(user_schema(timestamp='"timestamp"'), records=far)
+
+
+def test_the_largest_times_that_spark_can_hold() -> None:
+    schema = RECORDS.schema
+    times = pa.array([-MAX_TIMESTAMP_MS, MAX_TIMESTAMP_MS], schema.field("timestamp").type)
+    far = RECORDS.set_column(schema.get_field_index("timestamp"), "timestamp", times)
+    rows = shaped(user_schema(timestamp='"timestamp"'), records=far)
+    micros = rows.column("timestamp").cast(pa.int64()).to_pylist()
+    assert micros == [-MAX_TIMESTAMP_MS * 1000, MAX_TIMESTAMP_MS * 1000]
 
 
 @pytest.mark.feature("more.strings")

@@ -5,9 +5,69 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_kafka_native.spark.source.utf8 import FAIL, KEEP, NULL, REPLACE, NotUtf8, decode_utf8
+from spark_kafka_native.records.utf8 import FAIL, KEEP, NULL, REPLACE, NotUtf8, decode_utf8
 
-BYTES = st.one_of(st.none(), st.binary(max_size=6), st.text(max_size=4).map(str.encode))
+BYTES = st.one_of(
+    st.none(),
+    # Encoded surrogates aside, Java and Python replace alike; see OF_JAVA.
+    st.binary(max_size=6).map(lambda value: value.replace(b"\xed", b"\xee")),
+    st.text(max_size=4).map(str.encode),
+)
+OF_JAVA = {
+    "80": "?",
+    "80bf": "??",
+    "c0": "?",
+    "c080": "??",
+    "c1bf": "??",
+    "c2": "?",
+    "c241": "?A",
+    "c2c2": "??",
+    "df": "?",
+    "e0": "?",
+    "e080": "??",
+    "e09f80": "???",
+    "e0a0": "?",
+    "e0a041": "?A",
+    "e1": "?",
+    "e180": "?",
+    "e18041": "?A",
+    "e180c2": "??",
+    "ec80": "?",
+    "eda0": "?",
+    "eda041": "?A",
+    "eda080": "?",
+    "edbfbf": "?",
+    "eda0c0": "??",
+    "eda08041": "?A",
+    "eda080edb080": "??",
+    "ed": "?",
+    "ed9f": "?",
+    "ee80": "?",
+    "efbf": "?",
+    "f0": "?",
+    "f080": "??",
+    "f0808080": "????",
+    "f08f8080": "????",
+    "f090": "?",
+    "f09080": "?",
+    "f0908041": "?A",
+    "f180": "?",
+    "f18080c2": "??",
+    "f3bfbf": "?",
+    "f48f": "?",
+    "f490": "??",
+    "f4908080": "????",
+    "f5": "?",
+    "f5808080": "????",
+    "f8888080": "????",
+    "fc": "?",
+    "fe": "?",
+    "ff": "?",
+    "ffff": "??",
+    "c3a4ff": "ä?",
+    "edc3a4": "?ä",
+}
+"""What ``new String(bytes, UTF_8)`` of Java 17 makes of malformed bytes: U+FFFD as ?."""
 
 pytestmark = pytest.mark.feature("more.strings")
 
@@ -32,6 +92,12 @@ def test_any_bytes(values: list[bytes | None], start: int, invalid: str) -> None
     kept = decode_utf8(column, KEEP)
     assert kept.type == pa.string()
     assert kept.cast(pa.binary()).to_pylist() == values[start:]
+
+
+@pytest.mark.parametrize("malformed", OF_JAVA)
+def test_malformed_bytes_are_replaced_as_in_java(malformed: str) -> None:
+    text = decode_utf8(pa.array([b"a" + bytes.fromhex(malformed) + b"z"], pa.binary()), REPLACE)
+    assert text.to_pylist() == [f"a{OF_JAVA[malformed]}z".replace("?", "\ufffd")]
 
 
 @pytest.mark.parametrize("bad", [0, 1, 255, 256, 257, 499, 999])

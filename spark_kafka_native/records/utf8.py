@@ -1,5 +1,6 @@
 """Bytes to text, whole columns at a time, with a choice of what bytes that are not UTF-8 become."""
 
+import re
 from typing import Any, Final
 
 import numpy as np
@@ -12,7 +13,11 @@ REPLACE: Final = "replace"
 NULL: Final = "null"
 FAIL: Final = "fail"
 KEEP: Final = "keep"
-"""Values of option ``invalidUtf8``: U+FFFD for each bad sequence; null; an error; the bytes as they are."""
+"""Values of option ``invalidUtf8``: U+FFFD for each malformed sequence as in Java; null; an error; the same bytes."""
+
+_SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
+"""An encoded surrogate, whole or cut off. Java replaces it by one U+FFFD, Python by one for each byte."""
+_ONE_BAD_BYTE: Final = b"\xff"
 
 _FEW_ROWS: Final = 256
 """So many rows are looked at one by one; more are halved, and halves without bad rows left alone."""
@@ -51,7 +56,8 @@ def decode_utf8(column: "pa.Array[Any]", invalid: str) -> "pa.Array[Any]":
 
 
 def _repaired(value: bytes) -> bytes:
-    return value.decode("utf-8", errors="replace").encode()
+    """``new String(value, UTF_8)`` of Java, in UTF-8."""
+    return _SURROGATE.sub(_ONE_BAD_BYTE, value).decode("utf-8", errors="replace").encode()
 
 
 def _bad_rows(column: "pa.Array[Any]") -> I64:
