@@ -1,7 +1,8 @@
 """``format("pykafka")``: the data source that Spark makes from options.
 
-Spark pickles the instance to the processes that plan, read and write, and makes new ones there as it likes; it holds
-options and nothing else.
+Spark makes one instance for each ``load()`` or ``save()``, at once or, where the user gives a schema, when it is used
+first, and pickles it to the processes that plan and write. It holds options and, with ``bindOffsets=load``, what the
+DataFrame reads.
 """
 
 import uuid
@@ -19,7 +20,7 @@ from spark_kafka_native.spark.options.parsing import (
 from spark_kafka_native.spark.sink.exactly_once import ExactlyOnceStreamWriter, ExactlyOnceWriter
 from spark_kafka_native.spark.sink.rows import sink_rows
 from spark_kafka_native.spark.sink.writer import PyKafkaStreamWriter, PyKafkaWriter
-from spark_kafka_native.spark.source.batch_reader import PyKafkaReader, batch_reader
+from spark_kafka_native.spark.source.batch_reader import PyKafkaReader, batch_reader, bound_at_load
 from spark_kafka_native.spark.source.schema import layout_of, source_schema
 from spark_kafka_native.spark.source.stream_reader import PyKafkaStreamReader
 
@@ -35,6 +36,8 @@ class PyKafkaDataSource(DataSource):
         super().__init__(options)
         self._load_id = uuid.uuid4().hex
         """The same in all copies that Spark makes of this instance, and of no other ``load()``."""
+        self._bound = bound_at_load(options)
+        """What the DataFrame reads, if that is fixed already; in all copies, too."""
 
     @classmethod
     def name(cls) -> str:
@@ -48,7 +51,7 @@ class PyKafkaDataSource(DataSource):
     def reader(self, schema: StructType) -> PyKafkaReader:
         """The batch reader for the source's columns that ``schema`` names."""
         options = parse_source_options(self.options, Query.BATCH)
-        return batch_reader(options, layout_of(schema, options.invalid_utf8), self._load_id)
+        return batch_reader(options, layout_of(schema, options.invalid_utf8), self._load_id, self._bound)
 
     def streamReader(self, schema: StructType) -> PyKafkaStreamReader:  # noqa: N802  # Spark's name
         """The streaming reader for the source's columns that ``schema`` names."""

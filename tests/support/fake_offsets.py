@@ -8,6 +8,7 @@ from spark_kafka_native.client.groups import CommittedOffset
 from spark_kafka_native.client.metadata import Node, PartitionLeader
 from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.protocol.topic import INTERNAL_TOPICS, TopicPartition
+from spark_kafka_native.protocol.wire import ZERO_UUID
 from spark_kafka_native.spark.offsets import EARLIEST_OFFSET, LATEST_OFFSET, OffsetMap
 
 LEADER = PartitionLeader(node=Node(node_id=1, host="broker", port=9092))
@@ -77,7 +78,10 @@ class FakeCluster:
         return {tp: self._lookup(tp, at) for tp, at in wanted.items() if tp in self.end}
 
     def leaders(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionLeader]:
-        return {tp: LEADER._replace(leader_epoch=self.epochs.get(tp, -1)) for tp in partitions}
+        return {
+            tp: LEADER._replace(leader_epoch=self.epochs.get(tp, -1), topic_id=self.ids.get(tp.topic, ZERO_UUID))
+            for tp in partitions
+        }
 
     def latest_timestamps(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         self.requests.append("latest_timestamps")

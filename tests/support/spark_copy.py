@@ -197,18 +197,9 @@ class SparkCopy:
         return found.values()
 
     def _environment(self) -> dict[str, str]:
-        ensure_java()
+        common = cluster_environment(self._directory)
         more = {"JAVA_HOME": str(self._java_home()), STRAGGLERS: _STRAGGLING_S} if self._speculation else {}
-        return {
-            **os.environ,
-            **more,
-            DOOM: str(self.doom.file),
-            "SPARK_HOME": str(self._spark_home()),
-            "SPARK_LOCAL_IP": "127.0.0.1",
-            "PYSPARK_PYTHON": sys.executable,
-            "PYSPARK_DRIVER_PYTHON": sys.executable,
-            "PYTHONPATH": os.pathsep.join([str(REPOSITORY), os.environ.get("PYTHONPATH", "")]),
-        }
+        return {**common, **more, DOOM: str(self.doom.file)}
 
     def _java_home(self) -> Path:
         """The same Java behind a script that gives every executor a host of its own."""
@@ -223,15 +214,29 @@ class SparkCopy:
             script.chmod(0o755)
         return home
 
-    def _spark_home(self) -> Path:
-        """The installed Spark under another name: executors are run in its directory ``work``."""
-        home = self._directory / "spark-home"
-        if not home.exists():
-            home.mkdir()
-            for entry in Path(pyspark.__file__).parent.iterdir():
-                if entry.name != "work":
-                    (home / entry.name).symlink_to(entry)
-        return home
+
+def cluster_environment(directory: Path) -> dict[str, str]:
+    """The environment of a driver whose Spark cluster, a `MASTER`, works in ``directory``."""
+    ensure_java()
+    return {
+        **os.environ,
+        "SPARK_HOME": str(_spark_home(directory)),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "PYTHONPATH": os.pathsep.join([str(REPOSITORY), os.environ.get("PYTHONPATH", "")]),
+    }
+
+
+def _spark_home(directory: Path) -> Path:
+    """The installed Spark under another name: executors are run in its directory ``work``."""
+    home = directory / "spark-home"
+    if not home.exists():
+        home.mkdir()
+        for entry in Path(pyspark.__file__).parent.iterdir():
+            if entry.name != "work":
+                (home / entry.name).symlink_to(entry)
+    return home
 
 
 def _losers(attempts: list[dict[str, Any]]) -> int:

@@ -41,6 +41,8 @@ class SourceOptions:
     starting: OffsetLimit
     ending: OffsetLimit
     """``Latest`` in a stream."""
+    bind_at_load: bool
+    """Whether a batch looks earliest and latest up once, when its DataFrame is loaded, and not in the tasks."""
     max_offsets_per_trigger: int | None
     min_offsets_per_trigger: int | None
     max_trigger_delay_ms: int
@@ -137,6 +139,7 @@ def parse_source_options(options: Mapping[str, str], query: Query) -> SourceOpti
         subscription=subscription,
         starting=starting,
         ending=ending,
+        bind_at_load=values.get("bindOffsets") == "load",
         max_offsets_per_trigger=values.get("maxOffsetsPerTrigger"),
         min_offsets_per_trigger=values.get("minOffsetsPerTrigger"),
         max_trigger_delay_ms=values.get("maxTriggerDelay", 15 * 60 * 1000),

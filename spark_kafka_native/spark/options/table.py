@@ -129,7 +129,7 @@ SOURCE_OPTIONS: Final[tuple[Option, ...]] = (
         name="endingOffsets",
         default="latest",
         legal=f"{_WORDS} or {_OFFSETS}",
-        doc="Where a batch query ends, but not at earliest; latest is looked up each time the data is read.",
+        doc="Where a batch query ends, but not at earliest; latest is looked up as bindOffsets says.",
         parse=parse_offset_limit,
         stream=False,
     ),
@@ -155,6 +155,18 @@ SOURCE_OPTIONS: Final[tuple[Option, ...]] = (
         legal=_WORDS,
         doc="Where partitions end that the JSON of endingOffsets or endingOffsetsByTimestamp does not name.",
         parse=parse_position,
+        stream=False,
+    ),
+    Option(
+        name="bindOffsets",
+        default="task",
+        legal="task, load",
+        doc="When a batch looks up earliest and latest; use load where rows are shuffled, cached or joined with "
+        "themselves. task: in every attempt of a task, as the JVM connector does; a task that Spark runs again, having "
+        "lost an executor, reads more than at first, and a shuffle can then lose and double rows. "
+        "load: once for a DataFrame, at load(), or at its first use if a schema is given, so that every action and "
+        "attempt reads the same rows; records that are deleted before they are read are a loss (failOnDataLoss).",
+        parse=one_of("task", "load"),
         stream=False,
     ),
     Option(

@@ -2,58 +2,84 @@
 
 Spark asks a Python source for its partitions once per ``load()`` and uses them for every action on the DataFrame. So
 that a second action sees what has arrived since, ranges keep -2 (earliest) and -1 (latest) where the options say so.
+With option ``bindOffsets=load`` they do not: ``bind_batch_query`` is called once, and all plans are made of its ranges.
+
+Where offsets were looked up, ranges have the leader that had them. So a task reads up to a real offset of no other
+topic of that name, and of no log that was cut before that offset.
 """
 
 import logging
-from collections.abc import Mapping
 
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.errors import PlanError, listed
 from spark_kafka_native.spark.offsets import EARLIEST_OFFSET, LATEST_OFFSET, OffsetMap
 from spark_kafka_native.spark.options.parsing import SourceOptions
 from spark_kafka_native.spark.planning.assignment import select_existing
-from spark_kafka_native.spark.planning.bounds import Edge, OffsetSource, bind_limit
+from spark_kafka_native.spark.planning.bounds import Bounds, Edge, OffsetSource, bind_limit, look_up_bounds
 from spark_kafka_native.spark.planning.data_loss import accept_or_raise, aged_out, not_there_yet
 from spark_kafka_native.spark.planning.narrowing import EVERYTHING, Narrowing, narrow
 from spark_kafka_native.spark.planning.pacing import Clock
 from spark_kafka_native.spark.planning.packing import Task, pack
-from spark_kafka_native.spark.planning.ranges import OffsetRange, range_of, split_unbound_ranges
+from spark_kafka_native.spark.planning.ranges import OffsetRange, bind_range, range_of, split_unbound_ranges
 
 _log = logging.getLogger(__name__)
 
-Bounds = Mapping[TopicPartition, tuple[int, int]]
-"""First and end offset of each partition."""
+_NO_BOUNDS = Bounds(earliest={}, latest={}, leaders={})
+
+
+def bind_batch_query(options: SourceOptions, source: OffsetSource, clock: Clock) -> tuple[OffsetRange, ...]:
+    """What a batch query would read at this moment, from one real offset to another; sorted by partition.
+
+    Raises as ``plan_batch_query``.
+    """
+    start, end = _limits(options, source, clock)
+    bounds = look_up_bounds(source, sorted(start.keys() & end.keys()))
+    ranges = _ranges(options, start, end, bounds)
+    return tuple(bind_range(piece, *bounds.of(piece.topic_partition)) for piece in ranges if piece.leader is not None)
 
 
 def plan_batch_query(
-    options: SourceOptions, source: OffsetSource, clock: Clock, narrowing: Narrowing = EVERYTHING
+    options: SourceOptions,
+    source: OffsetSource,
+    clock: Clock,
+    narrowing: Narrowing = EVERYTHING,
+    bound: tuple[OffsetRange, ...] | None = None,
 ) -> list[Task]:
     """The tasks of a batch query, their ranges sorted by partition; without what ``narrowing`` does not want.
 
+    ``bound`` is what ``bind_batch_query`` has returned for the query's DataFrame, None: nothing was bound before.
     Raises PlanError: unknown topics, or limits that do not fit together; DataLossError: records asked for by offset do
     not exist and ``failOnDataLoss`` is true.
     """
+    bounds, ranges = _NO_BOUNDS, list(bound or ())
+    if bound is None:
+        start, end = _limits(options, source, clock)
+        if _needs_bounds(options, start, end):
+            bounds = look_up_bounds(source, sorted(start.keys() & end.keys()))
+        ranges = _ranges(options, start, end, bounds)
+    spans = {tp: bounds.of(tp) for tp in bounds.leaders}
+    pieces = split_unbound_ranges(
+        narrow(ranges, narrowing, source),
+        spans,
+        min_partitions=options.min_partitions,
+        max_records_per_partition=options.max_records_per_partition,
+    )
+    return pack(
+        pieces,
+        spans,
+        max_partitions=options.max_partitions,
+        max_records_per_partition=options.max_records_per_partition,
+    )
+
+
+def _limits(options: SourceOptions, source: OffsetSource, clock: Clock) -> tuple[OffsetMap, OffsetMap]:
+    """Where each partition starts and ends; -2 and -1 stay as they are."""
     selection = select_existing(options, source, clock)
     if selection.missing_partitions:
         _log.warning("assigned partitions that do not exist are not read: %s", listed(selection.missing_partitions))
     start = bind_limit(options.starting, selection.partitions, source, clock, Edge.STARTING)
     end = bind_limit(options.ending, selection.partitions, source, clock, Edge.ENDING)
-    bounds = _bounds(source, start.keys() & end.keys()) if _needs_bounds(options, start, end) else {}
-    ranges = [_range(options, tp, start[tp], end[tp], bounds) for tp in sorted(start.keys() & end.keys())]
-    pieces = split_unbound_ranges(
-        narrow(ranges, narrowing, source),
-        bounds,
-        min_partitions=options.min_partitions,
-        max_records_per_partition=options.max_records_per_partition,
-    )
-    leaders = {} if options.max_partitions is None or not bounds else source.leaders(bounds)
-    return pack(
-        pieces,
-        leaders,
-        bounds,
-        max_partitions=options.max_partitions,
-        max_records_per_partition=options.max_records_per_partition,
-    )
+    return start, end
 
 
 def _needs_bounds(options: SourceOptions, start: OffsetMap, end: OffsetMap) -> bool:
@@ -63,17 +89,22 @@ def _needs_bounds(options: SourceOptions, start: OffsetMap, end: OffsetMap) -> b
     return is_sized or bool(set(start.values()) - {EARLIEST_OFFSET} or set(end.values()) - {LATEST_OFFSET})
 
 
-def _bounds(source: OffsetSource, partitions: set[TopicPartition]) -> Bounds:
-    earliest = source.list_offsets(dict.fromkeys(sorted(partitions), EARLIEST_OFFSET))
-    latest = source.list_offsets(dict.fromkeys(sorted(partitions), LATEST_OFFSET))
-    return {tp: (earliest[tp], latest[tp]) for tp in earliest.keys() & latest.keys()}
+def _ranges(options: SourceOptions, start: OffsetMap, end: OffsetMap, bounds: Bounds) -> list[OffsetRange]:
+    """The range of each partition, checked against the partition where its bounds are known."""
+    ranges: list[OffsetRange] = []
+    for tp in sorted(start.keys() & end.keys()):
+        leader = bounds.leaders.get(tp)
+        limits = start[tp], end[tp]
+        if leader is not None:
+            limits = _checked(options, tp, *limits, *bounds.of(tp))
+        ranges.append(range_of(tp, *limits)._replace(leader=leader))
+    return ranges
 
 
-def _range(options: SourceOptions, tp: TopicPartition, start: int, end: int, bounds: Bounds) -> OffsetRange:
-    """The range of one partition, checked against the partition where it names offsets."""
-    if tp not in bounds:
-        return range_of(tp, start, end)
-    first, last = bounds[tp]
+def _checked(
+    options: SourceOptions, tp: TopicPartition, start: int, end: int, first: int, last: int
+) -> tuple[int, int]:
+    """The limits of a partition that has the offsets ``[first, last)``."""
     from_offset = last if start == LATEST_OFFSET else start
     known_from = first if from_offset == EARLIEST_OFFSET else from_offset
     known_until = last if end == LATEST_OFFSET else end
@@ -88,4 +119,4 @@ def _range(options: SourceOptions, tp: TopicPartition, start: int, end: int, bou
     if end > last:
         accept_or_raise(not_there_yet(tp, last, end), fail=options.fail_on_data_loss)
         end = max(last, from_offset)
-    return range_of(tp, from_offset, end)
+    return from_offset, end

@@ -1,8 +1,9 @@
 """From offset limits to offsets: which partition starts or ends where, asked of a cluster through ``OffsetSource``."""
 
 from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol, assert_never
+from typing import Final, Protocol, assert_never
 from uuid import UUID
 
 from spark_kafka_native.client.groups import CommittedOffset
@@ -27,6 +28,7 @@ from spark_kafka_native.spark.offsets import (
 )
 from spark_kafka_native.spark.planning.pacing import Clock
 
+_SETTLING_TRIES: Final = 5
 _NO_RECORD = -1
 """Answer to a timestamp later than that of every record."""
 
@@ -124,6 +126,38 @@ def resolve(offsets: Mapping[TopicPartition, int], source: OffsetSource) -> Offs
     special = {tp: offset for tp, offset in offsets.items() if offset < 0}
     looked_up = source.list_offsets(special) if special else {}
     return {tp: looked_up.get(tp, offset) for tp, offset in offsets.items() if offset >= 0 or tp in looked_up}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """What the cluster has of some partitions; the leaders are those whose logs have the ``latest`` offsets."""
+
+    earliest: OffsetMap
+    latest: OffsetMap
+    leaders: Mapping[TopicPartition, PartitionLeader]
+    """Of the partitions that have offsets."""
+
+    def of(self, tp: TopicPartition) -> tuple[int, int]:
+        """First and end offset of a partition."""
+        return self.earliest[tp], self.latest[tp]
+
+
+def look_up_bounds(source: OffsetSource, partitions: Sequence[TopicPartition]) -> Bounds:
+    """First and end offsets, and who leads; a partition that does not exist is left out.
+
+    If leaders change meanwhile, another look follows. If they keep changing, the earlier leaders are returned: a reader
+    then takes for cut what is not, and never the reverse.
+    """
+    leaders = source.leaders(partitions)
+    for _ in range(_SETTLING_TRIES):
+        before = leaders
+        earliest = source.list_offsets(dict.fromkeys(partitions, EARLIEST_OFFSET))
+        latest = source.list_offsets(dict.fromkeys(partitions, LATEST_OFFSET))
+        leaders = source.leaders(latest)
+        if all(before.get(tp) == leader for tp, leader in leaders.items()):
+            break
+    existing = {tp: leader for tp, leader in before.items() if tp in earliest and tp in latest}
+    return Bounds(earliest=earliest, latest=latest, leaders=existing)
 
 
 def may_move(limit: OffsetLimit, tp: TopicPartition) -> bool:

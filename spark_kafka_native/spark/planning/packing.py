@@ -7,7 +7,6 @@ mostly has one broker to ask. Leaders may have moved when a batch is planned onc
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-from spark_kafka_native.client.metadata import PartitionLeader
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.planning.ranges import OffsetRange, bind_range
 
@@ -21,7 +20,6 @@ _EMPTY = (0, 0)
 
 def pack(
     ranges: Sequence[OffsetRange],
-    leaders: Mapping[TopicPartition, PartitionLeader],
     bounds: Mapping[TopicPartition, tuple[int, int]],
     *,
     max_partitions: int | None = None,
@@ -38,7 +36,7 @@ def pack(
     if max_partitions is None or len(ranges) <= max_partitions:
         return [(piece,) for piece in ranges]
     sized = [(piece, _size(piece, bounds)) for piece in ranges]
-    sized.sort(key=lambda each: _node_of(each[0], leaders))
+    sized.sort(key=lambda each: _node_of(each[0]))
     filled = None if max_records_per_partition is None else _fill(sized, max_records_per_partition)
     count = max_partitions if filled is None else max(max_partitions, len(filled))
     tasks = _share_out(sized, count, max_records_per_partition)
@@ -53,9 +51,8 @@ def _size(piece: OffsetRange, bounds: Mapping[TopicPartition, tuple[int, int]]) 
     return max(piece.size, 0)
 
 
-def _node_of(piece: OffsetRange, leaders: Mapping[TopicPartition, PartitionLeader]) -> int:
-    leader = leaders.get(piece.topic_partition)
-    return _NOWHERE if leader is None else leader.node.node_id
+def _node_of(piece: OffsetRange) -> int:
+    return _NOWHERE if piece.leader is None else piece.leader.node.node_id
 
 
 def _share_out(sized: Sequence[_Sized], count: int, most: int | None) -> list[list[OffsetRange]]:

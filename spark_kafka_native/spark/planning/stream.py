@@ -161,7 +161,6 @@ class StreamOffsets:
         )
         return pack(
             pieces,
-            leaders,
             {},
             max_partitions=self._options.max_partitions,
             max_records_per_partition=self._options.max_records_per_partition,

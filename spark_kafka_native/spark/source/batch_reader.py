@@ -1,22 +1,27 @@
 """The batch reader: partitions on the driver, ``read_task`` in the tasks."""
 
 import sys
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
-from spark_kafka_native.spark.options.parsing import SourceOptions
-from spark_kafka_native.spark.planning.batch import plan_batch_query
+from spark_kafka_native.spark.errors import OptionError
+from spark_kafka_native.spark.options.parsing import Query, SourceOptions, parse_source_options
+from spark_kafka_native.spark.planning.batch import bind_batch_query, plan_batch_query
 from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
 from spark_kafka_native.spark.planning.narrowing import EVERYTHING, Narrowing
 from spark_kafka_native.spark.planning.pacing import SystemClock
 from spark_kafka_native.spark.planning.packing import Task
+from spark_kafka_native.spark.planning.ranges import OffsetRange
 from spark_kafka_native.spark.source.filters import narrowing_of
 from spark_kafka_native.spark.source.schema import Layout
 from spark_kafka_native.spark.source.task_reader import read_task
 
+BoundRanges: TypeAlias = tuple[OffsetRange, ...]
+
+_BIND_OFFSETS: Final = "bindoffsets"
 _PUSHDOWN_WORKER: Final = "data_source_pushdown_filters"
 """The Python program that Spark plans a read with if it has filters to push down; another one, if not."""
 
@@ -26,7 +31,24 @@ _narrowings: dict[str, Narrowing] = {}
 """What the filters of each ``load()`` were when they came first, in this worker process, which Spark uses again."""
 
 
-def batch_reader(options: SourceOptions, layout: Layout, load_id: str) -> "PyKafkaReader":
+def bound_at_load(given: Mapping[str, str]) -> BoundRanges | None:
+    """What the DataFrame of a ``load()`` with these options reads; None: that is not to be bound yet.
+
+    Options that are wrong are left to whoever needs them next, because only there is known what they are meant for.
+    Raises PlanError, DataLossError, KafkaError.
+    """
+    if _BIND_OFFSETS not in {name.lower() for name in given}:
+        return None
+    try:
+        options = parse_source_options(given, Query.BATCH)
+    except OptionError:
+        return None
+    return bind_batch_query(options, ClusterOffsets(options.client), SystemClock()) if options.bind_at_load else None
+
+
+def batch_reader(
+    options: SourceOptions, layout: Layout, load_id: str, bound: BoundRanges | None = None
+) -> "PyKafkaReader":
     """The reader for the process that this is called in: one that takes filters only where Spark has some.
 
     While ``spark.sql.python.filterPushdown.enabled`` is false, as it is by default, Spark refuses a reader that
@@ -35,24 +57,26 @@ def batch_reader(options: SourceOptions, layout: Layout, load_id: str) -> "PyKaf
 
     The switch alone is not enough: Spark (4.3.0) keeps the plan of the last filtered scan for all that use the same
     DataFrame, an unfiltered action among them, and would leave out what only another filter does not want. So option
-    ``filterPushdown`` has to say that this one is not used in other ways. ``load_id`` tells DataFrames apart.
+    ``filterPushdown`` has to say that this one is not used in other ways. ``load_id`` tells DataFrames apart, and
+    ``bound`` is what ``bound_at_load`` has returned for this one.
     """
     pushes = options.filter_pushdown and any(_PUSHDOWN_WORKER in argument for argument in sys.argv)
-    return PyKafkaFilteringReader(options, layout, load_id) if pushes else PyKafkaReader(options, layout)
+    return PyKafkaFilteringReader(options, layout, load_id, bound) if pushes else PyKafkaReader(options, layout, bound)
 
 
 class PyKafkaReader(DataSourceReader):
     """Reads topics as a batch. Pickled into every task."""
 
-    def __init__(self, options: SourceOptions, layout: Layout) -> None:
+    def __init__(self, options: SourceOptions, layout: Layout, bound: BoundRanges | None) -> None:
         self._options = options
         self._layout = layout
+        self._bound = bound
         self._narrowing = EVERYTHING
 
     def partitions(self) -> list[InputPartition]:
-        """The tasks. Spark asks once per ``load()``, so they are bound to real offsets only when they run."""
+        """The tasks. Spark asks once per ``load()``, or once for each scan with filters to push."""
         source = ClusterOffsets(self._options.client)
-        tasks = plan_batch_query(self._options, source, SystemClock(), self._narrowing)
+        tasks = plan_batch_query(self._options, source, SystemClock(), self._narrowing, self._bound)
         return [InputPartition(task) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -64,8 +88,8 @@ class PyKafkaReader(DataSourceReader):
 class PyKafkaFilteringReader(PyKafkaReader):
     """Reads no more of the topics than the filters of the query need; Spark plans it anew for every filtered scan."""
 
-    def __init__(self, options: SourceOptions, layout: Layout, load_id: str) -> None:
-        super().__init__(options, layout)
+    def __init__(self, options: SourceOptions, layout: Layout, load_id: str, bound: BoundRanges | None) -> None:
+        super().__init__(options, layout, bound)
         self._load_id = load_id
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # Spark's name

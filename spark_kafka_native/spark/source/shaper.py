@@ -55,14 +55,11 @@ class RowShaper:
         try:
             return times.cast(column.arrow_type)
         except pa.ArrowInvalid:
-            row, time_ms = next(
-                (row, time_ms)
-                for row, time_ms in enumerate(times.cast(pa.int64()).to_pylist())
-                if not -MAX_TIMESTAMP_MS <= time_ms <= MAX_TIMESTAMP_MS
-            )
+            in_ms: list[int] = times.cast(pa.int64()).to_pylist()  # type: ignore[assignment]  # no time is null
+            row = next(row for row, time_ms in enumerate(in_ms) if abs(time_ms) > MAX_TIMESTAMP_MS)
             offset = records.column("offset")[row].as_py()
             raise TaskError(
-                f"{self.partition}: the record at offset {offset} has the timestamp {time_ms} ms, which column "
+                f"{self.partition}: the record at offset {offset} has the timestamp {in_ms[row]} ms, which column "
                 f"'{column.name}' of type timestamp cannot hold; a schema with the column as bigint reads milliseconds"
             ) from None
 

@@ -56,6 +56,12 @@ MORE: Final = Section(
             "a task for each",
             "with `maxPartitions`, one Fetch for all that a broker leads",
         ),
+        Feature(
+            "more.bindOffsets",
+            "The same rows for every action and every attempt of a task",
+            "`latest` is looked up by each attempt",
+            "with `bindOffsets=load`",
+        ),
         Feature("more.projection", "Columns by `.schema(...)`", "refused", "reads just those"),
         Feature("more.strings", "`string` columns", "to cast", "by `.schema(...)`, with `invalidUtf8` for bad bytes"),
         Feature(

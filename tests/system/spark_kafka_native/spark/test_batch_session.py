@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from pyspark.errors import AnalysisException, PythonException
+from pyspark.errors import AnalysisException, PySparkException, PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -307,3 +307,57 @@ def test_partition_that_does_not_exist(write: Callable[..., None], topics: Topic
     with pytest.raises(PythonException, match=f"{topic}-7 does not exist") as caught:
         write("SELECT 'a' AS value, 7 AS partition", topic=topic)
     assert "Column 'partition' names it" in str(caught.value)
+
+
+@pytest.mark.feature("more.bindOffsets")
+@pytest.mark.parametrize("schema", [None, "topic string, partition int, offset bigint"])
+def test_bound_offsets_are_the_same_in_every_action(
+    spark: SparkSession, read: Reader, topics: Topics, schema: str | None
+) -> None:
+    topic = topics.create(2)
+    topics.write(topic, ["a", "b", "c"])
+    bound, filtered = (
+        read(subscribe=topic, schema=schema, bindOffsets="load", filterPushdown="true") for _ in range(2)
+    )
+    unbound = read(subscribe=topic, schema=schema)
+    if schema is not None:
+        assert bound.count() == filtered.count() == 3, "with a schema given, Spark makes the source at its first use"
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    try:
+        for _ in range(2):
+            topics.write(topic, ["d", "e"], partition=1)
+            assert bound.count() == 3
+            assert bound.join(bound.withColumnRenamed("offset", "other"), ["topic", "partition"]).count() == 9
+            assert filtered.where("offset >= 1").count() == 2
+    finally:
+        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+    assert unbound.count() == 7
+
+
+@pytest.mark.feature("more.bindOffsets")
+def test_records_of_bound_offsets_that_are_gone_are_a_loss(read: Reader, topics: Topics) -> None:
+    """Without the option, a batch from the earliest record on misses nothing."""
+    topic = topics.create()
+    topics.write(topic, ["a", "b", "c"])
+    bound, unbound = read(subscribe=topic, bindOffsets="load"), read(subscribe=topic)
+    accepting = read(subscribe=topic, bindOffsets="load", failOnDataLoss="false")
+    topics.delete_before(topic, 2)
+    assert (unbound.count(), accepting.count()) == (1, 1)
+    with pytest.raises(PySparkException, match=rf"offsets \[0, 2\) of {topic}-0 were deleted before they were read"):
+        bound.count()
+
+
+@pytest.mark.feature("better.recreated")
+@pytest.mark.parametrize("options", [{"bindOffsets": "load"}, {"endingOffsets": "latest-1"}])
+def test_a_topic_that_is_another_one_since_the_plan_is_a_loss(
+    read: Reader, topics: Topics, options: dict[str, str]
+) -> None:
+    topic = topics.create()
+    topics.write(topic, ["a", "b", "c"])
+    df = read(subscribe=topic, **options)
+    assert df.count() > 0
+    topics.delete(topic)
+    topics.create(name=topic)
+    topics.write(topic, ["x", "y", "z"])
+    with pytest.raises(PySparkException, match=r"KAFKA_DATA_LOSS\.TOPIC_RECREATED"):
+        df.count()

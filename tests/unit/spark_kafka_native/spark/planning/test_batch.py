@@ -5,8 +5,10 @@ import pytest
 from spark_kafka_native.client.groups import CommittedOffset
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.errors import DataLossError, PlanError
-from spark_kafka_native.spark.options.parsing import Query, parse_source_options
-from spark_kafka_native.spark.planning.batch import plan_batch_query
+from spark_kafka_native.spark.options.parsing import Query, SourceOptions, parse_source_options
+from spark_kafka_native.spark.planning.batch import bind_batch_query, plan_batch_query
+from spark_kafka_native.spark.planning.narrowing import EVERYTHING, Comparison, Condition, Narrowing
+from spark_kafka_native.spark.planning.ranges import OffsetRange
 from tests.support.fake_offsets import FakeCluster, ManualClock
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -202,3 +204,62 @@ def test_range_that_aged_out_whole(cluster: FakeCluster) -> None:
         failOnDataLoss="false",
     )
     assert ranges == ["t-1 offsets [earliest, latest)"]
+
+
+def options_of(**options: str) -> SourceOptions:
+    return parse_source_options({"kafka.bootstrap.servers": "broker:9092", "subscribe": "t"} | options, Query.BATCH)
+
+
+def from_bound(cluster: FakeCluster, bound: tuple[OffsetRange, ...], narrowing: Narrowing, **options: str) -> list[str]:
+    tasks = plan_batch_query(options_of(**options), cluster, ManualClock(), narrowing, bound)
+    return [" + ".join(map(str, task)) for task in tasks]
+
+
+def test_plans_of_a_bound_query_read_the_same_whatever_happens_to_the_topic(cluster: FakeCluster) -> None:
+    bound = bind_batch_query(options_of(), cluster, ManualClock())
+    cluster.produce("t", 0, 90)
+    cluster.add("t", 100, 4, 50, first=3)
+    cluster.requests.clear()
+    assert from_bound(cluster, bound, EVERYTHING) == ["t-0 offsets [2, 10)", "t-1 offsets [2, 4)"]
+    assert cluster.requests == []
+    assert from_bound(cluster, bound, EVERYTHING, minPartitions="4") == [
+        *("t-0 offsets [2, 4)", "t-0 offsets [4, 7)", "t-0 offsets [7, 10)"),
+        "t-1 offsets [2, 4)",
+    ]
+    second = Narrowing(on_partition=(Condition(column="partition", comparison=Comparison.EQUAL, value=1),))
+    assert from_bound(cluster, bound, second) == ["t-1 offsets [2, 4)"]
+    late = Narrowing(from_offset=5, from_timestamp_ms=300)
+    assert from_bound(cluster, bound, late) == ["t-0 offsets [5, 10)"]
+    assert all(not piece.from_earliest for piece in bound), "what is deleted before it is read is a loss"
+
+
+@pytest.mark.parametrize(
+    ("options", "ranges"),
+    [
+        ({"startingOffsets": '{"t":{"0":5}}', "startingOffsetsDefault": "earliest"}, ["[5, 10)", "[2, 4)"]),
+        ({"endingOffsets": "latest-1"}, ["[2, 9)", "[2, 3)"]),
+        ({"startingTimestamp": "200", "startingOffsetsByTimestampStrategy": "latest"}, ["[3, 10)", "[4, 4)"]),
+    ],
+)
+def test_any_limits_can_be_bound(cluster: FakeCluster, options: dict[str, str], ranges: list[str]) -> None:
+    bound = bind_batch_query(options_of(**options), cluster, ManualClock())
+    assert [str(piece) for piece in bound] == [f"t-{number} offsets {text}" for number, text in enumerate(ranges)]
+
+
+def test_a_query_that_is_bound_may_fail_as_any_other(cluster: FakeCluster) -> None:
+    with pytest.raises(DataLossError, match=r"offsets \[10, 20\) of t-0 do not exist"):
+        bind_batch_query(options_of(endingOffsets='{"t":{"0":20,"1":-1}}'), cluster, ManualClock())
+    with pytest.raises(PlanError, match="KAFKA_UNKNOWN_TOPIC"):
+        bind_batch_query(options_of(subscribe="no"), cluster, ManualClock())
+
+
+@pytest.mark.parametrize("options", [{"endingOffsets": "latest-1"}, {"minPartitions": "3"}])
+def test_ranges_with_known_bounds_are_tied_to_the_topic_and_to_the_log(
+    cluster: FakeCluster, options: dict[str, str]
+) -> None:
+    cluster.epochs = {T0: 5, T1: 7}
+    for task in plan_batch_query(options_of(**options), cluster, ManualClock()):
+        for piece in task:
+            assert piece.leader is not None
+            known = piece.leader.topic_id, piece.leader.leader_epoch
+            assert known == (cluster.ids["t"], cluster.epochs[piece.topic_partition])

@@ -1,5 +1,7 @@
 """From offset limits to offsets."""
 
+from collections.abc import Mapping
+
 import pytest
 
 from spark_kafka_native.client.groups import CommittedOffset
@@ -14,11 +16,12 @@ from spark_kafka_native.spark.offsets import (
     Latest,
     NoMatch,
     OffsetLimit,
+    OffsetMap,
     PartitionTimestamps,
     SpecificOffsets,
     parse_offset_limit,
 )
-from spark_kafka_native.spark.planning.bounds import Edge, bind_limit, may_move, resolve
+from spark_kafka_native.spark.planning.bounds import Edge, bind_limit, look_up_bounds, may_move, resolve
 from tests.support.fake_offsets import FakeCluster, ManualClock
 
 A0, A1, B0 = TopicPartition("topicA", 0), TopicPartition("topicA", 1), TopicPartition("topicB", 0)
@@ -198,3 +201,34 @@ def test_which_limits_may_be_looked_up_differently_later(
     limit: OffsetLimit, moving: tuple[TopicPartition, ...]
 ) -> None:
     assert tuple(tp for tp in ALL if may_move(limit, tp)) == moving
+
+
+class Elections(FakeCluster):
+    """In so many of the next look-ups another leader takes over, or the topic is another one, before its answer."""
+
+    elections = 0
+
+    def list_offsets(self, wanted: Mapping[TopicPartition, int]) -> OffsetMap:
+        if self.elections:
+            self.elections -= 1
+            self.epochs[A0] = self.epochs.get(A0, 0) + 1
+            self.recreate("topicB", 40)
+        return super().list_offsets(wanted)
+
+
+@pytest.mark.parametrize("elections", [0, 1, 2, 5])
+def test_bounds_are_those_that_the_leaders_have(elections: int) -> None:
+    cluster = Elections(epochs=dict.fromkeys(ALL, 1))
+    cluster.add("topicA", 3, 3, first=1)
+    cluster.add("topicB", 30)
+    cluster.elections = elections
+    bounds = look_up_bounds(cluster, [*ALL, TopicPartition("topicA", 9)])
+    assert dict(bounds.leaders) == cluster.leaders(ALL)
+    assert [bounds.of(tp) for tp in ALL] == [(1, 3), (1, 3), (0, 40 if elections else 30)]
+
+
+def test_bounds_under_elections_without_end_have_the_earlier_leaders() -> None:
+    cluster = Elections(epochs={A0: 1})
+    cluster.add("topicA", 3)
+    cluster.elections = 1000
+    assert look_up_bounds(cluster, [A0]).leaders[A0].leader_epoch < cluster.epochs[A0]

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 
 import pytest
 from hypothesis import given
@@ -19,19 +20,20 @@ def tp(number: int) -> TopicPartition:
     return TopicPartition("t", number)
 
 
-def ranges(sizes: Sequence[int]) -> list[OffsetRange]:
-    return [range_of(tp(number), 7, 7 + size) for number, size in enumerate(sizes)]
-
-
-def led(nodes: Sequence[int]) -> dict[TopicPartition, PartitionLeader]:
-    return {tp(number): PartitionLeader(node=Node(node_id=node, host="b", port=1)) for number, node in enumerate(nodes)}
+def ranges(sizes: Sequence[int], nodes: Sequence[int] = ()) -> list[OffsetRange]:
+    """One range of each partition, led by ``nodes`` as far as they go."""
+    leaders = [PartitionLeader(node=Node(node_id=node, host="b", port=1)) for node in nodes]
+    return [
+        range_of(tp(number), 7, 7 + size)._replace(leader=leader)
+        for number, (size, leader) in enumerate(zip_longest(sizes, leaders[: len(sizes)]))
+    ]
 
 
 def packed(
     sizes: Sequence[int], most: int | None, nodes: Sequence[int] = (), cap: int | None = None
 ) -> list[list[int]]:
     """The sizes of the ranges in each task."""
-    tasks = pack(ranges(sizes), led(nodes), {}, max_partitions=most, max_records_per_partition=cap)
+    tasks = pack(ranges(sizes, nodes), {}, max_partitions=most, max_records_per_partition=cap)
     return [[piece.size for piece in task] for task in tasks]
 
 
@@ -75,13 +77,13 @@ def test_the_limit_of_records_is_stronger(sizes: list[int], most: int, cap: int,
 def test_open_ends_count_as_they_are_today_and_stay_open() -> None:
     whole = [range_of(tp(number), -2, -1) for number in range(4)]
     bounds = {tp(0): (0, 90), tp(1): (50, 80), tp(2): (5, 35), tp(3): (7, 7)}
-    assert pack(whole, {}, bounds, max_partitions=2) == [tuple(whole[:1]), tuple(whole[1:])]
+    assert pack(whole, bounds, max_partitions=2) == [tuple(whole[:1]), tuple(whole[1:])]
 
 
 def test_pieces_of_one_partition_that_meet_are_one_range_again() -> None:
     pieces = split_ranges(ranges([90, 10]), min_partitions=10)
     assert len(pieces) == 10
-    tasks = pack(pieces, {}, {}, max_partitions=3)
+    tasks = pack(pieces, {}, max_partitions=3)
     assert [[str(piece) for piece in task] for task in tasks] == [
         ["t-0 offsets [7, 47)"],
         ["t-0 offsets [47, 77)"],
@@ -118,8 +120,8 @@ def test_every_offset_is_in_one_task_and_the_limits_hold(
     sizes: list[int], nodes: list[int], most: int, cap: int | None, least: int | None
 ) -> None:
     least = None if least is None else min(least, most)
-    pieces = split_ranges(ranges(sizes), min_partitions=least, max_records_per_partition=cap)
-    tasks = pack(pieces, led(nodes), {}, max_partitions=most, max_records_per_partition=cap)
+    pieces = split_ranges(ranges(sizes, nodes), min_partitions=least, max_records_per_partition=cap)
+    tasks = pack(pieces, {}, max_partitions=most, max_records_per_partition=cap)
     for partition, spans in in_order(tasks).items():
         assert spans[0][0] == 7
         assert spans[-1][1] == 7 + sizes[partition.partition]
@@ -138,15 +140,14 @@ def test_every_offset_is_in_one_task_and_the_limits_hold(
 
 @given(sizes=st.lists(st.integers(0, 50), min_size=1, max_size=30), nodes=st.lists(st.integers(1, 3), max_size=30))
 def test_whoever_leads_the_same_is_read(sizes: list[int], nodes: list[int]) -> None:
-    one, other = (pack(ranges(sizes), leaders, {}, max_partitions=4) for leaders in (led(nodes), {}))
+    one, other = (pack(ranges(sizes, leaders), {}, max_partitions=4) for leaders in (nodes, ()))
     assert in_order(one).keys() == in_order(other).keys()
     assert all(in_order(one)[partition] == spans for partition, spans in in_order(other).items())
 
 
 def test_ten_thousand_ranges_take_no_time() -> None:
-    many = ranges([number % 97 for number in range(10_000)])
-    leaders = led([number % 9 for number in range(10_000)])
+    many = ranges([number % 97 for number in range(10_000)], [number % 9 for number in range(10_000)])
     started = time.process_time()
-    tasks = pack(many, leaders, {}, max_partitions=2_000, max_records_per_partition=5_000)
+    tasks = pack(many, {}, max_partitions=2_000, max_records_per_partition=5_000)
     assert time.process_time() - started < 1
     assert len(tasks) == 2_000

@@ -205,7 +205,7 @@ def test_ranges_are_split_and_know_their_leader(cluster: FakeCluster) -> None:
         "t-0 offsets [6, 10)",
         "t-1 offsets [0, 4)",
     ]
-    assert {piece.leader for piece in ranges} == {LEADER}
+    assert {piece.leader for piece in ranges} == {LEADER._replace(topic_id=cluster.ids["t"])}
 
 
 @pytest.mark.feature("more.maxPartitions")

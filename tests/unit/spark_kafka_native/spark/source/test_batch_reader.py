@@ -6,6 +6,8 @@ import sys
 import pytest
 from pyspark.sql.datasource import DataSourceReader, EqualTo, Filter, GreaterThanOrEqual, InputPartition
 
+from spark_kafka_native.spark.datasource import PyKafkaDataSource
+from spark_kafka_native.spark.errors import OptionError
 from spark_kafka_native.spark.options.parsing import Query, parse_source_options
 from spark_kafka_native.spark.planning.ranges import OffsetRange
 from spark_kafka_native.spark.source import batch_reader
@@ -14,6 +16,7 @@ from spark_kafka_native.spark.source.schema import layout_of, source_schema
 from tests.support.fake_offsets import FakeCluster
 
 WHOLE = ["t-0 offsets [earliest, latest)", "t-1 offsets [earliest, latest)"]
+BASE = {"kafka.bootstrap.servers": "broker:9092", "subscribe": "t"}
 PUSHING = ["-m", "pyspark.sql.worker.data_source_pushdown_filters"]
 
 
@@ -26,8 +29,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
 
 
 def reader(load_id: str = "load", **given: str) -> PyKafkaReader:
-    known = {"kafka.bootstrap.servers": "broker:9092", "subscribe": "t"}
-    options = parse_source_options(known | given, Query.BATCH)
+    options = parse_source_options(BASE | given, Query.BATCH)
     return batch_reader.batch_reader(options, layout_of(source_schema(include_headers=False)), load_id)
 
 
@@ -104,3 +106,49 @@ def test_what_is_remembered_of_dataframes_is_bounded(pushing: None) -> None:
     for number in range(1100):
         reader(str(number), filterPushdown="true").pushFilters([])
     assert len(batch_reader._narrowings) == 1000
+
+
+# --- bound when the DataFrame is loaded
+
+
+@pytest.mark.feature("more.bindOffsets")
+def test_all_readers_of_a_bound_dataframe_plan_the_same_ranges(
+    monkeypatch: pytest.MonkeyPatch, cluster: FakeCluster, pushing: None
+) -> None:
+    """Spark pickles the source, which is made once for a ``load()``, to every process that plans."""
+    made = PyKafkaDataSource(BASE | {"bindOffsets": "load", "filterPushdown": "true"})
+    loaded = pickle.dumps(made)
+    cluster.produce("t", 1, 5)
+    schema = source_schema(include_headers=False)
+
+    def planned_anew(*filters: Filter) -> list[str]:
+        reader = pickle.loads(loaded).reader(schema)
+        if filters:
+            reader.pushFilters(list(filters))
+        return planned(reader)
+
+    assert planned_anew() == ["t-0 offsets [0, 3)"]
+    monkeypatch.setattr(batch_reader, "_narrowings", {})
+    assert planned_anew(LATER) == ["t-0 offsets [2, 3)"]
+    monkeypatch.setattr(sys, "argv", ["plan"])
+    assert planned_anew() == ["t-0 offsets [0, 3)"]
+
+
+def test_nothing_is_looked_up_at_load_otherwise(cluster: FakeCluster) -> None:
+    for options in ({}, {"bindOffsets": "task"}):
+        made = PyKafkaDataSource(BASE | options)
+        assert cluster.requests == []
+        assert planned(made.reader(made.schema())) == WHOLE
+        cluster.requests.clear()
+
+
+@pytest.mark.feature("more.bindOffsets")
+def test_a_source_that_is_bound_is_for_batch_queries() -> None:
+    made = PyKafkaDataSource(BASE | {"BINDOFFSETS": "load"})
+    with pytest.raises(OptionError, match="option 'bindOffsets': is not valid in a streaming query"):
+        made.streamReader(made.schema())
+    with pytest.raises(OptionError, match=r"option 'bindOffsets': .*task, load"):
+        PyKafkaDataSource(BASE | {"bindOffsets": "plan"}).schema()
+    sink = PyKafkaDataSource({"kafka.bootstrap.servers": "broker:9092", "bindOffsets": "load"})
+    with pytest.raises(OptionError, match="option 'bindOffsets': belongs to the source"):
+        sink.writer(source_schema(include_headers=False), overwrite=False)
