@@ -16,7 +16,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_kafka_native.jobs.batch_reload.bounds import Point, cluster_state, parse_point, resolve_wanted
+from spark_kafka_native.jobs.batch_reload.bounds import (
+    Point,
+    check_unchanged,
+    cluster_state,
+    parse_point,
+    resolve_wanted,
+)
 from spark_kafka_native.jobs.batch_reload.clean import Rubbish, clean
 from spark_kafka_native.jobs.batch_reload.errors import ReloadError
 from spark_kafka_native.jobs.batch_reload.formats import file_format
@@ -113,8 +119,12 @@ class Story:
             before_task(piece)
             return write_piece(place, file_format("json", None), name, piece, self.read(piece))
 
-        load = FileLoad(load_id=name, base=base, plan=plan, format=JSON, task=task)
+        load = FileLoad(load_id=name, base=base, plan=plan, format=JSON, task=task, check=self.check_of(plan))
         return load_files(place, load, runner, lambda _: None, now_ms=lambda: NOW_S * 1000)
+
+    def check_of(self, plan: Plan) -> Callable[[], None]:
+        """What a run checks before it publishes."""
+        return lambda: check_unchanged(self.cluster, plan)
 
     def clean(self, *, lease_s: float = -1.0, keep_versions: int = 1, storage: Storage | None = None) -> Rubbish:
         """A clean; by default every run that has not published is taken for dead."""

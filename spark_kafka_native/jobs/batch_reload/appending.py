@@ -81,16 +81,19 @@ def append_rows(
     format_name: str,
     write: Callable[[Watch], object],
     *,
+    check: Callable[[], None],
     now_ms: float,
 ) -> Manifest:
     """Write rows, then publish the positions. Raises as ``load_files``, and what ``write`` raises.
 
+    ``check`` is that of a ``FileLoad``.
     ``write`` appends the plan's records with the load id (``with_load_id``), and calls what it is given now and then.
     """
     lease = Lease(storage, load_id)
     with lease.held():
         if plan.pieces:
             write(lambda _done: lease.renew())
+            check()
         done = Load(
             load_id=load_id,
             created_ms=round(now_ms),

@@ -5,8 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
-from spark_kafka_native.jobs.batch_reload.errors import UsageError
-from spark_kafka_native.jobs.batch_reload.plan import ClusterState, Wanted
+from spark_kafka_native.client.metadata import NO_EPOCH
+from spark_kafka_native.jobs.batch_reload.errors import UsageError, changed
+from spark_kafka_native.jobs.batch_reload.plan import ClusterState, Plan, Wanted
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.protocol.wire import ZERO_UUID
 from spark_kafka_native.spark.errors import listed
@@ -23,7 +24,7 @@ from spark_kafka_native.spark.offsets import (
     parse_offset_limit,
 )
 from spark_kafka_native.spark.options.values import point_in_time
-from spark_kafka_native.spark.planning.bounds import OffsetSource
+from spark_kafka_native.spark.planning.bounds import OffsetSource, look_up_bounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +60,36 @@ def parse_offsets(text: str) -> AtOffsets:
 
 
 def cluster_state(source: OffsetSource, partitions: Sequence[TopicPartition]) -> ClusterState:
-    """First and end offsets and topic ids. Raises KafkaError."""
-    ids = {
-        tp.topic: str(leader.topic_id)
-        for tp, leader in source.leaders(partitions).items()
-        if leader.topic_id != ZERO_UUID
+    """First and end offsets, leaders and topic ids. Raises KafkaError."""
+    bounds = look_up_bounds(source, partitions)
+    ids = {tp.topic: str(leader.topic_id) for tp, leader in bounds.leaders.items() if leader.topic_id != ZERO_UUID}
+    return ClusterState(first=bounds.earliest, end=bounds.latest, topic_ids=ids, leaders=bounds.leaders)
+
+
+def check_unchanged(source: OffsetSource, plan: Plan) -> None:
+    """Check that what a plan's tasks have read is what was there when the plan was made.
+
+    The end of a leader epoch never moves up again: where the log of now has a planned epoch up to the planned end, so
+    it had all the time. Raises ReloadError: a topic is gone or another one, or a log was truncated; KafkaError.
+    """
+    source.topics(sorted(plan.topic_ids))
+    ids = source.topic_ids(plan.topic_ids)
+    for topic, planned in sorted(plan.topic_ids.items()):
+        if topic not in ids:
+            raise changed(f"topic {topic} was deleted")
+        if str(ids[topic]) != planned:
+            raise changed(f"topic {topic} was deleted and created again")
+    planned_leaders = {piece.topic_partition: piece.leader for piece in plan.pieces if piece.leader is not None}
+    leaders = source.leaders(planned_leaders)
+    epochs = {
+        tp: leader.leader_epoch
+        for tp, leader in planned_leaders.items()
+        if NO_EPOCH < leader.leader_epoch < leaders[tp].leader_epoch
     }
-    return ClusterState(
-        first=source.list_offsets(dict.fromkeys(partitions, EARLIEST_OFFSET)),
-        end=source.list_offsets(dict.fromkeys(partitions, LATEST_OFFSET)),
-        topic_ids=ids,
-    )
+    ends = source.ends_of_epochs(epochs) if epochs else {}
+    for part in plan.partitions:
+        if ends.get(part.partition, part.until_offset) < part.until_offset:
+            raise changed(f"the log of {part.partition} was truncated at offset {ends[part.partition]}")
 
 
 def resolve_wanted(

@@ -4,7 +4,7 @@ import contextlib
 import re
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from py4j.protocol import Py4JError
@@ -18,7 +18,7 @@ from spark_kafka_native.client.configs import Resource, ResourceType, describe_c
 from spark_kafka_native.jobs.batch_reload import report
 from spark_kafka_native.jobs.batch_reload.appending import Destination, append_rows, records_of, with_load_id
 from spark_kafka_native.jobs.batch_reload.arguments import Arguments, parse_arguments
-from spark_kafka_native.jobs.batch_reload.bounds import cluster_state, resolve_wanted
+from spark_kafka_native.jobs.batch_reload.bounds import check_unchanged, cluster_state, resolve_wanted
 from spark_kafka_native.jobs.batch_reload.clean import clean
 from spark_kafka_native.jobs.batch_reload.columns import row_schema, schema_of, stored_format
 from spark_kafka_native.jobs.batch_reload.errors import ReloadError, UsageError
@@ -145,7 +145,7 @@ class Job:
             layout=layout_of(schema_of(form), options.invalid_utf8),
             format=file_format(form.name, self._arguments.compression),
         )
-        load = FileLoad(load_id=load_id, base=base, plan=plan, format=form, task=job.run)
+        load = FileLoad(load_id=load_id, base=base, plan=plan, format=form, task=job.run, check=self._check_of(plan))
         return load_files(self._storage, load, runner, watch)
 
     def _append(
@@ -174,7 +174,11 @@ class Job:
 
             runner.watched(lambda: destination.write(frame), both)
 
-        return append_rows(self._storage, load_id, base, plan, form.name, write, now_ms=time.time() * 1000)
+        now_ms, check = time.time() * 1000, self._check_of(plan)
+        return append_rows(self._storage, load_id, base, plan, form.name, write, check=check, now_ms=now_ms)
+
+    def _check_of(self, plan: Plan) -> Callable[[], None]:
+        return lambda: check_unchanged(ClusterOffsets(self._options().client), plan)
 
     def _verify(self) -> int:
         manifest = read_version(self._storage, self._arguments.version)

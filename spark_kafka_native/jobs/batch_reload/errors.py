@@ -19,3 +19,8 @@ class Conflict(ReloadError):
     """Another run has published a version that this one did not know of; nothing of this run is visible."""
 
     status = 3
+
+
+def changed(what: str) -> ReloadError:
+    """The error of a run whose topics were not the same from its plan to its end; ``what`` is a clause."""
+    return ReloadError(f"{what} while the load ran, so nothing of it is published; run it again")

@@ -3,6 +3,7 @@
 1. Read the last version; plan. *Crash here*: nothing has been written.
 2. Take a lease. *Crash here*: the lease ages; ``--clean`` removes it.
 3. Run the tasks: each makes one durable file of a name of its own. *Crash here*: files that nobody reads.
+   Then check that topics and logs are still those of the plan (``bounds.check_unchanged``).
 4. Publish (``versions.py``). *Crash before*: as after 3. *Crash after*: the load is complete.
 5. Release the lease. *Crash here*: as after 2; the load is complete all the same.
 
@@ -36,6 +37,8 @@ class FileLoad:
     plan: Plan
     format: StoredFormat
     task: Callable[[OffsetRange], Written]
+    check: Callable[[], None]
+    """Raises ReloadError where the topics are no longer those of the plan."""
 
 
 def load_files(
@@ -50,6 +53,7 @@ def load_files(
     with lease.held():
         try:
             written = _run(load, runner, watch, lease)
+            load.check()
             created_ms = round(now_ms() if now_ms else time.time() * 1000)
             done = Load(
                 load_id=load.load_id,

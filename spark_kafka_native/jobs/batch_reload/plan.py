@@ -7,8 +7,9 @@ that; the files beyond are kept.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from spark_kafka_native.client.metadata import PartitionLeader
 from spark_kafka_native.jobs.batch_reload.errors import ReloadError, UsageError
 from spark_kafka_native.jobs.batch_reload.manifest import Entry, Manifest, by_partition
 from spark_kafka_native.protocol.topic import TopicPartition
@@ -24,6 +25,8 @@ class ClusterState:
     """For a reader of committed records: the last stable offset."""
     topic_ids: Mapping[str, str]
     """Only of brokers that have ids (Kafka 2.8 and later)."""
+    leaders: Mapping[TopicPartition, PartitionLeader] = field(default_factory=dict)
+    """Those whose logs have the ``end`` offsets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +69,10 @@ class PartitionPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A run: what it does in each partition, and the ranges that its tasks read, one each."""
+    """A run: what it does in each partition, and the ranges that its tasks read, one each.
+
+    A range has the leader whose log had its end: its task reads no other topic of that name, and no log that was cut.
+    """
 
     partitions: tuple[PartitionPlan, ...]
     pieces: tuple[OffsetRange, ...]
@@ -108,7 +114,10 @@ def make_plan(
         _partition_plan(base, entries.get(tp, []), state, wanted, tp)
         for tp in sorted(state.first.keys() & state.end.keys())
     )
-    ranges = [range_of(part.partition, part.read_from, part.until_offset) for part in parts]
+    ranges = [
+        range_of(part.partition, part.read_from, part.until_offset)._replace(leader=state.leaders.get(part.partition))
+        for part in parts
+    ]
     pieces = split_ranges(ranges, min_partitions=min_tasks, max_records_per_partition=max_records_per_task)
     return Plan(partitions=parts, pieces=tuple(pieces), topic_ids=dict(state.topic_ids))
 

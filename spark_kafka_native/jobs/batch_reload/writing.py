@@ -13,11 +13,11 @@ from itertools import chain
 import pyarrow as pa
 
 from spark_kafka_native.jobs.batch_reload.clean import LOADS
-from spark_kafka_native.jobs.batch_reload.errors import ReloadError
+from spark_kafka_native.jobs.batch_reload.errors import ReloadError, changed
 from spark_kafka_native.jobs.batch_reload.formats import CountingStream, FileFormat, open_writer
 from spark_kafka_native.jobs.batch_reload.merge import Written
 from spark_kafka_native.jobs.batch_reload.storage import Place, Storage
-from spark_kafka_native.spark.errors import DataLossError
+from spark_kafka_native.spark.errors import DataLossError, DataLossKind
 from spark_kafka_native.spark.options.parsing import SourceOptions
 from spark_kafka_native.spark.planning.ranges import OffsetRange
 from spark_kafka_native.spark.source.range_reader import read_range
@@ -35,11 +35,15 @@ class WriteJob:
     format: FileFormat
 
     def run(self, piece: OffsetRange) -> Written:
-        """Load one range. Raises TaskError, OSError, ReloadError: records were deleted since the plan was made."""
+        """Load one range. Raises TaskError, OSError, ReloadError: records or their topic are gone since the plan."""
         batches = read_range(self.source, self.layout, piece)
         try:
             return write_piece(self.place.open(), self.format, self.load_id, piece, batches)
         except DataLossError as error:
+            if error.code == f"KAFKA_DATA_LOSS.{DataLossKind.TOPIC_RECREATED}":
+                raise changed(f"topic {piece.topic} was deleted and created again") from error
+            if error.code == f"KAFKA_DATA_LOSS.{DataLossKind.OFFSET_CHANGED}":
+                raise changed(f"the log of {piece.topic_partition} was truncated") from error
             raise ReloadError(
                 f"records of {piece} were deleted while the load ran, so nothing of it is visible; run it again, with "
                 "--accept-data-loss to go on behind them"

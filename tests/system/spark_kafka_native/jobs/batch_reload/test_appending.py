@@ -16,7 +16,8 @@ from tests.support.reload_driver import Story
 
 def append(story: Story, load_id: str, write: Callable[[Any], object]) -> Manifest:
     base = read_version(story.storage)
-    return append_rows(story.storage, load_id, base, story.plan(base), "jdbc", write, now_ms=1.0)
+    plan = story.plan(base)
+    return append_rows(story.storage, load_id, base, plan, "jdbc", write, check=story.check_of(plan), now_ms=1.0)
 
 
 @pytest.mark.feature("reload.otherFormats")

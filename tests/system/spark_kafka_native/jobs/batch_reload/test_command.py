@@ -11,6 +11,8 @@ from spark_kafka_native.jobs.batch_reload import command, load_dataframe
 from spark_kafka_native.jobs.batch_reload.appending import append_rows
 from spark_kafka_native.jobs.batch_reload.command import main
 from spark_kafka_native.jobs.batch_reload.errors import Conflict
+from spark_kafka_native.jobs.batch_reload.manifest import Manifest
+from spark_kafka_native.jobs.batch_reload.plan import Plan
 from spark_kafka_native.jobs.batch_reload.storage import LocalStorage
 from spark_kafka_native.jobs.batch_reload.versions import read_version
 from tests.support.reload_driver import Story
@@ -94,6 +96,31 @@ def test_load_load_again_verify_and_clean(spark: SparkSession, run: Run, topics:
     )
 
 
+@pytest.mark.spark
+@pytest.mark.feature("reload.exactlyOnce", "reload.otherFormats")
+@pytest.mark.parametrize("output", ["json", "noop"])
+def test_a_topic_made_again_after_the_plan(
+    spark: SparkSession, run: Run, topics: Topics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: str
+) -> None:
+    """Files are not published; nor are positions of rows that went elsewhere."""
+    topic, make_plan = run.arguments[3], command.Job._plan
+
+    def plan_and_replace(job: command.Job, base: Manifest | None) -> Plan:
+        plan = make_plan(job, base)
+        topics.delete(topic)
+        topics.create(2, name=topic)
+        topics.write(topic, [f"other {n}" for n in range(40)], partition=[n % 2 for n in range(40)])
+        return plan
+
+    monkeypatch.setattr(command.Job, "_plan", plan_and_replace)
+    state = tmp_path / "state"
+    elsewhere = ["--format", "noop", "--state", str(state)]
+    status, said = run(*(["--format", "json"] if output == "json" else elsewhere))
+    assert (status, f"topic {topic} was deleted and created again while the load ran" in said) == (1, True), said
+    for target in (state, Path(run.arguments[5])):
+        assert read_version(LocalStorage(str(target))) is None
+
+
 @pytest.mark.feature("reload.dryRun")
 def test_dry_run_prints_the_plan_and_makes_nothing(run: Run, tmp_path: Path) -> None:
     status, said = run("--dry-run", "--min-tasks", "6")
@@ -165,7 +192,8 @@ def test_rows_elsewhere_cannot_be_loaded_again(run: Run, tmp_path: Path, monkeyp
     story = Story(state)
     for partition in (0, 1):
         story.produce(topic, partition, 5)
-    append_rows(storage, "a", None, story.plan(None), "noop", lambda _: None, now_ms=1.0)
+    plan = story.plan(None)
+    append_rows(storage, "a", None, plan, "noop", lambda _: None, check=story.check_of(plan), now_ms=1.0)
     monkeypatch.setattr(command, "ensure_java", lambda: pytest.fail("Spark was started"))
     status, said = run("--format", "noop", "--state", str(state), "--from", "earliest")
     assert (status, "--from: noop cannot be loaded again" in said) == (2, True)

@@ -11,9 +11,12 @@ import pytest
 from spark_kafka_native.jobs.batch_reload.errors import Conflict, ReloadError
 from spark_kafka_native.jobs.batch_reload.manifest import What
 from spark_kafka_native.jobs.batch_reload.running import Watch
+from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.planning.ranges import OffsetRange
 from tests.support.doomed_reload import CLEAN_STEPS, LOAD_STEPS
 from tests.support.reload_driver import Story, run_here
+
+T0 = TopicPartition("t", 0)
 
 
 @pytest.mark.feature("reload.exactlyOnce", "reload.ranges")
@@ -135,6 +138,41 @@ def test_tasks_that_report_too_little_or_too_much_are_not_believed(story: Story)
         with pytest.raises(ReloadError, match="4 ranges were to be written"):
             story.load(max_records_per_task=10, runner=runner)
     assert story.records() == []
+
+
+# --- topics that are not those of the plan any more
+
+
+@pytest.mark.feature("reload.exactlyOnce")
+@pytest.mark.parametrize("records", [5, 30, 40])
+def test_a_topic_made_again_while_the_load_runs_is_not_published(story: Story, records: int) -> None:
+    story.cluster.add("t", 30)
+    with pytest.raises(ReloadError, match="topic t was deleted and created again while the load ran"):
+        story.load(before_task=lambda _: story.cluster.recreate("t", records))
+    assert story.records() == []
+    assert story.storage.list("") == {}
+    story.load()
+    assert story.records() == story.produced()
+
+
+@pytest.mark.feature("reload.exactlyOnce")
+@pytest.mark.parametrize(("cut_at", "is_cut"), [(29, True), (30, False)])
+def test_a_log_truncated_while_the_load_runs_is_not_published(story: Story, cut_at: int, is_cut: bool) -> None:
+    """By a leader that lacked records of the plan, not by one that lacks what came later."""
+    story.cluster.add("t", 30)
+    story.cluster.epochs = {T0: 4}
+
+    def elect(_: OffsetRange) -> None:
+        story.cluster.epochs = {T0: 5}
+        story.cluster.epoch_ends = {T0: {4: cut_at}}
+
+    if is_cut:
+        with pytest.raises(ReloadError, match="the log of t-0 was truncated at offset 29 while the load ran"):
+            story.load(before_task=elect)
+        assert story.storage.list("") == {}
+    else:
+        story.load(before_task=elect)
+        assert story.records() == story.produced()
 
 
 # --- two at a time

@@ -67,4 +67,4 @@ def test_until_and_nothing_said(cluster: FakeCluster) -> None:
     state = cluster_state(cluster, [T0])
     wanted = resolve_wanted(cluster, state, None, parse_offsets('{"t":{"0":7}}'), accept_loss=True)
     assert (wanted.points, wanted.ends, wanted.accept_loss) == ({}, {T0: 7}, True)
-    assert (state.first, state.end, state.topic_ids) == ({T0: 0}, {T0: 10}, {})
+    assert (state.first, state.end, state.topic_ids) == ({T0: 0}, {T0: 10}, {"t": str(cluster.ids["t"])})

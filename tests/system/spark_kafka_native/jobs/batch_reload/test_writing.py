@@ -1,0 +1,117 @@
+"""Tasks of a load on brokers: what they read is what was planned, or nothing."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from broker_embedded.testing import EmbeddedBroker
+from spark_kafka_native.client.cluster import close_shared_clusters
+from spark_kafka_native.jobs.batch_reload.bounds import check_unchanged, cluster_state
+from spark_kafka_native.jobs.batch_reload.errors import ReloadError
+from spark_kafka_native.jobs.batch_reload.formats import file_format
+from spark_kafka_native.jobs.batch_reload.plan import Plan, Wanted, make_plan
+from spark_kafka_native.jobs.batch_reload.storage import Place
+from spark_kafka_native.jobs.batch_reload.writing import WriteJob
+from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.spark.options.parsing import Query, parse_source_options
+from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
+from spark_kafka_native.spark.source.schema import layout_of
+from tests.support.fetched_logs import fill
+from tests.support.scripted_broker import ScriptedCluster
+from tests.support.topics import Topics
+from tests.support.user_schemas import user_schema
+
+T0 = TopicPartition("t", 0)
+
+
+@pytest.fixture(autouse=True)
+def _clusters_of_their_own() -> Iterator[None]:
+    yield
+    close_shared_clusters()
+
+
+@pytest.fixture
+def topics() -> Iterator[Topics]:
+    with EmbeddedBroker() as broker, Topics(broker.bootstrap_servers) as made:
+        made.create(name="t")
+        made.write("t", [f"{n}" for n in range(20)])
+        yield made
+
+
+class Load:
+    """A load of topic t: planned when it is made."""
+
+    def __init__(self, servers: str, target: Path) -> None:
+        named = {"kafka.bootstrap.servers": servers, "kafka.retry.backoff.ms": "1", "subscribe": "t"}
+        options = parse_source_options(named, Query.BATCH)
+        self._source = ClusterOffsets(options.client)
+        self._target = target
+        self._job = WriteJob(
+            place=Place(url=str(target)),
+            load_id="l",
+            source=options,
+            layout=layout_of(user_schema(offset='"long"', value='"string"')),
+            format=file_format("json", None),
+        )
+        self._source.topics(["t"])
+        self.plan: Plan = make_plan(None, cluster_state(self._source, [T0]), Wanted(points={}, ends={}))
+
+    def task(self) -> list[str]:
+        """Run the one task, and read what it has written."""
+        (piece,) = self.plan.pieces
+        written = self._job.run(piece)
+        lines = (self._target / written.path).read_text().splitlines()
+        return [json.loads(line)["value"] for line in lines]
+
+    def check(self) -> None:
+        check_unchanged(self._source, self.plan)
+
+
+@pytest.mark.feature("reload.exactlyOnce")
+def test_a_task_that_runs_again_reads_what_it_read_at_first(topics: Topics, tmp_path: Path) -> None:
+    load = Load(topics.bootstrap_servers, tmp_path)
+    found = load.task()
+    assert found == [f"{n}" for n in range(20)]
+    topics.write("t", ["later"])
+    assert load.task() == found
+    load.check()
+
+
+@pytest.mark.feature("reload.exactlyOnce")
+@pytest.mark.parametrize("records", [5, 20, 30])
+def test_a_topic_made_again_after_the_plan_is_not_read(topics: Topics, tmp_path: Path, records: int) -> None:
+    load = Load(topics.bootstrap_servers, tmp_path)
+    topics.delete("t")
+    topics.create(name="t")
+    topics.write("t", [f"other {n}" for n in range(records)])
+    for step in (load.task, load.check):
+        with pytest.raises(ReloadError, match=r"topic t was .* again while the load ran,.* run it again"):
+            step()
+
+
+def test_a_topic_deleted_after_its_tasks_is_not_published(topics: Topics, tmp_path: Path) -> None:
+    load = Load(topics.bootstrap_servers, tmp_path)
+    load.task()
+    topics.delete("t")
+    with pytest.raises(ReloadError, match="topic t was deleted while the load ran"):
+        load.check()
+
+
+@pytest.mark.feature("reload.exactlyOnce", "client.leaderEpochs")
+@pytest.mark.parametrize("cut_at", [0, 300, 950])
+def test_a_log_truncated_after_the_plan_is_not_read(tmp_path: Path, cut_at: int) -> None:
+    """A leader that lacked some of the records took over, and other records stand there now."""
+    with ScriptedCluster(topics={"t": 1}) as brokers:
+        partition = brokers.partition("t", 0)
+        fill(partition)
+        load = Load(brokers.bootstrap_servers, tmp_path)
+        load.check()
+        partition.truncate(cut_at)
+        partition.leader_epoch += 1
+        fill(partition, batches=20)
+        assert partition.log_end >= load.plan.partitions[0].until_offset
+        for step in (load.task, load.check):
+            with pytest.raises(ReloadError, match=r"the log of t-0 was truncated.* while the load ran"):
+                step()
