@@ -164,8 +164,9 @@ SOURCE_OPTIONS: Final[tuple[Option, ...]] = (
         doc="When a batch looks up earliest and latest; use load where rows are shuffled, cached or joined with "
         "themselves. task: in every attempt of a task, as the JVM connector does; a task that Spark runs again, having "
         "lost an executor, reads more than at first, and a shuffle can then lose and double rows. "
-        "load: once for a DataFrame, at load(), or at its first use if a schema is given, so that every action and "
-        "attempt reads the same rows; records that are deleted before they are read are a loss (failOnDataLoss).",
+        "load: once for a DataFrame, at load(), or at its first use if a schema is given or Spark Connect is used, so "
+        "that every action and attempt reads the same rows; records that are deleted before they are read are a loss "
+        "(failOnDataLoss).",
         parse=one_of("task", "load"),
         stream=False,
     ),

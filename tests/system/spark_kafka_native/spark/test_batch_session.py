@@ -320,7 +320,9 @@ def test_bound_offsets_are_the_same_in_every_action(
         read(subscribe=topic, schema=schema, bindOffsets="load", filterPushdown="true") for _ in range(2)
     )
     unbound = read(subscribe=topic, schema=schema)
-    if schema is not None:
+    if schema is None:
+        assert bound.schema == filtered.schema  # where Spark Connect loads
+    else:
         assert bound.count() == filtered.count() == 3, "with a schema given, Spark makes the source at its first use"
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     try:
@@ -341,6 +343,7 @@ def test_records_of_bound_offsets_that_are_gone_are_a_loss(read: Reader, topics:
     topics.write(topic, ["a", "b", "c"])
     bound, unbound = read(subscribe=topic, bindOffsets="load"), read(subscribe=topic)
     accepting = read(subscribe=topic, bindOffsets="load", failOnDataLoss="false")
+    assert bound.schema == accepting.schema  # where Spark Connect loads
     topics.delete_before(topic, 2)
     assert (unbound.count(), accepting.count()) == (1, 1)
     with pytest.raises(PySparkException, match=rf"offsets \[0, 2\) of {topic}-0 were deleted before they were read"):
