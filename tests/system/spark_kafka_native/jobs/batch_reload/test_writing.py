@@ -59,7 +59,8 @@ class Load:
         self.plan: Plan = make_plan(None, cluster_state(self._source, [T0]), Wanted(points={}, ends={}))
 
     def task(self) -> list[str]:
-        """Run the one task, and read what it has written."""
+        """Run the one task, as in a process that knows nothing yet, and read what it has written."""
+        close_shared_clusters()
         (piece,) = self.plan.pieces
         written = self._job.run(piece)
         lines = (self._target / written.path).read_text().splitlines()
