@@ -26,7 +26,7 @@ DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2
 
 @pytest.mark.feature("more.avro")
 @pytest.mark.parametrize(
-    ("avro", "spark", "arrow"),
+    ("avro", "declared", "arrow"),
     [
         ("boolean", "boolean", pa.bool_()),
         ("int", "int", pa.int32()),
@@ -56,10 +56,10 @@ DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2
         (["float", "double"], "double", pa.float64()),
     ],
 )
-def test_types(avro: Any, spark: str, arrow: pa.DataType) -> None:
+def test_types(avro: Any, declared: str, arrow: pa.DataType) -> None:
     found = avro_schema(record(avro))
     assert isinstance(found.spark, StructType)
-    assert found.spark["f0"].dataType.simpleString() == spark
+    assert found.spark["f0"].dataType.simpleString() == declared
     assert found.spark["f0"].nullable
     assert found.arrow == pa.struct([("f0", arrow)])
 
