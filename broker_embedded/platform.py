@@ -294,7 +294,7 @@ class RealFileSystem:
 
     def remove_tree(self, path: str) -> None:
         """Remove a directory and its contents."""
-        shutil.rmtree(path)
+        self._with_descriptor(lambda: shutil.rmtree(path))
 
     def sync_directory(self, path: str) -> None:
         """Force a directory's names to the disk."""

@@ -17,7 +17,6 @@ from broker_embedded.coordinator.transaction.decisions import Producer
 from broker_embedded.delayed import DelayedOperations
 from broker_embedded.log.incoming import AppendOrigin, Terms
 from broker_embedded.log.log import Log
-from broker_embedded.log.view import bytes_of
 from broker_embedded.partitions import LocalPartition, Partitions
 from broker_embedded.stored_files import OnDisk
 from broker_embedded.timers import Timers
@@ -240,10 +239,9 @@ def _read(log: Log, last: LastRecords) -> None:
     """Read a partition, in formats of whatever age. Raises KafkaError, UnreadableBatch."""
     offset = log.log_start_offset
     while offset < log.high_watermark:
-        regions = log.read(offset, max_bytes=_READ_BYTES).regions
-        if not regions:
+        raw = memoryview(log.read_bytes(offset, max_bytes=_READ_BYTES))
+        if not raw:
             return  # compaction has left nothing up to the end
-        raw = memoryview(bytes_of(regions))
         for position, header in iter_any(raw):
             check_any_crc(raw, position, header)
             last.read(raw, position, header)

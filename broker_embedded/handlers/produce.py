@@ -218,8 +218,12 @@ class _Append:
             self.error = error
 
     def announce(self, broker: Broker) -> None:
-        """Tell who waits for records of the partition."""
-        if self._partition is not None and self._result not in {None, _NOTHING}:
+        """Complete the requests that wait for records of the partition.
+
+        After a storage error, too: the records may be in the log, though flush.messages could not flush them.
+        """
+        may_be_there = self.error is not None and self.error.code is ErrorCode.KAFKA_STORAGE_ERROR
+        if self._partition is not None and (may_be_there or self._result not in {None, _NOTHING}):
             broker.delayed.changed(self._partition.id)
 
     @property

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import uuid4
 
+from broker_embedded.descriptors import OUT_OF_DESCRIPTORS
 from broker_embedded.platform import Platform
 from spark_kafka_native.protocol.topic import TopicPartition
 
@@ -56,17 +57,24 @@ class DeletedDirectories:
         self._add(path, due_ms)
 
     def remove_due(self, now_ms: int) -> int:
-        """Remove those whose time has come; how many. One that cannot be removed stays for the next start."""
+        """Remove those whose time has come; how many.
+
+        Without descriptors they stay for the next call; any other that cannot be removed stays for the next start.
+        """
         with self._lock:
             due = [directory for directory in self._waiting if directory.due_ms <= now_ms]
             self._waiting = [directory for directory in self._waiting if directory.due_ms > now_ms]
+        removed = 0
         for directory in due:
             try:
-                self._platform.open_files.forget_directory(directory.path)
                 self._platform.file_system.remove_tree(directory.path)
+                removed += 1
             except OSError as error:
-                logger.warning("%s cannot be removed before the next start: %s", directory.path, error)
-        return len(due)
+                if error.errno in OUT_OF_DESCRIPTORS:
+                    self._add(directory.path, directory.due_ms)
+                logger.warning("%s cannot be removed: %s", directory.path, error)
+            self._platform.open_files.forget_directory(directory.path)  # now no response can open a file of it
+        return removed
 
     def _add(self, path: str, due_ms: int) -> None:
         with self._lock:

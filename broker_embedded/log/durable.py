@@ -99,7 +99,8 @@ class DurableLog(ReadableLog):
             for segment in view.segments[view.floor(min(self._recovery_point, self._flushed_offset)) : until]:
                 self._sync_segment(segment, indexes=segment.base_offset < complete)
             self._producers.sync(snapshots)
-            if self._epochs.save_if_changed() or names_changed:
+            names_changed = self._epochs.save_if_changed() or names_changed
+            if names_changed:
                 self._platform.file_system.sync_directory(self.directory)
         except OSError as error:
             if error.errno not in OUT_OF_DESCRIPTORS:

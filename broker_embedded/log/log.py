@@ -113,7 +113,8 @@ class Log(ShrinkingLog):
 
         Raises KafkaError, and nothing was appended: those of ``validation.validate``, of ``ProducerStates.plan`` and
         ``duplicates``; KAFKA_STORAGE_ERROR, the disk is full or fails. If ``flush.messages`` made it flush and that
-        failed, the log is offline.
+        failed, the records may be in the log: as after a lost response, a producer without idempotence writes them
+        again.
         """
         view = memoryview(records)
         if view.readonly:

@@ -73,6 +73,7 @@ class LogManager:
         self._meta: MetaProperties | None = None
         self._logs: dict[TopicPartition, Log] = {}
         self._deleted = DeletedDirectories(platform, self.data_dir)
+        self._half_made: set[str] = set()
         self._checkpoints = OffsetCheckpoints(self._files, self.data_dir)
         self.cleaned_offsets = CleanedOffsets(self._checkpoints, CLEANED_OFFSETS)
 
@@ -204,6 +205,9 @@ class LogManager:
 
     def _make(self, partition: TopicPartition, topic_id: UUID, config: LogConfig, made: list[str]) -> Log:
         directory = self._directory.file(str(partition))
+        if directory in self._half_made:
+            self._files.remove_tree(directory)
+            self._half_made.remove(directory)
         self._files.make_directory(directory)
         made.append(directory)
         return Log.open(
@@ -220,7 +224,8 @@ class LogManager:
             try:
                 self._files.remove_tree(directory)
             except OSError as error:
-                logger.warning("%s cannot be removed: %s", directory, error)
+                self._half_made.add(directory)
+                logger.warning("%s of a topic that could not be created cannot be removed: %s", directory, error)
 
     def delete(self, partition: TopicPartition) -> None:
         """Delete a log; see ``delete_all``."""

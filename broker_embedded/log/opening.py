@@ -71,6 +71,9 @@ def load_parts(
         epochs.truncate_from_start(loaded.log_start_offset)
         producers = ProducerStore(directory, str(partition), platform, expiration_ms=producer_id_expiration_ms)
         producers.load(loaded.segments, loaded.snapshots, rebuilt=loaded.rebuilt, end_offset=loaded.log_end_offset)
+        for segment in loaded.segments:
+            if segment.base_offset in loaded.rebuilt:
+                segment.end_rebuild(durable=loaded.rebuilt[segment.base_offset])
     except (OSError, UnreadableBatch, CorruptIndex) as error:
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{directory} cannot be opened: {error}") from error
     return LogParts(

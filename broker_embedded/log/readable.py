@@ -11,7 +11,7 @@ from broker_embedded.log.index import CorruptIndex
 from broker_embedded.log.opening import LogParts
 from broker_embedded.log.producer_state import ProducerEntry
 from broker_embedded.log.timestamp_lookup import OffsetTimestamp
-from broker_embedded.log.view import FirstBatch, LogSlice, LogView
+from broker_embedded.log.view import FirstBatch, LogSlice, LogView, bytes_of
 from broker_embedded.platform import Platform
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.records.batch import UnreadableBatch
@@ -144,6 +144,16 @@ class ReadableLog:
             return replace(found, aborted=tuple(view.aborted_transactions(offset, until))) if with_aborted else found
 
         return self._reading(slice_of)
+
+    def read_bytes(self, offset: int, *, max_bytes: int) -> bytes:
+        """The bytes that ``read`` finds up to the high watermark. Blocks. Raises KafkaError as ``read``."""
+
+        def bytes_in(view: LogView) -> bytes:
+            self._check_range(offset, view)
+            found = view.slice(offset, until_offset=view.end_offset, max_bytes=max_bytes, first_batch=FirstBatch.WHOLE)
+            return bytes_of(found.regions)
+
+        return self._reading(bytes_in)
 
     def offset_for_timestamp(self, timestamp: int) -> OffsetTimestamp | None:
         """The first record with that timestamp or a later one, None if there is none.

@@ -38,6 +38,7 @@ from broker_embedded.log.segment_files import (
     LOG,
     SNAPSHOT,
     SWAP,
+    TEMPORARY,
     TIME_INDEX,
     TXN_INDEX,
     SegmentFiles,
@@ -48,7 +49,6 @@ from spark_kafka_native.records.batch import BatchHeader, CorruptBatch, Unreadab
 
 logger = logging.getLogger(__name__)
 
-_TEMPORARY: Final = ".tmp"
 _NAME: Final = re.compile(r"(\d{20})(\.log|\.index|\.timeindex|\.txnindex|\.snapshot)(\.cleaned|\.swap)?")
 
 
@@ -57,8 +57,8 @@ class LoadedSegments:
     """What is in a partition's directory, ready for use.
 
     ``snapshots``: offsets of the producer snapshots found. ``rebuilt``: base offsets of the segments whose indexes were
-    rebuilt, the transaction index left empty. ``names_changed``: files were created, renamed or removed since the
-    directory was synced.
+    rebuilt, the transaction index left empty, and whether ``LogSegment.end_rebuild`` must be durable.
+    ``names_changed``: files were created, renamed or removed since the directory was synced.
     """
 
     segments: list[LogSegment]
@@ -66,7 +66,7 @@ class LoadedSegments:
     log_end_offset: int
     recovery_point: int
     snapshots: list[int] = field(default_factory=list)
-    rebuilt: frozenset[int] = frozenset()
+    rebuilt: dict[int, bool] = field(default_factory=dict)
     names_changed: bool = False
 
 
@@ -84,7 +84,7 @@ class Recovery:
         self._platform = platform
         self._files = platform.file_system
         self._on_batch = on_batch
-        self._rebuilt: set[int] = set()
+        self._rebuilt: dict[int, bool] = {}
         self._names_changed = False
         self._given_back = 0  # preallocated bytes of the segment looked at last, which were no loss
 
@@ -117,7 +117,7 @@ class Recovery:
             log_end_offset=log_end_offset,
             recovery_point=min([*known, *self._rebuilt]),
             snapshots=sorted(offset for (offset, suffix) in found if suffix == SNAPSHOT),
-            rebuilt=frozenset(self._rebuilt),
+            rebuilt=self._rebuilt,
             names_changed=self._names_changed or not clean_shutdown,
         )
 
@@ -126,9 +126,9 @@ class Recovery:
     def _remove_leftovers(self) -> dict[tuple[int, str], int]:
         """Sizes of the files that remain, by offset and suffix."""
         entries = self._list_files()
-        if any(entry.name.endswith((DELETED, _TEMPORARY, CLEANED, SWAP)) for entry in entries):
+        if any(entry.name.endswith((DELETED, TEMPORARY, CLEANED, SWAP)) for entry in entries):
             for entry in entries:
-                if entry.name.endswith((DELETED, _TEMPORARY)):
+                if entry.name.endswith((DELETED, TEMPORARY)):
                     self._remove(entry.name)
             self._finish_swaps(entries)
             entries = self._list_files()
@@ -150,7 +150,8 @@ class Recovery:
     def _remove_failed_rolls(self, found: dict[tuple[int, str], int]) -> None:
         before: int | None = None
         for offset in sorted(offset for offset, suffix in found if suffix == LOG):
-            if before is None or found[offset, LOG] or not self._reaches(self._segment(found, before), offset):
+            is_left = before is not None and self._is_empty(found, offset)
+            if before is None or not is_left or not self._reaches(self._segment(found, before), offset):
                 before = offset
                 continue
             path = segment_path(self._directory, offset, LOG)
@@ -158,6 +159,11 @@ class Recovery:
             for suffix in (LOG, INDEX, TIME_INDEX, TXN_INDEX):
                 if found.pop((offset, suffix), None) is not None:
                     self._remove(f"{offset:020d}{suffix}")
+
+    def _is_empty(self, found: dict[tuple[int, str], int], offset: int) -> bool:
+        """Whether a segment has no record, though its file may have been preallocated."""
+        size = found[offset, LOG]
+        return not size or (self._config.preallocate and is_zeroes(self._segment(found, offset).file(), 0, size))
 
     @staticmethod
     def _reaches(segment: LogSegment, offset: int) -> bool:
@@ -225,7 +231,7 @@ class Recovery:
         problem = _index_problem(segment, _files_of(found, offset), check=check) if check_sizes else None
         if problem is not None:
             logger.warning("%s: rebuilding its indexes: %s", segment.path, problem)
-            self._recover_segment(segment, offset)
+            self._recover_segment(segment, offset, flushed=True)
         return segment
 
     def _segment(self, found: dict[tuple[int, str], int], offset: int) -> LogSegment:
@@ -243,18 +249,21 @@ class Recovery:
                 self._delete(segments[index:], reason)
                 return segments[:index]
             size = segment.size
-            end = self._recover_segment(segment, segment.base_offset)
+            end = self._recover_segment(segment, segment.base_offset, flushed=False)
             if segment.size + self._given_back < size:
                 self._delete(segments[index + 1 :], f"the log ends before it, at offset {end}")
                 return segments[: index + 1]
         return segments
 
-    def _recover_segment(self, segment: LogSegment, next_offset: int) -> int:
-        """Check every batch, rebuild the indexes, cut off what is behind the last sound batch; the offset behind it."""
-        segment.start_over()
+    def _recover_segment(self, segment: LogSegment, next_offset: int, *, flushed: bool) -> int:
+        """Check every batch, rebuild the indexes, cut off the bytes after the last sound batch; the offset after it.
+
+        A ``flushed`` segment is not checked by every unclean start, so that its rebuild must survive a crash.
+        """
+        segment.begin_rebuild(durable=flushed)
         self._names_changed = True
         self._given_back = 0
-        self._rebuilt.add(segment.base_offset)
+        self._rebuilt[segment.base_offset] = flushed
         valid = 0
         try:
             for position, header in checked_batches(segment.file(), 0, segment.size):
@@ -293,7 +302,7 @@ class Recovery:
             return last.next_offset()
         except (CorruptIndex, CorruptBatch) as error:
             logger.warning("%s: closed cleanly, yet its end does not read: %s", last.path, error)
-            return self._recover_segment(last, last.base_offset)
+            return self._recover_segment(last, last.base_offset, flushed=True)
 
     def _delete(self, segments: Iterable[LogSegment], reason: str) -> None:
         for segment in segments:

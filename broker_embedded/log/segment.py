@@ -11,6 +11,7 @@ from broker_embedded.log.index import MAX_RELATIVE_OFFSET, CorruptIndex, OffsetI
 from broker_embedded.log.segment_files import (
     INDEX,
     LOG,
+    TEMPORARY,
     TIME_INDEX,
     TXN_INDEX,
     Part,
@@ -28,7 +29,7 @@ from spark_kafka_native.records.batch import NO_TIMESTAMP, BatchHeader, CorruptB
 logger = logging.getLogger(__name__)
 
 
-class UncutTail(Exception):
+class UncutTail(OSError):
     """Part of a batch was written and cannot be cut off: the next batch would follow bytes that are no batch."""
 
 
@@ -359,16 +360,33 @@ class LogSegment:
             self._first_timestamp = None
             self.created_ms = self._platform.clock.now_ms()
 
-    def start_over(self) -> None:
-        """Empty the indexes, for ``note_batch`` to fill with each batch and ``finish`` to write. Raises OSError."""
-        for index in (self.offset_index, self.time_index):
-            index.reset()
-            if not self._platform.file_system.exists(index.path):
-                self._platform.open_files.create(index.path)
+    def begin_rebuild(self, *, durable: bool) -> None:
+        """Empty the indexes, for ``note_batch`` to fill with each batch and ``finish`` to write. Raises OSError.
+
+        Until ``end_rebuild`` there is no ``.index``, so that a start after a crash rebuilds the segment again: only
+        then is its transaction index complete. ``durable``: this holds for a crash of the machine, too.
+        """
+        files, open_files = self._platform.file_system, self._platform.open_files
+        open_files.forget(self.offset_index.path)
+        if remove_if_exists(files, self.offset_index.path) and durable:
+            files.sync_directory(self._directory)
+        self.offset_index.path = segment_path(self._directory, self.base_offset, INDEX + TEMPORARY)
+        open_files.create(self.offset_index.path)
+        if not files.exists(self.time_index.path):
+            open_files.create(self.time_index.path)
+        self.offset_index.reset()
+        self.time_index.reset()
         self.transaction_index.reset()
         self._largest = TimestampOffset(NO_TIMESTAMP, self.base_offset)
         self._first_timestamp = None
         self._bytes_since_index = 0
+
+    def end_rebuild(self, *, durable: bool) -> None:
+        """Say that all indexes are complete, the transaction index included. Raises OSError."""
+        if durable:
+            self.sync(indexes=True)
+            self._platform.file_system.sync_directory(self._directory)
+        self._platform.open_files.rename(self.offset_index, segment_path(self._directory, self.base_offset, INDEX))
 
     # --- names -------------------------------------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ SNAPSHOT: Final = ".snapshot"
 CLEANED: Final = ".cleaned"
 SWAP: Final = ".swap"
 DELETED: Final = ".deleted"
+TEMPORARY: Final = ".tmp"
 
 Part: TypeAlias = tuple[str, HasPath]
 """What a file is, and who has it."""

@@ -23,6 +23,7 @@ recovery point, on the disk, is behind what it compacts, so that recovery does n
 import logging
 from collections.abc import Sequence
 
+from broker_embedded.descriptors import OUT_OF_DESCRIPTORS
 from broker_embedded.log.durable import DurableLog
 from broker_embedded.log.index import CorruptIndex
 from broker_embedded.log.producer_state import LastRecord
@@ -225,6 +226,8 @@ class ShrinkingLog(DurableLog):
             try:
                 self._rename_to_last(originals, cleaned)
             except OSError as error:
+                for segment in originals:  # nothing owns their files any more, and other files may get the names
+                    segment.close()
                 self._go_offline("cannot finish a compaction", error)
 
     def _check_cleaning(self, originals: Sequence[LogSegment] = ()) -> None:
@@ -250,7 +253,12 @@ class ShrinkingLog(DurableLog):
         for segment in originals:
             segment.rename(segment.deleted_suffix())
         cleaned.rename("")
-        self._platform.file_system.sync_directory(self.directory)
+        try:
+            self._platform.file_system.sync_directory(self.directory)
+        except OSError as error:
+            if error.errno not in OUT_OF_DESCRIPTORS:
+                raise
+            self._names_changed = True  # the next flush syncs the directory
         with self._lock:
             self._retired.add(originals, now_ms + self.config.file_delete_delay_ms)
             self._producers.remove([segment.base_offset for segment in originals[1:]])

@@ -60,10 +60,9 @@ class Admission:
             return configured, "max.connections"
         return self._descriptors, "their share of the open files that the system allows, see ulimit -n"
 
-    @property
-    def is_full(self) -> bool:
-        """Whether the next connection must wait for another to close."""
-        return self._total >= self.limit[0]
+    def is_full(self, held: int) -> bool:
+        """Whether the next connection must wait for another to close; ``held`` are refused and not closed yet."""
+        return self._total + held >= self.limit[0]
 
     def wait_ms(self, now_ms: int) -> int:
         """How long the next connection must wait because the last ones came too fast."""

@@ -21,7 +21,10 @@ _NO_SENDFILE: Final = {errno.EINVAL, errno.ENOSYS, errno.ENOTSOCK, errno.EOPNOTS
 
 
 class RegionLost(Exception):
-    """A log file was removed, or ends before a region that the response contains. The connection must be closed."""
+    """A region that the response contains cannot be read: its file was removed, cannot be opened, or ends before it.
+
+    The connection must be closed.
+    """
 
 
 class Outbox:
@@ -124,8 +127,10 @@ def _opened(region: FileRegion) -> HasFileno:
     """The file, open while the result is held: between calls a slow client holds no descriptor."""
     try:
         return region.owner.file()
-    except FileNotFoundError as error:
-        raise RegionLost(f"{region.length} bytes were to be sent from a segment that was removed: {error}") from error
+    except OSError as error:
+        raise RegionLost(
+            f"{region.length} bytes were to be sent from a segment that cannot be opened: {error}"
+        ) from error
 
 
 def _cut_short(region: FileRegion, file: HasFileno) -> RegionLost:

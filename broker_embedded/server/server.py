@@ -146,7 +146,7 @@ class BrokerServer:
 
     def _has_room(self) -> bool:
         """Whether another connection may be accepted now; the listeners are told when one may."""
-        if self._admission.is_full:
+        if self._admission.is_full(len(self._refused)):
             if not self._is_full:
                 total, reason = self._admission.total, self._admission.limit[1]
                 logger.warning("there are %d connections (%s): others wait", total, reason)
@@ -215,6 +215,8 @@ class BrokerServer:
         def close() -> None:
             self._refused.discard(sock)
             sock.close()
+            if self._is_full:
+                self._on_room()
 
         self._refused.add(sock)
         self.broker.timers.at(self.broker.timers.now_ms() + refused.after_ms, close)
@@ -287,7 +289,7 @@ class BrokerServer:
 
     def _look_at_connections(self) -> None:
         now_ms, limit_ms = self.broker.timers.elapsed_ms(), self._config.connections_max_idle_ms
-        if self._is_full and not self._admission.is_full:  # max.connections has changed
+        if self._is_full and not self._admission.is_full(len(self._refused)):  # max.connections has changed
             self._on_room()
         is_short = self._shared.memory.is_short
         for connection in list(self._connections):

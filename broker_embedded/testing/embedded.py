@@ -52,7 +52,7 @@ class EmbeddedBroker(ControlledBroker):
             self._data_dir,
             clock=clock,
             recorded_requests=recorded_requests,
-            on_failed=lambda: self._end.set(),  # noqa: PLW0108  # there is no event before the start
+            on_failed=self._stop_failed,
         )
         self._control = Control(self._broker)
         self._port: ControlPort | None = None
@@ -60,6 +60,7 @@ class EmbeddedBroker(ControlledBroker):
             wanted = ControlAddress.parse("control", LOOPBACK if control is True else control)
             self._port = control_port(self._control, wanted)
         self._thread: threading.Thread | None = None
+        self._stopping: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop
         self._end: asyncio.Event
 
@@ -114,6 +115,10 @@ class EmbeddedBroker(ControlledBroker):
             raise failure
         self._thread = thread
 
+    def _stop_failed(self) -> None:
+        """Stop the broker, whose logs are all offline. The thread goes on, as after ``kill``."""
+        self._stopping = self._loop.create_task(self._broker.stop())  # kept, so that it is not collected
+
     async def _start_again(self) -> None:
         self._broker.start()
 
@@ -141,8 +146,7 @@ class EmbeddedBroker(ControlledBroker):
 
     def _stop(self) -> None:
         if self._thread is not None:
-            if self._thread.is_alive():
-                self._loop.call_soon_threadsafe(self._end.set)
+            self._loop.call_soon_threadsafe(self._end.set)
             self._thread.join(STOP_TIMEOUT_S)
             if self._thread.is_alive():
                 raise TimeoutError(f"the broker did not stop within {STOP_TIMEOUT_S} s")
@@ -153,9 +157,6 @@ class EmbeddedBroker(ControlledBroker):
         if self._thread is None:
             with ThreadPoolExecutor(1) as elsewhere:  # the caller may be in an event loop of its own
                 return elsewhere.submit(asyncio.run, work).result()
-        if not self._thread.is_alive():
-            work.close()
-            raise RuntimeError("the broker has stopped, because all of its logs are offline")
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     @property

@@ -153,3 +153,16 @@ def test_deleted_topics_are_gone(tmp_path: Path) -> None:
         broker.delete_topic("t")
         with RawClient(broker.bootstrap_servers) as client:
             assert [topic.name for topic in client.ask(MetadataRequest(topics=None), 12).topics] == ["u"]
+
+
+def test_a_broker_whose_logs_are_all_offline_stops_and_can_be_started_again(tmp_path: Path) -> None:
+    with EmbeddedBroker(tmp_path, topics={"t": 1}) as broker:
+        assert produce(broker, b"kept") == 0
+        for log in broker._server.broker.logs.logs.values():
+            log._offline = "the disk failed"
+        broker.advance(ms=2000)
+        eventually(lambda: not broker._broker.is_running)
+        with pytest.raises(RuntimeError, match="does not run"):
+            broker.topics()
+        broker.start()
+        assert values(broker) == [b"kept"]

@@ -1,5 +1,6 @@
 """Directories of deleted logs: their names, and when they go."""
 
+import errno
 import threading
 from collections.abc import Callable
 
@@ -112,6 +113,19 @@ def test_one_that_cannot_go_does_not_keep_the_others(files: FaultyFileSystem, ca
         files.make_directory(f"/data/{topic}-0")
         mark(files, deleted, TopicPartition(topic, 0), 1)
     files.fail("remove_tree a-*")
-    assert deleted.remove_due(1) == 2
+    assert deleted.remove_due(1) == 1
     assert [name[0] for name in names(files)] == ["a"]
-    assert "cannot be removed before the next start" in caplog.text
+    assert "cannot be removed" in caplog.text
+    files.heal()
+    assert deleted.remove_due(1) == 0
+
+
+def test_without_descriptors_a_directory_is_removed_later(files: FaultyFileSystem) -> None:
+    deleted = DeletedDirectories(Platform(file_system=files, max_open_files=4), "/data")
+    files.make_directory("/data/t-0")
+    mark(files, deleted, TopicPartition("t", 0), 100)
+    files.fail("remove_tree *", errno.EMFILE)
+    assert deleted.remove_due(100) == 0
+    files.heal()
+    assert deleted.remove_due(100) == 1
+    assert names(files) == []

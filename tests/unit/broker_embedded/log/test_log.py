@@ -186,6 +186,18 @@ def test_a_flush_without_descriptors_is_made_up_for_by_the_next(driver: LogDrive
     assert f"{5:020d}.snapshot" in driver.files()
 
 
+def test_the_name_of_a_saved_checkpoint_is_synced_by_the_next_flush(driver: LogDriver) -> None:
+    driver.append(leader_epoch=3)
+    driver.flush()
+    driver.append(leader_epoch=4)
+    driver.faults.fail("sync_directory *", errno.EMFILE)
+    assert refused(driver.log.flush).code is ErrorCode.KAFKA_STORAGE_ERROR
+    driver.faults.heal()
+    driver.flush()
+    driver.crash()
+    assert driver.log.leader_epoch_of(1) == 4
+
+
 def test_bytes_that_cannot_be_cut_off_take_the_log_offline(driver: LogDriver) -> None:
     driver.append()
     driver.faults.space = 10

@@ -1,5 +1,6 @@
 """All logs of a data directory: starting, closing, making, deleting, looking after them."""
 
+import errno
 from collections.abc import Callable
 from contextlib import suppress
 from uuid import UUID
@@ -55,6 +56,17 @@ def test_logs_come_back_with_their_topics_settings(driver: ManagerDriver) -> Non
     assert driver.ends() == {"t-0": 3, "u-0": 0}
     logs = driver.manager.logs
     assert (logs[T0].config, logs[U0].config.segment_bytes, logs[T0].topic_id) == (SMALL, 999, TOPIC_ID)
+
+
+def test_a_topic_that_could_not_be_created_for_lack_of_descriptors_can_be_created_later(driver: ManagerDriver) -> None:
+    for step in ("create partition.metadata*", "remove_tree *"):
+        driver.faults.fail(step, errno.EMFILE)
+    for _ in range(2):
+        assert refused(lambda: driver.manager.create(T0, TOPIC_ID)).code is ErrorCode.KAFKA_STORAGE_ERROR
+    driver.faults.heal()
+    driver.manager.create(T0, TOPIC_ID)
+    driver.append(T0, 3)
+    assert driver.ends() == {"t-0": 3}
 
 
 def test_a_clean_shutdown_leaves_word_and_checkpoints(driver: ManagerDriver) -> None:

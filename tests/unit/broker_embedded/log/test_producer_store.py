@@ -11,6 +11,7 @@ from broker_embedded.platform import read_file
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.records.control import ControlType, encode_end_txn_marker
 from tests.support.batches import NOW_MS, batch, rows
+from tests.support.disk import SimulatedCrash
 from tests.support.log_driver import DIRECTORY, LogDriver, slice_bytes
 from tests.support.refusals import refused
 
@@ -197,6 +198,42 @@ def test_a_rebuilt_segment_leaves_later_transaction_indexes_alone(driver: Idempo
     driver.disk.remove(f"{DIRECTORY}/{0:020d}.index")
     driver.reopen()
     assert read_file(driver.disk, later) == before
+
+
+REBUILD_STEPS = (
+    "remove *.index",
+    "create *.index.tmp",
+    "remove *.txnindex",
+    "create *.txnindex",
+    "write *.txnindex",
+    "write *.timeindex",
+    "sync *",
+    "rename *.index.tmp",
+)
+
+
+@pytest.mark.parametrize("machine", [False, True], ids=["process", "machine"])
+@pytest.mark.parametrize("step", REBUILD_STEPS)
+def test_a_rebuild_that_is_interrupted_is_repeated(driver: IdempotentDriver, step: str, machine: bool) -> None:
+    driver.append()
+    driver.send_transactional(1, 0)
+    driver.write_marker(1, ControlType.ABORT)
+    driver.log.roll()
+    driver.append()
+    driver.log.close()
+    driver.checkpointed = driver.flushed = driver.log.recovery_point
+    driver.disk.remove(f"{DIRECTORY}/{0:020d}.index")
+    driver.disk.sync_directory(DIRECTORY)
+    driver.disk.restart()
+    driver.faults.crash_at = step
+    with pytest.raises(SimulatedCrash):
+        driver._open(clean=True)
+    driver.faults.revive()
+    if machine:
+        driver.disk.crash()
+    driver.reopen(clean=False)
+    assert driver.log.view.aborted_transactions(0, 4) == [AbortedTransaction(1, 1, 2, 3)]
+    assert not any(name.endswith(".tmp") for name in driver.files())
 
 
 def test_readers_of_committed_records_stop_before_an_open_transaction(driver: IdempotentDriver) -> None:

@@ -5,6 +5,7 @@ import random
 import threading
 from contextlib import suppress
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -138,6 +139,17 @@ def test_a_later_roll_hides_nothing_after_a_roll_that_failed_halfway(clean: bool
         driver.flush()
     driver.reopen(clean=clean)
     assert driver.log.segment_base_offsets == (0, 5, 10)
+    driver.check()
+
+
+def test_a_preallocated_file_of_a_failed_roll_is_removed(caplog: pytest.LogCaptureFixture) -> None:
+    """As an earlier version left it."""
+    driver = LogDriver({**SMALL, "preallocate": True})
+    for _ in range(4):
+        driver.append()
+    driver.disk.create(f"{DIRECTORY}/{2:020d}.log").truncate(400)
+    driver.reopen()
+    assert "the segment before it has later records" in caplog.text
     driver.check()
 
 
@@ -346,6 +358,41 @@ def begun(driver: CompactionDriver) -> LogSegment:
     cleaned.finish()
     cleaned.sync(indexes=True)
     return cleaned
+
+
+def test_without_descriptors_at_its_last_step_a_compaction_is_complete(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = written()
+    rename, before = driver.faults.rename, driver.log.view.segments[0].size
+
+    def rename_then_fail(source: str, target: str) -> None:
+        rename(source, target)
+        if target.endswith(".deleted"):
+            driver.faults.fail("sync_directory *", errno.EMFILE)
+
+    monkeypatch.setattr(driver.faults, "rename", rename_then_fail)
+    driver.clean()
+    assert driver.log.offline is None
+    assert driver.log.view.segments[0].size < before
+    driver.faults.heal()
+    driver.faults.steps = []
+    driver.log.flush()
+    assert "sync_directory t-0" in driver.faults.steps
+    monkeypatch.undo()
+    driver.clean()
+    assert driver.rows() == COMPACTED
+
+
+def test_a_compaction_that_fails_midway_leaves_no_way_to_files_of_another_topic() -> None:
+    driver = written()
+    region = driver.log.read(0, max_bytes=100).regions[0]
+    driver.faults.fail("rename *0.log", errno.EIO)
+    driver.clean()
+    assert driver.log.offline is not None
+    driver.faults.heal()
+    driver.manager.delete(PARTITION)
+    driver.manager.create(PARTITION, UUID(int=8), driver.config)
+    with pytest.raises(FileNotFoundError):
+        region.owner.file()
 
 
 def test_segments_that_retention_took_are_not_replaced() -> None:

@@ -41,20 +41,20 @@ def refusal(action: Callable[[], object]) -> Refused:
 
 def test_connections_are_counted_until_they_close() -> None:
     door = Door(max_connections=2)
-    assert not door.admission.is_full
+    assert not door.admission.is_full(0)
     door.come(HERE)
     door.come(THERE)
-    assert door.admission.is_full
+    assert door.admission.is_full(0)
     door.admission.closed(HERE)
-    assert (door.admission.total, door.admission.is_full) == (1, False)
+    assert (door.admission.total, door.admission.is_full(0)) == (1, False)
 
 
 def test_a_limit_that_changes_holds_from_then_on() -> None:
     door = Door(max_connections=1)
     door.come()
-    assert door.admission.is_full
+    assert door.admission.is_full(0)
     door.change(max_connections=5)
-    assert not door.admission.is_full
+    assert not door.admission.is_full(0)
 
 
 def test_one_address_may_have_so_many_and_another_is_not_held_to_it() -> None:
