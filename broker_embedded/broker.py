@@ -67,6 +67,7 @@ from spark_kafka_native.protocol.topic import INTERNAL_TOPICS, TopicPartition
 logger = logging.getLogger(__name__)
 
 _DISK_THREADS = 4
+_RECORD_THREADS = 2
 _UNREADABLE = (InconsistentTopicError, ProducerIdsError, ClientQuotasError, ScramUsersError)
 ResultT = TypeVar("ResultT")
 
@@ -86,6 +87,7 @@ class Broker:
         self._platform = platform
         self.timers = timers_for(platform.clock)
         self._executor = ThreadPoolExecutor(_DISK_THREADS, thread_name_prefix="broker-disk")
+        self._records_executor = ThreadPoolExecutor(_RECORD_THREADS, thread_name_prefix="broker-records")
         self.delayed = DelayedOperations(self.timers)
         self.finishing = Finishing()
         self.traffic = Traffic()
@@ -214,6 +216,7 @@ class Broker:
         except KafkaError as error:
             logger.error("%s", _said(error))
         self._executor.shutdown()
+        self._records_executor.shutdown()
 
     async def abandon(self) -> None:
         """End as a crash of the process would: nothing is finished or written. Needs a clock that can be moved."""
@@ -223,7 +226,11 @@ class Broker:
         self.delayed.release()
         self.finishing.abandon()
         loop = asyncio.get_running_loop()
-        for wait_for_threads in (functools.partial(self._executor.shutdown, cancel_futures=True), self.compaction.join):
+        for wait_for_threads in (
+            functools.partial(self._executor.shutdown, cancel_futures=True),
+            functools.partial(self._records_executor.shutdown, cancel_futures=True),
+            self.compaction.join,
+        ):
             await loop.run_in_executor(None, wait_for_threads)
         self.logs.abandon()
 
@@ -245,6 +252,15 @@ class Broker:
         """Run a function that waits for the disk in a thread; it must not touch what belongs to the event loop."""
         with self.timers.working():
             return await asyncio.get_running_loop().run_in_executor(self._executor, function)
+
+    async def on_records(self, function: Callable[[], ResultT]) -> ResultT:
+        """Run a function that decompresses batches, or looks at each record, in a thread; else as ``on_disk``.
+
+        These have threads of their own: a client's batch of a few KiB can take seconds, for which only other such
+        batches wait.
+        """
+        with self.timers.working():
+            return await asyncio.get_running_loop().run_in_executor(self._records_executor, function)
 
     def volume(self) -> tuple[int, int]:
         """Bytes of the volume that the data directory is on, and how many are left. Blocks. Raises OSError."""

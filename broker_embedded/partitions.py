@@ -7,15 +7,16 @@ from broker_embedded.cluster.image import ClusterImage, PartitionImage, TopicIma
 from broker_embedded.log.incoming import FROM_CLIENT, Terms
 from broker_embedded.log.log import AppendResult, Log
 from broker_embedded.log.manager import LogManager
+from broker_embedded.log.validation import inspects_records
 from broker_embedded.metrics.traffic import TopicTraffic, Traffic
 from broker_embedded.settings import LONG_MAX
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.records.legacy import is_message
+from spark_kafka_native.records.batch import BatchHeader, CompressionType
 
 _ANY_EPOCH = -1
 _LONG_WORK_BYTES = 16 * 1024
-"""Records of so many bytes take about a millisecond to be looked into one by one."""
+"""So many bytes of records, not compressed, take some milliseconds to be looked at one by one in plain Python."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,12 +55,16 @@ class LocalPartition:
             self.traffic.appended(len(batch), result.last_offset - result.base_offset + 1)
         return result
 
-    def works_on_append(self, records: memoryview) -> bool:
-        """Whether appending ``records`` takes so long, because they are looked into, that others should not wait."""
-        if len(records) < _LONG_WORK_BYTES:
+    def works_on_append(self, records: memoryview, header: BatchHeader | None, now_ms: int) -> bool:
+        """Whether an append takes so long that it must not run in the event loop, because it looks at each record.
+
+        ``header`` is None for a message set. A compressed batch of any size can take long.
+        """
+        if header is None:
+            return True
+        if header.compression is CompressionType.NONE and len(records) < _LONG_WORK_BYTES:
             return False
-        config = self.log.config
-        return is_message(records) or not config.stores_as_sent or config.bounds_age
+        return inspects_records(header, self.log.config, now_ms)
 
     @property
     def flushes_on_append(self) -> bool:

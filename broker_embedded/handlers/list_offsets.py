@@ -13,6 +13,8 @@ v11  timestamp -6: the earliest offset waiting for upload, here none (KIP-1023)
 A timestamp without a record that young has offset -1 and no error. A partition that is named twice is answered once,
 with INVALID_REQUEST; v0 answers it twice. In message format v0 there are no timestamps to look for, and that is
 UNSUPPORTED_FOR_MESSAGE_FORMAT.
+
+A lookup by time reads from the disk, and decompresses batches. It runs in a thread.
 """
 
 from collections import Counter
@@ -20,6 +22,7 @@ from typing import Final
 
 from broker_embedded.handlers.registry import RequestContext, handles
 from broker_embedded.log.log import Log
+from broker_embedded.log.timestamp_lookup import OffsetTimestamp
 from broker_embedded.partitions import LocalPartition
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.list_offsets import (
@@ -49,11 +52,12 @@ _READ_COMMITTED: Final = 1
 _CONSUMER: Final = -1
 _ONE_SINCE: Final = 1
 _EPOCHS_SINCE: Final = 4
+_NOTHING: Final = OffsetTimestamp(-1, -1)
 
 
 @handles(ListOffsetsRequest, "0-11")
-def list_offsets(request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
-    """One offset per partition asked for, or in v0 several."""
+async def list_offsets(request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
+    """One offset per partition of the request, or in v0 several."""
     if context.version < _ONE_SINCE:
         return ListOffsetsResponse(
             topics=tuple(
@@ -67,21 +71,25 @@ def list_offsets(request: ListOffsetsRequest, context: RequestContext) -> ListOf
     times = Counter((topic.name, part.partition_index) for topic in request.topics for part in topic.partitions)
     return ListOffsetsResponse(
         topics=tuple(
-            ListOffsetsTopicResponse(
-                name=topic.name,
-                partitions=tuple(
-                    _refused(part, ErrorCode.INVALID_REQUEST)
-                    if times[topic.name, part.partition_index] > 1
-                    else _look_up(topic.name, part, request, context)
-                    for part in {part.partition_index: part for part in topic.partitions}.values()
-                ),
-            )
-            for topic in request.topics
+            [
+                ListOffsetsTopicResponse(
+                    name=topic.name,
+                    partitions=tuple(
+                        [
+                            _refused(part, ErrorCode.INVALID_REQUEST)
+                            if times[topic.name, part.partition_index] > 1
+                            else await _look_up(topic.name, part, request, context)
+                            for part in {part.partition_index: part for part in topic.partitions}.values()
+                        ]
+                    ),
+                )
+                for topic in request.topics
+            ]
         )
     )
 
 
-def _look_up(
+async def _look_up(
     topic: str, wanted: ListOffsetsPartition, request: ListOffsetsRequest, context: RequestContext
 ) -> ListOffsetsPartitionResponse:
     if wanted.timestamp < 0 and context.version < _KNOWN_SINCE.get(wanted.timestamp, context.version + 1):
@@ -91,14 +99,17 @@ def _look_up(
         partition.check_leader_epoch(wanted.current_leader_epoch)
         if wanted.timestamp not in {_LATEST, _EARLIEST} and not partition.log.config.record_magic:
             return _refused(wanted, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
-        timestamp, offset = _find(partition.log, wanted.timestamp, _limit(partition, request))
+        limit = _limit(partition, request)
+        found = _position(partition.log, wanted.timestamp, limit)
+        if found is None:
+            found = await context.broker.on_records(lambda: _find(partition.log, wanted.timestamp, limit))
     except KafkaError as error:
         return _refused(wanted, error.code)
-    has_epoch = offset >= 0 and context.version >= _EPOCHS_SINCE
+    has_epoch = found.offset >= 0 and context.version >= _EPOCHS_SINCE
     return ListOffsetsPartitionResponse(
         partition_index=wanted.partition_index,
-        timestamp=timestamp,
-        offset=offset,
+        timestamp=found.timestamp,
+        offset=found.offset,
         leader_epoch=partition.leader_epoch if has_epoch else -1,
     )
 
@@ -135,16 +146,19 @@ def _limit(partition: LocalPartition, request: ListOffsetsRequest) -> int:
     return partition.log.last_stable_offset if committed else partition.log.high_watermark
 
 
-def _find(log: Log, timestamp: int, limit: int) -> tuple[int, int]:
-    """Timestamp and offset, -1 and -1 for none."""
+def _position(log: Log, timestamp: int, limit: int) -> OffsetTimestamp | None:
+    """The offset that a special timestamp stands for; None for a time to look up."""
     if timestamp == _LATEST:
-        return -1, limit
+        return OffsetTimestamp(limit, -1)
     if timestamp in {_EARLIEST, _EARLIEST_LOCAL}:
-        return -1, log.log_start_offset
-    if timestamp in {_LATEST_TIERED, _EARLIEST_PENDING_UPLOAD}:
-        return -1, -1
+        return OffsetTimestamp(log.log_start_offset, -1)
+    return _NOTHING if timestamp in {_LATEST_TIERED, _EARLIEST_PENDING_UPLOAD} else None
+
+
+def _find(log: Log, timestamp: int, limit: int) -> OffsetTimestamp:
+    """The record of a time, before ``limit``. Blocks. Raises KafkaError."""
     found = log.max_timestamp_offset() if timestamp == _MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
-    return (-1, -1) if found is None or found.offset >= limit else (found.timestamp, found.offset)
+    return _NOTHING if found is None or found.offset >= limit else found
 
 
 def _refused(wanted: ListOffsetsPartition, code: ErrorCode) -> ListOffsetsPartitionResponse:

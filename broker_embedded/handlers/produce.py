@@ -73,18 +73,18 @@ def produce(
 ) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
     """Append each partition's batch."""
     appends = [(topic, [_Append(topic, data) for data in topic.partition_data]) for topic in request.topic_data]
-    waits_for_disk = False
+    in_thread = False
     in_transaction = False
     for _, parts in appends:
         for append in parts:
             append.prepare(request, context)
-            waits_for_disk = waits_for_disk or append.waits_for_disk
+            in_thread = in_thread or append.flushes or append.inspects
             in_transaction = in_transaction or append.in_transaction
     if in_transaction:
         joining = Joining(request.transactional_id, context, [append for _, parts in appends for append in parts])
-        if joining.needs_turn(waits_for_disk=waits_for_disk):
+        if joining.needs_turn(waits_for_disk=in_thread):
             return context.broker.finishing.finish(_append_in_turn(request, context, appends, joining))
-    if waits_for_disk:
+    if in_thread:
         return context.broker.finishing.finish(_append_elsewhere(request, context, appends))
     for _, parts in appends:
         for append in parts:
@@ -104,10 +104,12 @@ async def _append_in_turn(
 async def _append_elsewhere(
     request: ProduceRequest, context: RequestContext, appends: "_Appends"
 ) -> ProduceResponse | None:
-    """Append what waits for the disk beside the event loop."""
+    """Append in threads what would hold the event loop: because it waits for the disk, or looks at records."""
     for _, parts in appends:
         for append in parts:
-            if append.waits_for_disk:
+            if append.inspects:
+                await context.broker.on_records(append.run)
+            elif append.flushes:
                 await context.broker.on_disk(append.run)
             else:
                 append.run()
@@ -136,7 +138,7 @@ def _answer(request: ProduceRequest, appends: "_Appends") -> ProduceResponse | N
 class _Append:
     """One partition of a Produce request on its way."""
 
-    __slots__ = ("_data", "_header", "_partition", "_records", "_result", "_terms", "_topic", "error")
+    __slots__ = ("_data", "_header", "_partition", "_records", "_result", "_terms", "_topic", "error", "inspects")
 
     def __init__(self, topic: TopicProduceData, data: PartitionProduceData) -> None:
         self._topic = topic
@@ -146,6 +148,8 @@ class _Append:
         self._header: BatchHeader | None = None
         self._terms = FROM_CLIENT
         self._result: AppendResult | None = None
+        self.inspects = False
+        """Whether the append looks at each record, which may take long."""
         self.error: KafkaError | None = None
 
     def prepare(self, request: ProduceRequest, context: RequestContext) -> None:
@@ -165,15 +169,16 @@ class _Append:
             self._records, self._header = _to_append(self._data.records, context.version)
             if not self._records:
                 self._result = _NOTHING
+            else:
+                now_ms = context.broker.now_ms()
+                self.inspects = self._partition.works_on_append(self._records, self._header, now_ms)
         except KafkaError as error:
             self.error = error
 
     @property
-    def waits_for_disk(self) -> bool:
-        """Whether the append must not run in the event loop: for the disk's sake, or because it takes long."""
-        if self._partition is None or not self._records:
-            return False
-        return self._partition.flushes_on_append or self._partition.works_on_append(self._records)
+    def flushes(self) -> bool:
+        """Whether the append may wait for the disk."""
+        return self._partition is not None and bool(self._records) and self._partition.flushes_on_append
 
     @property
     def in_transaction(self) -> bool:

@@ -45,7 +45,7 @@ def batch_records(file: File, position: int, header: BatchHeader) -> list[Messag
     """Every record of the batch at ``position``, a control record too. Raises OSError, CorruptBatch."""
     raw = batch_bytes(file, position, header)
     try:
-        return read_records(raw, 0, header)
+        return list(read_records(raw, 0, header))
     except UnreadableBatch as error:
         raise error.placed(start=position, file=file.path, base_offset=header.base_offset) from None
 

@@ -14,11 +14,12 @@ Messages of formats v0 and v1 have no room for a horizon: theirs is the same for
 was last written.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from broker_embedded.log.cleaned_transactions import CleanedTransactions
-from broker_embedded.log.keyed_records import KeyedRecord, keyed_records, timestamp_delta, with_base_timestamp
+from broker_embedded.log.keyed_records import KeyedRecord, keyed_blocks, timestamp_delta, with_base_timestamp
 from broker_embedded.log.offset_map import OffsetMap
 from broker_embedded.log.producer_state import LastRecord
 from broker_embedded.settings import LONG_MAX
@@ -32,11 +33,11 @@ from spark_kafka_native.records.batch import (
     seal,
     write_header,
 )
-from spark_kafka_native.records.compression import compress
 from spark_kafka_native.records.control import ControlType, decode_control
-from spark_kafka_native.records.conversion import payload_of
+from spark_kafka_native.records.conversion import payload_pieces
 from spark_kafka_native.records.legacy import read_messages
 from spark_kafka_native.records.legacy_write import write_message_set
+from spark_kafka_native.records.pieces import compressor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +67,30 @@ class CleanedBatch:
     records_kept: int
 
 
+class _Block(NamedTuple):
+    """A block of a batch's payload, the number of records in it, and those that are kept."""
+
+    data: bytes
+    records_read: int
+    kept: list[KeyedRecord]
+
+
+class _Kept:
+    """What is kept of a batch, and its last block: a batch of several is decompressed again rather than held."""
+
+    def __init__(self) -> None:
+        self.blocks = self.records = self.records_read = 0
+        self.has_tombstones = False
+        self.last: list[_Block] = []
+
+    def add(self, block: _Block) -> None:
+        self.blocks += 1
+        self.records += len(block.kept)
+        self.records_read += block.records_read
+        self.has_tombstones = self.has_tombstones or any(not record[4] for record in block.kept)
+        self.last = [block]
+
+
 class BatchCleaner:
     """Decides about the batches of neighbouring segments, one after the other; ``records_read`` were in them."""
 
@@ -92,17 +117,23 @@ class BatchCleaner:
         past_horizon = horizon is not None and horizon <= self._rules.now_ms
         if without_records and (past_horizon or not header.is_control):
             return _emptied(data, header) if keeps_header else None
-        payload = payload_of(memoryview(data), 0, header)
-        records = keyed_records(payload, header)
-        self.records_read += len(records)
-        kept = records if header.is_control else self._kept(records, header, past_horizon=past_horizon)
-        if not kept:
+        kept = _Kept()
+        for block in self._blocks(data, header, past_horizon=past_horizon):
+            kept.add(block)
+        self.records_read += kept.records_read
+        if not kept.records:
             return _emptied(data, header) if keeps_header else None
-        if horizon is None and (without_records or any(not record[4] for record in kept)):
+        if horizon is None and (without_records or kept.has_tombstones):
             horizon = self._new_horizon_ms
-        if len(kept) == len(records) and horizon == header.delete_horizon_ms:
-            return _unchanged(data, header, len(kept))
-        return _rebuilt(header, payload, kept, horizon)
+        if kept.records == kept.records_read and horizon == header.delete_horizon_ms:
+            return _unchanged(data, header, kept.records)
+        blocks = kept.last if kept.blocks == 1 else self._blocks(data, header, past_horizon=past_horizon)
+        return _rebuilt(header, blocks, kept.records, horizon)
+
+    def _blocks(self, data: bytes, header: BatchHeader, *, past_horizon: bool) -> "Iterator[_Block]":
+        for block, records in keyed_blocks(payload_pieces(memoryview(data), 0, header), header):
+            kept = records if header.is_control else self._kept(records, header, past_horizon=past_horizon)
+            yield _Block(block, len(records), kept)
 
     def _is_over(self, data: bytes, header: BatchHeader) -> bool:
         """Whether the batch has aborted records, or is a marker of a transaction that has no records any more."""
@@ -161,21 +192,19 @@ def control_type_of(data: bytes, header: BatchHeader) -> ControlType | None:
     return None if record is None else record.type
 
 
-def keyed_offsets(data: bytes, header: BatchHeader, from_offset: int) -> list[tuple[bytes, int]]:
+def keyed_offsets(data: bytes, header: BatchHeader, from_offset: int) -> Iterator[tuple[bytes, int]]:
     """Key and offset of each record with a key from an offset on, in a batch of any format. Raises CorruptBatch."""
     if header.magic < MAGIC:
-        return [
-            (message.key, message.offset)
-            for message in read_messages(data, 0, header)
-            if message.key is not None and message.offset >= from_offset
-        ]
+        for message in read_messages(data, 0, header):
+            if message.key is not None and message.offset >= from_offset:
+                yield message.key, message.offset
+        return
     base_offset = header.base_offset
     from_delta = from_offset - base_offset
-    return [
-        (key, base_offset + delta)
-        for _, _, delta, key, _ in keyed_records(payload_of(memoryview(data), 0, header), header)
-        if key is not None and delta >= from_delta
-    ]
+    for _, records in keyed_blocks(payload_pieces(memoryview(data), 0, header), header):
+        for _, _, delta, key, _ in records:
+            if key is not None and delta >= from_delta:
+                yield key, base_offset + delta
 
 
 def _unchanged(data: bytes, header: BatchHeader, count: int) -> CleanedBatch:
@@ -192,30 +221,43 @@ def _emptied(data: bytes, header: BatchHeader) -> CleanedBatch:
     return _unchanged(data, header, 0) if left.data == data else left
 
 
-def _rebuilt(header: BatchHeader, payload: bytes, kept: Sequence[KeyedRecord], horizon_ms: int | None) -> CleanedBatch:
-    """A batch with some of its records. A new horizon takes the place of the base timestamp, so these are told anew."""
-    if horizon_ms is None or horizon_ms == header.delete_horizon_ms:
-        base_timestamp = header.base_timestamp
-        pieces = [payload[start:end] for start, end, _, _, _ in kept]
-    else:
-        base_timestamp = horizon_ms
-        moved_ms = horizon_ms - header.base_timestamp
-        pieces = [with_base_timestamp(payload, record, moved_ms) for record in kept]
+def _rebuilt(header: BatchHeader, blocks: Iterable[_Block], count: int, horizon_ms: int | None) -> CleanedBatch:
+    """A batch with some of its records. A new horizon replaces the base timestamp, so the records' deltas change."""
+    keeps_base = horizon_ms is None or horizon_ms == header.delete_horizon_ms
+    base_timestamp = header.base_timestamp if keeps_base or horizon_ms is None else horizon_ms
+    moved_ms = base_timestamp - header.base_timestamp
+    compressed = compressor(header.compression)
+    payload = bytearray()
+    deltas: list[int] = []
+    for data, _, kept in blocks:
+        if keeps_base:
+            pieces = [data[start:end] for start, end, _, _, _ in kept]
+        else:
+            pieces = [with_base_timestamp(data, record, moved_ms) for record in kept]
+        payload += compressed.compress(b"".join(pieces))
+        deltas += [max(timestamp_delta(data, record) for record in kept)] if kept else []
+    payload += compressed.flush()
     max_timestamp = header.max_timestamp
     if header.timestamp_type is TimestampType.CREATE_TIME:
-        max_timestamp = header.base_timestamp + max(timestamp_delta(payload, record) for record in kept)
+        max_timestamp = header.base_timestamp + max(deltas)
     return _batch(
         header,
-        compress(header.compression, b"".join(pieces)),
+        payload,
         base_timestamp=base_timestamp,
         max_timestamp=max_timestamp,
-        count=len(kept),
+        count=count,
         has_horizon=horizon_ms is not None,
     )
 
 
 def _batch(
-    header: BatchHeader, payload: bytes, *, base_timestamp: int, max_timestamp: int, count: int, has_horizon: bool
+    header: BatchHeader,
+    payload: bytes | bytearray,
+    *,
+    base_timestamp: int,
+    max_timestamp: int,
+    count: int,
+    has_horizon: bool,
 ) -> CleanedBatch:
     data = bytearray(RECORD_BATCH_OVERHEAD) + payload
     write_header(

@@ -1,13 +1,14 @@
 """Records into the codec and the message format that a topic stores them in.
 
-What is stored as it was sent does not come here, or comes to have its records checked and goes back untouched.
+What is stored as it was sent does not come here, or comes to have its records checked and goes back untouched. Records
+are read piece by piece: a batch of a few KiB can decompress to 512 MiB.
 """
 
-from collections.abc import Sequence
-from itertools import accumulate
+from collections.abc import Iterable, Iterator
+from typing import Final, NoReturn
 
 from broker_embedded.log.incoming import Append, IncomingBatch, Validated, as_one_batch, refuse
-from broker_embedded.log.record_checks import check_records
+from broker_embedded.log.record_checks import RecordErrors, time_bounds
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.records.batch import (
     MAGIC,
@@ -17,9 +18,13 @@ from spark_kafka_native.records.batch import (
     CorruptBatch,
     read_header,
 )
-from spark_kafka_native.records.conversion import batch_of, parse_records, payload_of, write_batch
+from spark_kafka_native.records.conversion import payload_pieces, read_records, recompress, write_batch
 from spark_kafka_native.records.legacy import NO_HEADERS, Message, read_message
-from spark_kafka_native.records.legacy_write import entry_sizes, write_message_set
+from spark_kafka_native.records.legacy_write import entry_size, write_message_set
+from spark_kafka_native.records.scan import RecordScan
+
+MAX_CONVERTED_BYTES: Final = 64 * 1024 * 1024
+"""Bytes that a batch may decompress to if its records are written one by one."""
 
 
 def convert_batch(records: memoryview, batch: IncomingBatch, append: Append) -> Validated:
@@ -28,71 +33,140 @@ def convert_batch(records: memoryview, batch: IncomingBatch, append: Append) -> 
     A control batch that came uncompressed stays so.
 
     Raises KafkaError: CORRUPT_MESSAGE, it does not decompress. INVALID_RECORD, the records are not what the header
-    says. MESSAGE_TOO_LARGE, it grew. As ``check_records`` and ``write_records``.
+    says. MESSAGE_TOO_LARGE, it grew, or decompresses to too much. As ``RecordErrors`` and ``write_records``.
     """
-    position, header = batch.position, batch.header
-    try:
-        payload = payload_of(records, position, header)
-    except CorruptBatch as error:
-        refuse(ErrorCode.CORRUPT_MESSAGE, append.partition, str(error.placed(start=position)))
-    try:
-        found = parse_records(payload, header)
-    except CorruptBatch as error:
-        refuse(ErrorCode.INVALID_RECORD, append.partition, str(error.placed(start=position)))
-    check_records(found, append)
-    codec = append.config.stored_codec(header.compression)
+    position, header, config = batch.position, batch.header, append.config
+    scan, payload_bytes = _check_records(records, batch, append)
+    codec = config.stored_codec(header.compression)
     if header.is_control and not header.compression:
         codec = header.compression
-    in_order = all(record.offset == header.base_offset + index for index, record in enumerate(found))
-    largest = max((NO_TIMESTAMP, *(record.timestamp for record in found)))
-    sound = in_order and largest == header.max_timestamp
-    if append.config.record_magic < MAGIC or not sound:
-        return write_records(found, append, codec=codec, like=header)
-    if codec is header.compression:
-        return Validated(records[position : position + header.size_in_bytes], [IncomingBatch(0, header)])
-    stored = batch_of(
-        payload,
-        header,
-        compression=codec,
-        level=append.config.compression_level(codec),
-        timestamp_type=header.timestamp_type,
-    )
-    return _stored_batch(stored, append)
+    if config.record_magic == MAGIC and scan.in_order and scan.largest == header.max_timestamp:
+        if codec is header.compression:
+            return Validated(records[position : position + header.size_in_bytes], [IncomingBatch(0, header)])
+        stored = recompress(
+            payload_pieces(records, position, header),
+            header,
+            compression=codec,
+            level=config.compression_level(codec),
+            max_bytes=config.max_message_bytes,
+        )
+        return _stored_batch(stored, append)
+    if payload_bytes > MAX_CONVERTED_BYTES:
+        why = f"a batch to convert decompresses to {payload_bytes} bytes, more than {MAX_CONVERTED_BYTES}"
+        refuse(ErrorCode.MESSAGE_TOO_LARGE, append.partition, why)
+    return write_records(read_records(records, position, header), append, codec=codec, like=header)
+
+
+def _check_records(records: memoryview, batch: IncomingBatch, append: Append) -> tuple[RecordScan, int]:
+    """Check every record; the scan of them, and how many bytes they have decompressed."""
+    earliest, latest = time_bounds(append)
+    scan = RecordScan(batch.header, earliest=earliest, latest=latest, needs_key=append.config.compacts)
+    errors = RecordErrors(append)
+    pieces = _Pieces(payload_pieces(records, batch.position, batch.header))
+    try:
+        for record in scan.found(pieces):
+            errors.add(record.record_index, record.timestamp, has_key=record.has_key)
+    except CorruptBatch as error:
+        code = ErrorCode.CORRUPT_MESSAGE if pieces.failed else ErrorCode.INVALID_RECORD
+        refuse(code, append.partition, str(error.placed(start=batch.position)))
+    errors.check()
+    return scan, pieces.size
+
+
+class _Pieces:
+    """Counts the bytes of pieces, and remembers whether decompression failed."""
+
+    def __init__(self, pieces: Iterator[bytes | bytearray | memoryview]) -> None:
+        self._pieces = pieces
+        self.size = 0
+        self.failed = False
+
+    def __iter__(self) -> Iterator[bytes | bytearray | memoryview]:
+        try:
+            for piece in self._pieces:
+                self.size += len(piece)
+                yield piece
+        except CorruptBatch:
+            self.failed = True
+            raise
 
 
 def write_records(
-    records: Sequence[Message], append: Append, *, codec: CompressionType, like: BatchHeader | None = None
+    records: Iterable[Message], append: Append, *, codec: CompressionType, like: BatchHeader | None = None
 ) -> Validated:
     """The records, in the order given, as the topic stores them: one record batch, or a message set.
 
-    Offsets go on from the append's. ``like`` is the header of the record batch that they came in.
+    Offsets continue from the append's. ``like`` is the header of the record batch that they came in.
 
     Raises KafkaError: UNSUPPORTED_FOR_MESSAGE_FORMAT, a producer id, a transaction or headers in a message set.
-    UNSUPPORTED_COMPRESSION_TYPE: zstd there. INVALID_TIMESTAMP: a negative one.
+    UNSUPPORTED_COMPRESSION_TYPE: zstd there. INVALID_TIMESTAMP: a negative one. MESSAGE_TOO_LARGE.
     """
-    magic, partition = append.config.record_magic, append.partition
-    for record in records:
-        if record.timestamp < NO_TIMESTAMP:
-            refuse(ErrorCode.INVALID_TIMESTAMP, partition, f"timestamp {record.timestamp} is before 1970")
-    placed = [record._replace(offset=append.base_offset + index) for index, record in enumerate(records)]
-    level = append.config.compression_level(codec)
-    if magic == MAGIC:
-        batch = write_batch(placed, base_offset=append.base_offset, compression=codec, level=level, like=like)
-        return _stored_batch(batch, append)
-    trouble = _trouble_in_message_set(records, like)
-    if trouble:
-        refuse(
-            ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
-            partition,
-            f"{trouble}, which message format v{magic} has no place for; see message.format.version",
+    config, level = append.config, append.config.compression_level(codec)
+    if config.record_magic == MAGIC:
+        batch = write_batch(
+            _Placed(records, append),
+            base_offset=append.base_offset,
+            compression=codec,
+            level=level,
+            like=like,
+            max_bytes=config.max_message_bytes,
         )
+        return _stored_batch(batch, append)
+    if like is not None and like.is_transactional:
+        _refuse_format(append, "records of a transaction")
+    if like is not None and like.has_producer_id:
+        _refuse_format(append, f"records of producer id {like.producer_id}")
     if codec is CompressionType.ZSTD:
-        refuse(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, partition, f"there is no zstd in message format v{magic}")
-    stored = write_message_set(placed, magic=magic, compression=codec, level=level)
-    sizes = [len(stored)] if codec else entry_sizes(placed, magic)
-    _check_size(max(sizes), append)
-    positions = list(accumulate(sizes[:-1], initial=0))
-    return Validated(memoryview(stored), [as_one_batch(read_message(stored), positions, len(stored), placed)])
+        why = f"there is no zstd in message format v{config.record_magic}"
+        refuse(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, append.partition, why)
+    placed = _Placed(records, append, is_wrapped=codec is not CompressionType.NONE)
+    stored = write_message_set(
+        placed,
+        magic=config.record_magic,
+        compression=codec,
+        level=level,
+        max_bytes=config.max_message_bytes if codec else config.segment_bytes,
+    )
+    if codec:
+        _check_size(len(stored), append)
+    first = read_message(stored)
+    return Validated(
+        memoryview(stored), [as_one_batch(first, placed.positions, len(stored), placed.count, placed.largest)]
+    )
+
+
+class _Placed:
+    """Records with offsets that continue from the append's, each checked when it is read.
+
+    Of those that were read, ``count`` is the number, ``largest`` the largest timestamp, and ``positions`` are where
+    they are in a message set, a wrapper being one message.
+    """
+
+    def __init__(self, records: Iterable[Message], append: Append, *, is_wrapped: bool = False) -> None:
+        self._records = records
+        self._append = append
+        self._is_wrapped = is_wrapped
+        self._end = 0
+        self.count = 0
+        self.largest = NO_TIMESTAMP
+        self.positions: list[int] = [0] if is_wrapped else []
+
+    def __iter__(self) -> Iterator[Message]:
+        magic = self._append.config.record_magic
+        for offset, record in enumerate(self._records, self._append.base_offset):
+            if record.timestamp < NO_TIMESTAMP:
+                why = f"timestamp {record.timestamp} is before 1970"
+                refuse(ErrorCode.INVALID_TIMESTAMP, self._append.partition, why)
+            if magic < MAGIC and record.headers != NO_HEADERS:
+                _refuse_format(self._append, "records with headers")
+            if magic < MAGIC and not self._is_wrapped:
+                size = entry_size(record, magic)
+                _check_size(size, self._append)
+                self.positions.append(self._end)
+                self._end += size
+            self.count += 1
+            self.largest = max(self.largest, record.timestamp)
+            yield record._replace(offset=offset)
 
 
 def _stored_batch(batch: bytearray, append: Append) -> Validated:
@@ -103,15 +177,10 @@ def _stored_batch(batch: bytearray, append: Append) -> Validated:
 def _check_size(size: int, append: Append) -> None:
     limit = append.config.max_message_bytes
     if size > limit:
-        why = f"stored as the topic asks for it takes {size} bytes, max.message.bytes is {limit}"
+        why = f"stored as the topic asks for it takes {size} bytes or more, max.message.bytes is {limit}"
         refuse(ErrorCode.MESSAGE_TOO_LARGE, append.partition, why)
 
 
-def _trouble_in_message_set(records: Sequence[Message], like: BatchHeader | None) -> str | None:
-    if like is not None and like.is_transactional:
-        return "records of a transaction"
-    if like is not None and like.has_producer_id:
-        return f"records of producer id {like.producer_id}"
-    if any(record.headers != NO_HEADERS for record in records):
-        return "records with headers"
-    return None
+def _refuse_format(append: Append, what: str) -> NoReturn:
+    why = f"{what}, which message format v{append.config.record_magic} has no place for; see message.format.version"
+    refuse(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, append.partition, why)

@@ -7,8 +7,7 @@ from typing import Final, NamedTuple, NoReturn
 
 from broker_embedded.log.config import LogConfig
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.records.batch import LOG_OVERHEAD, NO_TIMESTAMP, BatchHeader
-from spark_kafka_native.records.legacy import Message
+from spark_kafka_native.records.batch import LOG_OVERHEAD, NO_TIMESTAMP, BatchHeader, CompressionType
 
 
 class AppendOrigin(Enum):
@@ -51,6 +50,11 @@ class IncomingBatch:
     header: BatchHeader
     messages: tuple[int, ...] = ()
 
+    @property
+    def holds_absolute_offsets(self) -> bool:
+        """Whether offsets of the log are inside a compressed message (format v0), where they cannot be changed."""
+        return self.header.magic == 0 and self.header.compression is not CompressionType.NONE
+
     def moved(self, distance: int) -> "IncomingBatch":
         """The same batch so many bytes further on."""
         return IncomingBatch(self.position + distance, self.header, tuple(at + distance for at in self.messages))
@@ -82,7 +86,7 @@ class RecordError(NamedTuple):
 
 
 class InvalidRecords(KafkaError):
-    """Single records are to blame for a refusal. ``record_errors`` has them all."""
+    """Single records are to blame for a refusal. ``record_errors`` has the first of them."""
 
     def __init__(self, code: ErrorCode, detail: str, record_errors: Sequence[RecordError]) -> None:
         super().__init__(code, detail)
@@ -90,13 +94,16 @@ class InvalidRecords(KafkaError):
         self.record_errors = tuple(record_errors)
 
 
-def as_one_batch(first: BatchHeader, positions: Sequence[int], size: int, records: Sequence[Message]) -> IncomingBatch:
-    """Messages of an old format at ``positions``, ``size`` bytes in all, that hold ``records``, under one header."""
+def as_one_batch(first: BatchHeader, positions: Sequence[int], size: int, count: int, largest: int) -> IncomingBatch:
+    """Messages of an old format at ``positions``, ``size`` bytes in all, under one header.
+
+    They hold ``count`` records, whose largest timestamp is ``largest``.
+    """
     header = first._replace(
         batch_length=size - LOG_OVERHEAD,
-        last_offset_delta=len(records) - 1,
-        max_timestamp=max(record.timestamp for record in records) if first.magic else NO_TIMESTAMP,
-        records_count=len(records),
+        last_offset_delta=count - 1,
+        max_timestamp=largest if first.magic else NO_TIMESTAMP,
+        records_count=count,
     )
     return IncomingBatch(positions[0], header, tuple(positions))
 

@@ -4,14 +4,16 @@ In plain Python, because the vectorised decoder's packages take ten times the me
 microsecond. The format is told in `spark_kafka_native.records.record`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeAlias
 
 from spark_kafka_native.records.batch import BatchHeader, CorruptBatch
+from spark_kafka_native.records.blocks import record_blocks
+from spark_kafka_native.records.codec import Buffer
 from spark_kafka_native.records.record import varint
 
 KeyedRecord: TypeAlias = tuple[int, int, int, bytes | None, bool]
-"""Start and end in the payload, offset delta, key, whether there is a value. A tuple for speed."""
+"""Start and end in the block, offset delta, key, whether there is a value. A tuple for speed."""
 
 _LAST_BYTE: Final = 0x7F
 """A byte of a number above this is not its last."""
@@ -20,20 +22,26 @@ _NEGATIVE: Final = 1
 _LONGEST_SHIFT: Final = 63
 
 
-def keyed_records(payload: bytes, header: BatchHeader) -> list[KeyedRecord]:
-    """Every record of an uncompressed payload. Raises CorruptBatch: it does not hold what the header says."""
-    found: list[KeyedRecord] = []
-    try:
-        end = _walk(payload, header.records_count, found.append)
-    except IndexError:
-        raise _corrupt(len(found), "it is cut off, or a length in it is impossible", header) from None
-    if end != len(payload):
-        raise _corrupt(len(found), f"{len(payload) - end} bytes are left behind the last", header)
-    return found
+def keyed_blocks(pieces: Iterable[Buffer], header: BatchHeader) -> Iterator[tuple[bytes, list[KeyedRecord]]]:
+    """The records of a batch by blocks of its decompressed payload ``pieces`` (`blocks`), one block at a time.
+
+    Raises CorruptBatch: the payload does not hold what the header says.
+    """
+    first = 0
+    for block, count in record_blocks(pieces, header.records_count):
+        found: list[KeyedRecord] = []
+        try:
+            end = _walk(block, count, found.append)
+        except IndexError:
+            raise _corrupt(first + len(found), "it is cut off, or a length in it is impossible", header) from None
+        if end != len(block):
+            raise _corrupt(first + len(found), f"{len(block) - end} bytes are left after the last", header)
+        yield block, found
+        first += count
 
 
 def _walk(payload: bytes, count: int, append: Callable[[KeyedRecord], None]) -> int:
-    """Where the last record ends. Raises IndexError: a record does not read."""
+    """Where the last of ``count`` records ends. Raises IndexError: a record is malformed."""
     end, size = 0, len(payload)
     for _ in range(count):
         start = end

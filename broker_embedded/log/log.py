@@ -9,7 +9,8 @@ gets smaller, and here how it grows.
 
 Appending, step by step. *Crash* means that of the machine; what the process alone loses is less.
 
-1. Every check. Crash here: nothing has happened.
+1. Every check of the batches, without the lock, because it may take seconds. Then that of the producer. Crash here:
+   nothing has happened.
 2. If the segment is full, a new one: its predecessor's index files are completed, a snapshot of the producers is
    written, the new files are made. Crash here: neither names nor contents were synced, any part may be missing. All of
    it lies behind the recovery point, and recovery makes it anew from what is left of the logs.
@@ -25,7 +26,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from broker_embedded.log.config import LogConfig
-from broker_embedded.log.incoming import FROM_CLIENT, AppendOrigin, IncomingBatch, Terms
+from broker_embedded.log.incoming import FROM_CLIENT, AppendOrigin, IncomingBatch, Terms, Validated
 from broker_embedded.log.opening import load_parts
 from broker_embedded.log.producer_state import ProducerChanges
 from broker_embedded.log.producer_store import PRODUCER_ID_EXPIRATION_MS
@@ -119,17 +120,16 @@ class Log(ShrinkingLog):
         view = memoryview(records)
         if view.readonly:
             raise TypeError("records must be writable: offsets are assigned in place")
+        self._check_online()
+        base_offset = self._view.end_offset
+        validated = self._validate(view, terms, base_offset)
         with self._lock:
             self._check_online()
             now_ms = self._platform.clock.now_ms()
-            view, batches = validate(
-                view,
-                self.config,
-                partition=str(self.partition),
-                origin=terms.origin,
-                now_ms=now_ms,
-                base_offset=self._view.end_offset,
-            )
+            moved = self._view.end_offset != base_offset
+            if moved and any(batch.holds_absolute_offsets for batch in validated.batches):
+                validated = self._validate(view, terms, self._view.end_offset)
+            view, batches = validated
             known = None
             if terms.origin is AppendOrigin.CLIENT:
                 known = self._producers.states.duplicates([batch.header for batch in batches])
@@ -143,6 +143,17 @@ class Log(ShrinkingLog):
                 if self._unflushed() >= self.config.flush_messages:
                     self.flush()
         return result
+
+    def _validate(self, records: memoryview, terms: Terms, base_offset: int) -> Validated:
+        """Check the batches of an append, and convert them; see ``validate``, which may take seconds. Needs no lock."""
+        return validate(
+            records,
+            self.config,
+            partition=str(self.partition),
+            origin=terms.origin,
+            now_ms=self._platform.clock.now_ms(),
+            base_offset=base_offset,
+        )
 
     def _append_new(
         self, view: memoryview, batches: Sequence[IncomingBatch], leader_epoch: int, now_ms: int, terms: Terms

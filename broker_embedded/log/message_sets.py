@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterator
 from typing import Final
 
-from broker_embedded.log.conversion import write_records
+from broker_embedded.log.conversion import MAX_CONVERTED_BYTES, write_records
 from broker_embedded.log.incoming import Append, IncomingBatch, Validated, as_one_batch, refuse
 from broker_embedded.log.record_checks import check_records
 from broker_embedded.log.segment import PlacedBatch
@@ -54,7 +54,10 @@ def validate_message_set(records: memoryview, append: Append) -> Validated:
     codec = append.config.stored_codec(first.compression)
     same = append.config.record_magic == first.magic and codec is first.compression
     if same and _may_stay(first, inner):
-        return Validated(records[:size], [as_one_batch(first, positions, size, inner)])
+        return Validated(
+            records[:size],
+            [as_one_batch(first, positions, size, len(inner), max(record.timestamp for record in inner))],
+        )
     return write_records(inner, append, codec=codec)
 
 
@@ -128,7 +131,7 @@ def _inner_messages(records: memoryview, found: list[tuple[int, BatchHeader]], a
     inner: list[Message] = []
     try:
         for position, header in found:
-            inner += read_messages(records, position, header)
+            inner += read_messages(records, position, header, max_bytes=MAX_CONVERTED_BYTES)
     except InvalidMessageSet as error:
         refuse(ErrorCode.INVALID_RECORD, append.partition, str(error))
     except CorruptBatch as error:

@@ -1,7 +1,6 @@
 """Which record of a segment is the first of a time or later.
 
-Indexes and batch headers lead to one batch; only that one is decompressed and its records looked at, one by one: no
-more of a record than its time and offset.
+Indexes and batch headers lead to one batch. Only that one is decompressed, piece by piece, up to the record.
 """
 
 from typing import NamedTuple
@@ -9,10 +8,9 @@ from typing import NamedTuple
 from broker_embedded.log.batches import batch_bytes, batch_records
 from broker_embedded.log.index import CorruptIndex
 from broker_embedded.log.segment import LogSegment
-from spark_kafka_native.records import times
-from spark_kafka_native.records.batch import MAGIC, BatchHeader, CorruptBatch, UnreadableBatch
-from spark_kafka_native.records.conversion import payload_of
-from spark_kafka_native.records.errors import BadRecord
+from spark_kafka_native.records.batch import MAGIC, BatchHeader, UnreadableBatch
+from spark_kafka_native.records.conversion import payload_pieces
+from spark_kafka_native.records.scan import RecordScan
 
 
 class OffsetTimestamp(NamedTuple):
@@ -59,17 +57,9 @@ def _first_of_batch(
                 return OffsetTimestamp(message.offset, message.timestamp)
         return None
     raw = batch_bytes(segment.file(), position, header)
+    scan = RecordScan(header, latest=timestamp - 1, from_offset=from_offset)
     try:
-        payload = payload_of(raw, 0, header)
-        found = times.first_at_or_after(payload, header, timestamp, from_offset, times.compiled())
-    except BadRecord as error:
-        raise CorruptBatch(
-            error.detail,
-            position=position,
-            file=segment.path,
-            base_offset=header.base_offset,
-            record_index=error.index,
-        ) from None
+        found = next(scan.found(payload_pieces(raw, 0, header)), None)
     except UnreadableBatch as error:
         raise error.placed(start=position, file=segment.path, base_offset=header.base_offset) from None
-    return None if found is None else OffsetTimestamp(*found)
+    return None if found is None else OffsetTimestamp(found.offset, found.timestamp)

@@ -3,9 +3,9 @@
 A record batch that is stored as it was sent is known by its header, and by the CRC over the rest. So the count of
 records, the timestamps between the first and the largest, and the records' own offsets are what the producer says they
 are; Apache Kafka, which walks every record, checks those too. What a header can prove wrong is refused with the code
-that Kafka's clients expect. Records are looked at one by one where something asks for it: a compacted topic, which has
-no use for records without a key; a bound on how old they may be; another codec or format to be stored in, see
-`conversion`; and message sets, formats v0 and v1, always.
+that Kafka's clients expect: a count of records, too, that is impossible for the batch's size. Records are looked at one
+by one where something asks for it: a compacted topic, which has no use for records without a key; a bound on how old
+they may be; another codec or format to be stored in, see `conversion`; and message sets, formats v0 and v1, always.
 """
 
 import struct
@@ -36,7 +36,9 @@ from spark_kafka_native.records.batch import (
     set_log_append_time,
     set_offsets,
 )
+from spark_kafka_native.records.compression import MAX_DECOMPRESSED_BYTES
 from spark_kafka_native.records.legacy import is_message
+from spark_kafka_native.records.record import MIN_RECORD_BYTES
 
 __all__ = ["AppendOrigin", "IncomingBatch", "Validated", "assign", "validate"]
 
@@ -57,7 +59,7 @@ def validate(
     blame it is an InvalidRecords.
     """
     is_set = is_message(records)
-    look_inside = is_set or not config.stores_as_sent
+    inspects = is_set
     batches = []
     position = len(records) if is_set else 0
     while position < len(records):
@@ -65,13 +67,13 @@ def validate(
         _check_batch(records, position, header, config, partition)
         if origin is AppendOrigin.CLIENT:
             _check_client_batch(header, partition)
-        look_inside = look_inside or not _times_are_good(header, config, now_ms)
+        inspects = inspects or inspects_records(header, config, now_ms)
         batches.append(IncomingBatch(position, header))
         position += header.size_in_bytes
     validated = Validated(records, batches)
-    if look_inside:
+    if inspects:
         append = Append(config=config, partition=partition, origin=origin, now_ms=now_ms, base_offset=base_offset)
-        validated = validate_message_set(records, append) if is_set else _look_inside(validated, append)
+        validated = validate_message_set(records, append) if is_set else _convert_batches(validated, append)
     if not validated.batches:
         refuse(ErrorCode.INVALID_RECORD, partition, "there is no record batch in the request")
     if len(validated.records) > config.segment_bytes and not validated.batches[0].header.is_control:
@@ -83,7 +85,12 @@ def validate(
     return validated
 
 
-def _look_inside(found: Validated, append: Append) -> Validated:
+def inspects_records(header: BatchHeader, config: LogConfig, now_ms: int) -> bool:
+    """Whether an append looks at each record of a record batch, for which it must decompress them."""
+    return not config.stores_as_sent or not _times_are_good(header, config, now_ms)
+
+
+def _convert_batches(found: Validated, append: Append) -> Validated:
     """Check the records of every batch; what to store of them."""
     buffer = bytearray()
     batches: list[IncomingBatch] = []
@@ -180,6 +187,9 @@ def _check_client_batch(header: BatchHeader, partition: str) -> None:
         trouble = "a batch that is part of a transaction, but has no producer id"
     elif header.records_count <= 0:
         trouble = "a batch without records"
+    elif header.records_count > max_records(header):
+        stored = header.size_in_bytes - RECORD_BATCH_OVERHEAD
+        trouble = f"{header.records_count} records cannot be in {stored} bytes, compression {header.compression.label}"
     elif header.records_count != header.last_offset_delta + 1:
         trouble = f"{header.records_count} records, but a last offset delta of {header.last_offset_delta}"
     elif header.has_producer_id and header.base_sequence < 0:
@@ -189,6 +199,12 @@ def _check_client_batch(header: BatchHeader, partition: str) -> None:
     else:
         return
     refuse(ErrorCode.INVALID_RECORD, partition, trouble)
+
+
+def max_records(header: BatchHeader) -> int:
+    """How many records a batch of its size can hold at most, each of which takes 7 bytes without compression."""
+    stored = header.size_in_bytes - RECORD_BATCH_OVERHEAD
+    return min(header.compression.max_ratio * stored, MAX_DECOMPRESSED_BYTES) // MIN_RECORD_BYTES
 
 
 def _times_are_good(header: BatchHeader, config: LogConfig, now_ms: int) -> bool:

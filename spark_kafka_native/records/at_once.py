@@ -1,13 +1,11 @@
 """Decompressing in one call what is as it often is: one whole frame, as large as is likely.
 
-That takes less time than going piece by piece with an eye on the cap. Whatever else it is, damaged, a part, several
-frames or a bomb, is None here, and for `compression` to read and to explain.
+That takes less time than `pieces`. Anything else is None here, damaged, cut off, several frames or a bomb, and `pieces`
+reads it or says what is wrong.
 """
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import zstandard
+from spark_kafka_native.records.codec import Buffer
+from spark_kafka_native.records.pieces import idle_zstd
 
 _ZSTD_LIKELY_BYTES = 64 * 1024
 _ZSTD_LIKELY_TIMES = 64
@@ -18,9 +16,7 @@ _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _LZ4_HAS_SIZE = 0x08
 
 
-def zstd_frame(
-    decompressor: "zstandard.ZstdDecompressor", stored: bytes | bytearray | memoryview, max_bytes: int
-) -> bytes | None:
+def zstd_frame(stored: Buffer, max_bytes: int) -> bytes | None:
     """What is in a frame that says how large it becomes; None if it is not one, whole and alone, of a likely size."""
     import zstandard  # noqa: PLC0415 -- at first use
 
@@ -29,12 +25,18 @@ def zstd_frame(
         size = zstandard.frame_content_size(stored)
         if not 0 < size <= min(max_bytes, max(_ZSTD_LIKELY_BYTES, _ZSTD_LIKELY_TIMES * len(stored))):
             return None
-        return decompressor.decompress(stored, allow_extra_data=False)
+        try:
+            decompressor = idle_zstd.pop()
+        except IndexError:
+            decompressor = zstandard.ZstdDecompressor()
+        plain = decompressor.decompress(stored, allow_extra_data=False)
     except zstandard.ZstdError:
         return None
+    idle_zstd.append(decompressor)
+    return plain
 
 
-def lz4_frame(stored: bytes | bytearray | memoryview, max_bytes: int) -> bytes | None:
+def lz4_frame(stored: Buffer, max_bytes: int) -> bytes | None:
     """What is in a frame; None if it is not one, as a whole and no more, that cannot become more than ``max_bytes``."""
     import lz4.frame  # noqa: PLC0415 -- at first use
 

@@ -5,7 +5,7 @@ batches have no likeness in the old formats and vanish. What was compressed stay
 for each batch; zstd does not exist there.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 
 from spark_kafka_native.records.batch import (
     MAGIC,
@@ -21,20 +21,23 @@ from spark_kafka_native.records.batch import (
     seal,
     write_header,
 )
-from spark_kafka_native.records.compression import MAX_DECOMPRESSED_BYTES, compress, decompress
+from spark_kafka_native.records.blocks import record_blocks
+from spark_kafka_native.records.codec import Buffer
+from spark_kafka_native.records.compression import MAX_DECOMPRESSED_BYTES
 from spark_kafka_native.records.errors import BadRecord, CorruptBatch
 from spark_kafka_native.records.legacy import Message, read_messages
 from spark_kafka_native.records.legacy_write import write_message_set
-from spark_kafka_native.records.record import VARLONG_BYTES, read_varint, varint
+from spark_kafka_native.records.pieces import SMALL_PIECES, compressor, decompressed_pieces
+from spark_kafka_native.records.record import MIN_BODY_BYTES, VARLONG_BYTES, read_varint, varint
 
 _NULL = varint(-1)
 _ATTRIBUTES = b"\x00"
-_MIN_BODY_BYTES = 6
 _LAST_BYTE = 0x7F
 """A byte of a number above this is not its last."""
 _NULL_LENGTH = 1
 """-1, as it stands there."""
 _NUMBERS_END = 1 << 64
+_LONG_MAX = 2**63 - 1
 _NOBODYS = BatchHeader(
     0, 0, NO_PARTITION_LEADER_EPOCH, MAGIC, 0, 0, 0, 0, 0, NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE, 0
 )
@@ -42,49 +45,55 @@ _NOBODYS = BatchHeader(
 
 def read_records(
     buffer: memoryview, position: int, header: BatchHeader, *, max_bytes: int = MAX_DECOMPRESSED_BYTES
-) -> list[Message]:
-    """Every record of the batch, message or wrapper at ``position``, of any format; the outer CRC is the caller's.
+) -> Iterator[Message]:
+    """Each record of the batch, message or wrapper at ``position``, of any format; the outer CRC is the caller's.
+
+    Of a record batch, about a MiB of records is held at a time.
 
     Raises CorruptBatch: the payload is not what the header says, or decompresses to more than ``max_bytes``.
     """
-    if header.magic < 2:
-        return read_messages(buffer, position, header, max_bytes=max_bytes)
+    if header.magic < MAGIC:
+        yield from read_messages(buffer, position, header, max_bytes=max_bytes)
+        return
     try:
-        return parse_records(payload_of(buffer, position, header, max_bytes=max_bytes), header)
+        yield from parse_records(payload_pieces(buffer, position, header, max_bytes=max_bytes), header)
     except CorruptBatch as error:
         raise error.placed(start=position, base_offset=header.base_offset) from error
 
 
-def payload_of(
+def payload_pieces(
     buffer: memoryview, position: int, header: BatchHeader, *, max_bytes: int = MAX_DECOMPRESSED_BYTES
-) -> bytes:
-    """What is behind the header of the record batch at ``position``, decompressed. Raises CorruptBatch."""
+) -> Iterator[Buffer]:
+    """The payload of the record batch at ``position``, decompressed, in pieces. Raises CorruptBatch."""
     stored = buffer[position + RECORD_BATCH_OVERHEAD : position + header.size_in_bytes]
-    return bytes(decompress(header.compression, stored, max_bytes=max_bytes))
+    return decompressed_pieces(header.compression, stored, max_bytes=max_bytes)
 
 
-def parse_records(payload: bytes, header: BatchHeader) -> list[Message]:
-    """The records of a v2 batch's ``payload``, decompressed; ``header`` gives their number, offsets and times.
+def parse_records(pieces: Iterable[Buffer], header: BatchHeader) -> Iterator[Message]:
+    """The records of a v2 batch's payload, decompressed; ``header`` gives their number, offsets and times.
 
     Raises CorruptBatch: they are not what the format allows, or not as many.
     """
-    records: list[Message] = []
-    try:
-        end = _read_fast(payload, header, records.append)
-    except IndexError:
-        records = []
-        end = _read_carefully(payload, header, records.append)
-    if end != len(payload):
-        raise CorruptBatch(f"{len(payload) - end} bytes are left behind the batch's last record")
-    return records
+    first = 0
+    for block, count in record_blocks(pieces, header.records_count):
+        records: list[Message] = []
+        try:
+            end = _read_fast(block, header, count, records.append)
+        except IndexError:
+            records = []
+            end = _read_carefully(block, header, range(first, first + count), records.append)
+        if end != len(block):
+            raise CorruptBatch(f"{len(block) - end} bytes are left after the batch's last record")
+        yield from records
+        first += count
 
 
-def _read_fast(payload: bytes, header: BatchHeader, append: Callable[[Message], None]) -> int:
-    """Where the last record ends. Raises IndexError: something is wrong, and who reads carefully shall say what."""
+def _read_fast(payload: bytes, header: BatchHeader, count: int, append: Callable[[Message], None]) -> int:
+    """Where the last of ``count`` records ends. Raises IndexError: one is malformed; `_read_carefully` says why."""
     by_broker = header.timestamp_type is TimestampType.LOG_APPEND_TIME
     base_offset, base_timestamp, max_timestamp = header.base_offset, header.base_timestamp, header.max_timestamp
     end, size = 0, len(payload)
-    for _ in range(header.records_count):
+    for _ in range(count):
         length, at = payload[end], end + 1
         if length > _LAST_BYTE:
             length, at = _rest_of(payload, at, length)
@@ -130,16 +139,16 @@ def _rest_of(payload: bytes, position: int, first: int) -> tuple[int, int]:
     raise IndexError
 
 
-def _read_carefully(payload: bytes, header: BatchHeader, append: Callable[[Message], None]) -> int:
-    """The same, with every step checked. Raises CorruptBatch, which names the record."""
+def _read_carefully(payload: bytes, header: BatchHeader, indexes: range, append: Callable[[Message], None]) -> int:
+    """The same, with every step checked; ``indexes`` are the records'. Raises CorruptBatch, which names the record."""
     view = memoryview(payload)
     by_broker = header.timestamp_type is TimestampType.LOG_APPEND_TIME
     position, end = 0, len(payload)
     try:
-        for index in range(header.records_count):
+        for index in indexes:
             length, body = read_varint(view, position, end, index)
             position = body + length
-            if length < _MIN_BODY_BYTES or position > end:
+            if length < MIN_BODY_BYTES or position > end:
                 raise BadRecord(index, f"impossible record length {length}, {end - body} bytes are left")
             timestamp_delta, at = read_varint(view, body + 1, position, index, VARLONG_BYTES)
             offset_delta, at = read_varint(view, at, position, index)
@@ -164,26 +173,34 @@ def _read_carefully(payload: bytes, header: BatchHeader, append: Callable[[Messa
 
 
 def write_batch(
-    records: Sequence[Message],
+    records: Iterable[Message],
     *,
     base_offset: int,
     compression: CompressionType = CompressionType.NONE,
     level: int | None = None,
     timestamp_type: TimestampType = TimestampType.CREATE_TIME,
     like: BatchHeader | None = None,
+    max_bytes: int | None = None,
 ) -> bytearray:
     """The records, at least one, as one sealed batch of format v2; offsets ascend from ``base_offset`` or later.
 
-    It is of the producer, transaction and kind that the header ``like`` tells of, of none without.
+    The batch has the producer, transaction and kind of the header ``like``, or none. The records are compressed as they
+    come, so that only compressed bytes are held. Writing stops soon after a batch of ``max_bytes``, which is therefore
+    larger than that, and not complete.
 
     Raises ValueError: a level the codec does not have, or times too far apart for an int64 to hold the distance.
     """
-    base_timestamp = records[0].timestamp
-    largest = max(record.timestamp for record in records)
-    if max(largest - base_timestamp, base_timestamp - min(record.timestamp for record in records)) >= 2**63:
-        raise ValueError("timestamps of the records are too far apart for one int64 to hold the distance")
-    payload = bytearray()
+    compressed = compressor(compression, level)
+    batch, plain = bytearray(RECORD_BATCH_OVERHEAD), bytearray()
+    count = last_offset = base_timestamp = smallest = largest = 0
     for offset, timestamp, key, value, headers in records:
+        if not count:
+            base_timestamp = smallest = largest = timestamp
+        elif timestamp > largest:
+            largest = timestamp
+        elif timestamp < smallest:
+            smallest = timestamp
+        count, last_offset = count + 1, offset
         body = (
             _ATTRIBUTES
             + _spelled(timestamp - base_timestamp)
@@ -192,37 +209,50 @@ def write_batch(
             + (_NULL if value is None else _spelled(len(value)) + value)
             + headers
         )
-        payload += _spelled(len(body))
-        payload += body
-    return batch_of(
-        payload,
-        (like or _NOBODYS)._replace(
-            base_offset=base_offset,
-            last_offset_delta=records[-1].offset - base_offset,
-            base_timestamp=base_timestamp,
-            max_timestamp=max(NO_TIMESTAMP, largest),
-            records_count=len(records),
-        ),
-        compression=compression,
-        level=level,
-        timestamp_type=timestamp_type,
+        plain += _spelled(len(body))
+        plain += body
+        if len(plain) >= SMALL_PIECES:
+            batch += compressed.compress(plain)
+            plain.clear()
+            if max_bytes is not None and len(batch) > max_bytes:
+                break
+    if max(largest - base_timestamp, base_timestamp - smallest) > _LONG_MAX:
+        raise ValueError("timestamps of the records are too far apart for one int64 to hold the distance")
+    batch += compressed.compress(plain)
+    batch += compressed.flush()
+    header = (like or _NOBODYS)._replace(
+        base_offset=base_offset,
+        last_offset_delta=last_offset - base_offset,
+        base_timestamp=base_timestamp,
+        max_timestamp=max(NO_TIMESTAMP, largest),
+        records_count=count,
     )
+    return _sealed(batch, header, compression, timestamp_type)
 
 
-def batch_of(
-    payload: bytes | bytearray | memoryview,
-    header: BatchHeader,
-    *,
-    compression: CompressionType,
-    level: int | None = None,
-    timestamp_type: TimestampType,
+def recompress(
+    pieces: Iterable[Buffer], header: BatchHeader, *, compression: CompressionType, level: int | None, max_bytes: int
 ) -> bytearray:
-    """A sealed batch of records that are written already, ``payload``; all else is as ``header`` has it.
+    """A sealed batch with the payload ``pieces`` compressed by another codec; all else is as ``header`` has it.
 
-    Raises ValueError: a level the codec does not have.
+    Writing stops soon after a batch of ``max_bytes``, as in ``write_batch``.
+
+    Raises ValueError: a level the codec does not have. Those of ``pieces``.
     """
+    compressed = compressor(compression, level)
     batch = bytearray(RECORD_BATCH_OVERHEAD)
-    batch += payload if compression is CompressionType.NONE else compress(compression, payload, level)
+    for piece in pieces:
+        batch += compressed.compress(piece)
+        if len(batch) > max_bytes:
+            break
+    batch += compressed.flush()
+    return _sealed(batch, header, compression, header.timestamp_type)
+
+
+def _sealed(
+    batch: bytearray, header: BatchHeader, compression: CompressionType, timestamp_type: TimestampType
+) -> bytearray:
+    """``batch``, which has room for a header and then its payload, with that header and its CRC."""
     write_header(
         batch,
         size_in_bytes=len(batch),
@@ -259,9 +289,7 @@ def convert_down(buffer: memoryview, position: int, header: BatchHeader, *, magi
         return b""
     records = read_records(buffer, position, header)
     if not header.compression:
-        records = [record for record in records if record.offset >= from_offset]
-    if not records:
-        return b""
+        records = (record for record in records if record.offset >= from_offset)
     return bytes(
         write_message_set(records, magic=magic, compression=header.compression, timestamp_type=header.timestamp_type)
     )

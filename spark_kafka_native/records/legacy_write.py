@@ -2,12 +2,12 @@
 
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from spark_kafka_native.records.batch import LOG_OVERHEAD, CompressionType, TimestampType
-from spark_kafka_native.records.compression import compress
 from spark_kafka_native.records.legacy import CODECS, OVERHEADS, Message
 from spark_kafka_native.records.lz4_header import break_checksum
+from spark_kafka_native.records.pieces import SMALL_PIECES, compressor
 
 _ENTRY = struct.Struct(">qiI")
 _BODY = (struct.Struct(">bbi"), struct.Struct(">bbqi"))
@@ -18,14 +18,18 @@ _MAX_MESSAGE_BYTES = 2**31 - 1
 
 
 def write_message_set(
-    messages: Sequence[Message],
+    messages: Iterable[Message],
     *,
     magic: int,
     compression: CompressionType = CompressionType.NONE,
     level: int | None = None,
     timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+    max_bytes: int | None = None,
 ) -> bytearray:
-    """The messages, at least one, as a set: each by itself, or with a codec all of them in one wrapper.
+    """The messages as a set: each by itself, or with a codec all of them in one wrapper; no bytes if there are none.
+
+    The messages are compressed as they come, so that only compressed bytes are held. Writing stops soon after
+    ``max_bytes``, and the set is then larger than that, and not complete.
 
     Offsets must ascend. With LOG_APPEND_TIME each message keeps the time it has, which should be the same for all.
     Headers do not fit into these formats and are left out; nor does the time into v0.
@@ -40,16 +44,41 @@ def write_message_set(
     if compression is CompressionType.NONE:
         for message in messages:
             _append(out, message, magic, by_broker)
+            if max_bytes is not None and len(out) > max_bytes:
+                break
         return out
-    base = messages[0].offset if magic else 0
-    inner = bytearray()
+    return _write_wrapper(messages, magic, compression, level, by_broker, max_bytes)
+
+
+def _write_wrapper(
+    messages: Iterable[Message],
+    magic: int,
+    compression: CompressionType,
+    level: int | None,
+    by_broker: int,
+    max_bytes: int | None,
+) -> bytearray:
+    out = bytearray()
+    compressed = compressor(compression, level)
+    payload, plain = bytearray(), bytearray()
+    base = last_offset = largest = None
     for message in messages:
-        _append(inner, message, magic, by_broker, base)
-    payload: bytes | bytearray = compress(compression, inner, level)
+        if base is None or largest is None:
+            base, largest = message.offset if magic else 0, message.timestamp
+        last_offset, largest = message.offset, max(largest, message.timestamp)
+        _append(plain, message, magic, by_broker, base)
+        if len(plain) >= SMALL_PIECES:
+            payload += compressed.compress(plain)
+            plain.clear()
+            if max_bytes is not None and len(payload) > max_bytes:
+                break
+    if last_offset is None or largest is None:
+        return out
+    payload += compressed.compress(plain)
+    payload += compressed.flush()
     if compression is CompressionType.LZ4 and magic == 0:
         payload = break_checksum(payload)
-    largest = max(message.timestamp for message in messages)
-    _append(out, Message(messages[-1].offset, largest, None, bytes(payload)), magic, by_broker | compression)
+    _append(out, Message(last_offset, largest, None, bytes(payload)), magic, by_broker | compression)
     return out
 
 
@@ -66,7 +95,6 @@ def _append(out: bytearray, message: Message, magic: int, attributes: int, base:
     out += body
 
 
-def entry_sizes(messages: Sequence[Message], magic: int) -> list[int]:
-    """Bytes that each of the messages takes in a set, without compression."""
-    overhead = LOG_OVERHEAD + OVERHEADS[magic]
-    return [overhead + len(key or b"") + len(value or b"") for _, _, key, value, _ in messages]
+def entry_size(message: Message, magic: int) -> int:
+    """Bytes that a message takes in a set, without compression."""
+    return LOG_OVERHEAD + OVERHEADS[magic] + len(message.key or b"") + len(message.value or b"")

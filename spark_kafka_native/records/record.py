@@ -20,6 +20,9 @@ from spark_kafka_native.records.errors import BadRecord
 
 VARINT_BYTES = 5
 VARLONG_BYTES = 10
+MIN_BODY_BYTES = 6
+MIN_RECORD_BYTES = 7
+"""A record without key, value and headers, and its body: all fields but the length."""
 
 
 class Record(NamedTuple):

@@ -54,7 +54,7 @@ def entry(
 
 def messages_in(records: Buffer) -> list[Message]:
     """Every record of every whole batch or message, of any format, all CRCs checked."""
-    found = []
+    found: list[Message] = []
     for position, header in iter_any(records):
         check_any_crc(records, position, header)
         found += read_records(memoryview(records), position, header)

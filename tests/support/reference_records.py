@@ -197,7 +197,7 @@ def decompress(codec: int, payload: bytes) -> bytes:
         case 3:
             return bytes(lz4.frame.decompress(payload))
         case 4:
-            return zstandard.decompress(payload)
+            return zstandard.ZstdDecompressor().stream_reader(payload).read()
     return payload
 
 

@@ -10,7 +10,7 @@ Cython knows buffers and pointers only; `compiled` knows what they mean, and imp
 * ``walk``: the records of a batch, field by field
 * ``decode``: batches to columns
 * ``encode``: columns to records
-* ``times``: which record is the first of a time; it stands alone, because the bundled broker asks, without numpy
+* ``scan``: times, offsets and missing keys of the records of a batch; the bundled broker uses it, without numpy
 * ``murmur2``: what Java's partitioner makes of keys
 
 A ``.pxd`` is what other modules see of one, and is compiled into them.

@@ -1,13 +1,18 @@
 """Partitions by name and by id, as long as they are the same ones."""
 
+from typing import Any
 from uuid import UUID
 
 import pytest
 
 from broker_embedded.partitions import LocalPartition
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from tests.support.broker_driver import BrokerDriver, batch
+from spark_kafka_native.records.batch import CompressionType, read_header
+from tests.support.batches import NOW_MS, batch
+from tests.support.broker_driver import BrokerDriver
 from tests.support.message_sets import message_set
+
+ZSTD = CompressionType.ZSTD
 
 
 def refusal(broker: BrokerDriver, topic: str | UUID, index: int) -> ErrorCode:
@@ -77,17 +82,22 @@ def test_appends_wait_for_the_disk_where_flush_messages_says_so(
     assert broker.broker.partitions.get("flushed", 0).flushes_on_append
 
 
-def test_appends_of_much_that_is_looked_into_are_long_work(broker: BrokerDriver) -> None:
+def test_appends_that_look_at_many_records_are_long_work(broker: BrokerDriver) -> None:
+    def is_long(partition: LocalPartition, values: list[bytes], **fields: Any) -> bool:
+        records = memoryview(batch(*values, **fields))
+        return partition.works_on_append(records, read_header(records), NOW_MS)
+
     large, small = [b"x" * 20_000], [b"x"]
     broker.create("plain")
     broker.create("packed", compression_type="zstd")
     broker.create("bounded", message_timestamp_before_max_ms="1000")
     plain, packed, bounded = (broker.broker.partitions.get(topic, 0) for topic in ("plain", "packed", "bounded"))
-    for values, is_long in ((large, True), (small, False)):
-        assert not plain.works_on_append(memoryview(batch(*values)))
-        assert plain.works_on_append(memoryview(message_set(*values))) is is_long
-        assert packed.works_on_append(memoryview(batch(*values))) is is_long
-        assert bounded.works_on_append(memoryview(batch(*values))) is is_long
+    assert plain.works_on_append(memoryview(message_set(*small)), None, NOW_MS)
+    assert [is_long(plain, values) for values in (large, small)] == [False, False]
+    assert [is_long(packed, values) for values in (large, small)] == [True, False]
+    assert [is_long(bounded, values * 2) for values in (large, small)] == [True, False]
+    assert [is_long(each, small * 2, compression=ZSTD) for each in (plain, packed, bounded)] == [False, True, True]
+    assert is_long(plain, small, compression=ZSTD, timestamps=NOW_MS + 10**8)
 
 
 def test_partitions_that_are_there_and_where_they_are_led(broker: BrokerDriver) -> None:

@@ -1,7 +1,11 @@
 """ListOffsets: the ends of a log, and the record for a time."""
 
+import threading
+
 import pytest
 
+from broker_embedded.log.log import Log
+from broker_embedded.log.timestamp_lookup import OffsetTimestamp
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -118,3 +122,16 @@ def test_a_partition_named_twice_is_an_invalid_request(filled: BrokerDriver) -> 
     request = ListOffsetsRequest(replica_id=-1, topics=(ListOffsetsTopic(name="t", partitions=(part, other, part)),))
     codes = [found.error_code for found in filled.ask(request, 9).topics[0].partitions]
     assert codes == [ErrorCode.INVALID_REQUEST, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+
+
+def test_a_lookup_by_time_runs_in_a_thread(filled: BrokerDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = []
+    find = Log.offset_for_timestamp
+
+    def noted(log: Log, timestamp: int) -> OffsetTimestamp | None:
+        threads.append(threading.current_thread().name.rpartition("_")[0])
+        return find(log, timestamp)
+
+    monkeypatch.setattr(Log, "offset_for_timestamp", noted)
+    assert place(look_up(filled, 1500)) == (0, 1, 3000)
+    assert threads == ["broker-records"]

@@ -1,12 +1,17 @@
 """Produce: appended once, in every version, or refused with the right words; with acks=0 in silence."""
 
 import asyncio
+import itertools
+import threading
 from collections.abc import Callable
+from typing import Any
 from uuid import UUID
 
 import pytest
 
 from broker_embedded.handlers import CloseConnection
+from broker_embedded.log.log import AppendResult
+from broker_embedded.partitions import LocalPartition
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.produce import (
     PartitionProduceData,
@@ -14,7 +19,9 @@ from spark_kafka_native.protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from spark_kafka_native.records.batch import seal
+from spark_kafka_native.records.batch import CompressionType, seal
+from spark_kafka_native.records.conversion import write_batch
+from spark_kafka_native.records.legacy import Message
 from tests.support.broker_driver import BrokerDriver, batch, fetch_request, idempotent, produce_request, values_in
 
 NAMED = range(3, 13)
@@ -231,3 +238,23 @@ def test_a_deleted_topic_is_gone_for_producers(broker: BrokerDriver) -> None:
     broker.create("t")
     broker.run(broker.broker.delete_topic(broker.broker.image.topics["t"]))
     assert code(broker.produce("t", batch(b"x"))) is MANY
+
+
+def test_appends_that_may_take_long_run_in_threads(broker: BrokerDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = []
+    append = LocalPartition.append
+
+    def noted(*args: Any) -> AppendResult:
+        threads.append(threading.current_thread().name.rpartition("_")[0])
+        return append(*args)
+
+    monkeypatch.setattr(LocalPartition, "append", noted)
+    broker.create("plain")
+    broker.create("compacted", cleanup_policy="compact")
+    broker.create("flushed", flush_messages="1")
+    for topic, codec in itertools.product(
+        ("plain", "compacted", "flushed"), (CompressionType.NONE, CompressionType.ZSTD)
+    ):
+        keyed = write_batch([Message(0, broker.clock.now_ms(), b"k", b"v")], base_offset=0, compression=codec)
+        assert broker.produce(topic, keyed).error_code == 0
+    assert threads == ["", "", "", "broker-records", "broker-disk", "broker-disk"]

@@ -330,13 +330,13 @@ def test_the_brokers_time_in_an_old_wrapper() -> None:
 @pytest.mark.parametrize("codec", reference.CODECS)
 def test_keys_for_the_map(codec: int) -> None:
     data = batch(*THREE, record(13, None, b"4"), record(14, b"a", None), codec=codec)
-    assert keyed_offsets(data, read_header(data), 11) == [(b"b", 11), (b"c", 12), (b"a", 14)]
-    assert keyed_offsets(data, read_header(data), 0)[0] == (b"a", 10)
+    assert list(keyed_offsets(data, read_header(data), 11)) == [(b"b", 11), (b"c", 12), (b"a", 14)]
+    assert next(keyed_offsets(data, read_header(data), 0)) == (b"a", 10)
 
 
 def test_keys_of_old_formats_for_the_map() -> None:
     data = bytes(write_message_set(OLD, magic=1, compression=CompressionType.GZIP))
-    assert keyed_offsets(data, read_any(data), 11) == [(b"b", 11)]
+    assert list(keyed_offsets(data, read_any(data), 11)) == [(b"b", 11)]
 
 
 def test_a_batch_that_does_not_decompress() -> None:

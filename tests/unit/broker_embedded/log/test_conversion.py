@@ -123,7 +123,7 @@ def test_what_a_header_says_wrongly_is_put_right_where_records_are_looked_at() -
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_a_wrong_number_of_records_is_noticed_where_they_are_looked_at(count: int) -> None:
-    wrong = keyed(b"a", b"b")
+    wrong = keyed(b"a" * 20, b"b")
     wrong[57:61] = count.to_bytes(4, "big")
     wrong[23:27] = (count - 1).to_bytes(4, "big")
     seal(wrong)

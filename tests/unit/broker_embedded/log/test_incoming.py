@@ -17,7 +17,8 @@ from tests.support.message_sets import message_set, messages_in
 def test_messages_under_one_header(magic: int, codec: CompressionType) -> None:
     raw = message_set(b"a", b"b", b"c", magic=magic, compression=codec, timestamps=[5, 9, 7])
     found = list(iter_any(raw))
-    batch = as_one_batch(found[0][1], [position for position, _ in found], len(raw), messages_in(raw))
+    assert len(messages_in(raw)) == 3
+    batch = as_one_batch(found[0][1], [position for position, _ in found], len(raw), 3, 9)
     assert (batch.position, batch.header.size_in_bytes) == (0, len(raw))
     assert (batch.header.last_offset_delta, batch.header.records_count) == (2, 3)
     assert batch.header.max_timestamp == (9 if magic else -1)

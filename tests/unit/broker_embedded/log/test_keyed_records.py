@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_embedded.log.keyed_records import KeyedRecord, keyed_records, timestamp_delta, with_base_timestamp
-from spark_kafka_native.records.batch import CorruptBatch, read_header
+from broker_embedded.log.keyed_records import KeyedRecord, keyed_blocks, timestamp_delta, with_base_timestamp
+from spark_kafka_native.records.batch import BatchHeader, CorruptBatch, read_header
 from tests.support import reference_records as reference
 
 BASE_TIMESTAMP = 1_700_000_000_000
@@ -26,6 +26,10 @@ records = st.lists(
 
 def written(found: tuple[reference.Record, ...], *, base_timestamp: int = BASE_TIMESTAMP) -> bytes:
     return reference.write_batch(reference.Batch(records=found, base_timestamp=base_timestamp))
+
+
+def keyed_records(payload: bytes, header: BatchHeader) -> list[KeyedRecord]:
+    return [record for _, records in keyed_blocks([payload], header) for record in records]
 
 
 def read(batch: bytes) -> list[KeyedRecord]:
@@ -71,7 +75,7 @@ def test_records_that_are_cut_off_anywhere() -> None:
 
 
 def test_bytes_behind_the_last_record() -> None:
-    with pytest.raises(CorruptBatch, match="1 bytes are left behind the last"):
+    with pytest.raises(CorruptBatch, match="1 bytes are left after the last"):
         keyed_records(SOME[61:] + b"\x00", read_header(SOME))
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from broker_embedded.log.timestamp_lookup import OffsetTimestamp
 from spark_kafka_native.protocol.errors import KafkaError
-from spark_kafka_native.records import times
+from spark_kafka_native.records import scan
 from spark_kafka_native.records.batch import CompressionType
 from tests.support.batches import NOW_MS
 from tests.support.log_driver import LogDriver
@@ -21,11 +21,11 @@ SMALL = {"segment.bytes": 700, "index.interval.bytes": 150, "message.timestamp.a
 @pytest.fixture(params=["python", "compiled"], scope="module")
 def each_way(request: pytest.FixtureRequest) -> Iterator[None]:
     """Records are looked at in plain Python, then by the kernel."""
-    find = times.compiled()
-    if request.param == "compiled" and find is None:
+    scanner = scan.compiled()
+    if request.param == "compiled" and scanner is None:
         pytest.skip("the kernel has not been built")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(times, "compiled", lambda: find if request.param == "compiled" else None)
+        patch.setattr(scan, "compiled", lambda: scanner if request.param == "compiled" else None)
         yield
 
 
@@ -81,7 +81,7 @@ def test_a_damaged_record_is_named() -> None:
     driver = LogDriver()
     driver.append(b"a", b"b", timestamps=[100, 200])
     driver.log._view.segments[0].file().write_at(61, b"\x01")
-    with pytest.raises(KafkaError, match=r"impossible record length -1 .*position 0, base offset 0, record 0"):
+    with pytest.raises(KafkaError, match=r"impossible record length -1, .*position 0, base offset 0, record 0"):
         driver.log.offset_for_timestamp(200)
 
 

@@ -1,4 +1,4 @@
-"""When the search for a time is compiled, and what it makes a process load."""
+"""When the scan of records is compiled, and what it makes a process load."""
 
 import subprocess
 import sys
@@ -9,9 +9,9 @@ from spark_kafka_native.records._kernel import VARIABLE
 
 CODE = """
 import sys
-from spark_kafka_native.records import times
-assert "spark_kafka_native.records._kernel.times" not in sys.modules
-print(times.compiled() is not None, "numpy" in sys.modules, "pyarrow" in sys.modules)
+from spark_kafka_native.records import scan
+assert "spark_kafka_native.records._kernel.scan" not in sys.modules
+print(scan.compiled() is not None, "numpy" in sys.modules, "pyarrow" in sys.modules)
 """
 
 
@@ -23,7 +23,7 @@ def said(code: str, **environment: str) -> str:
 
 
 def test_it_is_compiled_if_that_is_built_and_wanted() -> None:
-    built = "spark_kafka_native.records._kernel.times"
+    built = "spark_kafka_native.records._kernel.scan"
     assert said(CODE, **{VARIABLE: "off"}) == "False False False"
     not_built = f"import sys; sys.modules[{built!r}] = None" + CODE.replace("assert", "0 or")
     assert said(not_built) == "False False False"

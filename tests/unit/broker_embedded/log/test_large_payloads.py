@@ -1,0 +1,234 @@
+"""Small batches that decompress to much: bounded memory and errors, and no append waits for another's inspection."""
+
+import threading
+import tracemalloc
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from broker_embedded.log import conversion, log
+from broker_embedded.log.cleaned_transactions import CleanedTransactions
+from broker_embedded.log.cleaner import BatchCleaner, Rules, keyed_offsets
+from broker_embedded.log.config import LogConfig
+from broker_embedded.log.incoming import InvalidRecords
+from broker_embedded.log.offset_map import OffsetMap
+from broker_embedded.log.validation import AppendOrigin, Validated, max_records, validate
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.records import blocks
+from spark_kafka_native.records.batch import RECORD_BATCH_OVERHEAD, CompressionType, read_header, seal, write_header
+from spark_kafka_native.records.conversion import read_records, write_batch
+from spark_kafka_native.records.legacy import Message
+from spark_kafka_native.records.pieces import compressor
+from spark_kafka_native.records.record import MIN_RECORD_BYTES
+from tests.support.batches import NOW_MS, batch
+from tests.support.message_sets import message_set, messages_in
+from tests.support.old_format_log import OldFormatLog
+
+NONE, GZIP, SNAPPY, LZ4, ZSTD = CompressionType
+MIB = 1024 * 1024
+RECORDS = 60_000
+EQUAL_RECORD = b"\x10\x00\x00\x00\x02k\x02v\x00"
+"""The key k and the value v, at offset delta 0."""
+
+
+def equal_records(count: int, record: bytes = EQUAL_RECORD, codec: CompressionType = ZSTD) -> bytearray:
+    """A sealed batch of equal records: some hundred bytes, whatever their number."""
+    one = compressor(codec)
+    whole = bytearray(RECORD_BATCH_OVERHEAD)
+    for _ in range(count // 10_000):
+        whole += one.compress(record * 10_000)
+    whole += one.compress(record * (count % 10_000)) + one.flush()
+    write_header(
+        whole,
+        size_in_bytes=len(whole),
+        last_offset_delta=count - 1,
+        base_timestamp=NOW_MS,
+        max_timestamp=NOW_MS,
+        records_count=count,
+        compression=codec,
+    )
+    seal(whole)
+    return whole
+
+
+SMALL = equal_records(RECORDS)
+
+
+def validated(records: bytearray, **topic: object) -> Validated:
+    config = LogConfig.parse({key.replace("_", "."): value for key, value in topic.items()})
+    return validate(
+        memoryview(records), config, partition="t-0", origin=AppendOrigin.CLIENT, now_ms=NOW_MS, base_offset=50
+    )
+
+
+@pytest.fixture
+def peak(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], int]]:
+    """The largest number of bytes that Python has had at a time during the test, blocks of records being small."""
+    monkeypatch.setattr(blocks, "_BLOCK_BYTES", 16 * 1024)
+    tracemalloc.start(1)
+    yield lambda: tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "topic",
+    [
+        {"cleanup_policy": "compact", "compression_type": "zstd"},
+        {"message_timestamp_before_max_ms": 1000},
+        {"compression_type": "lz4", "max_message_bytes": 32 * MIB},
+        {"message_format_version": "0.10.2", "compression_type": "gzip"},
+    ],
+    ids=str,
+)
+def test_records_are_checked_and_written_with_bounded_memory(peak: Callable[[], int], topic: dict[str, object]) -> None:
+    assert len(SMALL) < 1000
+    stored = validated(equal_records(RECORDS), **topic)
+    assert stored.batches[0].header.last_offset_delta == RECORDS - 1
+    assert peak() < 4 * MIB
+
+
+def test_the_errors_of_records_are_bounded(peak: Callable[[], int]) -> None:
+    with pytest.raises(InvalidRecords) as caught:
+        validated(equal_records(RECORDS, b"\x0e\x00\x00\x00\x01\x02v\x00"), cleanup_policy="compact")
+    assert [error.batch_index for error in caught.value.record_errors] == list(range(100))
+    assert caught.value.detail.endswith("; and 97 or more others")
+    assert peak() < 2 * MIB
+
+
+def test_a_batch_that_would_grow_beyond_the_limit_is_not_written_to_the_end(peak: Callable[[], int]) -> None:
+    for topic in (
+        {"compression_type": "uncompressed"},
+        {"compression_type": "uncompressed", "message_format_version": "0.10.2"},
+    ):
+        with pytest.raises(KafkaError, match=r"stored as the topic asks|more than segment\.bytes") as caught:
+            validated(SMALL, max_message_bytes=100_000, segment_bytes=MIB // 2, **topic)
+        assert caught.value.code in {ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE}
+    assert peak() < 4 * MIB
+
+
+def test_what_is_converted_may_not_decompress_to_more_than_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conversion, "MAX_CONVERTED_BYTES", 9 * 1000)
+    assert validated(equal_records(1000), cleanup_policy="compact").batches[0].header.records_count == 1000
+    with pytest.raises(KafkaError, match="a batch to convert decompresses to 9009 bytes, more than 9000") as caught:
+        validated(equal_records(1001), cleanup_policy="compact")
+    assert caught.value.code is ErrorCode.MESSAGE_TOO_LARGE
+
+
+@pytest.mark.parametrize("codec", CompressionType)
+def test_a_count_that_is_impossible_for_the_size_is_an_invalid_record(codec: CompressionType) -> None:
+    raw = batch(b"x" * 50, compression=codec)
+    most = max_records(read_header(raw))
+    assert most == codec.max_ratio * (len(raw) - RECORD_BATCH_OVERHEAD) // MIN_RECORD_BYTES
+    for count in (most, most + 1, 2**31 - 1):
+        raw[57:61] = count.to_bytes(4, "big")
+        raw[23:27] = (count - 1).to_bytes(4, "big")
+        seal(raw)
+        if count == most:
+            validated(raw)
+            continue
+        with pytest.raises(KafkaError, match=f"{count} records cannot be in .* bytes, compression {codec.label}") as no:
+            validated(raw)
+        assert no.value.code is ErrorCode.INVALID_RECORD
+
+
+# --- the cleaner -----------------------------------------------------------------------------------------------------
+
+
+def cleaner(offsets: OffsetMap, latest: int) -> BatchCleaner:
+    rules = Rules(
+        now_ms=NOW_MS,
+        delete_retention_ms=1000,
+        latest_offset=latest,
+        until_offset=latest + 100,
+        last_records={},
+        old_horizon_ms=0,
+    )
+    return BatchCleaner(offsets, CleanedTransactions(), rules)
+
+
+def test_keys_are_mapped_with_bounded_memory(peak: Callable[[], int]) -> None:
+    found = 0
+    for key, offset in keyed_offsets(bytes(SMALL), read_header(SMALL), 0):
+        assert (key, offset) == (b"k", 0)
+        found += 1
+    assert found == RECORDS
+    assert peak() < 2 * MIB
+
+
+@pytest.mark.parametrize("codec", CompressionType)
+@pytest.mark.parametrize("tombstones", [False, True])
+def test_a_batch_of_several_blocks_is_cleaned_as_one(
+    codec: CompressionType, tombstones: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocks, "_BLOCK_BYTES", 16 * 1024)
+    messages = [
+        Message(index, NOW_MS + index % 7, b"%d" % (index // 2), None if tombstones and index == 1 else b"v" * 100)
+        for index in range(3000)
+    ]
+    data = bytes(write_batch(messages, base_offset=0, compression=codec))
+    offsets = OffsetMap(2000, 0.9)
+    assert offsets.put_all(keyed_offsets(data, read_header(data), 0)) is None
+    cleaned = cleaner(offsets, 2999).clean(data, read_header(data))
+    assert cleaned is not None
+    kept = [message._replace(headers=b"\x00") for message in messages if message.offset % 2]
+    assert messages_in(cleaned.data) == kept
+    header = read_header(cleaned.data)
+    assert (cleaned.records_kept, header.records_count) == (1500, 1500)
+    assert header.max_timestamp == max(message.timestamp for message in kept)
+    assert header.compression is codec
+    assert (header.delete_horizon_ms is not None) is tombstones
+    again = cleaner(offsets, 2999).clean(bytes(cleaned.data), header)
+    assert again is not None
+    assert bytes(again.data) == bytes(cleaned.data)
+
+
+# --- the log's lock --------------------------------------------------------------------------------------------------
+
+
+def test_an_append_does_not_wait_for_the_inspection_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = OldFormatLog(cleanup_policy="compact")
+    slow = bytes(write_batch([Message(0, NOW_MS, b"slow", b"v")], base_offset=0))
+    begun, may_go_on = threading.Event(), threading.Event()
+
+    def slowly(records: memoryview, *args: Any, **more: Any) -> Validated:
+        if bytes(records) == slow:
+            begun.set()
+            assert may_go_on.wait(30)
+        return validate(records, *args, **more)
+
+    monkeypatch.setattr(log, "validate", slowly)
+    with ThreadPoolExecutor(1) as other:
+        waiting = other.submit(one.put, slow)
+        assert begun.wait(30)
+        assert one.put(write_batch([Message(0, NOW_MS, b"fast", b"v")], base_offset=0)).base_offset == 0
+        may_go_on.set()
+        assert waiting.result(30).base_offset == 1
+    assert [(record.offset, record.key) for record in one.records()] == [(0, b"fast"), (1, b"slow")]
+
+
+@pytest.mark.parametrize("release", ["0.9.0", "0.10.2"])
+@pytest.mark.parametrize("codec", [NONE, GZIP, SNAPPY, LZ4])
+def test_offsets_are_right_if_the_log_has_grown_since_the_inspection(
+    monkeypatch: pytest.MonkeyPatch, codec: CompressionType, release: str
+) -> None:
+    one = OldFormatLog(message_format_version=release)
+    grows = [True]
+
+    def grown(records: memoryview, *args: Any, **more: Any) -> Validated:
+        found = validate(records, *args, **more)
+        if grows:
+            grows.clear()
+            one.put_batch(b"first", compression=codec)
+        return found
+
+    monkeypatch.setattr(log, "validate", grown)
+    result = one.put(message_set(b"a", b"b", magic=0, compression=codec))
+    assert (result.base_offset, result.last_offset) == (1, 2)
+    assert [(record.offset, record.value) for record in one.records()] == [(0, b"first"), (1, b"a"), (2, b"b")]
+
+
+def test_reading_records_one_by_one_holds_a_block_of_them(peak: Callable[[], int]) -> None:
+    assert sum(1 for _ in read_records(memoryview(SMALL), 0, read_header(SMALL))) == RECORDS
+    assert peak() < 3 * MIB

@@ -1,0 +1,131 @@
+"""Payloads in pieces: the same bytes as at once, pieces of a bounded size, and work in proportion to the payload."""
+
+import gzip
+import random
+import tracemalloc
+import zlib
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import snappy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_kafka_native.records import pieces
+from spark_kafka_native.records.codec import CompressionType
+from spark_kafka_native.records.compression import compress, decompress
+from spark_kafka_native.records.errors import CorruptBatch
+from spark_kafka_native.records.pieces import SMALL_PIECES, compressor, decompressed_pieces
+
+CODECS = [codec for codec in CompressionType if codec is not CompressionType.NONE]
+MIB = 1024 * 1024
+PLAIN = bytes(3 * MIB) + random.Random(1).randbytes(100_000) + bytes(3 * MIB)
+
+
+@pytest.mark.parametrize("codec", CompressionType)
+@pytest.mark.parametrize("piece_bytes", [SMALL_PIECES, 16 * MIB])
+def test_pieces_are_the_payload(codec: CompressionType, piece_bytes: int) -> None:
+    stored = compress(codec, PLAIN)
+    found = list(decompressed_pieces(codec, stored, max_bytes=len(PLAIN), piece_bytes=piece_bytes))
+    assert b"".join(found) == PLAIN
+
+
+@pytest.mark.parametrize("codec", [CompressionType.GZIP, CompressionType.SNAPPY, CompressionType.LZ4])
+def test_a_piece_has_64_kib_at_most(codec: CompressionType) -> None:
+    stored = compress(codec, PLAIN)
+    assert max(map(len, decompressed_pieces(codec, stored, max_bytes=len(PLAIN)))) <= 64 * 1024
+
+
+def test_a_piece_of_zstd_has_16_mib_at_most() -> None:
+    stored = compress(CompressionType.ZSTD, bytes(300 * MIB))
+    tracemalloc.start()
+    try:
+        sizes = [len(piece) for piece in decompressed_pieces(CompressionType.ZSTD, stored, max_bytes=300 * MIB)]
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert sum(sizes) == 300 * MIB
+    assert max(sizes) <= 16 * MIB
+    assert peak <= 40 * MIB
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_one_byte_too_much_is_refused(codec: CompressionType) -> None:
+    stored = compress(codec, PLAIN)
+    with pytest.raises(CorruptBatch, match=f"{codec.label} payload decompresses to more than {len(PLAIN) - 1} bytes"):
+        list(decompressed_pieces(codec, stored, max_bytes=len(PLAIN) - 1))
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_every_cut_and_every_tail_is_refused(codec: CompressionType) -> None:
+    stored = compress(codec, b"All work and no play. " * 50)
+    refused = 0
+    for end in range(len(stored)):
+        try:
+            cut = b"".join(decompressed_pieces(codec, stored[:end], max_bytes=MIB))
+        except CorruptBatch:
+            refused += 1
+        else:
+            assert codec is CompressionType.SNAPPY  # which ends between two blocks
+            assert cut == b""
+    assert refused >= len(stored) - 2
+    with pytest.raises(CorruptBatch):
+        list(decompressed_pieces(codec, stored + b"\x01\x02\x03", max_bytes=MIB))
+
+
+def test_the_work_for_many_gzip_members_grows_with_their_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bytes that zlib gets, those that it leaves and gets again included."""
+    fed = 0
+
+    class Counting:
+        def __init__(self, inner: Any) -> None:
+            self._inner = inner
+
+        def decompress(self, data: bytes, max_length: int) -> bytes:
+            nonlocal fed
+            fed += len(data)
+            return bytes(self._inner.decompress(data, max_length))
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self._inner, name)
+
+    counting = SimpleNamespace(decompressobj=lambda wbits: Counting(zlib.decompressobj(wbits=wbits)), error=zlib.error)
+    member = gzip.compress(b"x" * 10, mtime=0)
+    monkeypatch.setattr(pieces, "zlib", counting)
+    work = []
+    for members in (10_000, 20_000):
+        fed = 0
+        assert decompress(CompressionType.GZIP, member * members) == b"x" * 10 * members
+        work.append(fed)
+    assert work[1] < 2.1 * work[0]
+
+
+def test_a_snappy_block_cannot_claim_more_than_the_format_allows() -> None:
+    with pytest.raises(CorruptBatch, match="snappy payload: 6 bytes cannot become 268435455"):
+        list(decompressed_pieces(CompressionType.SNAPPY, b"\xff\xff\xff\x7f\x00\x00", max_bytes=1 << 29))
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_no_payload_becomes_larger_than_the_codecs_ratio(codec: CompressionType) -> None:
+    for size in (10, 1000, MIB, 32 * MIB):
+        assert size <= codec.max_ratio * len(compress(codec, bytes(size)))
+    assert len(snappy.uncompress(snappy.compress(bytes(MIB)))) == MIB
+
+
+@pytest.mark.parametrize("codec", CompressionType)
+@given(parts=st.lists(st.binary(max_size=40) | st.integers(0, 90_000).map(bytes), max_size=5))
+@settings(max_examples=40)
+def test_compressed_pieces_are_read_as_one_payload(codec: CompressionType, parts: list[bytes]) -> None:
+    one = compressor(codec)
+    stored = b"".join([*map(one.compress, parts), one.flush()])
+    assert bytes(decompress(codec, stored)) == b"".join(parts)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_levels_are_checked(codec: CompressionType) -> None:
+    with pytest.raises(ValueError, match="level"):
+        compressor(codec, 99)
+    best = None if codec.levels is None else codec.levels[-1]
+    one = compressor(codec, best)
+    assert bytes(decompress(codec, one.compress(PLAIN[:1000]) + one.flush())) == PLAIN[:1000]
