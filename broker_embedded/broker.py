@@ -28,6 +28,7 @@ from broker_embedded.coordination.log import (
     transactions_topic,
 )
 from broker_embedded.coordination.markers import TransactionMarkers
+from broker_embedded.coordination.pattern_matcher import PatternMatcher
 from broker_embedded.coordination.transactions import Transactions
 from broker_embedded.delayed import DelayedOperations
 from broker_embedded.dynamic_configs import FILE_NAME as CONFIGS_FILE_NAME
@@ -137,6 +138,7 @@ class Broker:
             on_disk=self.on_disk,
             finishing=self.finishing,
         )
+        self.patterns = PatternMatcher(self.timers)
         self.groups = Groups(
             log=self._coordinator_log(offsets_topic(config)),
             timers=self.timers,
@@ -146,6 +148,7 @@ class Broker:
                 lambda group_id: self.config.consumer_config(self.configs.stored.groups.get(group_id, {})),
                 ConsumerTopics(lambda: self.image, self.timers.now_ms).view,
             ),
+            patterns=self.patterns,
             max_metadata_chars=config.offset_metadata_max_bytes,
             offsets_retention_ms=config.offsets_retention_minutes * 60_000,
         )
@@ -209,6 +212,7 @@ class Broker:
         self.delayed.release()
         self.groups.release()
         self.transactions.release()
+        self.patterns.stop()
         await self.finishing.settle()
         await self.on_disk(self.compaction.join)
         try:
@@ -224,6 +228,7 @@ class Broker:
         self.timers.stop()
         self.compaction.stop()
         self.delayed.release()
+        self.patterns.stop()
         self.finishing.abandon()
         loop = asyncio.get_running_loop()
         for wait_for_threads in (

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from broker_embedded.config import BrokerConfig
 from broker_embedded.consumer_settings import GroupSettings
+from broker_embedded.coordinator.pattern import MAX_CHARACTERS, MAX_PROGRAM_BYTES, MAX_UNICODE_CLASSES
 from broker_embedded.listener_settings import prefixed_settings
 from broker_embedded.log.config import LogConfig
 from broker_embedded.log_defaults import LOG_SYNONYMS
@@ -38,6 +39,7 @@ Made by `make docs` from the tables in code; edits here are lost. Names of Spark
 - [Broker settings](#broker-settings): `python -m broker_embedded` and `EmbeddedBroker(settings=...)`
 - [Topic configs](#topic-configs): of a topic on the bundled broker
 - [Group configs](#group-configs): of a consumer group on the bundled broker
+- [Regular expressions](#regular-expressions): of consumer groups and of ListTransactions
 - [Releases](#releases): of Apache Kafka that the bundled broker can pass for
 """
 
@@ -111,6 +113,30 @@ What admin clients can set for a single group of the consumer protocol (KIP-848)
 
 """
 
+_REGEX = rf"""
+## Regular expressions
+
+A consumer group of the consumer protocol may subscribe with a regular expression (`SubscriptionPattern` in Java), and
+ListTransactions may filter with one. The expression must match the whole name. The syntax is that of
+[RE2](https://github.com/google/re2/wiki/Syntax): no backreferences, no lookahead, no lookbehind, linear time. Apache
+Kafka uses RE2/J, the bundled broker uses the package `google-re2`. They differ in this:
+
+| expression | Apache Kafka (RE2/J) | the bundled broker (google-re2) |
+| --- | --- | --- |
+| `\C`, one byte | INVALID_REGULAR_EXPRESSION | accepted |
+| `{{+`, `{{{{2}}`: a literal `{{` repeated | INVALID_REGULAR_EXPRESSION; write `\{{+` | accepted |
+| two groups of one name | INVALID_REGULAR_EXPRESSION | accepted |
+| `\` before a character beyond ASCII | that character | INVALID_REGULAR_EXPRESSION |
+| `\p{{Greek}}` and other Unicode classes | of an older version of Unicode | of the version that RE2 was released with |
+| more than {MAX_CHARACTERS:,} characters | accepted | INVALID_REGULAR_EXPRESSION |
+| more than {MAX_UNICODE_CLASSES} classes `\p`, `\P` | accepted | INVALID_REGULAR_EXPRESSION |
+| a compiled program of more than {MAX_PROGRAM_BYTES >> 20} MiB | accepted | INVALID_REGULAR_EXPRESSION |
+
+Names are matched in a thread of their own. The largest accepted expression takes some 60 ms for a topic name of 249
+characters. Wheels of `google-re2` are for Linux with glibc 2.28 or later and for macOS 13 (Intel) or 14 (Apple silicon)
+or later; elsewhere pip builds it, which needs RE2 and Abseil with their headers, pybind11 and a C++ compiler.
+"""
+
 _RELEASES = f"""
 ## Releases
 
@@ -149,6 +175,7 @@ def options_page() -> str:
             table(("Config", "Default", "Values", "Meaning"), map(_setting_row, LogConfig.settings().values())),
             _GROUP,
             table(("Config", "Default", "Values", "Meaning"), map(_setting_row, GroupSettings.settings().values())),
+            _REGEX,
             _RELEASES,
             table(("APIs", "What for"), _not_served()),
         )

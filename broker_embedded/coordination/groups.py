@@ -22,10 +22,15 @@ from typing import Any, Final, Generic, NamedTuple, TypeAlias
 
 from broker_embedded.coordination.group_timers import GroupTimers
 from broker_embedded.coordination.log import OFFSETS_TOPIC, Appended, CoordinatorLog, Within
+from broker_embedded.coordination.pattern_matcher import PatternMatcher
 from broker_embedded.coordination.turns import Turns
+from broker_embedded.coordinator.consumer import regexes as consumer_regexes
+from broker_embedded.coordinator.consumer.draft import REGEX_TIMER
+from broker_embedded.coordinator.consumer.group import ConsumerGroup
 from broker_embedded.coordinator.group import Group
 from broker_embedded.coordinator.offsets import GroupOffsets, OffsetCommit
 from broker_embedded.coordinator.outcome import AnswerT, Outcome, Parked, Reply, SetTimer, TimerKey
+from broker_embedded.coordinator.pattern import PatternError
 from broker_embedded.coordinator.pending_offsets import OpenTransaction
 from broker_embedded.coordinator.replay import ReplayContext, replay
 from broker_embedded.coordinator.transaction.decisions import Producer
@@ -56,6 +61,7 @@ class Groups:
         timers: Timers,
         finishing: Finishing,
         context: ReplayContext,
+        patterns: PatternMatcher,
         max_metadata_chars: int,
         offsets_retention_ms: int,
     ) -> None:
@@ -64,6 +70,7 @@ class Groups:
         self.offsets = GroupOffsets(max_metadata_chars=max_metadata_chars)
         self._retention_ms = offsets_retention_ms
         self._clock = timers
+        self._patterns = patterns
         self._finishing = finishing
         self._groups: dict[str, Group] = {}
         self._turns = Turns()
@@ -73,6 +80,8 @@ class Groups:
         self._markers = _Markers()
         self._due: set[tuple[str, TimerKey]] = set()
         """Timers that have fired and wait for their turn. Whoever sets or cancels one before makes it void."""
+        self._looked_up: set[str] = set()
+        """Groups whose regular expressions are being looked up."""
         self._resumed = False
         self._released = False
         self._term = 0
@@ -309,6 +318,10 @@ class Groups:
     # --- by the clock ------------------------------------------------------------------------------------------------
 
     def _on_timer(self, group_id: str, key: TimerKey) -> None:
+        if key == REGEX_TIMER:
+            if group_id not in self._looked_up:  # else heartbeats set the timer again, if there is more to look up
+                self._finishing.begin(self._look_up_regexes(group_id))
+            return
         due = group_id, key
 
         def decide(group: Group | None, now_ms: int) -> Outcome[None]:
@@ -323,9 +336,41 @@ class Groups:
         try:
             await self.apply(group_id, decide)
         except KafkaError as error:
-            if not self._released:
-                logger.warning("what follows from timer %s of group %s waits: %s", "-".join(key), group_id, error)
-                self._timers.change(group_id, SetTimer(key=key, after_ms=_RETRY_TIMER_MS))
+            self._retry(group_id, key, error)
+
+    def _retry(self, group_id: str, key: TimerKey, error: KafkaError) -> None:
+        if not self._released:
+            name, retry_ms = "-".join(key), _RETRY_TIMER_MS
+            logger.warning("timer %s of group %s failed, retrying in %d ms: %s", name, group_id, retry_ms, error)
+            self._timers.change(group_id, SetTimer(key=key, after_ms=retry_ms))
+
+    async def _look_up_regexes(self, group_id: str) -> None:
+        """Match all topics with the group's expressions, then record the result as any decision about the group."""
+        group = self._groups.get(group_id)
+        if not isinstance(group, ConsumerGroup):
+            return
+        view = group.context.topics()
+        self._looked_up.add(group_id)
+        try:
+            topics = {regex: await self._matching(regex, view.by_name) for regex in sorted(group.subscribed_regexes)}
+            await self.apply(
+                group_id,
+                lambda group, now_ms: (
+                    consumer_regexes.resolved(group, topics, view.version, now_ms)
+                    if isinstance(group, ConsumerGroup)
+                    else Outcome(answer=None)
+                ),
+            )
+        except KafkaError as error:
+            self._retry(group_id, REGEX_TIMER, error)
+        finally:
+            self._looked_up.discard(group_id)
+
+    async def _matching(self, regex: str, names: Iterable[str]) -> frozenset[str]:
+        try:
+            return await self._patterns.matching(regex, names)
+        except PatternError:  # of a log that another broker wrote
+            return frozenset()
 
     def _check_released(self) -> None:
         if self._released:

@@ -6,17 +6,22 @@ v2  a filter by an RE2 expression, which must match the whole id (KIP-1152)
 States that nobody knows are named in the answer. An expression that is none is INVALID_REGULAR_EXPRESSION.
 """
 
+from broker_embedded.coordinator.pattern import PatternError
 from broker_embedded.coordinator.transaction.views import list_matching
 from broker_embedded.handlers.registry import RequestContext, handles
-from spark_kafka_native.protocol.errors import KafkaError
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 
 
 @handles(ListTransactionsRequest, "0-2")
-def list_transactions(request: ListTransactionsRequest, context: RequestContext) -> ListTransactionsResponse:
+async def list_transactions(request: ListTransactionsRequest, context: RequestContext) -> ListTransactionsResponse:
     """Id, producer and state of each transactional id that passes the filters."""
     broker = context.broker
+    pattern = request.transactional_id_pattern
     try:
-        return list_matching(broker.transactions.all.values(), request, broker.timers.now_ms())
+        matched = await broker.patterns.matching(pattern, broker.transactions.all) if pattern else None
+        return list_matching(broker.transactions.all.values(), request, broker.timers.now_ms(), matched)
+    except PatternError:
+        return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
     except KafkaError as error:
         return ListTransactionsResponse(error_code=error.code)

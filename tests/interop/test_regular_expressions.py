@@ -3,12 +3,13 @@
 import base64
 import os
 import random
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from broker_embedded.coordinator.pattern.machine import PatternError, compile_pattern
+from broker_embedded.coordinator.pattern import Pattern, PatternError
 from tests.support import maven, toolchains
 from tests.support.apache_kafka import apache_kafka_unavailable, kafka_jars
 
@@ -16,9 +17,10 @@ pytestmark = pytest.mark.interop
 
 SOURCE = Path(__file__).parents[1] / "support" / "JavaPatterns.java"
 EXPRESSIONS = 5_000
-BEYOND_ASCII = "\u00e9 \u00c9 \u017f \u212a \u0444 \u0424 a\u00e9 \u00e9b \U0001f600"
-"""Names that no topic has."""
-NAMES = BEYOND_ASCII + " a b ab aa foo foo-1 foo_2 foo.bar A aB K k s S _ - . 0 10 abc ba bb aab x a-b fooo o Foo FOO-1"
+NAMES = (
+    "\u00e9 \u00c9 \u017f \u212a \u0444 \u0424 a\u00e9 \u00e9b \U0001f600 "
+    "a b ab aa foo foo-1 foo_2 foo.bar A aB K k s S _ - . 0 10 abc ba bb aab x a-b fooo o Foo FOO-1"
+)
 PARTS = r"""
 a b . o - _ ^ $ | ( ) ? * + [ ] { } - , : \ 1 2 0 3 K s k S < > P = ! i U m s E
 \d \w \D \S \W \b \B \A \z \Q \E \n \t \C \. \- \_ \0 \07 \1 \8 \101 \x41 \x{6f}
@@ -48,18 +50,15 @@ def said_by_java(expressions: list[str]) -> list[str]:
     return done.stdout.splitlines()
 
 
-def within_reach(expression: str, said: str) -> str:
-    r"""What is said of the names, without those beyond ASCII where ``\p`` is about them, or a range and case are."""
-    far = len(BEYOND_ASCII.split())
-    unknown = "\\p" in expression.lower() or ("i" in expression and "[b-" in expression)
-    return said[far:] if unknown and said[:1] in {"0", "1"} else said
+DIFFERENCES = re.compile(r"\\C|\{[*+?{]|\\[^\x00-\x7f]|\\p\{Common\}")
+"""What RE2 and RE2/J read differently, as docs/options.md lists it; their Unicode versions differ in the last."""
 
 
 def said_by_ours(expression: str) -> str:
     try:
-        pattern = compile_pattern(expression)
+        pattern = Pattern(expression)
     except PatternError as error:
-        return "large" if str(error) == "expression is too large" else "no"
+        return "large" if "too large" in str(error) else "no"
     return "".join("01"[pattern.fullmatch(name)] for name in NAMES.split())
 
 
@@ -70,12 +69,14 @@ def test_expressions_mean_what_they_mean_to_kafka(seed: int) -> None:
     dice, parts = random.Random(seed), [*PARTS.split(), *LETTERS]
     made = ["".join(dice.choices(parts, k=dice.randint(1, 7))) for _ in range(EXPRESSIONS)]
     expressions = [*KNOWN, *made]
-    theirs = list(map(within_reach, expressions, said_by_java(expressions)))
-    ours = [within_reach(expression, said_by_ours(expression)) for expression in expressions]
+    theirs = said_by_java(expressions)
+    ours = list(map(said_by_ours, expressions))
     different = {
         expression: (our, their)
         for expression, our, their in zip(expressions, ours, theirs, strict=True)
         if our not in {"large", their[:2] if their.startswith("no") else their}
+        and not DIFFERENCES.search(expression)
+        and not their.startswith("no duplicate")
     }
     assert different == {}
     assert sum(our != "no" for our in ours) > EXPRESSIONS // 4

@@ -15,7 +15,9 @@ from typing import Any, Final
 from uuid import UUID
 
 from broker_embedded.coordinator.classic.state import ClassicConfig
+from broker_embedded.coordinator.consumer import regexes
 from broker_embedded.coordinator.consumer.config import ConsumerConfig, ConsumerContext
+from broker_embedded.coordinator.consumer.draft import REGEX_TIMER
 from broker_embedded.coordinator.consumer.group import ConsumerGroup
 from broker_embedded.coordinator.consumer.heartbeat import Sender, heartbeat
 from broker_embedded.coordinator.consumer.member import ConsumerMember, TopicIdPartition
@@ -23,6 +25,7 @@ from broker_embedded.coordinator.consumer.request import check_request
 from broker_embedded.coordinator.consumer.topics import EMPTY_VIEW, SubscribableTopic, TopicsView
 from broker_embedded.coordinator.group import Group
 from broker_embedded.coordinator.outcome import CancelTimer, Outcome, Parked, TimerKey
+from broker_embedded.coordinator.pattern import matching
 from broker_embedded.coordinator.records import CoordinatorRecord
 from broker_embedded.coordinator.replay import ReplayContext, replay
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
@@ -181,6 +184,10 @@ class ConsumerDriver(ClassicRequests):
     def fire(self, key: TimerKey) -> None:
         """Let a timer run out now. A client that is given up for it has given up by itself: it counts the time too."""
         self.timers.pop(key, None)
+        if key == REGEX_TIMER:
+            topics = {regex: matching(regex, self.view.by_name) for regex in self.consumer_group.subscribed_regexes}
+            self.apply(lambda _, now_ms: regexes.resolved(self.consumer_group, topics, self.view.version, now_ms))
+            return
         self.apply(lambda group, now_ms: group.timer_fired(key, now_ms) if group else Outcome(answer=None))
         for client in self.clients.values():
             if key[1:] == (client.member_id,) and client.member_id not in self.consumer_group.members:

@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING
 
 from broker_embedded.coordinator.classic.state import JOIN_TIMER, SYNC_TIMER, session_timer
 from broker_embedded.coordinator.consumer import leave as consumer_leave
-from broker_embedded.coordinator.consumer import regexes as consumer_regexes
-from broker_embedded.coordinator.consumer.draft import REGEX_TIMER, rebalance_timer
+from broker_embedded.coordinator.consumer.draft import rebalance_timer
 from broker_embedded.coordinator.consumer.member import STATIC_LEAVE_EPOCH, MemberState
 from broker_embedded.coordinator.outcome import Outcome, SetTimer, TimerKey
 
@@ -28,9 +27,7 @@ def resumed(group: "ConsumerGroup") -> Outcome[None]:
 
 
 def timer_fired(group: "ConsumerGroup", key: TimerKey, now_ms: int) -> Outcome[None]:
-    """The group goes on without a member that was waited for long enough, or regular expressions are looked up."""
-    if key == REGEX_TIMER:
-        return consumer_regexes.resolve(group, now_ms)
+    """The group continues without a member whose timer has ended."""
     if key in {JOIN_TIMER, SYNC_TIMER}:  # of the classic group that it was a moment ago
         return Outcome(answer=None)
     kind, member_id = key

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from broker_embedded.coordinator.consumer.group import ConsumerGroup
 
 REGEX_TIMER: TimerKey = ("regex",)
-"""Looks up regular expressions, soon after it is set: no heartbeat waits for that."""
+"""Has the shell look up the group's regular expressions, soon after it is set: no heartbeat waits for that."""
 
 
 def rebalance_timer(member_id: str) -> TimerKey:

@@ -1,18 +1,18 @@
-"""Subscriptions by regular expression: what they match is looked up once for the group, beside the heartbeats.
+"""Subscriptions by regular expression: what they match is looked up once per group, in a thread, not in a heartbeat.
 
 A look at all topics is taken soon after somebody brings a new expression, after topics were made, and every
 ``group.consumer.regex.refresh.interval.ms``; never twice within ten seconds. What is found is written down, so that a
 member's subscription does not change when the broker does.
 """
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from broker_embedded.coordinator.consumer.draft import REGEX_TIMER, Draft
 from broker_embedded.coordinator.consumer.entries import ResolvedRegex, regex_entry, regex_tombstone
 from broker_embedded.coordinator.consumer.member import ConsumerMember
 from broker_embedded.coordinator.outcome import Outcome
-from broker_embedded.coordinator.pattern.machine import PatternError, compile_pattern
+from broker_embedded.coordinator.pattern import Pattern, PatternError
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -44,14 +44,18 @@ def update_subscription(draft: Draft, before: "ConsumerGroup", old: ConsumerMemb
     return is_news
 
 
-def resolve(group: "ConsumerGroup", now_ms: int) -> Outcome[None]:
-    """Look up all expressions of a group, and write down what they match now."""
+def resolved(group: "ConsumerGroup", topics: Mapping[str, frozenset[str]], version: int, now_ms: int) -> Outcome[None]:
+    """Record which ``topics``, of the view of this version, each expression matches.
+
+    An expression that no member has subscribed with since the lookup began is ignored.
+    """
     draft = Draft(group, now_ms)
-    view = group.context.topics()
     found = {
-        regex: ResolvedRegex(topics=_matched(regex, view.by_name), version=view.version, timestamp=now_ms)
-        for regex in sorted(group.subscribed_regexes)
+        regex: ResolvedRegex(topics=topics[regex], version=version, timestamp=now_ms)
+        for regex in sorted(group.subscribed_regexes.keys() & topics.keys())
     }
+    if not found:
+        return draft.decided(None)
     draft.put(*(regex_entry(group.group_id, regex, resolved) for regex, resolved in found.items()))
     unchanged = all(
         resolved.topics == (group.regexes[regex].topics if regex in group.regexes else frozenset())
@@ -80,15 +84,7 @@ def _must_look(draft: Draft, before: "ConsumerGroup", is_unknown: bool) -> bool:
 
 def _check(regex: str) -> None:
     try:
-        compile_pattern(regex)
+        Pattern(regex)
     except PatternError as error:
         detail = f"SubscribedTopicRegex {regex!r} is not a valid regular expression: {error}"
         raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, detail) from error
-
-
-def _matched(regex: str, names: Iterable[str]) -> frozenset[str]:
-    try:
-        pattern = compile_pattern(regex)
-    except PatternError:  # of a log that another broker wrote
-        return frozenset()
-    return frozenset(filter(pattern.fullmatch, names))

@@ -1,11 +1,10 @@
 """What others may see of transactional ids: ListTransactions and DescribeTransactions (KIP-664, KIP-994, KIP-1152)."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import Final
 
-from broker_embedded.coordinator.pattern.machine import PatternError, compile_pattern
 from broker_embedded.coordinator.transaction.state import Transaction, TransactionState
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages import describe_transactions, list_transactions
 from spark_kafka_native.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 
@@ -14,11 +13,14 @@ _LABELS: Final = {state.label for state in TransactionState} | {"Dead", "Prepare
 
 
 def list_matching(
-    transactions: Iterable[Transaction], request: ListTransactionsRequest, now_ms: int
+    transactions: Iterable[Transaction],
+    request: ListTransactionsRequest,
+    now_ms: int,
+    matched: Container[str] | None,
 ) -> ListTransactionsResponse:
-    """The answer to ListTransactions. Filters that are not there let everything through.
+    """The response to ListTransactions. A filter that is not set lets everything pass.
 
-    Raises KafkaError INVALID_REGULAR_EXPRESSION: the pattern is malformed.
+    ``matched`` are the transactional ids that the request's pattern matches, None if it has no pattern.
     """
     return ListTransactionsResponse(
         unknown_state_filters=tuple(dict.fromkeys(name for name in request.state_filters if name not in _LABELS)),
@@ -29,6 +31,7 @@ def list_matching(
                 transaction_state=found.state.label,
             )
             for found in _matching(transactions, request, now_ms)
+            if matched is None or found.transactional_id in matched
         ),
     )
 
@@ -37,18 +40,12 @@ def _matching(
     transactions: Iterable[Transaction], request: ListTransactionsRequest, now_ms: int
 ) -> Iterator[Transaction]:
     states, producer_ids = frozenset(request.state_filters), frozenset(request.producer_id_filters)
-    longer_than_ms, expression = request.duration_filter, request.transactional_id_pattern
-    try:
-        pattern = compile_pattern(expression) if expression else None
-    except PatternError as error:
-        detail = f"the pattern {expression!r} of transactional ids is no regular expression: {error}"
-        raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, detail) from error
+    longer_than_ms = request.duration_filter
     for known in transactions:
         if (
             (not producer_ids or known.producer_id in producer_ids)
             and (not states or known.state.label in states)
             and (longer_than_ms < 0 or now_ms - known.started_ms > longer_than_ms)
-            and (pattern is None or pattern.fullmatch(known.transactional_id))
         ):
             yield known
 

@@ -118,7 +118,7 @@ def test_older_releases_have_the_protocol_off(tmp_path: Path, release: str, code
 def test_a_group_survives_the_broker(broker: BrokerDriver, restart: str) -> None:
     join(broker, "a", instance_id="i", rack_id="r")
     join(broker, "b", subscribed_topic_regex="t|u")
-    broker.settle()
+    broker.advance(0)
     before = broker.broker.groups.get("g")
     getattr(broker, restart)()
     assert broker.broker.groups.get("g") == before
@@ -151,7 +151,7 @@ def test_topics_that_change_reach_the_members(broker: BrokerDriver) -> None:
 
 def test_regular_expressions_are_looked_up_soon(broker: BrokerDriver) -> None:
     assert numbers(join(broker, "a", subscribed_topic_names=None, subscribed_topic_regex="t.*")) == []
-    broker.settle()
+    broker.advance(0)
     assert numbers(beat(broker, "a", 1)) == [0, 1, 2, 3]
 
 

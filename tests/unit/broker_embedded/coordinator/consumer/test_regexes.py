@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from broker_embedded.coordinator.consumer import regexes
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from tests.support.consumer_driver import ConsumerDriver
 
@@ -157,12 +158,10 @@ def test_a_look_that_cannot_be_written_is_taken_again(group: ConsumerDriver) -> 
     assert group.owned("a") == {"t-a-0", "t-b-0", "t-b-1"}
 
 
-def test_an_expression_of_another_broker_that_is_malformed_here_matches_nothing(group: ConsumerDriver) -> None:
+def test_a_lookup_records_only_what_members_are_still_subscribed_to(group: ConsumerDriver) -> None:
     group.join("a", regex="t-.*")
-    members = {
-        name: replace(member, subscribed_topic_regex="(") for name, member in group.consumer_group.members.items()
-    }
-    group.group = replace(group.consumer_group, members=members).with_subscriptions_changed()
-    outcome = group.group.timer_fired(("regex",), group.now_ms)
-    assert outcome.group is not None
-    assert outcome.group.regexes["("].topics == frozenset()  # type: ignore[attr-defined]  # it is a consumer group
+    topics = {"t-.*": frozenset({"t-a"}), "gone": frozenset({"u"})}
+    group.apply(lambda _, now_ms: regexes.resolved(group.consumer_group, topics, 1, now_ms))
+    assert set(group.consumer_group.regexes) == {"t-.*"}
+    outcome = regexes.resolved(group.consumer_group, {"gone": frozenset()}, 1, group.now_ms)
+    assert (outcome.records, outcome.group) == ((), None)

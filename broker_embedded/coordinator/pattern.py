@@ -1,0 +1,58 @@
+"""Regular expressions over names of topics and transactional ids, in RE2's syntax, as Kafka's coordinators accept them.
+
+Consumer groups subscribe with them (KIP-848), ListTransactions filters with them (KIP-1152). Apache Kafka uses RE2/J,
+this broker google-re2. Both match in time linear in the name's length. docs/options.md lists the differences.
+
+An expression comes from a client, so its size is bounded here: what a match costs grows with the compiled program.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+import re2
+
+MAX_CHARACTERS: Final = 50_000
+"""RE2 gives up half way, and writes to stderr, for expressions of some million characters."""
+MAX_UNICODE_CLASSES: Final = 100
+r"""Each ``\pL`` takes some 0.1 ms to compile, on the event loop."""
+MAX_PROGRAM_BYTES: Final = 1 << 20
+"""RE2's max_mem: some 70,000 instructions, hence at most 60 ms to match a topic name of 249 characters. `re2.compile`
+remembers 128 expressions, each with a program and a cache of states within this bound."""
+_UNICODE_CLASS: Final = re.compile(r"\\[pP]")
+
+
+class PatternError(Exception):
+    """The text is not a regular expression, or it is too large; ``str()`` says which and where."""
+
+
+class Pattern:
+    """One compiled regular expression. Any thread may use it."""
+
+    def __init__(self, expression: str) -> None:
+        """Raise PatternError if ``expression`` is malformed or too large."""
+        if len(expression) > MAX_CHARACTERS:
+            raise PatternError(f"more than {MAX_CHARACTERS} characters")
+        if len(_UNICODE_CLASS.findall(expression)) > MAX_UNICODE_CLASSES:
+            raise PatternError(rf"more than {MAX_UNICODE_CLASSES} classes \p or \P")
+        try:
+            self._compiled = re2.compile(expression, _options())
+        except re2.error as error:
+            raise PatternError(error.args[0].decode(errors="replace")) from error
+
+    def fullmatch(self, name: str) -> bool:
+        """Return whether the expression matches the whole name. Other threads run meanwhile."""
+        return self._compiled.fullmatch(name) is not None
+
+
+def matching(expression: str, names: Iterable[str]) -> frozenset[str]:
+    """The names that the expression matches as a whole. Raises PatternError."""
+    return frozenset(filter(Pattern(expression).fullmatch, names))
+
+
+def _options() -> re2.Options:
+    options = re2.Options()
+    options.max_mem = MAX_PROGRAM_BYTES
+    options.log_errors = False
+    options.never_capture = True
+    return options

@@ -1,0 +1,134 @@
+"""Regular expressions are matched in a thread of their own: the event loop continues, and the broker can stop."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from broker_embedded.coordination import pattern_matcher
+from broker_embedded.coordination.pattern_matcher import PatternMatcher
+from broker_embedded.coordinator.consumer.group import ConsumerGroup
+from broker_embedded.coordinator.pattern import Pattern, PatternError
+from broker_embedded.platform import ManualClock
+from broker_embedded.timers import timers_for
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from tests.support.broker_driver import BrokerDriver
+
+DEADLINE_S = 30
+
+
+class SlowMatching:
+    """Holds every match until it is released, and counts the names that were matched."""
+
+    def __init__(self) -> None:
+        self.begun, self.released = threading.Event(), threading.Event()
+        self.count = 0
+
+    def fullmatch(self, _name: str) -> bool:
+        self.count += 1
+        self.begun.set()
+        assert self.released.wait(DEADLINE_S)
+        return True
+
+
+@contextmanager
+def slow_matching(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowMatching]:
+    slow = SlowMatching()
+    monkeypatch.setattr(Pattern, "fullmatch", slow.fullmatch)
+    try:
+        yield slow
+    finally:
+        slow.released.set()
+
+
+def join(broker: BrokerDriver, member_id: str, regex: str | None) -> None:
+    request = ConsumerGroupHeartbeatRequest(
+        group_id="g",
+        member_id=member_id,
+        member_epoch=0,
+        rebalance_timeout_ms=60_000,
+        topic_partitions=(),
+        subscribed_topic_names=(),
+        subscribed_topic_regex=regex,
+    )
+    assert broker.ask(request, 1).error_code == ErrorCode.NONE
+
+
+def resolved(broker: BrokerDriver) -> dict[str, set[str]]:
+    group = broker.broker.groups.get("g")
+    assert isinstance(group, ConsumerGroup)
+    return {regex: set(found.topics) for regex, found in group.regexes.items()}
+
+
+def test_requests_are_answered_while_an_expression_is_matched(
+    broker: BrokerDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker.create("t")
+    with slow_matching(monkeypatch) as slow:
+        join(broker, "a", "t.*")
+        broker.settle()
+        assert slow.begun.wait(DEADLINE_S)
+        join(broker, "b", None)
+        assert resolved(broker) == {}
+    broker.advance(0)
+    assert resolved(broker) == {"t.*": {"t", "__consumer_offsets"}}
+
+
+def test_a_group_has_one_lookup_at_a_time(broker: BrokerDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    broker.create("t")
+    with slow_matching(monkeypatch) as slow:
+        join(broker, "a", "t.*")
+        broker.settle()
+        assert slow.begun.wait(DEADLINE_S)
+        join(broker, "b", "u.*")
+        join(broker, "c", "v.*")
+        broker.settle()
+    broker.advance(0)
+    assert slow.count == 2, "one expression, two topics"
+    assert set(resolved(broker)) == {"t.*"}
+    broker.advance(10_001)
+    join(broker, "b", "u.*")
+    broker.advance(0)
+    assert set(resolved(broker)) == {"t.*", "u.*", "v.*"}
+
+
+def test_a_malformed_expression_of_another_broker_matches_nothing(
+    broker: BrokerDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr("broker_embedded.coordinator.consumer.regexes.Pattern", lambda _: None)
+        join(broker, "a", "(")
+    broker.advance(0)
+    assert resolved(broker) == {"(": set()}
+
+
+def test_the_broker_stops_while_an_expression_is_matched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with BrokerDriver(tmp_path / "data") as broker, slow_matching(monkeypatch) as slow:
+        for number in range(3):
+            broker.create(f"t{number}")
+        join(broker, "a", "t.*")
+        broker.settle()
+        assert slow.begun.wait(DEADLINE_S)
+        broker.broker.patterns.stop()
+        slow.released.set()
+        broker.restart()
+        assert slow.count == 1, "the other names are not matched any more"
+        assert resolved(broker) == {}
+
+
+def test_names_are_matched_in_parts_and_all_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pattern_matcher, "_NAMES_AT_ONCE", 2)
+    matcher = PatternMatcher(timers_for(ManualClock()))
+    names = ["a1", "b1", "a2", "b2", "a3"]
+    assert asyncio.run(matcher.matching("a.", names)) == {"a1", "a2", "a3"}
+    assert asyncio.run(matcher.matching("a.", [])) == frozenset()
+    with pytest.raises(PatternError):
+        asyncio.run(matcher.matching("(", names))
+    matcher.stop()
+    with pytest.raises(KafkaError) as refused:
+        asyncio.run(matcher.matching("a.", names))
+    assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
