@@ -121,16 +121,13 @@ ListTransactions may filter with one. The expression must match the whole name. 
 [RE2](https://github.com/google/re2/wiki/Syntax): no backreferences, no lookahead, no lookbehind, linear time. Apache
 Kafka uses RE2/J, the bundled broker uses the package `google-re2`. They differ in this:
 
-| expression | Apache Kafka (RE2/J) | the bundled broker (google-re2) |
-| --- | --- | --- |
-| `\C`, one byte | INVALID_REGULAR_EXPRESSION | accepted |
-| `{{+`, `{{{{2}}`: a literal `{{` repeated | INVALID_REGULAR_EXPRESSION; write `\{{+` | accepted |
-| two groups of one name | INVALID_REGULAR_EXPRESSION | accepted |
-| `\` before a character beyond ASCII | that character | INVALID_REGULAR_EXPRESSION |
-| `\p{{Greek}}` and other Unicode classes | of an older version of Unicode | of the version that RE2 was released with |
-| more than {MAX_CHARACTERS:,} characters | accepted | INVALID_REGULAR_EXPRESSION |
-| more than {MAX_UNICODE_CLASSES} classes `\p`, `\P` | accepted | INVALID_REGULAR_EXPRESSION |
-| a compiled program of more than {MAX_PROGRAM_BYTES >> 20} MiB | accepted | INVALID_REGULAR_EXPRESSION |
+- RE2 accepts `\C` (one byte), a literal `{{` that is repeated (`{{+`), and two groups of one name. RE2/J refuses them.
+- RE2/J accepts `\` before a character beyond ASCII. RE2 refuses it.
+- `\p{{Greek}}` and other Unicode classes have the characters of the Unicode version of the library; RE2's is newer.
+- The bundled broker refuses an expression of more than {MAX_CHARACTERS:,} characters or more than {MAX_UNICODE_CLASSES} classes
+  `\p` and `\P`, and one whose compiled program takes more than {MAX_PROGRAM_BYTES >> 20} MiB. Apache Kafka has no bounds.
+
+What is refused has the error INVALID_REGULAR_EXPRESSION.
 
 Names are matched in a thread of their own. The largest accepted expression takes some 60 ms for a topic name of 249
 characters. Wheels of `google-re2` are for Linux with glibc 2.28 or later and for macOS 13 (Intel) or 14 (Apple silicon)
