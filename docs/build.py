@@ -114,7 +114,7 @@ What admin clients can set for a single group of the consumer protocol (KIP-848)
 """
 
 _REGEX = rf"""
-## Regular expressions
+### Regular expressions
 
 A consumer group of the consumer protocol may subscribe with a regular expression (`SubscriptionPattern` in Java), and
 ListTransactions may filter with one. The expression must match the whole name. The syntax is that of
@@ -124,8 +124,9 @@ Kafka uses RE2/J, the bundled broker uses the package `google-re2`. They differ 
 - RE2 accepts `\C` (one byte), a literal `{{` that is repeated (`{{+`), and two groups of one name. RE2/J refuses them.
 - RE2/J accepts `\` before a character beyond ASCII. RE2 refuses it.
 - `\p{{Greek}}` and other Unicode classes have the characters of the Unicode version of the library; RE2's is newer.
-- The bundled broker refuses an expression of more than {MAX_CHARACTERS:,} characters or more than {MAX_UNICODE_CLASSES} classes
-  `\p` and `\P`, and one whose compiled program takes more than {MAX_PROGRAM_BYTES >> 20} MiB. Apache Kafka has no bounds.
+- The bundled broker refuses an expression of more than {MAX_CHARACTERS:,} characters, of more than
+  {MAX_UNICODE_CLASSES} classes `\p` and `\P`, or whose compiled program takes more than
+  {MAX_PROGRAM_BYTES >> 20} MiB. Kafka has no bounds.
 
 What is refused has the error INVALID_REGULAR_EXPRESSION.
 

@@ -28,17 +28,14 @@ def alter_replica_log_dirs(request: AlterReplicaLogDirsRequest, context: Request
         for topic in wanted.topics
         for index in topic.partitions
     }
+    results: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
+    for (topic, index), code in codes.items():
+        result = AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
+        results.setdefault(topic, []).append(result)
     return AlterReplicaLogDirsResponse(
         results=tuple(
-            AlterReplicaLogDirTopicResult(
-                topic_name=topic,
-                partitions=tuple(
-                    AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
-                    for (name, index), code in codes.items()
-                    if name == topic
-                ),
-            )
-            for topic in dict.fromkeys(name for name, _ in codes)
+            AlterReplicaLogDirTopicResult(topic_name=topic, partitions=tuple(partitions))
+            for topic, partitions in results.items()
         )
     )
 

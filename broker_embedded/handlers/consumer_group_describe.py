@@ -29,9 +29,9 @@ _CONSUMER: Final = 1
 def consumer_group_describe(
     request: ConsumerGroupDescribeRequest, context: RequestContext
 ) -> ConsumerGroupDescribeResponse:
-    """One description per group id."""
+    """One description per group id; an id that is repeated is answered once."""
     return ConsumerGroupDescribeResponse(
-        groups=tuple(_describe(group_id, request, context) for group_id in request.group_ids)
+        groups=tuple(_describe(group_id, request, context) for group_id in dict.fromkeys(request.group_ids))
     )
 
 

@@ -6,14 +6,17 @@ v3  types and documentation (KIP-569)
 v4  flexible
 
 Only settings that this broker goes by are known. Of a broker without a name the answer has what was set at run time for
-all brokers. A resource of a type that does not exist spoils the whole request, as with Kafka.
+all brokers. A resource of a type that does not exist spoils the whole request, as with Kafka. A resource that is named
+twice is answered once.
 """
 
 import asyncio
+import dataclasses
 
 from broker_embedded.cluster.config_changes import ResourceType
 from broker_embedded.config_entries import ConfigEntry, ConfigSource
 from broker_embedded.config_resources import entries
+from broker_embedded.handlers.once import once
 from broker_embedded.handlers.registry import RequestContext, handles
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.describe_configs import (
@@ -36,11 +39,18 @@ async def describe_configs(request: DescribeConfigsRequest, context: RequestCont
         error = KafkaError(ErrorCode.INVALID_REQUEST)
         return DescribeConfigsResponse(results=tuple(_refused(resource, error) for resource in request.resources))
     results = []
-    for number, resource in enumerate(request.resources, 1):
+    wanted = (resource if resource.configuration_keys else _whole(resource) for resource in request.resources)
+    distinct = once(wanted, lambda each: (each.resource_type, each.resource_name), joined="configuration_keys")
+    for number, resource in enumerate(distinct, 1):
         results.append(_result(resource, request, context))
         if number % _AT_ONCE == 0:
             await asyncio.sleep(0)
     return DescribeConfigsResponse(results=tuple(results))
+
+
+def _whole(resource: DescribeConfigsResource) -> DescribeConfigsResource:
+    """The resource with all its settings; an empty list of keys requests all, as None does."""
+    return dataclasses.replace(resource, configuration_keys=None)
 
 
 def _result(

@@ -5,6 +5,7 @@ v0  flexible
 A transaction hangs if it is open here and its coordinator does not know of it.
 """
 
+from broker_embedded.handlers.once import once
 from broker_embedded.handlers.registry import RequestContext, handles
 from broker_embedded.log.producer_state import ProducerEntry
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
@@ -21,8 +22,9 @@ from spark_kafka_native.protocol.topic import topic_name_problem
 
 @handles(DescribeProducersRequest, "0")
 def describe_producers(request: DescribeProducersRequest, context: RequestContext) -> DescribeProducersResponse:
-    """Every producer of each partition asked for."""
-    return DescribeProducersResponse(topics=tuple(_of_topic(topic, context) for topic in request.topics))
+    """Every producer of each requested partition; one that is repeated is answered once."""
+    topics = once(request.topics, lambda topic: topic.name, joined="partition_indexes")
+    return DescribeProducersResponse(topics=tuple(_of_topic(topic, context) for topic in topics))
 
 
 def _of_topic(topic: TopicRequest, context: RequestContext) -> TopicResponse:

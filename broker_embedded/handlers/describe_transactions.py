@@ -17,8 +17,8 @@ from spark_kafka_native.protocol.messages.describe_transactions import (
 def describe_transactions(
     request: DescribeTransactionsRequest, context: RequestContext
 ) -> DescribeTransactionsResponse:
-    """One description per id, in the order of the question."""
+    """One description per id, in the order of the request; an id that is repeated is answered once."""
     known = context.broker.transactions.all
     return DescribeTransactionsResponse(
-        transaction_states=tuple(describe(known.get(name), name) for name in request.transactional_ids)
+        transaction_states=tuple(describe(known.get(name), name) for name in dict.fromkeys(request.transactional_ids))
     )

@@ -22,6 +22,7 @@ from spark_kafka_native.protocol.messages.elect_leaders import (
     ReplicaElectionResult,
     TopicPartitions,
 )
+from spark_kafka_native.protocol.topic import MAX_TOPIC_NAME_LENGTH
 
 _PREFERRED: Final = 0
 _UNCLEAN: Final = 1
@@ -61,7 +62,7 @@ def _results(
 def _outcome(image: ClusterImage, name: str, index: int) -> tuple[ErrorCode, str]:
     topic = image.topic(name)
     if topic is None:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}"
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name[:MAX_TOPIC_NAME_LENGTH]}"
     if topic.partition(index) is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}"
     return ErrorCode.ELECTION_NOT_NEEDED, ErrorCode.ELECTION_NOT_NEEDED.message

@@ -26,9 +26,9 @@ _NO_NODE: Final = -1
 
 @handles(FindCoordinatorRequest, "0-6")
 async def find_coordinator(request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
-    """One coordinator per key."""
+    """One coordinator per key; a key that is repeated is answered once."""
     many = context.version >= _MANY_KEYS_SINCE
-    keys = request.coordinator_keys if many else (request.key,)
+    keys = dict.fromkeys(request.coordinator_keys) if many else (request.key,)
     found = tuple([await _find(key, request.key_type, context) for key in keys])
     if many:
         return FindCoordinatorResponse(coordinators=found)

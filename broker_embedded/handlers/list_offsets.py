@@ -11,7 +11,7 @@ v10  timeout of remote lookups, of which there are none
 v11  timestamp -6: the earliest offset waiting for upload, here none (KIP-1023)
 
 A timestamp without a record that young has offset -1 and no error. A partition that is named twice is answered once,
-with INVALID_REQUEST; v0 answers it twice. In message format v0 there are no timestamps to look for, and that is
+with INVALID_REQUEST; v0 answers the last. In message format v0 there are no timestamps to look for, and that is
 UNSUPPORTED_FOR_MESSAGE_FORMAT.
 
 A lookup by time reads from the disk, and decompresses batches. It runs in a thread.
@@ -20,6 +20,7 @@ A lookup by time reads from the disk, and decompresses batches. It runs in a thr
 from collections import Counter
 from typing import Final
 
+from broker_embedded.handlers.once import once
 from broker_embedded.handlers.registry import RequestContext, handles
 from broker_embedded.log.log import Log
 from broker_embedded.log.timestamp_lookup import OffsetTimestamp
@@ -63,9 +64,12 @@ async def list_offsets(request: ListOffsetsRequest, context: RequestContext) -> 
             topics=tuple(
                 ListOffsetsTopicResponse(
                     name=topic.name,
-                    partitions=tuple(_list_before(topic.name, part, request, context) for part in topic.partitions),
+                    partitions=tuple(
+                        _list_before(topic.name, part, request, context)
+                        for part in {part.partition_index: part for part in topic.partitions}.values()
+                    ),
                 )
-                for topic in request.topics
+                for topic in once(request.topics, lambda topic: topic.name, joined="partitions")
             )
         )
     times = Counter((topic.name, part.partition_index) for topic in request.topics for part in topic.partitions)

@@ -8,7 +8,8 @@ v8   several groups (KIP-709)
 v9   member id and epoch, which the new group protocol (KIP-848) checks
 v10  topic ids
 
-What was never committed, a whole group too, has offset -1 and no error.
+What was never committed, a whole group too, has offset -1 and no error. Groups and partitions that are repeated are
+answered once.
 """
 
 from typing import Final, NamedTuple
@@ -17,6 +18,7 @@ from uuid import UUID
 from broker_embedded.broker import Broker
 from broker_embedded.coordinator.offsets import GroupOffsets
 from broker_embedded.coordinator.records import OffsetCommitValue
+from broker_embedded.handlers.once import once
 from broker_embedded.handlers.registry import RequestContext, handles
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.offset_fetch import (
@@ -43,8 +45,9 @@ _IDS_SINCE: Final = 10
 async def offset_fetch(request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
     """The positions of one group, or from v8 on of several."""
     if context.version >= _GROUPS_SINCE:
-        groups = [await _group(group, context, request.require_stable) for group in request.groups]
-        return OffsetFetchResponse(groups=tuple(groups))
+        groups = once(request.groups, lambda group: group.group_id, joined="topics")
+        found = [await _group(group, context, request.require_stable) for group in groups]
+        return OffsetFetchResponse(groups=tuple(found))
     return _old_form(await _group(_new_form(request), context, request.require_stable), context.version)
 
 
@@ -67,7 +70,8 @@ async def _group(
     if wanted.topics is None:
         topics = _all_topics(broker, positions, by_id)
     else:
-        topics = [_topic(broker, positions, topic, by_id) for topic in wanted.topics]
+        distinct = once(wanted.topics, lambda topic: (topic.name, topic.topic_id), joined="partition_indexes")
+        topics = [_topic(broker, positions, topic, by_id) for topic in distinct]
     return OffsetFetchResponseGroup(group_id=wanted.group_id, topics=tuple(topics))
 
 

@@ -5,6 +5,7 @@ quota of its own. What may be said of entities is checked here as Apache Kafka c
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -66,9 +67,8 @@ class Entity:
 def altered(entity: Entity, ops: Sequence[OpData], values: Values) -> dict[str, float]:
     """The quotas that an entity has after a change. Raises KafkaError INVALID_REQUEST."""
     allowed = _allowed_keys(entity)
-    keys = [op.key for op in ops]
-    for key in keys:
-        if keys.count(key) > 1:
+    for key, times in Counter(op.key for op in ops).items():
+        if times > 1:
             raise _invalid(f"{key} is given twice for {entity}")
     result = dict(values)
     for op in ops:

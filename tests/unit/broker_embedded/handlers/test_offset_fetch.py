@@ -159,9 +159,12 @@ def test_who_wants_stable_positions_comes_back_for_pending_ones(
         OffsetFetchRequestTopics(name=name, topic_id=ids[name], partition_indexes=indexes)
         for name, indexes in (("t", (0, 1)), ("u", (0,)))
     )
-    groups = tuple(OffsetFetchRequestGroup(group_id="g", topics=topics) for topics in (wanted, None))
-    answer = filled.ask(OffsetFetchRequest(groups=groups, require_stable=require_stable), version)
-    named, everything = ([part for topic in group.topics for part in topic.partitions] for group in answer.groups)
+    found = []
+    for topics in (wanted, None):
+        groups = (OffsetFetchRequestGroup(group_id="g", topics=topics),)
+        answer = filled.ask(OffsetFetchRequest(groups=groups, require_stable=require_stable), version)
+        found.append([part for topic in answer.groups[0].topics for part in topic.partitions])
+    named, everything = found
     codes = [ErrorCode.UNSTABLE_OFFSET_COMMIT if require_stable else 0] * 2
     assert [part.error_code for part in named] == [*codes, 0]
     assert [part.committed_offset for part in named] == ([-1, -1, 7] if require_stable else [5, -1, 7])
