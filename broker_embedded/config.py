@@ -32,6 +32,8 @@ from broker_embedded.settings import (
 from spark_kafka_native.net.secret import HIDDEN
 
 _MIB: Final = 1024 * 1024
+_MOST_THREADS: Final = 128
+"""Of one pool. Apache Kafka has no bound; each thread has a stack and buffers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +151,13 @@ class BrokerConfig(ListenerSettings):
     )
 
     log_cleaner_enable: bool = setting(True, "Whether topics with cleanup.policy=compact are compacted at all.")
-    log_cleaner_threads: int = setting(1, "Partitions that are compacted at the same time.", at_least=0, dynamic=True)
+    log_cleaner_threads: int = setting(
+        1,
+        "Partitions that are compacted at the same time. At run time it can be halved or doubled in one change.",
+        at_least=0,
+        at_most=_MOST_THREADS,
+        dynamic=True,
+    )
     log_cleaner_backoff_ms: int = setting(
         15000, "Time until the next look for partitions to compact when there was none.", at_least=0, at_most=LONG_MAX
     )
@@ -321,6 +329,14 @@ class BrokerConfig(ListenerSettings):
         self.check_consumer_groups()
         self.connection_overrides()
         self.metrics_address()
+
+    def check_change(self, before: Self) -> None:
+        """Raise ConfigError for a change at run time that is too large for one step, as in Apache Kafka."""
+        old, new = before.log_cleaner_threads, self.log_cleaner_threads
+        if new != old and not max(1, old // 2) <= new <= max(1, old * 2):
+            raise ConfigError(
+                "log.cleaner.threads", f"it can change from {old} to {max(1, old // 2)}..{max(1, old * 2)}"
+            )
 
     def _check_transaction_version(self) -> None:
         known = {feature.name: feature for feature in self.release.features}.get(TRANSACTION_VERSION)

@@ -122,6 +122,7 @@ class DynamicConfigs:
             wanted = plan(self._stored)
             try:
                 config = self._configured(wanted)
+                config.check_change(self._configured(self._stored))
                 self._check(config)
             except ConfigError as error:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error

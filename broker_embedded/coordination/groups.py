@@ -308,12 +308,13 @@ class Groups:
         )
 
     async def _forget(self, group_id: str, decide: Decision[bool], reason: str) -> None:
-        """Forget positions of a group, batch by batch."""
+        """Delete offsets of a group in batches. Other tasks of the event loop run between two batches."""
         try:
             while await self.apply(group_id, decide):
-                pass
+                await asyncio.sleep(0)
         except KafkaError as error:
             logger.warning("offsets of group %s stay although %s: %s", group_id, reason, error)
+        await asyncio.sleep(0)
 
     # --- by the clock ------------------------------------------------------------------------------------------------
 

@@ -49,6 +49,15 @@ def member_timers(member_id: str) -> tuple[TimerKey, ...]:
     return rebalance_timer(member_id), join_timer(member_id), sync_timer(member_id)
 
 
+def is_within(interval_ms: int, since_ms: int, now_ms: int) -> bool:
+    """Whether ``now_ms`` is in the interval that began at ``since_ms``, a time that the group's log keeps.
+
+    A time in the future is of a clock that was set back since. The interval counts as over then, because waiting for the
+    clock could take hours.
+    """
+    return since_ms <= now_ms < since_ms + interval_ms
+
+
 class Draft:
     """The group as it becomes, record by record, and the timers that this sets."""
 
@@ -120,9 +129,9 @@ class Draft:
     def update_target(self) -> None:
         """Make the target assignment anew if it is older than the group, and the last one not too young."""
         group, config = self.group, self.config
-        waited = self.now_ms >= group.assignment_timestamp + config.assignment_interval_ms
-        if group.assignment_epoch >= group.epoch or not (
-            waited or group.assignment_timestamp == 0 or config.assignment_interval_ms == 0
+        if group.assignment_epoch >= group.epoch or (
+            is_within(config.assignment_interval_ms, group.assignment_timestamp, self.now_ms)
+            and group.assignment_timestamp != 0
         ):
             return
         targets = self._assign()

@@ -8,7 +8,7 @@ member's subscription does not change when the broker does.
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from broker_embedded.coordinator.consumer.draft import REGEX_TIMER, Draft
+from broker_embedded.coordinator.consumer.draft import REGEX_TIMER, Draft, is_within
 from broker_embedded.coordinator.consumer.entries import ResolvedRegex, regex_entry, regex_tombstone
 from broker_embedded.coordinator.consumer.member import ConsumerMember
 from broker_embedded.coordinator.outcome import Outcome
@@ -67,7 +67,7 @@ def resolved(group: "ConsumerGroup", topics: Mapping[str, frozenset[str]], versi
 
 def _must_look(draft: Draft, before: "ConsumerGroup", is_unknown: bool) -> bool:
     last_ms = max((resolved.timestamp for resolved in before.regexes.values()), default=None)
-    if last_ms is not None and draft.now_ms <= last_ms + _MIN_INTERVAL_MS:
+    if last_ms is not None and is_within(_MIN_INTERVAL_MS + 1, last_ms, draft.now_ms):
         return False
     subscribed = draft.group.subscribed_regexes
     if not subscribed:
@@ -78,7 +78,7 @@ def _must_look(draft: Draft, before: "ConsumerGroup", is_unknown: bool) -> bool:
         or len(subscribed) != len(before.regexes)
         or version < before.context.topics().created_version
         or last_ms is None
-        or draft.now_ms > last_ms + draft.config.regex_refresh_interval_ms
+        or not is_within(draft.config.regex_refresh_interval_ms + 1, last_ms, draft.now_ms)
     )
 
 

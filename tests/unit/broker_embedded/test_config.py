@@ -246,6 +246,7 @@ def test_before_4_0_records_may_be_of_any_time_to_come() -> None:
         ({"log.cleaner.io.buffer.load.factor": "1.1"}, "log.cleaner.io.buffer.load.factor: 1.1 is out of range 0..1"),
         ({"log.cleaner.io.max.bytes.per.second": "0"}, "log.cleaner.io.max.bytes.per.second: 0.0 is out of range"),
         ({"log.cleaner.threads": "-1"}, "log.cleaner.threads: -1 is out of range"),
+        ({"log.cleaner.threads": "129"}, "log.cleaner.threads: 129 is out of range 0..128"),
         ({"log.cleaner.min.cleanable.ratio": "2"}, "log.cleaner.min.cleanable.ratio: 2.0 is out of range 0..1"),
     ],
 )

@@ -162,3 +162,15 @@ def test_changes_at_once_take_turns(broker: BrokerDriver) -> None:
 
     broker.run(both())
     assert broker.broker.configs.own == {"max.connections": "7", "max.connections.per.ip": "7"}
+
+
+def test_cleaner_threads_change_by_half_or_double_at_most(broker: BrokerDriver) -> None:
+    for allowed in ("2", "4", "3", "1"):
+        put(broker, BROKER, "", log_cleaner_threads=allowed)
+    put(broker, BROKER, "", log_cleaner_threads="2")
+    for refused in ("0", "5", "64"):
+        result = change(broker, BROKER, "", ("log.cleaner.threads", SET, refused))
+        assert result.error_code == ErrorCode.INVALID_REQUEST
+        assert "log.cleaner.threads: it can change from 2 to 1..4" in (result.error_message or "")
+    result = change(broker, BROKER, "", ("log.cleaner.threads", SET, "129"))
+    assert (result.error_code != 0, broker.broker.config.log_cleaner_threads) == (True, 2)

@@ -1,6 +1,7 @@
 """Groups and their log: in step, through restarts, failing disks, damaged records and clients that leave."""
 
 import asyncio
+import itertools
 import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -440,3 +441,26 @@ def test_a_timer_that_is_cancelled_while_it_waits_for_its_turn_does_nothing(brok
 
     broker.run(cancel_just_in_time())
     assert group_of(broker).members
+
+
+@pytest.mark.parametrize("reason", ["expired", "topic deleted"])
+def test_other_tasks_run_while_offsets_of_many_groups_are_deleted(broker: BrokerDriver, reason: str) -> None:
+    broker.create("t")
+    for number in range(40):
+        commit(broker, f"group-{number}", 5)
+    groups = broker.broker.groups
+    broker.clock.advance(WEEK_MS)
+    left: list[int] = []
+
+    async def watch(work: "asyncio.Task[None]") -> None:
+        while not work.done():
+            left.append(sum(1 for number in range(40) if offset(broker, f"group-{number}") is not None))
+            await asyncio.sleep(0)
+
+    async def both() -> None:
+        work = groups.expire() if reason == "expired" else groups.forget_topic("t")
+        await watch(asyncio.get_running_loop().create_task(work))
+
+    broker.run(both())
+    assert left[-1] == 0
+    assert max(before - after for before, after in itertools.pairwise(left)) == 1

@@ -290,3 +290,17 @@ def test_a_new_process_goes_on_with_what_the_last_one_had_not_given_back(group: 
     group.join("a2", topics=["t"], instance_id="i")
     group.settle()
     assert (len(group.owned("a2")), len(group.owned("b"))) == (2, 2)
+
+
+def test_a_clock_that_is_set_back_delays_no_assignment() -> None:
+    group = ConsumerDriver(ConsumerConfig(assignment_interval_ms=1000), t=4)
+    group.join("a", topics=["t"])
+    group.settle()
+    group.now_ms -= 3_600_000
+    group.join("b", topics=["t"])
+    group.settle()
+    assert len(group.owned("a")) == len(group.owned("b")) == 2
+    group.join("c", topics=["t"])
+    epochs = group.epochs
+    group.join("d", topics=["t"])
+    assert group.epochs == (epochs[0] + 1, epochs[1]), "the interval counts by the clock as it is now"

@@ -165,3 +165,13 @@ def test_a_lookup_records_only_what_members_are_still_subscribed_to(group: Consu
     assert set(group.consumer_group.regexes) == {"t-.*"}
     outcome = regexes.resolved(group.consumer_group, {"gone": frozenset()}, 1, group.now_ms)
     assert (outcome.records, outcome.group) == ((), None)
+
+
+def test_a_clock_that_is_set_back_delays_no_lookup(group: ConsumerDriver) -> None:
+    group.join("a", regex="t-.*")
+    group.settle()
+    group.now_ms -= 3_600_000
+    group.join("b", regex="u")
+    group.settle()
+    assert (matched(group, "u"), group.owned("b")) == ({"u"}, {"u-0"})
+    assert {resolved.timestamp <= group.now_ms for resolved in group.consumer_group.regexes.values()} == {True}
