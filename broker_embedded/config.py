@@ -267,6 +267,7 @@ class BrokerConfig(ListenerSettings):
         text = {key: HIDDEN if key in secret else spelled(value) for key, value in given.items()}
         config = cls(**values, log=log, own=of_listeners, given=text)
         config.check()
+        config._check_one_broker()
         return config
 
     def changed(self, dynamic: Mapping[str, str]) -> Self:
@@ -333,10 +334,25 @@ class BrokerConfig(ListenerSettings):
     def check_change(self, before: Self) -> None:
         """Raise ConfigError for a change at run time that is too large for one step, as in Apache Kafka."""
         old, new = before.log_cleaner_threads, self.log_cleaner_threads
-        if new != old and not max(1, old // 2) <= new <= max(1, old * 2):
-            raise ConfigError(
-                "log.cleaner.threads", f"it can change from {old} to {max(1, old // 2)}..{max(1, old * 2)}"
-            )
+        least, most = max(1, old // 2), max(1, old * 2)
+        if new != old and not least <= new <= most:
+            raise ConfigError("log.cleaner.threads", f"it can change from {old} to {least}..{most}")
+
+    def _check_one_broker(self) -> None:
+        """Raise ConfigError for numbers of replicas that the only broker of a cluster cannot have.
+
+        Apache Kafka starts, and fails when the topic is created or written to. At run time ``min.insync.replicas`` may
+        be larger, as in Apache Kafka.
+        """
+        for key, replicas in (
+            ("default.replication.factor", self.default_replication_factor),
+            ("offsets.topic.replication.factor", self.offsets_topic_replication_factor),
+            ("transaction.state.log.replication.factor", self.transaction_state_log_replication_factor),
+            ("transaction.state.log.min.isr", self.transaction_state_log_min_isr),
+            ("min.insync.replicas", self.log.min_insync_replicas),
+        ):
+            if replicas > 1:
+                raise ConfigError(key, f"{replicas} replicas need {replicas} brokers, and there is one: write {key}=1")
 
     def _check_transaction_version(self) -> None:
         known = {feature.name: feature for feature in self.release.features}.get(TRANSACTION_VERSION)

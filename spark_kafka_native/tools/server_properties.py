@@ -1,7 +1,8 @@
 """A ``server.properties`` written for Apache Kafka, as this broker understands it.
 
-Settings that the broker knows it honours. Others of Kafka's it passes over with a warning, as long as leaving them out
-changes nothing that clients rely on; listeners that need TLS are refused.
+The broker honours the settings that it has. It ignores Apache Kafka's other settings with a warning, and refuses to
+start with one that restricts clients (`REFUSED`) or with a listener that needs TLS. docs/security.md lists the security
+settings that are refused and those that are ignored.
 """
 
 import dataclasses
@@ -11,12 +12,26 @@ from pathlib import Path
 from typing import Final
 
 from broker_embedded.config import BrokerConfig
-from broker_embedded.listener_settings import SASL_PLAINTEXT, prefixed_settings
+from broker_embedded.listener_settings import PREFIX, SASL_PLAINTEXT, prefixed_settings
 from broker_embedded.settings import ConfigError, read_properties
 from spark_kafka_native.tools.connection import ToolError
 
 logger = logging.getLogger(__name__)
 
+_KAFKA_PRINCIPALS: Final = "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
+REFUSED: Final[Mapping[str, str]] = {
+    "authorizer.class.name": "access rules (ACLs) are not supported, every client could do everything, which "
+    "allow.everyone.if.no.acl.found=true would ask for",
+    "principal.builder.class": "principals are the users that log in, so quotas of other principals would not apply",
+    "client.quota.callback.class": "quotas of a plug-in would not be enforced",
+    "create.topic.policy.class.name": "a policy of a plug-in would not be enforced, every topic could be created",
+    "alter.config.policy.class.name": "a policy of a plug-in would not be enforced, every config could be set",
+    "sasl.server.callback.handler.class": "logins are checked by PLAIN and SCRAM themselves, not by a plug-in",
+}
+"""Settings that restrict what clients may do and that this broker does not have, and what ignoring them would mean.
+
+Each may be set for one listener, too: ``listener.name.LISTENER.plain.sasl.server.callback.handler.class``.
+"""
 _OLD_NAMES: Final = {"broker.id": "node.id", "log.dir": "log.dirs"}
 _DEFAULT_DATA_DIR: Final = "/tmp/kafka-logs"  # noqa: S108  # Kafka's own default
 _DEFAULT_LISTENER: Final = "PLAINTEXT://:9092"
@@ -43,6 +58,7 @@ def read_server_properties(path: Path, overrides: Mapping[str, str] | None = Non
 def understand(given: Mapping[str, str]) -> ServerProperties:
     """Settings of Apache Kafka as settings of this broker. Raises ConfigError."""
     entries = {_OLD_NAMES.get(key, key): value for key, value in given.items()}
+    _refuse_restrictions(entries)
     zookeeper = "zookeeper.connect" in entries
     entries["listeners"] = _listeners(entries)
     data_dirs = [part.strip() for part in entries.pop("log.dirs", _DEFAULT_DATA_DIR).split(",") if part.strip()]
@@ -57,9 +73,18 @@ def understand(given: Mapping[str, str]) -> ServerProperties:
     passed_over = sorted(entries.keys() - known.keys())
     if passed_over:
         logger.warning("settings without effect here: %s", ", ".join(passed_over))
-    if entries.get("authorizer.class.name"):
-        logger.warning("authorizer.class.name: there are no access rules here, every client may do everything")
     return ServerProperties(config=BrokerConfig.parse(known), data_dir=data_dirs[0], zookeeper=zookeeper)
+
+
+def _refuse_restrictions(entries: Mapping[str, str]) -> None:
+    """Raise ConfigError for a setting of ``REFUSED``, unless it restricts nobody."""
+    everyone = entries.get("allow.everyone.if.no.acl.found", "").strip().lower() == "true"  # and ACLs cannot be created
+    for key, value in entries.items():
+        for refused, reason in REFUSED.items():
+            named = key == refused or (key.startswith(PREFIX) and key.endswith(f".{refused}"))
+            harmless = value in {"", _KAFKA_PRINCIPALS} or (everyone and refused == "authorizer.class.name")
+            if named and not harmless:
+                raise ConfigError(key, f"{reason}; remove the setting to start the broker without it")
 
 
 def _number(text: str | None) -> int | None:

@@ -9,10 +9,20 @@ import pytest
 from broker_embedded.config import BrokerConfig
 from broker_embedded.listener_settings import prefixed_settings
 from spark_kafka_native.client.config import PROPERTIES, REFUSED, ClientConfig
+from spark_kafka_native.tools.server_properties import REFUSED as REFUSED_OF_SERVERS
+from spark_kafka_native.tools.server_properties import understand
 
 PAGE = (Path(__file__).parents[2] / "docs" / "security.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 OF_BROKERS = BrokerConfig.settings() | prefixed_settings()
+IGNORED_OF_SERVERS = (
+    "early.start.listeners",
+    "inter.broker.listener.name",
+    "sasl.mechanism.inter.broker.protocol",
+    "security.inter.broker.protocol",
+    "ssl.client.auth",
+    "super.users",
+)
 BEFORE = {"password": "x", "trust_password": "x", "store_password": "x", "secret": "x"}
 
 
@@ -29,4 +39,15 @@ def test_properties_that_it_names_are_there() -> None:
     assert len(named) > 15
     families = {"ssl.truststore", "ssl.keystore", "sasl.oauthbearer", "sasl.oauthbearer.assertion"}
     for name in {name for name in named if not name.startswith("security.auth")} - families:
-        assert name in PROPERTIES or name in REFUSED or any(key.endswith(name) for key in OF_BROKERS), name
+        of_server = name in REFUSED_OF_SERVERS or name in IGNORED_OF_SERVERS
+        assert of_server or name in PROPERTIES or name in REFUSED or any(key.endswith(name) for key in OF_BROKERS), name
+
+
+def test_settings_of_a_server_properties_are_refused_or_ignored_as_the_table_says() -> None:
+    section = PAGE.partition("### Security settings of a server.properties\n")[2].partition("\n## ")[0]
+    cells = [[cell.strip() for cell in row.split("|")[1:3]] for row in section.splitlines() if row.startswith("| `")]
+    names = {name: decision for first, decision in cells for name in re.findall(r"`([a-z.]+[a-z])`", first)}
+    assert {name for name, decision in names.items() if "refuses" in decision} >= set(REFUSED_OF_SERVERS)
+    for name in IGNORED_OF_SERVERS:
+        assert "ignores" in names[name]
+        understand({name: "anything"})

@@ -52,8 +52,8 @@ def member_timers(member_id: str) -> tuple[TimerKey, ...]:
 def is_within(interval_ms: int, since_ms: int, now_ms: int) -> bool:
     """Whether ``now_ms`` is in the interval that began at ``since_ms``, a time that the group's log keeps.
 
-    A time in the future is of a clock that was set back since. The interval counts as over then, because waiting for the
-    clock could take hours.
+    A time in the future is of a clock that was set back since. The interval counts as over then, because the clock
+    could take hours to reach its end.
     """
     return since_ms <= now_ms < since_ms + interval_ms
 

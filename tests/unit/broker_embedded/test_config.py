@@ -256,6 +256,27 @@ def test_a_cleaner_that_could_not_work(given: Mapping[str, object], message: str
     assert str(caught.value).startswith(message)
 
 
+@pytest.mark.parametrize(
+    "key",
+    [
+        "default.replication.factor",
+        "offsets.topic.replication.factor",
+        "transaction.state.log.replication.factor",
+        "transaction.state.log.min.isr",
+        "min.insync.replicas",
+    ],
+)
+def test_more_replicas_than_the_one_broker_has_are_refused(key: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        BrokerConfig.parse({key: "3"})
+    assert str(caught.value) == f"{key}: 3 replicas need 3 brokers, and there is one: write {key}=1"
+    assert BrokerConfig.parse({key: "1"})
+
+
+def test_min_insync_replicas_can_be_raised_at_run_time_as_in_kafka() -> None:
+    assert BrokerConfig().changed({"min.insync.replicas": "2"}).log.min_insync_replicas == 2
+
+
 def test_settings_of_compaction_have_kafkas_names_and_defaults() -> None:
     config = BrokerConfig.parse({"log.roll.jitter.hours": "2", "log.cleaner.delete.retention.ms": "5"})
     assert (config.log.segment_jitter_ms, config.log.delete_retention_ms) == (7_200_000, 5)

@@ -14,6 +14,7 @@ from broker_embedded.coordinator.records import CoordinatorRecord
 from broker_embedded.coordinator.transaction.state import Transaction, TransactionState, TransactionVersion
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from tests.support.broker_driver import BrokerDriver
+from tests.support.configs import TOPIC, put
 from tests.support.disk import MemoryFileSystem
 
 EMPTY = Transaction(transactional_id="id", producer_id=5, producer_epoch=0, timeout_ms=1000, updated_ms=7)
@@ -121,9 +122,8 @@ def test_the_level_says_in_which_version_ids_are_written_down(broker: BrokerDriv
 
 
 def test_nothing_is_written_to_too_few_replicas(broker: BrokerDriver) -> None:
-    broker.settings["transaction.state.log.min.isr"] = 2
-    broker.restart()
     broker.run(broker.broker.transactions.make_ready())
+    put(broker, TOPIC, "__transaction_state", min_insync_replicas="2")
     table = broker.broker.transactions._table
     with pytest.raises(KafkaError, match=r"min\.insync\.replicas asks for 2") as caught:
         broker.run(table.write(EMPTY, table.term))

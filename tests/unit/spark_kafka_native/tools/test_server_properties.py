@@ -1,10 +1,11 @@
+import re
 from pathlib import Path
 
 import pytest
 
 from broker_embedded.settings import ConfigError
 from spark_kafka_native.tools.connection import ToolError
-from spark_kafka_native.tools.server_properties import read_server_properties, understand
+from spark_kafka_native.tools.server_properties import REFUSED, read_server_properties, understand
 
 KRAFT = {
     "process.roles": "broker,controller",
@@ -70,9 +71,38 @@ def test_listeners_with_sasl(caplog: pytest.LogCaptureFixture) -> None:
     assert caplog.messages == ["settings without effect here: listener.name.clients.ssl.keystore.location"]
 
 
-def test_an_authorizer_is_missed(caplog: pytest.LogCaptureFixture) -> None:
-    understand({"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"})
-    assert "every client may do everything" in caplog.text
+@pytest.mark.parametrize("key", REFUSED)
+def test_a_setting_that_restricts_clients_is_refused(key: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{re.escape(key)}: .*; remove the setting to start the broker without it"):
+        understand({key: "com.example.Plugin"})
+    assert understand({key: ""}).config.node_id == 1
+
+
+def test_an_authorizer_that_allows_everyone_everything_is_ignored(caplog: pytest.LogCaptureFixture) -> None:
+    given = {"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"}
+    understand({**given, "allow.everyone.if.no.acl.found": "true"})
+    assert caplog.messages == ["settings without effect here: allow.everyone.if.no.acl.found, authorizer.class.name"]
+    with pytest.raises(ConfigError, match=r"authorizer\.class\.name: access rules \(ACLs\) are not supported"):
+        understand({**given, "allow.everyone.if.no.acl.found": "false"})
+
+
+def test_a_restriction_of_a_single_listener_is_refused_too() -> None:
+    key = "listener.name.clients.plain.sasl.server.callback.handler.class"
+    with pytest.raises(ConfigError, match=re.escape(key)):
+        understand({key: "com.example.Handler"})
+
+
+def test_security_settings_that_restrict_nothing_here_are_ignored(caplog: pytest.LogCaptureFixture) -> None:
+    given = {
+        "principal.builder.class": "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
+        "super.users": "User:admin",
+        "allow.everyone.if.no.acl.found": "false",
+        "security.inter.broker.protocol": "PLAINTEXT",
+        "ssl.client.auth": "required",
+        "early.start.listeners": "CONTROLLER",
+    }
+    understand(given)
+    assert caplog.messages == ["settings without effect here: " + ", ".join(sorted(given))]
 
 
 @pytest.mark.parametrize(
@@ -86,6 +116,7 @@ def test_an_authorizer_is_missed(caplog: pytest.LogCaptureFixture) -> None:
         ({"listeners": "C://:1", "controller.listener.names": "C"}, "has no listener for clients"),
         ({"log.dirs": "/a,/b"}, "log.dirs: this broker keeps its data in one directory, not in 2"),
         ({"num.partitions": "none"}, "num.partitions"),
+        ({"offsets.topic.replication.factor": "3"}, "write offsets.topic.replication.factor=1"),
     ],
 )
 def test_what_cannot_be_honoured_is_refused(given: dict[str, str], words: str) -> None:
