@@ -33,7 +33,9 @@ class TransactionTable:
         self.term = 0
         self._level = level
         self._transactions: dict[str, Transaction] = {}
-        self._ongoing: set[str] = set()
+        self._ongoing: dict[str, int | None] = {}
+        """When each open transaction began, by `Timers.elapsed_ms`; None until ``timed_out`` sees it first."""
+        self._looked_ms: int | None = None
         self._turns = Turns()
 
     def load(self) -> None:
@@ -52,9 +54,24 @@ class TransactionTable:
         """What is known of every id."""
         return MappingProxyType(self._transactions)
 
-    def timed_out(self, now_ms: int) -> list[str]:
-        """The ids whose transactions have gone on for too long. Takes no longer for ids that rest."""
-        return [name for name in self._ongoing if self._transactions[name].times_out(now_ms)]
+    def timed_out(self, now_ms: int, elapsed_ms: int) -> list[str]:
+        """The ids whose transactions have timed out. Takes no longer for ids without an open transaction.
+
+        A transaction's age is measured by ``elapsed_ms``. Its start, which is written by the wall clock ``now_ms``,
+        counts only for what was before the last call, and so for transactions of before the broker's start.
+        """
+        longest_ms = None if self._looked_ms is None else elapsed_ms - self._looked_ms
+        self._looked_ms = elapsed_ms
+        for name, began_ms in self._ongoing.items():
+            if began_ms is None:
+                age_ms = max(0, now_ms - self._transactions[name].started_ms)
+                self._ongoing[name] = elapsed_ms - (age_ms if longest_ms is None else min(age_ms, longest_ms))
+        return [name for name in self._ongoing if self.has_timed_out(name, elapsed_ms)]
+
+    def has_timed_out(self, transactional_id: str, elapsed_ms: int) -> bool:
+        """Whether a transaction that ``timed_out`` has seen is still open and past its timeout."""
+        began_ms = self._ongoing.get(transactional_id)
+        return began_ms is not None and self._transactions[transactional_id].times_out(elapsed_ms - began_ms)
 
     def get(self, transactional_id: str) -> Transaction | None:
         """What is known of an id, None if nobody has used it."""
@@ -76,7 +93,7 @@ class TransactionTable:
         """Know nothing of an id any more. Raises KafkaError: nothing has changed."""
         await self._append(transactional_id, transaction_tombstone(transactional_id), term)
         del self._transactions[transactional_id]
-        self._ongoing.discard(transactional_id)
+        self._ongoing.pop(transactional_id, None)
 
     def give_up(self) -> Mapping[str, Transaction]:
         """Know nothing of any id, and end the term; what was known."""
@@ -89,9 +106,9 @@ class TransactionTable:
         name = transaction.transactional_id
         self._transactions[name] = transaction
         if transaction.state is TransactionState.ONGOING:
-            self._ongoing.add(name)
+            self._ongoing.setdefault(name, None)
         else:
-            self._ongoing.discard(name)
+            self._ongoing.pop(name, None)
 
     async def _append(self, name: str, record: CoordinatorRecord, term: int) -> None:
         self._check(name, term)

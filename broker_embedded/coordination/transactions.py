@@ -261,7 +261,7 @@ class Transactions:
 
     async def abort_timed_out(self) -> None:
         """Abort the transactions that have gone on for longer than their producers said."""
-        for name in self._table.timed_out(self._clock.now_ms()):
+        for name in self._table.timed_out(self._clock.now_ms(), self._clock.elapsed_ms()):
             try:
                 await self._finishing.finish(self._abort_timed_out(name))
             except KafkaError as error:
@@ -270,7 +270,7 @@ class Transactions:
     async def _abort_timed_out(self, name: str) -> None:
         async with self.turn(name):
             known = self._table.get(name)
-            if known is not None and known.times_out(self._clock.now_ms()):
+            if known is not None and self._table.has_timed_out(name, self._clock.elapsed_ms()):
                 logger.warning("the transaction of %s has timed out after %d ms: aborted", name, known.timeout_ms)
                 await self._fence(known, self._table.term)
 

@@ -127,10 +127,10 @@ class Transaction:
             topics.setdefault(partition.topic, []).append(partition.partition)
         return topics
 
-    def times_out(self, now_ms: int) -> bool:
-        """Whether the transaction is to be aborted because it has gone on for too long."""
+    def times_out(self, age_ms: int) -> bool:
+        """Whether a transaction that began ``age_ms`` ago is to be aborted because of its timeout."""
         limited = self.state is TransactionState.ONGOING and self.timeout_ms != NEVER_MS
-        return limited and now_ms > self.started_ms + self.timeout_ms
+        return limited and age_ms > self.timeout_ms
 
     def expires(self, now_ms: int, expiration_ms: int) -> bool:
         """Whether the id is to be forgotten: it has been idle for too long."""

@@ -106,7 +106,7 @@ def _outcome_after_restart(mine: Coordinated) -> tuple[bool, bool]:
     if not at_once:
         assert mine.state == "Ongoing"
         assert not is_stable(broker)
-        broker.clock.advance(MINUTE_MS + 1)
+        broker.advance(MINUTE_MS + 1)
         broker.run(broker.broker.abort_timed_out_transactions())
     found = [committed(broker, partition) for partition in (T0, T1)]
     assert found[0] == found[1]

@@ -56,21 +56,20 @@ def test_what_is_forgotten_is_forgotten_for_good(broker: BrokerDriver, table: Tr
 
 
 def test_what_has_gone_on_for_too_long_is_found(broker: BrokerDriver, table: TransactionTable) -> None:
-    assert table.timed_out(10_000) == []
+    assert table.timed_out(9, 0) == []
     broker.run(table.write(ONGOING, table.term))
-    for again in (False, True):
-        if again:
-            broker.restart()
-            table = broker.broker.transactions._table
-        assert (table.timed_out(1009), table.timed_out(1010)) == ([], ["id"])
+    assert (table.timed_out(1009, 1000), table.timed_out(1010, 1001)) == ([], ["id"])
+    broker.restart()
+    table = broker.broker.transactions._table
+    assert (table.timed_out(1009, 0), table.timed_out(1010, 1)) == ([], ["id"]), "the age is that of the log"
     broker.run(table.write(replace(ONGOING, state=TransactionState.PREPARE_ABORT), table.term))
-    assert table.timed_out(10_000) == []
+    assert table.timed_out(10_000, 10_000) == []
     broker.run(table.write(ONGOING, table.term))
     broker.run(table.forget("id", table.term))
-    assert table.timed_out(10_000) == []
+    assert table.timed_out(20_000, 20_000) == []
     broker.run(table.write(ONGOING, table.term))
     table.give_up()
-    assert table.timed_out(10_000) == []
+    assert table.timed_out(30_000, 30_000) == []
 
 
 def test_nothing_of_an_old_term_is_written(broker: BrokerDriver, table: TransactionTable) -> None:
@@ -109,6 +108,17 @@ def test_damaged_records_cost_their_ids_alone(
     with caplog.at_level(logging.ERROR):
         assert read_again(broker) == {"id": EMPTY}
     assert caplog.text.count("a record of __transaction_state means nothing") == 1
+
+
+def test_a_clock_that_jumps_neither_ends_nor_prolongs_a_transaction(
+    broker: BrokerDriver, table: TransactionTable
+) -> None:
+    assert table.timed_out(990, 0) == []
+    broker.run(table.write(ONGOING, table.term))
+    started_ms, timeout_ms = ONGOING.started_ms, ONGOING.timeout_ms
+    assert table.timed_out(started_ms + 3_600_000, 5) == [], "set ahead"
+    assert table.timed_out(started_ms - 3_600_000, 5 + timeout_ms - 5) == [], "set back"
+    assert table.timed_out(started_ms - 3_600_000, 5 + timeout_ms + 1) == ["id"]
 
 
 def test_the_level_says_in_which_version_ids_are_written_down(broker: BrokerDriver, table: TransactionTable) -> None:

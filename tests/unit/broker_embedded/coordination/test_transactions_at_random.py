@@ -102,7 +102,7 @@ class Story:
     def wait_long(self) -> None:
         """All that goes on is aborted."""
         self.open.clear()
-        self.broker.clock.advance(LONG_MS)
+        self.broker.advance(LONG_MS)
         self.broker.run(self.broker.broker.abort_timed_out_transactions())
 
     def restart(self) -> None:

@@ -51,8 +51,8 @@ def test_epochs_rise_with_every_transaction_from_version_2_on() -> None:
 @pytest.mark.parametrize("state", STATES)
 def test_what_goes_on_times_out_after_its_timeout_and_nothing_else_does(state: TransactionState) -> None:
     goes_on = state is TransactionState.ONGOING
-    assert not known(state).times_out(61_000)
-    assert known(state).times_out(61_001) is goes_on
+    assert not known(state).times_out(60_000)
+    assert known(state).times_out(60_001) is goes_on
 
 
 def test_a_transaction_in_two_phases_never_times_out() -> None:
