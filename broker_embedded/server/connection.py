@@ -39,6 +39,9 @@ Serve: TypeAlias = Callable[[memoryview, Throttle], Answer | Awaitable[Answer]]
 May raise CloseConnection or RemoteProtocolError.
 """
 
+_PROGRESS_MS: Final = 10_000
+_PROGRESS_BYTES: Final = 256 * 1024
+"""A request that holds memory for which others wait must arrive by so many bytes in that time."""
 _TURN_REQUESTS: Final = 16
 """Requests of one connection worked on before the other connections have a turn."""
 _HELD_BYTES: Final = 64 * 1024
@@ -75,7 +78,9 @@ class Connection:
         "_muted",
         "_on_closed",
         "_outbox",
+        "_progress",
         "_reading",
+        "_received",
         "_serve",
         "_shared",
         "_socket",
@@ -110,6 +115,9 @@ class Connection:
         self._state = _State.READING
         self._reading = self._writing = False
         self._ended = self._closing = False
+        self._received = 0
+        self._progress: tuple[int, int] | None = None
+        """When `is_too_slow` began to measure a request that holds memory, and the bytes received by then."""
         self._task: asyncio.Task[None] | None = None
         self._throttle = Throttle()
         self._muted: Timer | None = None
@@ -124,10 +132,21 @@ class Connection:
         """Whether no request is being worked on and no answer is on its way."""
         return self._state is _State.READING
 
-    @property
-    def is_receiving(self) -> bool:
-        """Whether a large request is there in part."""
-        return self.is_idle and self._inbox.reserved_bytes > 0
+    def is_too_slow(self, now_ms: int) -> bool:
+        """Whether a large request that is there in part has hardly arrived for some seconds. To be called each second.
+
+        A connection that itself waits for memory is not.
+        """
+        if not self.is_idle or not self._inbox.reserved_bytes or not self._inbox.has_room:
+            self._progress = None
+            return False
+        if self._progress is None:
+            self._progress = now_ms, self._received
+        since_ms, received = self._progress
+        if now_ms - since_ms < _PROGRESS_MS:
+            return False
+        self._progress = now_ms, self._received
+        return self._received - received < _PROGRESS_BYTES
 
     @property
     def is_parked(self) -> bool:
@@ -184,6 +203,7 @@ class Connection:
         except OSError as error:
             self.close(f"reading failed: {error}")
             return
+        self._received += received
         self.last_active_ms = self._shared.timers.elapsed_ms()
         if received == 0:
             self._on_end()

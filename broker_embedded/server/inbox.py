@@ -1,6 +1,7 @@
 """What one connection has received: requests, the last one maybe not whole, in the buffer in which they stay.
 
-A claimed size sets no memory aside: a buffer grows with what has come. Who has received nothing has no buffer.
+A claimed size reserves no memory: a buffer grows with what has come, and reserves that of the `RequestMemory`. A
+connection that has received nothing has no buffer.
 """
 
 import socket
@@ -11,8 +12,9 @@ from typing import Final
 from broker_embedded.server.memory import BUFFER_BYTES, Buffers, RequestMemory
 
 _SIZE: Final = struct.Struct(">i")
+_GROWTH: Final = 4
+"""A buffer that is full becomes so many times as large, up to `_STEP`, and then twice as large."""
 _STEP: Final = 1024 * 1024
-"""A buffer grows by this, or to double of what has come."""
 _KEPT_BUFFER: Final = 2 * 1024 * 1024
 """Buffers up to this size are used again for the next request."""
 _NOTHING: Final = memoryview(b"")
@@ -47,7 +49,7 @@ class Inbox:
         self._start = self._end = 0
         self._reserved = 0
         self.has_room = True
-        """Whether more may be received. ``next_frame`` sets it: False while others have the memory."""
+        """Whether more may be received. ``next_frame`` sets it: False while other connections have the memory."""
 
     def limit(self, max_request_bytes: int, setting: str) -> None:
         """From the next request on none may be larger, because of a setting."""
@@ -85,7 +87,7 @@ class Inbox:
 
     @property
     def reserved_bytes(self) -> int:
-        """Memory that a large request has been let have."""
+        """Memory that a large request has reserved."""
         return self._reserved
 
     @property
@@ -121,9 +123,9 @@ class Inbox:
         return self._view[begin : self._start]
 
     def answered(self) -> None:
-        """The last request taken out is answered: let others have the memory that it was let have."""
+        """The last request taken out is answered: release the memory that it has reserved."""
         if self._reserved:
-            self._memory.release(self._reserved)
+            self._memory.release(self)
             self._reserved = 0
 
     def rest_if_small(self) -> None:
@@ -140,25 +142,27 @@ class Inbox:
             self._start = self._end = 0
 
     def _make_room(self, needed: int, resume: Callable[[], None]) -> None:
-        """See to it that a request of ``needed`` bytes can go on being received."""
-        if needed > BUFFER_BYTES and not self._reserved:
-            if not self._memory.reserve(needed, resume):
-                self.has_room = False
-                return
-            self._reserved = needed
+        """Let more of a request of ``needed`` bytes be received, if there is memory for it."""
         assert self._buffer is not None
-        have = self._end - self._start
-        capacity = len(self._buffer)
-        if capacity - self._start >= needed:
-            return
-        if (capacity < needed and self._end == capacity) or capacity < min(needed, _STEP):
-            capacity = min(needed, max(2 * have, _STEP))
-        if capacity > len(self._buffer):
+        have, capacity = self._end - self._start, len(self._buffer)
+        if have == capacity < needed:
+            capacity = min(needed, max(min(_GROWTH * have, _STEP), 2 * have))
+        if not self._reserve(min(needed, capacity), resume):
+            self.has_room = False
+        elif capacity > len(self._buffer):
             bigger = bytearray(capacity)
-            bigger[:have] = self._view[self._start : self._end]
+            bigger[:have] = self._view
             self._buffer, self._view = bigger, memoryview(bigger)
-        elif self._start:
+        elif self._start and len(self._buffer) - self._start < needed:
             self._buffer[:have] = self._view[self._start : self._end]
-        else:
-            return
-        self._start, self._end = 0, have
+            self._start, self._end = 0, have
+
+    def _reserve(self, size: int, resume: Callable[[], None]) -> bool:
+        """Reserve memory for a buffer of ``size`` bytes; False if there is none for now."""
+        more = size - self._reserved
+        if size <= BUFFER_BYTES or more <= 0:
+            return True
+        if not self._memory.reserve(self, more, resume):
+            return False
+        self._reserved = size
+        return True

@@ -11,25 +11,32 @@ _KEPT: Final = 64
 
 
 class RequestMemory:
-    """A budget of bytes. As Kafka's, it is not strict: the last request let in may exceed what is left."""
+    """A budget of bytes for parts of requests that have been received.
+
+    A holder reserves more as its request arrives. As Kafka's, the budget is not strict: the last reservation may exceed
+    what is left, and the oldest holder always gets more, so that holders that wait for each other cannot stop forever.
+    """
 
     def __init__(self, limit_bytes: int) -> None:
         """``limit_bytes`` -1 is no limit."""
         self._limit = limit_bytes
         self._used = 0
+        self._holders: dict[object, int] = {}
+        """What each holder has, the oldest holder first."""
         self._waiting: deque[Callable[[], None]] = deque()
 
-    def reserve(self, size: int, resume: Callable[[], None]) -> bool:
-        """Take ``size`` bytes, or return False and call ``resume`` once to try again when others have given back."""
-        if 0 <= self._limit <= self._used:
+    def reserve(self, holder: object, size: int, resume: Callable[[], None]) -> bool:
+        """Reserve ``size`` bytes more, or return False and call ``resume`` once when another holder has released."""
+        if 0 <= self._limit <= self._used and self._holders and next(iter(self._holders)) is not holder:
             self._waiting.append(resume)
             return False
         self._used += size
+        self._holders[holder] = self._holders.get(holder, 0) + size
         return True
 
-    def release(self, size: int) -> None:
-        """Give back what was reserved."""
-        self._used -= size
+    def release(self, holder: object) -> None:
+        """Release all that a holder has reserved."""
+        self._used -= self._holders.pop(holder)
         waiting, self._waiting = self._waiting, deque()
         for resume in waiting:
             resume()

@@ -29,8 +29,6 @@ logger = logging.getLogger(__name__)
 _DRAIN_S: Final = 10.0
 """How long a stopping broker waits for the answers that are on their way."""
 _SHRINK_AFTER_MS: Final = 5000
-_STALLED_MS: Final = 10_000
-"""A request that has come in part may stand still for so long while others wait for the memory that it holds."""
 _LOOK_AT_CONNECTIONS_MS: Final = 1000
 _SHORTEST_LOOK_MS: Final = 20
 _LOOK_AT_LOGS_MS: Final = 1000
@@ -297,8 +295,8 @@ class BrokerServer:
             if 0 <= limit_ms <= idle_ms and not connection.is_parked:
                 reason = f"nothing moved for {idle_ms / 1000:.1f} s (connections.max.idle.ms)"
                 connection.close(reason, logging.INFO)
-            elif is_short and idle_ms >= _STALLED_MS and connection.is_receiving:
-                reason = f"its request stands still for {idle_ms / 1000:.1f} s, while others wait for memory"
+            elif connection.is_too_slow(now_ms) and is_short:
+                reason = "its request arrives too slowly while other connections wait for memory"
                 connection.close(f"{reason} (queued.max.request.bytes)", logging.WARNING)
             elif idle_ms >= _SHRINK_AFTER_MS:
                 connection.shrink()

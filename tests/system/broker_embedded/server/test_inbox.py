@@ -111,10 +111,16 @@ def test_it_is_full_when_the_buffer_is(pipe: Pipe) -> None:
     assert pipe.inbox.next_frame(lambda: None) is not None
 
 
-def test_a_claimed_size_sets_no_memory_aside(pipe: Pipe) -> None:
+def test_a_claimed_size_reserves_no_memory_but_what_has_come_does(pipe: Pipe) -> None:
     pipe.send(struct.pack(">i", LIMIT) + b"x" * 100)
-    assert pipe.inbox.buffer_bytes <= 2 * 1024 * 1024
-    assert pipe.inbox.reserved_bytes == LIMIT + 4
+    assert (pipe.inbox.buffer_bytes, pipe.inbox.reserved_bytes) == (BUFFER_BYTES, 0)
+    received = 104
+    while received + 10_000 < LIMIT:
+        pipe.send(b"x" * 10_000)
+        received += 10_000
+        assert pipe.inbox.buffer_bytes <= max(BUFFER_BYTES, 4 * received)
+        assert pipe.inbox.reserved_bytes == (pipe.inbox.buffer_bytes if pipe.inbox.buffer_bytes > BUFFER_BYTES else 0)
+        assert pipe.memory.used == pipe.inbox.reserved_bytes
 
 
 @pytest.mark.parametrize("size", [0, -1, -(2**31), LIMIT + 1, 2**31 - 1])
@@ -142,19 +148,20 @@ def test_a_large_buffer_stays_for_the_next_large_request_until_it_is_to_rest(pip
 def test_who_finds_no_memory_is_called_when_there_is_some() -> None:
     memory = RequestMemory(100)
     pipe = Pipe(memory)
-    assert memory.reserve(100, lambda: None)
+    assert memory.reserve("another", 100, lambda: None)
     request = framed(b"z" * 50_000)
     pipe.theirs.send(request[:20_000])
     pipe.inbox.receive(pipe.ours)
     assert pipe.frames() == []
     assert not pipe.inbox.has_room
     assert (pipe.inbox.buffer_bytes, pipe.inbox.reserved_bytes) == (BUFFER_BYTES, 0)
-    memory.release(100)
+    memory.release("another")
     assert pipe.resumed == 1
     assert pipe.frames() == []
     assert pipe.inbox.has_room
     assert pipe.inbox.reserved_bytes == len(request)
     assert pipe.send(request[20_000:]) == [b"z" * 50_000]
+    assert (pipe.inbox.reserved_bytes, memory.used) == (0, 0)
     pipe.ours.close()
     pipe.theirs.close()
 

@@ -253,23 +253,40 @@ def test_a_budget_for_large_requests_is_kept(tmp_path: Path) -> None:
             client.sock.close()
 
 
-def test_who_holds_memory_and_stands_still_gives_way_to_those_who_wait(
+def test_a_request_that_hardly_arrives_gives_way_to_those_that_wait_for_its_memory(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with broker_with(tmp_path, queued_max_request_bytes=100_000) as broker:
         large = request_bytes(produce_request("t", batch(b"x" * 200_000)), 9)
         memory = server_of(broker)._shared.memory
-        with RawClient(broker.bootstrap_servers) as silent, RawClient(broker.bootstrap_servers) as other:
-            silent.send(large[:5000])
-            eventually(lambda: memory.used > 0)
-            broker.advance(ms=60_000)
-            assert in_loop(broker, lambda: memory.used) > 200_000  # nobody waits for it
+        with RawClient(broker.bootstrap_servers) as slow, RawClient(broker.bootstrap_servers) as other:
+            slow.send(large[:130_000])
+            eventually(lambda: memory.used > 200_000)
+            for sent in range(20):
+                slow.send(large[130_000 + sent : 130_001 + sent])
+                broker.advance(ms=1_000)
+            assert in_loop(broker, lambda: memory.used) > 200_000  # no other request waits for it
             other.sock.sendall(large[:50_000])
             eventually(lambda: memory.is_short)
-            broker.advance(ms=2_000)
-            assert silent.is_closed()
-            assert "its request stands still" in caplog.text
+            for sent in range(20, 40):
+                with contextlib.suppress(OSError):  # closed before the last byte
+                    slow.send(large[130_000 + sent : 130_001 + sent])
+                broker.advance(ms=1_000)
+            assert slow.is_closed()
+            assert "its request arrives too slowly while other connections wait for memory" in caplog.text
             other.send(large[50_000:])
+            assert decode_correlation_id(other.frame()) == 1
+
+
+def test_connections_that_announce_large_requests_stop_no_other(tmp_path: Path) -> None:
+    with broker_with(tmp_path, queued_max_request_bytes=1_000_000) as broker:
+        large = request_bytes(produce_request("t", batch(b"x" * 200_000)), 9)
+        with contextlib.ExitStack() as clients:
+            for _ in range(50):
+                client = clients.enter_context(RawClient(broker.bootstrap_servers))
+                client.send((100_000_000).to_bytes(4, "big") + large[4:1000])
+            other = clients.enter_context(RawClient(broker.bootstrap_servers))
+            other.send(large)
             assert decode_correlation_id(other.frame()) == 1
 
 

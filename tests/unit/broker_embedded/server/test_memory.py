@@ -1,23 +1,37 @@
-"""The budget for large requests: who comes too late is called when there is room; and buffers that are lent."""
+"""The budget for large requests: a holder that comes too late is called later; and buffers that are lent."""
 
 from broker_embedded.server.memory import BUFFER_BYTES, Buffers, RequestMemory
 
 
 def test_without_a_limit_everybody_gets_in() -> None:
     memory = RequestMemory(-1)
-    assert all(memory.reserve(10**9, lambda: None) for _ in range(10))
+    assert all(memory.reserve(holder, 10**9, lambda: None) for holder in range(10))
 
 
 def test_the_last_one_in_may_exceed_the_limit_and_the_next_waits() -> None:
     memory = RequestMemory(100)
     called: list[str] = []
-    assert memory.reserve(60, lambda: called.append("a"))
-    assert memory.reserve(60, lambda: called.append("b"))
-    assert not memory.reserve(1, lambda: called.append("c"))
+    assert memory.reserve("a", 60, lambda: called.append("a"))
+    assert memory.reserve("b", 60, lambda: called.append("b"))
+    assert not memory.reserve("c", 1, lambda: called.append("c"))
     assert called == []
-    memory.release(60)
+    memory.release("b")
     assert called == ["c"]
-    assert memory.reserve(1, lambda: called.append("d"))
+    assert memory.reserve("d", 1, lambda: called.append("d"))
+
+
+def test_the_oldest_holder_always_gets_more_so_that_one_request_can_be_completed() -> None:
+    memory = RequestMemory(100)
+    called: list[str] = []
+    assert memory.reserve("old", 60, lambda: None)
+    assert memory.reserve("young", 60, lambda: None)
+    assert not memory.reserve("young", 10, lambda: called.append("young"))
+    assert memory.reserve("old", 500, lambda: None)
+    assert memory.used == 620
+    memory.release("old")
+    assert (called, memory.used) == (["young"], 60)
+    assert memory.reserve("third", 60, lambda: None)
+    assert memory.reserve("young", 500, lambda: None)
 
 
 def test_who_is_called_may_have_to_wait_again() -> None:
@@ -25,25 +39,25 @@ def test_who_is_called_may_have_to_wait_again() -> None:
     let_in: list[str] = []
 
     def ask(name: str) -> None:
-        if memory.reserve(20, lambda: ask(name)):
+        if memory.reserve(name, 20, lambda: ask(name)):
             let_in.append(name)
 
     for name in "abc":
         ask(name)
     assert let_in == ["a"]
-    memory.release(20)
+    memory.release("a")
     assert let_in == ["a", "b"]
-    memory.release(20)
+    memory.release("b")
     assert let_in == ["a", "b", "c"]
 
 
 def test_it_is_short_while_somebody_waits() -> None:
     memory = RequestMemory(100)
-    memory.reserve(100, lambda: None)
+    memory.reserve("a", 100, lambda: None)
     assert (memory.used, memory.is_short) == (100, False)
-    assert not memory.reserve(5, lambda: None)
+    assert not memory.reserve("b", 5, lambda: None)
     assert memory.is_short
-    memory.release(100)
+    memory.release("a")
     assert (memory.used, memory.is_short) == (0, False)
 
 
