@@ -17,8 +17,8 @@ MAX_CHARACTERS: Final = 50_000
 MAX_UNICODE_CLASSES: Final = 100
 r"""Each ``\pL`` takes some 0.1 ms to compile, on the event loop."""
 MAX_PROGRAM_BYTES: Final = 1 << 20
-"""RE2's max_mem: some 70,000 instructions, hence at most 60 ms to match a topic name of 249 characters. `re2.compile`
-remembers 128 expressions, each with a program and a cache of states within this bound."""
+"""RE2's max_mem, for the program and its cache of states: some 70,000 instructions, and at most 60 ms for a name of 249
+characters."""
 _UNICODE_CLASS: Final = re.compile(r"\\[pP]")
 
 
@@ -39,6 +39,7 @@ class Pattern:
             self._compiled = re2.compile(expression, _options())
         except re2.error as error:
             raise PatternError(error.args[0].decode(errors="replace")) from error
+        re2.purge()  # else 128 expressions of clients would be kept
 
     def fullmatch(self, name: str) -> bool:
         """Return whether the expression matches the whole name. Other threads run meanwhile."""

@@ -52,10 +52,6 @@ def _result(name: str, wanted: ReassignablePartition, image: ClusterImage) -> Re
 def _check(name: str, index: int, replicas: Sequence[int] | None, image: ClusterImage) -> None:
     topic = image.topic(name)
     if topic is None:
-        raise KafkaError(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {name[:MAX_TOPIC_NAME_LENGTH]}."
-        )
-    if topic.partition(index) is None:
         detail = f"Unable to find a topic named {name[:MAX_TOPIC_NAME_LENGTH]}."
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, detail)
     if topic.partition(index) is None:

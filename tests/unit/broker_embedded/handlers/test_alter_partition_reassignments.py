@@ -47,3 +47,14 @@ def test_partitions_that_are_not_there(broker: BrokerDriver, replicas: tuple[int
 def test_the_leave_to_change_the_number_of_replicas_comes_back(broker: BrokerDriver) -> None:
     request = AlterPartitionReassignmentsRequest(allow_replication_factor_change=False)
     assert not broker.ask(request, 1).allow_replication_factor_change
+
+
+def test_the_error_says_whether_topic_or_partition_is_unknown(broker: BrokerDriver) -> None:
+    broker.create("t")
+    topics = tuple(
+        ReassignableTopic(name=name, partitions=(ReassignablePartition(partition_index=9, replicas=(1,)),))
+        for name in ("t", "missing")
+    )
+    answer = broker.ask(AlterPartitionReassignmentsRequest(topics=topics), 1)
+    messages = [part.error_message for topic in answer.responses for part in topic.partitions]
+    assert messages == ["Unable to find partition t:9.", "Unable to find a topic named missing."]
