@@ -77,7 +77,7 @@ class ClientConfig(SecurityConfig):
         30_000, "Longest wait for a connection to a server that failed before.", at_least=1
     )
     connections_max_idle_ms: int = integer(
-        540_000, "An idle connection older than this is opened anew; -1: never.", at_least=-1, at_most=INT64_MAX
+        540_000, "A connection that was idle for this long is closed; -1: never.", at_least=-1, at_most=INT64_MAX
     )
     receive_buffer_bytes: int = integer(-1, "SO_RCVBUF; -1: the system's choice.", at_least=-1)
     send_buffer_bytes: int = integer(-1, "SO_SNDBUF; -1: the system's choice.", at_least=-1)

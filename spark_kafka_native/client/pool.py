@@ -3,6 +3,8 @@
 A connection is lent to one borrower at a time, who may have many requests in flight on it; a second borrower of the
 same broker gets another connection. So nobody waits behind somebody else's long Fetch, and the lock is never held
 while a socket is waited for.
+
+Idle connections to all brokers are checked for ``connections.max.idle.ms`` whenever a connection is lent or given back.
 """
 
 import threading
@@ -42,17 +44,20 @@ class ConnectionPool:
 
         Raises BrokerUnreachable; AuthenticationFailed; ConfigError: a key store cannot be read.
         """
+        self._close_expired()
         while connection := self._pop_idle(address):
-            if self._is_usable(connection):
+            if not connection.is_stale():
                 return connection
             connection.close()
         return self._open(address, deadline)
 
     def give_back(self, connection: Connection) -> None:
         """Take a connection back. One that is broken, or whose answers nobody took, is closed."""
+        self._close_expired()
         if connection.is_stale():
             connection.close()
             return
+        connection.release_memory()
         connection.idle_since = time.monotonic()
         with self._lock:
             self._idle.setdefault(connection.address, []).append(connection)
@@ -75,10 +80,23 @@ class ConnectionPool:
             connections = self._idle.get(address)
             return connections.pop() if connections else None
 
-    def _is_usable(self, connection: Connection) -> bool:
+    def _close_expired(self) -> None:
+        """Close the connections, to any broker, that were idle for ``connections.max.idle.ms``."""
         max_idle_ms = self._config.connections_max_idle_ms
-        idle_ms = (time.monotonic() - connection.idle_since) * 1000
-        return (max_idle_ms < 0 or idle_ms < max_idle_ms) and not connection.is_stale()
+        if max_idle_ms < 0:
+            return
+        limit = time.monotonic() - max_idle_ms / 1000
+        expired: list[Connection] = []
+        with self._lock:
+            for address, connections in list(self._idle.items()):
+                expired += [connection for connection in connections if connection.idle_since <= limit]
+                kept = [connection for connection in connections if connection.idle_since > limit]
+                if kept:
+                    self._idle[address] = kept
+                else:
+                    del self._idle[address]
+        for connection in expired:
+            connection.close()
 
     def _open(self, address: HostPort, deadline: Deadline) -> Connection:
         config = self._config

@@ -152,6 +152,10 @@ class Connection:
             return True
         return bool(self._poll.poll(0)) and not self._socket_is_quiet()
 
+    def release_memory(self) -> None:
+        """Keep no memory of large answers while the connection is idle. Answers that are still in use stay valid."""
+        self._reader.release_memory()
+
     # --- calls that wait
 
     def call(

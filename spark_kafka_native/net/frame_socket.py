@@ -1,5 +1,6 @@
 """Frames from a socket that does not block."""
 
+import contextlib
 import struct
 from typing import Final, Protocol
 
@@ -10,6 +11,11 @@ _LARGE: Final = 1 << 16
 """Memory of so many bytes is kept for the next frame."""
 _ROUND: Final = 1 << 18
 """It is a little larger than needed, since frames of the same kind differ a little."""
+_KEPT_BYTES: Final = 1 << 26
+"""Larger memory is not kept for the next frame of another connection."""
+
+_released: list[bytearray] = []
+"""The memory of the last reader that released some; at most one. All connections of the process share it."""
 
 
 class Readable(Protocol):
@@ -23,7 +29,8 @@ class FrameSocket:
     """Frames from a socket that does not block, each read straight into its memory.
 
     The memory of a large frame is used again once nobody holds a view of it: to clear and fault in megabytes anew for
-    each Fetch answer takes as long as to receive some of them.
+    each Fetch answer takes as long as to receive some of them. Idle connections release it to each other, so that a
+    process keeps the memory of one large frame for all of them.
     """
 
     def __init__(self, sock: Readable, max_frame_bytes: int) -> None:
@@ -60,6 +67,12 @@ class FrameSocket:
             if not self._target:
                 self._advance(frames)
 
+    def release_memory(self) -> None:
+        """Keep no memory while no frame is expected: the next reader of a large frame uses it."""
+        if 0 < len(self._spare) <= _KEPT_BYTES:
+            _released[:] = [self._spare]
+        self._spare = bytearray()
+
     def _advance(self, frames: list[memoryview]) -> None:
         """The size, or the body, is whole."""
         if self._body is not None:
@@ -78,6 +91,9 @@ class FrameSocket:
     def _memory(self, size: int) -> memoryview:
         if size < _LARGE:
             return memoryview(bytearray(size))
+        if not self._spare:
+            with contextlib.suppress(IndexError):
+                self._spare = _released.pop()
         if size > len(self._spare) or not _is_free(self._spare):
             self._spare = bytearray(-(-size // _ROUND) * _ROUND)
         return memoryview(self._spare)[:size]

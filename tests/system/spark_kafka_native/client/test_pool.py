@@ -1,10 +1,12 @@
 import dataclasses
 import socket
+import tracemalloc
 from collections.abc import Iterator
 
 import pytest
 
 from spark_kafka_native.client.pool import ConnectionPool
+from spark_kafka_native.net import frame_socket
 from spark_kafka_native.net.address import HostPort
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.net.errors import BrokerUnreachable
@@ -82,6 +84,52 @@ def test_connections_idle_for_too_long_are_replaced(cluster: ScriptedCluster, ma
     with pool.borrow(address(cluster), Deadline.after_ms(SOON)) as second:
         assert (second is first) == kept
     pool.close()
+
+
+def test_connections_idle_for_too_long_are_closed_when_another_broker_is_used() -> None:
+    with ScriptedCluster(brokers=3) as cluster:
+        one, two, three = (HostPort("127.0.0.1", cluster.brokers[node].port) for node in (1, 2, 3))
+        pool = ConnectionPool(dataclasses.replace(cluster.config(), connections_max_idle_ms=60_000))
+        old = [pool.borrow(where, Deadline.after_ms(SOON)) for where in (one, one, two)]
+        recent = pool.borrow(two, Deadline.after_ms(SOON))
+        for connection in (*old, recent):
+            pool.give_back(connection)
+        for connection in old:
+            connection.idle_since -= 61
+        cluster.brokers[1].drop_connections()  # what brokers closed meanwhile is no error
+        used = pool.borrow(three, Deadline.after_ms(SOON))
+        assert [connection.closed for connection in old] == [True, True, True]
+        assert not recent.closed
+        recent.idle_since -= 61
+        pool.give_back(used)
+        assert recent.closed
+        pool.close()
+
+
+def test_idle_connections_share_the_memory_of_one_large_answer() -> None:
+    with ScriptedCluster(topics={f"{number:05}-{'x' * 240}": 1 for number in range(1_000)}) as cluster:
+        pool = ConnectionPool(cluster.config())
+        tracemalloc.start()
+        try:
+            lent = [pool.borrow(address(cluster), Deadline.after_ms(SOON)) for _ in range(4)]
+            for connection in lent:
+                assert len(connection.call(MetadataRequest(topics=None)).topics) == 1_000
+            while_lent = _frame_bytes()
+            for connection in lent:
+                pool.give_back(connection)
+            assert not any(connection.closed for connection in lent)
+            while_idle = _frame_bytes()
+        finally:
+            tracemalloc.stop()
+            pool.close()
+    assert while_lent > 1_000_000
+    assert while_idle < while_lent / 3
+
+
+def _frame_bytes() -> int:
+    """The memory that readers of frames have allocated and still hold."""
+    only = tracemalloc.Filter(inclusive=True, filename_pattern=frame_socket.__file__)
+    return sum(trace.size for trace in tracemalloc.take_snapshot().filter_traces([only]).traces)
 
 
 def test_close_closes_the_idle_ones(cluster: ScriptedCluster, pool: ConnectionPool) -> None:

@@ -17,6 +17,20 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
         yield ours, theirs
 
 
+def frame_of(reader: FrameSocket, theirs: socket.socket, body: bytes) -> memoryview:
+    """``body`` sent through a socket, as ``reader`` returns it."""
+    theirs.setblocking(False)
+    waiting = memoryview(len(body).to_bytes(4, "big") + body)
+    while True:
+        with suppress(BlockingIOError):
+            waiting = waiting[theirs.send(waiting) :] if waiting else waiting
+        frames = reader.read()
+        if frames:
+            (frame,) = frames
+            assert bytes(frame) == body
+            return frame
+
+
 def test_frames_come_whole(pair: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = pair
     reader = FrameSocket(ours, 100)
@@ -49,17 +63,7 @@ def test_memory_of_a_large_frame_is_used_again_once_nobody_looks_at_it(
     reader = FrameSocket(ours, 1 << 20)
 
     def sent(size: int, fill: bytes) -> memoryview:
-        body = fill * size
-        theirs.setblocking(False)
-        waiting = memoryview(size.to_bytes(4, "big") + body)
-        while True:
-            with suppress(BlockingIOError):
-                waiting = waiting[theirs.send(waiting) :] if waiting else waiting
-            frames = reader.read()
-            if frames:
-                (frame,) = frames
-                assert bytes(frame) == body
-                return frame
+        return frame_of(reader, theirs, fill * size)
 
     first = sent(200_000, b"a")
     part = np.frombuffer(first, np.uint8)[10:20]
@@ -76,6 +80,33 @@ def test_memory_of_a_large_frame_is_used_again_once_nobody_looks_at_it(
     assert bytes(part) == b"a" * 10  # long after, as there is still somebody who looks at it
     small = sent(100, b"e")
     assert small.obj is not larger.obj
+
+
+def test_readers_share_the_memory_that_idle_ones_release(pair: tuple[socket.socket, socket.socket]) -> None:
+    ours, theirs = pair
+    first, second, third = (FrameSocket(ours, 1 << 20) for _ in range(3))
+    frame = frame_of(first, theirs, b"a" * 400_000)
+    memory = frame.obj
+    first.release_memory()
+    assert bytes(frame) == b"a" * 400_000
+    assert frame_of(second, theirs, b"b" * 400_000).obj is not memory  # a view of it is still in use
+    del frame
+    shared = frame_of(second, theirs, b"c" * 400_000).obj
+    second.release_memory()
+    assert frame_of(third, theirs, b"d" * 300_000).obj is shared
+    assert frame_of(second, theirs, b"e" * 300_000).obj is not shared  # the third reader has it now
+
+
+def test_memory_of_a_very_large_frame_is_not_kept(pair: tuple[socket.socket, socket.socket]) -> None:
+    ours, theirs = pair
+    size = (1 << 26) + 1
+    first, second = FrameSocket(ours, size), FrameSocket(ours, size)
+    theirs.sendall(size.to_bytes(4, "big"))
+    assert first.read() == []  # the memory for the whole frame is reserved
+    first.release_memory()
+    memory = frame_of(second, theirs, b"a" * 400_000).obj
+    assert isinstance(memory, bytearray)
+    assert len(memory) < 1 << 20
 
 
 @pytest.mark.parametrize("size", [b"\xff\xff\xff\xff", b"\0\0\0\x65"])
