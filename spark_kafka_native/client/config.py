@@ -72,9 +72,11 @@ class ClientConfig(SecurityConfig):
     client_dns_lookup: str = choice(
         "use_all_dns_ips", "How host names become addresses.", {"use_all_dns_ips": "use_all_dns_ips"}
     )
-    socket_connection_setup_timeout_ms: int = integer(10_000, "Longest wait for one connection to be made.", at_least=1)
+    socket_connection_setup_timeout_ms: int = integer(
+        10_000, "Longest wait for a connection to one address of a server.", at_least=1
+    )
     socket_connection_setup_timeout_max_ms: int = integer(
-        30_000, "Longest wait for a connection to a server that failed before.", at_least=1
+        30_000, "Bound of that wait, which doubles for a server that failed before.", at_least=1
     )
     connections_max_idle_ms: int = integer(
         540_000, "A connection that was idle for this long is closed; -1: never.", at_least=-1, at_most=INT64_MAX

@@ -26,9 +26,12 @@ from spark_kafka_native.net.dialing import (
     Chatty,
     SocketOptions,
     Stream,
+    Target,
     connect,
+    first_to_succeed,
     foreign_server,
     reason_of,
+    targets_of,
 )
 from spark_kafka_native.net.errors import (
     AuthenticationFailed,
@@ -78,26 +81,28 @@ class Connection:
         self._throttled_until = 0.0
 
     @classmethod
-    def open(cls, address: HostPort, options: SocketOptions, deadline: Deadline | None = None) -> Self:
-        """Connect, trying every address that the host name has, learn the broker's API versions, and authenticate.
+    def open(cls, address: HostPort, options: SocketOptions, deadline: Deadline | None = None) -> "Connection":
+        """Connect to the first usable address of the host name, learn the broker's API versions, and authenticate.
 
+        Each address has the options' ``connect_timeout_ms`` for all of it, see ``first_to_succeed``.
         Raises BrokerUnreachable: nobody listens, the name is unknown, no answer came in time, or what listens does not
         speak Kafka. AuthenticationFailed: the broker and we do not trust each other.
         """
-        mechanism = options.security.mechanism_for(address)
-        setup = Deadline.after_ms(options.connect_timeout_ms)
-        if deadline is not None:
-            setup = deadline.at_most_ms(options.connect_timeout_ms)
-        connection = cls(connect(address, options, setup), address, options)
-        try:
-            connection._negotiate(setup)
-            if mechanism is not None:
-                connection._authenticate_first(mechanism, setup)
-        except BaseException:
-            connection.close()
-            raise
-        connection._reader.max_frame_bytes = options.max_frame_bytes
-        return connection
+
+        def attempt(target: Target, setup: Deadline) -> Connection:
+            mechanism = options.security.mechanism_for(address)
+            connection = cls(connect(address, target, options, setup), address, options)
+            try:
+                connection._negotiate(setup)
+                if mechanism is not None:
+                    connection._authenticate_first(mechanism, setup)
+            except BaseException:
+                connection.close()
+                raise
+            connection._reader.max_frame_bytes = options.max_frame_bytes
+            return connection
+
+        return first_to_succeed(address, targets_of(address), attempt, options.connect_timeout_ms, deadline)
 
     def close(self) -> None:
         """Close the socket. Requests in flight stay without an answer; may be called twice."""

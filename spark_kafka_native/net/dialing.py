@@ -5,14 +5,16 @@ import dataclasses
 import errno
 import os
 import socket
-from collections.abc import Sequence
-from typing import Final, Protocol, runtime_checkable
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from spark_kafka_native.net.address import HostPort
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.net.errors import BrokerUnreachable
 from spark_kafka_native.net.remembered import RememberedAnswer
 from spark_kafka_native.net.security import PLAINTEXT, Security
+
+T = TypeVar("T")
 
 DEFAULT_MAX_FRAME_BYTES: Final = 1 << 29
 
@@ -59,9 +61,52 @@ class Chatty(Protocol):
         """Whether nothing has come but what the stream says to itself."""
 
 
-def connect(address: HostPort, options: SocketOptions, deadline: Deadline) -> Stream:
-    """A connected socket, encrypted if that is wanted. Raises BrokerUnreachable, AuthenticationFailed."""
-    sock = _connect(address, options, deadline)
+class Target(NamedTuple):
+    """One address of a host name, as ``socket.getaddrinfo`` returns it."""
+
+    family: int
+    kind: int
+    protocol: int
+    name: str
+    where: tuple[Any, ...]
+
+
+def targets_of(address: HostPort) -> list[Target]:
+    """Every address that the host name has, in the resolver's order. Raises BrokerUnreachable: it has none."""
+    try:
+        return [Target(*found) for found in socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)]
+    except (OSError, UnicodeError) as error:
+        raise BrokerUnreachable({address: f"the host name is unknown ({reason_of(error)})"}) from error
+
+
+def first_to_succeed(
+    address: HostPort,
+    targets: Sequence[Target],
+    attempt: Callable[[Target, Deadline], T],
+    timeout_ms: float,
+    deadline: Deadline | None,
+) -> T:
+    """The result of ``attempt`` for the first of ``targets`` that does not raise BrokerUnreachable.
+
+    Each has ``timeout_ms``, as in Java's client, but at most an equal share of the time left until ``deadline``.
+    Raises BrokerUnreachable naming every target and its reason, and what else ``attempt`` raises.
+    """
+    until = Deadline.after_ms(timeout_ms * len(targets)) if deadline is None else deadline
+    reasons = []
+    for index, target in enumerate(targets):
+        share_ms = until.remaining_ms / (len(targets) - index)
+        try:
+            return attempt(target, until.at_most_ms(min(timeout_ms, share_ms)))
+        except BrokerUnreachable as error:
+            if len(targets) == 1:
+                raise
+            reasons.append(f"{target.where[0]} {error.tried.get(address, error)}")
+    raise BrokerUnreachable({address: ", ".join(reasons)})
+
+
+def connect(address: HostPort, target: Target, options: SocketOptions, deadline: Deadline) -> Stream:
+    """A socket connected to ``target``, encrypted if that is wanted. Raises BrokerUnreachable, AuthenticationFailed."""
+    sock = _connect(address, target, options, deadline)
     tls = options.security.tls
     if tls is None:
         return sock
@@ -70,30 +115,25 @@ def connect(address: HostPort, options: SocketOptions, deadline: Deadline) -> St
     return TlsSocket.shake_hands(sock, address, tls, deadline)
 
 
-def _connect(address: HostPort, options: SocketOptions, deadline: Deadline) -> socket.socket:
+def _connect(address: HostPort, target: Target, options: SocketOptions, deadline: Deadline) -> socket.socket:
     try:
-        found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError) as error:
-        raise BrokerUnreachable({address: f"the host name is unknown ({reason_of(error)})"}) from error
-    trouble: OSError = OSError(errno.EADDRNOTAVAIL, "the host name has no address")
-    for family, kind, protocol, _, target in found:
-        sock = socket.socket(family, kind, protocol)
-        try:
-            _set_options(sock, options)
-            sock.settimeout(max(deadline.remaining_ms / 1000, 0.001))
-            sock.connect(target)
-            if sock.getsockname() == sock.getpeername():
-                # TCP lets a socket meet itself when it picks the port it connects to; nobody listens there.
-                raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
-        except OSError as error:
-            sock.close()
-            trouble = error
-        except BaseException:
-            sock.close()
-            raise
-        else:
-            return sock
-    raise BrokerUnreachable({address: reason_of(trouble)}) from trouble
+        sock = socket.socket(target.family, target.kind, target.protocol)
+    except OSError as error:
+        raise BrokerUnreachable({address: reason_of(error)}) from error
+    try:
+        _set_options(sock, options)
+        sock.settimeout(max(deadline.remaining_ms / 1000, 0.001))
+        sock.connect(target.where)
+        if sock.getsockname() == sock.getpeername():
+            # TCP lets a socket meet itself when it picks the port it connects to; nobody listens there.
+            raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
+    except OSError as error:
+        sock.close()
+        raise BrokerUnreachable({address: reason_of(error)}) from error
+    except BaseException:
+        sock.close()
+        raise
+    return sock
 
 
 def _set_options(sock: socket.socket, options: SocketOptions) -> None:

@@ -252,6 +252,43 @@ def test_a_server_that_sends_a_byte_now_and_then_does_not_keep_us() -> None:
         Connection.open(address, SocketOptions(connect_timeout_ms=500))
 
 
+@contextmanager
+def full_backlog() -> Iterator[HostPort]:
+    """A listener that drops what would connect to it, as a firewall does: nobody accepts, and its queue is full."""
+    with socket.socket() as listener, socket.socket() as first:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        first.connect(listener.getsockname())
+        yield HostPort(*listener.getsockname())
+
+
+def name_of(monkeypatch: pytest.MonkeyPatch, *addresses: HostPort) -> HostPort:
+    """A host name with ``addresses``, in this order."""
+    found = [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", tuple(address)) for address in addresses]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+    return HostPort("several.test", 9092)
+
+
+def test_an_address_that_drops_packets_leaves_time_for_the_next(
+    cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with full_backlog() as dropping:
+        several = name_of(monkeypatch, dropping, address_of(cluster))
+        cluster.script(ApiVersionsRequest, Slow(50))
+        with Connection.open(several, SocketOptions(connect_timeout_ms=2_000), Deadline.after_ms(60_000)) as connection:
+            assert connection.call(MetadataRequest()).cluster_id == "scripted"
+
+
+def test_an_address_whose_server_does_not_answer_leaves_time_for_the_next(
+    cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with server(lambda _: None) as silent:
+        several = name_of(monkeypatch, silent, address_of(cluster))
+        cluster.script(ApiVersionsRequest, Slow(50))
+        with Connection.open(several, SocketOptions(connect_timeout_ms=2_000), Deadline.after_ms(60_000)) as connection:
+            assert connection.call(MetadataRequest()).cluster_id == "scripted"
+
+
 @pytest.mark.parametrize(
     ("answer", "complaint"),
     [

@@ -4,14 +4,15 @@ import pytest
 
 from spark_kafka_native.net.address import HostPort
 from spark_kafka_native.net.deadline import Deadline
-from spark_kafka_native.net.dialing import SocketOptions, connect, foreign_server, reason_of
+from spark_kafka_native.net.dialing import SocketOptions, connect, foreign_server, reason_of, targets_of
 from spark_kafka_native.net.errors import BrokerUnreachable
 
 
 def test_a_connection_is_made() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = HostPort("127.0.0.1", server.getsockname()[1])
-        stream = connect(address, SocketOptions(), Deadline.after_ms(5_000))
+        (target,) = targets_of(address)
+        stream = connect(address, target, SocketOptions(), Deadline.after_ms(5_000))
         assert stream.fileno() >= 0
         stream.close()
 
@@ -19,8 +20,9 @@ def test_a_connection_is_made() -> None:
 def test_nobody_listens() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = HostPort("127.0.0.1", server.getsockname()[1])
+    (target,) = targets_of(address)
     with pytest.raises(BrokerUnreachable, match="refused"):
-        connect(address, SocketOptions(), Deadline.after_ms(5_000))
+        connect(address, target, SocketOptions(), Deadline.after_ms(5_000))
 
 
 @pytest.mark.parametrize(

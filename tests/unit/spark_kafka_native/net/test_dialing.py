@@ -1,0 +1,68 @@
+"""How a name's addresses share the time for a connection, on a clock of the test's own."""
+
+import socket
+import time
+
+import pytest
+
+from spark_kafka_native.net.address import HostPort
+from spark_kafka_native.net.deadline import Deadline
+from spark_kafka_native.net.dialing import Target, first_to_succeed
+from spark_kafka_native.net.errors import AuthenticationFailed, BrokerUnreachable
+
+BROKER = HostPort("broker.test", 9092)
+TARGETS = [
+    Target(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, 9092)) for host in ("192.0.2.1", "192.0.2.2", "192.0.2.3")
+]
+
+
+class Dialing:
+    """Tries that take the time they are given, save those to ``listening`` addresses."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *listening: Target) -> None:
+        self.now = 1_000.0
+        self.tried: list[tuple[str, int]] = []
+        self._listening = listening
+        monkeypatch.setattr(time, "monotonic", lambda: self.now)
+
+    def __call__(self, target: Target, deadline: Deadline) -> str:
+        host: str = target.where[0]
+        self.tried.append((host, round(deadline.remaining_ms)))
+        if target in self._listening:
+            return host
+        self.now += deadline.remaining_ms / 1000
+        raise BrokerUnreachable({BROKER: "no connection within the time allowed"})
+
+
+def test_every_address_has_the_connection_setup_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    dialing = Dialing(monkeypatch, TARGETS[2])
+    assert first_to_succeed(BROKER, TARGETS, dialing, 10_000, Deadline.after_ms(60_000)) == "192.0.2.3"
+    assert dialing.tried == [("192.0.2.1", 10_000), ("192.0.2.2", 10_000), ("192.0.2.3", 10_000)]
+
+
+def test_a_deadline_is_shared_by_the_addresses_that_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    dialing = Dialing(monkeypatch, TARGETS[2])
+    assert first_to_succeed(BROKER, TARGETS, dialing, 10_000, Deadline.after_ms(12_000)) == "192.0.2.3"
+    assert dialing.tried == [("192.0.2.1", 4_000), ("192.0.2.2", 4_000), ("192.0.2.3", 4_000)]
+
+
+def test_without_a_deadline_there_is_time_for_all_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    dialing = Dialing(monkeypatch, TARGETS[1])
+    assert first_to_succeed(BROKER, TARGETS, dialing, 10_000, None) == "192.0.2.2"
+    assert dialing.tried == [("192.0.2.1", 10_000), ("192.0.2.2", 10_000)]
+
+
+def test_the_error_names_every_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    dialing = Dialing(monkeypatch)
+    with pytest.raises(BrokerUnreachable) as caught:
+        first_to_succeed(BROKER, TARGETS[:2], dialing, 10_000, Deadline.after_ms(60_000))
+    reason = "192.0.2.1 no connection within the time allowed, 192.0.2.2 no connection within the time allowed"
+    assert caught.value.tried == {BROKER: reason}
+
+
+def test_a_broker_that_refuses_the_certificate_ends_the_search() -> None:
+    def refuse(_target: Target, _deadline: Deadline) -> str:
+        raise AuthenticationFailed(BROKER, "ssl.truststore.location", "not trusted")
+
+    with pytest.raises(AuthenticationFailed):
+        first_to_succeed(BROKER, TARGETS, refuse, 10_000, None)
