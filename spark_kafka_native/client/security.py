@@ -21,6 +21,7 @@ from spark_kafka_native.client.keystores import (
 )
 from spark_kafka_native.client.properties import ConfigError, properties_of
 from spark_kafka_native.client.security_config import SecurityConfig
+from spark_kafka_native.client.security_source import SecuritySource
 from spark_kafka_native.client.token_cache import TokenCache
 from spark_kafka_native.client.token_server import OPTION as ENDPOINT
 from spark_kafka_native.client.token_server import TokenServer
@@ -240,13 +241,14 @@ def _token_source(config: SecurityConfig, module: LoginModule | None) -> Callabl
 
     def fetch() -> BearerToken:
         # A store that the login module names is read where tokens are fetched.
-        tls = None if own_tls is None else _tls_of(own_tls).context
+        protection = None if own_tls is None else own_tls.current().tls
+        tls = None if protection is None else protection.context
         return dataclasses.replace(dataclasses.replace(server, tls=tls).fetch(), extensions=extensions)
 
     return fetch
 
 
-def _token_tls(module: LoginModule | None) -> SecurityConfig | None:
+def _token_tls(module: LoginModule | None) -> SecuritySource | None:
     """How to speak to the token server, if the login module has ``ssl.*`` options of its own. Raises ConfigError."""
     given = {name: value for name, value in (module.options if module else {}).items() if name.startswith("ssl.")}
     known = properties_of(SecurityConfig)
@@ -258,7 +260,7 @@ def _token_tls(module: LoginModule | None) -> SecurityConfig | None:
             values[name.replace(".", "_")] = known[name].parse(value.reveal())
         except ValueError as error:
             raise ConfigError(JAAS, f"{name}: {without_secrets(str(error), value)}") from None
-    return SecurityConfig(**values) if values else None
+    return SecuritySource(SecurityConfig(**values, security_protocol="SSL")) if values else None
 
 
 def _token_server(config: SecurityConfig, module: LoginModule | None, url: str) -> TokenServer:

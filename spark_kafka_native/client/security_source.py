@@ -1,13 +1,21 @@
 """What connections of one process are protected with, made when the first is opened.
 
-Certificates are renewed while queries run: a store whose file has changed is read again for the next connection.
+Certificates are renewed while queries run: a store whose file has changed is read again for the next connection. A file
+that is being replaced may be missing or incomplete then, so what was read before stays in use until it can be read.
 """
 
+import logging
 import os
 import threading
 
+from spark_kafka_native.client.properties import ConfigError
 from spark_kafka_native.client.security_config import SecurityConfig
 from spark_kafka_native.net.security import PLAINTEXT, Security
+
+_Stamp = tuple[int, ...]
+"""Time of the last change, size and inode of a file; empty: there is none."""
+
+_log = logging.getLogger(__name__)
 
 
 class SecuritySource:
@@ -18,24 +26,49 @@ class SecuritySource:
         self._config = config
         self._lock = threading.Lock()
         self._made: Security | None = PLAINTEXT if config.security_protocol == "PLAINTEXT" else None
-        self._stamps: tuple[tuple[int, ...], ...] = ()
+        self._stamps: dict[str, _Stamp] = {}
+        self._logged = ""
 
     def current(self) -> Security:
-        """What the next connection is protected with. Raises ConfigError: a store cannot be read."""
-        files = [self._config.ssl_keystore_location, self._config.ssl_truststore_location]
-        if self._made is not None and not (self._config.uses_tls and any(files)):
+        """What the next connection is protected with. Raises ConfigError: a store cannot be read, and never was."""
+        files = {
+            "ssl.keystore.location": self._config.ssl_keystore_location,
+            "ssl.truststore.location": self._config.ssl_truststore_location,
+        }
+        if self._made is not None and not (self._config.uses_tls and any(files.values())):
             return self._made
         with self._lock:
-            stamps = tuple(_stamp(file) for file in files if file)
+            stamps = {f"{option}={file}": _stamp(file) for option, file in files.items() if file}
             if self._made is None or stamps != self._stamps:
-                from spark_kafka_native.client.security import security_of  # noqa: PLC0415 -- a tenth of a worker's start
-
-                self._made = security_of(self._config, self._made)
-                self._stamps = stamps
+                self._made = self._read(stamps)
             return self._made
 
+    def _read(self, stamps: dict[str, _Stamp]) -> Security:
+        """Read the stores; if that fails, the last good result, and the next call reads again."""
+        from spark_kafka_native.client.security import security_of  # noqa: PLC0415 -- a tenth of a worker's start
 
-def _stamp(path: str) -> tuple[int, ...]:
+        try:
+            made = security_of(self._config, self._made)
+        except ConfigError as error:
+            if self._made is None:
+                raise
+            changed = " and ".join(name for name, stamp in stamps.items() if stamp != self._stamps[name])
+            self._log_once(
+                f"{changed} has changed and cannot be used ({error}); connections use the certificates that were read "
+                "before, and the next connection reads it again"
+            )
+            return self._made
+        self._stamps, self._logged = stamps, ""
+        return made
+
+    def _log_once(self, warning: str) -> None:
+        """Log a warning unless it is the last one again: a broker that is down is connected to many times a second."""
+        if warning != self._logged:
+            self._logged = warning
+            _log.warning("%s", warning)
+
+
+def _stamp(path: str) -> _Stamp:
     try:
         found = os.stat(path)
     except OSError:

@@ -104,7 +104,7 @@ def _context(settings: TlsSettings, is_rehearsal: bool) -> ssl.SSLContext:
     if settings.trusted is not None:
         try:
             context.load_verify_locations(cadata=settings.trusted)
-        except ssl.SSLError as error:
+        except (ssl.SSLError, TypeError) as error:  # TypeError: not ASCII
             raise TlsSettingError("ssl.truststore.certificates", f"cannot be read: {_reason(error)}") from None
     if settings.certificate_chain is not None:
         _load_key(context, settings)
@@ -212,6 +212,6 @@ def _file_of(data: bytes) -> Iterator[str]:
             os.unlink(temporary)
 
 
-def _reason(error: ssl.SSLError) -> str:
+def _reason(error: Exception) -> str:
     """OpenSSL's reason in words; never the text of an error, which may quote what was read."""
     return (getattr(error, "reason", None) or "malformed").replace("_", " ").lower()
