@@ -156,6 +156,50 @@ def test_gzip_members_behind_each_other() -> None:
     assert gzip.decompress(compress(CompressionType.GZIP, TEXT)) == TEXT
 
 
+class CountedMembers:
+    """zlib, counting the bytes that it is fed."""
+
+    MAX_WBITS = zlib.MAX_WBITS
+    error = zlib.error
+
+    def __init__(self) -> None:
+        self.fed = 0
+
+    def decompressobj(self, wbits: int) -> "CountedMember":
+        return CountedMember(self, zlib.decompressobj(wbits))
+
+
+class CountedMember:
+    def __init__(self, counted: CountedMembers, member: "zlib._Decompress") -> None:
+        self._counted = counted
+        self._member = member
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        self._counted.fed += len(data)
+        return self._member.decompress(data, max_length)
+
+    @property
+    def eof(self) -> bool:
+        return self._member.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._member.unused_data
+
+
+@pytest.mark.parametrize("plain", [b"", b"abc" * 50, NOISE[:5_000]])
+def test_the_work_for_gzip_members_grows_with_their_number(monkeypatch: pytest.MonkeyPatch, plain: bytes) -> None:
+    member = gzip.compress(plain)
+    fed = []
+    for members in (1_000, 2_000):
+        counted = CountedMembers()
+        monkeypatch.setattr("spark_kafka_native.records.compression.zlib", counted)
+        assert decompress(CompressionType.GZIP, member * members) == plain * members
+        fed.append(counted.fed)
+    assert fed[1] <= 2.1 * fed[0]
+    assert fed[1] <= 2_000 * (4 * len(member) + 1024)
+
+
 @pytest.mark.parametrize("codec", CODECS)
 def test_bytes_behind_the_end(codec: CompressionType) -> None:
     stored = compress(codec, b"abc" * 100)
