@@ -110,6 +110,25 @@ class FetchTimeout(KafkaError):
         return type(self), (self.partition, self.offset, self.waited_ms, self.state)
 
 
+class BatchTooLarge(KafkaError):
+    """A record batch of a partition decompresses to more than ``max_bytes``. ``offset`` is the one in its header."""
+
+    def __init__(self, partition: TopicPartition, offset: int, max_bytes: int) -> None:
+        self.partition = partition
+        self.offset = offset
+        self.max_bytes = max_bytes
+        super().__init__(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"{partition}: the record batch at offset {offset} decompresses to more than {max_bytes} bytes",
+        )
+
+    def __str__(self) -> str:
+        return self.detail
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.partition, self.offset, self.max_bytes)
+
+
 class CorruptRecords(KafkaError):
     """The same bytes of a partition could not be read twice in a row. ``offset`` is where the reader stands."""
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from spark_kafka_native.client.cluster import Cluster
 from spark_kafka_native.client.config import READ_COMMITTED, READ_UNCOMMITTED
-from spark_kafka_native.client.errors import CorruptRecords, FetchTimeout, LogTruncated, OffsetOutOfRange
+from spark_kafka_native.client.errors import BatchTooLarge, CorruptRecords, FetchTimeout, LogTruncated, OffsetOutOfRange
 from spark_kafka_native.client.fetch_channel import FetchChannel
 from spark_kafka_native.client.fetch_request import FetchMetrics
 from spark_kafka_native.client.gathering import TARGET_BYTES, Gathered
@@ -31,8 +31,9 @@ from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.aborted import AbortedTransaction
 from spark_kafka_native.records.batch import LOG_OVERHEAD
 from spark_kafka_native.records.batches import Batches
+from spark_kafka_native.records.compression import MAX_DECOMPRESSED_BYTES
 from spark_kafka_native.records.decode import decode
-from spark_kafka_native.records.errors import CorruptBatch, UnreadableBatch
+from spark_kafka_native.records.errors import CorruptBatch, OversizedBatch, UnreadableBatch
 from spark_kafka_native.records.schema import ALL
 
 TARGET_ROWS: Final = 50_000
@@ -44,8 +45,8 @@ class Fetcher:
     Iterate it once, to the end or with ``close()`` (or ``with``) after. When an error ends the iteration, the rows
     below ``position`` have all been yielded and none at or beyond it has.
 
-    Raises, while iterating: OffsetOutOfRange, LogTruncated, FetchTimeout, CorruptRecords, TopicRecreated,
-    BrokerUnreachable and other KafkaErrors naming the partition.
+    Raises, while iterating: OffsetOutOfRange, LogTruncated, FetchTimeout, CorruptRecords, BatchTooLarge,
+    TopicRecreated, BrokerUnreachable and other KafkaErrors naming the partition.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Fetcher:
         isolation: int | None = None,
         target_rows: int = TARGET_ROWS,
         timeout_ms: float | None = None,
+        max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
     ) -> None:
         """``columns`` are those of ``records.decode``; ``leader`` spares the first question for metadata.
 
@@ -71,7 +73,7 @@ class Fetcher:
         that lacks that record has lost some of what was read.
         ``timeout_ms`` is the longest time without progress, by default ``default.api.timeout.ms``; time that a broker
         throttles this client for does not count, up to ``MAX_THROTTLE_MS``. ``isolation`` by default is
-        ``isolation.level``.
+        ``isolation.level``. A batch that decompresses to more than ``max_decompressed_bytes`` is a BatchTooLarge.
         """
         self.partition = partition
         self.position = from_offset
@@ -82,6 +84,7 @@ class Fetcher:
         self._committed_only = (cluster.config.isolation_level if isolation is None else isolation) == READ_COMMITTED
         self._timeout_ms = cluster.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
         self._target_rows = target_rows
+        self._max_decompressed_bytes = max_decompressed_bytes
         self._corrupt_at: int | None = None
         self._state = "no broker has answered"
         self._end = until_offset
@@ -161,6 +164,9 @@ class Fetcher:
         """The rows of one answer up to its first unreadable batch. Raises when that stands at ``position`` again."""
         try:
             yield from self._rows(part)
+        except OversizedBatch as error:
+            offset = self.position if error.base_offset is None else error.base_offset
+            raise BatchTooLarge(self.partition, offset, self._max_decompressed_bytes) from error
         except UnreadableBatch as error:
             if self._corrupt_at == self.position:
                 raise CorruptRecords(self.partition, self.position, str(error)) from error
@@ -190,6 +196,7 @@ class Fetcher:
                     columns=self._columns,
                     check_crcs=self._cluster.config.check_crcs,
                     aborted=aborted,
+                    max_decompressed_bytes=self._max_decompressed_bytes,
                     target_rows=self._target_rows,
                     target_bytes=TARGET_BYTES,
                 )

@@ -41,6 +41,7 @@ from spark_kafka_native.protocol.messages.fetch import PartitionData
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.aborted import AbortedTransaction
 from spark_kafka_native.records.batches import Batches
+from spark_kafka_native.records.compression import MAX_DECOMPRESSED_BYTES
 from spark_kafka_native.records.decode import Decoded, decode
 from spark_kafka_native.records.errors import UnreadableBatch
 from spark_kafka_native.records.schema import ALL
@@ -82,8 +83,9 @@ class JointFetcher:
         isolation: int | None = None,
         target_rows: int = TARGET_ROWS,
         timeout_ms: float | None = None,
+        max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
     ) -> None:
-        """``columns``, ``isolation`` and ``timeout_ms`` are as ``Fetcher`` has them."""
+        """``columns``, ``isolation``, ``timeout_ms`` and ``max_decompressed_bytes`` are as ``Fetcher`` has them."""
         config = cluster.config
         self._ranges: dict[TopicPartition, PartitionRange] = {}
         for wanted in ranges:
@@ -99,6 +101,7 @@ class JointFetcher:
                 decode,
                 columns=tuple(columns),
                 check_crcs=config.check_crcs,
+                max_decompressed_bytes=max_decompressed_bytes,
                 target_rows=target_rows,
                 target_bytes=TARGET_BYTES,
             ),

@@ -67,6 +67,10 @@ class CorruptBatch(UnreadableBatch):
     """Bytes that are no record batch of format v2, or one that contradicts itself."""
 
 
+class OversizedBatch(CorruptBatch):
+    """A batch whose payload decompresses to more bytes than its reader accepts."""
+
+
 class IncompleteBatch(CorruptBatch):
     """A batch whose end lies beyond the buffer: cut off by a Fetch's size limit, or by a crash."""
 

@@ -14,6 +14,7 @@ from enum import Enum
 from typing import Any, Final
 
 from spark_kafka_native.client.config import ClientConfig, ConfigError
+from spark_kafka_native.records.compression import MAX_DECOMPRESSED_BYTES
 from spark_kafka_native.spark.errors import OptionError, redacted
 from spark_kafka_native.spark.offsets import Earliest, Latest, OffsetLimit
 from spark_kafka_native.spark.options.companions import check_companions, check_rates
@@ -57,6 +58,8 @@ class SourceOptions:
     offset_retry_interval_ms: int
     poll_timeout_ms: int | None
     """Longest wait of a task for records; None: as long as the client waits for anything."""
+    max_decompressed_batch_bytes: int
+    """Bytes that a task accepts of one record batch, decompressed."""
     group_id: str | None
     """The consumer group that ``Committed`` and ``commit_to_group`` are about."""
     commit_to_group: bool
@@ -151,6 +154,7 @@ def parse_source_options(options: Mapping[str, str], query: Query) -> SourceOpti
         offset_retries=values.get("fetchOffset.numRetries", 3),
         offset_retry_interval_ms=values.get("fetchOffset.retryIntervalMs", 1000),
         poll_timeout_ms=values.get("kafkaConsumer.pollTimeoutMs"),
+        max_decompressed_batch_bytes=values.get("maxDecompressedBatchBytes", MAX_DECOMPRESSED_BYTES),
         group_id=values.get("kafka.group.id"),
         commit_to_group=values.get("commitOffsetsToGroup", False),
         jvm_checkpoint=values.get("jvmCheckpoint"),

@@ -10,6 +10,7 @@ from typing import Any, Final
 from spark_kafka_native.client.partitioners import NAMES as PARTITIONERS
 from spark_kafka_native.client.partitioners import check_partitioner
 from spark_kafka_native.client.properties import INT32_MAX
+from spark_kafka_native.records.compression import MAX_DECOMPRESSED_BYTES
 from spark_kafka_native.spark.offsets import parse_offset_limit, parse_position, parse_timestamps, parse_word
 from spark_kafka_native.spark.options.values import (
     assign,
@@ -255,6 +256,14 @@ SOURCE_OPTIONS: Final[tuple[Option, ...]] = (
         legal="an integer, at least 1",
         doc="Longest wait of a task for records that should be there; without it kafka.default.api.timeout.ms.",
         parse=integer(1),
+    ),
+    Option(
+        name="maxDecompressedBatchBytes",
+        default=str(MAX_DECOMPRESSED_BYTES),
+        legal=f"an integer, 1 to {INT32_MAX}",
+        doc="Most bytes that one record batch may decompress to. A larger one ends the query with an error that names "
+        "its partition and offset. Rows of a batch, headers included, take several times its decompressed size.",
+        parse=integer(1, INT32_MAX),
     ),
     Option(
         name="kafka.group.id",

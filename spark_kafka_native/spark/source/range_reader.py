@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from spark_kafka_native.client.cluster import shared_cluster
 from spark_kafka_native.client.errors import (
+    BatchTooLarge,
     CorruptRecords,
     FetchTimeout,
     LogTruncated,
@@ -113,6 +114,7 @@ def _read(options: SourceOptions, layout: Layout, piece: OffsetRange, begun: Pla
             known_epoch=known_epoch,
             read_epoch=read_epoch,
             timeout_ms=options.poll_timeout_ms,
+            max_decompressed_bytes=options.max_decompressed_batch_bytes,
             target_rows=TARGET_ROWS,
         )
         with fetcher:
@@ -164,6 +166,8 @@ def _advice(error: KafkaError) -> str:
                 "Option 'kafkaConsumer.pollTimeoutMs' says how long to wait for records, by default as long as "
                 "'kafka.default.api.timeout.ms'."
             )
+        case BatchTooLarge():
+            return "Option 'maxDecompressedBatchBytes' says how large a decompressed record batch may be."
         case CorruptRecords():
             return (
                 "Option 'startingOffsets' of a new query can begin behind the damage; 'kafka.check.crcs' set to false "

@@ -49,6 +49,7 @@ def _read_together(options: SourceOptions, layout: Layout, task: Task) -> Iterat
         wanted,
         columns=layout.record_fields,
         timeout_ms=options.poll_timeout_ms,
+        max_decompressed_bytes=options.max_decompressed_batch_bytes,
         target_rows=TARGET_ROWS,
     )
     try:

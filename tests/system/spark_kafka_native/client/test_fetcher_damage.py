@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from spark_kafka_native.client.cluster import Cluster
-from spark_kafka_native.client.errors import CorruptRecords
+from spark_kafka_native.client.errors import BatchTooLarge, CorruptRecords
 from spark_kafka_native.client.fetcher import Fetcher
 from spark_kafka_native.protocol.messages import FetchRequest, FetchResponse
 from spark_kafka_native.protocol.messages.fetch import FetchableTopicResponse, PartitionData
@@ -14,6 +14,7 @@ from spark_kafka_native.records.compression import CompressionType
 from tests.support.fake_partitions import FakePartition
 from tests.support.fetched_logs import BATCHES, LAST, ROWS, T0, fill, offsets_of, read, read_until_error
 from tests.support.message_sets import message_set
+from tests.support.record_batches import batch_of
 from tests.support.scripted_broker import Pass, Respond, ScriptedCluster
 
 pytestmark = pytest.mark.usefixtures("each_kernel")
@@ -112,3 +113,28 @@ def test_a_damaged_message_is_named_and_what_is_before_it_read(brokers: Scripted
         read_until_error(fetcher, found)
     assert "CRC-32 of the message" in str(caught.value)
     assert found == list(range(75))
+
+
+@pytest.mark.parametrize("codec", [codec for codec in CompressionType if codec is not CompressionType.NONE])
+@pytest.mark.parametrize("magic", [0, 1, 2])
+def test_a_batch_above_the_cap_ends_the_read_right_before_it(
+    brokers: ScriptedCluster, cluster: Cluster, magic: int, codec: CompressionType
+) -> None:
+    if (magic, codec) in {(0, CompressionType.ZSTD), (1, CompressionType.ZSTD)}:
+        pytest.skip("zstd needs record batches (KIP-110)")
+    values = [b"x" * 20_000 for _ in range(ROWS)]
+    if magic == 2:
+        large = batch_of(values, compression=codec)
+        large[:8] = (3 * ROWS).to_bytes(8, "big")
+    else:
+        large = message_set(*values, magic=magic, compression=codec, first_offset=3 * ROWS)
+    brokers.partition("t").batches[3] = bytes(large)
+    found: list[int] = []
+    with (
+        Fetcher(cluster, T0, 0, LAST, max_decompressed_bytes=999_999) as fetcher,
+        pytest.raises(BatchTooLarge, match=r"t-0: the record batch at offset 1\d\d decompresses to more than 999999"),
+    ):
+        read_until_error(fetcher, found)
+    assert found == list(range(3 * ROWS))
+    with Fetcher(cluster, T0, 0, LAST) as fetcher:
+        assert offsets_of(list(fetcher)) == list(range(LAST))

@@ -5,6 +5,7 @@ import pytest
 
 from spark_kafka_native.client.admin import TopicsError
 from spark_kafka_native.client.errors import (
+    BatchTooLarge,
     BrokerNotAvailable,
     CorruptRecords,
     FetchTimeout,
@@ -24,6 +25,7 @@ ERRORS: list[tuple[KafkaError, bool, str]] = [
     (NoSuchPartition(TP, 2), False, "events-3 does not exist: the topic has 2 partitions"),
     (OffsetOutOfRange(TP, 5, 10, 20), False, "events-3: offset 5 is not in the log, which has 10 to 20"),
     (FetchTimeout(TP, 5, 100, "why"), True, "events-3: nothing to read at offset 5 within 100 ms; why"),
+    (BatchTooLarge(TP, 5, 99), False, "events-3: the record batch at offset 5 decompresses to more than 99 bytes"),
     (CorruptRecords(TP, 5, "bad CRC"), False, "events-3: records at offset 5 are corrupt: bad CRC"),
     (TopicRecreated(TP, "a", "b"), False, "events-3: the topic was deleted and created again"),
     (RecordTooLarge("events", 4, 2_000, 1_000), False, "row 4 for topic events takes 2000 bytes"),

@@ -12,6 +12,7 @@ from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages import FetchRequest, ListOffsetsRequest
 from spark_kafka_native.protocol.schema import Response
 from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.records.compression import CompressionType
 from spark_kafka_native.spark.errors import DataLossError, TaskError
 from spark_kafka_native.spark.options.parsing import Query, SourceOptions, parse_source_options
 from spark_kafka_native.spark.planning.packing import Task
@@ -256,3 +257,24 @@ def test_a_refused_password_is_not_shown_again(end: int) -> None:
         pytest.raises(TaskError, match=r"reading t-0 offsets .*, t-3 offsets .* failed: .*Trying again does not"),
     ):
         read(options(brokers, **login), task(0, end))
+
+
+@pytest.mark.usefixtures("each_kernel")
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_a_batch_above_the_cap_names_its_offset_and_the_option(brokers: ScriptedCluster, partitions: int) -> None:
+    large = batch_of([b"%d" % LAST, b"x" * 100_000], compression=CompressionType.GZIP)
+    brokers.partition("t").append(large)
+    wanted = task(0, LAST + 2, partitions=1) + task(partitions=partitions)[1:]
+    with pytest.raises(TaskError) as caught:
+        list(read_task(options(brokers, maxDecompressedBatchBytes="100000"), LAYOUT, wanted))
+    assert f"t-0: the record batch at offset {LAST} decompresses to more than 100000 bytes. " in str(caught.value)
+    assert "Option 'maxDecompressedBatchBytes' says" in str(caught.value)
+    fetched_at = [
+        part.fetch_offset
+        for request in brokers.requests(FetchRequest)
+        for part in request.topics[0].partitions
+        if part.partition == 0
+    ]
+    assert 1 <= fetched_at.count(LAST) <= partitions, "a batch that is too large was fetched again by the same reader"
+    accepted = read_task(options(brokers, maxDecompressedBatchBytes="101000"), LAYOUT, wanted)
+    assert sum(batch.num_rows for batch in accepted) == partitions * LAST + 2

@@ -48,12 +48,17 @@ def test_options_of_the_source(tmp_path: Path) -> None:
     properties = tmp_path / "client.properties"
     properties.write_text("client.id=x\nisolation.level=read_uncommitted\nfetch.min.bytes=1\n")
     said = options(
-        "--properties-file", str(properties), "--option", "kafka.client.id=y", "--option", "invalidUtf8=fail"
+        "--properties-file",
+        str(properties),
+        "--option",
+        "kafka.client.id=y",
+        "--option",
+        "maxDecompressedBatchBytes=1000",
     )
     assert said["kafka.client.id"] == "y", "what is said goes before what is in the file"
     assert said["kafka.isolation.level"] == "read_uncommitted"
     assert said["kafka.fetch.min.bytes"] == "1"
-    assert said["invalidUtf8"] == "fail"
+    assert said["maxDecompressedBatchBytes"] == "1000"
     pattern = parse_arguments(["--bootstrap-servers", "k:1", "--topic-pattern", "^a", "--target", "/x"])
     assert dict(pattern.source_options)["subscribePattern"] == "^a"
 

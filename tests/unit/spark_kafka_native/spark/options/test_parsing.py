@@ -58,6 +58,7 @@ def test_defaults() -> None:
     assert (options.offset_retries, options.offset_retry_interval_ms) == (3, 1000)
     assert (options.min_offsets_per_trigger, options.max_trigger_delay_ms) == (None, 15 * 60 * 1000)
     assert (options.poll_timeout_ms, options.group_id, options.jvm_checkpoint) == (None, None, None)
+    assert options.max_decompressed_batch_bytes == 512 * 1024 * 1024
     assert not options.commit_to_group
     assert options.invalid_utf8 == "replace"
     assert options.client.isolation_level == 0
@@ -76,6 +77,7 @@ def test_everything_given_in_any_case() -> None:
             "MINOFFSETSPERTRIGGER": "6",
             "maxtriggerdelay": "90s",
             "kafkaconsumer.polltimeoutms": "512",
+            "maxdecompressedbatchbytes": "1000000",
             "KAFKA.Group.ID": "My-Group",
             "commitoffsetstogroup": "TRUE",
             "groupidprefix": "p",
@@ -97,6 +99,7 @@ def test_everything_given_in_any_case() -> None:
     assert (options.max_offsets_per_trigger, options.min_partitions, options.max_records_per_partition) == (7, 4, 100)
     assert (options.min_offsets_per_trigger, options.max_trigger_delay_ms) == (6, 90_000)
     assert (options.poll_timeout_ms, options.group_id, options.commit_to_group) == (512, "My-Group", True)
+    assert options.max_decompressed_batch_bytes == 1_000_000
     assert (options.jvm_checkpoint, options.invalid_utf8) == ("/Check/Point", "null")
     assert (options.fail_on_data_loss, options.include_headers) == (False, True)
     assert (options.offset_retries, options.offset_retry_interval_ms) == (0, 5)
@@ -158,6 +161,9 @@ def test_precedence_of_ending_options() -> None:
         (BASE | {"minOffsetsPerTrigger": "a"}, "minOffsetsPerTrigger", "not an integer"),
         (BASE | {"maxTriggerDelay": "soon"}, "maxTriggerDelay", "'soon' is not a duration; expected e.g. 100ms"),
         (BASE | {"kafkaConsumer.pollTimeoutMs": "0"}, "kafkaConsumer.pollTimeoutMs", "out of bounds"),
+        (BASE | {"maxDecompressedBatchBytes": "0"}, "maxDecompressedBatchBytes", "expected 1 to 2147483647"),
+        (BASE | {"maxDecompressedBatchBytes": "2147483648"}, "maxDecompressedBatchBytes", "out of bounds"),
+        (BASE | {"maxDecompressedBatchBytes": "1g"}, "maxDecompressedBatchBytes", "not an integer"),
         (BASE | {"kafka.group.id": " "}, "kafka.group.id", "is empty"),
         (BASE | {"invalidUtf8": "drop"}, "invalidUtf8", "'drop' is not one of replace, null, fail, keep"),
         (BASE | {"startingOffsetsDefault": "5"}, "startingOffsetsDefault", "neither earliest nor latest nor of the"),

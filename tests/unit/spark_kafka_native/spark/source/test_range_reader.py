@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from spark_kafka_native.client.errors import (
+    BatchTooLarge,
     CorruptRecords,
     FetchTimeout,
     LogTruncated,
@@ -222,6 +223,7 @@ def test_how_long_to_wait_for_records(log: Log) -> None:
     [
         (BrokerUnreachable({HostPort("broker", 9092): "connection refused"}), "'kafka.bootstrap.servers'"),
         (FetchTimeout(T0, 10, 60_000, "the log ends"), "'kafkaConsumer.pollTimeoutMs'"),
+        (BatchTooLarge(T0, 10, 1_000), "'maxDecompressedBatchBytes'"),
         (CorruptRecords(T0, 10, "bad CRC"), "'kafka.check.crcs'"),
         (KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, "t-0"), "'kafka.default.api.timeout.ms'"),
         (KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "t"), "Trying again does not help."),
