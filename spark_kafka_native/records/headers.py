@@ -10,7 +10,7 @@ from spark_kafka_native.records.fields import Fields
 from spark_kafka_native.records.record import read_varint
 from spark_kafka_native.records.spans import gather
 from spark_kafka_native.records.utf8 import REPLACE, decode_utf8
-from spark_kafka_native.records.varint import I64, U8, read_varints, require
+from spark_kafka_native.records.varint import I32, I64, U8, read_varints, require
 
 HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 HEADERS = pa.list_(pa.field("element", HEADER))
@@ -41,9 +41,12 @@ def read_headers(data: U8, payload: pa.Buffer, fields: Fields) -> "pa.Array[Any]
     return pa.ListArray.from_arrays(starts, values, type=HEADERS, mask=pa.array(counts == 0))
 
 
-def _read_spans(data: U8, fields: Fields, slots: I64, total: int) -> I64:
-    """int64[4, total]: key starts, key lengths, value starts, value lengths; a record's first header at its slot."""
-    spans = np.empty((4, total), dtype=np.int64)
+def _read_spans(data: U8, fields: Fields, slots: I64, total: int) -> I32:
+    """int32[4, total]: key starts, key lengths, value starts, value lengths; a record's first header at its slot.
+
+    int32, as positions in a payload are: a header may have taken only two bytes of it.
+    """
+    spans = np.empty((4, total), dtype=np.int32)
     rows = np.flatnonzero(fields.headers_counts)
     position = fields.headers_starts[rows]
     index = 0
@@ -60,7 +63,7 @@ def _read_spans(data: U8, fields: Fields, slots: I64, total: int) -> I64:
     return spans
 
 
-def _read_one_each(data: U8, position: I64, rows: I64, spans: I64, slots: I64) -> I64:
+def _read_one_each(data: U8, position: I64, rows: I64, spans: I32, slots: I64) -> I64:
     """Read the next header of each of ``rows`` at ``position`` into ``slots``; returns the positions behind them."""
     try:
         key_lengths, key_starts = read_varints(data, position)
@@ -74,19 +77,19 @@ def _read_one_each(data: U8, position: I64, rows: I64, spans: I64, slots: I64) -
     return value_starts + np.maximum(value_lengths, 0)
 
 
-def _read_rest(view: memoryview, fields: Fields, row: int, position: int, spans: I64) -> None:
-    """Read all headers of one record from ``position`` on into ``spans``: int64[4, n], in plain ints."""
+def _read_rest(view: memoryview, fields: Fields, row: int, position: int, spans: I32) -> None:
+    """Read all headers of one record from ``position`` on into ``spans``: int32[4, n], in plain ints."""
     end = int(fields.ends[row])
-    found = []
-    for _ in range(spans.shape[1]):
+    key_starts, key_lengths, value_starts, value_lengths = (memoryview(span) for span in spans)
+    for index in range(spans.shape[1]):
         key_length, key_start = read_varint(view, position, end, row)
         if key_length < 0:
             raise BadRecord(row, _NULL_KEY)
         value_length, value_start = read_varint(view, key_start + key_length, end, row)
         if value_length < -1:
             raise BadRecord(row, _BAD_LENGTH)
-        found.append((key_start, key_length, value_start, value_length))
+        key_starts[index], key_lengths[index] = key_start, key_length
+        value_starts[index], value_lengths[index] = value_start, value_length
         position = value_start + max(value_length, 0)
     if position != end:
         raise BadRecord(row, _WRONG_END)
-    spans[:] = np.array(found, dtype=np.int64).T

@@ -1,6 +1,7 @@
 """Bytes to text, whole columns at a time, with a choice of what bytes that are not UTF-8 become."""
 
 import re
+from array import array
 from typing import Any, Final
 
 import numpy as np
@@ -18,6 +19,9 @@ KEEP: Final = "keep"
 _SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 """An encoded surrogate, whole or cut off. Java replaces it by one U+FFFD, Python by one for each byte."""
 _ONE_BAD_BYTE: Final = b"\xff"
+
+_REPAIRED_TOGETHER: Final = 1 << 14
+"""Rows that are Python objects at a time: as such they take many times their bytes."""
 
 _FEW_ROWS: Final = 256
 """So many rows are looked at one by one; more are halved, and halves without bad rows left alone."""
@@ -48,11 +52,16 @@ def decode_utf8(column: "pa.Array[Any]", invalid: str) -> "pa.Array[Any]":
     is_bad[bad] = True
     instead: pa.Array[Any] = pa.nulls(len(bad), pa.binary())
     if invalid == REPLACE:
-        values: list[bytes] = column.take(bad).to_pylist()  # type: ignore[assignment]  # a null is not bad
-        instead = pa.array([_repaired(value) for value in values], pa.binary())
+        parts = [bad[start : start + _REPAIRED_TOGETHER] for start in range(0, len(bad), _REPAIRED_TOGETHER)]
+        instead = pa.concat_arrays([_repaired_rows(column, rows) for rows in parts])
     replaced: Any = pc.replace_with_mask(column, pa.array(is_bad), instead)
     text: pa.Array[Any] = replaced.cast(pa.string())
     return text
+
+
+def _repaired_rows(column: "pa.Array[Any]", rows: I64) -> "pa.Array[Any]":
+    values: list[bytes] = column.take(rows).to_pylist()  # type: ignore[assignment]  # a null is not bad
+    return pa.array([_repaired(value) for value in values], pa.binary())
 
 
 def _repaired(value: bytes) -> bytes:
@@ -62,17 +71,17 @@ def _repaired(value: bytes) -> bytes:
 
 def _bad_rows(column: "pa.Array[Any]") -> I64:
     """Numbers of the rows that are not UTF-8, ascending."""
-    found: list[int] = []
+    found = array("q")
     waiting = [(0, len(column))]
     while waiting:
         start, end = waiting.pop()
         part = column.slice(start, end - start)
         if len(part) <= _FEW_ROWS:
-            found += [start + row for row, value in enumerate(part.to_pylist()) if not _is_utf8(value)]
+            found.extend(start + row for row, value in enumerate(part.to_pylist()) if not _is_utf8(value))
         elif not _are_utf8(part):
             middle = (start + end) // 2
             waiting += [(middle, end), (start, middle)]
-    return np.array(found, dtype=np.int64)
+    return np.frombuffer(found, dtype=np.int64)
 
 
 def _is_utf8(value: bytes | None) -> bool:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from spark_kafka_native.records.errors import BadRecord
 from spark_kafka_native.records.record import VARINT_BYTES, VARLONG_BYTES
 
+I32: TypeAlias = npt.NDArray[np.int32]
 I64: TypeAlias = npt.NDArray[np.int64]
 U8: TypeAlias = npt.NDArray[np.uint8]
 Bools: TypeAlias = npt.NDArray[np.bool_]

@@ -17,11 +17,15 @@ cdef inline void put(Column* column, int64_t row, Bytes start, int64_t length) n
     """Note the string of ``row``, null if its length is negative; the sum of lengths must stay an int32."""
     if column.starts is NULL:
         return
+    column.starts[row] = NULL if length < 0 else start
+    put_length(column, row, length)
+
+
+cdef inline void put_length(Column* column, int64_t row, int64_t length) noexcept nogil:
+    """Note the length of the string of ``row`` as ``put`` does, and not where it lies."""
     if length < 0:
-        column.starts[row] = NULL
         column.nulls += 1
     else:
-        column.starts[row] = start
         column.total += length
     column.ends[row + 1] = <int32_t>column.total
 

@@ -9,7 +9,7 @@ from libc.string cimport memset
 
 from spark_kafka_native.records._kernel.columns cimport Builder, Column, Strings
 from spark_kafka_native.records._kernel.memory cimport Bytes, Memory, View, made
-from spark_kafka_native.records._kernel.walk cimport Batch, Output, can_be_walked, walk, walk_headers
+from spark_kafka_native.records._kernel.walk cimport Batch, Output, can_be_walked, copy_headers, measure_headers, walk
 
 
 cdef class Rows:
@@ -142,19 +142,37 @@ cdef class _Lists:
 
     cdef Headers finish(self, const Output* out, object allocate):
         """None if a header is none."""
-        cdef Builder keys = Builder(out.headers_count, allocate), values = Builder(out.headers_count, allocate)
-        cdef View validity = made(allocate, (out.rows + 7) // 8)
+        cdef int64_t count = out.headers_count
         cdef Headers headers = Headers()
+        cdef Strings keys = Strings(), values = Strings()
+        cdef View key_ends = made(allocate, (count + 1) * sizeof(int32_t))
+        cdef View value_ends = made(allocate, (count + 1) * sizeof(int32_t))
+        cdef View validity = made(allocate, (out.rows + 7) // 8)
+        cdef View key_data, value_data, value_validity
+        cdef uint8_t* bits = NULL
+        cdef Column key, value
         cdef bint good
+        memset(&key, 0, sizeof(Column))
+        memset(&value, 0, sizeof(Column))
+        key.ends, value.ends = <int32_t*>key_ends.start, <int32_t*>value_ends.start
+        key.ends[0] = value.ends[0] = 0
         with nogil:
-            good = walk_headers(out, &keys.column, &values.column)
-            if good:
-                _mark_lists(out, <uint8_t*>validity.start)
+            good = measure_headers(out, &key, &value)
         if not good:
             return None
+        key_data, value_data = made(allocate, key.total), made(allocate, value.total)
+        if value.nulls:
+            value_validity = made(allocate, (count + 7) // 8)
+            bits = <uint8_t*>value_validity.start
+            memset(bits, 0, (count + 7) // 8)
+            values.validity = value_validity.owner
+        with nogil:
+            copy_headers(out, <uint8_t*>key_data.start, <uint8_t*>value_data.start, bits)
+            _mark_lists(out, <uint8_t*>validity.start)
+        keys.offsets, keys.data, keys.nulls = key_ends.owner, key_data.owner, 0
+        values.offsets, values.data, values.nulls = value_ends.owner, value_data.owner, value.nulls
         headers.validity, headers.offsets, headers.nulls = validity.owner, self.offsets.owner, out.without_headers
-        headers.count = out.headers_count
-        headers.keys, headers.values = keys.finish(headers.count, allocate), values.finish(headers.count, allocate)
+        headers.count, headers.keys, headers.values = count, keys, values
         return headers
 
 

@@ -1,6 +1,6 @@
 """The records of a batch, field by field: what is wanted of them is noted, nothing is copied yet."""
 
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from spark_kafka_native.records._kernel.columns cimport Column
 from spark_kafka_native.records._kernel.memory cimport Bytes
@@ -46,4 +46,6 @@ cdef bint walk(
     Bytes at, Bytes end, const Batch* batch, int64_t from_offset, int64_t until_offset, Output* output
 ) noexcept nogil
 
-cdef bint walk_headers(const Output* rows, Column* keys, Column* values) noexcept nogil
+cdef bint measure_headers(const Output* rows, Column* keys, Column* values) noexcept nogil
+
+cdef void copy_headers(const Output* rows, uint8_t* keys, uint8_t* values, uint8_t* bits) noexcept nogil

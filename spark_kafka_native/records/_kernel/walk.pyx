@@ -4,10 +4,10 @@ Everything in a payload may be hostile. A pointer moves on only by what has been
 with the bytes that are left, never added to a pointer first, and counts with the fewest bytes they can take.
 """
 
-from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint64_t
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint64_t
 
-from spark_kafka_native.records._kernel.columns cimport Column, put
-from spark_kafka_native.records._kernel.memory cimport Bytes
+from spark_kafka_native.records._kernel.columns cimport Column, put, put_length
+from spark_kafka_native.records._kernel.memory cimport Bytes, copy_ahead
 from spark_kafka_native.records._kernel.varint cimport read_varint, read_varlong
 
 cdef enum:
@@ -94,8 +94,11 @@ cdef inline int64_t _time_of(const Batch* batch, int64_t delta) noexcept nogil:
     return <int64_t>(<uint64_t>batch.base_time + <uint64_t>delta)
 
 
-cdef bint walk_headers(const Output* rows, Column* keys, Column* values) noexcept nogil:
-    """Read the headers of all rows, which must fill what is left of their records. False: they are refused."""
+cdef bint measure_headers(const Output* rows, Column* keys, Column* values) noexcept nogil:
+    """Note the lengths of all headers, which must fill what is left of their records. False: they are refused.
+
+    Where they lie is not noted: that would take 16 bytes for each header, which may have taken two bytes.
+    """
     cdef int64_t row, index = 0, length
     cdef Bytes at
     cdef Bytes end
@@ -105,14 +108,35 @@ cdef bint walk_headers(const Output* rows, Column* keys, Column* values) noexcep
             at = read_varint(at, end, &length)
             if at is NULL or not 0 <= length <= end - at:
                 return False
-            put(keys, index, at, length)
+            put_length(keys, index, length)
             at = read_varint(at + length, end, &length)
             if at is NULL or not -1 <= length <= end - at:
                 return False
-            put(values, index, at, length)
+            put_length(values, index, length)
             if length > 0:
                 at += length
             index += 1
         if at != end:
             return False
     return True
+
+
+cdef void copy_headers(const Output* rows, uint8_t* keys, uint8_t* values, uint8_t* bits) noexcept nogil:
+    """Copy what ``measure_headers`` has measured. ``bits``, all zeroes or NULL, show which values are not null."""
+    cdef int64_t row, index = 0, length
+    cdef Bytes at
+    cdef Bytes end
+    for row in range(rows.rows):
+        at, end = rows.headers[row], rows.headers_ends[row]
+        while index < rows.header_lists[row + 1]:
+            at = read_varint(at, end, &length)
+            copy_ahead(keys, at, length)
+            keys += length
+            at = read_varint(at + length, end, &length)
+            if length >= 0:
+                copy_ahead(values, at, length)
+                values += length
+                at += length
+                if bits is not NULL:
+                    bits[index >> 3] |= 1 << (index & 7)
+            index += 1

@@ -1,5 +1,7 @@
 """Headers, a numpy pass for each of a record's headers and plain ints for what few records have."""
 
+import tracemalloc
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -70,3 +72,18 @@ def test_a_record_of_very_many_headers_does_not_take_minutes() -> None:
     """Two bytes each, so that a batch within every limit can hold them."""
     data, fields = broken(b"\x00\x01" * 200_000, 200_000, 1, 20)
     assert len(read_headers(data, pa.py_buffer(data.data), fields)[1]) == 200_000
+
+
+@pytest.mark.parametrize("header", [b"\x00\x01", b"\x00\x00", b"\x04\xff\xfe\x01"])
+def test_memory_for_headers_is_bounded_by_the_bytes_they_are_in(header: bytes) -> None:
+    """A header takes two bytes at least, and 8 bytes as a row: where its key and its value end."""
+    data, fields = broken(header * 200_000, 200_000, 1, 2)
+    payload = pa.py_buffer(data.data)
+    tracemalloc.start()
+    try:
+        column = read_headers(data, payload, fields)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert column.nbytes < 5 * len(data)
+    assert peak < 25 * len(data)

@@ -1,5 +1,6 @@
 """Whole batches in memory of which nothing around may be read or written."""
 
+import tracemalloc
 from array import array
 from itertools import accumulate
 
@@ -7,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.raw_kernel import SURROUNDINGS, Edges, Memory, RawBatch, amid, decode_raw
+from spark_kafka_native.records._kernel import decode
+from tests.support.raw_kernel import SURROUNDINGS, Edges, Memory, RawBatch, amid, decode_raw, listed
 from tests.support.record_strategies import record_lists
 from tests.support.reference_records import Record, write_record
 
@@ -129,3 +131,18 @@ def test_no_byte_outside_the_payload_is_read() -> None:
     for tail in range(1, 60):
         for byte in b"\x80\xff":
             is_read_at_the_edges(edges, SAMPLE[:-tail] + bytes([byte]) * tail, 3)
+
+
+def test_memory_for_headers_is_bounded_by_the_bytes_they_are_in() -> None:
+    """A header takes two bytes at least, and 8 bytes as a row: where its key and its value end."""
+    payload = write_record(Record(headers=(("", None),) * 200_000), 0, 0)
+    batch = RawBatch(len(payload))
+    tracemalloc.start()
+    try:
+        rows = decode.decode(payload, b"", listed(batch), 0, 2**62, ("headers",), bytearray)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert rows is not None
+    assert rows.headers.count == 200_000
+    assert peak < 5 * len(payload)
