@@ -128,9 +128,9 @@ class _Reader:
 def _protected_bytes(der: bytes) -> bytes:
     """The bytes in an EncryptedPrivateKeyInfo: SEQUENCE { SEQUENCE { OID, NULL }, OCTET STRING }."""
     try:
-        whole, _ = _element(der, 0x30, 0)
-        algorithm, end = _element(whole, 0x30, 0)
-        content, _ = _element(whole, 0x04, end)
+        whole, _ = element(der, 0x30, 0)
+        algorithm, end = element(whole, 0x30, 0)
+        content, _ = element(whole, 0x04, end)
     except IndexError:
         raise JksError("the private key is damaged") from None
     if not algorithm.startswith(_SUN_PROTECTION):
@@ -138,7 +138,7 @@ def _protected_bytes(der: bytes) -> bytes:
     return content
 
 
-def _element(der: bytes, tag: int, at: int) -> tuple[bytes, int]:
+def element(der: bytes, tag: int, at: int) -> tuple[bytes, int]:
     """The content of the DER element at a position, and where it ends. Raises IndexError."""
     size, start = der[at + 1], at + 2
     if size & 0x80:

@@ -8,11 +8,15 @@ import dataclasses
 import re
 import textwrap
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from spark_kafka_native.client.jks import JCEKS_MAGIC, MAGIC, JksError, JksStore, WrongPassword, private_key, read_jks
+from spark_kafka_native.client.pkcs12 import Pkcs12Error, trusted_certificates
 from spark_kafka_native.client.properties import ConfigError
 from spark_kafka_native.net.secret import Secret
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12Certificate, PKCS12KeyAndCertificates
 
 _BLOCK: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
 _DER_SEQUENCE: Final = b"\x30"
@@ -70,18 +74,17 @@ def read_key_store(store: StoreFile, key_password: Secret | None) -> KeyMaterial
 
 
 def read_trust_store(store: StoreFile) -> str:
-    """The certificates of a store. Raises ConfigError."""
+    """The certificates that Java trusts: trusted certificates, and the first one of each key. Raises ConfigError."""
     data = _read(store)
     if _is_pem(store, data):
         return pem_certificates(data.decode("utf-8", "replace"), f"{store.prefix}.location")
     if data.startswith(MAGIC):
         found = _jks(store, data)
-        # As Java does: what a key of ours is certified by is trusted too.
         trusted = [*found.trusted, *(key.chain[0] for key in found.keys if key.chain)]
     else:
-        _, trusted = _pkcs12(store, data)
+        trusted = _pkcs12_trusted(store, data)
     if not trusted:
-        raise store.error("holds no certificate")
+        raise store.error("holds no trusted certificate; keytool -importcert adds one")
     return "".join(_pem("CERTIFICATE", der) for der in trusted)
 
 
@@ -114,34 +117,46 @@ def _jks(store: StoreFile, data: bytes) -> JksStore:
 
 
 def _pkcs12_key(store: StoreFile, data: bytes) -> KeyMaterial:
-    key, chain = _pkcs12(store, data)
-    if key is None:
+    found = _open_pkcs12(store, data)
+    if found.key is None:
         raise store.error("holds no private key")
-    return KeyMaterial(key=key, chain="".join(_pem("CERTIFICATE", der) for der in chain), password=None)
+    from cryptography.hazmat.primitives import serialization  # noqa: PLC0415 -- an extra
+
+    text = found.key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    chain = [*([] if found.cert is None else [found.cert]), *found.additional_certs]
+    return KeyMaterial(
+        key=Secret(text.decode()), chain="".join(_pem("CERTIFICATE", _der(each)) for each in chain), password=None
+    )
 
 
-def _pkcs12(store: StoreFile, data: bytes) -> tuple[Secret | None, list[bytes]]:
-    """The key and all certificates of a PKCS12 store; those of the key come first."""
+def _pkcs12_trusted(store: StoreFile, data: bytes) -> list[bytes]:
+    found = _open_pkcs12(store, data)
     try:
-        from cryptography.hazmat.primitives import serialization  # noqa: PLC0415 -- an extra
+        trusted = trusted_certificates(data, None if store.password is None else store.password.reveal())
+    except Pkcs12Error as error:
+        raise store.error(str(error)) from None
+    return trusted if found.key is None or found.cert is None else [*trusted, _der(found.cert)]
+
+
+def _open_pkcs12(store: StoreFile, data: bytes) -> "PKCS12KeyAndCertificates":
+    try:
         from cryptography.hazmat.primitives.serialization import pkcs12  # noqa: PLC0415 -- an extra
     except ImportError as error:
         raise store.error(
             "stores of the type PKCS12 need the package cryptography: pip install 'spark-kafka-native[security]'"
         ) from error
     try:
-        found = pkcs12.load_pkcs12(data, None if store.password is None else store.password.reveal().encode())
+        return pkcs12.load_pkcs12(data, None if store.password is None else store.password.reveal().encode())
     except ValueError:
         raise store.error("the password is wrong, or the store is damaged", "password") from None
-    own = [] if found.cert is None else [found.cert]
-    every = [*own, *found.additional_certs]
-    certificates = [each.certificate.public_bytes(serialization.Encoding.DER) for each in every]
-    if found.key is None:
-        return None, certificates
-    text = found.key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    return Secret(text.decode()), certificates
+
+
+def _der(certificate: "PKCS12Certificate") -> bytes:
+    from cryptography.hazmat.primitives.serialization import Encoding  # noqa: PLC0415 -- an extra
+
+    return certificate.certificate.public_bytes(Encoding.DER)
 
 
 def _is_pem(store: StoreFile, data: bytes) -> bool:

@@ -64,7 +64,7 @@ def test_trust_in_all_types(tmp_path: Path) -> None:
     golden = read_trust_store(store(tmp_path / "c", JKS))
     assert golden.count("BEGIN CERTIFICATE") == 2
     assert Tls(TlsSettings(trusted=golden))
-    assert CLIENT.chain_pem in read_trust_store(store(tmp_path / "d", CLIENT.pkcs12(STORE_PASSWORD)))
+    assert read_trust_store(store(tmp_path / "d", CLIENT.pkcs12(STORE_PASSWORD))) == CLIENT.chain_pem
 
 
 def test_pem_on_one_line() -> None:
