@@ -337,11 +337,14 @@ def test_a_forked_child_cannot_take_its_parents_bytes(cluster: ScriptedCluster) 
 def test_written_pieces_arrive_whole_however_little_the_socket_takes(cluster: ScriptedCluster) -> None:
     names = [f"{number:03d}{'x' * 240}" for number in range(900)]
     with connect(cluster, SocketOptions(send_buffer_bytes=4096)) as connection:
+        cluster.script(MetadataRequest, Slow(1_000))  # reads nothing meanwhile
+        connection.send(MetadataRequest(), deadline=Deadline.after_ms(60_000))
         connection.enqueue(_large_metadata_request(names))
         turns = 0
         while not connection.write_some():
             turns += 1
             time.sleep(0.0005)
+        connection.receive(Deadline.after_ms(60_000))
         _, answer = connection.receive(Deadline.after_ms(60_000))
     assert turns
     assert isinstance(answer, MetadataResponse)
