@@ -67,7 +67,8 @@ def decompress(
 ) -> bytes | memoryview:
     """What ``compress`` was given. With NONE a view of ``payload`` itself, else a copy that the caller owns.
 
-    Raises CorruptBatch: not what the codec writes, cut off, followed by other bytes, or larger than ``max_bytes``.
+    Raises CorruptBatch: not what the codec writes, cut off, or followed by other bytes. OversizedBatch: larger than
+    ``max_bytes``.
     """
     if codec is CompressionType.NONE:
         return memoryview(payload)

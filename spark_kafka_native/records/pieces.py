@@ -23,7 +23,7 @@ from spark_kafka_native.records.codec import (
     lz4_level,
     zstd_level,
 )
-from spark_kafka_native.records.errors import CorruptBatch
+from spark_kafka_native.records.errors import CorruptBatch, OversizedBatch
 
 if TYPE_CHECKING:
     import zstandard
@@ -35,7 +35,7 @@ BLOCK_SIZE = struct.Struct(">i")
 
 GZIP_WBITS = 16 + zlib.MAX_WBITS
 SMALL_PIECES = 64 * 1024
-_GZIP_FIRST_FED = 4 * 1024
+_GZIP_FIRST_FED = 1024
 """Input given to a gzip member first. It doubles, because the library copies what the member leaves."""
 _LZ4_LEAST_PIECE = 64 * 1024
 _ZSTD_LEAST_FED = 512
@@ -54,7 +54,8 @@ def decompressed_pieces(
 
     ``piece_bytes`` is what a piece has at most of gzip and lz4, and about what a piece has at most of zstd.
 
-    Raises CorruptBatch: not what the codec writes, cut off, followed by other bytes, or larger than ``max_bytes``.
+    Raises CorruptBatch: not what the codec writes, cut off, or followed by other bytes. OversizedBatch: larger than
+    ``max_bytes``.
     """
     match codec:
         case CompressionType.NONE:
@@ -76,9 +77,9 @@ def decompressed_pieces(
         yield piece
 
 
-def too_large(codec: CompressionType, max_bytes: int) -> CorruptBatch:
+def too_large(codec: CompressionType, max_bytes: int) -> OversizedBatch:
     """The error for a payload larger than the caller allows."""
-    return CorruptBatch(f"{codec.label} payload decompresses to more than {max_bytes} bytes")
+    return OversizedBatch(f"{codec.label} payload decompresses to more than {max_bytes} bytes")
 
 
 def _gzip_pieces(view: memoryview, piece_bytes: int) -> Iterator[bytes]:

@@ -186,6 +186,10 @@ class CountedMember:
     def unused_data(self) -> bytes:
         return self._member.unused_data
 
+    @property
+    def unconsumed_tail(self) -> bytes:
+        return self._member.unconsumed_tail
+
 
 @pytest.mark.parametrize("plain", [b"", b"abc" * 50, NOISE[:5_000]])
 def test_the_work_for_gzip_members_grows_with_their_number(monkeypatch: pytest.MonkeyPatch, plain: bytes) -> None:
@@ -193,7 +197,7 @@ def test_the_work_for_gzip_members_grows_with_their_number(monkeypatch: pytest.M
     fed = []
     for members in (1_000, 2_000):
         counted = CountedMembers()
-        monkeypatch.setattr("spark_kafka_native.records.compression.zlib", counted)
+        monkeypatch.setattr("spark_kafka_native.records.pieces.zlib", counted)
         assert decompress(CompressionType.GZIP, member * members) == plain * members
         fed.append(counted.fed)
     assert fed[1] <= 2.1 * fed[0]

@@ -1,18 +1,13 @@
 """Payloads in pieces: the same bytes as at once, pieces of a bounded size, and work in proportion to the payload."""
 
-import gzip
 import random
 import tracemalloc
-import zlib
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import snappy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_kafka_native.records import pieces
 from spark_kafka_native.records.codec import CompressionType
 from spark_kafka_native.records.compression import compress, decompress
 from spark_kafka_native.records.errors import CorruptBatch
@@ -72,33 +67,6 @@ def test_every_cut_and_every_tail_is_refused(codec: CompressionType) -> None:
     assert refused >= len(stored) - 2
     with pytest.raises(CorruptBatch):
         list(decompressed_pieces(codec, stored + b"\x01\x02\x03", max_bytes=MIB))
-
-
-def test_the_work_for_many_gzip_members_grows_with_their_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bytes that zlib gets, those that it leaves and gets again included."""
-    fed = 0
-
-    class Counting:
-        def __init__(self, inner: Any) -> None:
-            self._inner = inner
-
-        def decompress(self, data: bytes, max_length: int) -> bytes:
-            nonlocal fed
-            fed += len(data)
-            return bytes(self._inner.decompress(data, max_length))
-
-        def __getattr__(self, name: str) -> object:
-            return getattr(self._inner, name)
-
-    counting = SimpleNamespace(decompressobj=lambda wbits: Counting(zlib.decompressobj(wbits=wbits)), error=zlib.error)
-    member = gzip.compress(b"x" * 10, mtime=0)
-    monkeypatch.setattr(pieces, "zlib", counting)
-    work = []
-    for members in (10_000, 20_000):
-        fed = 0
-        assert decompress(CompressionType.GZIP, member * members) == b"x" * 10 * members
-        work.append(fed)
-    assert work[1] < 2.1 * work[0]
 
 
 def test_a_snappy_block_cannot_claim_more_than_the_format_allows() -> None:
