@@ -17,6 +17,7 @@ from typing import Final, Self, TypeVar, cast
 
 from spark_kafka_native.client.config import ClientConfig
 from spark_kafka_native.client.errors import BrokerNotAvailable, NoSuchPartition
+from spark_kafka_native.client.kept_producers import KeptProducers
 from spark_kafka_native.client.known_coordinators import KnownCoordinators
 from spark_kafka_native.client.metadata import ClusterMetadata, Node, PartitionLeader, TopicMetadata
 from spark_kafka_native.client.pool import ConnectionPool
@@ -45,6 +46,7 @@ class Cluster:
         """Connects to nobody yet."""
         self.config = config
         self.coordinators = KnownCoordinators()
+        self.kept_producers = KeptProducers()
         self._pool = ConnectionPool(config)
         self._lock = threading.Lock()
         self._metadata = ClusterMetadata()
@@ -59,14 +61,20 @@ class Cluster:
         self.close()
 
     def close(self) -> None:
-        """Close idle connections and forget all metadata. The cluster may be used again."""
+        """Close idle connections, forget all metadata and producer ids. The cluster may be used again."""
         with self._lock:
             self._metadata, self._last_answer = ClusterMetadata(), None
             self._asked_at.clear()
         self.coordinators.clear()
+        self.kept_producers.clear()
         self._pool.close()
 
     # --- metadata
+
+    @property
+    def cluster_id(self) -> str | None:
+        """As the last Metadata answer had it; None before the first one."""
+        return self._metadata.cluster_id
 
     def metadata(
         self,
@@ -318,6 +326,7 @@ class Cluster:
 
     def _reset_after_fork(self) -> None:
         self._lock = threading.Lock()
+        self.kept_producers.clear()  # they are the parent's
         self._pool.reset_after_fork()
 
 

@@ -96,7 +96,7 @@ class PartitionQueue:
         """``transactional``: the epoch is the transaction's; a batch that wants another is one that failed."""
         self.partition = partition
         self.identity: ProducerIdentity | None = None
-        """Set by the sender before ``take``, and again whenever it is None; stays None without idempotence."""
+        """Set by ``continue_at`` before ``take``, and again whenever it is None; stays None without idempotence."""
         self.used_up_producer_id: int | None = None
         """The producer id of which the partition has used the last epoch, if any: the next one must be another."""
         self.last_trouble = ""
@@ -152,9 +152,15 @@ class PartitionQueue:
         """The earliest time at which one of its batches must have been acknowledged; the queue is not empty."""
         return min(batches[0].expires_at for batches in (self.in_flight, self._failed, self._waiting) if batches)
 
-    def start_at(self, sequence: int) -> None:
-        """Number the first record so; nothing was sent yet."""
-        self._next_sequence = sequence
+    @property
+    def next_sequence(self) -> int:
+        """The sequence number of the first record of the next new batch."""
+        return self._next_sequence
+
+    def continue_at(self, identity: ProducerIdentity, next_sequence: int) -> None:
+        """Send what has no sequence number yet with this identity, from this number on."""
+        self.identity = identity
+        self._next_sequence = next_sequence
 
     def take(self, node_id: int) -> OutgoingBatch:
         """The next batch to send to ``node_id``, stamped with identity and sequence; it counts as in flight."""

@@ -50,11 +50,14 @@ class Producer:
         *,
         partitioner: str | None = None,
         scope: TransactionScope | None = None,
+        reuse_producer_id: bool = False,
     ) -> None:
         """A given cluster stays open after ``close``; one made here from a configuration is closed.
 
         ``partitioner``: a name or ``module:function`` (see ``client.partitioners``); None: what the configuration says.
         ``scope``: all rows are written in its transactions (see ``client.transactional_producer``).
+        ``reuse_producer_id``: begin with the producer id of an earlier producer of the same cluster, if there is one,
+        and leave it to a later one (see ``client.kept_producers``).
         """
         self._owns_cluster = isinstance(cluster, ClientConfig)
         self._cluster = Cluster(cluster) if isinstance(cluster, ClientConfig) else cluster
@@ -63,7 +66,7 @@ class Producer:
         self._records_bytes = max(self._batch_bytes - RECORD_BATCH_OVERHEAD, 1)
         self._accumulator = Accumulator(self._records_bytes, config.linger_ms / 1000)
         self._scope = scope
-        self._sender = Sender(self._cluster, scope)
+        self._sender = Sender(self._cluster, scope, reuse_producer_id=reuse_producer_id)
         self._partitioner = partitioner or _configured_partitioner(config)
         self._partitioners: dict[str, Partitioner] = {}
         self._failure: ProduceError | None = None
@@ -136,6 +139,7 @@ class Producer:
         try:
             if self._failure is None:
                 self.flush()
+                self._sender.give_back_producer_id()
         finally:
             self._release()
 

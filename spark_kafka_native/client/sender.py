@@ -7,6 +7,7 @@ as many partitions as fit into ``max.request.size``.
 
 import contextlib
 import dataclasses
+import os
 import select
 import time
 from collections import deque
@@ -17,6 +18,7 @@ from spark_kafka_native.client.cluster import Cluster
 from spark_kafka_native.client.coordinators import quick_backoff
 from spark_kafka_native.client.encoding import split_batch
 from spark_kafka_native.client.errors import ProduceError
+from spark_kafka_native.client.kept_producers import KeptProducer, SequencePosition
 from spark_kafka_native.client.metadata import Node, PartitionLeader
 from spark_kafka_native.client.partition_queue import OutgoingBatch, PartitionQueue, ProducerIdentity, Verdict
 from spark_kafka_native.client.produce_request import (
@@ -78,8 +80,14 @@ class _Link:
 class Sender:
     """Takes batches, keeps each partition's order, and sees to it that brokers have them."""
 
-    def __init__(self, cluster: Cluster, scope: TransactionScope | None = None) -> None:
-        """``scope``: everything is written in its transactions."""
+    def __init__(
+        self, cluster: Cluster, scope: TransactionScope | None = None, *, reuse_producer_id: bool = False
+    ) -> None:
+        """``scope``: everything is written in its transactions, by its producer.
+
+        ``reuse_producer_id``: begin with a producer id that an earlier sender of the cluster has given back.
+        """
+        assert scope is None or not reuse_producer_id
         config = cluster.config
         self.metrics = ProduceMetrics()
         self.buffered_bytes = 0
@@ -90,6 +98,12 @@ class Sender:
         self._busy: dict[TopicPartition, PartitionQueue] = {}
         self._links: dict[int, _Link] = {}
         self._identity: ProducerIdentity | None = None
+        self._cluster_id: str | None = None
+        """Where ``_identity`` comes from, unless that is the scope."""
+        self._positions: dict[TopicPartition, SequencePosition] = {}
+        """Of partitions that the identity has written to and that have no queue yet."""
+        self._reuses_producer_id = reuse_producer_id
+        self._pid = os.getpid()
         self._scope = scope
         self._transactional_id: str | None = None
         self._adds_partitions = True
@@ -147,6 +161,20 @@ class Sender:
         for link in self._links.values():
             self._cluster.give_back(link.connection)
         self._links.clear()
+
+    def give_back_producer_id(self) -> None:
+        """Let the next sender of the cluster go on with the producer id. Nothing may be sent afterwards.
+
+        Does nothing while batches are not acknowledged: what brokers have of the producer is not known then.
+        """
+        if self._identity is None or not self._reuses_producer_id or self._busy or self._pid != os.getpid():
+            return
+        identity, self._identity = self._identity, None
+        for queue in self._queues.values():
+            assert queue.identity is not None
+            self._positions[queue.partition] = SequencePosition(queue.identity, queue.next_sequence)
+        kept = KeptProducer(cluster_id=self._cluster_id, identity=identity, positions=self._positions)
+        self._cluster.kept_producers.keep(kept, time.monotonic())
 
     def settle(self) -> None:
         """Wait for all answers, whatever they are, for at most ``request.timeout.ms``; then ``release``.
@@ -252,9 +280,7 @@ class Sender:
         load = []
         for queue, leader in chosen:
             if self._config.enable_idempotence and queue.identity is None:
-                queue.identity = self._producer_identity(queue)
-                if self._scope is not None:
-                    queue.start_at(self._scope.first_sequence(queue.partition))
+                self._identify(queue)
             batch = queue.take(link.node.node_id)
             self.metrics.retries += batch.tries > 1
             load.append(Loaded(queue=queue, batch=batch, topic_id=leader.topic_id))
@@ -288,15 +314,30 @@ class Sender:
                 detail = f"{link.node.address} is older than 2.1 and cannot take compression.type = zstd"
                 raise self._error(queue, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, detail)
 
-    def _producer_identity(self, queue: PartitionQueue) -> ProducerIdentity:
-        """The producer id for a partition that starts, a new one if it has used up the epochs of the last."""
+    def _identify(self, queue: PartitionQueue) -> None:
+        """Give a partition that starts, or has used up the epochs of its producer id, an id and its next sequence."""
+        if self._scope is not None:
+            assert self._identity is not None
+            queue.continue_at(self._identity, self._scope.first_sequence(queue.partition))
+            return
+        if self._identity is not None and self._cluster_id != self._cluster.cluster_id:
+            self._identity = None  # brokers of another cluster listen there now: they have never given us this id
+            self._positions.clear()
+        if self._identity is None and self._reuses_producer_id:
+            kept = self._cluster.kept_producers.take(self._cluster.cluster_id, time.monotonic())
+            if kept is not None:
+                self._cluster_id, self._identity, self._positions = kept.cluster_id, kept.identity, dict(kept.positions)
         if self._identity is None or self._identity.producer_id == queue.used_up_producer_id:
-            try:
-                self._identity = self._cluster.retrying(self._ask_for_identity, self._config.delivery_timeout_ms)
-            except KafkaError as error:
-                hint = "" if error.retriable else "; enable.idempotence=false does without a producer id"
-                raise self._error(queue, error.code, f"no producer id: {error}{hint}") from error
-        return self._identity
+            self._identity = self._new_identity(queue)
+            self._cluster_id = self._cluster.cluster_id
+        queue.continue_at(*self._positions.pop(queue.partition, SequencePosition(self._identity, 0)))
+
+    def _new_identity(self, queue: PartitionQueue) -> ProducerIdentity:
+        try:
+            return self._cluster.retrying(self._ask_for_identity, self._config.delivery_timeout_ms)
+        except KafkaError as error:
+            hint = "" if error.retriable else "; enable.idempotence=false does without a producer id"
+            raise self._error(queue, error.code, f"no producer id: {error}{hint}") from error
 
     def _ask_for_identity(self, deadline: Deadline) -> ProducerIdentity:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=_NO_TRANSACTION_TIMEOUT_MS)

@@ -69,7 +69,7 @@ def _metadata(request: MetadataRequest, state: FakeState, _broker: int, ports: P
         brokers=tuple(
             metadata.MetadataResponseBroker(node_id=node, host="127.0.0.1", port=port) for node, port in ports.items()
         ),
-        cluster_id="scripted",
+        cluster_id=state.cluster_id,
         controller_id=state.controller,
         topics=tuple(_topic(name, state) for name in names),
     )
@@ -92,16 +92,18 @@ def _topic(name: str, state: FakeState) -> metadata.MetadataResponseTopic:
 
 
 def _produce(request: ProduceRequest, state: FakeState, broker: int, _ports: Ports) -> ProduceResponse:
-    def append(name: str, data: produce.PartitionProduceData) -> produce.PartitionProduceResponse:
+    def append(topic: produce.TopicProduceData, data: produce.PartitionProduceData) -> produce.PartitionProduceResponse:
+        log_start = -1
         try:
+            name = state.name_of(topic.name, topic.topic_id)
             partition = state.led(broker, name, data.index)
+            log_start = partition.log_start
             if request.transactional_id is not None:
                 code = state.transactions.wrote(request.transactional_id, TopicPartition(name, data.index))
                 if code is not ErrorCode.NONE:
                     raise Refusal(code)
             offset = partition.append(data.records)
         except Refusal as refusal:
-            log_start = state.partition(name, data.index).log_start
             return produce.PartitionProduceResponse(
                 index=data.index, error_code=refusal.code, base_offset=-1, log_start_offset=log_start
             )
@@ -109,8 +111,7 @@ def _produce(request: ProduceRequest, state: FakeState, broker: int, _ports: Por
 
     responses = []
     for topic in request.topic_data:
-        name = state.name_of(topic.name, topic.topic_id)
-        parts = tuple(append(name, data) for data in topic.partition_data)
+        parts = tuple(append(topic, data) for data in topic.partition_data)
         responses.append(
             produce.TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=parts)
         )

@@ -133,6 +133,7 @@ class FakeState:
         self.brokers = brokers
         self.topics: dict[str, FakeTopic] = {}
         self.committed: dict[tuple[str, TopicPartition], tuple[int, int, str]] = {}
+        self.cluster_id = "scripted"
         self.controller = 1
         self.coordinator = 1
         self.next_producer_id = 1000

@@ -86,7 +86,8 @@ def write_rows(options: SinkOptions, rows: SinkRows, batches: Iterator[pa.Record
     """
     task_begins()
     try:
-        with Producer(shared_cluster(options.client), partitioner=options.partitioner) as producer:
+        cluster = shared_cluster(options.client)
+        with Producer(cluster, partitioner=options.partitioner, reuse_producer_id=True) as producer:
             written = send_rows(producer, rows, batches)
             producer.flush()
     except (KafkaError, PartitionerError) as error:

@@ -320,6 +320,56 @@ def test_client_options_are_honoured(sink: Sink, new_topic: TopicMaker, options:
     assert {batch.compression.name for batch in batches} == {"ZSTD" if acks == "all" else "NONE"}
 
 
+def producers_of(sink: Sink, topic: str) -> list[tuple[int, int]]:
+    """Producer id and first sequence number of each batch in a topic's first partition."""
+    return [(batch.producer_id, batch.base_sequence) for batch in stored_batches(sink.broker, topic)]
+
+
+def test_tasks_of_one_worker_share_a_producer_id(sink: Sink, new_topic: TopicMaker) -> None:
+    topic = new_topic()
+    for number in range(4):
+        sink.write({"value": [b"%d" % number]}, topic=topic, kafka__client__id="tasks-of-one-worker")
+    eventually(lambda: len(producers_of(sink, topic)) == 4)
+    found = producers_of(sink, topic)
+    assert found == [(found[0][0], sequence) for sequence in range(4)]
+    assert [row.value for row in sink.read(topic)] == [b"0", b"1", b"2", b"3"]
+
+
+def test_a_producer_id_goes_on_after_its_records_or_its_topic_are_deleted(sink: Sink, new_topic: TopicMaker) -> None:
+    topic, other = new_topic(), new_topic()
+    client: dict[str, Any] = {"topic": topic, "kafka__client__id": "deleted-in-between"}
+    sink.write({"value": [b"a", b"b"]}, **client)
+    sink.topics.delete_before(topic, 2)
+    sink.write({"value": [b"c"]}, **client)
+    assert [row.value for row in sink.read(topic)] == [b"c"]
+    sink.topics.delete(topic)
+    sink.topics.create(name=topic)
+    sink.write({"value": [b"d"]}, **client)
+    sink.write({"value": [b"e"]}, **client)
+    assert [row.value for row in sink.read(topic)] == [b"d", b"e"]
+    sink.write({"value": [b"f"]}, **client | {"topic": other})
+    (producer_id,) = {found for found, _ in producers_of(sink, topic)}
+    assert producers_of(sink, other) == [(producer_id, 0)]
+
+
+def test_a_task_that_failed_leaves_its_producer_id_to_none(sink: Sink, new_topic: TopicMaker) -> None:
+    topic = new_topic(max_message_bytes="2000")
+    client: dict[str, Any] = {
+        "topic": topic,
+        "kafka__client__id": "failed-in-between",
+        "kafka__compression__type": "none",
+    }
+    sink.write({"value": [b"a"]}, **client)
+    with pytest.raises(TaskError):
+        sink.write({"value": [b"v" * 3000]}, **client)
+    sink.write({"value": [b"b"]}, **client)
+    eventually(lambda: len(producers_of(sink, topic)) == 2)
+    (first, _), (second, sequence) = producers_of(sink, topic)
+    assert first != second
+    assert sequence == 0
+    assert [row.value for row in sink.read(topic)] == [b"a", b"b"]
+
+
 @pytest.mark.feature("sink.client")
 def test_much_data_with_a_small_buffer(sink: Sink, new_topic: TopicMaker) -> None:
     topic = new_topic(2)

@@ -238,6 +238,36 @@ def test_first_batch_that_the_jvm_connector_left_unfinished(
     assert topics.values(target) == [b"b", b"c", b"d", b"e"]
 
 
+def test_micro_batches_share_the_producer_ids_of_their_workers(
+    spark: SparkSession, read_stream: Reader, checkpoint: Path
+) -> None:
+    """Brokers keep every producer id for a day: there is one for each Python worker, not for each task."""
+    batches, tasks = 12, 2
+    with (
+        BrokerProcess(topics={"source": tasks, "target": 4}, control=True) as broker,
+        Topics(broker.bootstrap_servers) as topics,
+    ):
+        for partition in range(tasks):
+            topics.write("source", [f"{partition}-{number}" for number in range(batches)], partition=partition)
+        broker.forget_requests()
+        servers = {"kafka__bootstrap__servers": broker.bootstrap_servers}
+        df = read_stream(subscribe="source", startingOffsets="earliest", maxOffsetsPerTrigger=tasks, **servers)
+        query = (
+            df.writeStream.format("pykafka")
+            .option("checkpointLocation", str(checkpoint))
+            .option("kafka.bootstrap.servers", broker.bootstrap_servers)
+            .option("topic", "target")
+            .trigger(availableNow=True)
+            .start()
+        )
+        finish(query)
+        assert len(rows_of(query)) == batches
+        assert set(topics.values("target")) == set(topics.values("source"))
+        asked = broker.request_counts()["InitProducerId"]
+        # A worker that is slow to report that it is free makes Spark start another one.
+        assert 1 <= asked <= batches * tasks // 2
+
+
 def test_running_query_reads_new_records_and_new_partitions(
     spark: SparkSession, read_stream: Reader, topics: Topics
 ) -> None:

@@ -96,6 +96,34 @@ def test_batches_go_out_in_order_with_sequences_that_go_on(queue: QueueDriver) -
     assert queue.send() == [("a", 0, 0), ("b", 0, 3), ("c", 0, 6)]
 
 
+def test_a_producer_continues_where_an_earlier_one_ended_and_its_first_batch_goes_alone() -> None:
+    queue = QueueDriver(known=False)
+    queue.queue.continue_at(ProducerIdentity(7, 2), 40)
+    queue.add("a", "b", "c")
+    assert queue.send() == [("a", 2, 40)]
+    queue.answer("a")
+    assert queue.send() == [("b", 2, 42), ("c", 2, 44)]
+    assert queue.queue.next_sequence == 46
+
+
+@pytest.mark.parametrize(
+    ("code", "log_start_offset"), [(GAP, -1), (ErrorCode.UNKNOWN_PRODUCER_ID, 5)], ids=["lost records", "forgotten"]
+)
+def test_a_broker_that_lacks_what_an_earlier_producer_wrote_gets_a_new_epoch(
+    code: ErrorCode, log_start_offset: int
+) -> None:
+    queue = QueueDriver(known=False)
+    queue.queue.continue_at(ProducerIdentity(7, 2), 40)
+    queue.add("a", "b")
+    queue.send()
+    queue.answer("a", code, log_start_offset=log_start_offset)
+    queue.wait()
+    assert queue.send() == [("a", 3, 0)]
+    queue.answer("a")
+    assert queue.send() == [("b", 3, 2)]
+    assert (queue.queue.identity, queue.queue.next_sequence) == (ProducerIdentity(7, 3), 4)
+
+
 def test_no_more_than_five_are_in_flight(queue: QueueDriver) -> None:
     queue.add(*"abcdefg")
     assert len(queue.send()) == 5
@@ -412,7 +440,7 @@ def test_a_pause_says_when_it_ends(queue: QueueDriver) -> None:
 
 def test_a_transaction_has_the_epoch_that_it_began_with() -> None:
     queue = QueueDriver(transactional=True, identity=ProducerIdentity(7, 3))
-    queue.queue.start_at(40)
+    queue.queue.continue_at(ProducerIdentity(7, 3), 40)
     queue.add("a", "b")
     assert queue.send() == [("a", 3, 40), ("b", 3, 42)]
     assert all(read_header(batch.encoded.buffer).is_transactional for batch in queue.queue.in_flight)
