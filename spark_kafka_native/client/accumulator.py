@@ -4,6 +4,7 @@ Pure: the time is passed in.
 """
 
 import dataclasses
+from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Final
 
@@ -32,7 +33,8 @@ class Accumulator:
         self.size_bytes = 0
         self._batch_bytes = batch_bytes
         self._linger_s = linger_s
-        self._waiting: dict[TopicPartition, _Waiting] = {}
+        self._waiting: OrderedDict[TopicPartition, _Waiting] = OrderedDict()
+        """By ``since``, as time does not go back."""
 
     def add(
         self, partition: TopicPartition, records: pa.RecordBatch, size_bytes: int, now: float
@@ -63,9 +65,11 @@ class Accumulator:
             yield self._pop(partition)
 
     def overdue(self, now: float) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
-        """The rows of partitions that have waited for long enough."""
-        late = [partition for partition, rows in self._waiting.items() if now >= rows.since + self._linger_s]
-        for partition in late:
+        """The rows of partitions that have waited for long enough. Looks at these and one more."""
+        while self._waiting:
+            partition = next(iter(self._waiting))
+            if now < self._waiting[partition].since + self._linger_s:
+                return
             yield partition, self._pop(partition)
 
     def drain(self) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:

@@ -113,12 +113,17 @@ class Cluster:
 
     def topic(self, name: str, *, create: bool = False, timeout_ms: float | None = None) -> TopicMetadata:
         """One topic, from memory while that is fresh. Raises as ``metadata``."""
+        return self.topics([name], create=create, timeout_ms=timeout_ms)[name]
+
+    def topics(
+        self, names: Iterable[str], *, create: bool = False, timeout_ms: float | None = None
+    ) -> dict[str, TopicMetadata]:
+        """Topics by name, from memory where that is fresh, the others with one request. Raises as ``metadata``."""
         with self._lock:
-            known = self._metadata.topics.get(name)
-            fresh = known is not None and self._is_fresh(name)
-        if known is not None and fresh:
-            return known
-        return self.metadata([name], create=create, timeout_ms=timeout_ms).topics[name]
+            found = {name: self._metadata.topics.get(name) if self._is_fresh(name) else None for name in names}
+        unknown = [name for name, topic in found.items() if topic is None]
+        asked = self.metadata(unknown, create=create, timeout_ms=timeout_ms).topics if unknown else {}
+        return {name: topic or asked[name] for name, topic in found.items()}
 
     def leader(self, partition: TopicPartition, deadline: Deadline | None = None) -> PartitionLeader:
         """Who leads a partition, from memory while that is fresh. Raises as ``leaders``."""

@@ -8,7 +8,7 @@ nothing is left. While the caller is elsewhere nothing is sent, and no deadline 
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, Self
 
 import numpy as np
@@ -116,6 +116,16 @@ class Producer:
         except ProduceError as error:
             raise self._fail(error) from error.__cause__
 
+    def look_up(self, topics: Iterable[str]) -> None:
+        """Ask for topics that are about to be sent to with one request, where ``send`` needs one for each.
+
+        Raises KafkaError as ``send`` does for a topic.
+        """
+        names = list(topics)
+        for name in names:
+            _check_topic_name(name)
+        self._cluster.topics(names, create=True, timeout_ms=self._config.max_block_ms)
+
     def flush(self) -> None:
         """Return once every row handed over is acknowledged. Raises ProduceError."""
         self._check_usable()
@@ -166,9 +176,7 @@ class Producer:
             raise ValueError("the producer is closed")
 
     def _partition_ids(self, topic: str, rows: Rows) -> I32:
-        problem = topic_name_problem(topic)
-        if problem is not None:
-            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
+        _check_topic_name(topic)
         try:
             return self._assign(self._topic(topic), rows)
         except NoSuchPartition:
@@ -246,6 +254,12 @@ class Producer:
         self._sender.release()
         if self._owns_cluster:
             self._cluster.close()
+
+
+def _check_topic_name(topic: str) -> None:
+    problem = topic_name_problem(topic)
+    if problem is not None:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
 
 
 def _configured_partitioner(config: ClientConfig) -> str:

@@ -7,6 +7,7 @@ as many partitions as fit into ``max.request.size``.
 
 import contextlib
 import dataclasses
+import math
 import os
 import select
 import time
@@ -96,6 +97,8 @@ class Sender:
         self._config = config
         self._queues: dict[TopicPartition, PartitionQueue] = {}
         self._busy: dict[TopicPartition, PartitionQueue] = {}
+        self._expires_at = math.inf
+        """No batch of ``_busy`` expires before."""
         self._links: dict[int, _Link] = {}
         self._identity: ProducerIdentity | None = None
         self._cluster_id: str | None = None
@@ -131,6 +134,7 @@ class Sender:
             )
         queue.add(batch)
         self._busy[partition] = queue
+        self._expires_at = min(self._expires_at, batch.expires_at)
         self.buffered_bytes += batch.size_in_bytes
         self.buffered_records += batch.records_count
 
@@ -454,6 +458,9 @@ class Sender:
         for link in list(self._links.values()):
             if link.flights and now >= link.flights[0].expires_at:
                 self._lose(link, RequestTimeout(link.node.address, "Produce", self._config.request_timeout_ms))
+        if now < self._expires_at:
+            return
+        self._expires_at = min((queue.expires_at() for queue in self._busy.values()), default=math.inf)
         for queue in self._busy.values():
             if now >= queue.expires_at():
                 last = queue.last_trouble and f"; the last trouble: {queue.last_trouble}"

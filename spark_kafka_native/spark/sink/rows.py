@@ -66,16 +66,16 @@ class SinkRows:
     topic: str | None
     """Topic of every row; None: the column says."""
 
-    def by_topic(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """Spark's batches -> large batches of one topic each, without the column topic, rows of a topic in order.
+    def by_topic(self, batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, pa.RecordBatch]]:
+        """Spark's batches -> large batches, the rows of each by topic, in order and without the column topic.
 
         Raises PlanError: a row has no topic, or a header has no name.
         """
         for rows in gathered((self._pick(batch) for batch in batches), ROWS_PER_SEND):
             if self.topic is not None:
-                yield self.topic, rows
+                yield {self.topic: rows}
             else:
-                yield from _split_by_topic(rows)
+                yield _split_by_topic(rows)
 
     def _pick(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The columns to write, strings as binary; copies nothing but headers that are a map."""
@@ -175,7 +175,7 @@ def _checked_times(times: "pa.Array[Any]") -> "pa.Array[Any]":
     return checked
 
 
-def _split_by_topic(rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+def _split_by_topic(rows: pa.RecordBatch) -> dict[str, pa.RecordBatch]:
     topics = rows.column("topic")
     if topics.null_count:
         raise PlanError(
@@ -186,12 +186,9 @@ def _split_by_topic(rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]
     encoded = topics.dictionary_encode()
     names = [str(name) for name in encoded.dictionary.to_pylist()]
     if len(names) == 1:
-        yield names[0], records
-        return
+        return {names[0]: records}
     codes = np.asarray(encoded.indices)
     sorted_records = records.take(np.argsort(codes, kind="stable"))
-    ends = np.cumsum(np.bincount(codes, minlength=len(names)))
-    start = 0
-    for name, end in zip(names, ends.tolist(), strict=True):
-        yield name, sorted_records.slice(start, end - start)
-        start = end
+    ends = np.cumsum(np.bincount(codes, minlength=len(names))).tolist()
+    ranges = zip(names, [0, *ends], ends, strict=False)
+    return {name: sorted_records.slice(start, end - start) for name, start, end in ranges}

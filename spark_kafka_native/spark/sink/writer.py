@@ -101,9 +101,11 @@ def send_rows(producer: Producer, rows: SinkRows, batches: Iterator[pa.RecordBat
     Raises KafkaError, PartitionerError: rows could not be written; PlanError: as ``write_rows``.
     """
     sent: dict[str, int] = {}
-    for topic, records in rows.by_topic(batches):
-        producer.send(topic, records)
-        sent[topic] = sent.get(topic, 0) + records.num_rows
+    for by_topic in rows.by_topic(batches):
+        producer.look_up(by_topic)
+        for topic, records in by_topic.items():
+            producer.send(topic, records)
+            sent[topic] = sent.get(topic, 0) + records.num_rows
     return tuple(sorted(sent.items()))
 
 

@@ -136,6 +136,38 @@ def test_several_topics_share_requests(brokers: ScriptedCluster) -> None:
     assert values(brokers, "u") == [[b"b"]]
 
 
+def test_many_topics_are_looked_up_with_one_request(brokers: ScriptedCluster) -> None:
+    topics = [f"topic-{number}" for number in range(50)]
+    for topic in topics:
+        brokers.state.create(topic, 1)
+    with options(brokers) as cluster, Producer(cluster) as producer:
+        producer.send("t", rows([b"known already"], partition=[0]))
+        before = len(brokers.requests(MetadataRequest))
+        for _ in range(2):
+            producer.look_up(["t", *topics])
+            for topic in topics:
+                producer.send(topic, rows([topic.encode()]))
+        (asked,) = brokers.requests(MetadataRequest)[before:]
+    assert [topic.name for topic in asked.topics] == topics
+    assert [values(brokers, topic) for topic in topics] == [[[topic.encode()] * 2] for topic in topics]
+
+
+@pytest.mark.parametrize(
+    ("topics", "code"),
+    [(["t", ".."], ErrorCode.INVALID_TOPIC_EXCEPTION), (["t", "absent"], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)],
+    ids=["invalid", "absent"],
+)
+def test_a_topic_that_cannot_be_looked_up_is_named(
+    brokers: ScriptedCluster, topics: list[str], code: ErrorCode
+) -> None:
+    with options(brokers, max_block_ms=300) as cluster, Producer(cluster) as producer:
+        with pytest.raises(KafkaError, match=topics[1].replace(".", r"\.")) as caught:
+            producer.look_up(topics)
+        assert caught.value.code is code
+        producer.send("t", rows([b"a"], partition=[0]))
+    assert values(brokers)[0] == [b"a"]
+
+
 def test_nothing_is_sent_before_a_batch_is_full_or_old_enough(
     brokers: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from spark_kafka_native.client import sender as sender_module
 from spark_kafka_native.client.errors import ProduceError
-from spark_kafka_native.client.partition_queue import OutgoingBatch
+from spark_kafka_native.client.partition_queue import OutgoingBatch, PartitionQueue
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages import InitProducerIdRequest, ProduceRequest, ProduceResponse
 from spark_kafka_native.protocol.messages.produce import (
@@ -247,6 +247,32 @@ def leave_little_time(driver: SenderDriver, partition: int) -> None:
     while not driver.sender._queues[T[partition]].last_trouble:
         driver.sender.pump(wait=True)
     driver.skip(driver.seconds - 0.2)
+
+
+def test_a_pump_looks_at_no_deadline_before_the_first_one(
+    driver: SenderDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A producer of many topics pumps at every send, with batches waiting in many partitions."""
+    looked = 0
+    expires_at = PartitionQueue.expires_at
+
+    def counted(queue: PartitionQueue) -> float:
+        nonlocal looked
+        looked += 1
+        return expires_at(queue)
+
+    monkeypatch.setattr(PartitionQueue, "expires_at", counted)
+    driver.brokers.script(ProduceRequest, *[Silent()] * 4)
+    for partition in range(PARTITIONS):
+        driver.add(partition, *names(partition))
+    driver.sender.pump(wait=False)
+    looked = 0
+    for _ in range(100):
+        driver.sender.pump(wait=False)
+    assert looked == 0
+    driver.skip(driver.seconds)
+    with pytest.raises(ProduceError, match=r"not acknowledged within delivery\.timeout\.ms"):
+        driver.sender.pump(wait=False)
 
 
 def test_what_a_second_try_does_not_mend_is_an_error_with_the_brokers_words(driver: SenderDriver) -> None:

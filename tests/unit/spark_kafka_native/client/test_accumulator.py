@@ -76,3 +76,24 @@ def test_rows_with_other_columns_push_the_waiting_ones_out_first() -> None:
     both = list(accumulator.add(A, rows([b"3"]), 100, 0))
     assert [values(part) for part in both] == [[b"2"], [b"3"]]
     assert accumulator.rows == 0
+
+
+class CountedTime(float):
+    """A time that counts how often it is compared."""
+
+    comparisons = 0
+
+    def __lt__(self, other: object) -> bool:
+        CountedTime.comparisons += 1
+        return float(self) < other  # type: ignore[operator]
+
+
+def test_rows_that_have_not_waited_for_long_enough_cost_nothing_to_look_for() -> None:
+    """However many partitions have rows: a producer of many topics looks at every send."""
+    accumulator = Accumulator(100, 10)
+    for number in range(50):
+        list(accumulator.add(TopicPartition("t", number), rows([b"1"]), 1, number))
+    CountedTime.comparisons = 0
+    late = [partition.partition for partition, _ in accumulator.overdue(CountedTime(12))]
+    assert late == [0, 1, 2]
+    assert CountedTime.comparisons == 4

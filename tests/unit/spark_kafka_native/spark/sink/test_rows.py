@@ -31,8 +31,12 @@ def schema(**columns: DataType) -> StructType:
     return StructType([StructField(name, data_type) for name, data_type in columns.items()])
 
 
+def parts(rows: SinkRows, *batches: pa.RecordBatch) -> list[tuple[str, pa.RecordBatch]]:
+    return [part for by_topic in rows.by_topic(batches) for part in by_topic.items()]
+
+
 def written(rows: SinkRows, *batches: pa.RecordBatch) -> list[tuple[str, list[Any]]]:
-    return [(topic, records.to_pylist()) for topic, records in rows.by_topic(batches)]
+    return [(topic, records.to_pylist()) for topic, records in parts(rows, *batches)]
 
 
 def address(batch: pa.RecordBatch) -> int:
@@ -110,7 +114,7 @@ def test_rows_of_one_topic_pass_as_they_are() -> None:
         }
     )
     rows = sink_rows(schema(value=StringType(), partition=IntegerType()), "out")
-    ((topic, records),) = rows.by_topic([batch])
+    ((topic, records),) = parts(rows, batch)
     assert topic == "out"
     assert records.schema.names == ["value", "partition"]
     assert records.schema.types == [pa.binary(), pa.int32()]
@@ -155,7 +159,7 @@ def test_headers_as_spark_hands_them_over() -> None:
     headers = pa.array([[{"key": "a", "value": b"1"}, {"key": "a", "value": b"2"}], []], spark_type)
     batch = pa.RecordBatch.from_arrays([pa.array([b"0", b"1"]), headers], names=["value", "headers"])
     rows = sink_rows(schema(value=BinaryType(), headers=HEADERS), "t")
-    ((_, records),) = rows.by_topic([batch])
+    ((_, records),) = parts(rows, batch)
     assert records.column("headers").type == pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
     assert records.select(["headers"]).to_pylist() == batch.select(["headers"]).to_pylist()
 
@@ -176,7 +180,7 @@ def test_sparks_small_batches_are_joined(monkeypatch: pytest.MonkeyPatch) -> Non
     ]
     empty = pa.RecordBatch.from_pydict({"value": pa.array([], pa.binary())})
     rows = sink_rows(schema(value=BinaryType()), "t")
-    sent = [records for _, records in rows.by_topic([empty, *batches, empty])]
+    sent = [records for _, records in parts(rows, empty, *batches, empty)]
     assert [records.num_rows for records in sent] == [30, 30, 10]
     assert [value for records in sent for value in records.column(0).to_pylist()] == [b"%d" % n for n in range(70)]
 
@@ -184,7 +188,7 @@ def test_sparks_small_batches_are_joined(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_batches_of_large_rows_go_as_they_are() -> None:
     small, large = (pa.RecordBatch.from_pydict({"value": pa.array([b"x" * size] * 3)}) for size in (100, 1_000_000))
     rows = sink_rows(schema(value=BinaryType()), "t")
-    sent = [records.num_rows for _, records in rows.by_topic([large, large, small, small, large])]
+    sent = [records.num_rows for _, records in parts(rows, large, large, small, small, large)]
     assert sent == [3, 3, 6, 3]
 
 
@@ -216,7 +220,7 @@ def map_batch(values: list[Any], value_type: pa.DataType) -> pa.RecordBatch:
 def test_headers_may_be_a_map_whose_order_is_kept(spark_type: DataType, arrow_type: pa.DataType, value: object) -> None:
     batch = map_batch([[("z", value)], [("b", value), ("a", None)], None, []], arrow_type)
     rows = sink_rows(schema(value=BinaryType(), headers=MapType(StringType(), spark_type)), "t")
-    ((_, records),) = rows.by_topic([batch.slice(1)])
+    ((_, records),) = parts(rows, batch.slice(1))
     expected = [[{"key": "b", "value": b"1"}, {"key": "a", "value": None}], None, []]
     assert records.column("headers").to_pylist() == expected
 
@@ -230,7 +234,7 @@ def time_batch(*micros: int | None, zone: str = "UTC") -> pa.RecordBatch:
 
 
 def times(rows: SinkRows, batch: pa.RecordBatch) -> list[int | None]:
-    ((_, records),) = rows.by_topic([batch])
+    ((_, records),) = parts(rows, batch)
     found: list[int | None] = records.column("timestamp").cast(pa.int64()).to_pylist()
     return found
 

@@ -1,6 +1,7 @@
 """A task that writes, with a producer that only takes notes."""
 
 import pickle
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -34,7 +35,8 @@ class Notes:
     trouble_at: str = "flush"
     partitioner: str | None = None
 
-    def producer(self, _: object, *, partitioner: str | None) -> "NotingProducer":
+    def producer(self, _: object, *, partitioner: str | None, reuse_producer_id: bool) -> "NotingProducer":
+        assert reuse_producer_id
         self.partitioner = partitioner
         return NotingProducer(self)
 
@@ -48,6 +50,9 @@ class NotingProducer:
 
     def __exit__(self, kind: object, *_: object) -> None:
         self._notes.calls.append("close" if kind is None else "abort")
+
+    def look_up(self, topics: Iterable[str]) -> None:
+        self._note("look_up", ("look_up", *topics))
 
     def send(self, topic: str, rows: pa.RecordBatch) -> None:
         self._note("send", (topic, rows.column("value").to_pylist()))
@@ -85,7 +90,7 @@ def writers(**options: str) -> list[PyKafkaWriter | PyKafkaStreamWriter]:
 def test_rows_are_sent_flushed_and_counted(notes: Notes, which: int) -> None:
     task = pickle.loads(pickle.dumps(writers()[which]))
     message = task.write(iter([batch([b"1", b"2"], ["y", "x"]), batch([b"3"], ["y"])]))
-    assert notes.calls == [("y", [b"1", b"3"]), ("x", [b"2"]), "flush", "close"]
+    assert notes.calls == [("look_up", "y", "x"), ("y", [b"1", b"3"]), ("x", [b"2"]), "flush", "close"]
     assert message == TaskWritten(rows_by_topic=(("x", 1), ("y", 2)))
     assert message.rows == 3
     assert isinstance(pickle.loads(pickle.dumps(message)), WriterCommitMessage)
