@@ -51,6 +51,13 @@ LOAD_STEPS: Final[dict[str, Step]] = {
     "lease: not released": Step("remove", "_leases/*", "before"),
     "lease: released": Step("remove", "_leases/*", "after"),
 }
+PART_STEPS: Final[dict[str, Step]] = {
+    "part: not there": Step("create", "_loads/*", "before"),
+    "part: written under another name": Step("link", "*_loads/*", "before"),
+    "part: there": Step("create", "_loads/*", "after"),
+    "second part: there": Step("create", "_loads/*", "after", 2),
+}
+"""Of runs that move entries out of the manifest."""
 CLEAN_STEPS: Final[dict[str, Step]] = {
     "clean: before its lease": Step("create", "_leases/*", "before"),
     "clean: nothing done": Step("create", "_manifests/*", "before"),
@@ -142,6 +149,7 @@ def is_killed(action: Callable[[], object]) -> bool:
 
 
 def first_load(story: Story) -> str | None:
+    story.tail_entries = 1
     story.produce("t", 0, 30)
     story.produce("t", 1, 25)
     return None
@@ -210,7 +218,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="doomed-reload-") as directory:
         roots = (Path(directory, str(number)) for number in range(1_000_000))
         for prepare in (first_load, next_load, load_from_a_point):
-            for name, step in LOAD_STEPS.items():
+            for name, step in (LOAD_STEPS | PART_STEPS).items():
                 found = kill_a_load(prepare, step, next(roots))
                 print(json.dumps({"run": prepare.__name__, "step": name, **found}))
         for name, step in CLEAN_STEPS.items():

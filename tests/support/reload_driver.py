@@ -28,12 +28,12 @@ from spark_kafka_native.jobs.batch_reload.errors import ReloadError
 from spark_kafka_native.jobs.batch_reload.formats import file_format
 from spark_kafka_native.jobs.batch_reload.leases import new_load_id
 from spark_kafka_native.jobs.batch_reload.loading import FileLoad, load_files
-from spark_kafka_native.jobs.batch_reload.manifest import Manifest, StoredFormat
+from spark_kafka_native.jobs.batch_reload.manifest import TAIL_ENTRIES, Manifest, StoredFormat
 from spark_kafka_native.jobs.batch_reload.merge import Written
 from spark_kafka_native.jobs.batch_reload.plan import Plan, make_plan
 from spark_kafka_native.jobs.batch_reload.running import Runner, Watch
 from spark_kafka_native.jobs.batch_reload.storage import LocalStorage, Storage
-from spark_kafka_native.jobs.batch_reload.versions import read_version
+from spark_kafka_native.jobs.batch_reload.versions import read_version, with_all_entries
 from spark_kafka_native.jobs.batch_reload.writing import write_piece
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.planning.ranges import OffsetRange
@@ -64,6 +64,8 @@ class Story:
         self.root = root
         self.storage: Storage = storage or LocalStorage(str(root))
         self.cluster = FakeCluster()
+        self.tail_entries = TAIL_ENTRIES
+        """Entries that a manifest has in itself."""
         self.invisible: set[Record] = set()
         """Offsets without a record, as transactions and compaction leave them."""
 
@@ -110,6 +112,8 @@ class Story:
         """A run of the job; None: there was nothing to load."""
         place = storage or self.storage
         base = read_version(place)
+        if base is not None and start is not None:
+            base = with_all_entries(place, base)
         plan = self.plan(base, start, until, **said)
         if not plan.changes(base):
             return None
@@ -119,7 +123,15 @@ class Story:
             before_task(piece)
             return write_piece(place, file_format("json", None), name, piece, self.read(piece))
 
-        load = FileLoad(load_id=name, base=base, plan=plan, format=JSON, task=task, check=self.check_of(plan))
+        load = FileLoad(
+            load_id=name,
+            base=base,
+            plan=plan,
+            format=JSON,
+            task=task,
+            check=self.check_of(plan),
+            tail_entries=self.tail_entries,
+        )
         return load_files(place, load, runner, lambda _: None, now_ms=lambda: NOW_S * 1000)
 
     def check_of(self, plan: Plan) -> Callable[[], None]:
@@ -141,10 +153,14 @@ class Story:
             yield pa.RecordBatch.from_pylist(rows[start : start + 7])
 
     def version(self, number: int | None = None) -> Manifest:
-        """What has been published."""
-        manifest = read_version(self.storage, number)
+        """What has been published, with all entries."""
+        manifest = self.stored_version(number)
         assert manifest is not None
-        return manifest
+        return with_all_entries(self.storage, manifest)
+
+    def stored_version(self, number: int | None = None) -> Manifest | None:
+        """As ``version``, as it is stored; None: nothing has been published."""
+        return read_version(self.storage, number)
 
     def records(self, version: int | None = None) -> list[Record]:
         """What a reader of a version finds, with what it would find twice."""
@@ -158,7 +174,10 @@ class Story:
 
     def unnamed_files(self) -> list[str]:
         """Files that the latest version does not name, half-made ones and leases included."""
-        named = {entry.path for entry in self.version().files} | {f"_manifests/{self.version().version:010d}.json"}
+        stored = self.stored_version()
+        assert stored is not None
+        named = {entry.path for entry in self.version().files} | {part.path for part in stored.parts}
+        named |= {f"_manifests/{stored.version:010d}.json"}
         return sorted(set(self.storage.list("")) - named)
 
 

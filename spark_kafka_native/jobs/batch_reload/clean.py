@@ -20,9 +20,16 @@ from spark_kafka_native.jobs.batch_reload.leases import LEASES, Lease, new_load_
 from spark_kafka_native.jobs.batch_reload.manifest import HISTORY_LENGTH, NO_FORMAT, Manifest
 from spark_kafka_native.jobs.batch_reload.merge import with_history
 from spark_kafka_native.jobs.batch_reload.storage import Storage, Stored, is_whole
-from spark_kafka_native.jobs.batch_reload.versions import MANIFESTS, manifest_path, publish, read_version, versions
+from spark_kafka_native.jobs.batch_reload.versions import (
+    LOADS,
+    MANIFESTS,
+    entries_of_parts,
+    manifest_path,
+    publish,
+    read_version,
+    versions,
+)
 
-LOADS: Final = "_loads"
 _OF_LOAD: Final = re.compile(rf"{LOADS}/([^/]+)/.+")
 
 
@@ -60,9 +67,13 @@ def find_rubbish(storage: Storage, now_s: float, *, lease_s: float, keep_version
     present = versions(storage)
     going = present[:-keep_versions]
     kept = _kept(storage, present[-keep_versions:])
-    published = {entry.load_id for manifest in kept for entry in manifest.entries}
+    parts = {part.path: part for manifest in kept for part in manifest.parts}
+    entries = {entry for manifest in kept for entry in manifest.entries}.union(
+        entries_of_parts(storage, parts.values())
+    )
+    published = {entry.load_id for entry in entries}
     published |= {made.load_id for manifest in kept for made in manifest.history}
-    named = {entry.path for manifest in kept for entry in manifest.files}
+    named = {entry.path for entry in entries} | parts.keys()
     live = _live(leases, files, published, now_s, lease_s)
     doomed = {path: stored for path, stored in files.items() if path not in named and _load_of(path) not in live}
     dead = {_load_of(path) for path in doomed} | leases.keys()

@@ -29,8 +29,8 @@ from spark_kafka_native.jobs.batch_reload.manifest import Manifest, StoredFormat
 from spark_kafka_native.jobs.batch_reload.plan import Plan, make_plan
 from spark_kafka_native.jobs.batch_reload.running import SparkRunner, Watch
 from spark_kafka_native.jobs.batch_reload.storage import Storage
-from spark_kafka_native.jobs.batch_reload.verify import VerifyJob, check_version
-from spark_kafka_native.jobs.batch_reload.versions import read_version
+from spark_kafka_native.jobs.batch_reload.verify import VerifyJob, check_version, grouped
+from spark_kafka_native.jobs.batch_reload.versions import read_version, with_all_entries
 from spark_kafka_native.jobs.batch_reload.writing import WriteJob
 from spark_kafka_native.jobs.java import JavaMissing, ensure_java
 from spark_kafka_native.jobs.session import spark_session
@@ -92,6 +92,8 @@ class Job:
     def _load(self) -> int:
         base = read_version(self._storage)
         said = self._arguments
+        if base is not None and said.start is not None:
+            base = with_all_entries(self._storage, base)
         form = stored_format(base, name=said.format, columns=said.columns, as_string=said.as_string)
         is_files = form.name in COMPRESSIONS
         if is_files:
@@ -184,6 +186,8 @@ class Job:
         manifest = read_version(self._storage, self._arguments.version)
         if manifest is None or not manifest.positions:  # a clean may have been before the first load
             raise ReloadError(f"{self._storage.url}: nothing has been loaded there")
+        manifest = with_all_entries(self._storage, manifest)
+        groups = grouped(manifest.entries)
         options = self._options_for(manifest)
         job = VerifyJob(
             place=self._arguments.place,
@@ -193,9 +197,9 @@ class Job:
             compacted=self._compacted(manifest, options),
         )
         with self._spark() as spark, report.progress_bar(self._console) as progress:
-            bar = progress.add_task("verify", total=len(manifest.entries))
+            bar = progress.add_task("verify", total=len(groups))
             runner = SparkRunner(spark, f"verify {self._storage.url}")
-            found = check_version(manifest, job, runner, lambda done: progress.update(bar, completed=done))
+            found = check_version(manifest, groups, job, runner, lambda done: progress.update(bar, completed=done))
         self._console.print(report.report_table(found))
         for line in report.complaints(found):
             self._say(line)

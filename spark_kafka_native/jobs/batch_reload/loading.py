@@ -16,15 +16,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spark_kafka_native.jobs.batch_reload.clean import LOADS
 from spark_kafka_native.jobs.batch_reload.errors import Conflict, ReloadError
 from spark_kafka_native.jobs.batch_reload.leases import Lease
-from spark_kafka_native.jobs.batch_reload.manifest import Manifest, StoredFormat
+from spark_kafka_native.jobs.batch_reload.manifest import TAIL_ENTRIES, Manifest, StoredFormat
 from spark_kafka_native.jobs.batch_reload.merge import Load, Written, entries_of, next_version
 from spark_kafka_native.jobs.batch_reload.plan import Plan
 from spark_kafka_native.jobs.batch_reload.running import Runner, Watch
 from spark_kafka_native.jobs.batch_reload.storage import Storage
-from spark_kafka_native.jobs.batch_reload.versions import publish
+from spark_kafka_native.jobs.batch_reload.versions import LOADS, publish, with_all_entries
 from spark_kafka_native.spark.planning.ranges import OffsetRange
 
 
@@ -39,6 +38,7 @@ class FileLoad:
     task: Callable[[OffsetRange], Written]
     check: Callable[[], None]
     """Raises ReloadError where the topics are no longer those of the plan."""
+    tail_entries: int = TAIL_ENTRIES
 
 
 def load_files(
@@ -49,6 +49,10 @@ def load_files(
     Raises Conflict, ReloadError, OSError, and what the runner raises. Nothing is visible then, unless an OSError came
     of publishing, which says so.
     """
+
+    def behind(head: Manifest | None) -> Manifest:
+        return next_version(with_all_entries(storage, head) if head and load.plan.replaces else head, done)
+
     lease = Lease(storage, load.load_id)
     with lease.held():
         try:
@@ -67,7 +71,7 @@ def load_files(
             _tidy(storage, load.load_id)
             raise
         try:
-            return publish(storage, load.base, lambda head: next_version(head, done))
+            return publish(storage, load.base, behind, tail_entries=load.tail_entries)
         except (Conflict, ReloadError):
             _tidy(storage, load.load_id)
             raise

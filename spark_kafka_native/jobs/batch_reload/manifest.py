@@ -15,12 +15,21 @@
 
 Of each partition, files and ranges without a file, taken together by offset, lie end to end, and the last one ends at
 the partition's position, which is where the next load starts.
+
+The entries of a target grow with every run. So a version with more than ``TAIL_ENTRIES`` moves all of them to
+**parts**, files that later versions name and do not write again. Its format is 2::
+
+    {"manifest_format": 2, ..., "parts": [{"path": "_loads/<load id>/entries-<random>.json", "entries": 10000,
+     "rows": ..., "bytes": ..., "crc32c": ...}, ...], "parts_until": {"events": {"0": 1200}}, "files": [...], ...}
+
+``parts_until`` is where the parts' entries of a partition end, and the entries in the manifest continue. A part has the
+lists ``files`` and ``without_file`` of a manifest.
 """
 
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from itertools import pairwise
 from typing import Any, Final
@@ -29,7 +38,10 @@ from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.offsets import OffsetMap, format_offsets, parse_offsets
 
 MANIFEST_FORMAT: Final = 1
+FORMAT_WITH_PARTS: Final = 2
 HISTORY_LENGTH: Final = 1000
+TAIL_ENTRIES: Final = 10_000
+"""Entries that a manifest has in itself, some 3 MB; a part has as many."""
 
 
 class What(StrEnum):
@@ -94,6 +106,19 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A file with entries of a target."""
+
+    path: str
+    """Relative to the target."""
+    entries: int
+    rows: int
+    bytes: int
+    """Of the part itself, as is the next."""
+    crc32c: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
     """One version of a target."""
 
@@ -104,7 +129,10 @@ class Manifest:
     format: StoredFormat
     positions: Mapping[TopicPartition, int] = field(default_factory=dict)
     entries: tuple[Entry, ...] = ()
-    """By partition and offset."""
+    """By partition and offset; without those in ``parts``."""
+    parts: tuple[Part, ...] = ()
+    parts_until: Mapping[TopicPartition, int] = field(default_factory=dict)
+    """Where the parts' entries end, of each partition that has any."""
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     removed_loads: tuple[str, ...] = ()
     """Loads that were taken for dead when this version was made; they can never be published."""
@@ -113,13 +141,13 @@ class Manifest:
 
     @property
     def files(self) -> tuple[Entry, ...]:
-        """The entries that have a file."""
+        """The entries that have a file, without those in ``parts``."""
         return tuple(entry for entry in self.entries if entry.what is What.FILE)
 
     @property
     def rows(self) -> int:
         """Rows in all files."""
-        return sum(entry.rows for entry in self.files)
+        return sum(entry.rows for entry in self.files) + sum(part.rows for part in self.parts)
 
 
 class ManifestError(ValueError):
@@ -137,7 +165,12 @@ def by_partition(entries: Iterable[Entry]) -> dict[TopicPartition, list[Entry]]:
 def problems(manifest: Manifest) -> list[str]:
     """What is wrong with the offsets of a manifest: gaps, overlaps, ends that are not the positions."""
     found: list[str] = []
-    for tp, entries in by_partition(manifest.entries).items():
+    in_manifest = by_partition(manifest.entries)
+    for tp, until in manifest.parts_until.items():
+        begin = in_manifest[tp][0].from_offset if tp in in_manifest else manifest.positions.get(tp)
+        if begin != until:
+            found.append(f"{tp} has entries in parts up to offset {until}, and continues at {begin}")
+    for tp, entries in in_manifest.items():
         found += [f"{entry} is empty" for entry in entries if entry.until_offset <= entry.from_offset]
         for before, after in pairwise(entries):
             if before.until_offset < after.from_offset:
@@ -158,7 +191,7 @@ def problems(manifest: Manifest) -> list[str]:
 def to_json(manifest: Manifest) -> bytes:
     """A manifest as it is stored; one line per file, so that it can be looked through."""
     head: dict[str, Any] = {
-        "manifest_format": MANIFEST_FORMAT,
+        "manifest_format": FORMAT_WITH_PARTS if manifest.parts else MANIFEST_FORMAT,
         "version": manifest.version,
         "load_id": manifest.load_id,
         "kind": manifest.kind,
@@ -170,29 +203,38 @@ def to_json(manifest: Manifest) -> bytes:
         "topic_ids": dict(sorted(manifest.topic_ids.items())),
         "positions": format_offsets(manifest.positions),
     }
+    if manifest.parts:
+        head["parts_until"] = format_offsets(manifest.parts_until)
     lists: dict[str, list[Any]] = {
-        "files": [_file_json(entry) for entry in manifest.entries if entry.what is What.FILE],
-        "without_file": [
-            {**_range_json(entry), "what": entry.what.value, "load_id": entry.load_id}
-            for entry in manifest.entries
-            if entry.what is not What.FILE
-        ],
+        **({"parts": [asdict(part) for part in manifest.parts]} if manifest.parts else {}),
+        **_entries_json(manifest.entries),
         "removed_loads": list(manifest.removed_loads),
         "history": [
             {"version": made.version, "load_id": made.load_id, "kind": made.kind, "created_ms": made.created_ms}
             for made in manifest.history
         ],
     }
-    lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in head.items()]
-    lines += [f"{json.dumps(key)}: [{_lines(items)}]" for key, items in lists.items()]
-    return ("{" + ",\n ".join(lines) + "}\n").encode()
+    return _document(head, lists)
+
+
+def part_to_json(entries: Iterable[Entry]) -> bytes:
+    """Entries as a part stores them."""
+    return _document({}, _entries_json(entries))
+
+
+def part_from_json(data: bytes, name: str) -> tuple[Entry, ...]:
+    """The entries of a stored part. Raises ManifestError naming the file ``name``."""
+    try:
+        return _entries(json.loads(data))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ManifestError(f"{name}: not a part of a manifest ({type(error).__name__}: {error})") from error
 
 
 def from_json(data: bytes, name: str) -> Manifest:
     """A stored manifest -> its value. Raises ManifestError naming the file ``name``."""
     try:
         stored = json.loads(data)
-        if stored["manifest_format"] != MANIFEST_FORMAT:
+        if stored["manifest_format"] not in {MANIFEST_FORMAT, FORMAT_WITH_PARTS}:
             raise ManifestError(f"{name}: format {stored['manifest_format']!r} is newer than this program")
         return _manifest(stored)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -202,8 +244,6 @@ def from_json(data: bytes, name: str) -> Manifest:
 
 
 def _manifest(stored: Mapping[str, Any]) -> Manifest:
-    entries = [_entry(item, What.FILE) for item in stored["files"]]
-    entries += [_entry(item, What(item["what"])) for item in stored["without_file"]]
     return Manifest(
         version=stored["version"],
         load_id=stored["load_id"],
@@ -214,15 +254,39 @@ def _manifest(stored: Mapping[str, Any]) -> Manifest:
             columns=tuple((column["name"], column["type"]) for column in stored["format"]["columns"]),
         ),
         positions=_positions(stored["positions"]),
-        entries=tuple(sorted(entries, key=lambda entry: (entry.topic_partition, entry.from_offset))),
+        entries=_entries(stored),
+        parts=tuple(Part(**part) for part in stored.get("parts", ())),
+        parts_until=_positions(stored.get("parts_until", {})),
         topic_ids=dict(stored["topic_ids"]),
         removed_loads=tuple(stored["removed_loads"]),
         history=tuple(Made(**made) for made in stored["history"]),
     )
 
 
+def _entries(stored: Mapping[str, Any]) -> tuple[Entry, ...]:
+    entries = [_entry(item, What.FILE) for item in stored["files"]]
+    entries += [_entry(item, What(item["what"])) for item in stored["without_file"]]
+    return tuple(sorted(entries, key=lambda entry: (entry.topic_partition, entry.from_offset)))
+
+
 def _positions(stored: Mapping[str, Mapping[str, int]]) -> OffsetMap:
     return parse_offsets(stored) if stored else {}
+
+
+def _entries_json(entries: Iterable[Entry]) -> dict[str, list[Any]]:
+    lists: dict[str, list[Any]] = {"files": [], "without_file": []}
+    for entry in entries:
+        if entry.what is What.FILE:
+            lists["files"].append(_file_json(entry))
+        else:
+            lists["without_file"].append({**_range_json(entry), "what": entry.what.value, "load_id": entry.load_id})
+    return lists
+
+
+def _document(head: Mapping[str, Any], lists: Mapping[str, Iterable[Any]]) -> bytes:
+    lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in head.items()]
+    lines += [f"{json.dumps(key)}: [{_lines(items)}]" for key, items in lists.items()]
+    return ("{" + ",\n ".join(lines) + "}\n").encode()
 
 
 def _range_json(entry: Entry) -> dict[str, Any]:

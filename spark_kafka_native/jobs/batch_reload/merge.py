@@ -77,7 +77,12 @@ def ranges_without_file(load_id: str, plan: Plan, *, lost_only: bool = False) ->
 
 
 def next_version(head: Manifest | None, load: Load) -> Manifest:
-    """What to publish behind ``head``. Raises Conflict: ``head`` is not what the run was planned for."""
+    """What to publish behind ``head``. Raises Conflict: ``head`` is not what the run was planned for.
+
+    A run that replaces nothing adds to the entries of ``head``, wherever these are; another needs all of them in it.
+    """
+    if load.plan.replaces:
+        assert not any(manifest and manifest.parts for manifest in (head, load.base)), "all entries are needed"
     if head is not None and head is not load.base:
         _check_unchanged(head, load)
     entries = by_partition(head.entries if head else ())
@@ -100,6 +105,8 @@ def next_version(head: Manifest | None, load: Load) -> Manifest:
         format=load.format,
         positions=positions,
         entries=tuple(entry for tp in sorted(entries) for entry in entries[tp]),
+        parts=head.parts if head else (),
+        parts_until=head.parts_until if head else {},
         topic_ids=ids | dict(load.plan.topic_ids),
         removed_loads=head.removed_loads if head else (),
     )
@@ -127,11 +134,15 @@ def _check_unchanged(head: Manifest, load: Load) -> None:
     if head.format not in {load.format, NO_FORMAT}:
         raise Conflict(f"another run made version {head.version}, of another format; nothing of this run is visible")
     base = load.base
-    now, before = by_partition(head.entries), by_partition(base.entries if base else ())
+    # A run that replaces nothing continues at the position, whatever files lie before it.
+    compared = load.plan.replaces
+    now = by_partition(head.entries if compared else ())
+    before = by_partition(base.entries if base and compared else ())
     for part in load.plan.partitions:
         tp = part.partition
-        known = base.positions.get(tp) if base else None
-        if (head.positions.get(tp), now.get(tp)) != (known, before.get(tp)):
+        found = (head.positions.get(tp), head.topic_ids.get(tp.topic), now.get(tp))
+        known = (base and base.positions.get(tp), base and base.topic_ids.get(tp.topic), before.get(tp))
+        if found != known:
             raise Conflict(
                 f"another run ({head.load_id}) published {tp} in version {head.version} while this one was at it; "
                 "nothing of this run is visible, and running it again goes on behind that version"

@@ -107,8 +107,10 @@ def make_plan(
 ) -> Plan:
     """Plan a run over the partitions of ``state``.
 
+    A plan from points needs all entries of ``base`` in it (``versions.with_all_entries``), another needs none.
     Raises ReloadError: records are gone, or a partition ends before its position; UsageError: bounds that cannot be.
     """
+    assert not (wanted.points and base and base.parts)
     entries = by_partition(base.entries if base else ())
     parts = tuple(
         _partition_plan(base, entries.get(tp, []), state, wanted, tp)

@@ -12,7 +12,7 @@ from spark_kafka_native.jobs.batch_reload.errors import ReloadError
 from spark_kafka_native.jobs.batch_reload.formats import COMPRESSIONS
 from spark_kafka_native.jobs.batch_reload.manifest import Manifest, StoredFormat
 from spark_kafka_native.jobs.batch_reload.storage import Place, Storage
-from spark_kafka_native.jobs.batch_reload.versions import read_version
+from spark_kafka_native.jobs.batch_reload.versions import read_version, with_all_entries
 
 _NO_NULL: Final = "\0null\0"
 """Any text but the empty one, which Spark would otherwise take for null even where it is quoted."""
@@ -42,6 +42,7 @@ def load_dataframe(
 def frame_of(spark: SparkSession, storage: Storage, manifest: Manifest) -> DataFrame:
     """The records of a version. Raises ReloadError: they are not in files."""
     schema = schema_of(manifest.format)
+    manifest = with_all_entries(storage, manifest)
     paths = [storage.location(entry.path) for entry in manifest.files]
     if manifest.format.name and manifest.format.name not in COMPRESSIONS:
         raise ReloadError(f"{storage.url} keeps the positions of a load by format {manifest.format.name!r}, no files")

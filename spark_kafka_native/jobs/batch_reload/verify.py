@@ -4,8 +4,9 @@ Of each file, the bytes are read again and their CRC-32C compared, and the recor
 as they were when it was written. What the topic no longer has cannot be counted, and is told apart from what is wrong.
 """
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Final
 
@@ -22,6 +23,11 @@ from spark_kafka_native.spark.source.range_reader import read_range
 from spark_kafka_native.spark.source.schema import Layout
 
 _CHUNK_BYTES: Final = 1 << 22
+MAX_TASKS: Final = 1000
+_TASK_BYTES: Final = 1 << 26
+"""A task is worth its start with so much to read."""
+_ENTRY_BYTES: Final = 1 << 20
+"""To open a file and to ask for its range takes as long as to read so much."""
 
 
 class Verdict(StrEnum):
@@ -65,6 +71,13 @@ class Checked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedGroup:
+    """What one task returns: a list of ``Checked`` as JSON, because tasks return strings and integers."""
+
+    checked: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """A version's check."""
 
@@ -92,9 +105,14 @@ class VerifyJob:
     compacted: frozenset[str]
     """Topics that are compacted."""
 
-    def run(self, entry: Entry) -> Checked:
-        """Check one range. Raises TaskError, OSError."""
-        return check_entry(self.place.open(), entry, self._count(entry), compacted=entry.topic in self.compacted)
+    def run(self, entries: Sequence[Entry]) -> CheckedGroup:
+        """Check the ranges of one task. Raises TaskError, OSError."""
+        storage = self.place.open()
+        checked = [
+            check_entry(storage, entry, self._count(entry), compacted=entry.topic in self.compacted)
+            for entry in entries
+        ]
+        return CheckedGroup(checked=json.dumps([asdict(each) for each in checked]))
 
     def _count(self, entry: Entry) -> int | None:
         tp = entry.topic_partition
@@ -107,9 +125,31 @@ class VerifyJob:
             return None  # it has aged out just now
 
 
-def check_version(manifest: Manifest, job: VerifyJob, runner: Runner, watch: Watch) -> Report:
-    """Check all of a version. Raises what the runner raises."""
-    checked: Sequence[Checked] = runner(job.run, manifest.entries, Checked, watch)
+def grouped(entries: Sequence[Entry], max_tasks: int = MAX_TASKS) -> list[tuple[Entry, ...]]:
+    """Entries by task, in order: each with about the same to read, and ``max_tasks`` and one more at most."""
+    costs = [entry.bytes + _ENTRY_BYTES for entry in entries]
+    enough = max(sum(costs) / max_tasks, _TASK_BYTES)
+    groups: list[tuple[Entry, ...]] = []
+    group: list[Entry] = []
+    cost = 0
+    for entry, entry_cost in zip(entries, costs, strict=True):
+        group.append(entry)
+        cost += entry_cost
+        if cost >= enough:
+            groups.append(tuple(group))
+            group, cost = [], 0
+    return [*groups, tuple(group)] if group else groups
+
+
+def check_version(
+    manifest: Manifest, groups: Sequence[Sequence[Entry]], job: VerifyJob, runner: Runner, watch: Watch
+) -> Report:
+    """Check all of a version, a task for each of ``groups``. Raises what the runner raises.
+
+    ``manifest`` has all of its entries in it, and ``groups`` are those (``grouped``).
+    """
+    found: Sequence[CheckedGroup] = runner(job.run, groups, CheckedGroup, watch)
+    checked = [Checked(**each) for group in found for each in json.loads(group.checked)]
     by_offset = sorted(checked, key=lambda each: (each.topic, each.partition, each.from_offset))
     return Report(version=manifest.version, problems=tuple(problems(manifest)), checked=tuple(by_offset))
 

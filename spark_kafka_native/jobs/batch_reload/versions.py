@@ -5,6 +5,7 @@ the next number, which storage lets one run do. Steps, and what a crash leaves b
 
 1. The run's data files are durable. *Crash here*: files that no manifest names; nobody reads them, ``--clean`` takes
    them away, and the next run begins where the last version ends.
+   With more entries than ``tail_entries``, these are written to parts among the run's files. *Crash here*: the same.
 2. Create ``version + 1``. *Crash before*: as above. *After*: it is published; the same run again finds it done and goes
    on behind it. There is no between: the file is there as a whole or not at all.
 
@@ -14,13 +15,30 @@ Otherwise this run ends in ``Conflict``, and nothing of it is visible.
 """
 
 import re
-from collections.abc import Callable
+import secrets
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Final
 
+import crc32c
+
 from spark_kafka_native.jobs.batch_reload.errors import Conflict, ReloadError
-from spark_kafka_native.jobs.batch_reload.manifest import Manifest, ManifestError, from_json, problems, to_json
+from spark_kafka_native.jobs.batch_reload.manifest import (
+    TAIL_ENTRIES,
+    Entry,
+    Manifest,
+    ManifestError,
+    Part,
+    by_partition,
+    from_json,
+    part_from_json,
+    part_to_json,
+    problems,
+    to_json,
+)
 from spark_kafka_native.jobs.batch_reload.storage import Storage
 
+LOADS: Final = "_loads"
 MANIFESTS: Final = "_manifests"
 _NAME: Final = re.compile(rf"{MANIFESTS}/([0-9]{{10}})\.json")
 _TRIES: Final = 20
@@ -38,7 +56,10 @@ def versions(storage: Storage) -> list[int]:
 
 
 def read_version(storage: Storage, version: int | None = None) -> Manifest | None:
-    """A version, by default the latest; None: nothing has been published. Raises ReloadError, OSError."""
+    """A version, by default the latest, without the entries in its parts; None: nothing has been published.
+
+    Raises ReloadError, OSError.
+    """
     for _ in range(_TRIES):
         present = versions(storage)
         if version is not None and version not in present:
@@ -54,8 +75,43 @@ def read_version(storage: Storage, version: int | None = None) -> Manifest | Non
     raise ReloadError(f"{storage.url}: versions go faster than they can be read")
 
 
-def publish(storage: Storage, base: Manifest | None, rebase: Callable[[Manifest | None], Manifest]) -> Manifest:
-    """Make the next version, and return it.
+def with_all_entries(storage: Storage, manifest: Manifest) -> Manifest:
+    """A version without parts: all of its entries. Raises ReloadError: a part is gone or damaged; OSError."""
+    if not manifest.parts:
+        return manifest
+    found = by_partition([*entries_of_parts(storage, manifest.parts), *manifest.entries])
+    entries = tuple(entry for tp in found for entry in found[tp])
+    return replace(manifest, entries=entries, parts=(), parts_until={})
+
+
+def entries_of_parts(storage: Storage, parts: Iterable[Part]) -> list[Entry]:
+    """The entries of parts. Raises ReloadError: one is gone or damaged; OSError."""
+    entries: list[Entry] = []
+    for part in parts:
+        name = f"{storage.url}/{part.path}"
+        try:
+            data = storage.read(part.path)
+        except FileNotFoundError:
+            raise ReloadError(
+                f"{name}: this part of a version is gone; versions that are not kept are cleaned"
+            ) from None
+        if (len(data), crc32c.crc32c(data)) != (part.bytes, part.crc32c):
+            raise ReloadError(f"{name}: damaged: its bytes are not those that were written")
+        try:
+            entries += part_from_json(data, name)
+        except ManifestError as error:
+            raise ReloadError(str(error)) from error
+    return entries
+
+
+def publish(
+    storage: Storage,
+    base: Manifest | None,
+    rebase: Callable[[Manifest | None], Manifest],
+    *,
+    tail_entries: int = TAIL_ENTRIES,
+) -> Manifest:
+    """Make the next version, and return it, with the entries that were moved to parts in this version still in it.
 
     ``rebase(head)`` is what to publish behind ``head``, and raises Conflict if that cannot be. ``base`` is the latest
     version that the caller knew. Raises Conflict, ReloadError, OSError; only an OSError may leave it open whether the
@@ -69,7 +125,7 @@ def publish(storage: Storage, base: Manifest | None, rebase: Callable[[Manifest 
         wanted = rebase(head)
         if wrong := problems(wanted):
             raise ReloadError(f"the new version would be wrong, and is not published: {'; '.join(wrong[:3])}")
-        if _create(storage, wanted):
+        if _create(storage, _rolled(storage, wanted, tail_entries)):
             _check_on_top(storage, wanted)
             return wanted
         head = None
@@ -87,6 +143,25 @@ def _create(storage: Storage, wanted: Manifest) -> bool:
         if not _holds(storage, path, data):
             raise
     return True
+
+
+def _rolled(storage: Storage, manifest: Manifest, tail_entries: int) -> Manifest:
+    """A version whose entries are in parts if they are too many. A version that is not published leaves its parts."""
+    if len(manifest.entries) <= tail_entries:
+        return manifest
+    starts = range(0, len(manifest.entries), tail_entries)
+    chunks = [manifest.entries[start : start + tail_entries] for start in starts]
+    parts = [_make_part(storage, manifest.load_id, entries) for entries in chunks]
+    until = {tp: entries[-1].until_offset for tp, entries in by_partition(manifest.entries).items()}
+    return replace(manifest, entries=(), parts=(*manifest.parts, *parts), parts_until={**manifest.parts_until, **until})
+
+
+def _make_part(storage: Storage, load_id: str, entries: Sequence[Entry]) -> Part:
+    data = part_to_json(entries)
+    path = f"{LOADS}/{load_id}/entries-{secrets.token_hex(8)}.json"
+    storage.create(path, data)
+    rows = sum(entry.rows for entry in entries)
+    return Part(path=path, entries=len(entries), rows=rows, bytes=len(data), crc32c=crc32c.crc32c(data))
 
 
 def _holds(storage: Storage, path: str, data: bytes) -> bool:

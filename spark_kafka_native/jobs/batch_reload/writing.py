@@ -12,11 +12,11 @@ from itertools import chain
 
 import pyarrow as pa
 
-from spark_kafka_native.jobs.batch_reload.clean import LOADS
 from spark_kafka_native.jobs.batch_reload.errors import ReloadError, changed
 from spark_kafka_native.jobs.batch_reload.formats import CountingStream, FileFormat, open_writer
 from spark_kafka_native.jobs.batch_reload.merge import Written
 from spark_kafka_native.jobs.batch_reload.storage import Place, Storage
+from spark_kafka_native.jobs.batch_reload.versions import LOADS
 from spark_kafka_native.spark.errors import DataLossError, DataLossKind
 from spark_kafka_native.spark.options.parsing import SourceOptions
 from spark_kafka_native.spark.planning.ranges import OffsetRange

@@ -1,5 +1,6 @@
 """The job as its user sees it: what it prints, what it leaves, and its exit status."""
 
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,10 +12,11 @@ from spark_kafka_native.jobs.batch_reload import command, load_dataframe
 from spark_kafka_native.jobs.batch_reload.appending import append_rows
 from spark_kafka_native.jobs.batch_reload.command import main
 from spark_kafka_native.jobs.batch_reload.errors import Conflict
-from spark_kafka_native.jobs.batch_reload.manifest import Manifest
+from spark_kafka_native.jobs.batch_reload.loading import FileLoad
+from spark_kafka_native.jobs.batch_reload.manifest import TAIL_ENTRIES, Manifest
 from spark_kafka_native.jobs.batch_reload.plan import Plan
 from spark_kafka_native.jobs.batch_reload.storage import LocalStorage
-from spark_kafka_native.jobs.batch_reload.versions import read_version
+from spark_kafka_native.jobs.batch_reload.versions import read_version, with_all_entries
 from tests.support.reload_driver import Story
 from tests.support.topics import Topics
 
@@ -54,7 +56,16 @@ def run(broker: EmbeddedBroker, topics: Topics, tmp_path: Path, capsys: pytest.C
 
 @pytest.mark.spark
 @pytest.mark.feature("reload.exactlyOnce", "reload.from", "reload.verify", "reload.progress", "reload.ranges")
-def test_load_load_again_verify_and_clean(spark: SparkSession, run: Run, topics: Topics, tmp_path: Path) -> None:
+@pytest.mark.parametrize("tail_entries", [TAIL_ENTRIES, 1], ids=["in the manifest", "in parts"])
+def test_load_load_again_verify_and_clean(
+    spark: SparkSession,
+    run: Run,
+    topics: Topics,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tail_entries: int,
+) -> None:
+    monkeypatch.setattr(command, "FileLoad", functools.partial(FileLoad, tail_entries=tail_entries))
     topic, target = run.arguments[3], run.arguments[5]
     status, said = run("--max-records-per-task", "10", "--value-as-string")
     assert (status, said.startswith("load"), "4/4" in said) == (0, True, True)
@@ -76,7 +87,8 @@ def test_load_load_again_verify_and_clean(spark: SparkSession, run: Run, topics:
     assert (status, f"{topic} aged out 2" in said) == (0, True)
     first = read_version(LocalStorage(target), 1)
     assert first is not None
-    damaged = Path(target, first.files[0].path)
+    assert bool(first.parts) == (tail_entries == 1)
+    damaged = Path(target, with_all_entries(LocalStorage(target), first).files[0].path)
     whole = damaged.read_bytes()
     damaged.write_bytes(whole[:-1])
     status, said = run("--verify", "--version", "1")

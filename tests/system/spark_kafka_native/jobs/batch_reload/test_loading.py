@@ -1,9 +1,11 @@
 """Loads as stories, on real files: again and again, side by side, failed, retried, raced and killed at every step."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,9 +13,10 @@ import pytest
 from spark_kafka_native.jobs.batch_reload.errors import Conflict, ReloadError
 from spark_kafka_native.jobs.batch_reload.manifest import What
 from spark_kafka_native.jobs.batch_reload.running import Watch
+from spark_kafka_native.jobs.batch_reload.storage import LocalStorage
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.planning.ranges import OffsetRange
-from tests.support.doomed_reload import CLEAN_STEPS, LOAD_STEPS
+from tests.support.doomed_reload import CLEAN_STEPS, LOAD_STEPS, PART_STEPS
 from tests.support.reload_driver import Story, run_here
 
 T0 = TopicPartition("t", 0)
@@ -219,6 +222,146 @@ def test_run_that_was_cleaned_away_in_its_sleep_cannot_publish(story: Story) -> 
     assert story.records() == story.produced()
 
 
+# --- parts: entries that have moved out of the manifest
+
+
+class CountedStorage(LocalStorage):
+    """Counts the entries that a run reads and writes."""
+
+    entries = 0
+
+    def read(self, path: str) -> bytes:
+        data = super().read(path)
+        self.entries += data.count(b'"from_offset"')
+        return data
+
+    def create(self, path: str, data: bytes) -> None:
+        self.entries += data.count(b'"from_offset"')
+        super().create(path, data)
+
+
+def test_the_work_of_a_run_does_not_grow_with_what_has_been_loaded(story: Story) -> None:
+    story.tail_entries, partitions, runs = 20, 4, 100
+    moved = []
+    for _ in range(runs):
+        for partition in range(partitions):
+            story.produce("t", partition, 3)
+        storage = CountedStorage(str(story.root))
+        story.load(storage=storage)
+        moved.append(storage.entries)
+    assert max(moved) <= 20 + (20 + partitions), "read from the version before, and written"
+    stored = story.stored_version()
+    assert stored is not None
+    assert len(stored.entries) <= 20
+    assert sum(part.entries for part in stored.parts) + len(stored.entries) == runs * partitions
+    assert stored.rows == len(story.produced())
+    assert story.records() == story.produced()
+
+
+@pytest.mark.feature("reload.from", "reload.exactlyOnce")
+def test_load_from_a_point_replaces_entries_in_parts_and_the_old_version_stays(story: Story) -> None:
+    story.tail_entries = 3
+    for _ in range(5):
+        story.produce("t", 0, 10)
+        story.produce("t", 1, 10)
+        story.load()
+    before = story.version()
+    story.invisible |= {("t", 0, offset) for offset in (5, 25, 35)}
+    story.load('{"t":{"0":22}}')
+    stored = story.stored_version()
+    assert stored is not None
+    assert [part.entries for part in stored.parts] == [3, 3, 2]
+    expected = sorted([*story.produced(), ("t", 0, 5)])
+    assert story.records() == expected
+    assert story.version(5) == before
+    story.produce("t", 0, 4)
+    story.load()
+    expected = sorted([*story.produced(), ("t", 0, 5)])
+    assert story.records() == expected
+    story.clean()
+    story.clean()
+    assert story.unnamed_files() == []
+    assert story.records() == expected
+
+
+def test_a_target_of_an_older_release_is_continued(story: Story) -> None:
+    for _ in range(3):
+        story.produce("t", 0, 10)
+        story.load()
+    assert json.loads(story.storage.read("_manifests/0000000003.json"))["manifest_format"] == 1
+    story.tail_entries = 3
+    story.produce("t", 0, 10)
+    story.load()
+    assert json.loads(story.storage.read("_manifests/0000000004.json"))["manifest_format"] == 2
+    assert story.records(3) == story.produced()[:30]
+    assert story.records() == story.produced()
+
+
+def test_two_runs_at_once_behind_parts(story: Story) -> None:
+    other = Story(story.root)
+    story.tail_entries = other.tail_entries = 1
+    for runs, topic in ((story, "t"), (other, "u")):
+        runs.produce(topic, 0, 20)
+        runs.load(max_records_per_task=10)
+
+    def load_another_topic(_: OffsetRange) -> None:
+        other.produce("u", 0, 5)
+        other.load()
+
+    story.produce("t", 0, 5)
+    story.load(before_task=load_another_topic)
+    assert story.records() == story.produced() + other.produced()
+
+    story.produce("t", 0, 5)
+
+    def load_the_same(_: OffsetRange) -> None:
+        story.load()
+
+    with pytest.raises(Conflict, match="published t-0"):
+        story.load(before_task=load_the_same)
+    assert story.records() == story.produced() + other.produced()
+
+
+def test_a_run_that_replaces_entries_in_parts_loses_to_one_that_did_so_too(story: Story) -> None:
+    story.tail_entries = 1
+    for _ in range(3):
+        story.produce("t", 0, 10)
+        story.load()
+    first = iter([True])
+
+    def replace_too(_: OffsetRange) -> None:
+        if next(first, False):
+            story.load('{"t":{"0":20}}')
+
+    with pytest.raises(Conflict, match="published t-0"):
+        story.load('{"t":{"0":10}}', before_task=replace_too)
+    assert story.records() == story.produced()
+
+
+@pytest.mark.parametrize(
+    ("harm", "said"),
+    [
+        (lambda path: path.unlink(), "this part of a version is gone"),
+        (lambda path: path.write_bytes(path.read_bytes().replace(b"10", b"11")), "its bytes are not those"),
+    ],
+)
+def test_a_part_that_is_gone_or_damaged_is_named(story: Story, harm: Callable[[Path], object], said: str) -> None:
+    story.tail_entries = 1
+    for _ in range(2):
+        story.produce("t", 0, 10)
+        story.load()
+    stored = story.stored_version()
+    assert stored is not None
+    part = story.root / stored.parts[0].path
+    harm(part)
+    with pytest.raises(ReloadError, match=rf"{re.escape(stored.parts[0].path)}: .*{said}"):
+        story.version()
+    with pytest.raises(ReloadError, match=said):
+        story.clean()
+    story.produce("t", 0, 10)
+    story.load()
+
+
 # --- killed
 
 
@@ -226,10 +369,10 @@ def test_run_that_was_cleaned_away_in_its_sleep_cannot_publish(story: Story) -> 
 def test_killed_at_every_step_no_duplicate_and_no_gap() -> None:
     """First loads, next loads, loads from a point, and cleans; see ``tests.support.doomed_reload``."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.support.doomed_reload"], capture_output=True, text=True, timeout=150, check=False
+        [sys.executable, "-m", "tests.support.doomed_reload"], capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 0, done.stderr
     found = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(found) == 3 * len(LOAD_STEPS) + len(CLEAN_STEPS)
+    assert len(found) == 3 * len(LOAD_STEPS | PART_STEPS) + len(CLEAN_STEPS)
     good = {"killed": True, "all_or_nothing": True, "once": True, "clean": True}
     assert [kill for kill in found if {key: kill[key] for key in good} != good] == []

@@ -10,13 +10,18 @@ from spark_kafka_native.jobs.batch_reload.manifest import (
     Made,
     Manifest,
     ManifestError,
+    Part,
     What,
     from_json,
+    part_from_json,
+    part_to_json,
     problems,
     to_json,
 )
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.reload_driver import JSON
+
+T0 = TopicPartition("t", 0)
 
 
 def entry(first: int, end: int, *, partition: int = 0, what: What = What.FILE, path: str = "") -> Entry:
@@ -63,6 +68,36 @@ def test_round_trip() -> None:
     assert from_json(to_json(WHOLE), "x").rows == 12
 
 
+PART = Part(path="_loads/l/entries-1.json", entries=2, rows=9, bytes=300, crc32c=5)
+
+
+def test_round_trip_with_parts() -> None:
+    with_parts = dataclasses.replace(
+        manifest(entry(10, 14), p0=14, p1=5), parts=(PART,), parts_until={T0: 10, TopicPartition("t", 1): 5}
+    )
+    assert from_json(to_json(with_parts), "x") == with_parts
+    assert with_parts.rows == 4 + 9
+    assert problems(with_parts) == []
+    assert json.loads(to_json(with_parts))["manifest_format"] == 2
+    assert json.loads(to_json(WHOLE))["manifest_format"] == 1, "older releases read it"
+    assert part_from_json(part_to_json(WHOLE.entries), "x") == WHOLE.entries
+    with pytest.raises(ManifestError, match="y: not a part"):
+        part_from_json(b"{}", "y")
+
+
+@pytest.mark.parametrize(
+    ("tail", "said"),
+    [
+        (manifest(entry(11, 14), p0=14), "t-0 has entries in parts up to offset 10, and continues at 11"),
+        (manifest(entry(9, 14), p0=14), "t-0 has entries in parts up to offset 10, and continues at 9"),
+        (manifest(p0=14), "t-0 has entries in parts up to offset 10, and continues at 14"),
+        (manifest(), "t-0 has entries in parts up to offset 10, and continues at None"),
+    ],
+)
+def test_entries_continue_where_those_in_parts_end(tail: Manifest, said: str) -> None:
+    assert problems(dataclasses.replace(tail, parts=(PART,), parts_until={T0: 10})) == [said]
+
+
 def test_other_programs_can_read_it() -> None:
     """What the documentation promises of the file."""
     stored = json.loads(to_json(WHOLE))
@@ -87,8 +122,8 @@ def test_every_truncation_and_other_formats_are_refused() -> None:
     for end in range(0, len(data) - 1, 7):
         with pytest.raises(ManifestError, match="target/7: not a manifest"):
             from_json(data[:end], "target/7")
-    with pytest.raises(ManifestError, match="format 2 is newer"):
-        from_json(data.replace(b'"manifest_format": 1', b'"manifest_format": 2'), "x")
+    with pytest.raises(ManifestError, match="format 3 is newer"):
+        from_json(data.replace(b'"manifest_format": 1', b'"manifest_format": 3'), "x")
     with pytest.raises(ManifestError, match="not a manifest"):
         from_json(b"[]", "x")
 

@@ -7,7 +7,7 @@ import pytest
 
 from spark_kafka_native.jobs.batch_reload.manifest import Entry, What
 from spark_kafka_native.jobs.batch_reload.storage import LocalStorage
-from spark_kafka_native.jobs.batch_reload.verify import Checked, Report, Verdict, check_entry
+from spark_kafka_native.jobs.batch_reload.verify import MAX_TASKS, Checked, Report, Verdict, check_entry, grouped
 from tests.support.reload_driver import Story
 
 
@@ -62,6 +62,27 @@ def test_ranges_without_a_file(story: Story, entry: Entry) -> None:
     assert checked(story, empty, 0).verdict == Verdict.SAME
     assert checked(story, empty, 1).verdict == Verdict.DIFFERENT
     assert checked(story, lost, None).verdict == Verdict.NOT_KEPT
+
+
+def entries(*sizes: int) -> list[Entry]:
+    return [
+        Entry(topic="t", partition=0, from_offset=number, until_offset=number + 1, load_id="l", bytes=size)
+        for number, size in enumerate(sizes)
+    ]
+
+
+@pytest.mark.feature("reload.verify")
+def test_tasks_have_about_the_same_to_read_and_are_not_too_many() -> None:
+    small = grouped(entries(*[1000] * 24_000))
+    assert 300 < len(small) <= MAX_TASKS + 1
+    assert max(map(len, small)) < 80
+    uneven = grouped(entries(*[1 << 30] * 5, *[1 << 20] * 64, 1 << 30))
+    assert [len(group) for group in uneven] == [1] * 5 + [32, 32, 1]
+    many = entries(*[1 << 28] * 3000)
+    groups = grouped(many)
+    assert len(groups) <= MAX_TASKS + 1
+    assert [entry for group in groups for entry in group] == many
+    assert grouped([]) == []
 
 
 def test_report_is_good_when_all_is(story: Story, entry: Entry) -> None:
