@@ -322,6 +322,24 @@ def test_two_runs_at_once_behind_parts(story: Story) -> None:
     assert story.records() == story.produced() + other.produced()
 
 
+def test_a_run_that_continues_publishes_behind_one_that_replaced_earlier_files(story: Story) -> None:
+    story.tail_entries = 1
+    for _ in range(3):
+        story.produce("t", 0, 10)
+        story.load()
+    first = iter([True])
+
+    def replace_earlier_files(_: OffsetRange) -> None:
+        if next(first, False):
+            story.load('{"t":{"0":10}}', '{"t":{"0":30}}')
+
+    story.produce("t", 0, 5)
+    made = story.load(before_task=replace_earlier_files)
+    assert made is not None
+    assert [line.kind for line in made.history] == ["load", "load", "load", "reload", "load"]
+    assert story.records() == story.produced()
+
+
 def test_a_run_that_replaces_entries_in_parts_loses_to_one_that_did_so_too(story: Story) -> None:
     story.tail_entries = 1
     for _ in range(3):
