@@ -8,7 +8,6 @@ as many partitions as fit into ``max.request.size``.
 import contextlib
 import dataclasses
 import math
-import os
 import select
 import time
 from collections import deque
@@ -19,9 +18,8 @@ from spark_kafka_native.client.cluster import Cluster
 from spark_kafka_native.client.coordinators import quick_backoff
 from spark_kafka_native.client.encoding import split_batch
 from spark_kafka_native.client.errors import ProduceError
-from spark_kafka_native.client.kept_producers import KeptProducer, SequencePosition
 from spark_kafka_native.client.metadata import Node, PartitionLeader
-from spark_kafka_native.client.partition_queue import OutgoingBatch, PartitionQueue, ProducerIdentity, Verdict
+from spark_kafka_native.client.partition_queue import OutgoingBatch, PartitionQueue, Verdict
 from spark_kafka_native.client.produce_request import (
     REQUEST_OVERHEAD_BYTES,
     Loaded,
@@ -30,18 +28,17 @@ from spark_kafka_native.client.produce_request import (
     produce_request,
     refusal,
 )
+from spark_kafka_native.client.producer_ids import ProducerIds
 from spark_kafka_native.client.transaction_scope import TransactionScope
 from spark_kafka_native.net.blocking import Connection
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.net.errors import AuthenticationFailed, ConnectionLost, RequestTimeout, UnsupportedApiVersion
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
 from spark_kafka_native.protocol.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.compression import CompressionType
 
 _FIRST_VERSION_WITH_ZSTD: Final = 7
-_NO_TRANSACTION_TIMEOUT_MS: Final = 2**31 - 1
 _LONGEST_WAIT_S: Final = 1.0
 
 _MAYBE_WRITTEN: Final = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
@@ -88,7 +85,6 @@ class Sender:
 
         ``reuse_producer_id``: begin with a producer id that an earlier sender of the cluster has given back.
         """
-        assert scope is None or not reuse_producer_id
         config = cluster.config
         self.metrics = ProduceMetrics()
         self.buffered_bytes = 0
@@ -100,20 +96,10 @@ class Sender:
         self._expires_at = math.inf
         """No batch of ``_busy`` expires before."""
         self._links: dict[int, _Link] = {}
-        self._identity: ProducerIdentity | None = None
-        self._cluster_id: str | None = None
-        """Where ``_identity`` comes from, unless that is the scope."""
-        self._positions: dict[TopicPartition, SequencePosition] = {}
-        """Of partitions that the identity has written to and that have no queue yet."""
-        self._reuses_producer_id = reuse_producer_id
-        self._pid = os.getpid()
+        self._producer_ids = ProducerIds(cluster, scope, reuse=reuse_producer_id)
         self._scope = scope
-        self._transactional_id: str | None = None
-        self._adds_partitions = True
-        if scope is not None:
-            self._identity = ProducerIdentity(scope.identity.producer_id, scope.identity.producer_epoch)
-            self._transactional_id = scope.identity.transactional_id
-            self._adds_partitions = scope.identity.has_epoch_per_transaction
+        self._transactional_id = scope.identity.transactional_id if scope else None
+        self._adds_partitions = scope is None or scope.identity.has_epoch_per_transaction
         self._left_at = time.monotonic()
         self._away_s = 0.0
         # Without sequence numbers only one batch of a partition may be under way, or a retry could overtake another.
@@ -167,18 +153,9 @@ class Sender:
         self._links.clear()
 
     def give_back_producer_id(self) -> None:
-        """Let the next sender of the cluster go on with the producer id. Nothing may be sent afterwards.
-
-        Does nothing while batches are not acknowledged: what brokers have of the producer is not known then.
-        """
-        if self._identity is None or not self._reuses_producer_id or self._busy or self._pid != os.getpid():
-            return
-        identity, self._identity = self._identity, None
-        for queue in self._queues.values():
-            assert queue.identity is not None
-            self._positions[queue.partition] = SequencePosition(queue.identity, queue.next_sequence)
-        kept = KeptProducer(cluster_id=self._cluster_id, identity=identity, positions=self._positions)
-        self._cluster.kept_producers.keep(kept, time.monotonic())
+        """Let the next sender of the cluster continue with the producer id. All batches are acknowledged."""
+        assert not self._busy, "what brokers have of the producer is not known"
+        self._producer_ids.give_back(self._queues.values())
 
     def settle(self) -> None:
         """Wait for all answers, whatever they are, for at most ``request.timeout.ms``; then ``release``.
@@ -319,36 +296,11 @@ class Sender:
                 raise self._error(queue, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, detail)
 
     def _identify(self, queue: PartitionQueue) -> None:
-        """Give a partition that starts, or has used up the epochs of its producer id, an id and its next sequence."""
-        if self._scope is not None:
-            assert self._identity is not None
-            queue.continue_at(self._identity, self._scope.first_sequence(queue.partition))
-            return
-        if self._identity is not None and self._cluster_id != self._cluster.cluster_id:
-            self._identity = None  # brokers of another cluster listen there now: they have never given us this id
-            self._positions.clear()
-        if self._identity is None and self._reuses_producer_id:
-            kept = self._cluster.kept_producers.take(self._cluster.cluster_id, time.monotonic())
-            if kept is not None:
-                self._cluster_id, self._identity, self._positions = kept.cluster_id, kept.identity, dict(kept.positions)
-        if self._identity is None or self._identity.producer_id == queue.used_up_producer_id:
-            self._identity = self._new_identity(queue)
-            self._cluster_id = self._cluster.cluster_id
-        queue.continue_at(*self._positions.pop(queue.partition, SequencePosition(self._identity, 0)))
-
-    def _new_identity(self, queue: PartitionQueue) -> ProducerIdentity:
         try:
-            return self._cluster.retrying(self._ask_for_identity, self._config.delivery_timeout_ms)
+            self._producer_ids.identify(queue)
         except KafkaError as error:
             hint = "" if error.retriable else "; enable.idempotence=false does without a producer id"
             raise self._error(queue, error.code, f"no producer id: {error}{hint}") from error
-
-    def _ask_for_identity(self, deadline: Deadline) -> ProducerIdentity:
-        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=_NO_TRANSACTION_TIMEOUT_MS)
-        answer = self._cluster.send(None, request, deadline=deadline)
-        if answer.error_code:
-            raise KafkaError(ErrorCode.of(answer.error_code), "InitProducerId")
-        return ProducerIdentity(answer.producer_id, answer.producer_epoch)
 
     # --- answers
 

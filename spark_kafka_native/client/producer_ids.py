@@ -1,0 +1,80 @@
+"""The producer id of an idempotent producer: asked for, that of its transactions, or taken from an earlier producer.
+
+See ``kept_producers`` for the last.
+"""
+
+import os
+import time
+from collections.abc import Iterable
+from typing import Final
+
+from spark_kafka_native.client.cluster import Cluster
+from spark_kafka_native.client.kept_producers import KeptProducer, SequencePosition
+from spark_kafka_native.client.partition_queue import PartitionQueue, ProducerIdentity
+from spark_kafka_native.client.transaction_scope import TransactionScope
+from spark_kafka_native.net.deadline import Deadline
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
+from spark_kafka_native.protocol.topic import TopicPartition
+
+_NO_TRANSACTION_TIMEOUT_MS: Final = 2**31 - 1
+
+
+class ProducerIds:
+    """Which producer id, epoch and sequence number each partition of one producer begins with."""
+
+    def __init__(self, cluster: Cluster, scope: TransactionScope | None = None, *, reuse: bool = False) -> None:
+        """``scope``: the id is that of its transactions.
+
+        ``reuse``: begin with an id that an earlier producer of the cluster has given back.
+        """
+        assert scope is None or not reuse
+        self._cluster = cluster
+        self._scope = scope
+        self._reuse = reuse
+        self._pid = os.getpid()
+        self._identity: ProducerIdentity | None = None
+        self._cluster_id: str | None = None
+        """Where ``_identity`` comes from."""
+        self._positions: dict[TopicPartition, SequencePosition] = {}
+        """Of partitions that the identity has written to and that have no queue yet."""
+
+    def identify(self, queue: PartitionQueue) -> None:
+        """Give a partition that starts, or has used up the epochs of its producer id, an id and its next sequence.
+
+        Raises KafkaError: the cluster gives none.
+        """
+        if self._scope is not None:
+            producer = self._scope.identity
+            identity = ProducerIdentity(producer.producer_id, producer.producer_epoch)
+            queue.continue_at(identity, self._scope.first_sequence(queue.partition))
+            return
+        if self._identity is not None and self._cluster_id != self._cluster.cluster_id:
+            self._identity = None  # brokers of another cluster listen there now: they have never given us this id
+            self._positions.clear()
+        if self._identity is None and self._reuse:
+            kept = self._cluster.kept_producers.take(self._cluster.cluster_id, time.monotonic())
+            if kept is not None:
+                self._cluster_id, self._identity, self._positions = kept.cluster_id, kept.identity, dict(kept.positions)
+        if self._identity is None or self._identity.producer_id == queue.used_up_producer_id:
+            self._identity = self._cluster.retrying(self._ask, self._cluster.config.delivery_timeout_ms)
+            self._cluster_id = self._cluster.cluster_id
+        queue.continue_at(*self._positions.pop(queue.partition, SequencePosition(self._identity, 0)))
+
+    def give_back(self, queues: Iterable[PartitionQueue]) -> None:
+        """Let the next producer of the cluster continue with the id. All batches of ``queues`` are acknowledged."""
+        if self._identity is None or not self._reuse or self._pid != os.getpid():
+            return
+        identity, self._identity = self._identity, None
+        for queue in queues:
+            assert queue.identity is not None
+            self._positions[queue.partition] = SequencePosition(queue.identity, queue.next_sequence)
+        kept = KeptProducer(cluster_id=self._cluster_id, identity=identity, positions=self._positions)
+        self._cluster.kept_producers.keep(kept, time.monotonic())
+
+    def _ask(self, deadline: Deadline) -> ProducerIdentity:
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=_NO_TRANSACTION_TIMEOUT_MS)
+        answer = self._cluster.send(None, request, deadline=deadline)
+        if answer.error_code:
+            raise KafkaError(ErrorCode.of(answer.error_code), "InitProducerId")
+        return ProducerIdentity(answer.producer_id, answer.producer_epoch)
