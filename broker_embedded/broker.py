@@ -5,8 +5,6 @@ import dataclasses
 import functools
 import logging
 import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from broker_embedded.cluster import topics_file
@@ -61,14 +59,13 @@ from broker_embedded.scram_users import ScramUsers, ScramUsersError
 from broker_embedded.settings import ConfigError
 from broker_embedded.timers import VirtualTimers, timers_for
 from broker_embedded.topics import FILE_NAME, Topics
+from broker_embedded.worker_threads import WorkerThreads
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.create_topics import CreatableTopic
 from spark_kafka_native.protocol.topic import INTERNAL_TOPICS, TopicPartition
 
 logger = logging.getLogger(__name__)
 
-_DISK_THREADS = 4
-_RECORD_THREADS = 2
 _UNREADABLE = (InconsistentTopicError, ProducerIdsError, ClientQuotasError, ScramUsersError)
 ResultT = TypeVar("ResultT")
 
@@ -87,8 +84,8 @@ class Broker:
         self.logs = logs
         self._platform = platform
         self.timers = timers_for(platform.clock)
-        self._executor = ThreadPoolExecutor(_DISK_THREADS, thread_name_prefix="broker-disk")
-        self._records_executor = ThreadPoolExecutor(_RECORD_THREADS, thread_name_prefix="broker-records")
+        self.threads = WorkerThreads(self.timers)
+        self.on_disk = self.threads.on_disk
         self.delayed = DelayedOperations(self.timers)
         self.finishing = Finishing()
         self.traffic = Traffic()
@@ -219,8 +216,7 @@ class Broker:
             await self.on_disk(self.logs.close)
         except KafkaError as error:
             logger.error("%s", _said(error))
-        self._executor.shutdown()
-        self._records_executor.shutdown()
+        self.threads.stop()
 
     async def abandon(self) -> None:
         """End as a crash of the process would: nothing is finished or written. Needs a clock that can be moved."""
@@ -232,8 +228,7 @@ class Broker:
         self.finishing.abandon()
         loop = asyncio.get_running_loop()
         for wait_for_threads in (
-            functools.partial(self._executor.shutdown, cancel_futures=True),
-            functools.partial(self._records_executor.shutdown, cancel_futures=True),
+            functools.partial(self.threads.stop, cancel=True),
             self.compaction.join,
         ):
             await loop.run_in_executor(None, wait_for_threads)
@@ -252,20 +247,6 @@ class Broker:
     def now_ms(self) -> int:
         """The time, as in record timestamps."""
         return self._platform.clock.now_ms()
-
-    async def on_disk(self, function: Callable[[], ResultT]) -> ResultT:
-        """Run a function that waits for the disk in a thread; it must not touch what belongs to the event loop."""
-        with self.timers.working():
-            return await asyncio.get_running_loop().run_in_executor(self._executor, function)
-
-    async def on_records(self, function: Callable[[], ResultT]) -> ResultT:
-        """Run a function that decompresses batches, or looks at each record, in a thread; else as ``on_disk``.
-
-        These have threads of their own: a client's batch of a few KiB can take seconds, for which only other such
-        batches wait.
-        """
-        with self.timers.working():
-            return await asyncio.get_running_loop().run_in_executor(self._records_executor, function)
 
     def volume(self) -> tuple[int, int]:
         """Bytes of the volume that the data directory is on, and how many are left. Blocks. Raises OSError."""

@@ -113,7 +113,7 @@ class _Fetching:
         if self._is_throttled():
             return FetchResponse()
         magic = 0 if self._context.version < _FORMAT_1_SINCE else 1
-        await self._context.broker.on_records(lambda: self.reading.convert(magic))
+        await self._context.broker.threads.on_records(lambda: self.reading.convert(magic))
         return self._answer()
 
     def _is_throttled(self) -> bool:

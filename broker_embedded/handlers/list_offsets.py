@@ -106,7 +106,7 @@ async def _look_up(
         limit = _limit(partition, request)
         found = _position(partition.log, wanted.timestamp, limit)
         if found is None:
-            found = await context.broker.on_records(lambda: _find(partition.log, wanted.timestamp, limit))
+            found = await context.broker.threads.on_records(lambda: _find(partition.log, wanted.timestamp, limit))
     except KafkaError as error:
         return _refused(wanted, error.code)
     has_epoch = found.offset >= 0 and context.version >= _EPOCHS_SINCE

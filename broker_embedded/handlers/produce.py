@@ -108,7 +108,7 @@ async def _append_elsewhere(
     for _, parts in appends:
         for append in parts:
             if append.inspects:
-                await context.broker.on_records(append.run)
+                await context.broker.threads.on_records(append.run)
             elif append.flushes:
                 await context.broker.on_disk(append.run)
             else:

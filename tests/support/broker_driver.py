@@ -129,7 +129,7 @@ class BrokerDriver:
     def drop(self) -> None:
         """End as if killed: nothing is flushed, nothing said to be clean."""
         self.broker.logs._give_up()
-        self.broker._executor.shutdown()
+        self.broker.threads.stop()
 
     def crash(self) -> None:
         """Open again as after the process was killed."""

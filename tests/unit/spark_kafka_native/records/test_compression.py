@@ -23,23 +23,6 @@ TEXT = b"All work and no play makes Jack a dull boy. " * 3000
 NOISE = random.Random(1).randbytes(100_000)
 
 
-def test_names_and_numbers() -> None:
-    assert [(int(codec), codec.label) for codec in CompressionType] == [
-        (0, "none"),
-        (1, "gzip"),
-        (2, "snappy"),
-        (3, "lz4"),
-        (4, "zstd"),
-    ]
-    assert [CompressionType.from_name(codec.label) for codec in CompressionType] == list(CompressionType)
-
-
-@pytest.mark.parametrize("name", ["", "ZSTD", "producer", "lzma"])
-def test_an_unknown_name_is_answered_with_the_choices(name: str) -> None:
-    with pytest.raises(ValueError, match=f"unknown compression '{name}'; choose one of none, gzip, snappy, lz4, zstd"):
-        CompressionType.from_name(name)
-
-
 @pytest.mark.parametrize("codec", CompressionType)
 @given(
     st.binary(max_size=300)
