@@ -51,7 +51,7 @@ def load_files(
     """
 
     def behind(head: Manifest | None) -> Manifest:
-        return next_version(with_all_entries(storage, head) if head and load.plan.replaces else head, done)
+        return next_version(head if head is None or done.continues else with_all_entries(storage, head), done)
 
     lease = Lease(storage, load.load_id)
     with lease.held():

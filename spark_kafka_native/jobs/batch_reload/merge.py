@@ -44,6 +44,14 @@ class Load:
     entries: tuple[Entry, ...]
     format: StoredFormat
 
+    @property
+    def continues(self) -> bool:
+        """Whether the run begins at the position of each partition, so that it needs no entry before it."""
+        positions = self.base.positions if self.base else {}
+        return not self.plan.replaces and all(
+            part.from_offset >= positions.get(part.partition, part.from_offset) for part in self.plan.partitions
+        )
+
 
 def entries_of(load_id: str, written: Sequence[Written], plan: Plan) -> tuple[Entry, ...]:
     """The entries that a run adds: one for each range written, and one for each that is lost."""
@@ -79,9 +87,9 @@ def ranges_without_file(load_id: str, plan: Plan, *, lost_only: bool = False) ->
 def next_version(head: Manifest | None, load: Load) -> Manifest:
     """What to publish behind ``head``. Raises Conflict: ``head`` is not what the run was planned for.
 
-    A run that replaces nothing adds to the entries of ``head``, wherever these are; another needs all of them in it.
+    A run that continues adds to the entries of ``head``, wherever these are; another needs all of them in it.
     """
-    if load.plan.replaces:
+    if not load.continues:
         assert not any(manifest and manifest.parts for manifest in (head, load.base)), "all entries are needed"
     if head is not None and head is not load.base:
         _check_unchanged(head, load)
@@ -90,7 +98,8 @@ def next_version(head: Manifest | None, load: Load) -> Manifest:
     added = by_partition(load.entries)
     for part in load.plan.partitions:
         tp = part.partition
-        kept = [entry for entry in entries.get(tp, ()) if not part.starts_over and entry not in part.replaced]
+        replaced = frozenset(part.replaced)
+        kept = [entry for entry in entries.get(tp, ()) if not part.starts_over and entry not in replaced]
         entries[tp] = sorted([*kept, *added.get(tp, ())], key=lambda entry: entry.from_offset)
         positions[tp] = max([part.until_offset, *(entry.until_offset for entry in kept)])
     for tp in _forgotten(positions, load.plan):
@@ -134,15 +143,15 @@ def _check_unchanged(head: Manifest, load: Load) -> None:
     if head.format not in {load.format, NO_FORMAT}:
         raise Conflict(f"another run made version {head.version}, of another format; nothing of this run is visible")
     base = load.base
-    # A run that replaces nothing continues at the position, whatever files lie before it.
-    compared = load.plan.replaces
+    compared = not load.continues
     now = by_partition(head.entries if compared else ())
     before = by_partition(base.entries if base and compared else ())
     for part in load.plan.partitions:
         tp = part.partition
-        found = (head.positions.get(tp), head.topic_ids.get(tp.topic), now.get(tp))
-        known = (base and base.positions.get(tp), base and base.topic_ids.get(tp.topic), before.get(tp))
-        if found != known:
+        found = (head.positions.get(tp), now.get(tp))
+        known = (base and base.positions.get(tp), before.get(tp))
+        ids = {base and base.topic_ids.get(tp.topic), load.plan.topic_ids.get(tp.topic)}
+        if found != known or head.topic_ids.get(tp.topic) not in ids:
             raise Conflict(
                 f"another run ({head.load_id}) published {tp} in version {head.version} while this one was at it; "
                 "nothing of this run is visible, and running it again goes on behind that version"

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from spark_kafka_native.jobs.batch_reload.errors import Conflict
-from spark_kafka_native.jobs.batch_reload.manifest import NO_FORMAT, Entry, Manifest, StoredFormat, What, problems
+from spark_kafka_native.jobs.batch_reload.manifest import NO_FORMAT, Entry, Manifest, Part, StoredFormat, What, problems
 from spark_kafka_native.jobs.batch_reload.merge import Load, Written, entries_of, next_version, ranges_without_file
 from spark_kafka_native.jobs.batch_reload.plan import ClusterState, Plan, Wanted, make_plan
 from spark_kafka_native.protocol.topic import TopicPartition
@@ -129,3 +129,52 @@ def test_ranges_without_a_file(story: Story) -> None:
     found = [(entry.what, entry.from_offset, entry.until_offset) for entry in ranges_without_file("l", plan)]
     assert found == [(What.LOST, 2, 4), (What.APPENDED, 4, 9)]
     assert [entry.what for entry in entries_of("l", [], plan)] == [What.LOST]
+
+
+def test_a_run_before_the_first_entry_replaces_nothing_but_needs_all_entries() -> None:
+    tp = TopicPartition("t", 0)
+
+    def entry(first: int, until: int, load_id: str) -> Entry:
+        return Entry(
+            topic="t",
+            partition=0,
+            from_offset=first,
+            until_offset=until,
+            load_id=load_id,
+            what=What.FILE,
+            path=f"{load_id}/{first}",
+            rows=until - first,
+            bytes=1,
+            crc32c=1,
+        )
+
+    base = Manifest(
+        version=1,
+        load_id="before",
+        kind="load",
+        created_ms=1,
+        format=JSON,
+        positions={tp: 3000},
+        entries=(entry(1000, 2000, "before"), entry(2000, 3000, "before")),
+    )
+    state = ClusterState(first={tp: 0}, end={tp: 3000}, topic_ids={})
+    plan = make_plan(base, state, Wanted(points={tp: 0}, ends={tp: 1000}))
+    early = Load(load_id="early", created_ms=2, base=base, plan=plan, entries=(entry(0, 1000, "early"),), format=JSON)
+    assert not plan.replaces
+    assert not early.continues
+    made = next_version(dataclasses.replace(base, version=2), early)
+    assert (made.positions, problems(made)) == ({tp: 3000}, [])
+    part = Part(path="p", entries=2, rows=2000, bytes=1, crc32c=1)
+    with pytest.raises(AssertionError, match="all entries are needed"):
+        next_version(dataclasses.replace(base, version=2, entries=(), parts=(part,), parts_until={tp: 3000}), early)
+
+
+def test_first_loads_of_different_partitions_of_a_topic_follow_each_other() -> None:
+    def first(partition: int, load_id: str) -> Load:
+        tp = TopicPartition("t", partition)
+        state = ClusterState(first={tp: 0}, end={tp: 10}, topic_ids={"t": "id"})
+        plan = make_plan(None, state, Wanted(points={}, ends={}))
+        return Load(load_id=load_id, created_ms=1, base=None, plan=plan, entries=(), format=JSON)
+
+    both = next_version(next_version(None, first(0, "one")), first(1, "two"))
+    assert both.positions == {TopicPartition("t", 0): 10, TopicPartition("t", 1): 10}
