@@ -17,6 +17,8 @@ from spark_kafka_native.net.security import PLAINTEXT, Security
 T = TypeVar("T")
 
 DEFAULT_MAX_FRAME_BYTES: Final = 1 << 29
+_LEAST_SHARE_MS: Final = 1000.0
+"""With shares of some milliseconds none of many addresses would be connected to."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,13 +90,14 @@ def first_to_succeed(
 ) -> T:
     """The result of ``attempt`` for the first of ``targets`` that does not raise BrokerUnreachable.
 
-    Each has ``timeout_ms``, as in Java's client, but at most an equal share of the time left until ``deadline``.
+    Each has ``timeout_ms``, as in Java's client, but at most an equal share of the time left until ``deadline``, or
+    a second if the share is less.
     Raises BrokerUnreachable naming every target and its reason, and what else ``attempt`` raises.
     """
     until = Deadline.after_ms(timeout_ms * len(targets)) if deadline is None else deadline
     reasons = []
     for index, target in enumerate(targets):
-        share_ms = until.remaining_ms / (len(targets) - index)
+        share_ms = max(until.remaining_ms / (len(targets) - index), _LEAST_SHARE_MS)
         try:
             return attempt(target, until.at_most_ms(min(timeout_ms, share_ms)))
         except BrokerUnreachable as error:

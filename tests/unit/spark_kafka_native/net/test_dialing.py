@@ -46,6 +46,14 @@ def test_a_deadline_is_shared_by_the_addresses_that_are_left(monkeypatch: pytest
     assert dialing.tried == [("192.0.2.1", 4_000), ("192.0.2.2", 4_000), ("192.0.2.3", 4_000)]
 
 
+def test_no_share_is_too_short_for_a_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    many = [*TARGETS[:2]] * 10
+    dialing = Dialing(monkeypatch)
+    with pytest.raises(BrokerUnreachable):
+        first_to_succeed(BROKER, many, dialing, 10_000, Deadline.after_ms(3_000))
+    assert [share for _, share in dialing.tried[:3]] == [1_000] * 3
+
+
 def test_without_a_deadline_there_is_time_for_all_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
     dialing = Dialing(monkeypatch, TARGETS[1])
     assert first_to_succeed(BROKER, TARGETS, dialing, 10_000, None) == "192.0.2.2"
