@@ -14,6 +14,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final, Self, TypeVar, cast
+from uuid import UUID
 
 from spark_kafka_native.client.config import ClientConfig
 from spark_kafka_native.client.errors import BrokerNotAvailable, NoSuchPartition
@@ -75,6 +76,11 @@ class Cluster:
     def cluster_id(self) -> str | None:
         """As the last Metadata answer had it; None before the first one."""
         return self._metadata.cluster_id
+
+    def topic_ids_in_memory(self, names: Iterable[str]) -> dict[str, UUID]:
+        """The ids of topics as the last Metadata answers had them, without those that are not in memory."""
+        known = self._metadata.topics
+        return {name: known[name].topic_id for name in names if name in known}
 
     def metadata(
         self,

@@ -13,7 +13,9 @@ An id is safe to use again only if its sequence numbers are those of the brokers
   not seen the producer, and takes any number (KIP-360). From 0 again, a broker that does know the producer, because the
   metadata was older than the broker, would take new records for a repetition and drop them.
 - For the same reason an id with too many partitions is dropped as a whole.
-- Another cluster at the same address may have given the same id to another producer: the cluster id must be the same.
+- Another cluster at the same address may have given the same id to another producer, and so may the same cluster after
+  its data was deleted. So an id is used again only after new metadata has shown the same cluster id, and for one of its
+  topics the same topic id as before. Where topics have no id (brokers before 2.8) no id is used again.
 
 A broker that has forgotten the producer takes any sequence number; one that has lost records, or is older than 2.5,
 refuses the first batch, and the partition goes on in a new epoch (``partition_queue``).
@@ -23,6 +25,7 @@ import dataclasses
 from collections import deque
 from collections.abc import Mapping
 from typing import Final, NamedTuple
+from uuid import UUID
 
 from spark_kafka_native.client.partition_queue import ProducerIdentity
 from spark_kafka_native.protocol.topic import TopicPartition
@@ -50,6 +53,8 @@ class KeptProducer:
     identity: ProducerIdentity
     """For partitions that it has not written to."""
     positions: Mapping[TopicPartition, SequencePosition]
+    topic_ids: dict[str, UUID]
+    """Of the topics that it has written to."""
 
 
 class KeptProducers:
@@ -62,14 +67,14 @@ class KeptProducers:
         """None yet."""
         self._kept: deque[tuple[float, KeptProducer]] = deque(maxlen=MAX_KEPT)
 
-    def take(self, cluster_id: str | None, now: float) -> KeptProducer | None:
-        """An id to go on with, now the caller's alone; None: ask the cluster for one."""
+    def take(self, now: float) -> KeptProducer | None:
+        """An id to continue with if the cluster is still the same, now the caller's alone; None: request a new one."""
         while True:
             try:
                 kept_at, kept = self._kept.pop()
             except IndexError:
                 return None
-            if kept.cluster_id == cluster_id and now - kept_at <= MAX_IDLE_S:
+            if now - kept_at <= MAX_IDLE_S:
                 return kept
 
     def keep(self, producer: KeptProducer, now: float) -> None:

@@ -3,10 +3,12 @@
 See ``kept_producers`` for the last.
 """
 
+import itertools
 import os
 import time
 from collections.abc import Iterable
 from typing import Final
+from uuid import UUID
 
 from spark_kafka_native.client.cluster import Cluster
 from spark_kafka_native.client.kept_producers import KeptProducer, SequencePosition
@@ -16,6 +18,7 @@ from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
 from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.protocol.wire import ZERO_UUID
 
 _NO_TRANSACTION_TIMEOUT_MS: Final = 2**31 - 1
 
@@ -38,9 +41,13 @@ class ProducerIds:
         """Where ``_identity`` comes from."""
         self._positions: dict[TopicPartition, SequencePosition] = {}
         """Of partitions that the identity has written to and that have no queue yet."""
+        self._topic_ids: dict[str, UUID] = {}
+        """Of topics that the identity has written to."""
 
-    def identify(self, queue: PartitionQueue) -> None:
+    def identify(self, queue: PartitionQueue, topic_id: UUID) -> None:
         """Give a partition that starts, or has used up the epochs of its producer id, an id and its next sequence.
+
+        ``topic_id`` is that of the topic that is written to, all zeroes where the brokers have none.
 
         Raises KafkaError: the cluster gives none.
         """
@@ -52,25 +59,45 @@ class ProducerIds:
         if self._identity is not None and self._cluster_id != self._cluster.cluster_id:
             self._identity = None  # brokers of another cluster listen there now: they have never given us this id
             self._positions.clear()
+            self._reuse = False  # and batches with that id may be part of what is given back
+        topic = queue.partition.topic
         if self._identity is None and self._reuse:
-            kept = self._cluster.kept_producers.take(self._cluster.cluster_id, time.monotonic())
-            if kept is not None:
-                self._cluster_id, self._identity, self._positions = kept.cluster_id, kept.identity, dict(kept.positions)
+            self._take(topic)
         if self._identity is None or self._identity.producer_id == queue.used_up_producer_id:
             self._identity = self._cluster.retrying(self._ask, self._cluster.config.delivery_timeout_ms)
             self._cluster_id = self._cluster.cluster_id
+        self._topic_ids[topic] = topic_id
         queue.continue_at(*self._positions.pop(queue.partition, SequencePosition(self._identity, 0)))
 
     def give_back(self, queues: Iterable[PartitionQueue]) -> None:
         """Let the next producer of the cluster continue with the id. All batches of ``queues`` are acknowledged."""
         if self._identity is None or not self._reuse or self._pid != os.getpid():
             return
+        known = self._cluster.topic_ids_in_memory(self._topic_ids)
+        if self._cluster_id != self._cluster.cluster_id or known.items() - self._topic_ids.items():
+            return
         identity, self._identity = self._identity, None
         for queue in queues:
             assert queue.identity is not None
             self._positions[queue.partition] = SequencePosition(queue.identity, queue.next_sequence)
-        kept = KeptProducer(cluster_id=self._cluster_id, identity=identity, positions=self._positions)
+        kept = KeptProducer(
+            cluster_id=self._cluster_id, identity=identity, positions=self._positions, topic_ids=self._topic_ids
+        )
         self._cluster.kept_producers.keep(kept, time.monotonic())
+
+    def _take(self, topic: str) -> None:
+        """Continue with a kept id if new metadata shows the cluster that it was used with, and one of its topics."""
+        kept = self._cluster.kept_producers.take(time.monotonic())
+        if kept is None:
+            return
+        timeout_ms = self._cluster.config.delivery_timeout_ms
+        names = {topic, *itertools.islice(reversed(kept.topic_ids), 1)}
+        found = self._cluster.metadata(names, missing_ok=True, timeout_ms=timeout_ms)
+        seen = {(name, found.topics[name].topic_id) for name in names} - {(name, ZERO_UUID) for name in names}
+        if found.cluster_id != kept.cluster_id or not seen & kept.topic_ids.items():
+            return
+        self._cluster_id, self._identity = kept.cluster_id, kept.identity
+        self._positions, self._topic_ids = dict(kept.positions), dict(kept.topic_ids)
 
     def _ask(self, deadline: Deadline) -> ProducerIdentity:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=_NO_TRANSACTION_TIMEOUT_MS)

@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Iterable
 from typing import Final
+from uuid import UUID
 
 from spark_kafka_native.client.cluster import Cluster
 from spark_kafka_native.client.coordinators import quick_backoff
@@ -261,7 +262,7 @@ class Sender:
         load = []
         for queue, leader in chosen:
             if self._config.enable_idempotence and queue.identity is None:
-                self._identify(queue)
+                self._identify(queue, leader.topic_id)
             batch = queue.take(link.node.node_id)
             self.metrics.retries += batch.tries > 1
             load.append(Loaded(queue=queue, batch=batch, topic_id=leader.topic_id))
@@ -295,9 +296,9 @@ class Sender:
                 detail = f"{link.node.address} is older than 2.1 and cannot take compression.type = zstd"
                 raise self._error(queue, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, detail)
 
-    def _identify(self, queue: PartitionQueue) -> None:
+    def _identify(self, queue: PartitionQueue, topic_id: UUID) -> None:
         try:
-            self._producer_ids.identify(queue)
+            self._producer_ids.identify(queue, topic_id)
         except KafkaError as error:
             hint = "" if error.retriable else "; enable.idempotence=false does without a producer id"
             raise self._error(queue, error.code, f"no producer id: {error}{hint}") from error

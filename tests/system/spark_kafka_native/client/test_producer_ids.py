@@ -4,16 +4,22 @@ import contextlib
 import itertools
 import os
 import random
+import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native.client.cluster import Cluster
+from spark_kafka_native.client.config import ClientConfig
 from spark_kafka_native.client.errors import ProduceError
+from spark_kafka_native.client.fetcher import Fetcher
 from spark_kafka_native.client.producer import Producer
 from spark_kafka_native.client.transactional_producer import TransactionalProducer
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages import InitProducerIdRequest, ProduceRequest
+from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.batch import BatchHeader
 from spark_kafka_native.records.decode import decode
 from tests.support.record_batches import rows
@@ -145,13 +151,56 @@ def test_an_answer_that_was_lost_is_asked_for_again_under_the_same_sequence_numb
     assert identities(brokers) == [(0, 0, 0), (0, 0, 1), (0, 0, 2), (0, 0, 3)]
 
 
-def test_sequence_numbers_go_on_in_a_topic_that_was_created_again(brokers: ScriptedCluster, cluster: Cluster) -> None:
-    """From 0 again, a leader that knows the old topic still would take the rows for a repetition and drop them."""
+def test_a_topic_that_was_created_again_gets_a_new_id(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    """The broker's data may have been deleted with it, and the old id given to another producer."""
     write(cluster, "a", "b")
     brokers.state.create("t", PARTITIONS)
     write(cluster, "c", "d")
     assert stored(brokers) == ["c", "d"]
-    assert identities(brokers) == [(0, 0, 2), (0, 0, 3)]
+    assert identities(brokers) == [(1, 0, 0), (1, 0, 1)]
+
+
+def test_an_id_is_used_for_other_topics_as_long_as_one_of_its_own_is_there(
+    brokers: ScriptedCluster, cluster: Cluster
+) -> None:
+    write(cluster, "a")
+    for number in range(3):
+        brokers.state.create(f"new{number}", 1)
+        write(cluster, "b", topic=f"new{number}")
+    assert new_ids(brokers) == 1
+    brokers.state.create("new2", 1)
+    brokers.state.create("last", 1)
+    write(cluster, "c", topic="last")
+    assert new_ids(brokers) == 2, "no topic shows that the cluster is the same"
+
+
+@pytest.mark.parametrize("fixed_cluster_id", [False, True])
+def test_rows_are_stored_on_a_broker_that_was_replaced_by_an_empty_one(tmp_path: Path, fixed_cluster_id: bool) -> None:
+    """It gives the same ids again, to another producer, which has used the sequence numbers that follow."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    settings = {"listeners": f"PLAINTEXT://127.0.0.1:{port}"} | (
+        {"cluster.id": "MkU3OEVBNTcwNTJENDM2Qk"} if fixed_cluster_id else {}
+    )
+    config = ClientConfig.parse({"bootstrap.servers": f"127.0.0.1:{port}"})
+    found: list[str] = []
+    with Cluster(config) as ours, Cluster(config) as others:
+        for number in range(2):
+            directory = tmp_path / str(number)
+            directory.mkdir()
+            (directory / "producer-ids.json").write_text('{"version": 1, "next_producer_id": 0}')
+            with EmbeddedBroker(directory, topics={"t": 1}, settings=settings):
+                if number == 0:
+                    write(ours, "a1")
+                    continue
+                write(others, "b1", "b2", "b3")
+                write(ours, "a2")
+                write(others, "b4")
+                fetcher = Fetcher(others, TopicPartition("t", 0), 0, 5, columns=("value",))
+                for batch in fetcher:
+                    found += [str(value, "ascii") for value in batch.column("value").to_pylist() if value]
+    assert sorted(found) == ["a2", "b1", "b2", "b3", "b4"]
 
 
 def test_a_leader_that_has_lost_records_gets_a_new_epoch_which_later_tasks_continue(
@@ -203,7 +252,7 @@ def test_another_cluster_at_the_same_address_has_never_given_us_the_id(
         producer.send("t", rows([b"c"], partition=[1]))
     assert identities(brokers, 1) == [(2, 0, 0)], "a partition that starts asks whether the id is still right"
     write(cluster, "d")
-    assert new_ids(brokers) == 4 - 1, "the id of the third cluster is kept"
+    assert new_ids(brokers) == 4, "batches with the second cluster's id were part of what the producer wrote"
 
 
 def test_the_id_of_a_cluster_that_was_replaced_in_between_is_not_kept(

@@ -1,3 +1,5 @@
+from uuid import UUID
+
 from spark_kafka_native.client.kept_producers import (
     MAX_IDLE_S,
     MAX_KEPT,
@@ -10,26 +12,26 @@ from spark_kafka_native.client.partition_queue import ProducerIdentity
 from spark_kafka_native.protocol.topic import TopicPartition
 
 
-def producer(producer_id: int, *, cluster_id: str = "c", partitions: int = 1) -> KeptProducer:
+def producer(producer_id: int, *, partitions: int = 1) -> KeptProducer:
     identity = ProducerIdentity(producer_id, 0)
     positions = {TopicPartition("t", number): SequencePosition(identity, 1) for number in range(partitions)}
-    return KeptProducer(cluster_id=cluster_id, identity=identity, positions=positions)
+    return KeptProducer(cluster_id="c", identity=identity, positions=positions, topic_ids={"t": UUID(int=1)})
 
 
 def test_a_producer_id_is_taken_once() -> None:
     kept = KeptProducers()
-    assert kept.take("c", 0.0) is None
+    assert kept.take(0.0) is None
     one = producer(1)
     kept.keep(one, 0.0)
-    assert kept.take("c", 1.0) is one
-    assert kept.take("c", 1.0) is None
+    assert kept.take(1.0) is one
+    assert kept.take(1.0) is None
 
 
 def test_the_last_used_one_is_taken_first_and_the_oldest_ones_give_way() -> None:
     kept = KeptProducers()
     for number in range(MAX_KEPT + 2):
         kept.keep(producer(number), float(number))
-    taken = [kept.take("c", 10.0) for _ in range(MAX_KEPT + 1)]
+    taken = [kept.take(10.0) for _ in range(MAX_KEPT + 1)]
     assert [each and each.identity.producer_id for each in taken] == [*reversed(range(2, MAX_KEPT + 2)), None]
 
 
@@ -37,30 +39,23 @@ def test_an_id_that_was_idle_for_too_long_is_dropped() -> None:
     kept = KeptProducers()
     kept.keep(producer(1), 0.0)
     kept.keep(producer(2), 1.0)
-    found = kept.take("c", MAX_IDLE_S + 1)
+    found = kept.take(MAX_IDLE_S + 1)
     assert found is not None
     assert found.identity.producer_id == 2
-    assert kept.take("c", MAX_IDLE_S + 1) is None
-
-
-def test_an_id_of_another_cluster_is_dropped() -> None:
-    kept = KeptProducers()
-    kept.keep(producer(1), 0.0)
-    assert kept.take("another", 0.0) is None
-    assert kept.take("c", 0.0) is None
+    assert kept.take(MAX_IDLE_S + 1) is None
 
 
 def test_an_id_with_too_many_partitions_is_not_kept() -> None:
     """Nor is a part of its partitions: their sequence numbers would begin at 0 again in the same epoch."""
     kept = KeptProducers()
     kept.keep(producer(1, partitions=MAX_PARTITIONS + 1), 0.0)
-    assert kept.take("c", 0.0) is None
+    assert kept.take(0.0) is None
     kept.keep(producer(2, partitions=MAX_PARTITIONS), 0.0)
-    assert kept.take("c", 0.0) is not None
+    assert kept.take(0.0) is not None
 
 
 def test_clear_forgets_all() -> None:
     kept = KeptProducers()
     kept.keep(producer(1), 0.0)
     kept.clear()
-    assert kept.take("c", 0.0) is None
+    assert kept.take(0.0) is None
