@@ -260,12 +260,15 @@ class Transactions:
     # --- by the clock ------------------------------------------------------------------------------------------------
 
     async def abort_timed_out(self) -> None:
-        """Abort the transactions that have gone on for longer than their producers said."""
-        for name in self._table.timed_out(self._clock.now_ms(), self._clock.elapsed_ms()):
-            try:
-                await self._finishing.finish(self._abort_timed_out(name))
-            except KafkaError as error:
-                logger.warning("the transaction of %s has timed out and is not aborted yet: %s", name, error)
+        """Abort the transactions that have timed out, all at the same time: one may wait for a slow Produce."""
+        names = self._table.timed_out(self._clock.now_ms(), self._clock.elapsed_ms())
+        await asyncio.gather(*(self._try_to_abort(name) for name in names))
+
+    async def _try_to_abort(self, name: str) -> None:
+        try:
+            await self._finishing.finish(self._abort_timed_out(name))
+        except KafkaError as error:
+            logger.warning("the transaction of %s has timed out and is not aborted yet: %s", name, error)
 
     async def _abort_timed_out(self, name: str) -> None:
         async with self.turn(name):

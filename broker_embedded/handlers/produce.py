@@ -19,14 +19,14 @@ no response, and an error closes the connection, so that the client learns of it
 pass `joining` first.
 """
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import Final, TypeAlias
 
 from broker_embedded.broker import Broker
 from broker_embedded.coordinator.transaction.decisions import Producer
 from broker_embedded.handlers.joining import Joining
 from broker_embedded.handlers.registry import CloseConnection, RequestContext, handles
-from broker_embedded.log.incoming import FROM_CLIENT, InvalidRecords, Terms
+from broker_embedded.log.incoming import FROM_CLIENT, InvalidRecords, RecordError, Terms
 from broker_embedded.log.log import AppendResult
 from broker_embedded.partitions import LocalPartition
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
@@ -61,6 +61,8 @@ _WITHOUT_LOG_START_OFFSET: Final = {
 """Refusals that Apache Kafka answers without the log start offset."""
 _ADMIN_CLIENT: Final = "__admin_client"
 """The one client id that Apache Kafka lets write to internal topics."""
+_MAX_RECORD_ERRORS: Final = 1000
+"""Errors of single records that a response has, of all partitions together."""
 _NOTHING: Final = AppendResult(
     base_offset=-1, last_offset=-1, log_append_time_ms=-1, log_start_offset=-1, duplicate=False
 )
@@ -72,7 +74,8 @@ def produce(
     request: ProduceRequest, context: RequestContext
 ) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
     """Append each partition's batch."""
-    appends = [(topic, [_Append(topic, data) for data in topic.partition_data]) for topic in request.topic_data]
+    errors = _ErrorBudget(_MAX_RECORD_ERRORS)
+    appends = [(topic, [_Append(topic, data, errors) for data in topic.partition_data]) for topic in request.topic_data]
     in_thread = False
     in_transaction = False
     for _, parts in appends:
@@ -135,14 +138,41 @@ def _answer(request: ProduceRequest, appends: "_Appends") -> ProduceResponse | N
     return None
 
 
+class _ErrorBudget:
+    """How many more errors of single records the response may have."""
+
+    def __init__(self, left: int) -> None:
+        self._left = left
+
+    def take(self, errors: Sequence[RecordError]) -> tuple[RecordError, ...]:
+        """The first of ``errors``, as many as there may be."""
+        taken = tuple(errors[: self._left])
+        self._left -= len(taken)
+        return taken
+
+
 class _Append:
     """One partition of a Produce request on its way."""
 
-    __slots__ = ("_data", "_header", "_partition", "_records", "_result", "_terms", "_topic", "error", "inspects")
+    __slots__ = (
+        "_data",
+        "_errors",
+        "_header",
+        "_partition",
+        "_record_errors",
+        "_records",
+        "_result",
+        "_terms",
+        "_topic",
+        "error",
+        "inspects",
+    )
 
-    def __init__(self, topic: TopicProduceData, data: PartitionProduceData) -> None:
+    def __init__(self, topic: TopicProduceData, data: PartitionProduceData, errors: _ErrorBudget) -> None:
         self._topic = topic
         self._data = data
+        self._errors = errors
+        self._record_errors: tuple[RecordError, ...] = ()
         self._partition: LocalPartition | None = None
         self._records: memoryview | None = None
         self._header: BatchHeader | None = None
@@ -219,6 +249,9 @@ class _Append:
             return
         try:
             self._result = self._partition.append(self._records, self._terms)
+        except InvalidRecords as error:
+            self._record_errors = self._errors.take(error.record_errors)
+            self.error = KafkaError(error.code, error.detail)
         except KafkaError as error:
             self.error = error
 
@@ -254,7 +287,7 @@ class _Append:
             log_start_offset=self._known_log_start_offset(self.error.code),
             record_errors=tuple(
                 BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=message)
-                for index, message in (self.error.record_errors if isinstance(self.error, InvalidRecords) else ())
+                for index, message in self._record_errors
             ),
             error_message=self.error.detail or None,
         )

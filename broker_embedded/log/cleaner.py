@@ -38,6 +38,8 @@ from spark_kafka_native.records.conversion import payload_pieces
 from spark_kafka_native.records.legacy import read_messages
 from spark_kafka_native.records.legacy_write import write_message_set
 from spark_kafka_native.records.pieces import compressor
+from spark_kafka_native.records.record import as_int64
+from spark_kafka_native.records.scan import LONG_MIN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,21 +227,21 @@ def _rebuilt(header: BatchHeader, blocks: Iterable[_Block], count: int, horizon_
     """A batch with some of its records. A new horizon replaces the base timestamp, so the records' deltas change."""
     keeps_base = horizon_ms is None or horizon_ms == header.delete_horizon_ms
     base_timestamp = header.base_timestamp if keeps_base or horizon_ms is None else horizon_ms
-    moved_ms = base_timestamp - header.base_timestamp
+    base, moved_ms = header.base_timestamp, base_timestamp - header.base_timestamp
     compressed = compressor(header.compression)
     payload = bytearray()
-    deltas: list[int] = []
+    times = [LONG_MIN]
     for data, _, kept in blocks:
         if keeps_base:
             pieces = [data[start:end] for start, end, _, _, _ in kept]
         else:
             pieces = [with_base_timestamp(data, record, moved_ms) for record in kept]
         payload += compressed.compress(b"".join(pieces))
-        deltas += [max(timestamp_delta(data, record) for record in kept)] if kept else []
+        times.append(max((as_int64(base + timestamp_delta(data, record)) for record in kept), default=LONG_MIN))
     payload += compressed.flush()
     max_timestamp = header.max_timestamp
     if header.timestamp_type is TimestampType.CREATE_TIME:
-        max_timestamp = header.base_timestamp + max(deltas)
+        max_timestamp = max(times)
     return _batch(
         header,
         payload,

@@ -7,6 +7,7 @@ are read piece by piece: a batch of a few KiB can decompress to 512 MiB.
 from collections.abc import Iterable, Iterator
 from typing import Final, NoReturn
 
+from broker_embedded.log.config import LogConfig
 from broker_embedded.log.incoming import Append, IncomingBatch, Validated, as_one_batch, refuse
 from broker_embedded.log.record_checks import RecordErrors, time_bounds
 from spark_kafka_native.protocol.errors import ErrorCode
@@ -18,13 +19,20 @@ from spark_kafka_native.records.batch import (
     CorruptBatch,
     read_header,
 )
+from spark_kafka_native.records.compression import MAX_DECOMPRESSED_BYTES
 from spark_kafka_native.records.conversion import payload_pieces, read_records, recompress, write_batch
+from spark_kafka_native.records.errors import OversizedBatch
 from spark_kafka_native.records.legacy import NO_HEADERS, Message, read_message
 from spark_kafka_native.records.legacy_write import entry_size, write_message_set
 from spark_kafka_native.records.scan import RecordScan
 
-MAX_CONVERTED_BYTES: Final = 64 * 1024 * 1024
-"""Bytes that a batch may decompress to if its records are written one by one."""
+_LEAST_BOUND: Final = 64 * 1024 * 1024
+_TIMES_LARGER: Final = 64
+
+
+def max_payload_bytes(config: LogConfig) -> int:
+    """What a batch whose records are looked at may decompress to: 64 MiB, or 64 times max.message.bytes."""
+    return min(max(_LEAST_BOUND, _TIMES_LARGER * config.max_message_bytes), MAX_DECOMPRESSED_BYTES)
 
 
 def convert_batch(records: memoryview, batch: IncomingBatch, append: Append) -> Validated:
@@ -33,10 +41,11 @@ def convert_batch(records: memoryview, batch: IncomingBatch, append: Append) -> 
     A control batch that came uncompressed stays so.
 
     Raises KafkaError: CORRUPT_MESSAGE, it does not decompress. INVALID_RECORD, the records are not what the header
-    says. MESSAGE_TOO_LARGE, it grew, or decompresses to too much. As ``RecordErrors`` and ``write_records``.
+    says. MESSAGE_TOO_LARGE, it grew, or decompresses to more than ``max_payload_bytes``. As ``RecordErrors`` and
+    ``write_records``.
     """
     position, header, config = batch.position, batch.header, append.config
-    scan, payload_bytes = _check_records(records, batch, append)
+    scan = _check_records(records, batch, append)
     codec = config.stored_codec(header.compression)
     if header.is_control and not header.compression:
         codec = header.compression
@@ -51,41 +60,39 @@ def convert_batch(records: memoryview, batch: IncomingBatch, append: Append) -> 
             max_bytes=config.max_message_bytes,
         )
         return _stored_batch(stored, append)
-    if payload_bytes > MAX_CONVERTED_BYTES:
-        why = f"a batch to convert decompresses to {payload_bytes} bytes, more than {MAX_CONVERTED_BYTES}"
-        refuse(ErrorCode.MESSAGE_TOO_LARGE, append.partition, why)
     return write_records(read_records(records, position, header), append, codec=codec, like=header)
 
 
-def _check_records(records: memoryview, batch: IncomingBatch, append: Append) -> tuple[RecordScan, int]:
-    """Check every record; the scan of them, and how many bytes they have decompressed."""
+def _check_records(records: memoryview, batch: IncomingBatch, append: Append) -> RecordScan:
+    """Check every record; the scan of them."""
     earliest, latest = time_bounds(append)
     scan = RecordScan(batch.header, earliest=earliest, latest=latest, needs_key=append.config.compacts)
     errors = RecordErrors(append)
-    pieces = _Pieces(payload_pieces(records, batch.position, batch.header))
+    max_bytes = max_payload_bytes(append.config)
+    pieces = _Pieces(payload_pieces(records, batch.position, batch.header, max_bytes=max_bytes))
     try:
         for record in scan.found(pieces):
             errors.add(record.record_index, record.timestamp, has_key=record.has_key)
+    except OversizedBatch as error:
+        why = f"{error.detail}, which is 64 MiB or 64 times max.message.bytes"
+        refuse(ErrorCode.MESSAGE_TOO_LARGE, append.partition, why)
     except CorruptBatch as error:
         code = ErrorCode.CORRUPT_MESSAGE if pieces.failed else ErrorCode.INVALID_RECORD
         refuse(code, append.partition, str(error.placed(start=batch.position)))
     errors.check()
-    return scan, pieces.size
+    return scan
 
 
 class _Pieces:
-    """Counts the bytes of pieces, and remembers whether decompression failed."""
+    """Remembers whether decompression failed, rather than a record."""
 
     def __init__(self, pieces: Iterator[bytes | bytearray | memoryview]) -> None:
         self._pieces = pieces
-        self.size = 0
         self.failed = False
 
     def __iter__(self) -> Iterator[bytes | bytearray | memoryview]:
         try:
-            for piece in self._pieces:
-                self.size += len(piece)
-                yield piece
+            yield from self._pieces
         except CorruptBatch:
             self.failed = True
             raise
@@ -103,14 +110,17 @@ def write_records(
     """
     config, level = append.config, append.config.compression_level(codec)
     if config.record_magic == MAGIC:
-        batch = write_batch(
-            _Placed(records, append),
-            base_offset=append.base_offset,
-            compression=codec,
-            level=level,
-            like=like,
-            max_bytes=config.max_message_bytes,
-        )
+        try:
+            batch = write_batch(
+                _Placed(records, append),
+                base_offset=append.base_offset,
+                compression=codec,
+                level=level,
+                like=like,
+                max_bytes=config.max_message_bytes,
+            )
+        except ValueError as error:  # the level was checked with the topic's config
+            refuse(ErrorCode.INVALID_TIMESTAMP, append.partition, str(error))
         return _stored_batch(batch, append)
     if like is not None and like.is_transactional:
         _refuse_format(append, "records of a transaction")

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 from spark_kafka_native.records.batch import BatchHeader, CorruptBatch
 from spark_kafka_native.records.blocks import record_blocks
 from spark_kafka_native.records.codec import Buffer
-from spark_kafka_native.records.record import varint
+from spark_kafka_native.records.record import as_int64, varint
 
 KeyedRecord: TypeAlias = tuple[int, int, int, bytes | None, bool]
 """Start and end in the block, offset delta, key, whether there is a value. A tuple for speed."""
@@ -84,7 +84,7 @@ def with_base_timestamp(payload: bytes, record: KeyedRecord, moved_ms: int) -> b
     """A record's bytes in a batch whose base timestamp is ``moved_ms`` later."""
     body = _behind(payload, record[0])  # of the length
     rest = _behind(payload, body + 1)  # of attributes and timestamp
-    delta = timestamp_delta(payload, record) - moved_ms
+    delta = as_int64(timestamp_delta(payload, record) - moved_ms)
     moved = payload[body : body + 1] + varint(delta) + payload[rest : record[1]]
     return varint(len(moved)) + moved
 

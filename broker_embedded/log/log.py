@@ -38,6 +38,9 @@ from spark_kafka_native.records.batch import MAGIC, NO_TIMESTAMP, UnreadableBatc
 
 logger = logging.getLogger(__name__)
 
+_VALIDATIONS = 10
+"""Times that an append with offsets of the log in it is validated if others overtake it; the last one has the lock."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendResult:
@@ -120,29 +123,37 @@ class Log(ShrinkingLog):
         view = memoryview(records)
         if view.readonly:
             raise TypeError("records must be writable: offsets are assigned in place")
-        self._check_online()
-        base_offset = self._view.end_offset
-        validated = self._validate(view, terms, base_offset)
-        with self._lock:
+        result = None
+        for tries_left in reversed(range(_VALIDATIONS)):
             self._check_online()
-            now_ms = self._platform.clock.now_ms()
-            moved = self._view.end_offset != base_offset
-            if moved and any(batch.holds_absolute_offsets for batch in validated.batches):
-                validated = self._validate(view, terms, self._view.end_offset)
-            view, batches = validated
-            known = None
-            if terms.origin is AppendOrigin.CLIENT:
-                known = self._producers.states.duplicates([batch.header for batch in batches])
-            if known is None:
-                result = self._append_new(view, batches, leader_epoch, now_ms, terms)
-            else:
-                stamped = known[0].timestamp  # whoever stamped them, as Apache Kafka answers
-                result = self._result(known[0].first_offset, known[-1].last_offset, stamped, duplicate=True)
+            base_offset = self._view.end_offset
+            validated = self._validate(view, terms, base_offset)
+            with self._lock:
+                self._check_online()
+                moved = self._view.end_offset != base_offset
+                if moved and any(batch.holds_absolute_offsets for batch in validated.batches):
+                    if tries_left:
+                        continue
+                    validated = self._validate(view, terms, self._view.end_offset)
+                result = self._append_validated(validated, leader_epoch, terms)
+                break
+        assert result is not None
         if self._unflushed() >= self.config.flush_messages:
             with self._flush_lock:  # whoever had it may have flushed these records too
                 if self._unflushed() >= self.config.flush_messages:
                     self.flush()
         return result
+
+    def _append_validated(self, validated: Validated, leader_epoch: int, terms: Terms) -> AppendResult:
+        now_ms = self._platform.clock.now_ms()
+        view, batches = validated
+        known = None
+        if terms.origin is AppendOrigin.CLIENT:
+            known = self._producers.states.duplicates([batch.header for batch in batches])
+        if known is None:
+            return self._append_new(view, batches, leader_epoch, now_ms, terms)
+        stamped = known[0].timestamp  # by whoever stamped them, as Apache Kafka responds
+        return self._result(known[0].first_offset, known[-1].last_offset, stamped, duplicate=True)
 
     def _validate(self, records: memoryview, terms: Terms, base_offset: int) -> Validated:
         """Check the batches of an append, and convert them; see ``validate``, which may take seconds. Needs no lock."""

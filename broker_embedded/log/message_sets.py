@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterator
 from typing import Final
 
-from broker_embedded.log.conversion import MAX_CONVERTED_BYTES, write_records
+from broker_embedded.log.conversion import max_payload_bytes, write_records
 from broker_embedded.log.incoming import Append, IncomingBatch, Validated, as_one_batch, refuse
 from broker_embedded.log.record_checks import check_records
 from broker_embedded.log.segment import PlacedBatch
@@ -23,7 +23,7 @@ from spark_kafka_native.records.batch import (
     CorruptBatch,
     TimestampType,
 )
-from spark_kafka_native.records.errors import InvalidMessageSet
+from spark_kafka_native.records.errors import InvalidMessageSet, OversizedBatch
 from spark_kafka_native.records.formats import iter_any
 from spark_kafka_native.records.legacy import (
     Message,
@@ -36,6 +36,8 @@ from spark_kafka_native.records.legacy import (
 )
 
 _MAGIC_AT: Final = 16
+_SHARE: Final = 4
+"""A message set may decompress to so much less than a record batch: its messages are objects, all at a time."""
 _SIZE_AT: Final = 8
 _SIZE_AND_CRC: Final = struct.Struct(">iI")
 _SIZE_AND_TIME: Final = struct.Struct(">i6xq")  # between them CRC, magic and attributes; the time is v1's
@@ -129,13 +131,16 @@ def _crc_is_right(records: memoryview, position: int) -> bool:
 
 def _inner_messages(records: memoryview, found: list[tuple[int, BatchHeader]], append: Append) -> list[Message]:
     inner: list[Message] = []
+    max_bytes = max_payload_bytes(append.config) // _SHARE
     try:
         for position, header in found:
-            inner += read_messages(records, position, header, max_bytes=MAX_CONVERTED_BYTES)
+            inner += read_messages(records, position, header, max_bytes=max_bytes)
     except InvalidMessageSet as error:
         refuse(ErrorCode.INVALID_RECORD, append.partition, str(error))
     except CorruptBatch as error:
-        refuse(ErrorCode.CORRUPT_MESSAGE, append.partition, str(error))
+        is_large = isinstance(error, OversizedBatch)
+        code = ErrorCode.MESSAGE_TOO_LARGE if is_large else ErrorCode.CORRUPT_MESSAGE
+        refuse(code, append.partition, str(error))
     return inner
 
 

@@ -42,6 +42,8 @@ May raise CloseConnection or RemoteProtocolError.
 _PROGRESS_MS: Final = 10_000
 _PROGRESS_BYTES: Final = 256 * 1024
 """A request that holds memory for which others wait must arrive by so many bytes in that time."""
+_LONGEST_HOLD_MS: Final = 60_000
+"""And as a whole in this time, even if it waits for memory itself. Clients give up after 30 seconds by default."""
 _TURN_REQUESTS: Final = 16
 """Requests of one connection worked on before the other connections have a turn."""
 _HELD_BYTES: Final = 64 * 1024
@@ -72,6 +74,7 @@ class Connection:
         "_closing",
         "_ended",
         "_held_bytes",
+        "_held_since",
         "_in_turn",
         "_inbox",
         "_loop",
@@ -116,6 +119,7 @@ class Connection:
         self._reading = self._writing = False
         self._ended = self._closing = False
         self._received = 0
+        self._held_since: int | None = None
         self._progress: tuple[int, int] | None = None
         """When `is_too_slow` began to measure a request that holds memory, and the bytes received by then."""
         self._task: asyncio.Task[None] | None = None
@@ -133,11 +137,18 @@ class Connection:
         return self._state is _State.READING
 
     def is_too_slow(self, now_ms: int) -> bool:
-        """Whether a large request that is there in part has hardly arrived for some seconds. To be called each second.
+        """Whether a large request that is there in part has hardly arrived for some seconds, or not for a minute.
 
-        A connection that itself waits for memory is not.
+        To be called each second.
         """
-        if not self.is_idle or not self._inbox.reserved_bytes or not self._inbox.has_room:
+        if not self.is_idle or not self._inbox.reserved_bytes:
+            self._held_since = self._progress = None
+            return False
+        if self._held_since is None:
+            self._held_since = now_ms
+        if now_ms - self._held_since >= _LONGEST_HOLD_MS:
+            return True
+        if not self._inbox.has_room:
             self._progress = None
             return False
         if self._progress is None:
@@ -294,6 +305,7 @@ class Connection:
         if self._state is _State.CLOSED:
             return
         self._inbox.answered()
+        self._held_since = None
         if self._throttle.wait_ms:
             self._mute(self._throttle.wait_ms)
         if answer:

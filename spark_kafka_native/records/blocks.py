@@ -24,14 +24,18 @@ def record_blocks(pieces: Iterable[Buffer], count: int) -> Iterator[tuple[bytes,
         while len(buffer) >= needed:
             end, found, needed = _complete_records(buffer, count)
             if found:
-                yield bytes(buffer[:end]), found
+                with memoryview(buffer) as view:
+                    block = bytes(view[:end])
                 del buffer[:end]
                 count -= found
+                yield block, found
             elif not needed:
-                yield bytes(buffer), count
-                return
+                break
+        if not needed:
+            break
     if buffer or count:
-        yield bytes(buffer), count
+        block, buffer = bytes(buffer), bytearray()  # a record may be large: it is held once
+        yield block, count
 
 
 def _complete_records(buffer: bytearray, count: int) -> tuple[int, int, int]:

@@ -28,7 +28,7 @@ from spark_kafka_native.records.errors import BadRecord, CorruptBatch
 from spark_kafka_native.records.legacy import Message, read_messages
 from spark_kafka_native.records.legacy_write import write_message_set
 from spark_kafka_native.records.pieces import SMALL_PIECES, compressor, decompressed_pieces
-from spark_kafka_native.records.record import MIN_BODY_BYTES, VARLONG_BYTES, read_varint, varint
+from spark_kafka_native.records.record import MIN_BODY_BYTES, VARLONG_BYTES, as_int64, read_varint, varint
 
 _NULL = varint(-1)
 _ATTRIBUTES = b"\x00"
@@ -37,6 +37,8 @@ _LAST_BYTE = 0x7F
 _NULL_LENGTH = 1
 """-1, as it stands there."""
 _NUMBERS_END = 1 << 64
+_NEAR = 1 << 61
+"""Times and their distances within this do not wrap around."""
 _LONG_MAX = 2**63 - 1
 _NOBODYS = BatchHeader(
     0, 0, NO_PARTITION_LEADER_EPOCH, MAGIC, 0, 0, 0, 0, 0, NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE, 0
@@ -89,9 +91,13 @@ def parse_records(pieces: Iterable[Buffer], header: BatchHeader) -> Iterator[Mes
 
 
 def _read_fast(payload: bytes, header: BatchHeader, count: int, append: Callable[[Message], None]) -> int:
-    """Where the last of ``count`` records ends. Raises IndexError: one is malformed; `_read_carefully` says why."""
+    """Where the last of ``count`` records ends. Raises IndexError: one is malformed, or its time may wrap around.
+
+    `_read_carefully` reads them then, and says what is malformed.
+    """
     by_broker = header.timestamp_type is TimestampType.LOG_APPEND_TIME
     base_offset, base_timestamp, max_timestamp = header.base_offset, header.base_timestamp, header.max_timestamp
+    far = _NEAR if -_NEAR < base_timestamp < _NEAR else 0
     end, size = 0, len(payload)
     for _ in range(count):
         length, at = payload[end], end + 1
@@ -114,6 +120,8 @@ def _read_fast(payload: bytes, header: BatchHeader, count: int, append: Callable
         value_end = value_at + (0 if value_length == _NULL_LENGTH else value_length >> 1)
         odd = (length | delta | (key_length if key_length != _NULL_LENGTH else 0)) & 1
         if odd or (value_length & 1 and value_length != _NULL_LENGTH) or not value_end < end <= size or delta >> 32:
+            raise IndexError
+        if time >= far:
             raise IndexError
         append(
             Message(
@@ -161,7 +169,7 @@ def _read_carefully(payload: bytes, header: BatchHeader, indexes: range, append:
             append(
                 Message(
                     header.base_offset + offset_delta,
-                    header.max_timestamp if by_broker else header.base_timestamp + timestamp_delta,
+                    header.max_timestamp if by_broker else as_int64(header.base_timestamp + timestamp_delta),
                     None if key_length < 0 else payload[key_at:key_end],
                     None if value_length < 0 else payload[value_at:value_end],
                     payload[value_end:position],

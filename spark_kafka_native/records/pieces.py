@@ -40,6 +40,8 @@ _GZIP_FIRST_FED = 1024
 _LZ4_LEAST_PIECE = 64 * 1024
 _ZSTD_LEAST_FED = 512
 _ZSTD_LIKELY_RATIO = 1024
+_ZSTD_STREAM_BYTES = 8 * 1024 * 1024
+"""What a stream of unknown size is compressed for. High levels would take 700 MiB for the largest window."""
 
 idle_zstd_compressors: dict[int, "list[zstandard.ZstdCompressor]"] = {}
 """Compressors that no call uses, by level, as `idle_zstd`."""
@@ -68,7 +70,8 @@ def decompressed_pieces(
         case CompressionType.LZ4:
             pieces = _lz4_pieces(memoryview(stored), piece_bytes)
         case CompressionType.ZSTD:
-            pieces = _zstd_pieces(memoryview(stored), min(piece_bytes, max_bytes))
+            step = min(piece_bytes // _ZSTD_LIKELY_RATIO, max_bytes // codec.max_ratio)
+            pieces = _zstd_pieces(memoryview(stored), max(step, _ZSTD_LEAST_FED))
     left = max_bytes
     for piece in pieces:
         left -= len(piece)
@@ -172,7 +175,7 @@ def _lz4_pieces(view: memoryview, piece_bytes: int) -> Iterator[bytes]:
         raise CorruptBatch(f"lz4 payload: {extra} bytes behind its frame")
 
 
-def _zstd_pieces(view: memoryview, piece_bytes: int) -> Iterator[bytes]:
+def _zstd_pieces(view: memoryview, step: int) -> Iterator[bytes]:
     import zstandard  # noqa: PLC0415 -- at first use
 
     try:
@@ -180,7 +183,6 @@ def _zstd_pieces(view: memoryview, piece_bytes: int) -> Iterator[bytes]:
     except IndexError:
         decompressor = zstandard.ZstdDecompressor()
     position = 0
-    step = max(_ZSTD_LEAST_FED, piece_bytes // _ZSTD_LIKELY_RATIO)
     frame = decompressor.decompressobj()
     while position < len(view) or not frame.eof:
         if frame.eof:
@@ -301,6 +303,7 @@ class _Zstd:
             self._compressor = self._idle.pop()
         except IndexError:
             self._compressor = zstandard.ZstdCompressor(level=level)
+        self._level = level
         self._frame: zstandard.ZstdCompressionObj | None = None
         self._first = b""
 
@@ -310,7 +313,7 @@ class _Zstd:
         if not self._first:
             self._first = bytes(data)
             return b""
-        self._frame = self._compressor.compressobj()
+        self._frame = self._stream()
         first, self._first = self._first, b""
         return self._frame.compress(first) + self._frame.compress(data)
 
@@ -318,3 +321,9 @@ class _Zstd:
         end = self._compressor.compress(self._first) if self._frame is None else self._frame.flush()
         self._idle.append(self._compressor)
         return end
+
+    def _stream(self) -> "zstandard.ZstdCompressionObj":
+        import zstandard  # noqa: PLC0415 -- at first use
+
+        params = zstandard.ZstdCompressionParameters.from_level(self._level, source_size=_ZSTD_STREAM_BYTES)
+        return zstandard.ZstdCompressor(compression_params=params).compressobj()

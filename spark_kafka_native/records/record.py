@@ -25,6 +25,11 @@ MIN_RECORD_BYTES = 7
 """A record without key, value and headers, and its body: all fields but the length."""
 
 
+def as_int64(number: int) -> int:
+    """The int64 that Java has for a sum or difference of int64s, which wraps around."""
+    return (number + 2**63 & 2**64 - 1) - 2**63
+
+
 class Record(NamedTuple):
     """Key and value of a record; None is null."""
 

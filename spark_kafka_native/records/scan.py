@@ -16,7 +16,7 @@ from spark_kafka_native.records._kernel import VARIABLE, if_wanted
 from spark_kafka_native.records.batch import NO_TIMESTAMP, BatchHeader, TimestampType
 from spark_kafka_native.records.codec import Buffer
 from spark_kafka_native.records.errors import BadRecord, CorruptBatch
-from spark_kafka_native.records.record import MIN_BODY_BYTES, VARINT_BYTES, VARLONG_BYTES, read_varint
+from spark_kafka_native.records.record import MIN_BODY_BYTES, VARINT_BYTES, VARLONG_BYTES, as_int64, read_varint
 
 LONG_MIN: Final = -(2**63)
 LONG_MAX: Final = 2**63 - 1
@@ -123,7 +123,7 @@ class PythonScanner:
             if delta < 0 or key_length < -1 or value_at >= end:
                 raise _bad_fields(index)
             self.offset_delta, self.has_key = delta, key_length >= 0
-            self.timestamp = self._base_time if self._is_stamped else _as_int64(self._base_time + time)
+            self.timestamp = self._base_time if self._is_stamped else as_int64(self._base_time + time)
             is_whole = value_at + VARINT_BYTES <= size or is_last
             if is_whole:
                 check_value(view, value_at, stop, end - value_at, index)
@@ -154,10 +154,6 @@ def check_value(view: memoryview, position: int, stop: int, rest: int, index: in
 
 def _bad_fields(index: int) -> BadRecord:
     return BadRecord(index, "its offset, key, value and headers are not what a record has")
-
-
-def _as_int64(number: int) -> int:
-    return (number - LONG_MIN & 2**64 - 1) + LONG_MIN
 
 
 def _load() -> type[Scanner]:

@@ -278,6 +278,29 @@ def test_a_request_that_hardly_arrives_gives_way_to_those_that_wait_for_its_memo
             assert decode_correlation_id(other.frame()) == 1
 
 
+def test_a_request_that_waits_for_memory_itself_does_not_hold_its_own_for_longer_than_a_minute(tmp_path: Path) -> None:
+    with broker_with(tmp_path, queued_max_request_bytes=100_000) as broker:
+        large = request_bytes(produce_request("t", batch(b"x" * 3_000_000)), 9)
+        memory = server_of(broker)._shared.memory
+        with contextlib.ExitStack() as clients:
+            oldest, waiting, other = (clients.enter_context(RawClient(broker.bootstrap_servers)) for _ in range(3))
+            oldest.send(large[:20_000])
+            eventually(lambda: memory.used == 65536)
+            waiting.send(large[:65536])
+            eventually(lambda: memory.used == 131072)
+            eventually(lambda: memory.is_short)
+            other.sock.sendall(large[:16384])
+            position = 20_000
+            for _ in range(65):
+                with contextlib.suppress(OSError):  # closed meanwhile
+                    oldest.send(large[position : position + 40_000])
+                position += 40_000
+                broker.advance(ms=1_000)
+            assert oldest.is_closed()
+            assert waiting.is_closed()
+            eventually(lambda: in_loop(broker, lambda: memory.used) < 100_000)
+
+
 def test_connections_that_announce_large_requests_stop_no_other(tmp_path: Path) -> None:
     with broker_with(tmp_path, queued_max_request_bytes=1_000_000) as broker:
         large = request_bytes(produce_request("t", batch(b"x" * 200_000)), 9)

@@ -240,6 +240,19 @@ def test_a_deleted_topic_is_gone_for_producers(broker: BrokerDriver) -> None:
     assert code(broker.produce("t", batch(b"x"))) is MANY
 
 
+def test_a_response_has_a_thousand_errors_of_records_at_most(broker: BrokerDriver) -> None:
+    broker.create("compacted", cleanup_policy="compact")
+    without_keys = write_batch([Message(index, 1, None, b"v") for index in range(200)], base_offset=0)
+    data = tuple(PartitionProduceData(index=0, records=bytearray(without_keys)) for _ in range(15))
+    request = ProduceRequest(acks=1, topic_data=(TopicProduceData(name="compacted", partition_data=data),))
+    parts = broker.ask(request, 12).responses[0].partition_responses
+    assert {code(part) for part in parts} == {ErrorCode.INVALID_RECORD}
+    assert [len(part.record_errors) for part in parts] == [100] * 10 + [0] * 5
+    assert all(
+        "record 0: a compacted topic takes no record without a key" in (part.error_message or "") for part in parts
+    )
+
+
 def test_appends_that_may_take_long_run_in_threads(broker: BrokerDriver, monkeypatch: pytest.MonkeyPatch) -> None:
     threads = []
     append = LocalPartition.append

@@ -18,17 +18,18 @@ from broker_embedded.log.validation import AppendOrigin, Validated, max_records,
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.records import blocks
 from spark_kafka_native.records.batch import RECORD_BATCH_OVERHEAD, CompressionType, read_header, seal, write_header
-from spark_kafka_native.records.conversion import read_records, write_batch
+from spark_kafka_native.records.conversion import convert_down, read_records, write_batch
 from spark_kafka_native.records.legacy import Message
 from spark_kafka_native.records.pieces import compressor
-from spark_kafka_native.records.record import MIN_RECORD_BYTES
+from spark_kafka_native.records.record import MIN_RECORD_BYTES, varint
+from spark_kafka_native.records.scan import LONG_MAX, RecordScan
 from tests.support.batches import NOW_MS, batch
 from tests.support.message_sets import message_set, messages_in
 from tests.support.old_format_log import OldFormatLog
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = CompressionType
 MIB = 1024 * 1024
-RECORDS = 60_000
+RECORDS = 20_000
 EQUAL_RECORD = b"\x10\x00\x00\x00\x02k\x02v\x00"
 """The key k and the value v, at offset delta 0."""
 
@@ -108,12 +109,70 @@ def test_a_batch_that_would_grow_beyond_the_limit_is_not_written_to_the_end(peak
     assert peak() < 4 * MIB
 
 
-def test_what_is_converted_may_not_decompress_to_more_than_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conversion, "MAX_CONVERTED_BYTES", 9 * 1000)
-    assert validated(equal_records(1000), cleanup_policy="compact").batches[0].header.records_count == 1000
-    with pytest.raises(KafkaError, match="a batch to convert decompresses to 9009 bytes, more than 9000") as caught:
-        validated(equal_records(1001), cleanup_policy="compact")
+def test_what_is_inspected_may_not_decompress_to_more_than_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conversion, "_LEAST_BOUND", 9 * 1000)
+    monkeypatch.setattr(conversion, "_TIMES_LARGER", 1)
+    topic = {"cleanup_policy": "compact", "max_message_bytes": 9000}
+    assert validated(equal_records(1000), **topic).batches[0].header.records_count == 1000
+    with pytest.raises(KafkaError, match="zstd payload decompresses to more than 9000 bytes, which is") as caught:
+        validated(equal_records(1001), **topic)
     assert caught.value.code is ErrorCode.MESSAGE_TOO_LARGE
+    for magic in (0, 1):
+        records = message_set(*[b"v" * 300] * 10, magic=magic, compression=GZIP)
+        with pytest.raises(KafkaError, match="gzip payload decompresses to more than 2250 bytes") as caught:
+            validated(records, **topic)
+        assert caught.value.code is ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_the_limit_grows_with_the_topics_batches() -> None:
+    limits = [
+        conversion.max_payload_bytes(LogConfig.parse({"max.message.bytes": size}))
+        for size in (1000, 2 * MIB, 100 * MIB)
+    ]
+    assert limits == [64 * MIB, 128 * MIB, 512 * MIB]
+
+
+def wrapping(delta: int = LONG_MAX) -> bytearray:
+    """A batch whose first record's time is beyond an int64, for Java -2, and the second's the last there is."""
+    records = b"\x22\x00" + varint(delta) + b"\x00\x02k\x02v\x00" + b"\x10\x00\x00\x02\x02k\x02v\x00"
+    raw = bytearray(RECORD_BATCH_OVERHEAD) + records
+    write_header(
+        raw,
+        size_in_bytes=len(raw),
+        last_offset_delta=1,
+        base_timestamp=LONG_MAX,
+        max_timestamp=LONG_MAX,
+        records_count=2,
+    )
+    seal(raw)
+    return raw
+
+
+def test_a_time_that_wraps_around_is_the_same_for_every_reader() -> None:
+    raw = wrapping()
+    header = read_header(raw)
+    assert [message.timestamp for message in messages_in(raw)] == [-2, LONG_MAX]
+    assert [timestamp for _, _, timestamp, _ in RecordScan(header, latest=-3).found([raw[61:]])] == [-2, LONG_MAX]
+    offsets = OffsetMap(10, 0.9)
+    assert offsets.put_all(keyed_offsets(bytes(raw), header, 0)) is None
+    cleaned = cleaner(offsets, 1).clean(bytes(raw), header)
+    assert cleaned is not None
+    assert [message.timestamp for message in messages_in(cleaned.data)] == [LONG_MAX]
+    assert convert_down(memoryview(raw), 0, header, magic=1, from_offset=0)
+    stored = validated(raw, message_timestamp_after_max_ms=LONG_MAX, compression_type="gzip")
+    assert [message.timestamp for message in messages_in(stored.records)] == [-2, LONG_MAX]
+
+
+@pytest.mark.parametrize(
+    ("delta", "why"), [(LONG_MAX, "timestamp -2 is before 1970"), (-LONG_MAX - 1, "too far apart")]
+)
+def test_times_that_cannot_be_written_again_are_refused(delta: int, why: str) -> None:
+    raw = wrapping(delta)
+    raw[35:43] = (5).to_bytes(8, "big")  # not the largest time, so the batch is written again
+    seal(raw)
+    with pytest.raises(KafkaError, match=why) as caught:
+        validated(raw, message_timestamp_after_max_ms=LONG_MAX, cleanup_policy="compact")
+    assert caught.value.code is ErrorCode.INVALID_TIMESTAMP
 
 
 @pytest.mark.parametrize("codec", CompressionType)
