@@ -5,6 +5,8 @@ and blocks for good. A thread has a connection of its own.
 """
 
 import threading
+import time
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final
 
@@ -14,14 +16,18 @@ from pyspark.sql.utils import is_remote
 
 GRACE_S: Final = 60
 """How long before pytest's own limit the watchdog bites."""
-AGAIN_S: Final = 5
+CANCEL_EVERY_S: Final = 0.5
+KILL_EVERY_S: Final = 5
+STOP_S: Final = 5
+"""How long a query may take to stop, once its test has ended, before its Python processes are killed."""
 
 
 class SparkWatchdog:
-    """Stops all queries and jobs of a session ``limit_s`` after it was entered, and whatever is left once it is left.
+    """Stops all queries and jobs of a session ``limit_s`` after it was entered, and what is left of them at exit.
 
-    What goes on all the same is in a Python process that hangs: five seconds later, and every five seconds from then
-    on, Spark's Python processes are killed, of which it starts new ones.
+    Jobs are cancelled again and again, because a job that is still being planned cannot be. What does not end all the
+    same is in a Python worker that hangs: every five seconds Spark's Python workers are killed. Their daemons are not:
+    Spark forks new workers from them, while the first call that needs a daemon which was killed fails.
     """
 
     def __init__(self, spark: SparkSession, limit_s: float) -> None:
@@ -43,15 +49,21 @@ class SparkWatchdog:
         if not self._over.wait(self._limit_s):
             self.has_bitten = True
             self._stop_queries()
-            self._cancel_jobs()
-            while not self._over.wait(AGAIN_S):
-                self._kill_workers()
-                self._cancel_jobs()
+            self._cancel_jobs_until_over()
         left = self._stop_queries()
         for stopping in left:
-            stopping.join(AGAIN_S)
+            stopping.join(STOP_S)
         if any(stopping.is_alive() for stopping in left):
             self._kill_workers()
+
+    def _cancel_jobs_until_over(self) -> None:
+        kill_at = time.monotonic() + KILL_EVERY_S
+        self._cancel_jobs()
+        while not self._over.wait(CANCEL_EVERY_S):
+            if time.monotonic() >= kill_at:
+                self._kill_workers()
+                kill_at += KILL_EVERY_S
+            self._cancel_jobs()
 
     def _stop_queries(self) -> list[threading.Thread]:
         """Begin to stop every query, each on a thread of its own: stopping one may take for ever."""
@@ -71,8 +83,10 @@ class SparkWatchdog:
             return  # they are the server's, wherever that is
         gateway = self._spark.sparkContext._gateway
         assert gateway is not None
-        for worker in psutil.Process(gateway.proc.pid).children(recursive=True):
-            worker.kill()
+        for daemon in psutil.Process(gateway.proc.pid).children():
+            with suppress(psutil.NoSuchProcess):
+                for worker in daemon.children():
+                    worker.kill()
 
 
 def _stop(query: Any) -> None:
