@@ -27,8 +27,8 @@ demo: $(VENV)/.installed  ## 200,000 events through Structured Streaming on the 
 	$(RUN) jobs/quickstart.py
 
 test: $(VENV)/.developer  ## The test suite: tests/unit and tests/system, Spark's in one session; needs PyPI alone
-	$(BOUND) $(PYTEST) $(TWO) --reruns 1 -m "not interop and not spark" tests/unit tests/system
-	$(BOUND) $(PYTEST) --reruns 1 -m "spark and not interop" tests/system
+	$(BOUND) $(PYTEST) $(TWO) $(TEST_OPTIONS) -m "not interop and not spark" tests/unit tests/system
+	$(BOUND) $(PYTEST) $(TEST_OPTIONS) -m "spark and not interop" tests/system
 
 test-interop: $(VENV)/.interop  ## Other people's brokers and clients, from Maven Central, npm, Debian, Go: about half an hour
 	$(SUITES) interop
@@ -77,7 +77,7 @@ $(VENV)/.installed: pyproject.toml setup.py $(SOURCES) | $(VENV)/bin/python
 	@touch $@
 
 $(VENV)/.developer: pyproject.toml setup.py tests/constraints.txt $(SOURCES) | $(VENV)/bin/python
-	$(PIP) --constraint tests/constraints.txt --editable '.[dev,peers,notebooks]'
+	$(PIP) --constraint tests/constraints.txt --editable '.[dev,peers,notebooks,aws]'
 	@$(RUN) -m spark_kafka_native.jobs.java || $(PIP) --constraint tests/constraints.txt --editable '.[java]'
 	@touch $(VENV)/.installed $@
 

@@ -4,7 +4,6 @@ And the choice of a kernel for tests that run twice.
 """
 
 import os
-import socket
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ from spark_kafka_native.records import kernel
 from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable
 from tests.support.brokers import RECORDS_STAY, AnyBroker, TopicMaker
 from tests.support.report import FINDINGS, Report
+from tests.support.starting import DidNotStart
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,38 +37,19 @@ REMOTE = "PYKAFKA_TEST_REMOTE"
 
 SPARK_TIMEOUT_S = 180
 
-SECOND_GO = [r"time\.monotonic\(\)", "Timeout", "AgentError", r"clients\.Refused"]
-"""How a test fails, or is stopped, that waits for what does not come in time, or whose foreign client gives up."""
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_configure(config: pytest.Config) -> None:
-    """Send what pytest-rerunfailures tells xdist's controller of each test at once: it would wait 40 ms for Nagle."""
-    sock = getattr(getattr(config, "failures_db", None), "sock", None)
-    if sock is not None:
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+pytest_plugins = ["tests.support.no_skips"]
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark whoever asks for the session of Spark, whose tests have longer; give some interop tests a second go."""
+    """Mark the tests that ask for the session of Spark, whose limit is longer, and those with foreign servers."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()) and item.get_closest_marker("spark") is None:
             item.add_marker(pytest.mark.spark)
         if item.get_closest_marker("spark") and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(SPARK_TIMEOUT_S))
-    add_second_go(items)
-
-
-def add_second_go(items: list[pytest.Item]) -> None:
-    """Give a test whose foreign client or server ran out of time a second go, which the report counts as rerun.
-
-    Two cores carry several such processes at once, each with a patience of its own. A wrong result fails at once, and
-    so does a test that kills: a second go would try other moments.
-    """
-    for item in items:
-        if (item.get_closest_marker("interop") or INTEROP in item.path.parents) and not item.get_closest_marker("kill"):
-            item.add_marker(pytest.mark.flaky(reruns=1, only_rerun=SECOND_GO))
+        if item.get_closest_marker("interop") or INTEROP in item.path.parents:
+            item.add_marker(pytest.mark.flaky(reruns=1, only_rerun=[DidNotStart.__name__]))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -25,6 +25,7 @@ from typing import Self
 from tests.support import maven
 from tests.support.confluent_client import ConfluentClient
 from tests.support.scripts import free_ports
+from tests.support.starting import DidNotStart
 
 KAFKA_VERSION = "4.3.1"
 START_TIMEOUT_S = 90.0
@@ -177,7 +178,7 @@ class ApacheKafka:
                 raise ApacheKafkaError(f"topic {name} did not appear in {TOOL_TIMEOUT_S:.0f} s")
 
     def start(self) -> None:
-        """Format the storage and start all nodes. Raises ApacheKafkaError or maven.MavenError."""
+        """Format the storage and start all nodes. Raises DidNotStart, ApacheKafkaError or maven.MavenError."""
         try:
             for attempt in range(3):
                 self._choose_ports()
@@ -188,7 +189,7 @@ class ApacheKafka:
                     self._format(node)
                 try:
                     self._run(list(self._nodes.values()))
-                except ApacheKafkaError as error:
+                except DidNotStart as error:
                     self.kill()
                     # Somebody else took a port between our choice of it and the node's use.
                     if attempt == 2 or "Address already in use" not in str(error):
@@ -297,11 +298,9 @@ class ApacheKafka:
         while not expected <= _broker_ids(node.port):
             if node.process.poll() is not None:
                 code, node.process = node.process.returncode, None
-                raise ApacheKafkaError(f"node {node.node_id} ended with {code} while starting:\n{node.output()}")
+                raise DidNotStart(f"node {node.node_id} ended with {code} while starting:\n{node.output()}")
             if time.monotonic() > deadline:
-                raise ApacheKafkaError(
-                    f"node {node.node_id} was not ready in {START_TIMEOUT_S:.0f} s:\n{node.output()}"
-                )
+                raise DidNotStart(f"node {node.node_id} was not ready in {START_TIMEOUT_S:.0f} s:\n{node.output()}")
             time.sleep(0.05)
 
     def _end(self, node_id: int | None, how: signal.Signals) -> None:

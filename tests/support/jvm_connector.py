@@ -17,6 +17,7 @@ from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from tests.support import maven
 from tests.support.spark_questions import side_by_side, start_spark, stop_spark
+from tests.support.starting import DidNotStart
 
 JVM, OURS = "kafka", "pykafka"
 START_TIMEOUT_S: Final = 180.0
@@ -104,6 +105,9 @@ class BothConnectors:
         self._far_end.close()  # so that either side sees when the other is gone
         try:
             self._ask(START_TIMEOUT_S, start_spark, connector_jars(), self._directory)
+        except SessionError as error:
+            self._end()
+            raise DidNotStart(f"Spark with both connectors: {error}") from error
         except BaseException:
             self._end()
             raise

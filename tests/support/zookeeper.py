@@ -11,6 +11,7 @@ from typing import Self
 from tests.support import maven
 from tests.support.apache_kafka import QUICK_START, QUIET, kafka_jars
 from tests.support.scripts import free_port
+from tests.support.starting import DidNotStart
 
 LAST_KAFKA_WITH_ZOOKEEPER = "3.9.1"
 START_TIMEOUT_S = 60.0
@@ -58,5 +59,5 @@ class ZooKeeper:
             except OSError:
                 pass
             if self._process.poll() is not None or time.monotonic() > deadline:
-                raise TimeoutError(f"ZooKeeper did not start in {START_TIMEOUT_S:.0f} s")
+                raise DidNotStart(f"ZooKeeper did not start in {START_TIMEOUT_S:.0f} s")
             time.sleep(0.05)
