@@ -1,5 +1,7 @@
 """A payload in blocks of complete records: nothing lost, no block larger than need be, damage left to the reader."""
 
+import tracemalloc
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -36,6 +38,21 @@ def test_blocks_are_the_records_in_order(sizes: list[int], piece: int) -> None:
         assert len(block) < 100 + max(map(len, records))
         first += count
     assert first == len(records)
+
+
+def test_a_large_record_is_held_twice_at_most() -> None:
+    """Once as what has come so far, once as its block."""
+    body = 32 * 1024 * 1024
+    piece = b"r" * 65_536
+    pieces = [varint(body), *[piece] * (body // len(piece)), record(10)]
+    tracemalloc.start()
+    try:
+        sizes = [len(block) for block, _ in record_blocks(pieces, 2)]
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert sizes == [len(varint(body)) + body, len(record(10))]
+    assert peak <= 2.3 * body
 
 
 def test_a_payload_of_one_block_is_not_read(small_blocks: int) -> None:

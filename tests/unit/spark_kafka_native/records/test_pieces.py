@@ -5,6 +5,7 @@ import tracemalloc
 
 import pytest
 import snappy
+import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -43,6 +44,18 @@ def test_a_piece_of_zstd_has_16_mib_at_most() -> None:
     assert sum(sizes) == 300 * MIB
     assert max(sizes) <= 16 * MIB
     assert peak <= 40 * MIB
+
+
+def test_a_piece_of_zstd_stays_near_a_low_bound() -> None:
+    stored = compress(CompressionType.ZSTD, bytes(300 * MIB))
+    tracemalloc.start()
+    try:
+        with pytest.raises(CorruptBatch, match="decompresses to more than 16777216 bytes"):
+            list(decompressed_pieces(CompressionType.ZSTD, stored, max_bytes=16 * MIB, piece_bytes=16 * MIB))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak <= 64 * MIB
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -88,6 +101,14 @@ def test_compressed_pieces_are_read_as_one_payload(codec: CompressionType, parts
     one = compressor(codec)
     stored = b"".join([*map(one.compress, parts), one.flush()])
     assert bytes(decompress(codec, stored)) == b"".join(parts)
+
+
+@pytest.mark.parametrize("level", [1, 19, 22])
+def test_the_window_of_a_zstd_stream_is_bounded(level: int) -> None:
+    """A writer of the highest level, and every reader of what it writes, would hold 128 MiB and more otherwise."""
+    one = compressor(CompressionType.ZSTD, level)
+    stored = one.compress(b"first") + one.compress(b"second") + one.flush()
+    assert zstandard.get_frame_parameters(stored).window_size <= 8 * MIB
 
 
 @pytest.mark.parametrize("codec", CODECS)
