@@ -1,5 +1,6 @@
 """Transactions that others end than their producers: time, an administrator, a topic that is deleted."""
 
+import asyncio
 import logging
 
 import pytest
@@ -65,6 +66,27 @@ def test_an_abort_that_cannot_be_written_down_waits(
     faults.heal()
     broker.run(broker.broker.abort_timed_out_transactions())
     assert mine.state == "CompleteAbort"
+
+
+def test_a_transaction_that_an_append_keeps_busy_does_not_delay_the_abort_of_others(broker: BrokerDriver) -> None:
+    slow, other = Coordinated(broker, "a slow append"), Coordinated(broker, "other")
+    for mine in (slow, other):
+        mine.begin(timeout_ms=5000)
+        mine.write(b"a", T0)
+    broker.advance(5001)
+    transactions = broker.broker.transactions
+
+    async def abort_amid_an_append() -> None:
+        async with transactions.turn("a slow append"):
+            aborting = asyncio.create_task(transactions.abort_timed_out())
+            for _ in range(100):
+                await asyncio.sleep(0)
+            states = slow.state, other.state
+        await aborting
+        assert states == ("Ongoing", "CompleteAbort")
+
+    broker.run(abort_amid_an_append())
+    assert slow.state == "CompleteAbort"
 
 
 def test_ids_that_are_idle_for_too_long_are_forgotten(broker: BrokerDriver) -> None:
