@@ -6,7 +6,7 @@ PIP    := PYTHONWARNINGS=ignore $(RUN) -m pip install --quiet --disable-pip-vers
 # Built with the install where there is a C compiler.
 KERNEL := spark_kafka_native/records/_kernel
 SOURCES := $(wildcard $(KERNEL)/*.pyx $(KERNEL)/*.pxd)
-PYTEST := $(RUN) -m pytest
+PYTEST := $(RUN) -m pytest --durations 20 --durations-min 5
 # Each prints a table and keeps it in tests/results.
 SUITES := $(RUN) -m tests.long.suites
 # Two workers, each with half of the tests in their order until one helps the other: neighbours share their servers.
