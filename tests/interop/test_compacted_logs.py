@@ -139,11 +139,13 @@ def compact_theirs(kafka: ApacheKafka) -> None:
     set_dirty_ratio(kafka, ALWAYS)
     data, files = kafka.log_directory, RealFileSystem()
 
-    def done() -> bool:
+    def dirty() -> dict[TopicPartition, tuple[int, int]]:
+        """The cleaner's offset and the active segment of each partition where they differ."""
         offsets = read_offsets(files, str(data / "cleaner-offset-checkpoint"))
-        return all(offsets.get(partition, 0) == active_segment(data, partition) for partition in PARTITIONS)
+        found = {partition: (offsets.get(partition, 0), active_segment(data, partition)) for partition in PARTITIONS}
+        return {partition: pair for partition, pair in found.items() if pair[0] != pair[1]}
 
-    eventually(done, within_s=60)
+    eventually(dirty, {}, within_s=60)
     set_dirty_ratio(kafka, NEVER)
     kafka.stop()
 

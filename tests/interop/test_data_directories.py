@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from dirty_equals import Contains, IsStr
 
 from broker_embedded.broker import Broker, DataDirectoryError
 from broker_embedded.config import BrokerConfig
@@ -233,7 +234,7 @@ def test_nothing_is_deleted_before_configs_are_set(theirs: Path) -> None:
         run_tool("kafka.admin.ConfigCommand", *server, *resource, "--add-config", "cleanup.policy=compact")
         assert [CLIENT.watermarks(broker.bootstrap_servers, topic, 0) for topic in (COMPACTED, KEPT)] == [(0, 1)] * 2
     with BrokerProcess(theirs, settings=often) as broker:
-        eventually(lambda: CLIENT.watermarks(broker.bootstrap_servers, KEPT, 0) == (1, 1), 30)
+        eventually(lambda: CLIENT.watermarks(broker.bootstrap_servers, KEPT, 0), (1, 1))
         assert CLIENT.watermarks(broker.bootstrap_servers, COMPACTED, 0) == (0, 1)
 
 
@@ -276,7 +277,7 @@ def test_kafka_goes_on_in_its_directory_after_ours(stopped: ApacheKafka, seen: S
     assert CLIENT.committed(servers, OLD_GROUP, TOPIC, [0, 1, 2]) == {0: 7, 1: 9, 2: 11}
     assert CLIENT.partitions(servers, "unknown-to-kafka") is None
     CLIENT.produce(servers, TOPIC, values(RECORDS + 1, 1))
-    eventually(lambda: any(re.fullmatch(r"unknown-to-kafka-0\..*-stray", name) for name in os.listdir(directory)))
+    eventually(lambda: os.listdir(directory), Contains(IsStr(regex=r"unknown-to-kafka-0\..*-stray")))
     kafka.stop()
     with BrokerProcess(directory, settings=SETTINGS) as broker:
         assert CLIENT.watermarks(broker.bootstrap_servers, "unknown-to-kafka", 0) == (0, 0)
@@ -321,7 +322,7 @@ def test_kafka_4_sets_a_directory_of_ours_aside(stopped: ApacheKafka, ours: tupl
         shutil.move(tmp_path / f"other-{number}", stopped.log_directory)
     stopped.restart()
     assert CLIENT.partitions(stopped.bootstrap_servers, "other") is None
-    eventually(lambda: len(list(stopped.log_directory.glob("other-*-stray"))) == PARTITIONS)
+    eventually(lambda: len(list(stopped.log_directory.glob("other-*-stray"))), PARTITIONS)
     stopped.stop()
 
 
@@ -366,16 +367,13 @@ class KafkaOnZooKeeper:
     def wait_for(self, topic: str) -> None:
         """Wait until it leads the topic."""
 
-        def is_led() -> bool:
+        def leaders() -> set[int]:
             assert self._process.poll() is None, self._output.read_text()
-            try:
-                with RawClient(self.bootstrap_servers) as client:
-                    (found,) = client.ask(MetadataRequest(topics=(MetadataRequestTopic(name=topic),)), 9).topics
-            except OSError:
-                return False
-            return bool(found.partitions) and all(part.leader_id == 1 for part in found.partitions)
+            with RawClient(self.bootstrap_servers) as client:
+                (found,) = client.ask(MetadataRequest(topics=(MetadataRequestTopic(name=topic),)), 9).topics
+            return {part.leader_id for part in found.partitions}
 
-        eventually(is_led, 60)
+        eventually(leaders, {1}, within_s=60, retrying=(OSError,))
 
 
 def java_of_old_kafka(heap: str) -> list[str]:

@@ -6,16 +6,17 @@ has some of them twice, so that the test can tell.
 
 import os
 import signal
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
 
 import pytest
+from dirty_equals import IsInt
 
 from broker_embedded.testing import BrokerProcess
 from tests.support.apache_kafka import ApacheKafka
+from tests.support.killed_copy import wait_until
 from tests.support.spark_copy import SparkCopy
 from tests.support.spark_queries import unique
 from tests.support.topics import Topics
@@ -59,8 +60,7 @@ class Killed:
         """Start a driver on more records; return when the step is reached -> the id of the process that rests there."""
         self.copy.doom.aim(step)
         self.write_some()
-        self._wait_until(lambda: self.copy.doom.victim is not None)
-        victim = self.copy.doom.victim
+        victim = wait_until(lambda: self.copy.doom.victim, IsInt, self.copy, PATIENCE_S)
         assert victim is not None
         return victim
 
@@ -71,7 +71,7 @@ class Killed:
     def finish(self) -> Counter[int]:
         """Let a driver copy all that is left, and some more -> how often each record can be read."""
         self.write_some()
-        self._wait_until(lambda: len(set(self.numbers())) == self._written)
+        wait_until(lambda: len(set(self.numbers())), self._written, self.copy, PATIENCE_S)
         return Counter(self.numbers())
 
     def numbers(self) -> list[int]:
@@ -81,13 +81,6 @@ class Killed:
     @property
     def everything_once(self) -> Counter[int]:
         return Counter(range(self._written))
-
-    def _wait_until(self, condition: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + PATIENCE_S
-        while not condition():
-            self.copy.start()
-            assert time.monotonic() < deadline, self.copy.output
-            time.sleep(0.2)
 
 
 @pytest.fixture(params=["bundled", "apache"])

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dirty_equals import Contains
 from pyspark.sql import SparkSession
 
 from broker_embedded.testing import BrokerProcess
@@ -98,10 +99,12 @@ def test_a_query_that_is_started_again_too_late(tmp_path: Path) -> None:
         servers, copy = broker.bootstrap_servers, killed.copy
         killed.run_into(DECIDED)
         killed.kill()
-        eventually(lambda: "open transactions: 0" in command(servers, "status", prefix), within_s=ABORTED_WITHIN_S)
+        eventually(
+            lambda: command(servers, "status", prefix), Contains("open transactions: 0"), within_s=ABORTED_WITHIN_S
+        )
         copy.doom.clear()
         copy.start()
-        eventually(lambda: not copy.is_running, within_s=ABORTED_WITHIN_S)
+        eventually(lambda: copy.is_running, False, within_s=ABORTED_WITHIN_S)
         assert "[PYKAFKA_EXACTLY_ONCE.LOST]" in copy.output
         assert f"prefix {prefix}: batch 0 of streaming query" in copy.output
         for partition in range(2):

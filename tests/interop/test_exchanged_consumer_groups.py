@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from dirty_equals import IsOneOf
 
 from broker_embedded.coordinator.consumer.records import KEY_VERSIONS, read_entry, to_record
 from broker_embedded.coordinator.hashing import partition_for
@@ -68,7 +69,7 @@ def fill(broker: Server) -> dict[str, list[tuple[str, int, Owned]]]:
         settle(away)
         away.leave(-2)
         regex = join("regex", topics=(), subscribed_topic_regex=f"{TOPIC}|nothing")
-        eventually(lambda: regex.beat().assignment is not None)
+        eventually(lambda: regex.beat().assignment, ~IsOneOf(None))
         settle(regex)
         mixed = join("mixed")
         settle(mixed)

@@ -84,8 +84,8 @@ def offsets_of(broker: AnyBroker, *, stable: bool) -> dict[str, int | ErrorCode]
 
 
 def assert_offsets(broker: AnyBroker) -> None:
-    eventually(lambda: offsets_of(broker, stable=False) == OFFSETS, 30)
-    eventually(lambda: offsets_of(broker, stable=True) == STABLE, 30)
+    eventually(lambda: offsets_of(broker, stable=False), OFFSETS)
+    eventually(lambda: offsets_of(broker, stable=True), STABLE)
 
 
 def assert_can_be_decided(broker: AnyBroker, transactions: list[Open]) -> None:
@@ -105,7 +105,7 @@ def assert_can_be_decided(broker: AnyBroker, transactions: list[Open]) -> None:
             )
             answer = client.ask(WriteTxnMarkersRequest(markers=(marker,)), 1)
             assert answer.markers[0].topics[0].partitions[0].error_code == 0
-    eventually(lambda: offsets_of(broker, stable=True) == DECIDED, 30)
+    eventually(lambda: offsets_of(broker, stable=True), DECIDED)
 
 
 @pytest.fixture(scope="module")

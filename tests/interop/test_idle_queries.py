@@ -4,6 +4,7 @@ import time
 from pathlib import Path
 
 import pytest
+from dirty_equals import Contains
 from pyspark.sql import SparkSession
 
 from broker_embedded.testing import EmbeddedBroker
@@ -25,7 +26,7 @@ def test_an_idle_query_asks_a_few_times_a_second(spark: SparkSession, tmp_path: 
         with Topics(broker.bootstrap_servers) as topics, batches.running(df) as query:
             topics.write("t", ["1"])
             batches.wait_for(["1"], query)
-            wait_for(lambda: 0 in batches.committed, query)
+            wait_for(lambda: batches.committed, Contains(0), query)
             time.sleep(1)
             broker.forget_requests()
             began = time.monotonic()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dirty_equals import HasLen
 
 from broker_embedded.testing import BrokerProcess
 from spark_kafka_native.client.cluster import Cluster
@@ -125,14 +126,12 @@ def check_compacted(servers: str, writer: Writer) -> None:
     partition = TopicPartition(COMPACTED, 0)
     with Cluster(config_of(servers)) as cluster:
         end = list_offsets(cluster, {partition: LATEST})[partition].offset
-        rows: list[dict[str, Any]] = []
 
-        def is_compacted() -> bool:
+        def read() -> list[dict[str, Any]]:
             with Fetcher(cluster, partition, 0, end) as fetcher:
-                rows[:] = [row for batch in fetcher for row in batch.to_pylist()]
-            return len(rows) < end
+                return [row for batch in fetcher for row in batch.to_pylist()]
 
-        eventually(is_compacted, PATIENCE_S)
+        rows = eventually(read, HasLen(0, end - 1), within_s=PATIENCE_S)
     offsets = [row["offset"] for row in rows]
     assert offsets == sorted(set(offsets))
     last: dict[str, int] = {}

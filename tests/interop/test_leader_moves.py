@@ -4,6 +4,7 @@ import random
 from collections.abc import Iterator
 
 import pytest
+from dirty_equals import IsOneOf
 
 from spark_kafka_native.client.cluster import Cluster
 from spark_kafka_native.client.offsets import LATEST, list_offsets
@@ -66,8 +67,8 @@ def _read_across_a_move(kafka: ApacheKafka, topic: str) -> None:
         old_leader = cluster.leader(partition).node.node_id
         kafka.move_leader(topic, 0, next(node for node in kafka.node_ids if node != old_leader))
 
-        def is_read_from_another() -> bool:
+        def read_from() -> int:
             assert read_range(cluster, partition, 0, end) == before
-            return cluster.leader(partition).node.node_id != old_leader
+            return cluster.leader(partition).node.node_id
 
-        eventually(is_read_from_another)  # the old one serves until it has heard that it leads no more
+        eventually(read_from, ~IsOneOf(old_leader))  # the old one serves until it has heard that it leads no more

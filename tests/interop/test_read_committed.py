@@ -49,7 +49,7 @@ def _read(cluster: Cluster, topic: str, isolation: int, *, end: int) -> list[str
     A coordinator answers when it has decided; the markers follow.
     """
     partition = TopicPartition(topic, 0)
-    eventually(lambda: list_offsets(cluster, {partition: LATEST}, isolation=isolation)[partition].offset == end)
+    eventually(lambda: list_offsets(cluster, {partition: LATEST}, isolation=isolation)[partition].offset, end)
     with Fetcher(cluster, partition, 0, end, columns=("value",), isolation=isolation) as fetcher:
         values = [row["value"].decode() for batch in fetcher for row in batch.to_pylist()]
     assert fetcher.position == end
@@ -133,11 +133,11 @@ class Stream:
         begin = self._position
         (partition,) = begin
 
-        def reached() -> bool:
+        def latest() -> int:
             self._position = self._stream.latest(begin, limit)
-            return self._position[partition] == end
+            return self._position[partition]
 
-        eventually(reached)
+        eventually(latest, end)
         for task in self._stream.plan(begin, self._position):
             for rows in read_task(self._options, layout_of(source_schema(include_headers=False)), task):
                 found += [row["value"].decode() for row in rows.to_pylist()]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from dirty_equals import IsStr
 
 from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native.protocol.errors import ErrorCode
@@ -60,7 +61,7 @@ class Walker:
     def state(self) -> tuple[str, Identity]:
         """The id's state, once it rests, and who has it."""
         while (found := self._described()).transaction_state.startswith("Prepare"):
-            eventually(lambda: not self._described().transaction_state.startswith("Prepare"))
+            eventually(lambda: self._described().transaction_state, ~IsStr(regex="Prepare.*"))
         return found.transaction_state, (found.producer_id, found.producer_epoch)
 
     def _described(self) -> TransactionState:

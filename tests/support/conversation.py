@@ -19,6 +19,7 @@ from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsPartiti
 from spark_kafka_native.protocol.schema import Request, Response
 from spark_kafka_native.protocol.wire import ZERO_UUID
 from tests.support.raw_client import RawClient
+from tests.support.waiting import eventually
 
 ResponseT = TypeVar("ResponseT", bound=Response)
 
@@ -101,11 +102,7 @@ class Conversation:
         question = ListOffsetsRequest(
             replica_id=-1, topics=(ListOffsetsTopic(name=self.topic(name), partitions=parts),)
         )
-        deadline = time.monotonic() + _DEADLINE_S
-        while _codes(self._client.ask(question, 9)) != {ErrorCode.NONE}:
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{name} has no leaders after {_DEADLINE_S:.0f} s")
-            time.sleep(0.05)
+        eventually(lambda: _codes(self._client.ask(question, 9)), {ErrorCode.NONE}, within_s=_DEADLINE_S)
 
     def ask(self, request: Request[Any], version: int, note: str = "") -> None:
         """Ask, and remember the answer, once the broker's coordinators are ready for it."""

@@ -9,12 +9,12 @@ up to ``ROWS``.
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from dirty_equals import IsInt
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
@@ -25,6 +25,7 @@ from spark_kafka_native.spark.sink import exactly_once
 from spark_kafka_native.spark.sink.writer import PyKafkaWriter
 from tests.support.doomed_sink import DOOM, Doom, Rests
 from tests.support.process_tree import descendants, kill_all, still_there
+from tests.support.waiting import eventually
 
 _REPOSITORY = Path(__file__).parents[2]
 _PATIENCE_S = 120.0
@@ -76,12 +77,16 @@ def kill_load_at(step: str, directory: Path, servers: str, topic: str, rows: int
                 "PYTHONPATH": os.pathsep.join([str(_REPOSITORY), os.environ.get("PYTHONPATH", "")]),
             },
         )
-        deadline = time.monotonic() + _PATIENCE_S
+
+        def victim() -> int | None:
+            assert process.poll() is None, f"the load ended with {process.returncode}"
+            return doom.victim
+
         try:
-            while doom.victim is None:
-                assert process.poll() is None, output.read_text(errors="replace")
-                assert time.monotonic() < deadline, output.read_text(errors="replace")
-                time.sleep(0.1)
+            eventually(victim, IsInt, within_s=_PATIENCE_S)
+        except AssertionError as error:
+            error.add_note(output.read_text(errors="replace"))
+            raise
         finally:
             processes = descendants(process.pid)
             process.kill()

@@ -15,6 +15,7 @@ from itertools import cycle
 from typing import NamedTuple
 
 import pytest
+from dirty_equals import AnyThing, IsInt, IsOneOf
 
 from broker_embedded.testing import BrokerProcess
 from tests.support.killed_copy import kill, wait_for_progress, wait_until
@@ -141,14 +142,18 @@ class Killer:
         self._wait_for_victim(step)
         before = self.copy.batches
         self._kill_there(kind, step, then=aim.step)
-        wait_until(lambda: doom.victim is not None or self.copy.batches > before + 1, self.copy)
+        wait_until(
+            lambda: (doom.victim, self.copy.batches),
+            IsOneOf((IsInt, AnyThing), (None, IsInt(gt=before + 1))),
+            self.copy,
+        )
         if doom.victim is None:
             doom.clear()
         return doom.victim is not None
 
     def _wait_for_victim(self, step: str) -> None:
         try:
-            wait_until(lambda: self.copy.doom.victim is not None, self.copy)
+            wait_until(lambda: self.copy.doom.victim, IsInt, self.copy)
         except AssertionError:
             pytest.fail(f"nobody came to {step!r}:\n{self.copy.output}")
 

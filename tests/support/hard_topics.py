@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from dirty_equals import IsInt
+
 from tests.support.brokers import Server, TopicMaker
 from tests.support.clients import CODECS, DEADLINE_S, Header, Record
 from tests.support.confluent_client import ConfluentClient
@@ -133,11 +135,10 @@ class HardTopics:
             producer.abort_transaction(DEADLINE_S)
 
     def _await_compaction(self, client: ConfluentClient) -> None:
-        def compacted() -> bool:
-            first = client.consume(self.servers, self.compacted, {0: 1, 1: 1})
-            return all(stored.offset > 0 for stored in first)
+        def first_offsets() -> list[int]:
+            return [stored.offset for stored in client.consume(self.servers, self.compacted, {0: 1, 1: 1})]
 
-        eventually(compacted, within_s=60)
+        eventually(first_offsets, [IsInt(gt=0)] * 2, within_s=60)
 
 
 def record(number: int, partition: int = 0, timestamp_ms: int | None = None) -> Record:

@@ -72,7 +72,7 @@ def realm(directory: Path) -> Iterator[Realm]:
     made.run("kdb5_util", "create", "-s", "-r", REALM, "-P", "master")
     server = subprocess.Popen([str(shutil.which("krb5kdc", path=_PATH)), "-n"], env=made.environment)
     try:
-        eventually(lambda: listens(port))
+        eventually(lambda: listens(port), True)
         yield made
     finally:
         server.terminate()

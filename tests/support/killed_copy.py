@@ -3,13 +3,16 @@
 import random
 import time
 from collections.abc import Callable
+from typing import TypeVar
 
 import pyarrow as pa
+from dirty_equals import IsInt
 
 from spark_kafka_native.client.producer import Producer
 from tests.support.our_client import config_of
 from tests.support.spark_copy import SparkCopy
 from tests.support.topics import Topics
+from tests.support.waiting import eventually
 from tests.support.writers import Writer
 
 KEYS = 20
@@ -37,20 +40,30 @@ class KeyedWriter(Writer):
                 self._ending.wait(self.pause_s)
 
 
-def wait_until(condition: Callable[[], bool], copy: SparkCopy, patience_s: float = PATIENCE_S) -> None:
-    """Return when something holds; a driver that has given up is started again meanwhile, as a supervisor would."""
-    deadline = time.monotonic() + patience_s
-    while not condition():
-        copy.start()
-        assert time.monotonic() < deadline, copy.output
-        time.sleep(0.3)
+T = TypeVar("T")
+
+
+def wait_until(read: Callable[[], T], expected: object, copy: SparkCopy, patience_s: float = PATIENCE_S) -> T:
+    """As `eventually`; a driver that has given up is started again meanwhile, as a supervisor would."""
+
+    def read_and_start() -> T:
+        found = read()
+        if found != expected:
+            copy.start()
+        return found
+
+    try:
+        return eventually(read_and_start, expected, within_s=patience_s)
+    except AssertionError as error:
+        error.add_note(copy.output)
+        raise
 
 
 def wait_for_progress(topics: Topics, copy: SparkCopy) -> None:
     """Return when the query has copied something more."""
     copy.start()
     before = sum(topics.ends(copy.target).values())
-    wait_until(lambda: sum(topics.ends(copy.target).values()) > before, copy)
+    wait_until(lambda: sum(topics.ends(copy.target).values()), IsInt(gt=before), copy)
 
 
 def kill(kind: str, dice: random.Random, copy: SparkCopy) -> int:
@@ -69,5 +82,5 @@ def kill(kind: str, dice: random.Random, copy: SparkCopy) -> int:
         case "driver":
             return int(copy.kill_driver())
         case part:
-            wait_until(lambda: copy.kill_one(part, dice.randrange(100)), copy)
+            wait_until(lambda: copy.kill_one(part, dice.randrange(100)), True, copy)
             return 1

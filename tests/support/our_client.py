@@ -1,11 +1,11 @@
 """Our own client behind the interface of `tests.support.clients`."""
 
-import functools
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import pyarrow as pa
+from dirty_equals import IsFloat
 
 from spark_kafka_native.client.admin import NewTopic, create_partitions, create_topics, delete_topics
 from spark_kafka_native.client.cluster import Cluster
@@ -49,12 +49,12 @@ def read_range(cluster: Cluster, partition: TopicPartition, from_offset: int, un
 def outlive_sessions(connection: Connection, count: int = 2) -> None:
     """Ask and ask until the connection has logged in again ``count`` times, which it does before a session's end."""
 
-    def has_logged_in_again(before: float) -> bool:
+    def next_login() -> float:
         assert connection.call(MetadataRequest(topics=())).brokers
-        return connection._authenticate_at > before
+        return connection._authenticate_at
 
     for _ in range(count):
-        eventually(functools.partial(has_logged_in_again, connection._authenticate_at))
+        eventually(next_login, IsFloat(gt=connection._authenticate_at))
     assert not connection.closed
 
 

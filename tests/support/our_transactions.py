@@ -57,7 +57,7 @@ class Transactions:
 
     def soon_committed(self, topic: str, values: Sequence[str]) -> None:
         """Wait until exactly these values are seen, in any order: markers may be written behind the answer."""
-        eventually(lambda: sorted(self.committed(topic)) == sorted(values), 30)
+        eventually(lambda: sorted(self.committed(topic)), sorted(values))
 
     def end_without_an_answer(self, handle: TransactionalIdentity, *, commit: bool, node_id: int) -> None:
         """Ask for the end of a transaction, and break the connection before the answer comes."""

@@ -1,11 +1,12 @@
 """Members of consumer groups (KIP-848) in raw requests over real connections, the same to every broker."""
 
 import itertools
-import time
 from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, Final, Self
 from uuid import UUID
+
+from dirty_equals import HasLen
 
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.consumer_group_describe import (
@@ -95,6 +96,11 @@ class RawConsumer:
         self.owned = self.owned | self.assigned if self.holds_on else self.assigned
         return answer
 
+    def beaten(self) -> frozenset[tuple[UUID, int]]:
+        """The partitions that it owns after one more heartbeat."""
+        self.beat()
+        return self.owned
+
     def give_back(self) -> ConsumerGroupHeartbeatResponse:
         """Give back what it was told to, and say so."""
         self.owned = self.assigned
@@ -114,28 +120,21 @@ def make_topic(server: Server, partitions: int = 1) -> str:
     name = TopicMaker(server)(partitions=partitions)
     with RawConsumer(server.bootstrap_servers, f"probe-{name}", name) as probe:
         probe.join()
-
-        def is_assigned() -> bool:
-            probe.beat()
-            return len(probe.owned) == partitions
-
-        eventually(is_assigned)
+        eventually(probe.beaten, HasLen(partitions))
         probe.leave()
     return name
 
 
 def settle(*members: RawConsumer) -> None:
-    """Have members send heartbeats until the group is stable and they have said what they have. Raises TimeoutError."""
-    deadline = time.monotonic() + DEADLINE_S
-    while True:
+    """Have members send heartbeats until the group is stable and the members have sent what they own."""
+
+    def state() -> tuple[str, list[str]]:
         for member in members:
             member.beat()
         group = describe(members[0].client, members[0].group_id)
-        if group.group_state == "Stable" and all(member.owned == member._told for member in members):
-            return
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"the group does not come to rest: {group}")
-        time.sleep(0.02)
+        return group.group_state, [member.member_id for member in members if member.owned != member._told]
+
+    eventually(state, ("Stable", []), within_s=DEADLINE_S)
 
 
 def describe(client: RawClient, group_id: str, version: int = 1) -> DescribedGroup:

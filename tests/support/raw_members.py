@@ -1,9 +1,10 @@
 """Members of a group in raw requests over real connections, the same to every broker."""
 
-import time
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
+
+from dirty_equals import IsOneOf
 
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.framing import decode_response
@@ -29,6 +30,7 @@ from spark_kafka_native.protocol.messages.sync_group import (
 from spark_kafka_native.protocol.schema import Request, Response
 from tests.support.group_driver import subscription
 from tests.support.raw_client import RawClient, request_bytes
+from tests.support.waiting import eventually
 
 ResponseT = TypeVar("ResponseT", bound=Response)
 
@@ -151,12 +153,8 @@ class RawMember:
         return ErrorCode.of(self.client.ask(HeartbeatRequest(**fields), version).error_code)
 
     def heartbeat_until(self, code: ErrorCode) -> None:
-        """Send heartbeats until the answer is this one. Raises TimeoutError."""
-        deadline = time.monotonic() + DEADLINE_S
-        while (found := self.heartbeat()) is not code:
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"heartbeats are answered with {found.name}, not {code.name}")
-            time.sleep(0.02)
+        """Send heartbeats until the answer is this one."""
+        eventually(self.heartbeat, code, within_s=DEADLINE_S)
 
     def leave(self, version: int = 5, group_id: str | None = None) -> ErrorCode:
         """Leave the group, or another; the error code of the request or else of the member."""
@@ -190,18 +188,15 @@ class RawMember:
 
 
 def wait_for_coordinator(client: RawClient, group_id: str) -> None:
-    """Wait until the broker coordinates a group. Raises TimeoutError."""
-    deadline = time.monotonic() + DEADLINE_S
-    while True:
-        found = ErrorCode.of(client.ask(FindCoordinatorRequest(key=group_id), 3).error_code)
-        if found is ErrorCode.NONE:
-            probe = HeartbeatRequest(group_id=group_id, generation_id=0, member_id="probe")
-            found = ErrorCode.of(client.ask(probe, 4).error_code)
-            if found not in {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NONE}:
-                return
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"no broker coordinates {group_id}: {found.name}")
-        time.sleep(0.05)
+    """Wait until the broker coordinates a group."""
+    probe = HeartbeatRequest(group_id=group_id, generation_id=0, member_id="probe")
+
+    def codes() -> tuple[ErrorCode, ErrorCode]:
+        found = client.ask(FindCoordinatorRequest(key=group_id), 3).error_code
+        return ErrorCode.of(found), ErrorCode.of(client.ask(probe, 4).error_code)
+
+    not_yet = IsOneOf(ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NONE)
+    eventually(codes, (ErrorCode.NONE, ~not_yet), within_s=DEADLINE_S)
 
 
 def join_all(*members: RawMember) -> list[JoinGroupResponse]:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from dirty_equals import IsInt
 from py4j.protocol import Py4JError
 from pyspark import RDD
 from pyspark.errors import PySparkException
@@ -101,7 +102,7 @@ class Cluster:
         return Counter(self._run(job, bind, partition=0, others=PARTITIONS - 1))
 
     def _run(self, job: Callable[[DataFrame, Hold], list[str]], bind: str, *, partition: int, others: int) -> list[str]:
-        eventually(lambda: len(self._executors()) == 2 and self._registered() == 2, _PATIENCE_S)
+        eventually(lambda: (len(self._executors()), self._registered()), (2, 2), within_s=_PATIENCE_S)
         topic = self._topics.create(PARTITIONS)
         for number in range(PARTITIONS):
             self._topics.write(topic, [f"{number}:{row}" for row in range(RECORDS)], partition=number)
@@ -118,7 +119,7 @@ class Cluster:
 
     def _kill(self, topic: str, hold: Hold, others: int) -> None:
         """Once a task is held and the ``others`` have ended: append records, and end the executor of that task."""
-        eventually(lambda: hold.held_by() is not None and self._completed() == others, _PATIENCE_S)
+        eventually(lambda: (hold.held_by(), self._completed()), (IsInt, others), within_s=_PATIENCE_S)
         for number in range(PARTITIONS):
             self._topics.write(topic, [f"{number}:later {row}" for row in range(LATER)], partition=number)
         worker = hold.held_by()

@@ -1,7 +1,6 @@
 """DataFrames on the topics of a cluster, and streaming queries whose batches a test can look at, in a line each."""
 
 import itertools
-import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 import pytest
+from dirty_equals import IsInt
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -22,6 +22,8 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 from pyspark.sql.streaming.query import StreamingQuery
+
+from tests.support.waiting import eventually
 
 PATIENCE_S = 90
 AVAILABLE_NOW: dict[str, Any] = {"availableNow": True}
@@ -107,7 +109,7 @@ class Batches:
 
     def wait_for(self, rows: list[Any], query: StreamingQuery) -> None:
         """Return when exactly these rows have come, in any order; those that come later are not waited for."""
-        wait_for(lambda: len(self.rows) >= len(rows), query)
+        wait_for(lambda: len(self.rows), IsInt(ge=len(rows)), query)
         assert self.rows == sorted(rows, key=str)
 
     def offsets(self, batch: int) -> str:
@@ -156,7 +158,7 @@ class Looks(StreamingQueryListener):
     def wait(self, query: StreamingQuery) -> None:
         """Return once a look that began after now has ended: the first to end may have begun before."""
         run, before = str(query.runId), self._counts[str(query.runId)]
-        wait_for(lambda: self._counts[run] >= before + 2, query)
+        wait_for(lambda: self._counts[run], IsInt(ge=before + 2), query)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802  # Spark's name
         self._counts[str(event.runId)] += 1
@@ -203,15 +205,20 @@ def finish(query: StreamingQuery, within_s: int = PATIENCE_S) -> StreamingQuery:
     return query
 
 
-def wait_for(condition: Callable[[], bool], query: StreamingQuery, within_s: int = PATIENCE_S) -> None:
-    """Until a condition holds; fails with the query's own error if that ends first. Raises TimeoutError."""
-    deadline = time.monotonic() + within_s
-    while not condition():
-        if query.exception() is not None:
+def wait_for(read: Callable[[], object], expected: object, query: StreamingQuery, within_s: int = PATIENCE_S) -> None:
+    """As `eventually`; fails with the query's own error if the query ends first."""
+
+    def read_while_it_runs() -> object:
+        found = read()
+        if found != expected and query.exception() is not None:
             raise AssertionError(str(query.exception()))
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"not in {within_s} s: {query.lastProgress}")
-        time.sleep(0.03)
+        return found
+
+    try:
+        eventually(read_while_it_runs, expected, within_s=within_s)
+    except AssertionError as error:
+        error.add_note(f"last progress: {query.lastProgress}")
+        raise
 
 
 def unique(prefix: str) -> str:

@@ -250,7 +250,7 @@ def begin_and_fail(connector: str, options: Options, checkpoint: Path) -> None:
     frame = _Session.spark.readStream.format(connector).options(**options).load()
     writer = frame.writeStream.foreachBatch(fail).option("checkpointLocation", str(checkpoint))
     _Session.failing = writer.trigger(processingTime="100 milliseconds").start()
-    eventually((checkpoint / "sources" / "0" / "0").exists, within_s=STREAM_TIMEOUT_S)
+    eventually((checkpoint / "sources" / "0" / "0").exists, True, within_s=STREAM_TIMEOUT_S)
 
 
 def await_failure() -> str:

@@ -34,6 +34,7 @@ from spark_kafka_native.protocol.messages.txn_offset_commit import (
 from spark_kafka_native.protocol.schema import Request, Response
 from tests.support.batches import batch
 from tests.support.raw_client import RawClient
+from tests.support.waiting import eventually
 
 ResponseT = TypeVar("ResponseT", bound=Response)
 
@@ -307,9 +308,6 @@ def code(answer: object) -> ErrorCode:
 
 
 def wait_for_transaction_coordinator(client: RawClient, key: str, key_type: int = _TRANSACTION) -> None:
-    """Wait until a broker coordinates a transactional id, or a group. Raises TimeoutError."""
-    deadline = time.monotonic() + DEADLINE_S
-    while client.ask(FindCoordinatorRequest(key=key, key_type=key_type), 3).error_code != ErrorCode.NONE:
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"no broker coordinates {key}")
-        time.sleep(0.05)
+    """Wait until a broker coordinates a transactional id, or a group."""
+    find = FindCoordinatorRequest(key=key, key_type=key_type)
+    eventually(lambda: ErrorCode.of(client.ask(find, 3).error_code), ErrorCode.NONE, within_s=DEADLINE_S)

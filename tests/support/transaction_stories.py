@@ -4,6 +4,8 @@ import time
 from collections.abc import Callable
 from typing import Any, Self, TypeVar
 
+from dirty_equals import IsStr
+
 from spark_kafka_native.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from spark_kafka_native.protocol.messages.find_coordinator import FindCoordinatorRequest
 from spark_kafka_native.protocol.messages.produce import PartitionProduceResponse
@@ -26,7 +28,7 @@ class ToldProducer(TransactionalRequests):
         self._broker = broker
         self._note = ""
         find = FindCoordinatorRequest(key=self.transactional_id, key_type=_TRANSACTION)
-        eventually(lambda: broker.answer(find, 3).error_code == 0, DEADLINE_S)
+        eventually(lambda: broker.answer(find, 3).error_code, 0, within_s=DEADLINE_S)
 
     def says(self, note: str) -> Self:
         """The same, with a note to what it asks next."""
@@ -41,11 +43,11 @@ class ToldProducer(TransactionalRequests):
         """Wait until the transaction that was ended is over."""
         request = DescribeTransactionsRequest(transactional_ids=(self.transactional_id,))
 
-        def is_over() -> bool:
+        def state() -> str:
             (found,) = self._broker.answer(request, 0).transaction_states
-            return not found.transaction_state.startswith("Prepare")
+            return found.transaction_state
 
-        eventually(is_over, DEADLINE_S)
+        eventually(state, ~IsStr(regex="Prepare.*"), within_s=DEADLINE_S)
 
     def _ask(self, request: Request[ResponseT], version: int, code: Callable[[Any], int], patient: bool) -> ResponseT:
         deadline = time.monotonic() + DEADLINE_S

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from dirty_equals import HasLen
+
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages import describe_producers as producers_of
 from spark_kafka_native.protocol.messages.describe_transactions import DescribeTransactionsRequest, TransactionState
@@ -78,12 +80,11 @@ def shows(client: RawClient, topic: str, *expected: str, partition: int = 0) -> 
 
 def settle(client: RawClient, topic: str, partition: int = 0) -> None:
     """Wait until nothing is open in a partition."""
-
-    def settled() -> bool:
-        ends = {end_offset(client, topic, partition, committed=committed) for committed in (True, False)}
-        return len(ends) == 1
-
-    eventually(settled, PATIENCE_S)
+    eventually(
+        lambda: {end_offset(client, topic, partition, committed=committed) for committed in (True, False)},
+        HasLen(1),
+        within_s=PATIENCE_S,
+    )
 
 
 def is_served(client: RawClient, topic: str, partition: int = 0) -> bool:
@@ -106,7 +107,7 @@ def described(client: RawClient, transactional_id: str) -> TransactionState:
 
 def reaches(client: RawClient, transactional_id: str, state: str) -> TransactionState:
     """Wait until an id is in a state."""
-    eventually(lambda: described(client, transactional_id).transaction_state == state, PATIENCE_S)
+    eventually(lambda: described(client, transactional_id).transaction_state, state, within_s=PATIENCE_S)
     return described(client, transactional_id)
 
 

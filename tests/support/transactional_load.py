@@ -11,6 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 
+from dirty_equals import AnyThing, IsInt
+
 from spark_kafka_native.protocol.errors import ErrorCode
 from tests.support.raw_client import RawClient
 from tests.support.raw_offsets import committed_offset
@@ -74,15 +76,13 @@ class Load:
                 with suppress(OSError):
                     self._write_until_it_breaks()
                 time.sleep(0.02)
-            eventually(self._leaves_nothing_open, PATIENCE_S)
+            eventually(self._leave_nothing_open, None, within_s=PATIENCE_S, retrying=(OSError,))
         except BaseException as error:  # handed over to the test's thread
             self._failure = error
 
-    def _leaves_nothing_open(self) -> bool:
-        with suppress(OSError), RawProducer(self.address, self.name, level=self.level) as producer:
+    def _leave_nothing_open(self) -> None:
+        with RawProducer(self.address, self.name, level=self.level) as producer:
             producer.begin()
-            return True
-        return False
 
     def _write_until_it_breaks(self) -> None:
         with RawProducer(self.address, self.name, level=self.level) as producer:
@@ -115,33 +115,35 @@ class Load:
     def _end_again(self, before: RawProducer, *, commit: bool) -> None:
         """Ask for the same end on a new connection, until there is an answer: which must be that it is so."""
 
-        def is_answered() -> bool:
-            with suppress(OSError), RawProducer(self.address, self.name, level=self.level) as producer:
+        def end() -> ErrorCode:
+            with RawProducer(self.address, self.name, level=self.level) as producer:
                 producer.take(*before.identity)
-                answer = producer.end(commit=commit)
-                assert answer.error_code == ErrorCode.NONE, f"{self.name}: {ErrorCode.of(answer.error_code).name}"
-                return True
-            return False
+                return ErrorCode.of(producer.end(commit=commit).error_code)
 
-        eventually(is_answered, PATIENCE_S)
+        code = eventually(end, AnyThing, within_s=PATIENCE_S, retrying=(OSError,))
+        assert code is ErrorCode.NONE, f"{self.name}: {code.name}"
 
 
 def wait_for_progress(loads: list[Load], count: int = 2) -> None:
     """Return when every load has begun so many more transactions."""
-    wanted = [len(load.fates) + count for load in loads]
+    wanted = [IsInt(ge=len(load.fates) + count) for load in loads]
 
-    def progressed() -> bool:
+    def begun() -> list[int]:
         for load in loads:
             load.raise_if_failed()
-        return all(len(load.fates) >= number for load, number in zip(loads, wanted, strict=True))
+        return [len(load.fates) for load in loads]
 
-    eventually(progressed, PATIENCE_S)
+    eventually(begun, wanted, within_s=PATIENCE_S)
 
 
 def check(address: str, loads: list[Load]) -> None:
     """Assert that committed transactions are there as wholes, once and in order, and others are not."""
     with RawClient(address) as client:
-        eventually(lambda: all(is_served(client, TOPIC, number) for number in range(PARTITIONS)), PATIENCE_S)
+        eventually(
+            lambda: [is_served(client, TOPIC, number) for number in range(PARTITIONS)],
+            [True] * PARTITIONS,
+            within_s=PATIENCE_S,
+        )
         seen: list[list[str]] = []
         for partition in range(PARTITIONS):
             settle(client, TOPIC, partition)

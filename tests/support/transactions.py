@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from dirty_equals import IsInt
 
 from tests.support.clients import DEADLINE_S
 from tests.support.topics import Topics
@@ -62,5 +63,5 @@ class TransactionalWriter:
 
             before = ends()
             end(DEADLINE_S)
-            eventually(lambda: all(after > before[part] for part, after in ends().items()))
+            eventually(ends, {part: IsInt(gt=offset) for part, offset in before.items()})
         self._written.clear()

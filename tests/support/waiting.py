@@ -1,13 +1,84 @@
-"""Waiting, with a limit, for what a server does after it has answered."""
+"""Polling, with a deadline, for what a server does after its response.
 
+A condition that is more than equality is an object of the package dirty-equals, so that every failure shows what was
+expected and what was read last: ``eventually(lambda: broker.requests("Fetch"), HasLen(2, ...))``.
+"""
+
+import asyncio
 import time
+import traceback
 from collections.abc import Callable
+from typing import Any, Final, Generic, TypeVar
+
+T = TypeVar("T")
+
+WITHIN_S: Final = 30.0
+_PAUSE_S: Final = 0.02
+_MOST_CHARACTERS: Final = 4000
+"""Of each value in an error message."""
 
 
-def eventually(condition: Callable[[], bool], within_s: float = 30.0) -> None:
-    """Return once `condition()` is true. Raises TimeoutError."""
-    deadline = time.monotonic() + within_s
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"not in {within_s:.0f} s")
-        time.sleep(0.02)
+def eventually(
+    read: Callable[[], T], expected: object, *, within_s: float = WITHIN_S, retrying: tuple[type[Exception], ...] = ()
+) -> T:
+    """Poll until ``read()`` equals ``expected``; the value that did. Raises AssertionError after ``within_s`` seconds.
+
+    An exception of ``read`` ends the wait, unless its class is among ``retrying``.
+    """
+    __tracebackhide__ = True
+    polling = _Polling(read, expected, within_s, retrying)
+    while not polling.is_met():
+        time.sleep(_PAUSE_S)
+    return polling.value
+
+
+async def eventually_async(
+    read: Callable[[], T], expected: object, *, within_s: float = WITHIN_S, retrying: tuple[type[Exception], ...] = ()
+) -> T:
+    """As `eventually`, on an event loop: one poll in each of its iterations, so that no timer is needed."""
+    __tracebackhide__ = True
+    polling = _Polling(read, expected, within_s, retrying)
+    while not polling.is_met():
+        await asyncio.sleep(0)
+    return polling.value
+
+
+class _Polling(Generic[T]):
+    """One wait of a test: the value that is expected, and the value or the exception that was read last."""
+
+    value: T
+
+    def __init__(
+        self, read: Callable[[], T], expected: object, within_s: float, retrying: tuple[type[Exception], ...]
+    ) -> None:
+        self._read, self._expected, self._within_s, self._retrying = read, expected, within_s, retrying
+        self._deadline = time.monotonic() + within_s
+
+    def is_met(self) -> bool:
+        """Read once. Raises AssertionError when the deadline has passed and the value is not the expected one."""
+        __tracebackhide__ = True
+        is_late = time.monotonic() > self._deadline  # before reading: a slow read is not the last one
+        try:
+            found: Any = self._read()
+        except self._retrying as error:
+            found = error
+        else:
+            if found == self._expected:
+                self.value = found
+                return True
+        if is_late:
+            raise AssertionError(self._failure(found))
+        return False
+
+    def _failure(self, found: object) -> str:
+        caller = traceback.extract_stack(limit=4)[0]
+        return (
+            f"not within {self._within_s:g} s: {caller.line}\n"
+            f"expected: {_shown(self._expected)}\n"
+            f"    last: {_shown(found)}"
+        )
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}... ({len(text)} characters)"

@@ -5,15 +5,17 @@ incarnation. It does not repeat what its predecessor left without an answer, so 
 """
 
 import threading
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
+
+from dirty_equals import IsInt
 
 from spark_kafka_native.client.producer import Producer
 from tests.support.clients import DEADLINE_S, Record
 from tests.support.confluent_client import ConfluentClient
 from tests.support.our_client import config_of, rows_of
+from tests.support.waiting import eventually
 
 JOIN_TIMEOUT_S = 60.0
 MAX_OUTSTANDING = 2000
@@ -146,14 +148,13 @@ class OurWriter(Writer):
 
 def wait_for_progress(writers: Sequence[Writer]) -> None:
     """Return when every writer has got something more acknowledged; a broker nobody writes to proves nothing."""
-    before = [writer.acknowledged_count for writer in writers]
-    deadline = time.monotonic() + DEADLINE_S
-    while any(writer.acknowledged_count <= count for writer, count in zip(writers, before, strict=True)):
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"no progress in {DEADLINE_S:.0f} s")
+
+    def acknowledged() -> list[int]:
         for writer in writers:
             writer.raise_if_failed()
-        time.sleep(0.01)
+        return [writer.acknowledged_count for writer in writers]
+
+    eventually(acknowledged, [IsInt(gt=count) for count in acknowledged()], within_s=DEADLINE_S)
 
 
 def check_written(servers: str, writer: Writer) -> None:

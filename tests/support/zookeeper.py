@@ -4,14 +4,16 @@ import os
 import socket
 import subprocess
 import tempfile
-import time
 from types import TracebackType
 from typing import Self
+
+from dirty_equals import Contains
 
 from tests.support import maven
 from tests.support.apache_kafka import QUICK_START, QUIET, kafka_jars
 from tests.support.scripts import free_port
 from tests.support.starting import DidNotStart
+from tests.support.waiting import eventually
 
 LAST_KAFKA_WITH_ZOOKEEPER = "3.9.1"
 START_TIMEOUT_S = 60.0
@@ -49,15 +51,13 @@ class ZooKeeper:
         self._directory.cleanup()
 
     def _wait_until_ready(self, port: int) -> None:
-        deadline = time.monotonic() + START_TIMEOUT_S
-        while True:
-            try:
-                with socket.create_connection(("127.0.0.1", port), timeout=1) as connection:
-                    connection.sendall(b"srvr")
-                    if b"Mode: standalone" in connection.makefile("rb").read():
-                        return
-            except OSError:
-                pass
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                raise DidNotStart(f"ZooKeeper did not start in {START_TIMEOUT_S:.0f} s")
-            time.sleep(0.05)
+        def ask() -> bytes:
+            assert self._process.poll() is None, f"it ended with {self._process.returncode}"
+            with socket.create_connection(("127.0.0.1", port), timeout=1) as connection:
+                connection.sendall(b"srvr")
+                return connection.makefile("rb").read()
+
+        try:
+            eventually(ask, Contains(b"Mode: standalone"), within_s=START_TIMEOUT_S, retrying=(OSError,))
+        except AssertionError as error:
+            raise DidNotStart(f"ZooKeeper: {error}") from error

@@ -3,6 +3,8 @@
 import time
 from collections.abc import Sequence
 
+from dirty_equals import IsInt
+
 from tests.support.brokers import AnyBroker, stored_batches
 from tests.support.foreign import Agent, ForeignRecord, Member
 from tests.support.waiting import eventually
@@ -13,11 +15,20 @@ START_MS = int(time.time() * 1000) - 3_600_000
 """A time for the first record: not now, and not so long ago that brokers would delete the record."""
 
 
-def shared(members: Sequence[Member], topic: str, partitions: int = PARTITIONS) -> bool:
-    """Whether every partition has one owner among `members`, and every member a part."""
-    owned = [item for member in members for item in member.look().assignment]
-    everyone = all(member.assignment for member in members)
-    return everyone and sorted(owned) == [(topic, partition) for partition in range(partitions)]
+def wait_until_shared(members: Sequence[Member], topic: str, partitions: int = PARTITIONS) -> None:
+    """Wait until every partition has one owner among `members`, and every member owns a partition."""
+    eventually(lambda: shared(members), all_shared(topic, partitions), within_s=REBALANCE_S)
+
+
+def shared(members: Sequence[Member]) -> tuple[list[tuple[str, int]], int]:
+    """The partitions that `members` own, sorted, and the number of members that own none."""
+    assignments = [member.look().assignment for member in members]
+    return sorted(item for assignment in assignments for item in assignment), assignments.count([])
+
+
+def all_shared(topic: str, partitions: int = PARTITIONS) -> tuple[list[tuple[str, int]], int]:
+    """What `shared` returns when every partition has one owner and every member owns a partition."""
+    return [(topic, partition) for partition in range(partitions)], 0
 
 
 def produce_values(agent: Agent, servers: str, topic: str, values: Sequence[int]) -> None:
@@ -35,13 +46,13 @@ def follow_the_members(agent: Agent, servers: str, topic: str, protocol: str) ->
     """Two members share a topic, one leaves, its partitions move, commits hold, and a third resumes from them."""
     group = f"group-of-{topic}"
     first = agent.join(servers, group, [topic], f"{topic}-first", protocol=protocol)
-    eventually(lambda: shared([first], topic), REBALANCE_S)
+    wait_until_shared([first], topic)
     second = agent.join(servers, group, [topic], f"{topic}-second", protocol=protocol)
     both = [first, second]
-    eventually(lambda: shared(both, topic), REBALANCE_S)
+    wait_until_shared(both, topic)
 
     produce_values(agent, servers, topic, range(200))
-    eventually(lambda: len(values(both)) >= 200, REBALANCE_S)
+    eventually(lambda: len(values(both)), IsInt(ge=200), within_s=REBALANCE_S)
     assert values(both) == list(range(200))
     assert all({record.topic for record in member.records} == {topic} for member in both)
     assert {record.partition for record in first.records}.isdisjoint(record.partition for record in second.records)
@@ -49,16 +60,16 @@ def follow_the_members(agent: Agent, servers: str, topic: str, protocol: str) ->
     first.commit()
     second.commit()
     second.leave()
-    eventually(lambda: shared([first], topic), REBALANCE_S)
+    wait_until_shared([first], topic)
     assert agent.committed(servers, group, topic, range(PARTITIONS)) == dict.fromkeys(range(PARTITIONS), 50)
     produce_values(agent, servers, topic, range(200, 300))
-    eventually(lambda: len(values(both)) >= 300, REBALANCE_S)
+    eventually(lambda: len(values(both)), IsInt(ge=300), within_s=REBALANCE_S)
     assert values(both) == list(range(300))
     first.leave()
 
     # What was read but not committed is read again; what was committed is not.
     third = agent.join(servers, group, [topic], f"{topic}-third", protocol=protocol)
-    eventually(lambda: len(values([third])) >= 100, REBALANCE_S)
+    eventually(lambda: len(values([third])), IsInt(ge=100), within_s=REBALANCE_S)
     assert values([third]) == list(range(200, 300))
     third.commit()
     third.leave()

@@ -4,7 +4,7 @@ import pytest
 
 from spark_kafka_native.protocol.messages.list_groups import ListedGroup, ListGroupsRequest
 from tests.interop.clients.conftest import Agents
-from tests.interop.clients.stories import PARTITIONS, REBALANCE_S, produce_values, shared, values
+from tests.interop.clients.stories import PARTITIONS, REBALANCE_S, all_shared, produce_values, shared, values
 from tests.support.brokers import AnyBroker, TopicMaker
 from tests.support.foreign import Member
 from tests.support.foreign_clients import CLIENTS, ForeignClient
@@ -27,34 +27,36 @@ def test_members_change_over_one_by_one(
         with RawClient(servers) as admin:
             return next(found for found in admin.ask(ListGroupsRequest(), 5).groups if found.group_id == group)
 
-    def settled() -> bool:
-        """Whether everything is shared out, and everyone knows: partitions may be at their places before that.
+    def sharing() -> tuple[object, str]:
+        """Who owns what, and the group's state: partitions may be assigned before all members have confirmed it.
 
         A member that speaks the classic protocol and is still in an older generation as the last one of the new
         protocol leaves is told ILLEGAL_GENERATION, by Apache Kafka as well, and franz-go lets its user know.
         """
-        return shared(members, topic) and listed().group_state == "Stable"
+        return shared(members), listed().group_state
+
+    settled = (all_shared(topic), "Stable")
 
     members: list[Member] = []
     for number in range(2):
         members.append(agent.join(servers, group, [topic], f"{topic}-{number}"))
-        eventually(settled, REBALANCE_S)
+        eventually(sharing, settled, within_s=REBALANCE_S)
     assert listed().group_type.lower() == "classic"
     names = iter(f"{topic}-{number}" for number in range(2, 6))
     sent = 0
     for protocol in ("consumer", "classic"):
         for left in (1, 0):
             members.append(agent.join(servers, group, [topic], next(names), protocol=protocol))
-            eventually(settled, REBALANCE_S)
+            eventually(sharing, settled, within_s=REBALANCE_S)
             assert listed().group_type.lower() == "consumer"
             gone = members.pop(0)
             gone.commit()
             gone.leave()
-            eventually(settled, REBALANCE_S)
+            eventually(sharing, settled, within_s=REBALANCE_S)
             assert listed().group_type.lower() == ("consumer" if left or protocol == "consumer" else "classic")
             produce_values(agent, servers, topic, range(sent, sent + 40))
             sent += 40
-            eventually(lambda: values(members)[-40:] == [*range(sent - 40, sent)], REBALANCE_S)  # noqa: B023  # called at once
+            eventually(lambda: values(members)[-40:], [*range(sent - 40, sent)], within_s=REBALANCE_S)  # called at once
             for member in members:
                 member.commit()
     assert agent.committed(servers, group, topic, range(PARTITIONS)) == dict.fromkeys(

@@ -1,6 +1,7 @@
 """Groups of foreign clients: members come and go, partitions follow, and what was committed is not read again."""
 
 import pytest
+from dirty_equals import AnyThing, IsInt
 
 from tests.interop.clients.conftest import Agents
 from tests.interop.clients.stories import (
@@ -8,8 +9,8 @@ from tests.interop.clients.stories import (
     REBALANCE_S,
     follow_the_members,
     produce_values,
-    shared,
     values,
+    wait_until_shared,
 )
 from tests.support.brokers import AnyBroker, RestartableBroker, TopicMaker
 from tests.support.clients import Refused
@@ -43,11 +44,11 @@ def test_members_see_partitions_that_are_added(
     agent, servers, topic = agents(client), server.bootstrap_servers, new_topic(2)
     group = f"group-of-{topic}"
     members = [agent.join(servers, group, [topic], f"{topic}-{number}", protocol=protocol) for number in range(2)]
-    eventually(lambda: shared(members, topic, 2), REBALANCE_S)
+    wait_until_shared(members, topic, 2)
     agent.ask("add_partitions", servers=servers, topic=topic, total=PARTITIONS)
-    eventually(lambda: shared(members, topic), REBALANCE_S)
+    wait_until_shared(members, topic)
     produce_values(agent, servers, topic, range(40))
-    eventually(lambda: len(values(members)) >= 40, REBALANCE_S)
+    eventually(lambda: len(values(members)), IsInt(ge=40), within_s=REBALANCE_S)
     assert values(members) == list(range(40))
     for member in members:
         member.leave()
@@ -61,11 +62,11 @@ def test_a_static_member_comes_back_to_its_partitions(
     group = f"group-of-{topic}"
     names = [f"{topic}-{number}" for number in range(2)]
     members = [agent.join(servers, group, [topic], name, instance=name) for name in names]
-    eventually(lambda: shared(members, topic), REBALANCE_S)
+    wait_until_shared(members, topic)
     before = [member.assignment for member in members]
     members[1].leave()
     again = agent.join(servers, group, [topic], names[1], instance=names[1])
-    eventually(lambda: again.look().assignment == before[1], REBALANCE_S)
+    eventually(lambda: again.look().assignment, before[1], within_s=REBALANCE_S)
     assert members[0].look().assignment == before[0]
     for member in (members[0], again):
         member.leave()
@@ -80,7 +81,7 @@ def test_groups_are_listed_described_and_deleted(
     agent, servers, topic = agents(client), server.bootstrap_servers, new_topic(2)
     group = f"group-of-{topic}"
     member = agent.join(servers, group, [topic], f"{topic}-member")
-    eventually(lambda: shared([member], topic, 2), REBALANCE_S)
+    wait_until_shared([member], topic, 2)
     assert group in agent.ask("groups", servers=servers)
     description = agent.ask("describe_group", servers=servers, group=group)
     assert description["state"].lower() == "stable"
@@ -88,7 +89,7 @@ def test_groups_are_listed_described_and_deleted(
         member.name: [[topic, 0], [topic, 1]]
     }
     produce_values(agent, servers, topic, [4, 8])
-    eventually(lambda: len(values([member])) == 2)
+    eventually(lambda: len(values([member])), 2)
     member.commit()
     if "delete_group" not in client.admin:
         member.leave()
@@ -129,16 +130,16 @@ def test_partitions_of_a_member_that_vanished_are_given_to_others(
     doomed = client.start()
     try:
         vanishing = doomed.join(servers, group, [topic], f"{topic}-vanishing", protocol=protocol)
-        eventually(lambda: shared([staying, vanishing], topic), REBALANCE_S)
+        wait_until_shared([staying, vanishing], topic)
         produce_values(agent, servers, topic, range(40))
-        eventually(lambda: len(values([staying, vanishing])) == 40, REBALANCE_S)
+        eventually(lambda: len(values([staying, vanishing])), 40, within_s=REBALANCE_S)
         staying.commit()
     finally:
         doomed.close()
     assert vanishing.records
-    eventually(lambda: shared([staying], topic), REBALANCE_S)
+    wait_until_shared([staying], topic)
     # It had committed nothing, so what it read is read again.
-    eventually(lambda: values([staying]) == list(range(40)), REBALANCE_S)
+    eventually(lambda: values([staying]), list(range(40)), within_s=REBALANCE_S)
     staying.leave()
 
 
@@ -149,34 +150,31 @@ def test_a_group_goes_on_when_the_broker_has_come_back(
     agent, servers, topic = agents(client), server.bootstrap_servers, new_topic(PARTITIONS)
     group = f"group-of-{topic}"
     members = [agent.join(servers, group, [topic], f"{topic}-{number}", protocol=protocol) for number in range(2)]
-    eventually(lambda: shared(members, topic), REBALANCE_S)
+    wait_until_shared(members, topic)
     produce_values(agent, servers, topic, range(40))
-    eventually(lambda: len(values(members)) == 40, REBALANCE_S)
+    eventually(lambda: len(values(members)), 40, within_s=REBALANCE_S)
     for member in members:
         member.commit()
     server.restart()
 
-    def commits_are_there() -> bool:
-        try:
-            found = agent.committed(servers, group, topic, range(PARTITIONS))
-        except (Refused, AgentError):
-            return False  # the coordinator is reading its records
-        assert found == dict.fromkeys(range(PARTITIONS), 10)
-        return True
-
-    eventually(commits_are_there, REBALANCE_S)
+    found = eventually(
+        lambda: agent.committed(servers, group, topic, range(PARTITIONS)),
+        AnyThing,
+        within_s=REBALANCE_S,
+        retrying=(Refused, AgentError),  # while the coordinator reads its records
+    )
+    assert found == dict.fromkeys(range(PARTITIONS), 10)
     produce_values(agent, servers, topic, range(40, 80))
     # Nothing is lost. The Java client may join anew, as it forgets all it knew of a cluster that it cannot reach, and
     # then reads again what it had not committed.
-    eventually(lambda: set(values(members)) == set(range(80)), 60)
-    eventually(lambda: shared(members, topic), REBALANCE_S)
+    eventually(lambda: set(values(members)), set(range(80)), within_s=60)
+    wait_until_shared(members, topic)
 
-    def all_is_committed() -> bool:
+    def commit_all() -> dict[int, int | None]:
         for member in members:
             member.commit()
-        found = agent.committed(servers, group, topic, range(PARTITIONS))
-        return found == dict.fromkeys(range(PARTITIONS), 20)
+        return agent.committed(servers, group, topic, range(PARTITIONS))
 
-    eventually(all_is_committed, REBALANCE_S)
+    eventually(commit_all, dict.fromkeys(range(PARTITIONS), 20), within_s=REBALANCE_S)
     for member in members:
         member.leave()

@@ -112,10 +112,9 @@ def test_two_balanced_consumers_share_the_partitions(
 
 def wait_for_partitions(next_line: Callable[[], str], topic: str, count: int) -> None:
     """Read what kcat says of rebalances until it has `count` partitions."""
-    lines: list[str] = []
 
-    def assigned() -> bool:
-        lines.append(next_line())
-        return "assigned" in lines[-1] and lines[-1].count(f"{topic} [") == count
+    def assigned() -> int:
+        line = next_line()
+        return line.count(f"{topic} [") if "assigned" in line else -1
 
-    eventually(assigned, 60)
+    eventually(assigned, count, within_s=60)

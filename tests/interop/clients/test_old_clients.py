@@ -5,10 +5,11 @@ time, and the other way round.
 """
 
 import pytest
+from dirty_equals import Contains
 
 from spark_kafka_native.protocol.errors import ErrorCode
 from tests.interop.clients.conftest import Agents, Partner, ServerFor
-from tests.interop.clients.stories import PARTITIONS, REBALANCE_S, START_MS, follow_the_members, shared
+from tests.interop.clients.stories import PARTITIONS, START_MS, follow_the_members, wait_until_shared
 from tests.support.brokers import RECORDS_STAY, TopicMaker
 from tests.support.clients import Refused
 from tests.support.foreign import ForeignRecord
@@ -104,17 +105,17 @@ def test_topics_are_administered(client: ForeignClient, old_server: ServerFor, a
         return values["retention.ms"], values["max.message.bytes"]
 
     agent.ask("create_topic", servers=servers, topic=topic, partitions=2, configs={"retention.ms": "7200000"})
-    eventually(lambda: topic in agent.ask("topics", servers=servers))
-    eventually(lambda: sorted(agent.ask("describe_topic", servers=servers, topic=topic)) == [[0, 1], [1, 1]])
+    eventually(lambda: agent.ask("topics", servers=servers), Contains(topic))
+    eventually(lambda: sorted(agent.ask("describe_topic", servers=servers, topic=topic)), [[0, 1], [1, 1]])
     with pytest.raises(Refused) as refused:
         agent.ask("create_topic", servers=servers, topic=topic, partitions=2, configs={})
     assert refused.value.code == ErrorCode.TOPIC_ALREADY_EXISTS
     assert config()[0] == "7200000"
     agent.ask("alter_config", servers=servers, topic=topic, configs={"max.message.bytes": "2000"})
     # What was not named is as the broker has it again.
-    eventually(lambda: config() == (RECORDS_STAY["log.retention.ms"], "2000"))
+    eventually(config, (RECORDS_STAY["log.retention.ms"], "2000"))
     agent.ask("delete_topic", servers=servers, topic=topic)
-    eventually(lambda: topic not in agent.ask("topics", servers=servers))
+    eventually(lambda: agent.ask("topics", servers=servers), ~Contains(topic))
 
 
 @pytest.mark.parametrize(
@@ -125,7 +126,7 @@ def test_groups_are_described(client: ForeignClient, old_server: ServerFor, agen
     servers, topic = server.bootstrap_servers, TopicMaker(server)(PARTITIONS)
     group = f"group-of-{topic}"
     member = agent.join(servers, group, [topic], f"{topic}-member")
-    eventually(lambda: shared([member], topic), REBALANCE_S)
+    wait_until_shared([member], topic)
     assert group in agent.ask("groups", servers=servers)
     description = agent.ask("describe_group", servers=servers, group=group)
     parts = [[topic, partition] for partition in range(PARTITIONS)]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dirty_equals import IsInt
 from pyspark.sql import DataFrame, SparkSession
 
 from broker_embedded.testing import BrokerProcess
@@ -91,10 +92,9 @@ def retaining(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AnyBro
         yield kafka
 
 
-def retention_has_ended(topics: Topics, topic: str) -> bool:
-    """Whether no whole segment is left that could go: what is there is less than a segment more than is to stay."""
-    left = topics.ends(topic)[0] - topics.starts(topic)[0]
-    return left * RECORD_BYTES < RETENTION_BYTES + SEGMENT_RECORDS * RECORD_BYTES
+def size(topics: Topics, topic: str) -> int:
+    """Bytes of the records of a topic."""
+    return (topics.ends(topic)[0] - topics.starts(topic)[0]) * RECORD_BYTES
 
 
 @pytest.mark.feature("loss.agedOut", "loss.noDuplicates", "offsets.lateBinding")
@@ -108,7 +108,9 @@ def test_retention_between_two_actions(spark: SparkSession, retaining: AnyBroker
         )
         for n in range(10, 60):
             topics.write(topic, [f"{n}" + "x" * RECORD_BYTES])
-        eventually(lambda: retention_has_ended(topics, topic), within_s=60)
+        # Retention deletes whole segments: less than one more than is retained is left.
+        retained = IsInt(lt=RETENTION_BYTES + SEGMENT_RECORDS * RECORD_BYTES)
+        eventually(lambda: size(topics, topic), retained, within_s=60)
         found = values(df)
         assert len(found) == RETENTION_BYTES / RECORD_BYTES
         assert found == [str(n) for n in range(60 - len(found), 60)]

@@ -6,6 +6,7 @@ import uuid
 from pathlib import Path
 
 import pytest
+from dirty_equals import Contains, IsInt, IsTrueLike
 from pyspark.sql import functions as F
 
 from tests.support.brokers import AnyBroker
@@ -169,9 +170,9 @@ def test_input_row_metrics(kafka: KafkaFrames, topics: Topics, batches: Batches)
     df = kafka.stream(subscribe=topic, startingOffsets="latest")
     topics.write(topic, ["-1"])
     with batches.running(df) as query:
-        wait_for(lambda: bool(batches.committed), query)
+        wait_for(lambda: batches.committed, IsTrueLike, query)
         topics.write(topic, ["1", "2", "3"])
-        wait_for(lambda: any(progress.numInputRows == 3 for progress in query.recentProgress), query)
+        wait_for(lambda: [progress.numInputRows for progress in query.recentProgress], Contains(3), query)
         progress = next(progress for progress in query.recentProgress if progress.numInputRows == 3)
         (source,) = progress.sources
         offsets = [json.loads(text)[topic]["0"] for text in (source.startOffset, source.endOffset, source.latestOffset)]
@@ -195,8 +196,8 @@ def test_async_progress_tracking(kafka: KafkaFrames, topics: Topics, batches: Ba
         writer = writer.option("_asyncProgressTrackingOverrideSinkSupportCheck", "true")
         query = writer.option("asyncProgressTrackingCheckpointIntervalMs", "0").start()
         try:
-            wait_for(lambda: len(set(topics.values(target))) >= expected, query)
-            wait_for(lambda: any((checkpoint / "commits").glob("[0-9]*")), query)
+            wait_for(lambda: len(set(topics.values(target))), IsInt(ge=expected), query)
+            wait_for(lambda: list((checkpoint / "commits").glob("[0-9]*")), IsTrueLike, query)
         finally:
             query.stop()
 

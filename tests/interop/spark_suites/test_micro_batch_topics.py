@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 import pytest
+from dirty_equals import Contains, IsInt, IsTrueLike
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -48,7 +49,7 @@ def test_from_offsets_over_restarts_and_new_partitions(
     if start == "latest":
         expected.clear()
     with batches.running(df) as query:
-        wait_for(lambda: bool(batches.committed), query)
+        wait_for(lambda: batches.committed, IsTrueLike, query)
         write(range(1, 4))
         batches.wait_for(expected, query)
     write(range(4, 7))
@@ -70,7 +71,7 @@ def test_subscribing_topic_by_pattern_with_topic_deletions(
     df = kafka.stream(subscribePattern=f"{prefix}-.*", startingOffsets="latest", failOnDataLoss="false", **FAST_RETRY)
     topics.create(2, name=f"{prefix}-first")
     with batches.running(df) as query:
-        wait_for(lambda: bool(batches.committed), query)
+        wait_for(lambda: batches.committed, IsTrueLike, query)
         topics.write(f"{prefix}-first", ["1", "2"], partition=[0, 1])
         batches.wait_for(["1", "2"], query)
         topics.delete(f"{prefix}-first")
@@ -121,7 +122,7 @@ def test_delete_a_topic_when_a_job_is_running(
     df = kafka.stream(**options, failOnDataLoss="false", maxOffsetsPerTrigger=5)
     deleting = df.writeStream.foreachBatch(delete_topic).option("checkpointLocation", str(batches.checkpoint)).start()
     try:
-        wait_for(lambda: bool(batches.committed), deleting)
+        wait_for(lambda: batches.committed, IsTrueLike, deleting)
         looks.wait(deleting)
         assert deleting.exception() is None
     finally:
@@ -166,7 +167,7 @@ def test_stress_test_with_multiple_topics_and_partitions(
                 dice.choices([add_topic, add_partitions, write], [1, 1, 6])[0]()
                 time.sleep(dice.uniform(0, 0.3))
             if dice.random() < 0.5:
-                wait_for(lambda: len(batches.rows) >= len(written), query)
+                wait_for(lambda: len(batches.rows), IsInt(ge=len(written)), query)
     with batches.running(df) as query:
         batches.wait_for(written, query)
 
@@ -204,7 +205,7 @@ def test_stress_test_for_fail_on_data_loss_false(
             assert query.exception() is None, query.exception()
         final = topics.create(name=f"{prefix}-final")
         topics.write(final, ["the end"])
-        wait_for(lambda: "the end" in batches.rows, query)
+        wait_for(lambda: batches.rows, Contains("the end"), query)
     assert set(batches.rows) <= written | {"the end"}
     in_batches: dict[str, list[int]] = {}
     for number, rows in sorted(batches.found.items()):

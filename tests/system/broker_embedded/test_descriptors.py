@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dirty_equals import Contains
 
 from broker_embedded.testing import BrokerProcess
 from spark_kafka_native.protocol.errors import ErrorCode
@@ -60,7 +61,7 @@ def test_idle_connections_leave_log_files_their_descriptors(tmp_path: Path) -> N
         RawClient(broker.bootstrap_servers) as client,
         idle_connections(broker, CONNECTIONS + 20) as others,
     ):
-        eventually(lambda: "their share of the open files that the system allows" in broker.output)
+        eventually(lambda: broker.output, Contains("their share of the open files that the system allows"))
         assert [produce(client, partition, b"one") for partition in range(PARTITIONS)] == [0] * PARTITIONS
         assert [records_in(client, partition) for partition in range(PARTITIONS)] == [1] * PARTITIONS
         late = others[-1]

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dirty_equals import IsInt
 
 from broker_embedded.coordinator.records import CoordinatorRecord, encode_batch
 from broker_embedded.testing import EmbeddedBroker, ErrorCode, ManualClock
@@ -51,7 +52,7 @@ def client(broker: EmbeddedBroker) -> Iterator[RawClient]:
 
 def arrived(broker: EmbeddedBroker, api: str, count: int = 1) -> None:
     """Wait until the broker has got so many requests: from there on its clock decides."""
-    eventually(lambda: broker.request_counts()[api] >= count)
+    eventually(lambda: broker.request_counts()[api], IsInt(ge=count))
 
 
 def is_silent(client: RawClient) -> bool:

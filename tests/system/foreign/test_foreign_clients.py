@@ -207,18 +207,18 @@ def test_topics_come_grow_and_go(client: Client, any_broker: AnyBroker) -> None:
     servers, topic = any_broker.bootstrap_servers, f"grown-by-{client.name}"
     assert client.partitions(servers, topic) is None
     client.create_topic(servers, topic, 2, configs={"retention.ms": "3600000"})
-    eventually(lambda: client.partitions(servers, topic) == [0, 1])
+    eventually(lambda: client.partitions(servers, topic), [0, 1])
     client.produce(servers, topic, [Record(None, b"before", partition=1)])
     client.create_partitions(servers, topic, 5)
-    eventually(lambda: client.partitions(servers, topic) == [0, 1, 2, 3, 4])
+    eventually(lambda: client.partitions(servers, topic), [0, 1, 2, 3, 4])
     client.produce(servers, topic, [Record(None, b"after", partition=4)])
     stored = client.consume(servers, topic, {1: 1, 4: 1})
     assert [record.value for record in stored] == [b"before", b"after"]
     client.delete_topic(servers, topic)
-    eventually(lambda: client.partitions(servers, topic) is None)
+    eventually(lambda: client.partitions(servers, topic), None)
     # The same name is a new topic.
     client.create_topic(servers, topic, 1)
-    eventually(lambda: client.partitions(servers, topic) == [0])
+    eventually(lambda: client.partitions(servers, topic), [0])
     assert client.watermarks(servers, topic, 0) == (0, 0)
 
 
@@ -248,7 +248,7 @@ def test_clients_of_older_releases(release: tuple[int, int], any_broker: AnyBrok
     client, servers = KafkaPythonClient(release), any_broker.bootstrap_servers
     topic = f"made-by-{client.name}"
     client.create_topic(servers, topic, 2)
-    eventually(lambda: client.partitions(servers, topic) == [0, 1])
+    eventually(lambda: client.partitions(servers, topic), [0, 1])
     codec = "lz4" if release < (2, 1) else "zstd"  # brokers have zstd from 2.1 on
     records = [Record(b"k", b"%d" % i, (("h", b""),), START_MS + i, i % 2) for i in range(200)]
     client.produce(servers, topic, records, compression=codec)
@@ -259,7 +259,7 @@ def test_clients_of_older_releases(release: tuple[int, int], any_broker: AnyBrok
     client.commit(servers, topic, topic, {0: 26})
     assert client.committed(servers, topic, topic, [0, 1]) == {0: 26, 1: None}
     client.delete_topic(servers, topic)
-    eventually(lambda: client.partitions(servers, topic) is None)
+    eventually(lambda: client.partitions(servers, topic), None)
 
 
 def test_a_long_poll_ends_when_a_record_comes(any_broker: AnyBroker, new_topic: TopicMaker) -> None:

@@ -1,11 +1,11 @@
 """Fetch sessions, limits and waits, request by request: the bundled broker and Apache Kafka answer the same."""
 
-import functools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from uuid import UUID
 
 import pytest
+from dirty_equals import AnyThing, Contains, IsStr
 
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.framing import decode_response
@@ -49,10 +49,8 @@ class Fetcher:
         self.topics[letter] = self._new_topic(partitions=partitions)
         self.learn_id(letter)
         for index in range(partitions):
-            eventually(functools.partial(self.is_read, f"{letter}{index}"), PATIENCE_S)
-
-    def is_read(self, name: str) -> bool:
-        return self.look(name).error_code == NONE
+            name = f"{letter}{index}"
+            eventually(lambda: self.look(name).error_code, NONE, within_s=PATIENCE_S)  # noqa: B023  # called at once
 
     def learn_id(self, letter: str) -> None:
         named = MetadataRequestTopic(name=self.topics[letter])
@@ -232,25 +230,18 @@ def test_a_topic_that_goes_and_comes_back(fetcher: Fetcher) -> None:
     (gone,) = fetcher.client.ask(DeleteTopicsRequest(topic_names=(name,), timeout_ms=LONG_MS), 5).responses
     assert gone.error_code == NONE
 
-    def answered(*codes: ErrorCode) -> list[tuple[str, int, int]]:
-        """What the session says once it says one of these."""
-        found: list[tuple[str, int, int]] = []
-
-        def is_so() -> bool:
-            found[:] = fetcher.fetch()
-            return any(code in codes for _, code, _ in found)
-
-        eventually(is_so, PATIENCE_S)
-        return found
+    def answered(code: ErrorCode) -> list[tuple[str, int, int]]:
+        """What the session says once it has this error code."""
+        return eventually(fetcher.fetch, Contains((IsStr, code, AnyThing)), within_s=PATIENCE_S)
 
     assert answered(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) == [("a0", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0)]
     again = CreatableTopic(name=name, num_partitions=1, replication_factor=1)
 
-    def is_made() -> bool:
+    def create() -> int:
         (made,) = fetcher.client.ask(CreateTopicsRequest(topics=(again,), timeout_ms=LONG_MS), 7).topics
-        return made.error_code == NONE
+        return made.error_code
 
-    eventually(is_made, PATIENCE_S)
+    eventually(create, NONE, within_s=PATIENCE_S)
     if fetcher.version >= 13:
         fetcher.ids["a"] = old_id
         assert answered(ErrorCode.INCONSISTENT_TOPIC_ID) == [("a0", ErrorCode.INCONSISTENT_TOPIC_ID, 0)]

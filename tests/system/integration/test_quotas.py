@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 import pytest
+from dirty_equals import IsOneOf
 
 from spark_kafka_native.client.cluster import Cluster
 from spark_kafka_native.client.fetcher import Fetcher
@@ -130,15 +131,7 @@ def test_who_changes_too_much_is_refused(client: Client) -> None:
         answer = client.ask(request, 7)
         return answer.topics[0].error_code, answer.throttle_time_ms
 
-    seen: list[tuple[int, int]] = []
-
-    def is_refused() -> bool:
-        seen.append(create())
-        return seen[-1][0] != ErrorCode.NONE
-
-    eventually(is_refused, PATIENCE_S)
-    assert all(found == (0, 0) for found in seen[:-1])
-    code, wait_ms = seen[-1]
+    code, wait_ms = eventually(create, ~IsOneOf((0, 0)), within_s=PATIENCE_S)
     assert ErrorCode.of(code) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
     assert 0 < wait_ms <= 6000
 
@@ -246,7 +239,7 @@ def test_our_client_lives_with_a_request_quota(limited: Client, ours: Cluster, t
             ours.metadata([topic])
         return throttle_ms(ours, partition) > 0
 
-    eventually(is_throttled, PATIENCE_S)
+    eventually(is_throttled, True, within_s=PATIENCE_S)
     with Fetcher(ours, partition, 0, ROWS) as fetcher:
         assert sum(records.num_rows for records in fetcher) == ROWS
     write(ours, topic, 0, 1)
@@ -286,11 +279,9 @@ def test_quotas_are_found_by_filters(client: Client) -> None:
         f"client-id=<default>, user={user}": {"consumer_byte_rate": 6.0},
     }
 
-    def is_described(version: int) -> bool:
-        return spelled(describe(client, ("user", EXACT, user), version=version)) == of_user
-
     for version in (0, 1):
-        eventually(functools.partial(is_described, version), PATIENCE_S)
+        asked = functools.partial(describe, client, ("user", EXACT, user), version=version)
+        eventually(lambda: spelled(asked()), of_user, within_s=PATIENCE_S)  # noqa: B023  # called at once
     assert list(spelled(describe(client, ("user", EXACT, user), strict=True))) == [f"user={user}"]
     found = spelled(describe(client, ("user", EXACT, user), ("client-id", DEFAULT, None)))
     assert list(found) == [f"client-id=<default>, user={user}"]
@@ -298,7 +289,7 @@ def test_quotas_are_found_by_filters(client: Client) -> None:
     assert spelled(describe(client, ("user", EXACT, "nobody"))) == {}
     assert change(client, entry({"user": user}, producer_byte_rate=None, consumer_byte_rate=None)) == [0]
     left = {f"user={user}": {"request_percentage": 12.5}}
-    eventually(lambda: spelled(describe(client, ("user", EXACT, user), strict=True)) == left, PATIENCE_S)
+    eventually(lambda: spelled(describe(client, ("user", EXACT, user), strict=True)), left, within_s=PATIENCE_S)
 
 
 @pytest.mark.parametrize(
@@ -354,7 +345,7 @@ def test_entities_and_quotas_that_are_named_twice(client: Client) -> None:
     first, second = entry({"user": user}, producer_byte_rate=1.0), entry({"user": user}, producer_byte_rate=2.0)
     assert change(client, first, second) == [ErrorCode.INVALID_REQUEST]
     expected = {f"user={user}": {"producer_byte_rate": 1.0}}
-    eventually(lambda: spelled(describe(client, ("user", EXACT, user))) == expected, PATIENCE_S)
+    eventually(lambda: spelled(describe(client, ("user", EXACT, user))), expected, within_s=PATIENCE_S)
     part = (RequestedEntityData(entity_type="user", entity_name=user),)
     ops = tuple(OpData(key="consumer_byte_rate", value=value) for value in (1.0, 2.0))
     assert change(client, RequestedEntryData(entity=part, ops=ops)) == [ErrorCode.INVALID_REQUEST]

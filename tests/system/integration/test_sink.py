@@ -311,7 +311,7 @@ def test_client_options_are_honoured(sink: Sink, new_topic: TopicMaker, options:
     topic = new_topic()
     sink.write({"value": [b"x" * 100] * 300}, topic=topic, **options)
     # With acks=0 nobody has said yet that they are there.
-    eventually(lambda: sum(batch.records_count for batch in stored_batches(sink.broker, topic)) == 300)
+    eventually(lambda: sum(batch.records_count for batch in stored_batches(sink.broker, topic)), 300)
     batches = list(stored_batches(sink.broker, topic))
     acks = options.get("kafka__acks", "all")
     # Idempotence needs all replicas, so weaker acks turn it off.
@@ -329,7 +329,7 @@ def test_tasks_of_one_worker_share_a_producer_id(sink: Sink, new_topic: TopicMak
     topic = new_topic()
     for number in range(4):
         sink.write({"value": [b"%d" % number]}, topic=topic, kafka__client__id="tasks-of-one-worker")
-    eventually(lambda: len(producers_of(sink, topic)) == 4)
+    eventually(lambda: len(producers_of(sink, topic)), 4)
     found = producers_of(sink, topic)
     assert found == [(found[0][0], sequence) for sequence in range(4)]
     assert [row.value for row in sink.read(topic)] == [b"0", b"1", b"2", b"3"]
@@ -366,7 +366,7 @@ def test_a_task_that_failed_leaves_its_producer_id_to_none(sink: Sink, new_topic
     with pytest.raises(TaskError):
         sink.write({"value": [b"v" * 3000]}, **client)
     sink.write({"value": [b"b"]}, **client)
-    eventually(lambda: len(producers_of(sink, topic)) == 2)
+    eventually(lambda: len(producers_of(sink, topic)), 2)
     (first, _), (second, sequence) = producers_of(sink, topic)
     assert first != second
     assert sequence == 0

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from dirty_equals import IsInt
 
 from broker_embedded.testing import EmbeddedBroker, ManualClock
 from spark_kafka_native.net.sasl.scram import Scram
@@ -58,7 +59,7 @@ def authenticate(client: RawClient, token: bytes, version: int = 2) -> SaslAuthe
 
 def is_refusing(broker: EmbeddedBroker) -> None:
     """Wait until a client waits to hear that it is not let in."""
-    eventually(lambda: broker._server.broker.delayed.count > 0)
+    eventually(lambda: broker._server.broker.delayed.count, IsInt(gt=0))
 
 
 def bare(token: bytes) -> bytes:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dirty_equals import Contains, IsInt
 
 from broker_embedded.platform import ManualClock
 from broker_embedded.server import server as server_module
@@ -79,7 +80,7 @@ def test_connections_that_rest_are_closed_and_those_that_wait_are_not(tmp_path: 
         assert is_served(idle)
         question = fetch_request("t", max_wait_ms=IDLE_MS * 3, min_bytes=1)
         waiting.send(request_bytes(question, 11))
-        eventually(lambda: server_of(broker).broker.delayed.count == 1)
+        eventually(lambda: server_of(broker).broker.delayed.count, 1)
         broker.advance(ms=IDLE_MS - 2000)
         assert is_served(idle)
         broker.advance(ms=IDLE_MS + 2000)
@@ -92,7 +93,7 @@ def test_connections_that_rest_are_closed_and_those_that_wait_are_not(tmp_path: 
 def test_a_client_that_stops_half_way_through_a_request_is_closed(tmp_path: Path) -> None:
     with broker_with(tmp_path) as broker, RawClient(broker.bootstrap_servers) as client:
         client.send(request_bytes(MetadataRequest(topics=None), 12)[:-1])
-        eventually(lambda: server_of(broker).connection_count == 1)
+        eventually(lambda: server_of(broker).connection_count, 1)
         broker.advance(ms=IDLE_MS + 2000)
         assert client.is_closed()
 
@@ -106,13 +107,13 @@ def test_who_comes_when_the_broker_is_full_waits_until_somebody_leaves(
         assert is_served(second)
         with RawClient(broker.bootstrap_servers) as third:
             third.send(request_bytes(ApiVersionsRequest(), 0))
-            eventually(lambda: "there are 2 connections (max.connections): others wait" in caplog.text)
+            eventually(lambda: caplog.text, Contains("there are 2 connections (max.connections): others wait"))
             assert is_served(second)
             assert is_waiting(third)
             first.sock.close()
             assert decode_correlation_id(third.frame()) == 1
         second.sock.close()
-        eventually(lambda: server_of(broker).connection_count == 0)
+        eventually(lambda: server_of(broker).connection_count, 0)
         with RawClient(broker.bootstrap_servers) as fourth:
             assert is_served(fourth)
 
@@ -122,7 +123,7 @@ def test_who_waits_comes_in_when_the_limit_is_raised(tmp_path: Path, caplog: pyt
         assert is_served(first)
         with RawClient(broker.bootstrap_servers) as second:
             second.send(request_bytes(ApiVersionsRequest(), 0))
-            eventually(lambda: "others wait" in caplog.text)
+            eventually(lambda: caplog.text, Contains("others wait"))
             config = IncrementalAlterConfig(name="max.connections", config_operation=0, value="2")
             resource = AlterConfigsResource(resource_type=4, resource_name="", configs=(config,))
             (answer,) = first.ask(IncrementalAlterConfigsRequest(resources=(resource,)), 1).responses
@@ -152,7 +153,7 @@ def test_one_address_may_have_so_many_connections(tmp_path: Path, caplog: pytest
                 assert third.is_closed()
             assert "its address has 2 connections (max.connections.per.ip)" in caplog.text
             assert server_of(broker).broker.metrics().connections.refused == {"max.connections.per.ip": 1}
-        eventually(lambda: server_of(broker).connection_count == 0)
+        eventually(lambda: server_of(broker).connection_count, 0)
         with RawClient(broker.bootstrap_servers) as fourth:
             assert is_served(fourth)
 
@@ -177,7 +178,9 @@ def test_an_address_that_opens_connections_too_fast_is_refused_late(
     with broker_with(tmp_path) as broker, RawClient(broker.bootstrap_servers) as client:
         alter(client, HERE, connection_creation_rate=1.0)
         others = [RawClient(broker.bootstrap_servers) for _ in range(11)]
-        eventually(lambda: "its address may open 1 connections a second (connection_creation_rate)" in caplog.text)
+        eventually(
+            lambda: caplog.text, Contains("its address may open 1 connections a second (connection_creation_rate)")
+        )
         refused = others[-1]
         assert is_waiting(refused)
         broker.advance(ms=1000)
@@ -191,7 +194,7 @@ def test_a_stop_does_not_wait_for_those_who_are_to_be_refused(tmp_path: Path) ->
         with RawClient(broker.bootstrap_servers) as client:
             alter(client, HERE, connection_creation_rate=1.0)
         others = [RawClient(broker.bootstrap_servers) for _ in range(12)]
-        eventually(lambda: len(server_of(broker)._refused) > 0)
+        eventually(lambda: len(server_of(broker)._refused), IsInt(gt=0))
         broker.stop()
         assert all(other.is_closed() for other in others)
         for other in others:
@@ -261,13 +264,13 @@ def test_a_request_that_hardly_arrives_gives_way_to_those_that_wait_for_its_memo
         memory = server_of(broker)._shared.memory
         with RawClient(broker.bootstrap_servers) as slow, RawClient(broker.bootstrap_servers) as other:
             slow.send(large[:130_000])
-            eventually(lambda: memory.used > 200_000)
+            eventually(lambda: memory.used, IsInt(gt=200_000))
             for sent in range(20):
                 slow.send(large[130_000 + sent : 130_001 + sent])
                 broker.advance(ms=1_000)
             assert in_loop(broker, lambda: memory.used) > 200_000  # no other request waits for it
             other.sock.sendall(large[:50_000])
-            eventually(lambda: memory.is_short)
+            eventually(lambda: memory.is_short, True)
             for sent in range(20, 40):
                 with contextlib.suppress(OSError):  # closed before the last byte
                     slow.send(large[130_000 + sent : 130_001 + sent])
@@ -285,10 +288,10 @@ def test_a_request_that_waits_for_memory_itself_does_not_hold_its_own_for_longer
         with contextlib.ExitStack() as clients:
             oldest, waiting, other = (clients.enter_context(RawClient(broker.bootstrap_servers)) for _ in range(3))
             oldest.send(large[:20_000])
-            eventually(lambda: memory.used == 65536)
+            eventually(lambda: memory.used, 65536)
             waiting.send(large[:65536])
-            eventually(lambda: memory.used == 131072)
-            eventually(lambda: memory.is_short)
+            eventually(lambda: memory.used, 131072)
+            eventually(lambda: memory.is_short, True)
             other.sock.sendall(large[:16384])
             position = 20_000
             for _ in range(65):
@@ -298,7 +301,7 @@ def test_a_request_that_waits_for_memory_itself_does_not_hold_its_own_for_longer
                 broker.advance(ms=1_000)
             assert oldest.is_closed()
             assert waiting.is_closed()
-            eventually(lambda: in_loop(broker, lambda: memory.used) < 100_000)
+            eventually(lambda: in_loop(broker, lambda: memory.used), IsInt(lt=100_000))
 
 
 def test_connections_that_announce_large_requests_stop_no_other(tmp_path: Path) -> None:

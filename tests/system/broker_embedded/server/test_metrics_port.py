@@ -84,11 +84,11 @@ def test_who_says_nothing_takes_no_place_for_ever(broker: EmbeddedBroker, url: s
     silent = [socket.create_connection((host, int(port)), timeout=60) for _ in range(8)]
     metrics = broker._server._metrics_port
     assert metrics is not None
-    eventually(lambda: len(metrics._conversations) == 8)
+    eventually(lambda: len(metrics._conversations), 8)
     with socket.create_connection((host, int(port)), timeout=60) as ninth:
         assert ninth.recv(1) == b""
     silent.pop().close()
-    eventually(lambda: len(metrics._conversations) == 7)
+    eventually(lambda: len(metrics._conversations), 7)
     assert ask(url, b"GET /metrics HTTP/1.1\r\n\r\n").startswith(b"HTTP/1.1 200 OK\r\n")
     for sock in silent:
         sock.close()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dirty_equals import IsInt
 
 from broker_embedded.handlers import APIS
 from broker_embedded.server.server import _as_java_writes
@@ -95,7 +96,7 @@ def test_answers_come_in_the_order_of_the_requests(client: RawClient) -> None:
 def test_a_long_poll_is_answered_by_the_append_of_another(broker: EmbeddedBroker, client: RawClient) -> None:
     broker.create_topic("poll")
     client.send(request_bytes(fetch_request("poll", max_wait_ms=600_000, min_bytes=1), 11))
-    eventually(lambda: broker._server.broker.delayed.count > 0)
+    eventually(lambda: broker._server.broker.delayed.count, IsInt(gt=0))
     with RawClient(broker.bootstrap_servers) as other:
         other.ask(produce_request("poll", batch(b"now")), 9)
     _, answer = decode_response(FetchResponse, 11, client.frame())

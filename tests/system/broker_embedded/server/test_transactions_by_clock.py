@@ -92,5 +92,5 @@ def test_what_was_decided_before_a_kill_is_carried_out_by_the_start(
         TransactionState.PREPARE_COMMIT: TransactionState.COMPLETE_COMMIT,
         TransactionState.PREPARE_ABORT: TransactionState.COMPLETE_ABORT,
     }
-    eventually(lambda: known(broker)["id"].state is after[outcome])
+    eventually(lambda: known(broker)["id"].state, after[outcome])
     assert stable_offset(broker) == 2

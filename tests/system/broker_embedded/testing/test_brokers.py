@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 import pytest
+from dirty_equals import IsInt
 
 from broker_embedded.broker import DataDirectoryError
 from broker_embedded.cluster.config_changes import ResourceType
@@ -269,7 +270,7 @@ def test_a_stop_answers_what_is_waiting(tmp_path: Path) -> None:
         RawClient(broker.bootstrap_servers) as client,
     ):
         client.send(request_bytes(fetch_request("t", max_wait_ms=600_000, min_bytes=1), 11))
-        eventually(lambda: len(broker.requests("Fetch")) > 0)
+        eventually(lambda: len(broker.requests("Fetch")), IsInt(gt=0))
         assert broker.terminate() == 0
         assert len(client.frame()) > 0
 

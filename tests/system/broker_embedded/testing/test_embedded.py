@@ -6,6 +6,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from dirty_equals import IsTrueLike
 
 from broker_embedded.broker import DataDirectoryError
 from broker_embedded.settings import ConfigError
@@ -52,7 +53,7 @@ def test_a_kill_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
 def test_a_kill_answers_nobody_who_waits(tmp_path: Path) -> None:
     with EmbeddedBroker(tmp_path / "data", topics={"t": 1}) as broker, RawClient(broker.bootstrap_servers) as client:
         client.send(request_bytes(fetch_request("t", max_wait_ms=60_000, min_bytes=1), 11))
-        eventually(lambda: bool(broker.requests("Fetch")))
+        eventually(lambda: broker.requests("Fetch"), IsTrueLike)
         broker.kill()
         assert client.is_closed()
 
@@ -161,7 +162,7 @@ def test_a_broker_whose_logs_are_all_offline_stops_and_can_be_started_again(tmp_
         for log in broker._server.broker.logs.logs.values():
             log._offline = "the disk failed"
         broker.advance(ms=2000)
-        eventually(lambda: not broker._broker.is_running)
+        eventually(lambda: broker._broker.is_running, False)
         with pytest.raises(RuntimeError, match="does not run"):
             broker.topics()
         broker.start()

@@ -1,6 +1,7 @@
 """Transactions ended by handle: twice, after lost answers, too late, by somebody else; found and described."""
 
 import pytest
+from dirty_equals import IsOneOf
 
 from spark_kafka_native.client.cluster import Cluster
 from spark_kafka_native.client.coordinators import look_up_coordinator
@@ -36,7 +37,7 @@ def coordinator_of(cluster: Cluster, handle: TransactionHandle) -> int:
 def settled(cluster: Cluster, transactional_id: str) -> None:
     """Wait until the markers of the last transaction are written."""
     busy = {TransactionState.ONGOING, TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT}
-    eventually(lambda: describe_transactions(cluster, [transactional_id])[transactional_id].state not in busy, 30)
+    eventually(lambda: describe_transactions(cluster, [transactional_id])[transactional_id].state, ~IsOneOf(*busy))
 
 
 @pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
@@ -57,8 +58,8 @@ def test_an_end_whose_answer_was_lost_is_found_done(
     handle = transactions.prepared(name, topic, "a")
     node_id = coordinator_of(transactions.cluster, handle)
     transactions.end_without_an_answer(handle, commit=commit, node_id=node_id)
-    open_ones = {TransactionState.ONGOING}
-    eventually(lambda: describe_transactions(transactions.cluster, [name])[name].state not in open_ones, 30)
+    ongoing = TransactionState.ONGOING
+    eventually(lambda: describe_transactions(transactions.cluster, [name])[name].state, ~IsOneOf(ongoing))
     ending = end_transaction(transactions.cluster, handle, commit=commit)
     assert (ending.outcome, ending.committed) == (Outcome.DONE, commit)
     other = end_transaction(transactions.cluster, handle, commit=not commit)
@@ -88,7 +89,7 @@ def test_a_transaction_whose_time_was_up_is_told_from_one_that_is_done(
     assert handle.timeout_ms == 500
     found = describe_transactions(transactions.cluster, [name])[name]
     assert found.timeout_ms == 500
-    eventually(lambda: not describe_transactions(transactions.cluster, [name])[name].is_open_for(handle), 30)
+    eventually(lambda: describe_transactions(transactions.cluster, [name])[name].is_open_for(handle), False)
     for _ in range(2):
         ending = end_transaction(transactions.cluster, handle, commit=True)
         assert (ending.outcome, ending.is_closed) == (Outcome.OTHERWISE, True)
@@ -156,7 +157,7 @@ def test_open_transactions_are_found_by_name_and_aborted(transactions: Transacti
     assert [item.transactional_id for item in by_pattern] == [handle.transactional_id for handle in open_ones[:2]]
     assert list_transactions(cluster, prefix=prefix, open_for_ms=3_600_000) == []
     ongoing = [TransactionState.ONGOING]
-    eventually(lambda: len(list_transactions(cluster, prefix=prefix, states=ongoing, open_for_ms=1)) == 3)
+    eventually(lambda: len(list_transactions(cluster, prefix=prefix, states=ongoing, open_for_ms=1)), 3)
 
     described = describe_transactions(cluster, [item.transactional_id for item in found])
     for handle in open_ones:

@@ -229,7 +229,7 @@ def test_producers_of_partitions_are_described(
     assert (found.producer_id, found.producer_epoch) == (handle.producer_id, handle.producer_epoch)
     assert (found.last_sequence, found.transaction_start_offset, found.has_open_transaction) == (1, 0, True)
     end_transaction(cluster, handle, commit=True)
-    eventually(lambda: not any(item.has_open_transaction for item in describe_producers(cluster, [part])[part]), 30)
+    eventually(lambda: [item for item in describe_producers(cluster, [part])[part] if item.has_open_transaction], [])
 
 
 def test_many_producers_at_once(transactions: Transactions, name: str, topic: str) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from dirty_equals import HasLen
 
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -92,11 +93,11 @@ def test_a_member_that_does_not_give_back_is_given_up(member: MakeMember, topic:
     second.join()
     first.beat()
 
-    def is_given_up() -> bool:
+    def code_of_first() -> ErrorCode:
         second.beat()
-        return first.code() is ErrorCode.UNKNOWN_MEMBER_ID
+        return first.code()
 
-    eventually(is_given_up)
+    eventually(code_of_first, ErrorCode.UNKNOWN_MEMBER_ID)
     settle(second)
     assert second.numbers() == [0, 1, 2, 3]
 
@@ -130,13 +131,9 @@ def test_topics_grow_and_go(member: MakeMember, admin: RawClient, topic: str) ->
     )
     assert admin.ask(grow, 3).results[0].error_code == 0
 
-    def has(count: int) -> bool:
-        alone.beat()
-        return len(alone.owned) == count
-
-    eventually(lambda: has(6))
+    eventually(alone.beaten, HasLen(6))
     admin.ask(DeleteTopicsRequest(topics=(DeleteTopicState(name=topic),), timeout_ms=10_000), 6)
-    eventually(lambda: has(0))
+    eventually(alone.beaten, HasLen(0))
 
 
 def test_the_range_assignor_keeps_numbers_together(member: MakeMember, server: Server, topic: str) -> None:
@@ -173,11 +170,7 @@ def test_regular_expressions_match_the_brokers_own_topics_too(member: MakeMember
 
 
 def settle_regex(alone: RawConsumer, count: int) -> None:
-    def is_known() -> bool:
-        alone.beat()
-        return len(alone.owned) == count
-
-    eventually(is_known)
+    eventually(alone.beaten, HasLen(count))
 
 
 # --- refusals ---------------------------------------------------------------------------------------------------------

@@ -74,7 +74,7 @@ def new_topic(server: Server, reader: RawClient) -> TopicMaker:
     class ReadyTopics(TopicMaker):
         def __call__(self, partitions: int = 1, **configs: str) -> str:
             made = super().__call__(partitions, **configs)
-            eventually(lambda: all(is_served(reader, made, number) for number in range(partitions)), 30)
+            eventually(lambda: [is_served(reader, made, number) for number in range(partitions)], [True] * partitions)
             return made
 
     return ReadyTopics(server)

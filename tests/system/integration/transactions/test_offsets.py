@@ -19,7 +19,7 @@ PATIENCE_S = 30.0
 
 def becomes(reader: RawClient, group_id: str, topic: str, offset: int) -> None:
     """Wait until the offset is stable, and this one."""
-    eventually(lambda: committed_offset(reader, group_id, topic, stable=True) == offset, PATIENCE_S)
+    eventually(lambda: committed_offset(reader, group_id, topic, stable=True), offset, within_s=PATIENCE_S)
 
 
 def test_offsets_count_when_the_transaction_is_committed(

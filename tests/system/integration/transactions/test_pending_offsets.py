@@ -38,7 +38,7 @@ def producer(new_producer: MakeProducer) -> RawProducer:
 
 def become(reader: RawClient, group_id: str, offsets: Mapping[tuple[str, int], int]) -> None:
     """Wait until these are all offsets of a group, and stable."""
-    eventually(lambda: committed_offsets(reader, group_id, stable=True) == offsets, PATIENCE_S)
+    eventually(lambda: committed_offsets(reader, group_id, stable=True), offsets, within_s=PATIENCE_S)
 
 
 def is_listed(reader: RawClient, group_id: str) -> bool:
@@ -52,7 +52,7 @@ def test_of_two_transactions_the_later_commit_counts_not_the_later_end(
     producer.send_offsets(group_id, {(topic, 0): 5, (topic, 1): 6})
     second.send_offsets(group_id, {(topic, 0): 7})
     second.commit()
-    eventually(lambda: committed_offset(reader, group_id, topic) == 7, PATIENCE_S)
+    eventually(lambda: committed_offset(reader, group_id, topic), 7, within_s=PATIENCE_S)
     assert committed_offset(reader, group_id, topic, stable=True) is UNSTABLE
     producer.commit()
     become(reader, group_id, {(topic, 0): 7, (topic, 1): 6})

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from dirty_equals import IsTrueLike
 
 from spark_kafka_native.client import cluster as cluster_module
 from spark_kafka_native.client.cluster import UNKNOWN_TOPIC_TRIES, Cluster, close_shared_clusters, shared_cluster
@@ -311,7 +312,7 @@ def test_threads_do_not_wait_for_each_other(brokers: ScriptedCluster, cluster: C
     brokers.script(InitProducerIdRequest, Held(others_are_done))
     slow = threading.Thread(target=cluster.send, args=(1, ASK_FOR_ID))
     slow.start()
-    eventually(lambda: bool(brokers.requests(InitProducerIdRequest)))
+    eventually(lambda: brokers.requests(InitProducerIdRequest), IsTrueLike)
     for _ in range(5):
         cluster.send(1, ASK_FOR_ID)
     others_are_done.set()

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
+from dirty_equals import IsInt
 
 from spark_kafka_native.client.cluster import Cluster
 from spark_kafka_native.client.errors import FetchTimeout, OffsetOutOfRange, TopicRecreated
@@ -77,7 +78,7 @@ def test_every_offset_is_asked_for_once_and_nothing_beyond_the_end(brokers: Scri
 def test_the_next_fetch_is_under_way_while_rows_are_used(brokers: ScriptedCluster, cluster: Cluster) -> None:
     with Fetcher(cluster, T0, 0, LAST, target_rows=ROWS) as fetcher:
         next(iter(fetcher))
-        eventually(lambda: len(brokers.requests(FetchRequest)) >= 2)
+        eventually(lambda: len(brokers.requests(FetchRequest)), IsInt(ge=2))
         ahead = brokers.requests(FetchRequest)[1].topics[0].partitions[0].fetch_offset
         assert ahead >= fetcher.position > 0
 

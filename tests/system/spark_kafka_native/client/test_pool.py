@@ -68,7 +68,7 @@ def test_a_connection_that_the_broker_closed_while_it_was_idle_is_replaced(
     first = pool.borrow(address(cluster), Deadline.after_ms(SOON))
     pool.give_back(first)
     cluster.brokers[1].drop_connections()
-    eventually(first.is_stale)
+    eventually(first.is_stale, True)
     with pool.borrow(address(cluster), Deadline.after_ms(SOON)) as second:
         assert second is not first
         assert first.closed

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from dirty_equals import IsTrueLike
 
 from spark_kafka_native.client import producer as producer_module
 from spark_kafka_native.client import sender as sender_module
@@ -178,7 +179,7 @@ def test_nothing_is_sent_before_a_batch_is_full_or_old_enough(
         later = SimpleNamespace(monotonic=lambda: time.monotonic() + 601, time=time.time)
         monkeypatch.setattr(producer_module, "time", later)
         producer.send("t", rows([b"c"], partition=[1]))
-        eventually(lambda: bool(brokers.requests(ProduceRequest)))
+        eventually(lambda: brokers.requests(ProduceRequest), IsTrueLike)
         (request,) = brokers.requests(ProduceRequest)
         assert [part.index for part in request.topic_data[0].partition_data] == [0]
     assert values(brokers)[:2] == [[b"a", b"b"], [b"c"]]
@@ -416,7 +417,7 @@ def test_a_producer_made_from_a_configuration_closes_its_cluster(brokers: Script
     with Producer(brokers.config()) as producer:
         producer.send("t", rows([b"a"], partition=[0]))
         producer.flush()
-    eventually(lambda: not any(broker.open_connections for broker in brokers.brokers.values()))
+    eventually(lambda: [broker.open_connections for broker in brokers.brokers.values()], [0] * len(brokers.brokers))
 
 
 def test_counters(brokers: ScriptedCluster) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
+from dirty_equals import IsInt
 
 from spark_kafka_native.client import sender as sender_module
 from spark_kafka_native.client.errors import ProduceError
@@ -119,7 +120,7 @@ def test_acks_0_waits_for_no_answer_and_keeps_the_order(brokers: ScriptedCluster
             for partition in range(PARTITIONS):
                 driver.add(partition, names(partition)[number])
         driver.finish()
-    eventually(lambda: all(len(driver.stored(partition)) >= 30 for partition in range(PARTITIONS)))
+    eventually(lambda: [len(driver.stored(partition)) for partition in range(PARTITIONS)], [IsInt(ge=30)] * PARTITIONS)
     for partition in range(PARTITIONS):
         assert driver.stored(partition) == names(partition)
 

@@ -317,7 +317,7 @@ def test_an_idle_connection_is_stale_once_the_broker_has_closed_it(cluster: Scri
     with connect(cluster) as connection:
         assert not connection.is_stale()
         cluster.brokers[1].drop_connections()
-        eventually(connection.is_stale)
+        eventually(connection.is_stale, True)
 
 
 def test_a_connection_with_an_answer_outstanding_is_stale(cluster: ScriptedCluster) -> None:

@@ -34,7 +34,7 @@ def test_lag_shrinks_batch_by_batch_to_nothing(
 
     assert query.lastProgress is not None
     last = report_of(query.lastProgress.json)
-    eventually(lambda: listener.latest.get(str(query.runId)) == last)
+    eventually(lambda: listener.latest.get(str(query.runId)), last)
     first, second = (report for report in listener.reports(str(query.runId)) if report.rows)
     assert [first.rows, second.rows] == [3, 3]
     assert first.lag is not None

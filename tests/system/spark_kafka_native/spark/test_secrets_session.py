@@ -73,7 +73,7 @@ def test_passwords_show_nowhere(
 
     stream = spark.readStream.format("pykafka").options(**wrong, subscribe="t").load()
     query = stream.writeStream.format("noop").option("checkpointLocation", str(tmp_path)).start()
-    eventually(lambda: not query.isActive, within_s=60)
+    eventually(lambda: query.isActive, False, within_s=60)
     heard += [told(query.exception()), repr(query.lastProgress), repr(query.recentProgress)]
     bad: dict[str, Any] = wrong | {"kafka.sasl.jaas.config": WRONG}
     with pytest.raises(Exception, match="jaas") as option:

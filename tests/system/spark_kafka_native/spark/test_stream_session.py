@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dirty_equals import IsInt
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -186,7 +187,7 @@ def test_initial_offset_not_durable(spark: SparkSession, read_stream: Reader, to
     topics.write(source, ["while it was dead", "and more"], partition=[0, 1])
     query = start(keep)
     try:
-        wait_for((checkpoint / "commits" / "1").exists, query)
+        wait_for((checkpoint / "commits" / "1").exists, True, query)
     finally:
         query.stop()
     assert sorted(row.value for row in spark.read.parquet(found).collect()) == [b"and more", b"while it was dead"]
@@ -275,18 +276,18 @@ def test_running_query_reads_new_records_and_new_partitions(
     df = read_stream(subscribePattern=f"^{prefix}", startingOffsets="latest", schema="value string")
     query = df.writeStream.format("memory").queryName("grown").start()
     try:
-        wait_for(lambda: len(query.recentProgress) > 0, query)
+        wait_for(lambda: len(query.recentProgress), IsInt(gt=0), query)
         topics.write(prefix, ["a"])
-        wait_for(lambda: spark.table("grown").count() >= 1, query)
+        wait_for(lambda: spark.table("grown").count(), IsInt(ge=1), query)
         topics.add_partitions(prefix, 3)
         topics.write(prefix, ["b", "c"], partition=[1, 2])
         topics.create(name=f"{prefix}-later")
         topics.write(f"{prefix}-later", ["d"])
-        wait_for(lambda: spark.table("grown").count() >= 4, query)
+        wait_for(lambda: spark.table("grown").count(), IsInt(ge=4), query)
         assert sorted(row.value for row in spark.table("grown").collect()) == ["a", "b", "c", "d"]
         # The sink has a batch's rows before there is progress of it.
         ends = {prefix: {"0": 1, "1": 1, "2": 1}, f"{prefix}-later": {"0": 1}}
-        wait_for(lambda: latest_offsets(query) == ends, query)
+        wait_for(lambda: latest_offsets(query), ends, query)
     finally:
         query.stop()
 
@@ -341,7 +342,7 @@ def test_broker_that_dies_fails_the_query_within_its_deadline(
             kafka__request__timeout__ms=1000,
         )
         query = df.writeStream.format("noop").option("checkpointLocation", str(checkpoint)).start()
-        wait_for(lambda: len(query.recentProgress) > 0, query)
+        wait_for(lambda: len(query.recentProgress), IsInt(gt=0), query)
         broker.kill()
         text = failure(lambda: query)
         assert broker.bootstrap_servers in text

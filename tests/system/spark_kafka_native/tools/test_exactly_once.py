@@ -80,19 +80,19 @@ def test_what_was_decided_is_committed_and_the_rest_taken_back(
     decided = query.write(1)
     with pytest.raises(Killed):
         query.commit(decided, killed=True)
-    eventually(lambda: committed.values(topic) == [b"batch 0"])
+    eventually(lambda: committed.values(topic), [b"batch 0"])
     assert f"{prefix} (1 transactions open)" in command("list")
     assert command("status", prefix)[1:3] == [
         "last batch: 1 of streaming query c0ffee, decided, with 1 transactions that are to be committed",
         "open transactions: 1",
     ]
     assert command("recover", prefix) == ["last batch: 1 of streaming query c0ffee, all of it committed"]
-    eventually(lambda: committed.values(topic) == [b"batch 0", b"batch 1"])
+    eventually(lambda: committed.values(topic), [b"batch 0", b"batch 1"])
     written = query.write(2)  # and then its driver is never seen again
     assert written.handle is not None
     assert command("status", prefix)[2:] == ["open transactions: 1", f"  {written.handle.transactional_id}"]
     command("release", prefix)
-    eventually(lambda: command("status", prefix)[2] == "open transactions: 0")
+    eventually(lambda: command("status", prefix)[2], "open transactions: 0")
     assert command("status", prefix)[1:] == [
         "last batch: none; any query may begin with this prefix",
         "open transactions: 0",

@@ -2,6 +2,8 @@ import signal
 import sys
 from pathlib import Path
 
+from dirty_equals import IsInt
+
 from tests.support.scripts import free_port, listens, started
 from tests.support.waiting import eventually
 from tests.system.spark_kafka_native.tools.conftest import Tool
@@ -36,4 +38,4 @@ def test_an_address_that_is_taken_ends_it(tool: Tool, tmp_path: Path) -> None:
         assert answer.status == 1
         assert str(port) in answer.err
         process.send_signal(signal.SIGTERM)
-        eventually(lambda: process.poll() is not None, within_s=60)
+        eventually(process.poll, IsInt, within_s=60)

@@ -98,7 +98,7 @@ def test_of_two_threads_one_removes_a_directory(files: FaultyFileSystem, caplog:
     due.meanwhile = remove_too
     mark(files, deleted, TopicPartition("t", 0), due)
     counts.append(deleted.remove_due(1))
-    eventually(lambda: len(counts) == 2)
+    eventually(lambda: len(counts), 2)
     assert (sorted(counts), caplog.text) == ([0, 1], "")
 
 

@@ -101,7 +101,7 @@ class Sink:
     def shows(self, values: list[str]) -> None:
         """Assert what can be read, once the last markers are written."""
         expected = [value.encode() for value in values]
-        eventually(lambda: self.committed.values(self.topic) == expected)
+        eventually(lambda: self.committed.values(self.topic), expected)
 
 
 @pytest.fixture
