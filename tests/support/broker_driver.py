@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Self, TypeVar, cast
 
+from dirty_equals import IsInt
+
 from broker_embedded.broker import Broker
 from broker_embedded.cluster.image import BrokerNode
 from broker_embedded.config import BrokerConfig
@@ -31,6 +33,7 @@ from spark_kafka_native.protocol.messages.produce import (
 from spark_kafka_native.protocol.schema import Request, Response
 from spark_kafka_native.protocol.wire import Chunk, FileRegion
 from spark_kafka_native.records.batch import iter_batches, set_producer
+from tests.support.waiting import eventually_async
 
 ResponseT = TypeVar("ResponseT", bound=Response)
 ResultT = TypeVar("ResultT")
@@ -144,21 +147,24 @@ class BrokerDriver:
 
         return self._loop.run_until_complete(in_time())
 
-    def advance(self, ms: int) -> None:
-        """Move the clock, and do all that falls due on the way."""
+    @property
+    def timers(self) -> VirtualTimers:
+        """The broker's, which go by the clock that `advance` moves."""
         timers = self.broker.timers
         assert isinstance(timers, VirtualTimers)
-        self.run(timers.advance(ms))
+        return timers
+
+    def advance(self, ms: int) -> None:
+        """Move the clock, and do all that falls due on the way."""
+        self.run(self.timers.advance(ms))
 
     def settle(self) -> None:
-        """Let everything that can go on do so: many turns of the loop, however late, and time for the disk."""
+        """Let every task run as far as it can, its work in threads included, while the clock stands."""
+        self.advance(0)
 
-        async def turns() -> None:
-            for _ in range(50):
-                await asyncio.sleep(0)
-            await asyncio.sleep(0.01)
-
-        self.run(turns())
+    async def in_a_thread(self) -> None:
+        """Return once the broker does work in a thread, such as a write to the disk, and not before a task resumes."""
+        await eventually_async(lambda: self.timers._working, IsInt(gt=0))
 
     def begin(
         self, request: Request[ResponseT], version: int, *, client_id: str = "test"

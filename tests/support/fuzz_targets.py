@@ -109,7 +109,7 @@ class FrameTarget:
 async def _answered(frame: bytes, broker: BrokerDriver) -> bytes | None:
     try:
         found = serve(memoryview(bytearray(frame)), broker=broker.broker, node=NODE, intercept=_in_bounds)
-        chunks = await _done(found) if inspect.isawaitable(found) else found
+        chunks = await _done(found, broker) if inspect.isawaitable(found) else found
     except (CloseConnection, RemoteProtocolError):
         return None
     return None if chunks is None else to_bytes(chunks)
@@ -128,14 +128,10 @@ def _in_bounds(
     return api.handler(request, context)
 
 
-async def _done(work: Awaitable[list[Chunk] | None]) -> list[Chunk] | None:
-    """What comes of the work, None if it waits for something that will not come."""
+async def _done(work: Awaitable[list[Chunk] | None], broker: BrokerDriver) -> list[Chunk] | None:
+    """What comes of the work, None if it waits for something that will not come while the clock stands."""
     task = asyncio.ensure_future(work)
-    for _ in range(_STEPS):
-        await asyncio.sleep(0)
-        if task.done():
-            return await task
-    await asyncio.wait((task,), timeout=0.05)  # the disk
+    await broker.timers.advance(0)
     if task.done():
         return await task
     task.cancel()

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 import pytest
-from dirty_equals import IsOneOf
+from dirty_equals import IsOneOf, IsTrueLike
 
 from spark_kafka_native.client.cluster import Cluster
 from spark_kafka_native.client.fetcher import Fetcher
@@ -234,12 +234,14 @@ def test_our_client_lives_with_a_request_quota(limited: Client, ours: Cluster, t
     write(ours, topic, 0, 1)
     alter(limited, {"client-id": limited.client_id}, request_percentage=1.0)
 
-    def is_throttled() -> bool:
-        for _ in range(50):
+    def ask_until_throttled() -> float:
+        for _ in range(50):  # without the pauses of `eventually`, in which the quota would recover
             ours.metadata([topic])
-        return throttle_ms(ours, partition) > 0
+            if wait_ms := throttle_ms(ours, partition):
+                return wait_ms
+        return 0
 
-    eventually(is_throttled, True, within_s=PATIENCE_S)
+    eventually(ask_until_throttled, IsTrueLike, within_s=PATIENCE_S)
     with Fetcher(ours, partition, 0, ROWS) as fetcher:
         assert sum(records.num_rows for records in fetcher) == ROWS
     write(ours, topic, 0, 1)

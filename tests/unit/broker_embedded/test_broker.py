@@ -18,6 +18,7 @@ from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.broker_driver import BrokerDriver, batch, idempotent
 from tests.support.disk import FaultyFileSystem, MemoryFileSystem
+from tests.support.waiting import eventually_async
 
 
 def reopened(driver: BrokerDriver) -> Broker:
@@ -286,9 +287,10 @@ class SlowFileSystem(RealFileSystem):
     """Removing takes as long as the test wants."""
 
     def __init__(self) -> None:
-        self.gate = threading.Event()
+        self.gate, self.begun = threading.Event(), threading.Event()
 
     def remove_tree(self, path: str) -> None:
+        self.begun.set()
         assert self.gate.wait(30)
         super().remove_tree(path)
 
@@ -302,9 +304,9 @@ def test_removing_files_does_not_hold_up_the_event_loop(tmp_path: Path) -> None:
 
         async def story() -> None:
             removing = asyncio.create_task(broker.broker.remove_deleted_files())
-            await asyncio.sleep(0.01)
-            assert not removing.done()
+            await eventually_async(slow.begun.is_set, True)
             await asyncio.wait_for(broker.broker.auto_create("v"), 20)
+            assert not removing.done()
             slow.gate.set()
             await removing
 

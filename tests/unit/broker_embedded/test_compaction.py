@@ -5,6 +5,8 @@ import os
 from pathlib import Path
 from uuid import UUID
 
+from dirty_equals import IsTrueLike
+
 from broker_embedded.compaction import Compaction
 from broker_embedded.config import BrokerConfig
 from broker_embedded.timers import Timers
@@ -18,6 +20,7 @@ from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support import reference_records as reference
 from tests.support.broker_driver import BrokerDriver
 from tests.support.compaction_driver import CompactionDriver
+from tests.support.waiting import eventually_async
 
 MANY = [TopicPartition("many", index) for index in range(8)]
 
@@ -86,8 +89,7 @@ def test_the_event_loop_goes_on_and_stopping_ends_it_soon() -> None:
 
     async def story() -> None:
         running = asyncio.create_task(slow.run())
-        while not slow.status.cleaning:
-            await asyncio.sleep(0.001)
+        await eventually_async(lambda: slow.status.cleaning, IsTrueLike)
         slow.stop()
         await running
         await slow.run()

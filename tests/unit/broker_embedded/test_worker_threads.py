@@ -6,6 +6,7 @@ import threading
 from broker_embedded.clocks import ManualClock
 from broker_embedded.timers import timers_for
 from broker_embedded.worker_threads import WorkerThreads
+from tests.support.waiting import eventually_async
 
 
 def test_the_disk_does_not_wait_for_records() -> None:
@@ -35,10 +36,12 @@ def test_stopping_waits_for_what_has_begun_and_can_drop_the_rest() -> None:
         await asyncio.sleep(0)
         for _ in range(2):
             assert await asyncio.to_thread(begun.acquire, timeout=30)
-        threading.Timer(0.05, may_go_on.set).start()
-        await asyncio.to_thread(threads.stop, cancel=True)
+        stopping = asyncio.create_task(asyncio.to_thread(threads.stop, cancel=True))
+        await eventually_async(lambda: sum(each.cancelled() for each in running), 18)
+        assert not stopping.done()
+        may_go_on.set()
+        await stopping
         done = await asyncio.gather(*running, return_exceptions=True)
         assert done.count(True) == 2
-        assert sum(isinstance(each, asyncio.CancelledError) for each in done) == 18
 
     asyncio.run(story())

@@ -163,8 +163,7 @@ def test_a_commit_whose_client_has_left_is_in_the_state_as_in_the_log(broker: Br
         topic_id = broker.broker.image.topics["t"].topic_id
         wanted = OffsetCommit(partition=T0, topic_id=topic_id, offset=6, leader_epoch=0, metadata="")
         task = asyncio.create_task(broker.broker.groups.commit(OffsetCommitRequest(group_id="g"), [wanted], 8))
-        for _ in range(3):
-            await asyncio.sleep(0)
+        await broker.in_a_thread()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         await broker.broker.finishing.settle()

@@ -89,7 +89,7 @@ def test_what_is_given_up_while_the_disk_is_waited_for_does_not_count(broker: Br
 
     async def give_up_meanwhile() -> None:
         task = asyncio.create_task(table.write(EMPTY, table.term))
-        await asyncio.sleep(0)
+        await broker.in_a_thread()
         table.give_up()
         await task
 

@@ -233,8 +233,7 @@ def test_a_client_that_leaves_leaves_its_decision_behind(broker: BrokerDriver) -
     async def leave_half_way() -> None:
         work = broker.broker.transactions.end("id", mine.producer, commit=True, version=TV_2)
         task = asyncio.create_task(work)
-        for _ in range(3):
-            await asyncio.sleep(0)
+        await broker.in_a_thread()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         await broker.broker.finishing.settle()

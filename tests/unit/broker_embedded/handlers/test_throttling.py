@@ -4,10 +4,12 @@ import asyncio
 import math
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from broker_embedded.handlers import throttling
 from broker_embedded.handlers.throttling import Throttle
 from broker_embedded.quotas.entities import Entity
 from spark_kafka_native.protocol.errors import ErrorCode
@@ -181,22 +183,30 @@ def test_who_wants_no_answer_is_not_charged_for_time(broker: BrokerDriver, monke
     assert broker.throttle.wait_ms == 0
 
 
-def test_waiting_is_no_work() -> None:
+def test_waiting_is_no_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_ns = 0
+
+    def work_for(ns: int) -> None:
+        nonlocal now_ns
+        now_ns += ns
+
+    monkeypatch.setattr(throttling, "time", SimpleNamespace(perf_counter_ns=lambda: now_ns))
+
     async def story() -> None:
         throttle, gate = Throttle(), asyncio.Event()
 
         async def work() -> int:
+            work_for(5)
             await gate.wait()
+            work_for(7)
             return 7
 
         task = asyncio.create_task(throttle.measured(work()))
         await asyncio.sleep(0)
-        before = throttle._spent_ns
-        await asyncio.sleep(0.05)
-        assert throttle._spent_ns == before
+        work_for(1_000_000)  # another request
         gate.set()
         assert await task == 7
-        assert before < throttle.spent_ns
+        assert throttle.spent_ns == 12
 
     asyncio.run(story())
 

@@ -10,7 +10,6 @@ from broker_embedded.log.deleted import DeletedDirectories
 from broker_embedded.platform import Platform
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.disk import FaultyFileSystem, MemoryFileSystem
-from tests.support.waiting import eventually
 
 
 @pytest.fixture
@@ -72,14 +71,16 @@ def test_what_an_earlier_run_left_goes(files: FaultyFileSystem) -> None:
 
 
 class SlowTime(int):
-    """A time; with each comparison ``meanwhile`` has its chance in another thread."""
+    """A time; with its first comparison ``meanwhile`` has its chance in another thread."""
 
     meanwhile: Callable[[], object]
+    thread: threading.Thread | None = None
 
     def __le__(self, other: int) -> bool:
-        thread = threading.Thread(target=self.meanwhile)
-        thread.start()
-        thread.join(0.05)
+        if self.thread is None:
+            self.thread = threading.Thread(target=self.meanwhile)
+            self.thread.start()
+            self.thread.join(0.05)  # it waits for a lock that this thread has
         return int(self) <= other
 
 
@@ -88,17 +89,11 @@ def test_of_two_threads_one_removes_a_directory(files: FaultyFileSystem, caplog:
     counts: list[int] = []
     files.make_directory("/data/t-0")
     due = SlowTime(1)
-    done = threading.Event()
-
-    def remove_too() -> None:
-        if not done.is_set():
-            done.set()
-            counts.append(deleted.remove_due(1))
-
-    due.meanwhile = remove_too
+    due.meanwhile = lambda: counts.append(deleted.remove_due(1))
     mark(files, deleted, TopicPartition("t", 0), due)
     counts.append(deleted.remove_due(1))
-    eventually(lambda: len(counts), 2)
+    assert due.thread is not None
+    due.thread.join(30)
     assert (sorted(counts), caplog.text) == ([0, 1], "")
 
 
