@@ -1,16 +1,15 @@
 """Make docs/connector.md from the features and the tests' marks: ``python -m docs.features``, or ``make docs``.
 
-What is compared stands in `tests.support.features`; which tests show it, and on what, is read from the tests themselves
-(`tests.support.feature_marks`). A test compares the page with what this module makes, and fails for a feature that no
-test shows.
+`tests.support.features` has the rows. `tests.support.feature_marks` finds the tests that show them, and what those run
+on. A test compares the page with what this module makes, and another fails for a feature without any test.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Set
 from pathlib import Path
 
 from docs.build import table
-from tests.support.feature import Feature
-from tests.support.feature_marks import Kind, Marked, marked_tests
+from tests.long.kill import read_log
+from tests.support.feature_marks import Kind, Marked, marked_tests, read_record
 from tests.support.features import FEATURES, SECTIONS
 
 REPOSITORY = Path(__file__).parents[1]
@@ -35,34 +34,37 @@ Spark's Python Data Source API has no door for these. What to do in their place:
 """
 
 _TESTED = """
-How each row is tested: *unit* without any server; on the *bundled broker*; on *Apache Kafka*; or *beside the JVM
-connector*, where both connectors do the same work on the same Apache Kafka and the results are compared. Each links to
-one of the tests.
+How each row is tested: *without a broker*, or with one that the test itself plays; on the *bundled broker*; on *Apache
+Kafka*; or *beside the JVM connector*, where both connectors do the same work on the same Apache Kafka and the results
+are compared. Each links to one of the tests. Tests that `make test` leaves out count if they passed when they last ran.
 """
 
 
-def connector_page(tests: Sequence[Marked]) -> str:
-    """The whole page, as Markdown."""
-    shown: dict[str, list[Marked]] = {}
-    for test in tests:
-        shown.setdefault(test.feature, []).append(test)
+def connector_page(tests: Iterable[Marked], passed: Container[str]) -> str:
+    """The whole page, as Markdown, from the marked tests and the names of those run by hand that passed."""
+    shown: dict[str, dict[str, str]] = {}
+    for test in sorted(tests, reverse=True):
+        if not test.by_hand or test.name in passed:
+            for feature in test.features:
+                shown.setdefault(feature, {}).update(dict.fromkeys(test.kinds, test.path))
     parts = [_HEAD, _FORBIDDEN]
     parts += [f"- **{row.feature}**: {row.api}.\n" for row in FEATURES.values() if row.api]
     parts.append(_TESTED)
     for section in SECTIONS:
-        rows = [_row(row, shown.get(row.id, ())) for row in section.features]
+        rows = [(row.feature, row.jvm, row.ours, _tested(shown.get(row.id, {}))) for row in section.features]
         parts += [f"\n## {section.title}\n\n", table(("Feature", "JVM connector", "pykafka", "Tested"), rows)]
     return "".join(parts)
 
 
-def _row(row: Feature, tests: Iterable[Marked]) -> tuple[str, ...]:
-    return row.feature, row.jvm, row.ours, _tested(tests)
+def passed_by_hand() -> Set[str]:
+    """The names of tests that `make test` leaves out and that passed when they last ran, in a suite or a kill round."""
+    rounds = {each.test: each.passed for each in read_log()}
+    return read_record().keys() | {test for test, passed in rounds.items() if passed}
 
 
-def _tested(tests: Iterable[Marked]) -> str:
-    first: Mapping[str, Marked] = {kind: test for test in sorted(tests, reverse=True) for kind in test.kinds}
-    return ", ".join(f"[{kind.value}](../{first[kind.value].path})" for kind in Kind if kind.value in first) or "-"
+def _tested(by_kind: Mapping[str, str]) -> str:
+    return ", ".join(f"[{kind}](../{by_kind[kind]})" for kind in Kind if kind in by_kind) or "not tested"
 
 
 if __name__ == "__main__":
-    PAGE.write_text(connector_page(marked_tests(REPOSITORY)), encoding="utf-8")
+    PAGE.write_text(connector_page(marked_tests(REPOSITORY), passed_by_hand()), encoding="utf-8")

@@ -33,6 +33,8 @@ REPOSITORY = Path(__file__).parents[1]
 INTEROP = REPOSITORY / "tests" / "interop"
 REMOTE = "PYKAFKA_TEST_REMOTE"
 """Set to ``local[2]`` to run the tests that share a Spark session through Spark Connect."""
+OTHER_CLUSTER = "PYKAFKA_TEST_SERVERS"
+"""Set to host:port to run the session tests on a cluster that is already there."""
 
 
 SPARK_TIMEOUT_S = 180
@@ -42,8 +44,10 @@ pytest_plugins = ["tests.support.no_skips"]
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that ask for the session of Spark, whose limit is longer, and those with foreign servers."""
+    """Mark the tests of the Spark session and those with foreign servers, and name features in reports."""
     for item in items:
+        features = {feature for mark in item.iter_markers("feature") for feature in mark.args}
+        item.user_properties += [("features", " ".join(sorted(features)))] if features else []
         if "spark" in getattr(item, "fixturenames", ()) and item.get_closest_marker("spark") is None:
             item.add_marker(pytest.mark.spark)
         if item.get_closest_marker("spark") and item.get_closest_marker("timeout") is None:

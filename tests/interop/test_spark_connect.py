@@ -10,24 +10,24 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import REMOTE, REPOSITORY
+from broker_embedded.testing import BrokerProcess
+from tests.conftest import OTHER_CLUSTER, REMOTE, REPOSITORY
 
 SESSION_TESTS = Path("tests", "system", "spark_kafka_native", "spark")
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 
-pytest.importorskip("grpc", reason="Spark Connect's client needs pyspark[connect]")
-pytest.importorskip("grpc_status", reason="Spark Connect's client needs pyspark[connect]")
-
 
 @pytest.mark.feature("more.connect")
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("file", ["test_batch_session.py", "test_stream_session.py"])
-def test_session_tests_through_spark_connect(file: str) -> None:
+def test_session_tests_through_spark_connect(file: str, bundled_broker: BrokerProcess) -> None:
+    pytest.importorskip("grpc", reason="Spark Connect's client needs pyspark[connect]")
+    pytest.importorskip("grpc_status", reason="Spark Connect's client needs pyspark[connect]")
     answer = subprocess.run(
         # Spark Connect warns of settings that it takes at its start only.
         [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-W", "default", "--tb=short", SESSION_TESTS / file],
-        env={**os.environ, REMOTE: "local[2]"},
+        env={**os.environ, REMOTE: "local[2]", OTHER_CLUSTER: bundled_broker.bootstrap_servers},
         cwd=REPOSITORY,
         capture_output=True,
         text=True,

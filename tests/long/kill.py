@@ -52,6 +52,7 @@ SCENARIOS: Final = tuple(
         Scenario("test_kill_transactions.py::test_transactions_survive_a_kill_at_every_step", ("KILLS", 12)),
         Scenario("test_kill_exactly_once.py::test_a_copy_that_is_killed", ("EXACTLY_ONCE_KILLS", 10)),
         Scenario("test_batch_reload.py::test_killed_with_its_spark_at_three_moments"),
+        Scenario("test_batch_reload.py::test_executor_killed_and_tasks_run_twice_at_once"),
         Scenario("test_kill_exactly_once.py::test_an_aggregation_that_is_killed", ("EXACTLY_ONCE_KILLS", 10)),
     )
 )

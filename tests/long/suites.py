@@ -4,7 +4,8 @@
     python -m tests.long.suites differential   # Spark's JVM connector beside ours
 
 What cannot be had on this machine is skipped, and the table says why. Words after the name go to pytest, such as
-``-k groups``; then no file is written. Exit status 1 if a test failed.
+``-k groups``; then the table is not kept. Every run keeps in tests/results/features.txt which of the tests for
+docs/connector.md passed. Exit status 1 if a test failed.
 """
 
 import argparse
@@ -25,6 +26,7 @@ from rich.text import Text
 from benchmarks.support.machine import ROOT, commit
 from tests.support.apache_kafka import KAFKA_VERSION, ApacheKafka, apache_kafka_unavailable
 from tests.support.connector_differences import DIFFERENCES
+from tests.support.feature_marks import update_record
 from tests.support.junit import Case, Outcome, read_cases
 from tests.support.jvm_connector import connector_name, jvm_connector_unavailable
 from tests.support.result_page import ResultPage, table
@@ -121,6 +123,7 @@ def main() -> int:
         parts=(summary(cases), *trouble(cases, left_out), *suite.notes()),
     )
     page.publish(keep=not more)
+    update_record(cases, head)
     return 1 if broken else 0
 
 

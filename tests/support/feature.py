@@ -1,6 +1,10 @@
 """One line of the table that compares this connector with the JVM connector, feature by feature."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pytest
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,3 +29,21 @@ class Section:
 
     title: str
     features: tuple[Feature, ...]
+
+
+class Shows(Protocol):
+    """A case of a parametrised test."""
+
+    @property
+    def shows(self) -> str:
+        """The ids of the features that it shows, separated by spaces."""
+
+
+def showing(case: Any, *features: str) -> Any:
+    """A parameter of a test, marked with the features that this one case of the test shows."""
+    return pytest.param(case, marks=[pytest.mark.feature(*features)] if features else [])
+
+
+def by_name(cases: Mapping[str, Shows]) -> list[Any]:
+    """The names of cases as parameters of a test, each marked with what it shows."""
+    return [showing(name, *case.shows.split()) for name, case in cases.items()]

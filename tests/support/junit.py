@@ -27,6 +27,8 @@ class Case:
     outcome: Outcome
     seconds: float
     reason: str = ""
+    features: str = ""
+    """The ids that its marks name, separated by spaces."""
 
     @property
     def broker(self) -> str:
@@ -48,10 +50,12 @@ def read_cases(path: Path) -> Iterator[Case]:
         wrong = [*case.iter("failure"), *case.iter("error")]
         skipped = case.find("skipped")
         about = wrong[0] if wrong else skipped
+        features = case.find("properties/property[@name='features']")
         yield Case(
             file=case.get("file", ""),
             name=case.get("name", ""),
             outcome=Outcome.FAILED if wrong else Outcome.SKIPPED if skipped is not None else Outcome.PASSED,
             seconds=float(case.get("time", 0)),
             reason=next(iter((about.get("message", "") if about is not None else "").splitlines()), ""),
+            features=features.get("value", "") if features is not None else "",
         )

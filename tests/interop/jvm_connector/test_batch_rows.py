@@ -6,6 +6,7 @@ from tests.support.clients import Record
 from tests.support.confluent_client import ConfluentClient
 from tests.support.connector_cases import BATCHES
 from tests.support.connector_differences import differing, meant
+from tests.support.feature import by_name, showing
 from tests.support.hard_topics import HardTopics
 from tests.support.jvm_connector import JVM, OURS, BothConnectors
 from tests.support.spark_questions import read, read_again, sql
@@ -16,19 +17,18 @@ COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timesta
 PATIENCE = {"kafkaConsumer.pollTimeoutMs": "3000"}
 
 
-@pytest.mark.feature(
-    "column.key",
-    "column.value",
-    "column.topic",
-    "column.partition",
-    "column.offset",
-    "column.timestamp",
-    "column.timestampType",
-    "column.headers",
-    "loss.gaps",
-    "transactions.uncommitted",
+@pytest.mark.parametrize(
+    "topic",
+    [
+        showing("plain", *(f"column.{name}" for name in COLUMNS)),
+        showing("codecs", "column.value"),
+        showing("appended", "column.timestamp", "column.timestampType"),
+        showing("transactions", "transactions.uncommitted"),
+        showing("compacted", "loss.gaps"),
+        "truncated",
+        "empty",
+    ],
 )
-@pytest.mark.parametrize("topic", ["plain", "codecs", "appended", "transactions", "compacted", "truncated", "empty"])
 def test_rows_are_the_same_in_every_column(both: BothConnectors, topics: HardTopics, topic: str) -> None:
     options = {"kafka.bootstrap.servers": topics.servers, "subscribe": topic, "includeHeaders": "true", **PATIENCE}
     theirs, ours = both.compare(read, options)
@@ -38,48 +38,15 @@ def test_rows_are_the_same_in_every_column(both: BothConnectors, topics: HardTop
     assert ours == theirs
 
 
-@pytest.mark.feature(
-    "source.options",
-    "source.subscribe",
-    "source.assign",
-    "source.subscribePattern",
-    "source.startingTimestamp",
-    "source.startingOffsetsByTimestamp",
-    "source.startingOffsets",
-    "source.endingTimestamp",
-    "source.endingOffsetsByTimestamp",
-    "source.endingOffsets",
-    "source.startingOffsetsByTimestampStrategy",
-    "source.includeHeaders",
-    "source.isolationLevel",
-    "source.minPartitions",
-    "source.maxRecordsPerPartition",
-    "source.groupId",
-    "source.groupIdPrefix",
-    "client.passThrough",
-    "offsets.special",
-    "offsets.byTimestamp",
-    "loss.agedOut",
-    "split.one",
-    "split.minPartitions",
-    "split.maxRecords",
-    "split.sentinels",
-    "run.concurrent",
-    "transactions.committed",
-    "transactions.aborted",
-    "transactions.open",
-    "better.batchMaxRecords",
-    "more.topicOffsets",
-)
-@pytest.mark.parametrize("case", BATCHES)
+@pytest.mark.parametrize("case", by_name(BATCHES))
 def test_batches_are_the_same(both: BothConnectors, topics: HardTopics, case: str) -> None:
-    theirs, ours = both.compare(read, {"kafka.bootstrap.servers": topics.servers, **BATCHES[case]})
+    theirs, ours = both.compare(read, {"kafka.bootstrap.servers": topics.servers, **BATCHES[case].options})
     assert ours.error is None
     assert differing(ours, theirs) == meant(case)
 
 
 @pytest.mark.feature("offsets.lateBinding")
-@pytest.mark.parametrize("options", [{}, {"minPartitions": "4"}])
+@pytest.mark.parametrize("options", [{}, showing({"minPartitions": "4"}, "split.sentinels")])
 def test_a_dataframe_used_again_sees_what_came_in_between(
     both: BothConnectors, topics: HardTopics, options: dict[str, str]
 ) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.connector_cases import BAD_BATCHES, BAD_STREAMS
 from tests.support.connector_differences import differing, meant
+from tests.support.feature import by_name
 from tests.support.hard_topics import HardTopics
 from tests.support.jvm_connector import BothConnectors
 from tests.support.spark_questions import read, stream
@@ -15,23 +16,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.spark]
 QUICK = {"fetchOffset.retryIntervalMs": "50", "fetchOffset.numRetries": "1"}
 
 
-@pytest.mark.feature(
-    "source.bootstrapServers",
-    "source.strategy",
-    "source.failOnDataLoss",
-    "source.pollTimeoutMs",
-    "source.numRetries",
-    "client.auto.offset.reset",
-    "client.deserializers",
-    "client.enable.auto.commit",
-    "client.interceptor.classes",
-    "client.unknown",
-    "offsets.sets",
-    "offsets.order",
-    "loss.agedOut",
-    "better.agedOut",
-)
-@pytest.mark.parametrize("case", BAD_BATCHES)
+@pytest.mark.parametrize("case", by_name(BAD_BATCHES))
 def test_batches_are_refused_by_both(both: BothConnectors, topics: HardTopics, case: str) -> None:
     bad = BAD_BATCHES[case]
     theirs, ours = both.compare(read, {**QUICK, "kafka.bootstrap.servers": topics.servers, **bad.options})
@@ -40,10 +25,7 @@ def test_batches_are_refused_by_both(both: BothConnectors, topics: HardTopics, c
     assert differing(ours, theirs, "error") == meant(case)
 
 
-@pytest.mark.feature(
-    "source.maxOffsetsPerTrigger", "source.minOffsetsPerTrigger", "source.maxTriggerDelay", "rate.order", "offsets.sets"
-)
-@pytest.mark.parametrize("case", BAD_STREAMS)
+@pytest.mark.parametrize("case", by_name(BAD_STREAMS))
 def test_streams_are_refused_by_both(both: BothConnectors, topics: HardTopics, case: str, tmp_path: Path) -> None:
     bad = BAD_STREAMS[case]
     theirs, ours = both.compare(stream, {**QUICK, "kafka.bootstrap.servers": topics.servers, **bad.options}, tmp_path)

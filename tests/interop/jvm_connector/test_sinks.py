@@ -8,6 +8,7 @@ import pytest
 from tests.support.clients import Stored
 from tests.support.confluent_client import ConfluentClient
 from tests.support.connector_differences import meant
+from tests.support.feature import by_name, showing
 from tests.support.hard_topics import PLAIN_RECORDS, HardTopics
 from tests.support.jvm_connector import JVM, OURS, BothConnectors
 from tests.support.sink_cases import REFUSED, WRITTEN, Rows
@@ -45,19 +46,7 @@ def content(records: list[Stored]) -> Content:
     return found
 
 
-@pytest.mark.feature(
-    "sink.value",
-    "sink.key",
-    "sink.topicColumn",
-    "sink.headers",
-    "sink.partition",
-    "sink.extraColumns",
-    "sink.topic",
-    "sink.client",
-    "sink.partitioner",
-    "sink.batch",
-)
-@pytest.mark.parametrize("case", WRITTEN)
+@pytest.mark.parametrize("case", by_name(WRITTEN))
 def test_what_is_written_is_the_same(both: BothConnectors, topics: HardTopics, case: str) -> None:
     wanted, targets = writes(topics, WRITTEN[case])
     assert both.compare(write, wanted) == (None, None)
@@ -70,16 +59,7 @@ def test_what_is_written_is_the_same(both: BothConnectors, topics: HardTopics, c
         assert content(ours) == content(theirs)
 
 
-@pytest.mark.feature(
-    "sink.types",
-    "sink.missingTopic",
-    "sink.saveModes",
-    "sink.bootstrapServers",
-    "sink.errors",
-    "client.serializers",
-    "sink.topicColumn",
-)
-@pytest.mark.parametrize("case", REFUSED)
+@pytest.mark.parametrize("case", by_name(REFUSED))
 def test_what_one_refuses_the_other_refuses(both: BothConnectors, topics: HardTopics, case: str) -> None:
     refused = REFUSED[case]
     wanted, _ = writes(topics, refused.rows)
@@ -101,8 +81,7 @@ def test_a_stream_copies_the_same(both: BothConnectors, topics: HardTopics, tmp_
     assert ours == theirs
 
 
-@pytest.mark.feature("sink.complete", "sink.update")
-@pytest.mark.parametrize("mode", ["complete", "update"])
+@pytest.mark.parametrize("mode", [showing("complete", "sink.complete"), showing("update", "sink.update")])
 def test_counts_are_written_the_same(both: BothConnectors, topics: HardTopics, mode: str, tmp_path: Path) -> None:
     rows = Rows("SELECT string(partition) AS key, string(count(*)) AS value FROM records GROUP BY partition")
     wanted, targets = writes(topics, rows)

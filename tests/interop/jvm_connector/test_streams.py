@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.connector_cases import STREAMS
 from tests.support.connector_differences import differing, meant
+from tests.support.feature import by_name
 from tests.support.hard_topics import HardTopics
 from tests.support.jvm_connector import BothConnectors
 from tests.support.spark_questions import start_refused, stream
@@ -13,27 +14,9 @@ from tests.support.spark_questions import start_refused, stream
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 
 
-@pytest.mark.feature(
-    "source.startingOffsets",
-    "source.startingTimestamp",
-    "source.endingTimestamp",
-    "source.maxOffsetsPerTrigger",
-    "source.minOffsetsPerTrigger",
-    "source.minPartitions",
-    "source.maxRecordsPerPartition",
-    "source.isolationLevel",
-    "offsets.json",
-    "rate.availableNow",
-    "rate.availableNowTail",
-    "rate.proportional",
-    "transactions.open",
-    "transactions.tail",
-    "better.exactLimits",
-    "better.noTail",
-)
-@pytest.mark.parametrize("case", STREAMS)
+@pytest.mark.parametrize("case", by_name(STREAMS))
 def test_streams_are_the_same(both: BothConnectors, topics: HardTopics, case: str, tmp_path: Path) -> None:
-    theirs, ours = both.compare(stream, {"kafka.bootstrap.servers": topics.servers, **STREAMS[case]}, tmp_path)
+    theirs, ours = both.compare(stream, {"kafka.bootstrap.servers": topics.servers, **STREAMS[case].options}, tmp_path)
     assert theirs.error is None
     assert differing(ours, theirs, "rows", "batches", "partitions", "end", "error") == meant(case)
 

@@ -6,10 +6,8 @@ from collections.abc import Callable, Iterator
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from tests.conftest import OTHER_CLUSTER
 from tests.support.topics import Topics
-
-OTHER_CLUSTER = "PYKAFKA_TEST_SERVERS"
-"""Set to host:port to run the session tests on a cluster that is already there."""
 
 Reader = Callable[..., DataFrame]
 
