@@ -39,11 +39,11 @@ class Shows(Protocol):
         """The ids of the features that it shows, separated by spaces."""
 
 
-def showing(case: Any, *features: str) -> Any:
-    """A parameter of a test, marked with the features that this one case of the test shows."""
-    return pytest.param(case, marks=[pytest.mark.feature(*features)] if features else [])
+def showing(*values: Any, shows: str) -> Any:
+    """The values of one case of a parametrised test, marked with the features that this case shows."""
+    return pytest.param(*values, marks=pytest.mark.feature(*shows.split()))
 
 
 def by_name(cases: Mapping[str, Shows]) -> list[Any]:
     """The names of cases as parameters of a test, each marked with what it shows."""
-    return [showing(name, *case.shows.split()) for name, case in cases.items()]
+    return [showing(name, shows=case.shows) for name, case in cases.items()]

@@ -71,12 +71,11 @@ class Marked:
 def marked_tests(repository: Path) -> list[Marked]:
     """Every case below ``tests/`` with a mark, sorted: a pytest of its own collects them. Raises RuntimeError."""
     tests = sorted((repository / "tests").rglob("test_*.py"))
-    files = [
-        path for path in tests if any(word in path.read_text(encoding="utf-8") for word in ("feature(", "by_name("))
-    ]
+    named = ("mark.feature", "support.feature ")
+    files = [path for path in tests if any(name in path.read_text(encoding="utf-8") for name in named)]
     with tempfile.TemporaryDirectory() as scratch:
         found = Path(scratch, "found.json")
-        command = [sys.executable, "-m", "pytest", "--collect-only", "-qq", "-p", __name__, *files]
+        command: list[str | Path] = [sys.executable, "-m", "pytest", "--collect-only", "-qq", "-p", __name__, *files]
         environment = {**os.environ, "PYTHONPATH": str(ROOT), COLLECTED: str(found)}
         answer = subprocess.run(command, cwd=repository, env=environment, capture_output=True, text=True, check=False)
         if answer.returncode:

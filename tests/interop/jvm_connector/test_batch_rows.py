@@ -20,11 +20,11 @@ PATIENCE = {"kafkaConsumer.pollTimeoutMs": "3000"}
 @pytest.mark.parametrize(
     "topic",
     [
-        showing("plain", *(f"column.{name}" for name in COLUMNS)),
-        showing("codecs", "column.value"),
-        showing("appended", "column.timestamp", "column.timestampType"),
-        showing("transactions", "transactions.uncommitted"),
-        showing("compacted", "loss.gaps"),
+        showing("plain", shows=" ".join(f"column.{name}" for name in COLUMNS)),
+        showing("codecs", shows="column.value"),
+        showing("appended", shows="column.timestamp column.timestampType"),
+        showing("transactions", shows="transactions.uncommitted"),
+        showing("compacted", shows="loss.gaps"),
         "truncated",
         "empty",
     ],
@@ -46,7 +46,7 @@ def test_batches_are_the_same(both: BothConnectors, topics: HardTopics, case: st
 
 
 @pytest.mark.feature("offsets.lateBinding")
-@pytest.mark.parametrize("options", [{}, showing({"minPartitions": "4"}, "split.sentinels")])
+@pytest.mark.parametrize("options", [{}, showing({"minPartitions": "4"}, shows="split.sentinels")])
 def test_a_dataframe_used_again_sees_what_came_in_between(
     both: BothConnectors, topics: HardTopics, options: dict[str, str]
 ) -> None:

@@ -81,7 +81,7 @@ def test_a_stream_copies_the_same(both: BothConnectors, topics: HardTopics, tmp_
     assert ours == theirs
 
 
-@pytest.mark.parametrize("mode", [showing("complete", "sink.complete"), showing("update", "sink.update")])
+@pytest.mark.parametrize("mode", [showing("complete", shows="sink.complete"), showing("update", shows="sink.update")])
 def test_counts_are_written_the_same(both: BothConnectors, topics: HardTopics, mode: str, tmp_path: Path) -> None:
     rows = Rows("SELECT string(partition) AS key, string(count(*)) AS value FROM records GROUP BY partition")
     wanted, targets = writes(topics, rows)

@@ -10,6 +10,7 @@ from dirty_equals import Contains, IsInt, IsTrueLike
 from pyspark.sql import functions as F
 
 from tests.support.brokers import AnyBroker
+from tests.support.feature import showing
 from tests.support.spark_queries import Batches, KafkaFrames, finish, unique, wait_for
 from tests.support.topics import Topics
 from tests.support.transactions import TransactionalWriter
@@ -59,8 +60,13 @@ def test_time_of_appending(kafka: KafkaFrames, topics: Topics) -> None:
     assert row.at > T1
 
 
-@pytest.mark.feature("column.key", "column.value", "transactions.committed")
-@pytest.mark.parametrize("transactional", [False, True])
+@pytest.mark.parametrize(
+    "transactional",
+    [
+        showing(False, shows="column.key column.value"),
+        showing(True, shows="column.key column.value transactions.committed"),
+    ],
+)
 def test_read_kafka_records_containing_null_key_or_values(
     kafka: KafkaFrames, topics: Topics, batches: Batches, any_broker: AnyBroker, transactional: bool
 ) -> None:

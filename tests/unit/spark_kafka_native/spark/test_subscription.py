@@ -14,6 +14,7 @@ from spark_kafka_native.spark.subscription import (
     select,
     topics_to_look_up,
 )
+from tests.support.feature import showing
 
 CLUSTER = {"a": (0, 1), "b": (0,), "metrics-a": (0,), "__consumer_offsets": (0, 1)}
 
@@ -26,26 +27,35 @@ def selected(*names: str, topics: tuple[str, ...] = (), partitions: tuple[str, .
     return Selection(partitions=tps(*names), missing_topics=topics, missing_partitions=tps(*partitions))
 
 
-@pytest.mark.feature("source.subscribe", "source.subscribePattern", "source.assign")
 @pytest.mark.parametrize(
     ("subscription", "expected"),
     [
-        (Subscribe(topics=("b", "a")), selected("a-0", "a-1", "b-0")),
-        (Subscribe(topics=("a", "z", "c")), selected("a-0", "a-1", topics=("c", "z"))),
-        (Assign(partitions=tps("a-1", "b-0")), selected("a-1", "b-0")),
+        showing(Subscribe(topics=("b", "a")), selected("a-0", "a-1", "b-0"), shows="source.subscribe"),
+        showing(Subscribe(topics=("a", "z", "c")), selected("a-0", "a-1", topics=("c", "z")), shows="source.subscribe"),
+        showing(Assign(partitions=tps("a-1", "b-0")), selected("a-1", "b-0"), shows="source.assign"),
         # Partitions that an existing topic does not have are left out, as the JVM connector does.
-        (Assign(partitions=tps("b-1")), selected(partitions=("b-1",))),
-        (Assign(partitions=tps("z-0", "a-0")), selected("a-0", topics=("z",))),
-        (SubscribePattern(pattern="^(a|b)$"), selected("a-0", "a-1", "b-0")),
+        showing(Assign(partitions=tps("b-1")), selected(partitions=("b-1",)), shows="source.assign"),
+        showing(Assign(partitions=tps("z-0", "a-0")), selected("a-0", topics=("z",)), shows="source.assign"),
+        showing(SubscribePattern(pattern="^(a|b)$"), selected("a-0", "a-1", "b-0"), shows="source.subscribePattern"),
         # Found anywhere in the name, as the JVM connector does.
-        (SubscribePattern(pattern="a"), selected("a-0", "a-1", "metrics-a-0")),
-        (SubscribePattern(pattern="nothing"), selected()),
+        showing(SubscribePattern(pattern="a"), selected("a-0", "a-1", "metrics-a-0"), shows="source.subscribePattern"),
+        showing(SubscribePattern(pattern="nothing"), selected(), shows="source.subscribePattern"),
         # One of Java's expressions.
-        (SubscribePattern(pattern=r"^\p{Alpha}++$"), selected("a-0", "a-1", "b-0")),
+        showing(
+            SubscribePattern(pattern=r"^\p{Alpha}++$"), selected("a-0", "a-1", "b-0"), shows="source.subscribePattern"
+        ),
         # Internal topics are read by nobody.
-        (SubscribePattern(pattern="__"), selected()),
-        (Subscribe(topics=("b", "__consumer_offsets", "__transaction_state")), selected("b-0")),
-        (Assign(partitions=tps("__consumer_offsets-0", "b-0", "__transaction_state-0")), selected("b-0")),
+        showing(SubscribePattern(pattern="__"), selected(), shows="source.subscribePattern"),
+        showing(
+            Subscribe(topics=("b", "__consumer_offsets", "__transaction_state")),
+            selected("b-0"),
+            shows="source.subscribe",
+        ),
+        showing(
+            Assign(partitions=tps("__consumer_offsets-0", "b-0", "__transaction_state-0")),
+            selected("b-0"),
+            shows="source.assign",
+        ),
     ],
 )
 def test_selection(subscription: Subscription, expected: Selection) -> None:

@@ -17,6 +17,7 @@ from spark_kafka_native.jobs.batch_reload.manifest import TAIL_ENTRIES, Manifest
 from spark_kafka_native.jobs.batch_reload.plan import Plan
 from spark_kafka_native.jobs.batch_reload.storage import LocalStorage
 from spark_kafka_native.jobs.batch_reload.versions import read_version, with_all_entries
+from tests.support.feature import showing
 from tests.support.reload_driver import Story
 from tests.support.topics import Topics
 
@@ -109,8 +110,9 @@ def test_load_load_again_verify_and_clean(
 
 
 @pytest.mark.spark
-@pytest.mark.feature("reload.exactlyOnce", "reload.otherFormats")
-@pytest.mark.parametrize("output", ["json", "noop"])
+@pytest.mark.parametrize(
+    "output", [showing("json", shows="reload.exactlyOnce"), showing("noop", shows="reload.otherFormats")]
+)
 def test_a_topic_made_again_after_the_plan(
     spark: SparkSession, run: Run, topics: Topics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: str
 ) -> None:

@@ -12,6 +12,7 @@ from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.planning.bounds import OffsetSource
 from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
+from tests.support.feature import showing
 from tests.support.topics import Topics
 
 
@@ -123,8 +124,13 @@ def test_largest_timestamps(topics: Topics, offsets: ClusterOffsets) -> None:
     }
 
 
-@pytest.mark.feature("client.leaderEpochs", "client.oldBrokers")
-@pytest.mark.parametrize(("release", "epoch_ends"), [("2.2", {}), ("2.8", {TopicPartition("t", 0): 1})])
+@pytest.mark.parametrize(
+    ("release", "epoch_ends"),
+    [
+        showing("2.2", {}, shows="client.oldBrokers"),
+        showing("2.8", {TopicPartition("t", 0): 1}, shows="client.oldBrokers client.leaderEpochs"),
+    ],
+)
 def test_what_brokers_of_then_can_tell(release: str, epoch_ends: dict[TopicPartition, int]) -> None:
     with EmbeddedBroker(topics={"t": 1}, settings={"as.version": release}) as broker:
         with Topics(broker.bootstrap_servers) as topics:

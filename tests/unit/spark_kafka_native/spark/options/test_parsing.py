@@ -24,9 +24,13 @@ from spark_kafka_native.spark.options.parsing import (
     parse_source_options,
 )
 from spark_kafka_native.spark.subscription import Assign, Subscribe, SubscribePattern
+from tests.support.feature import showing
+from tests.support.features import FEATURES
 
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
 BASE = SERVERS | {"subscribe": "t"}
+BadOptions = tuple[dict[str, str], str, str]
+"""Options, the one that the error names, and a part of its message."""
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
@@ -134,96 +138,101 @@ def test_precedence_of_ending_options() -> None:
     assert batch(**for_all).ending == GlobalTimestamp(timestamp_ms=9, no_match=NoMatch.LATEST)
 
 
+BAD_STRATEGIES: list[BadOptions] = [
+    (SERVERS, "subscribe", "or one of subscribePattern, assign is required"),
+    (BASE | {"assign": '{"t":[0]}'}, "subscribe", "contradicts 'assign'"),
+    (BASE | {"subscribePattern": "t", "assign": '{"t":[0]}'}, "subscribe", "contradicts 'subscribePattern' and"),
+]
+BAD_SOURCE_OPTIONS: list[BadOptions] = [
+    ({"subscribe": "t"}, "kafka.bootstrap.servers", "is required"),
+    ({}, "kafka.bootstrap.servers", "needs its options in WITH (...)"),
+    (SERVERS | {"subscribe": " , "}, "subscribe", "names no topic"),
+    (SERVERS | {"subscribe": "a b"}, "subscribe", "characters other than"),
+    (SERVERS | {"subscribePattern": "  "}, "subscribePattern", "is empty"),
+    (SERVERS | {"subscribePattern": "(a"}, "subscribePattern", "not a regular expression"),
+    (SERVERS | {"assign": "t-0"}, "assign", "not valid JSON"),
+    (SERVERS | {"assign": '{"t":[]}'}, "assign", "names no partition"),
+    (BASE | {"startingOffsets": "begin"}, "startingOffsets", "not valid JSON"),
+    (BASE | {"startingTimestamp": "yesterday"}, "startingTimestamp", "not a point in time"),
+    (BASE | {"startingOffsetsByTimestamp": '{"t":5}'}, "startingOffsetsByTimestamp", "object of partitions"),
+    (BASE | {"startingOffsetsByTimestampStrategy": "skip"}, "startingOffsetsByTimestampStrategy", "neither"),
+    (BASE | {"failOnDataLoss": "no"}, "failOnDataLoss", "neither true nor false"),
+    (BASE | {"includeHeaders": "1"}, "includeHeaders", "neither true nor false"),
+    (BASE | {"maxOffsetsPerTrigger": "0"}, "maxOffsetsPerTrigger", "out of bounds; expected 1"),
+    (BASE | {"maxOffsetsPerTrigger": "-5"}, "maxOffsetsPerTrigger", "out of bounds"),
+    (BASE | {"maxOffsetsPerTrigger": "1e6"}, "maxOffsetsPerTrigger", "not an integer"),
+    (BASE | {"minOffsetsPerTrigger": "0"}, "minOffsetsPerTrigger", "out of bounds; expected 1"),
+    (BASE | {"minOffsetsPerTrigger": "a"}, "minOffsetsPerTrigger", "not an integer"),
+    (BASE | {"maxTriggerDelay": "soon"}, "maxTriggerDelay", "'soon' is not a duration; expected e.g. 100ms"),
+    (BASE | {"kafkaConsumer.pollTimeoutMs": "0"}, "kafkaConsumer.pollTimeoutMs", "out of bounds"),
+    (BASE | {"maxDecompressedBatchBytes": "0"}, "maxDecompressedBatchBytes", "expected 1 to 2147483647"),
+    (BASE | {"maxDecompressedBatchBytes": "2147483648"}, "maxDecompressedBatchBytes", "out of bounds"),
+    (BASE | {"maxDecompressedBatchBytes": "1g"}, "maxDecompressedBatchBytes", "not an integer"),
+    (BASE | {"kafka.group.id": " "}, "kafka.group.id", "is empty"),
+    (BASE | {"invalidUtf8": "drop"}, "invalidUtf8", "'drop' is not one of replace, null, fail, keep"),
+    (BASE | {"startingOffsetsDefault": "5"}, "startingOffsetsDefault", "neither earliest nor latest nor of the"),
+    (BASE | {"startingOffsetsDefault": "earliest"}, "startingOffsetsDefault", "the JSON of 'startingOffsets' or"),
+    (BASE | {"startingOffsets": "committed"}, "startingOffsets", "committed needs option 'kafka.group.id'"),
+    (BASE | {"startingOffsetsWithoutCommit": "latest"}, "startingOffsetsWithoutCommit", "set to committed"),
+    (BASE | {"minPartitions": "0"}, "minPartitions", "out of bounds"),
+    (BASE | {"minPartitions": "-1"}, "minPartitions", "out of bounds"),
+    (BASE | {"minPartitions": "a"}, "minPartitions", "not an integer"),
+    (BASE | {"minPartitions": "1.0"}, "minPartitions", "not an integer"),
+    (BASE | {"maxPartitions": "0"}, "maxPartitions", "out of bounds"),
+    (BASE | {"maxPartitions": "many"}, "maxPartitions", "not an integer"),
+    (BASE | {"maxPartitions": "3", "minPartitions": "4"}, "minPartitions", "4 is greater than maxPartitions, 3"),
+    (BASE | {"maxRecordsPerPartition": "0"}, "maxRecordsPerPartition", "out of bounds"),
+    (BASE | {"maxRecordsPerPartition": "-1"}, "maxRecordsPerPartition", "out of bounds"),
+    (BASE | {"maxRecordsPerPartition": "a"}, "maxRecordsPerPartition", "not an integer"),
+    (BASE | {"maxRecordsPerPartition": "1.0"}, "maxRecordsPerPartition", "not an integer"),
+    (BASE | {"fetchOffset.numRetries": "-1"}, "fetchOffset.numRetries", "out of bounds"),
+    (BASE | {"kafka.bootstrap.servers": "localhost"}, "kafka.bootstrap.servers", "no port"),
+    (BASE | {"kafka.isolation.level": "dirty"}, "kafka.isolation.level", "is not one of"),
+    (BASE | {"kafka.fetch.min.byte": "1"}, "kafka.fetch.min.byte", "did you mean fetch.min.bytes?"),
+    # What the JVM connector refuses, too.
+    (BASE | {"kafka.auto.offset.reset": "earliest"}, "kafka.auto.offset.reset", "'startingOffsets'"),
+    (BASE | {"kafka.enable.auto.commit": "true"}, "kafka.enable.auto.commit", "not supported"),
+    (BASE | {"kafka.interceptor.classes": "X"}, "kafka.interceptor.classes", "not supported"),
+    (BASE | {"kafka.key.deserializer": "X"}, "kafka.key.deserializer", "binary"),
+    (BASE | {"kafka.value.deserializer": "X"}, "kafka.value.deserializer", "binary"),
+]
+UNKNOWN_NAMES: list[BadOptions] = [
+    (BASE | {"startingOffset": "earliest"}, "startingoffset", "did you mean 'startingOffsets'?"),
+    (BASE | {"bootstrap.servers": "localhost:9092"}, "bootstrap.servers", "'kafka.bootstrap.servers'"),
+    (BASE | {"zzz": "1"}, "zzz", "is not an option of the pykafka source"),
+    (BASE | {"topic": "t"}, "topic", "belongs to the sink, not to the source"),
+    (BASE | {"_mockSystemTime": ""}, "_mocksystemtime", "is not an option of the pykafka source"),
+    (BASE | {"databricks.serviceCredential": "x"}, "databricks.servicecredential", "connector of Databricks"),
+    (BASE | {"bytesEstimateWindowLength": "9s"}, "bytesestimatewindowlength", "the progress listener"),
+]
+OF_CLIENT = {
+    "kafka.bootstrap.servers": "source.bootstrapServers",
+    "kafka.group.id": "source.groupId",
+    "kafka.isolation.level": "source.isolationLevel",
+    "kafka.fetch.min.byte": "client.unknown",
+    "kafka.auto.offset.reset": "client.auto.offset.reset",
+    "kafka.enable.auto.commit": "client.enable.auto.commit",
+    "kafka.interceptor.classes": "client.interceptor.classes",
+    "kafka.key.deserializer": "client.deserializers",
+    "kafka.value.deserializer": "client.deserializers",
+}
+
+
+def shown(option: str) -> str:
+    """The feature that an error about an option of the source shows."""
+    named = OF_CLIENT.get(option, f"source.{option.rpartition('.')[2]}")
+    return named if named in FEATURES else ""
+
+
 @pytest.mark.parametrize(
     ("options", "option", "complaint"),
     [
-        ({"subscribe": "t"}, "kafka.bootstrap.servers", "is required"),
-        ({}, "kafka.bootstrap.servers", "needs its options in WITH (...)"),
-        (SERVERS, "subscribe", "or one of subscribePattern, assign is required"),
-        (BASE | {"assign": '{"t":[0]}'}, "subscribe", "contradicts 'assign'"),
-        (BASE | {"subscribePattern": "t", "assign": '{"t":[0]}'}, "subscribe", "contradicts 'subscribePattern' and"),
-        (SERVERS | {"subscribe": " , "}, "subscribe", "names no topic"),
-        (SERVERS | {"subscribe": "a b"}, "subscribe", "characters other than"),
-        (SERVERS | {"subscribePattern": "  "}, "subscribePattern", "is empty"),
-        (SERVERS | {"subscribePattern": "(a"}, "subscribePattern", "not a regular expression"),
-        (SERVERS | {"assign": "t-0"}, "assign", "not valid JSON"),
-        (SERVERS | {"assign": '{"t":[]}'}, "assign", "names no partition"),
-        (BASE | {"startingOffsets": "begin"}, "startingOffsets", "not valid JSON"),
-        (BASE | {"startingTimestamp": "yesterday"}, "startingTimestamp", "not a point in time"),
-        (BASE | {"startingOffsetsByTimestamp": '{"t":5}'}, "startingOffsetsByTimestamp", "object of partitions"),
-        (BASE | {"startingOffsetsByTimestampStrategy": "skip"}, "startingOffsetsByTimestampStrategy", "neither"),
-        (BASE | {"failOnDataLoss": "no"}, "failOnDataLoss", "neither true nor false"),
-        (BASE | {"includeHeaders": "1"}, "includeHeaders", "neither true nor false"),
-        (BASE | {"maxOffsetsPerTrigger": "0"}, "maxOffsetsPerTrigger", "out of bounds; expected 1"),
-        (BASE | {"maxOffsetsPerTrigger": "-5"}, "maxOffsetsPerTrigger", "out of bounds"),
-        (BASE | {"maxOffsetsPerTrigger": "1e6"}, "maxOffsetsPerTrigger", "not an integer"),
-        (BASE | {"minOffsetsPerTrigger": "0"}, "minOffsetsPerTrigger", "out of bounds; expected 1"),
-        (BASE | {"minOffsetsPerTrigger": "a"}, "minOffsetsPerTrigger", "not an integer"),
-        (BASE | {"maxTriggerDelay": "soon"}, "maxTriggerDelay", "'soon' is not a duration; expected e.g. 100ms"),
-        (BASE | {"kafkaConsumer.pollTimeoutMs": "0"}, "kafkaConsumer.pollTimeoutMs", "out of bounds"),
-        (BASE | {"maxDecompressedBatchBytes": "0"}, "maxDecompressedBatchBytes", "expected 1 to 2147483647"),
-        (BASE | {"maxDecompressedBatchBytes": "2147483648"}, "maxDecompressedBatchBytes", "out of bounds"),
-        (BASE | {"maxDecompressedBatchBytes": "1g"}, "maxDecompressedBatchBytes", "not an integer"),
-        (BASE | {"kafka.group.id": " "}, "kafka.group.id", "is empty"),
-        (BASE | {"invalidUtf8": "drop"}, "invalidUtf8", "'drop' is not one of replace, null, fail, keep"),
-        (BASE | {"startingOffsetsDefault": "5"}, "startingOffsetsDefault", "neither earliest nor latest nor of the"),
-        (BASE | {"startingOffsetsDefault": "earliest"}, "startingOffsetsDefault", "the JSON of 'startingOffsets' or"),
-        (BASE | {"startingOffsets": "committed"}, "startingOffsets", "committed needs option 'kafka.group.id'"),
-        (BASE | {"startingOffsetsWithoutCommit": "latest"}, "startingOffsetsWithoutCommit", "set to committed"),
-        (BASE | {"minPartitions": "0"}, "minPartitions", "out of bounds"),
-        (BASE | {"minPartitions": "-1"}, "minPartitions", "out of bounds"),
-        (BASE | {"minPartitions": "a"}, "minPartitions", "not an integer"),
-        (BASE | {"minPartitions": "1.0"}, "minPartitions", "not an integer"),
-        (BASE | {"maxPartitions": "0"}, "maxPartitions", "out of bounds"),
-        (BASE | {"maxPartitions": "many"}, "maxPartitions", "not an integer"),
-        (BASE | {"maxPartitions": "3", "minPartitions": "4"}, "minPartitions", "4 is greater than maxPartitions, 3"),
-        (BASE | {"maxRecordsPerPartition": "0"}, "maxRecordsPerPartition", "out of bounds"),
-        (BASE | {"maxRecordsPerPartition": "-1"}, "maxRecordsPerPartition", "out of bounds"),
-        (BASE | {"maxRecordsPerPartition": "a"}, "maxRecordsPerPartition", "not an integer"),
-        (BASE | {"maxRecordsPerPartition": "1.0"}, "maxRecordsPerPartition", "not an integer"),
-        (BASE | {"fetchOffset.numRetries": "-1"}, "fetchOffset.numRetries", "out of bounds"),
-        (BASE | {"kafka.bootstrap.servers": "localhost"}, "kafka.bootstrap.servers", "no port"),
-        (BASE | {"kafka.isolation.level": "dirty"}, "kafka.isolation.level", "is not one of"),
-        (BASE | {"kafka.fetch.min.byte": "1"}, "kafka.fetch.min.byte", "did you mean fetch.min.bytes?"),
-        # What the JVM connector refuses, too.
-        (BASE | {"kafka.auto.offset.reset": "earliest"}, "kafka.auto.offset.reset", "'startingOffsets'"),
-        (BASE | {"kafka.enable.auto.commit": "true"}, "kafka.enable.auto.commit", "not supported"),
-        (BASE | {"kafka.interceptor.classes": "X"}, "kafka.interceptor.classes", "not supported"),
-        (BASE | {"kafka.key.deserializer": "X"}, "kafka.key.deserializer", "binary"),
-        (BASE | {"kafka.value.deserializer": "X"}, "kafka.value.deserializer", "binary"),
-        # Names that nobody knows.
-        (BASE | {"startingOffset": "earliest"}, "startingoffset", "did you mean 'startingOffsets'?"),
-        (BASE | {"bootstrap.servers": "localhost:9092"}, "bootstrap.servers", "'kafka.bootstrap.servers'"),
-        (BASE | {"zzz": "1"}, "zzz", "is not an option of the pykafka source"),
-        (BASE | {"topic": "t"}, "topic", "belongs to the sink, not to the source"),
-        (BASE | {"_mockSystemTime": ""}, "_mocksystemtime", "is not an option of the pykafka source"),
-        (BASE | {"databricks.serviceCredential": "x"}, "databricks.servicecredential", "connector of Databricks"),
-        (BASE | {"bytesEstimateWindowLength": "9s"}, "bytesestimatewindowlength", "the progress listener"),
+        *(showing(*case, shows="source.strategy") for case in BAD_STRATEGIES),
+        *(showing(*case, shows="source.options") for case in UNKNOWN_NAMES),
+        *(showing(*case, shows=shown(case[1])) for case in BAD_SOURCE_OPTIONS),
     ],
 )
 @pytest.mark.parametrize("query", list(Query))
-@pytest.mark.feature(
-    "source.options",
-    "source.bootstrapServers",
-    "source.strategy",
-    "source.subscribe",
-    "source.subscribePattern",
-    "source.assign",
-    "source.failOnDataLoss",
-    "source.numRetries",
-    "source.pollTimeoutMs",
-    "source.isolationLevel",
-    "source.maxOffsetsPerTrigger",
-    "source.minOffsetsPerTrigger",
-    "source.maxTriggerDelay",
-    "source.minPartitions",
-    "source.maxRecordsPerPartition",
-    "client.unknown",
-    "client.auto.offset.reset",
-    "client.enable.auto.commit",
-    "client.interceptor.classes",
-    "client.deserializers",
-)
 def test_bad_source_options(options: dict[str, str], option: str, complaint: str, query: Query) -> None:
     with pytest.raises(OptionError) as caught:
         parse_source_options(options, query)
@@ -234,69 +243,78 @@ def test_bad_source_options(options: dict[str, str], option: str, complaint: str
         check_source_options(options)
 
 
+BAD_BATCHES: list[BadOptions] = [
+    ({"startingOffsets": "latest"}, "startingOffsets", "cannot be latest in a batch query"),
+    ({"startingOffsets": '{"t":{"0":5,"1":-1}}'}, "startingOffsets", "cannot be latest in a batch query for t-1"),
+    ({"startingOffsets": '{"t":"latest"}'}, "startingOffsets", "cannot be latest in a batch query for t"),
+    ({"endingOffsets": "earliest"}, "endingOffsets", "cannot be earliest in a batch query"),
+    ({"endingOffsets": '{"t":{"0":-2}}'}, "endingOffsets", "cannot be earliest in a batch query for t-0"),
+    (
+        {"startingOffsets": '{"t":{"0":0}}', "endingOffsets": '{"t":{"0":1,"1":1}}'},
+        "endingOffsets",
+        "must name the same partitions as 'startingOffsets'; not in both: t-1",
+    ),
+    (
+        {"startingOffsets": '{"t":{"0":1}}', "endingOffsets": '{"t":{"0":0}}'},
+        "endingOffsets",
+        "the start offset 1 is greater than the end offset 0 for t-0",
+    ),
+    (
+        {"startingOffsetsByTimestamp": '{"t":{"0":5}}', "endingOffsetsByTimestamp": '{"t":{"1":5}}'},
+        "endingOffsetsByTimestamp",
+        "not in both: t-0, t-1",
+    ),
+    (
+        {"startingOffsetsByTimestamp": '{"t":{"0":5}}', "endingOffsetsByTimestamp": '{"t":{"0":4}}'},
+        "endingOffsetsByTimestamp",
+        "the start timestamp 5 is greater than the end timestamp 4 for t-0",
+    ),
+    (
+        {"startingTimestamp": "5", "endingTimestamp": "4"},
+        "endingTimestamp",
+        "5 is greater than the end timestamp 4",
+    ),
+    (
+        {"startingTimestamp": "-5m", "endingTimestamp": "-10m"},
+        "endingTimestamp",
+        "the start timestamp -300000ms is greater than the end timestamp -600000ms",
+    ),
+    (
+        {"startingOffsets": "latest-5", "endingOffsets": "latest-6"},
+        "endingOffsets",
+        "start latest-5 is greater than",
+    ),
+    (
+        {"startingOffsets": '{"t":{"0":5}}', "startingOffsetsDefault": "latest"},
+        "startingOffsets",
+        "cannot be latest in a batch query for partitions that are not named",
+    ),
+    (
+        {"endingOffsets": '{"t":{"0":5}}', "endingOffsetsDefault": "earliest"},
+        "endingOffsets",
+        "cannot be earliest in a batch query for partitions that are not named",
+    ),
+    ({"endingOffsetsDefault": "latest"}, "endingOffsetsDefault", "JSON of 'endingOffsets'"),
+    (
+        {"kafka.group.id": "g", "commitOffsetsToGroup": "true"},
+        "commitOffsetsToGroup",
+        "not valid in a batch query; it is for streams",
+    ),
+    ({"jvmCheckpoint": "/c"}, "jvmCheckpoint", "not valid in a batch query; it is for streams"),
+]
+
+
+def shown_in_a_batch(option: str, complaint: str) -> str:
+    """The feature that an error about an option of a batch shows."""
+    if "not in both" in complaint:
+        return "offsets.sets"
+    return "offsets.order" if "greater than" in complaint else shown(option)
+
+
 @pytest.mark.parametrize(
     ("options", "option", "complaint"),
-    [
-        ({"startingOffsets": "latest"}, "startingOffsets", "cannot be latest in a batch query"),
-        ({"startingOffsets": '{"t":{"0":5,"1":-1}}'}, "startingOffsets", "cannot be latest in a batch query for t-1"),
-        ({"startingOffsets": '{"t":"latest"}'}, "startingOffsets", "cannot be latest in a batch query for t"),
-        ({"endingOffsets": "earliest"}, "endingOffsets", "cannot be earliest in a batch query"),
-        ({"endingOffsets": '{"t":{"0":-2}}'}, "endingOffsets", "cannot be earliest in a batch query for t-0"),
-        (
-            {"startingOffsets": '{"t":{"0":0}}', "endingOffsets": '{"t":{"0":1,"1":1}}'},
-            "endingOffsets",
-            "must name the same partitions as 'startingOffsets'; not in both: t-1",
-        ),
-        (
-            {"startingOffsets": '{"t":{"0":1}}', "endingOffsets": '{"t":{"0":0}}'},
-            "endingOffsets",
-            "the start offset 1 is greater than the end offset 0 for t-0",
-        ),
-        (
-            {"startingOffsetsByTimestamp": '{"t":{"0":5}}', "endingOffsetsByTimestamp": '{"t":{"1":5}}'},
-            "endingOffsetsByTimestamp",
-            "not in both: t-0, t-1",
-        ),
-        (
-            {"startingOffsetsByTimestamp": '{"t":{"0":5}}', "endingOffsetsByTimestamp": '{"t":{"0":4}}'},
-            "endingOffsetsByTimestamp",
-            "the start timestamp 5 is greater than the end timestamp 4 for t-0",
-        ),
-        (
-            {"startingTimestamp": "5", "endingTimestamp": "4"},
-            "endingTimestamp",
-            "5 is greater than the end timestamp 4",
-        ),
-        (
-            {"startingTimestamp": "-5m", "endingTimestamp": "-10m"},
-            "endingTimestamp",
-            "the start timestamp -300000ms is greater than the end timestamp -600000ms",
-        ),
-        (
-            {"startingOffsets": "latest-5", "endingOffsets": "latest-6"},
-            "endingOffsets",
-            "start latest-5 is greater than",
-        ),
-        (
-            {"startingOffsets": '{"t":{"0":5}}', "startingOffsetsDefault": "latest"},
-            "startingOffsets",
-            "cannot be latest in a batch query for partitions that are not named",
-        ),
-        (
-            {"endingOffsets": '{"t":{"0":5}}', "endingOffsetsDefault": "earliest"},
-            "endingOffsets",
-            "cannot be earliest in a batch query for partitions that are not named",
-        ),
-        ({"endingOffsetsDefault": "latest"}, "endingOffsetsDefault", "JSON of 'endingOffsets'"),
-        (
-            {"kafka.group.id": "g", "commitOffsetsToGroup": "true"},
-            "commitOffsetsToGroup",
-            "not valid in a batch query; it is for streams",
-        ),
-        ({"jvmCheckpoint": "/c"}, "jvmCheckpoint", "not valid in a batch query; it is for streams"),
-    ],
+    [showing(*case, shows=shown_in_a_batch(*case[1:])) for case in BAD_BATCHES],
 )
-@pytest.mark.feature("source.startingOffsets", "source.endingOffsets", "offsets.sets", "offsets.order")
 def test_bad_batch_options(options: dict[str, str], option: str, complaint: str) -> None:
     with pytest.raises(OptionError) as caught:
         batch(**options)
@@ -313,19 +331,30 @@ def test_specific_batch_ranges_may_end_at_latest_or_be_given_by_topic() -> None:
 
 
 @pytest.mark.parametrize(
-    "options",
-    [{"endingOffsets": "latest"}, {"endingOffsetsByTimestamp": '{"t":{"0":5}}'}, {"endingTimestamp": "5"}],
+    ("option", "value"),
+    [
+        showing(option, value, shows=f"source.{option}")
+        for option, value in {
+            "endingOffsets": "latest",
+            "endingOffsetsByTimestamp": '{"t":{"0":5}}',
+            "endingTimestamp": "5",
+        }.items()
+    ],
 )
-@pytest.mark.feature("source.endingTimestamp", "source.endingOffsetsByTimestamp", "source.endingOffsets")
-def test_a_stream_has_no_end(options: dict[str, str]) -> None:
+def test_a_stream_has_no_end(option: str, value: str) -> None:
     with pytest.raises(OptionError, match="is not valid in a streaming query") as caught:
-        stream(**options)
-    assert caught.value.option == next(iter(options))
-    assert check_source_options(BASE | options)
+        stream(**{option: value})
+    assert caught.value.option == option
+    assert check_source_options(BASE | {option: value})
 
 
-@pytest.mark.parametrize("option", ["maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay"])
-@pytest.mark.feature("source.maxOffsetsPerTrigger", "source.minOffsetsPerTrigger", "source.maxTriggerDelay")
+@pytest.mark.parametrize(
+    "option",
+    [
+        showing(option, shows=f"source.{option}")
+        for option in ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+    ],
+)
 def test_rates_in_a_batch_are_said_to_have_no_effect(option: str, caplog: pytest.LogCaptureFixture) -> None:
     assert batch(**{option: "5"}) is not None
     assert f"'{option}' has no effect in a batch query" in caplog.text
