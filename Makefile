@@ -18,7 +18,7 @@ BOUND  := timeout --signal=INT --kill-after=60 15m
 export PYSPARK_PYTHON        := $(abspath $(RUN))
 export PYSPARK_DRIVER_PYTHON := $(abspath $(RUN))
 
-.PHONY: help demo test test-interop test-differential test-kill test-fuzz bench notebooks check docs format clean
+.PHONY: help demo test test-interop test-differential test-kill test-fuzz coverage bench notebooks check docs format clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ test-kill: $(VENV)/.interop  ## Twenty rounds of kill -9, each with a new seed: 
 
 test-fuzz: $(VENV)/.fuzz  ## Frames, messages, records, files of logs and properties, fuzzed: MINUTES (10) each, two at a time
 	$(RUN) -m tests.long.fuzz --minutes $${MINUTES:-10}
+
+coverage: $(VENV)/.coverage  ## Branch coverage by the test suite, with brokers' and Spark's processes: about half an hour
+	$(RUN) -m tests.long.coverage
 
 bench: $(VENV)/.developer  ## Every benchmark beside its rivals, some hours, and the page of results; BENCH="--only source,sink"
 	$(RUN) -m benchmarks.all $(BENCH)
@@ -81,6 +84,6 @@ $(VENV)/.developer: pyproject.toml setup.py tests/constraints.txt $(SOURCES) | $
 	@$(RUN) -m spark_kafka_native.jobs.java || $(PIP) --constraint tests/constraints.txt --editable '.[java]'
 	@touch $(VENV)/.installed $@
 
-$(VENV)/.interop $(VENV)/.fuzz: $(VENV)/.%: pyproject.toml $(VENV)/.developer
+$(VENV)/.interop $(VENV)/.fuzz $(VENV)/.coverage: $(VENV)/.%: pyproject.toml $(VENV)/.developer
 	$(PIP) --constraint tests/constraints.txt --editable '.[$*]'
 	@touch $@
