@@ -2,10 +2,11 @@
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
-from spark_kafka_native.client.admin import NewTopic, create_partitions, create_topics, delete_topics
+from spark_kafka_native.client.admin import NewTopic, TopicsError, create_partitions, create_topics, delete_topics
 from spark_kafka_native.client.cluster import Cluster
 from spark_kafka_native.client.configs import Resource, ResourceType, describe_configs
 from spark_kafka_native.client.metadata import NO_LEADER, PartitionMetadata, TopicMetadata
@@ -69,10 +70,9 @@ def _create(cluster: Cluster, options: argparse.Namespace) -> None:
         configs=dict(parse_pairs(options.config, "--config")),
         assignments=_assignments(options.replica_assignment),
     )
-    if options.if_not_exists and name in _known(cluster, [name]):
-        return
-    create_topics(cluster, [topic])
-    say(f"Created topic {name}.")
+    with _ignoring(ErrorCode.TOPIC_ALREADY_EXISTS, if_given=options.if_not_exists):
+        create_topics(cluster, [topic])
+        say(f"Created topic {name}.")
 
 
 def _assignments(text: str | None) -> dict[int, tuple[int, ...]]:
@@ -89,14 +89,15 @@ def _delete(cluster: Cluster, options: argparse.Namespace) -> None:
     _required(options)
     chosen = _chosen(cluster, options)
     if chosen:
-        delete_topics(cluster, chosen)
+        with _ignoring(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, if_given=options.if_exists):
+            delete_topics(cluster, chosen)
 
 
 def _alter(cluster: Cluster, options: argparse.Namespace) -> None:
     name = _required(options)
     if options.partitions is None:
         raise ToolError("--alter needs --partitions; settings are altered with kafka-configs")
-    if options.if_exists and name not in _known(cluster, [name]):
+    if options.if_exists and cluster.metadata([name], missing_ok=True).topics[name].error is not ErrorCode.NONE:
         return
     create_partitions(cluster, {name: options.partitions})
 
@@ -170,6 +171,11 @@ def _expressions(text: str | None) -> list[re.Pattern[str]]:
         raise ToolError(f"--topic: {text!r} is no regular expression: {error}") from error
 
 
-def _known(cluster: Cluster, names: Sequence[str]) -> dict[str, TopicMetadata]:
-    found = cluster.metadata(names, missing_ok=True).topics
-    return {name: topic for name, topic in found.items() if topic.error is ErrorCode.NONE}
+@contextmanager
+def _ignoring(code: ErrorCode, *, if_given: bool) -> Iterator[None]:
+    """With ``--if-exists`` or ``--if-not-exists``, ignore this error. Metadata may be older than the last change."""
+    try:
+        yield
+    except TopicsError as error:
+        if not if_given or {each.code for each in error.errors.values()} != {code}:
+            raise

@@ -1,7 +1,12 @@
+"""kafka-topics. A broker of Apache Kafka may answer with older metadata shortly after the controller made a change."""
+
 import itertools
 
 import pytest
+from dirty_equals import Contains, HasLen
 
+from broker_embedded.testing import EmbeddedBroker, ErrorCode
+from tests.support.waiting import eventually
 from tests.system.spark_kafka_native.tools.conftest import Tool
 
 NAMES = (f"tool-topic-{number}" for number in itertools.count())
@@ -15,7 +20,7 @@ def name() -> str:
 def test_a_topic_is_made_described_widened_and_deleted(on_broker: Tool, name: str) -> None:
     made = on_broker("kafka-topics", "--create", "--topic", name, "--partitions", "2", "--config", "retention.ms=1000")
     assert (made.status, made.out) == (0, f"Created topic {name}.\n")
-    assert name in on_broker("kafka-topics", "--list").lines
+    eventually(lambda: on_broker("kafka-topics", "--list").lines, Contains(name))
 
     described = on_broker("kafka-topics", "--describe", "--topic", name)
     first, *partitions = described.lines
@@ -26,9 +31,9 @@ def test_a_topic_is_made_described_widened_and_deleted(on_broker: Tool, name: st
     assert partitions == [f"\tTopic: {name}\tPartition: {p}\tLeader: 1\tReplicas: 1\tIsr: 1" for p in (0, 1)]
 
     assert on_broker("kafka-topics", "--alter", "--topic", name, "--partitions", "3").status == 0
-    assert len(on_broker("kafka-topics", "--describe", "--topic", name).lines) == 4
+    eventually(lambda: on_broker("kafka-topics", "--describe", "--topic", name).lines, HasLen(4))
     assert on_broker("kafka-topics", "--delete", "--topic", name).status == 0
-    assert name not in on_broker("kafka-topics", "--list").lines
+    eventually(lambda: on_broker("kafka-topics", "--list").lines, ~Contains(name))
 
 
 def test_what_the_cluster_refuses_is_told_in_the_words_that_scripts_look_for(on_broker: Tool, name: str) -> None:
@@ -45,17 +50,35 @@ def test_what_the_cluster_refuses_is_told_in_the_words_that_scripts_look_for(on_
 def test_what_is_there_or_not_may_be_fine(on_broker: Tool, name: str) -> None:
     for _ in range(2):
         assert on_broker("kafka-topics", "--create", "--if-not-exists", "--topic", name).status == 0
+    eventually(lambda: on_broker("kafka-topics", "--list").lines, Contains(name))
     for _ in range(2):
         assert on_broker("kafka-topics", "--delete", "--if-exists", "--topic", name).status == 0
+    eventually(lambda: on_broker("kafka-topics", "--describe", "--if-exists", "--topic", name).out, "")
     assert on_broker("kafka-topics", "--alter", "--if-exists", "--topic", name, "--partitions", "2").status == 0
-    assert on_broker("kafka-topics", "--describe", "--if-exists", "--topic", name).out == ""
+
+
+@pytest.mark.parametrize(
+    ("api", "arguments"),
+    [
+        ("Metadata", ("--create", "--if-not-exists")),
+        ("DeleteTopics", ("--delete", "--if-exists")),
+    ],
+)
+def test_the_answer_to_a_change_decides_whether_a_topic_exists_and_not_older_metadata(
+    tool: Tool, api: str, arguments: tuple[str, ...]
+) -> None:
+    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    with EmbeddedBroker(topics={"t": 1}) as broker, broker.faults.fail(api, error, topic="t"):
+        done = tool("kafka-topics", "--bootstrap-server", broker.bootstrap_servers, *arguments, "--topic", "t")
+    assert (done.status, done.out, done.err) == (0, "", "")
 
 
 def test_regular_expressions_choose_topics(on_broker: Tool) -> None:
     one, other = f"{next(NAMES)}-red", f"{next(NAMES)}-red"
     for topic in (one, other):
         on_broker("kafka-topics", "--create", "--topic", topic)
-    assert on_broker("kafka-topics", "--list", "--topic", "tool-topic-.*-red").lines == sorted([one, other])
+    both = sorted([one, other])
+    eventually(lambda: on_broker("kafka-topics", "--list", "--topic", "tool-topic-.*-red").lines, both)
     assert on_broker("kafka-topics", "--list", "--topic", "tool-topic").lines == []
     assert on_broker("kafka-topics", "--delete", "--topic", f"{one},{other}").status == 0
 
@@ -68,6 +91,7 @@ def test_what_is_no_regular_expression_is_refused_whatever_topics_there_are(on_b
 
 def test_only_what_is_unavailable_or_has_settings_may_be_described(on_broker: Tool, name: str) -> None:
     on_broker("kafka-topics", "--create", "--topic", name)
+    eventually(lambda: on_broker("kafka-topics", "--list").lines, Contains(name))
     for option in ("--unavailable-partitions", "--under-replicated-partitions", "--topics-with-overrides"):
         assert on_broker("kafka-topics", "--describe", "--topic", name, option).out == ""
 
@@ -91,6 +115,6 @@ def test_bad_options(on_broker: Tool, arguments: tuple[str, ...], words: str) ->
 
 def test_replicas_may_be_assigned(on_broker: Tool, name: str) -> None:
     assert on_broker("kafka-topics", "--create", "--topic", name, "--replica-assignment", "1,1,1").status == 0
-    assert len(on_broker("kafka-topics", "--describe", "--topic", name).lines) == 4
+    eventually(lambda: on_broker("kafka-topics", "--describe", "--topic", name).lines, HasLen(4))
     refused = on_broker("kafka-topics", "--create", "--topic", f"{name}-b", "--replica-assignment", "7")
     assert (refused.status, "INVALID_REPLICA_ASSIGNMENT" in refused.err) == (1, True)

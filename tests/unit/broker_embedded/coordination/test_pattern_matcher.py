@@ -17,6 +17,7 @@ from broker_embedded.timers import timers_for
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from tests.support.broker_driver import BrokerDriver
+from tests.support.waiting import eventually_async
 
 DEADLINE_S = 30
 
@@ -70,8 +71,7 @@ def test_requests_are_answered_while_an_expression_is_matched(
     broker.create("t")
     with slow_matching(monkeypatch) as slow:
         join(broker, "a", "t.*")
-        broker.settle()
-        assert slow.begun.wait(DEADLINE_S)
+        broker.run(eventually_async(slow.begun.is_set, True))
         join(broker, "b", None)
         assert resolved(broker) == {}
     broker.advance(0)
@@ -82,11 +82,9 @@ def test_a_group_has_one_lookup_at_a_time(broker: BrokerDriver, monkeypatch: pyt
     broker.create("t")
     with slow_matching(monkeypatch) as slow:
         join(broker, "a", "t.*")
-        broker.settle()
-        assert slow.begun.wait(DEADLINE_S)
+        broker.run(eventually_async(slow.begun.is_set, True))
         join(broker, "b", "u.*")
         join(broker, "c", "v.*")
-        broker.settle()
     broker.advance(0)
     assert slow.count == 2, "one expression, two topics"
     assert set(resolved(broker)) == {"t.*"}
@@ -111,8 +109,7 @@ def test_the_broker_stops_while_an_expression_is_matched(tmp_path: Path, monkeyp
         for number in range(3):
             broker.create(f"t{number}")
         join(broker, "a", "t.*")
-        broker.settle()
-        assert slow.begun.wait(DEADLINE_S)
+        broker.run(eventually_async(slow.begun.is_set, True))
         broker.broker.patterns.stop()
         slow.released.set()
         broker.restart()
