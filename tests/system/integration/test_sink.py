@@ -27,6 +27,7 @@ from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.datasource import PyKafkaDataSource
 from spark_kafka_native.spark.errors import PlanError, TaskError
 from tests.support.brokers import AnyBroker, TopicMaker, stored_batches
+from tests.support.feature import showing
 from tests.support.our_client import config_of
 from tests.support.topics import Record, Topics
 from tests.support.waiting import eventually
@@ -298,26 +299,30 @@ def test_record_that_the_topic_does_not_take_fails_the_task(sink: Sink, new_topi
         sink.write({"value": [b"v" * 3000]}, topic=topic)
 
 
-@pytest.mark.feature("sink.client", "sink.delivery")
 @pytest.mark.parametrize(
-    "options",
+    ("options", "batches", "codec", "is_idempotent"),
     [
-        {"kafka__acks": "0", "kafka__linger__ms": "0"},
-        {"kafka__acks": "1", "kafka__batch__size": "1"},
-        {"kafka__compression__type": "zstd", "kafka__max__request__size": "20000"},
+        showing({"kafka__acks": "0", "kafka__linger__ms": "0"}, 1, "NONE", False, shows="sink.client"),
+        showing({"kafka__acks": "1", "kafka__batch__size": "1"}, 300, "NONE", False, shows="sink.client"),
+        showing(
+            {"kafka__compression__type": "zstd", "kafka__max__request__size": "20000"},
+            2,
+            "ZSTD",
+            True,
+            shows="sink.client sink.delivery",
+        ),
     ],
 )
-def test_client_options_are_honoured(sink: Sink, new_topic: TopicMaker, options: dict[str, Any]) -> None:
+def test_producer_configs_decide_batches_codec_and_idempotence(
+    sink: Sink, new_topic: TopicMaker, options: dict[str, Any], batches: int, codec: str, is_idempotent: bool
+) -> None:
+    """Idempotence needs acks from all replicas, so weaker acks turn it off."""
     topic = new_topic()
     sink.write({"value": [b"x" * 100] * 300}, topic=topic, **options)
     # With acks=0 nobody has said yet that they are there.
     eventually(lambda: sum(batch.records_count for batch in stored_batches(sink.broker, topic)), 300)
-    batches = list(stored_batches(sink.broker, topic))
-    acks = options.get("kafka__acks", "all")
-    # Idempotence needs all replicas, so weaker acks turn it off.
-    assert all((batch.producer_id >= 0) is (acks == "all") for batch in batches)
-    assert len(batches) == (300 if "kafka__batch__size" in options else 1 if acks == "0" else len(batches))
-    assert {batch.compression.name for batch in batches} == {"ZSTD" if acks == "all" else "NONE"}
+    found = [(batch.compression.name, batch.producer_id >= 0) for batch in stored_batches(sink.broker, topic)]
+    assert found == [(codec, is_idempotent)] * batches
 
 
 def producers_of(sink: Sink, topic: str) -> list[tuple[int, int]]:
