@@ -99,13 +99,14 @@ def test_the_errors_of_records_are_bounded(peak: Callable[[], int]) -> None:
 
 
 def test_a_batch_that_would_grow_beyond_the_limit_is_not_written_to_the_end(peak: Callable[[], int]) -> None:
-    for topic in (
-        {"compression_type": "uncompressed"},
-        {"compression_type": "uncompressed", "message_format_version": "0.10.2"},
+    for code, old_format in (
+        (ErrorCode.MESSAGE_TOO_LARGE, {}),
+        (ErrorCode.RECORD_LIST_TOO_LARGE, {"message_format_version": "0.10.2"}),
     ):
+        topic = {"compression_type": "uncompressed", **old_format}
         with pytest.raises(KafkaError, match=r"stored as the topic asks|more than segment\.bytes") as caught:
             validated(SMALL, max_message_bytes=100_000, segment_bytes=MIB // 2, **topic)
-        assert caught.value.code in {ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE}
+        assert caught.value.code is code
     assert peak() < 4 * MIB
 
 
