@@ -297,7 +297,7 @@ class _Translation:
                 break
             right = (right or frozenset()) | self._class(nested=char == "[")
         if left is None or right is None:
-            raise self._error("&& without a class on both sides")
+            raise self._error("&& without a class on both sides is not supported")
         return left & right
 
     def _class_range(self) -> Chars:
