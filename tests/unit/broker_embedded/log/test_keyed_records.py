@@ -67,11 +67,12 @@ SOME = written(
 
 def test_records_that_are_cut_off_anywhere() -> None:
     header, payload = read_header(SOME), SOME[61:]
-    indexes = []
+    indexes: list[int] = []
     for size in range(len(payload)):
         with pytest.raises(CorruptBatch, match="record") as caught:
             keyed_records(payload[:size], header)
         assert caught.value.base_offset == 0
+        assert caught.value.record_index is not None
         indexes.append(caught.value.record_index)
     assert indexes == sorted(indexes)
     assert set(indexes) == {0, 1, 2}
