@@ -32,7 +32,6 @@ _PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "rd_kafka_mock_partition_set_leader": (c_int, [c_void_p, c_char_p, c_int32, c_int32]),
     "rd_kafka_mock_partition_delete_records": (c_int, [c_void_p, c_char_p, c_int32, c_int64]),
     "rd_kafka_mock_push_request_errors_array": (None, [c_void_p, c_int16, c_size_t, POINTER(c_int)]),
-    "rd_kafka_mock_clear_request_errors": (None, [c_void_p, c_int16]),
     "rd_kafka_mock_broker_push_request_error_rtts": (c_int, [c_void_p, c_int32, c_int16, c_size_t]),
     "rd_kafka_mock_broker_set_down": (c_int, [c_void_p, c_int32]),
     "rd_kafka_mock_broker_set_up": (c_int, [c_void_p, c_int32]),
@@ -176,10 +175,6 @@ class MockCluster:
                 self._open(), broker_id, api_key, c_size_t(len(errors)), *flat
             )
         )
-
-    def clear_errors(self, api_key: int) -> None:
-        """Forget errors pushed for an API with `push_errors` and not used up."""
-        self._rd.rd_kafka_mock_clear_request_errors(self._open(), api_key)
 
     def broker_down(self, broker_id: int) -> None:
         """Close a broker's connections and accept no new ones. Its partitions keep it as leader."""
