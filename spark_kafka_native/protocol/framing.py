@@ -136,8 +136,3 @@ class FrameReader:
         if not 0 <= size <= self._max:
             raise RemoteProtocolError(f"frame of {size} bytes; the limit is {self._max}")
         return size
-
-    @property
-    def pending_bytes(self) -> int:
-        """Bytes of a frame that is not whole yet."""
-        return len(self._pending)

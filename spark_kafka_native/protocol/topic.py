@@ -45,10 +45,3 @@ def topic_name_problem(name: str) -> str | None:
     if not _LEGAL.fullmatch(name):
         return f"topic name {name!r} has characters other than ASCII letters, digits, '.', '_' and '-'"
     return None
-
-
-def validate_topic_name(name: str) -> None:
-    """Raise ``ValueError`` saying what is wrong when ``name`` cannot be a Kafka topic."""
-    problem = topic_name_problem(name)
-    if problem is not None:
-        raise ValueError(problem)

@@ -214,14 +214,8 @@ def read_bytes(buffer: memoryview, position: int) -> tuple[bytes, int]:
     return bytes(value), end
 
 
-def read_compact_nullable_bytes(buffer: memoryview, position: int) -> tuple[bytes | None, int]:
-    """Unsigned varint length plus one, 0 for null; copied."""
-    value, end = read_compact_nullable_records(buffer, position)
-    return (None if value is None else bytes(value)), end
-
-
 def read_compact_bytes(buffer: memoryview, position: int) -> tuple[bytes, int]:
-    """As ``read_compact_nullable_bytes``; null is an error."""
+    """Unsigned varint length plus one; copied. Null is an error."""
     value, end = read_compact_records(buffer, position)
     return bytes(value), end
 

@@ -203,8 +203,6 @@ class _Join:
                 return replace(self._present_generation(member.member_id), members=self._members_for(member))
             case ClassicState.STABLE if unchanged and not is_leader:
                 return self._present_generation(member.member_id)
-            case ClassicState.EMPTY:
-                return _refused(ErrorCode.UNKNOWN_MEMBER_ID, member.member_id)
             case _:  # a leader that comes back wants its group to be assigned anew
                 return self._update(member)
 

@@ -324,6 +324,18 @@ def test_hidden_records_stay_hidden_after_a_crash(driver: ManagerDriver) -> None
     assert refused(lambda: driver.manager.delete_records(U0, 0)).code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
+def test_hidden_records_that_cannot_be_written_down_are_an_error(driver: ManagerDriver) -> None:
+    driver.manager.create(T0, TOPIC_ID)
+    driver.append(T0, 6)
+    driver.faults.fail("* log-start-offset-checkpoint*")
+    error = refused(lambda: driver.manager.delete_records(T0, 3))
+    assert error.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert "t-0: " in str(error)
+    driver.faults.heal()
+    assert driver.manager.delete_records(T0, 3) == 3
+    assert driver.text("log-start-offset-checkpoint") == "0\n1\nt 0 3\n"
+
+
 def test_how_far_a_log_was_compacted_is_forgotten_with_it(driver: ManagerDriver) -> None:
     driver.manager.create_all([T0, T1], TOPIC_ID)
     for partition in (T0, T1):

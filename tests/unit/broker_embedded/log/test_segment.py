@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from broker_embedded.log.config import LogConfig
-from broker_embedded.log.index import TimestampOffset
+from broker_embedded.log.index import CorruptIndex, TimestampOffset
 from broker_embedded.log.segment import LogSegment, PlacedBatch
 from broker_embedded.log.segment_files import SegmentFiles, segment_path
 from broker_embedded.log.transaction_index import AbortedTransaction
@@ -124,6 +124,20 @@ def test_locating_does_without_an_index_that_lies(driver: SegmentDriver, caplog:
     index.truncate(4)
     segment = driver.reopened()
     assert segment.locate(BASE + 40, segment.size) is not None
+
+
+def test_an_entry_that_leads_past_its_batch_is_noticed(driver: SegmentDriver, caplog: pytest.LogCaptureFixture) -> None:
+    positions = [driver.append() for _ in range(50)]
+    driver.segment.finish()
+    index = driver.files.open(segment_path("/t-0", BASE, ".index"))
+    index.write_at(0, struct.pack(">ii", 2, positions[10]))  # offset 1002 where the batch of offset 1010 is
+    located = driver.reopened().locate(BASE + 3, driver.segment.size)
+    assert located is not None
+    assert (located[0], located[1].base_offset) == (positions[3], BASE + 3)
+    assert f"the index points behind the offset (file {driver.segment.path}, position {positions[10]})" in caplog.text
+    index.write_at(index.size() - 8, struct.pack(">ii", 40, positions[49]))
+    with pytest.raises(CorruptIndex, match=r"entry \(1040, \d+\) meets 1049 in the log"):
+        driver.reopened().next_offset()
 
 
 def test_the_next_offset_is_found_from_the_last_entry(driver: SegmentDriver) -> None:

@@ -55,6 +55,22 @@ def test_old_segments_leave_the_log_at_once_and_the_disk_later() -> None:
     driver.check()
 
 
+def test_retention_that_cannot_read_a_segment_removes_none() -> None:
+    driver = LogDriver({**SMALL, "retention.ms": 1000})
+    for _ in range(12):
+        driver.append()
+    driver.reopen()
+    driver.clock.advance(2000)
+    driver.faults.fail("read *.timeindex")
+    error = refused(driver.log.delete_old_segments)
+    assert error.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert "cannot look for old segments" in error.detail
+    assert driver.log.log_start_offset == 0
+    driver.faults.heal()
+    driver.check()
+    assert driver.log.delete_old_segments() == 3
+
+
 def test_an_active_segment_that_is_too_old_is_replaced_by_an_empty_one() -> None:
     driver = LogDriver({**SMALL, "retention.ms": 1000})
     for _ in range(7):

@@ -2,12 +2,12 @@
 
 import pytest
 
-from spark_kafka_native.protocol.topic import TopicPartition, by_topic, validate_topic_name
+from spark_kafka_native.protocol.topic import TopicPartition, by_topic, topic_name_problem
 
 
 @pytest.mark.parametrize("name", ["a", "A.b_c-9", "x" * 249])
 def test_legal_names(name: str) -> None:
-    validate_topic_name(name)
+    assert topic_name_problem(name) is None
 
 
 @pytest.mark.parametrize(
@@ -22,8 +22,7 @@ def test_legal_names(name: str) -> None:
     ],
 )
 def test_illegal_names(name: str, problem: str) -> None:
-    with pytest.raises(ValueError, match=problem):
-        validate_topic_name(name)
+    assert problem in (topic_name_problem(name) or "")
 
 
 def test_topic_partitions_are_spelt_as_kafka_does() -> None:

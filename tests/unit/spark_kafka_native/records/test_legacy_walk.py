@@ -1,5 +1,6 @@
 """Message sets to Arrow: alone, among record batches, and in portions."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -220,6 +221,36 @@ def test_a_bad_record_inside_is_counted() -> None:
     raw = entry(offset=1, attributes=1, key=None, value=compress(GZIP, inner))
     error = refusal(raw, check_crcs=False)
     assert (error.position, error.base_offset, error.record_index) == (0, 0, 1)
+
+
+def wrapped(inner: bytes, offset: int) -> bytes:
+    """A v1 wrapper of what a client has compressed, sound or not; its own CRC is right."""
+    return entry(offset=offset, attributes=1, key=None, value=compress(GZIP, inner))
+
+
+ONE = entry(offset=0)
+
+
+@pytest.mark.parametrize(
+    ("inner", "index", "detail"),
+    [
+        pytest.param(ONE + entry(offset=1)[:17], 1, "a message inside is cut off", id="cut off"),
+        pytest.param(ONE + entry(offset=1)[:-1], 1, "impossible size 30 of a message inside", id="too long"),
+        pytest.param(
+            ONE + entry(offset=1, crc=7), 1, "CRC-32 of a message inside is 0x0*[0-9a-f]+, its .* 0x00000007", id="CRC"
+        ),
+        pytest.param(ONE + wrapped(ONE, 1), 1, "a compressed message inside a compressed message", id="nested"),
+        pytest.param(
+            entry(offset=0, magic=0, value=b"long enough"), 0, "a message of magic 0 inside one of format v1", id="v0"
+        ),
+        pytest.param(ONE + ONE, 1, "its offset is not behind the one before it", id="offsets"),
+        pytest.param(b"", None, "a compressed message with no message inside", id="nothing"),
+    ],
+)
+def test_damage_inside_a_wrapper_names_the_message(inner: bytes, index: int | None, detail: str) -> None:
+    error = refusal(bytes(message_set(b"first")) + wrapped(inner, 5))
+    assert (error.position, error.base_offset, error.record_index) == (39, 5, index)
+    assert re.fullmatch(detail, error.detail)
 
 
 def test_offsets_must_ascend() -> None:

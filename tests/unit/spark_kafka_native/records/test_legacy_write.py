@@ -1,5 +1,9 @@
 """Message sets written: what goes in comes out again, and other clients' readers agree."""
 
+import itertools
+import random
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -98,6 +102,25 @@ def test_there_is_no_zstd(magic: int) -> None:
 def test_a_level_that_the_codec_does_not_have() -> None:
     with pytest.raises(ValueError, match="compression level 10 of gzip"):
         write_message_set([Message(0, 0, None, b"")], magic=1, compression=CompressionType.GZIP, level=10)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_no_messages_are_no_bytes(codec: CompressionType) -> None:
+    assert write_message_set([], magic=1, compression=codec) == b""
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_writing_stops_soon_after_the_limit(codec: CompressionType) -> None:
+    chance = random.Random(1)
+    taken = []
+
+    def endless() -> Iterator[Message]:
+        for offset in itertools.count():
+            taken.append(offset)
+            yield Message(offset, 0, None, chance.randbytes(1000))
+
+    assert len(write_message_set(endless(), magic=1, compression=codec, max_bytes=200_000)) > 200_000
+    assert len(taken) < 1000
 
 
 def test_headers_are_left_out() -> None:

@@ -54,6 +54,11 @@ def test_whole_ranges_share_tasks_evenly(sizes: list[int], most: int | None, tas
     assert packed(sizes, most) == tasks
 
 
+def test_even_shares_that_need_more_tasks_than_filled_ones_are_given_up() -> None:
+    assert packed([0, 0, 1, 1], 1, cap=1) == [[0, 0, 1], [1]]
+    assert packed([0, 0, 1, 1], 1, cap=2) == [[0, 0, 1, 1]]
+
+
 def test_ranges_of_one_leader_go_together() -> None:
     assert packed([1, 2, 3, 4, 5, 6], 2, [1, 2, 1, 2, 1, 2]) == [[1, 3, 5, 2], [4, 6]]
     assert packed([2, 20, 2, 20], 2, [1, 2, 1, 2]) == [[2, 2, 20], [20]]

@@ -106,6 +106,22 @@ def test_what_may_pass_is_tried_again(cluster: FakeCluster, caplog: pytest.LogCa
     assert caplog.text == ""
 
 
+def test_ids_that_cannot_be_recalled_are_left_out(cluster: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
+    ids = ids_of(2)
+    register(cluster).note(ids, refresh=False)
+    known = cluster.committed
+
+    def refuse(*_: object, **__: object) -> None:
+        raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED, "Describe on the group")
+
+    cluster.committed = refuse  # type: ignore[assignment, method-assign]  # a cluster that refuses
+    recalling = register(cluster)
+    assert recalling.recall(ids) == {}
+    assert caplog.text.count("will not be recognised") == 1
+    cluster.committed = known  # type: ignore[method-assign]
+    assert register(cluster).recall(ids) == ids
+
+
 @pytest.mark.parametrize("foreign", ["", "anything", "pykafka:2 " + "A" * 30, "pykafka:1 short", "pykafka:1"])
 def test_metadata_of_others_says_nothing(cluster: FakeCluster, foreign: str) -> None:
     ids = ids_of(1)
