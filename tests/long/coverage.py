@@ -4,7 +4,7 @@
 
 The processes that tests start are measured too: brokers, jobs, and Spark's Python workers. Cython's modules are not;
 the tests that can use either kernel run with both. The table is kept in tests/results, the data in build/coverage:
-``coverage html --data-file build/coverage/data`` shows each line. Words after the name go to pytest, such as
+``python -m coverage html --data-file build/coverage/data`` shows each line. Words after the name go to pytest, such as
 ``-k groups``; then no table is written. Exit status 1 if a test failed.
 """
 
@@ -34,7 +34,6 @@ DATA: Final = FOLDER / "data"
 ENOUGH_PERCENT: Final = 90
 PACED: Final = ("-o", "timeout=600")
 """Measured code is slow."""
-SPARK_DEFAULTS: Final = "spark.python.daemon.module tests.support.measured_daemon\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,11 +99,9 @@ def prepare() -> Mapping[str, str]:
     """Empty the folder of the data; the environment in which every Python process measures itself."""
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir(parents=True)
-    (FOLDER / "spark-defaults.conf").write_text(SPARK_DEFAULTS, encoding="utf-8")
     return {
         "COVERAGE_PROCESS_START": str(ROOT / "pyproject.toml"),
         "COVERAGE_FILE": str(DATA),
-        "SPARK_CONF_DIR": str(FOLDER),
         "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))),
     }
 
