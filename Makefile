@@ -18,7 +18,7 @@ BOUND  := timeout --signal=INT --kill-after=60 15m
 export PYSPARK_PYTHON        := $(abspath $(RUN))
 export PYSPARK_DRIVER_PYTHON := $(abspath $(RUN))
 
-.PHONY: help demo test test-interop test-differential test-kill test-fuzz coverage bench notebooks check docs format clean
+.PHONY: help demo test test-without-spark test-spark test-interop test-differential test-kill test-fuzz coverage bench notebooks check docs format clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,8 +26,13 @@ help:  ## Show this list
 demo: $(VENV)/.installed  ## 200,000 events through Structured Streaming on the bundled broker, checked record by record
 	$(RUN) jobs/quickstart.py
 
-test: $(VENV)/.developer  ## The test suite: tests/unit and tests/system, Spark's in one session; needs PyPI alone
+test: $(VENV)/.developer  ## The test suite: tests/unit and tests/system, Spark's in one session beside the others
+	$(MAKE) --no-print-directory --jobs 2 --output-sync=target test-without-spark test-spark
+
+test-without-spark: $(VENV)/.developer
 	$(BOUND) $(PYTEST) $(TWO) $(TEST_OPTIONS) -m "not interop and not spark" tests/unit tests/system
+
+test-spark: $(VENV)/.developer
 	$(BOUND) $(PYTEST) $(TEST_OPTIONS) -m "spark and not interop" tests/system
 
 test-interop: $(VENV)/.interop  ## Other people's brokers and clients, from Maven Central, npm, Debian, Go: about half an hour
