@@ -37,10 +37,10 @@ class Entry:
 
 
 ENTRIES: Final = (
-    Entry("source", "reading a topic through Spark, beside the JVM connector and stubs", 45),
-    Entry("sink", "writing a topic from Spark, beside the JVM connector and a stub", 35),
-    Entry("latency", "from produce to the sink's topic, beside the JVM connector", 15),
-    Entry("fetch", "from a broker to Arrow, beside confluent-kafka, aiokafka and kafka-python", 15),
+    Entry("source", "reading a topic through Spark, beside the JVM connector and a stub", 90),
+    Entry("sink", "writing a topic from Spark, beside the JVM connector and a stub", 60),
+    Entry("latency", "from produce to the sink's topic, beside the JVM connector", 25),
+    Entry("fetch", "from a broker to Arrow, beside confluent-kafka, aiokafka and kafka-python", 70),
     Entry("records", "decoding and encoding record batches, beside a copy and others' parsers", 10),
     Entry("planning", "planning a query by the number of partitions, beside the JVM connector", 20),
     Entry("broker", "the bundled broker under a client that is not ours, beside Apache Kafka", 20),

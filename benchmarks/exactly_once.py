@@ -3,8 +3,9 @@
     python -m benchmarks.exactly_once [--jvm] [--apache] [--rows 200000] [--tasks 4] [--rounds 5]
 
 Rows are made by Spark (``rate-micro-batch``), so that nothing but the sink differs; every sink has the options that it
-has by default. One micro-batch follows the other. Times are those of the query's progress: ``addBatch`` is planning
-the write, the tasks and the commit, ``triggerExecution`` is all of the micro-batch, its checkpoint included.
+has by default, and the JVM sink a second time those of `benchmarks.sink`. One micro-batch follows the other. Times are
+those of the query's progress: ``addBatch`` is planning the write, the tasks and the commit, ``triggerExecution`` is all
+of the micro-batch, its checkpoint included.
 
 - large: rows per second of micro-batches of ``--rows``, by the median of ``triggerExecution``.
 - small: both times of micro-batches of ``--small-rows``, median and 99th percentile.
@@ -29,7 +30,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from rich.progress import track
 
 from benchmarks.support.report import Cell, Report, arguments, parse
-from benchmarks.support.sessions import local_session
+from benchmarks.support.sessions import SINK_TUNED, local_session
 from broker_embedded.testing import BrokerProcess
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.jvm_connector import connector_jars
@@ -58,6 +59,7 @@ EXACTLY_ONCE: Final = Sink(
 )
 CEILING: Final = Sink("Python sink that drops the rows", "stub")
 JVM: Final = Sink("Spark's JVM sink", "kafka")
+TUNED: Final = Sink("Spark's JVM sink, tuned", "kafka", SINK_TUNED)
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ class Bench:
         self, spark: SparkSession, broker: ApacheKafka | BrokerProcess, directory: Path, options: argparse.Namespace
     ) -> None:
         self.spark, self.broker, self.directory, self.options = spark, broker, directory, options
-        self.sinks = [CEILING, AT_LEAST_ONCE, EXACTLY_ONCE, *([JVM] if options.jvm else [])]
+        self.sinks = [CEILING, AT_LEAST_ONCE, EXACTLY_ONCE, *([JVM, TUNED] if options.jvm else [])]
         self.sizes = [
             Size("large", options.rows, options.batches),
             Size("small", options.small_rows, options.small_batches),

@@ -1,74 +1,75 @@
 """Fetch to Arrow: our client beside confluent-kafka, aiokafka and kafka-python, one process each time, no Spark.
 
-    python -m benchmarks.fetch [--bundled] [--sizes 100,1000,10000] [--codecs none,lz4,zstd] [--partitions 1,4]
+    python -m benchmarks.fetch [--bundled] [--bytes 100,1000,10000] [--no-vary]
 
-One Apache Kafka broker has a topic; a client reads it from its first offset. Time runs from the moment at which the
-partitions are assigned to a client that is connected and knows them, to the last row. Clients take turns, and each is
-made anew and closed again in its turn, so that none fetches ahead while another is measured.
+One Apache Kafka broker has a topic; a client reads it from its first offset, again and again until ``--seconds`` have
+passed. Time runs from the moment at which the partitions are assigned to a client that is connected and has their
+metadata, to the last row. Clients take turns. Each is created and closed in its turn, so that none fetches while
+another one is measured. A client is compared with confluent-kafka by the same output:
 
-- pykafka: the Fetcher of the Spark reader, into batches of 40,000 rows of key, value, offset, timestamp and its type;
-  one partition after the other, as one task reads.
-- confluent-kafka: ``consume``, 10,000 messages at a time; aiokafka: ``getmany``, all there is at a time; kafka-python:
-  ``poll``, 10,000 at a time. They give Python objects. "into Arrow": these made into a batch of key, value, offset
-  and timestamp, as a user has to who wants one.
+- Arrow: batches of key, value, offset and timestamp. pykafka: the Fetcher of the Spark reader, one partition after the
+  other, as one task reads. The others: made of their objects.
+- objects: a Python object for each record. pykafka: a tuple of these four. The others: their own, whose fields are not
+  looked at. confluent-kafka: ``consume``, 10,000 messages at a time; aiokafka: ``getmany``, all there is at a time;
+  kafka-python: ``poll``, 10,000 at a time.
 - received alone: the requests of pykafka, and of the answers nothing but where their batches end. No client that looks
   at records can be faster on this machine.
 
-Slow clients read the first part of the topic only. All may fetch 8 MiB per partition and 50 MiB at once. CRCs are
-checked by all but confluent-kafka, which does not by default. CPU is that of the client's process with all its threads.
+Usual rows have keys of 10 bytes, values of one size, no codec and 4 partitions, and are read by all clients. Beside
+them, one thing at a time is varied, for pykafka and confluent-kafka. Slow clients read the first part of the topic.
+All may fetch 8 MiB per partition and 50 MiB at once. All but confluent-kafka, which does not by default, check CRCs.
+CPU is that of the client's process with all its threads. Speeds are medians, slowest and fastest round in brackets.
 """
 
 import argparse
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-import pyarrow as pa
-
-from benchmarks.support.brokers import BATCH_BYTES, Running, apache_kafka_or_bundled
-from benchmarks.support.fetchers import BASE, OURS, RECEIVED, Client, Place, clients
-from benchmarks.support.filling import POOL_BYTES, create, events, fill
+from benchmarks.support.brokers import Running, apache_kafka_or_bundled, fill, topic
+from benchmarks.support.fetchers import BASE, NOTHING, OURS, RECEIVED, TO_ARROW, Client, Place, clients
 from benchmarks.support.plots import times_axis
-from benchmarks.support.report import Cell, Report, arguments
-from benchmarks.support.rounds import Case, measure
-from spark_kafka_native.client.admin import delete_topics
+from benchmarks.support.report import Cell, Report, arguments, parse
+from benchmarks.support.rounds import Case, measure, ratio
+from benchmarks.support.shapes import BYTES, ROWS, Shape
 
-LARGE: Final = 500
-MORE_OF_LARGE: Final = 4
-"""So many times the megabytes of values from ``LARGE`` bytes on: bytes of these take less time."""
-TARGET: Final = 4.0
+CODECS: Final = ("lz4", "zstd")
+MEGABYTES: Final = {100: 500, 1_000: 3_500, 10_000: 4_000}
+"""Of values, by their size: confluent-kafka takes about 5 seconds for them, so that its start hardly counts."""
+WANTED: Final = {100: 4.0, 1_000: 4.0, 10_000: 2.0}
+"""Times confluent-kafka, Arrow from both, on the worst topic."""
 IN_README: Final = (100, 1_000)
+Seconds = Mapping[str, Sequence[float]]
+"""Of each round, by client, for its part of the topic."""
 
 
-def reading(client: Client, place: Place) -> Callable[[], float]:
-    """A case: one read by a client of its own, timed."""
+def reading(client: Client, place: Place, least_seconds: float) -> Callable[[], float]:
+    """A case: reads by a client of its own; seconds of one of them, on average."""
 
     def case() -> float:
         with client.opened(place) as read:
-            started, cpu_started = time.perf_counter(), time.process_time()
-            read(int(place.rows * client.part))
-            took = time.perf_counter() - started
-            client.cpu_seconds.append(time.process_time() - cpu_started)
-        return took
+            reads, started, cpu_started = 0, time.perf_counter(), time.process_time()
+            while (took := time.perf_counter() - started) < least_seconds:
+                read(int(place.rows * client.part))
+                reads += 1
+            client.cpu_seconds.append((time.process_time() - cpu_started) / reads)
+        return took / reads
 
     return case
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """What a topic is like."""
-
-    size: int
-    codec: str
-    partitions: int
-
-    def __str__(self) -> str:
-        return f"{self.size:,} B, {self.codec}, {self.partitions} partition{'s' if self.partitions > 1 else ''}"
+def topics(sizes: Sequence[int], megabytes: float, *, vary: bool) -> Iterator[Shape]:
+    """The usual rows of each size, and what is varied."""
+    usual = [Shape(value_bytes=size, count=round(MEGABYTES[size] * megabytes * 1e6 / size) // 4 * 4) for size in sizes]
+    yield from usual
+    for shape in usual if vary else ():
+        yield from (replace(shape, kind=kind) for kind in ROWS[1:])
+        yield from (replace(shape, codec=codec) for codec in CODECS)
+        yield replace(shape, partitions=1)
 
 
 class Bench:
@@ -77,69 +78,60 @@ class Bench:
     def __init__(self, running: Running, options: argparse.Namespace) -> None:
         self.running, self.options = running, options
         self.rows: list[list[Cell]] = []
-        self.seconds: dict[str, dict[str, list[float]]] = {}
-        self.ratios: dict[str, dict[str, float]] = {}
-        self.speeds: dict[Setting, dict[str, float]] = {}
+        self.seconds: dict[Shape, Seconds] = {}
 
-    def run(self, setting: Setting) -> None:
+    def run(self, shape: Shape) -> None:
         """One topic, read by all."""
-
-        def spread(first: int, batch: pa.RecordBatch) -> pa.RecordBatch:
-            numbers = np.arange(first, first + batch.num_rows) % setting.partitions
-            return batch.append_column("partition", pa.array(numbers, pa.int32()))
-
-        pool = events(min(POOL_BYTES, self.options.megabytes * 1_000_000), setting.size, setting.size, 0)
-        pool = pool.select(["value"])
-        rows = self.options.megabytes * 1_000_000 * (1 if setting.size < LARGE else MORE_OF_LARGE) // setting.size
-        servers = self.running.bootstrap_servers
-        place = Place(servers, f"{setting.size}-{setting.codec}-{setting.partitions}", setting.partitions, rows)
-        with self.running.cluster() as cluster:
-            create(cluster, place.topic, setting.partitions)
-            written: dict[str, object] = {"compression.type": setting.codec, "batch.size": self.options.batch_bytes}
-            fill(servers, place.topic, rows, pool, options=written, more=spread)
-            contestants = clients()
-            cases: dict[str, Case] = {name: reading(client, place) for name, client in contestants.items()}
-            seconds = measure(cases, self.options.rounds, title=str(setting))
-            delete_topics(cluster, [place.topic])
-        self._keep(setting, place, seconds, contestants)
-
-    def _keep(
-        self, setting: Setting, place: Place, seconds: dict[str, list[float]], contestants: dict[str, Client]
-    ) -> None:
-        speed = {name: int(place.rows * contestants[name].part) / statistics.median(seconds[name]) for name in seconds}
-        for name, client in contestants.items():
-            cpu = statistics.median(client.cpu_seconds[-self.options.rounds :]) / int(place.rows * client.part)
-            against = speed[name] / speed[BASE] if BASE in speed else None
+        taking_part = clients(every=shape.is_usual)
+        with (
+            self.running.cluster() as cluster,
+            topic(cluster, f"fetch-{time.monotonic_ns()}", shape.partitions) as name,
+        ):
+            fill(self.running, name, shape)
+            place = Place(self.running.bootstrap_servers, name, shape.partitions, shape.count)
+            cases: dict[str, Case] = {
+                str(client): reading(client, place, self.options.seconds) for client in taking_part
+            }
+            seconds = self.seconds[shape] = measure(cases, self.options.rounds, title=str(shape))
+        speeds = {
+            str(client): [shape.count * client.part / each / 1e6 for each in seconds[str(client)]]
+            for client in taking_part
+        }
+        for client in taking_part:
+            cpu = statistics.median(client.cpu_seconds[-self.options.rounds :]) / int(shape.count * client.part)
+            base, speed = f"{BASE}, {client.output}", speeds[str(client)]
             self.rows.append(
                 [
-                    f"{setting.size:,} B",
-                    setting.codec,
-                    setting.partitions,
-                    name,
-                    round(speed[name]),
-                    speed[name] * setting.size / 1e6,
+                    *(f"{shape.value_bytes:,} B", shape.kind, shape.codec, shape.partitions),
+                    *(client.output, client.name),
+                    f"{statistics.median(speed):.3g} ({min(speed):.3g}-{max(speed):.3g})",
+                    statistics.median(speed) * shape.value_bytes,
                     cpu * 1e9,
-                    against,
+                    statistics.median(speed) / statistics.median(speeds[base]) if base in speeds else None,
                 ]
             )
-        self.seconds[str(setting)] = seconds
-        if BASE in speed:
-            self.speeds[setting] = speed
-            self.ratios[str(setting)] = {name: speed[name] / speed[BASE] for name in speed}
 
 
-def draw(ratios: dict[str, dict[str, float]]) -> Callable[[Any], None]:
-    """A line of points for each topic: how many times as fast as confluent-kafka's ``consume`` the clients are."""
+def times(seconds: Seconds, ours: str = f"{OURS}, {TO_ARROW}", theirs: str = f"{BASE}, {TO_ARROW}") -> float | None:
+    """How many times as fast one client that reads whole topics is as another; None if one is not there."""
+    return ratio(seconds[ours], seconds[theirs]) if theirs in seconds else None
+
+
+def draw(rows: Sequence[Sequence[Cell]]) -> Callable[[Any], None]:
+    """A line of points for each topic: how many times as fast as confluent-kafka the clients are, Arrow from all."""
 
     def on(figure: Any) -> None:
         axes = figure.subplots()
-        for name in next(iter(ratios.values())):
-            if name not in {BASE, RECEIVED}:
-                axes.plot([found[name] for found in ratios.values()], list(ratios), "o", label=name)
+        points: dict[Cell, list[tuple[Cell, str]]] = {}
+        for size, kind, codec, partitions, output, client, *_, against in rows:
+            if output == TO_ARROW and client != BASE:
+                points.setdefault(client, []).append((against, f"{size}, {kind}, {codec}, {partitions}"))
+        for client, found in points.items():
+            axes.plot([against for against, _ in found], [name for _, name in found], "o", label=client)
         axes.invert_yaxis()
         axes.grid(axis="y", linewidth=0.4)
-        axes.set_title("Fetch to Arrow, beside clients that make Python objects")
-        times_axis(axes, "rows per second, as a multiple of confluent-kafka's consume()")
+        axes.set_title("Fetch to Arrow")
+        times_axis(axes, "rows per second, as a multiple of confluent-kafka's, Arrow from both")
         figure.legend(loc="outside lower center", ncols=3)
 
     return on
@@ -149,43 +141,44 @@ def main() -> None:
     """Measure everything and print one table."""
     parser = arguments(__doc__)
     parser.add_argument("--bundled", action="store_true", help="the bundled broker instead of Apache Kafka")
-    parser.add_argument("--sizes", default="100,1000,10000", help="bytes of a value (%(default)s)")
-    parser.add_argument("--codecs", default="none,lz4,zstd")
-    parser.add_argument("--partitions", default="1,4")
-    parser.add_argument("--megabytes", type=int, default=100, help="of values; 4 times that of 500 B or more")
-    parser.add_argument("--batch-bytes", type=int, default=BATCH_BYTES, help="a producer's batch.size (%(default)s)")
-    options = parser.parse_args()
-    if options.quick:
-        options.sizes, options.codecs, options.partitions = "100,1000", "none,zstd", "1"
-        options.megabytes, options.rounds = 5, 2
-    settings = [
-        Setting(int(size), codec, int(partitions))
-        for size in options.sizes.split(",")
-        for codec in options.codecs.split(",")
-        for partitions in options.partitions.split(",")
-    ]
-    report = Report("fetch", f"Fetch to Arrow, of batches of {options.batch_bytes:,} bytes", options)
+    parser.add_argument(
+        "--bytes", type=lambda given: [int(size) for size in given.split(",")], default=list(BYTES), help="of a value"
+    )
+    parser.add_argument("--no-vary", action="store_true", help="the usual rows only")
+    parser.add_argument("--seconds", type=float, default=5.0, help="of a client's turn, at least (%(default)s)")
+    parser.add_argument("--scale", type=float, default=1.0, help="of the number of rows (%(default)s)")
+    options = parse(parser, seconds=0.05, scale=0.01)
+    report = Report("fetch", "Fetch to Arrow", options)
     with (
         tempfile.TemporaryDirectory() as directory,
         apache_kafka_or_bundled(Path(directory), bundled_wanted=options.bundled) as running,
     ):
         report.note(f"The broker is {running.name}.")
         bench = Bench(running, options)
-        for setting in settings:
-            bench.run(setting)
-    columns = ["value", "codec", "partitions", "client", "rows/s", "MB/s", "CPU ns/row", f"x {BASE}"]
-    report.table(columns, bench.rows)
-    if bench.ratios:
-        for size in dict.fromkeys(setting.size for setting in settings):
-            found = [bench.ratios[str(setting)][OURS] for setting in settings if setting.size == size]
-            report.target(f"{size:,} B, rows/s of pykafka beside {BASE}, the worst topic", TARGET, min(found))
-            most = [bench.ratios[str(setting)][RECEIVED] for setting in settings if setting.size == size]
-            report.note(f"{size:,} B: to receive alone is {min(most):.2f} times as fast as {BASE} on the worst topic.")
-        for setting, speed in bench.speeds.items():
-            if setting.size in IN_README and setting.codec == "none" and setting.partitions == 1:
-                report.beside(f"fetch to Arrow, {setting.size:,} B", "rows/s", speed[OURS], BASE, speed[BASE])
-        report.plot(draw(bench.ratios))
-    report.keep({"seconds": bench.seconds}).save()
+        for shape in topics(options.bytes, options.scale, vary=not options.no_vary):
+            bench.run(shape)
+    titles = ["value", "rows", "codec", "partitions", "output", "client", "M rows/s", "MB/s", "CPU ns/row", f"x {BASE}"]
+    report.table(titles, bench.rows)
+    _tell(report, bench.seconds)
+    report.keep({"seconds": {str(shape): seconds for shape, seconds in bench.seconds.items()}})
+    report.plot(draw(bench.rows)).save()
+
+
+def _tell(report: Report, found: Mapping[Shape, Seconds]) -> None:
+    for size in dict.fromkeys(shape.value_bytes for shape in found):
+        of_size = {shape: seconds for shape, seconds in found.items() if shape.value_bytes == size}
+        ratios = [each for seconds in of_size.values() if (each := times(seconds)) is not None]
+        if not ratios:
+            continue
+        report.target(f"{size:,} B: times {BASE}, Arrow from both, the worst topic", WANTED[size], min(ratios))
+        most = [times(seconds, f"{RECEIVED}, {NOTHING}") or 0.0 for seconds in of_size.values()]
+        report.note(f"{size:,} B: to receive alone is {min(most):.2f} times as fast as {BASE} on the worst topic.")
+        for shape, seconds in of_size.items():
+            if shape.is_usual and size in IN_README:
+                ours, theirs = (
+                    shape.count / statistics.median(seconds[f"{name}, {TO_ARROW}"]) for name in (OURS, BASE)
+                )
+                report.beside(f"fetch to Arrow, {size:,} B", "rows/s", ours, f"{BASE}, made into Arrow", theirs)
 
 
 if __name__ == "__main__":

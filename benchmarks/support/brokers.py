@@ -102,13 +102,15 @@ def topic(cluster: Cluster, name: str, partitions: int) -> Iterator[str]:
         delete_topics(cluster, [name])
 
 
-def fill(running: Running, name: str, shape: Shape, rows: int) -> None:
-    """Write so many values to a topic, as many to one partition as to another, in batches of `BATCH_BYTES`."""
+def fill(running: Running, name: str, shape: Shape) -> None:
+    """Write the rows of a shape to a topic, as many to one partition as to another, in batches of `BATCH_BYTES`."""
 
     def spread(first: int, batch: pa.RecordBatch) -> pa.RecordBatch:
         numbers = np.arange(first, first + batch.num_rows) % shape.partitions
         return batch.append_column("partition", pa.array(numbers, pa.int32()))
 
-    pool = filling.events(filling.POOL_BYTES, shape.value_bytes, shape.value_bytes, 0).select(["value"])
+    pool = filling.events(filling.POOL_BYTES, *shape.sizes, 0).select(
+        ["key", "value"] if shape.key_bytes else ["value"]
+    )
     options: dict[str, object] = {"compression.type": shape.codec, "batch.size": BATCH_BYTES}
-    filling.fill(running.bootstrap_servers, name, rows, pool, options=options, more=spread)
+    filling.fill(running.bootstrap_servers, name, shape.count, pool, options=options, more=spread)

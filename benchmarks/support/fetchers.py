@@ -1,7 +1,7 @@
-"""Ways to read a topic: our fetcher, and the clients that are not ours, each with settings that suit it.
+"""Clients that read a topic: our fetcher and other projects' clients, each with settings that suit it.
 
-`clients` has all that are installed. Each is opened for a topic: it is connected then and knows the partitions, and
-reads once what it is told to. See `benchmarks.fetch` for what they do.
+`clients` has all that are installed. Each is opened for a topic: it is connected then and has the topic's metadata. See
+`benchmarks.fetch` for what they do.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ MOST_PER_PARTITION: Final = 8 * 2**20
 MOST_AT_ONCE: Final = 50 * 2**20
 AT_A_TIME: Final = 10_000
 SILENCE_S: Final = 60.0
-COLUMNS: Final = ("key", "value", "offset", "timestamp", "timestamp_type")
+COLUMNS: Final = ("key", "value", "offset", "timestamp")
 _ARROW_TYPES: Final[dict[str, pa.DataType]] = {
     "key": pa.binary(),
     "value": pa.binary(),
@@ -40,6 +40,8 @@ OURS: Final = "pykafka"
 RECEIVED: Final = "received alone"
 BASE: Final = "confluent-kafka"
 """What all are compared with."""
+OBJECTS, TO_ARROW, NOTHING = "objects", "Arrow", "-"
+"""What a client makes of the records."""
 CONFLUENT: Final = {
     "group.id": "benchmark",
     "enable.auto.commit": False,
@@ -88,14 +90,23 @@ def _reading(
         yield read
 
 
-def ours(place: Place) -> AbstractContextManager[Read]:
-    """The fetcher, as tasks of Spark use it."""
+def ours(into_arrow: bool) -> Opened:
+    """The fetcher, as tasks of Spark use it; for objects, a tuple of each row."""
 
     def one(cluster: Cluster, leader: PartitionLeader, partition: TopicPartition, end: int) -> int:
         with Fetcher(cluster, partition, 0, end, columns=COLUMNS, leader=leader, target_rows=40_000) as fetcher:
-            return sum(batch.num_rows for batch in fetcher)
+            if into_arrow:
+                return sum(batch.num_rows for batch in fetcher)
+            return sum(len(_objects(batch)) for batch in fetcher)
 
-    return _reading(place, OURS, one)
+    return lambda place: _reading(place, OURS, one)
+
+
+def _objects(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
+    """Key, value, offset and milliseconds of each record."""
+    key, value, offset, timestamp = (batch.column(name) for name in COLUMNS)
+    times = timestamp.cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
+    return list(zip(*(column.to_pylist() for column in (key, value, offset, times)), strict=True))
 
 
 def receiving(place: Place) -> AbstractContextManager[Read]:
@@ -264,26 +275,32 @@ def _check(client: str, seen: int, rows: int) -> None:
         raise TooFewError(f"{client} brought {seen:,} of {rows:,} rows")
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Client:
-    """A way to read, and which part of the topic it is given."""
+    """A client and what it makes of the records; ``part`` of a topic is what it reads at a time."""
 
+    name: str
+    output: str
     opened: Opened
     part: float = 1.0
     cpu_seconds: list[float] = field(default_factory=list)
 
+    def __str__(self) -> str:
+        return f"{self.name}, {self.output}"
 
-def clients() -> dict[str, Client]:
-    """All that are installed, by name."""
-    found = {OURS: Client(ours), RECEIVED: Client(receiving)}
+
+def clients(*, every: bool) -> list[Client]:
+    """Those that are installed: ours and the one that all are compared with, or ``every`` one."""
+    found = [Client(name=RECEIVED, output=NOTHING, opened=receiving)]
     for name, make, part in (
+        (OURS, ours, 1.0),
         (BASE, confluent, 1.0),
-        ("aiokafka", of_aiokafka, 0.25),
-        ("kafka-python", of_kafka_python, 0.1),
+        *((("aiokafka", of_aiokafka, 0.25), ("kafka-python", of_kafka_python, 0.1)) if every else ()),
     ):
         try:
-            found[name] = Client(make(into_arrow=False), part)
-            found[f"{name}, into Arrow"] = Client(make(into_arrow=True), part)
+            outputs = {output: make(into_arrow=output == TO_ARROW) for output in (TO_ARROW, OBJECTS)}
         except ImportError:
             print(f"{name} is not installed: nothing to compare with", file=sys.stderr)
+        else:
+            found += [Client(name=name, output=output, opened=each, part=part) for output, each in outputs.items()]
     return found

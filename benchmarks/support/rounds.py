@@ -47,11 +47,6 @@ def timed(case: Case) -> float:
     return time.perf_counter() - started if took is None else took
 
 
-def spread(seconds: Sequence[float]) -> float:
-    """How far the slowest round is from the fastest, as a share of the median."""
-    return (max(seconds) - min(seconds)) / statistics.median(seconds)
-
-
 def ratio(of: Sequence[float], to: Sequence[float]) -> float:
     """How many times as fast the first case is as the second, by their medians."""
     return statistics.median(to) / statistics.median(of)

@@ -4,11 +4,17 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
+from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.listener import StreamingQueryProgress
+from pyspark.sql.streaming.query import StreamingQuery
 
 from benchmarks.support.report import Report
 from benchmarks.support.stubs import StubSource
@@ -17,6 +23,16 @@ from spark_kafka_native.spark.datasource import PyKafkaDataSource
 from tests.support.jvm_connector import connector_jars, connector_name, jvm_connector_unavailable
 
 ROOT = Path(__file__).parents[2]
+SOURCE_TUNED: Final = {
+    "kafka.max.poll.records": "50000",
+    "kafka.max.partition.fetch.bytes": "8388608",
+    "kafka.fetch.max.wait.ms": "10",
+}
+"""Options of the JVM connector's source as its users tune it for throughput."""
+SINK_TUNED: Final = {"kafka.batch.size": "1048576", "kafka.linger.ms": "20"}
+"""Those of its sink."""
+BATCH_TIMEOUT_S: Final = 300.0
+POLL_S: Final = 0.05
 
 
 def local_session(
@@ -60,17 +76,62 @@ def jars_of_connector(report: Report) -> Sequence[Path]:
     return connector_jars()
 
 
-def stream_seconds(frame: DataFrame, form: str, options: Mapping[str, str], rows: int, directory: Path) -> float:
-    """What the triggers took of a stream that writes all there is, in sum. Raises RuntimeError: it read other rows."""
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A streaming query that writes to a format: what loads its source's rows, and the options of its sink."""
+
+    load: Callable[[], DataFrame]
+    form: str
+    options: Mapping[str, str]
+
+    def whole(self, rows: int, directory: Path, interval: Callable[[], AbstractContextManager[None]]) -> None:
+        """Run the query once for all that is there, from `load` to its end in ``interval``.
+
+        Raises RuntimeError: it read other than ``rows`` rows.
+        """
+        with _checkpoint(directory) as checkpoint, interval():
+            query = self._started(checkpoint, availableNow=True)
+            query.awaitTermination()
+        if (read := sum(progress.numInputRows for progress in query.recentProgress)) != rows:
+            raise RuntimeError(f"{read:,} rows instead of {rows:,}")
+
+    def steady_row_seconds(self, batches: int, directory: Path) -> float:
+        """Seconds for each row in micro-batches that follow the first one, by the clock of the query's progress.
+
+        ``batches`` is how many there must be in all; a query that has more is stopped.
+        """
+        with _checkpoint(directory) as checkpoint:
+            query = self._started(checkpoint, processingTime="0 seconds")
+            try:
+                progresses = _progresses(query, batches)
+            finally:
+                query.stop()
+        begun = datetime.fromisoformat(progresses[1].timestamp)
+        last = datetime.fromisoformat(progresses[-1].timestamp)
+        seconds = (last - begun).total_seconds() + progresses[-1].durationMs["triggerExecution"] / 1000
+        return seconds / sum(progress.numInputRows for progress in progresses[1:])
+
+    def _started(self, checkpoint: Path, **trigger: Any) -> StreamingQuery:
+        writer = self.load().writeStream.format(self.form).options(**self.options)
+        return writer.option("checkpointLocation", str(checkpoint)).trigger(**trigger).start()
+
+
+@contextmanager
+def _checkpoint(directory: Path) -> Iterator[Path]:
     checkpoint = Path(tempfile.mkdtemp(dir=directory))
-    writer = frame.writeStream.format(form).options(**options).option("checkpointLocation", str(checkpoint))
-    query = writer.trigger(availableNow=True).start()
-    query.awaitTermination()
-    progresses = query.recentProgress
-    if (read := sum(progress.numInputRows for progress in progresses)) != rows:
-        raise RuntimeError(f"{read:,} rows instead of {rows:,}")
+    yield checkpoint
     shutil.rmtree(checkpoint)
-    return sum(progress.durationMs["triggerExecution"] for progress in progresses) / 1000
+
+
+def _progresses(query: StreamingQuery, batches: int) -> list[StreamingQueryProgress]:
+    """Of the first micro-batches with rows, once there are so many. Raises RuntimeError: there are not."""
+    until = time.monotonic() + BATCH_TIMEOUT_S
+    while query.isActive and time.monotonic() < until:
+        found = [progress for progress in query.recentProgress if progress.numInputRows]
+        if len(found) >= batches:
+            return found[:batches]
+        time.sleep(POLL_S)
+    raise RuntimeError(f"no {batches} micro-batches: {query.exception() or query.lastProgress}")
 
 
 @contextmanager

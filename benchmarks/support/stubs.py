@@ -1,22 +1,12 @@
 """Stub data sources: what Spark itself takes for rows that cost nothing to make or to drop. The format is ``stub``.
 
 The source yields one ready-made Arrow batch over and over, as a batch or as a stream that ends, or with option
-``endless`` as one that has the same again in every micro-batch; the sinks drop the batches that they are given. A
-connector cannot be faster than these. With option ``sender`` the source receives, before each batch, as many bytes as
-its rows take in a log without compression, from a `Sender`: a process that hands out a file with ``sendfile`` and does
-nothing else. No client of a broker on this machine can be faster than that.
+``endless`` as one that has the same again in every micro-batch; the sinks drop the batches that they are given. No
+connector that is written in Python can be faster than these.
 """
 
 import functools
-import multiprocessing
-import os
-import socket
-import struct
-import tempfile
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from multiprocessing.connection import Connection
 from typing import Any, Final
 
 import numpy as np
@@ -30,11 +20,8 @@ from pyspark.sql.datasource import (
     InputPartition,
     WriterCommitMessage,
 )
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
-
-from spark_kafka_native.records.batch import CompressionType
-from spark_kafka_native.records.encode import encode
 
 MOST_ROWS: Final = 50_000
 MOST_BYTES: Final = 1 << 22
@@ -42,21 +29,20 @@ MOST_BYTES: Final = 1 << 22
 SCHEMA: Final = (
     "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
 )
-_COUNT: Final = struct.Struct(">q")
-_RECEIVED_BYTES: Final = 1 << 20
-_FILE_BYTES: Final = 1 << 24
 
 
 @functools.lru_cache(maxsize=1)
-def ready_batch(value_bytes: int, most_rows: int = MOST_ROWS) -> pa.RecordBatch:
-    """A batch of the seven Kafka columns with random values of ``value_bytes``; a worker makes it once."""
-    rows = max(min(most_rows, MOST_BYTES // value_bytes), 1)
-    random = np.random.default_rng(0).integers(0, 256, rows * value_bytes, dtype=np.uint8)
-    offsets = np.arange(0, rows * value_bytes + 1, value_bytes, dtype=np.int32)
-    values = pa.Array.from_buffers(pa.binary(), rows, [None, pa.py_buffer(offsets.data), pa.py_buffer(random.data)])
+def ready_batch(key_bytes: int, shortest: int, longest: int) -> pa.RecordBatch:
+    """A batch of the seven Kafka columns; a worker makes it once.
+
+    Values are random bytes, of random sizes from ``shortest`` to ``longest``; keys are null if they have 0 bytes.
+    """
+    random = np.random.default_rng(0)
+    rows = max(min(MOST_ROWS, MOST_BYTES * 2 // (shortest + longest)), 1)
+    values = _binary(random, random.integers(shortest, longest, rows, endpoint=True))
     return pa.record_batch(
         [
-            pa.nulls(rows, pa.binary()),
+            _binary(random, np.full(rows, key_bytes)) if key_bytes else pa.nulls(rows, pa.binary()),
             values,
             pa.repeat(pa.scalar("topic"), rows),
             pa.repeat(pa.scalar(0, pa.int32()), rows),
@@ -68,12 +54,11 @@ def ready_batch(value_bytes: int, most_rows: int = MOST_ROWS) -> pa.RecordBatch:
     )
 
 
-@functools.cache
-def log_bytes(value_bytes: int, batch_bytes: int) -> float:
-    """What a row of such a batch takes in a log, in batches of ``batch_bytes`` without compression."""
-    rows = ready_batch(value_bytes).select(["key", "value"])
-    batches = encode(rows, default_timestamp_ms=0, compression=CompressionType.NONE, max_batch_bytes=batch_bytes)
-    return sum(len(batch.buffer) for batch in batches) / rows.num_rows
+def _binary(random: np.random.Generator, sizes: Any) -> "pa.Array[Any]":
+    """Random values of these sizes."""
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+    values = random.integers(0, 256, int(offsets[-1]), dtype=np.uint8)
+    return pa.Array.from_buffers(pa.binary(), len(sizes), [None, pa.py_buffer(offsets.data), pa.py_buffer(values.data)])
 
 
 class Slice(InputPartition):
@@ -89,38 +74,25 @@ class Rows:
 
     def __init__(self, options: Any) -> None:
         self.rows, self.slices = int(options["rows"]), int(options["partitions"])
-        self.value_bytes = int(options["valuebytes"])
-        self.sender: str | None = options.get("sender")
-        self.row_bytes = float(options.get("rowbytes", "0"))
+        self.batch_options = tuple(int(options[name]) for name in ("keybytes", "shortest", "longest"))
         self.endless = options.get("endless") == "true"
+        self.most_rows = int(options.get("maxrowspertrigger", "0"))
 
-    def split(self) -> list[InputPartition]:
+    def split(self, rows: int) -> list[InputPartition]:
         """Equal slices."""
-        return [Slice(self.rows // self.slices) for _ in range(self.slices)]
+        return [Slice(rows // self.slices) for _ in range(self.slices)]
 
     def batches(self, rows: int) -> Iterator[pa.RecordBatch]:
         """A slice's rows."""
-        batch = ready_batch(self.value_bytes)
-        sizes = [min(len(batch), rows - start) for start in range(0, rows, len(batch))]
-        if self.sender is None:
-            yield from (batch.slice(0, size) for size in sizes)
-            return
-        wanted = [round(size * self.row_bytes) for size in sizes]
-        host, _, port = self.sender.rpartition(":")
-        buffer = memoryview(bytearray(_RECEIVED_BYTES))
-        with socket.create_connection((host, int(port)), timeout=60) as connection:
-            connection.sendall(_COUNT.pack(sum(wanted)))
-            for size, left in zip(sizes, wanted, strict=True):
-                _receive(connection, left, buffer)
-                yield batch.slice(0, size)
+        batch = ready_batch(*self.batch_options)
+        yield from (batch.slice(0, min(len(batch), rows - start)) for start in range(0, rows, len(batch)))
 
 
-def _receive(connection: socket.socket, left: int, buffer: memoryview) -> None:
-    while left > 0:
-        received = connection.recv_into(buffer[: min(left, len(buffer))])
-        if not received:
-            raise ConnectionError("the sender is gone")
-        left -= received
+def stub_options(rows: int, partitions: int, *, key_bytes: int = 0, sizes: tuple[int, int]) -> dict[str, str]:
+    """The options of a source with so many rows in so many tasks."""
+    shortest, longest = sizes
+    options = {"rows": rows, "partitions": partitions, "keyBytes": key_bytes, "shortest": shortest, "longest": longest}
+    return {name: str(value) for name, value in options.items()}
 
 
 class StubReader(DataSourceReader):
@@ -131,7 +103,7 @@ class StubReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """One for each slice."""
-        return self._rows.split()
+        return self._rows.split(self._rows.rows)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The slice's rows."""
@@ -140,7 +112,7 @@ class StubReader(DataSourceReader):
 
 
 class StubStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """The same as one micro-batch, after which there is nothing more, or the next."""
+    """The same in micro-batches."""
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
@@ -153,16 +125,19 @@ class StubStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """All there is is available at all times."""
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802  # Spark's name
-        """All of it."""
-        return ReadAllAvailable()
+        """All of it, unless option ``maxRowsPerTrigger`` is given."""
+        return ReadMaxRows(self._rows.most_rows) if self._rows.most_rows else ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802  # Spark's name
-        """Behind the last row."""
-        return {"rows": self._rows.rows + (start["rows"] if self._rows.endless else 0)}
+        """After the last row."""
+        if self._rows.endless:
+            return {"rows": start["rows"] + self._rows.rows}
+        most = limit.max_rows if isinstance(limit, ReadMaxRows) else self._rows.rows
+        return {"rows": min(start["rows"] + most, self._rows.rows)}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
-        """One for each slice, once."""
-        return self._rows.split() if start != end else []
+        """One for each slice."""
+        return self._rows.split(end["rows"] - start["rows"]) if start != end else []
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The slice's rows."""
@@ -171,7 +146,7 @@ class StubStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class StubSource(DataSource):
-    """Options: ``rows``, ``partitions``, ``valueBytes``; ``sender`` and ``rowBytes`` to receive them; ``endless``."""
+    """Options: those of `stub_options`, ``endless``, ``maxRowsPerTrigger``."""
 
     @classmethod
     def name(cls) -> str:
@@ -223,38 +198,3 @@ class StubStreamWriter(DataSourceStreamArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's name
         """Nothing is to be undone."""
-
-
-@contextmanager
-def sender() -> Iterator[str]:
-    """A process that sends as many bytes as it is asked for; its ``host:port``."""
-    context = multiprocessing.get_context("spawn")
-    here, there = context.Pipe()
-    process = context.Process(target=_serve, args=(there,), daemon=True)
-    process.start()
-    there.close()
-    try:
-        yield here.recv()
-    finally:
-        process.terminate()
-        process.join()
-        here.close()
-
-
-def _serve(pipe: Connection) -> None:
-    with tempfile.TemporaryFile() as file, socket.create_server(("127.0.0.1", 0)) as server:
-        file.write(os.urandom(_FILE_BYTES))
-        file.flush()
-        pipe.send(f"127.0.0.1:{server.getsockname()[1]}")
-        while True:
-            connection, _ = server.accept()
-            threading.Thread(target=_send, args=(connection, file.fileno()), daemon=True).start()
-
-
-def _send(connection: socket.socket, file: int) -> None:
-    with connection:
-        (left,) = _COUNT.unpack(connection.recv(_COUNT.size, socket.MSG_WAITALL))
-        start = 0
-        while left > 0:
-            sent = os.sendfile(connection.fileno(), file, start, min(left, _FILE_BYTES - start))
-            left, start = left - sent, (start + sent) % _FILE_BYTES

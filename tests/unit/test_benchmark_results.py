@@ -12,8 +12,9 @@ import pytest
 from benchmarks import all as every
 from benchmarks import results
 from benchmarks.support.report import Report, arguments, parse, spell
-from benchmarks.support.rounds import measure, ratio, spread
-from benchmarks.support.shapes import Shape, add_axes, shapes
+from benchmarks.support.rounds import measure, ratio
+from benchmarks.support.shapes import BATCH, MODES, STREAM, Shape, add_axes, shapes
+from benchmarks.support.speeds import beside, fits
 
 ROOT = Path(__file__).parents[2]
 MODULES = sorted(path.stem for path in (ROOT / "benchmarks").glob("*.py"))
@@ -46,7 +47,7 @@ def _commit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def options(*given: str) -> argparse.Namespace:
     parser = arguments("A description.")
-    add_axes(parser, ["batch"])
+    add_axes(parser)
     parser.add_argument("--rows", type=int, default=1_000)
     before, sys.argv = sys.argv, ["benchmark", *given]
     try:
@@ -164,28 +165,56 @@ def test_a_case_that_returns_nothing_is_timed() -> None:
     assert seconds > 0
 
 
-def test_ratio_and_spread_go_by_the_median() -> None:
+def test_a_ratio_goes_by_the_medians() -> None:
     assert ratio([1.0, 2.0, 9.0], [4.0, 8.0, 8.0]) == 4.0
-    assert spread([1.0, 2.0, 3.0]) == 1.0
 
 
 # --- shapes
 
-
-def test_by_default_one_thing_is_changed_at_a_time() -> None:
-    chosen = shapes(options())
-    assert chosen[:3] == [Shape(size, "none", 4) for size in (100, 1_000, 10_000)]
-    assert len(chosen) == 3 + 2 * (4 + 2)
-    assert all((shape.codec == "none") or (shape.partitions == 4) for shape in chosen)
-    assert len(shapes(options("--full"))) == 3 * 5 * 3
+COUNTS = {100: 8_000, 1_000: 4_000, 10_000: 800}
 
 
-def test_what_is_asked_for_is_measured() -> None:
-    asked = options("--bytes", "10000", "--codecs", "zstd,lz4", "--partitions", "1")
-    assert shapes(asked) == [Shape(10_000, "zstd", 1), Shape(10_000, "lz4", 1)]
+def chosen(*given: str, task_per_partition: bool = True) -> list[tuple[Shape, list[str]]]:
+    found = shapes(options(*given), COUNTS, task_per_partition=task_per_partition)
+    return [(shape, list(modes)) for shape, modes in found]
 
 
-def test_every_partition_has_as_many_records() -> None:
-    assert all(
-        shape.rows(scale) % shape.partitions == 0 for shape in shapes(options()) for scale in (0.000001, 0.003, 1.0)
-    )
+def test_the_usual_rows_come_first_in_all_modes_and_one_thing_is_varied_at_a_time() -> None:
+    found = chosen()
+    usual = [Shape(value_bytes=size, count=count) for size, count in COUNTS.items()]
+    assert found[:3] == [(shape, list(MODES)) for shape in usual]
+    assert len(found) == 3 + 2 * (2 + 4 + 2 + 3)
+    assert all(not shape.is_usual for shape, _ in found[3:])
+    assert all(modes == ([BATCH, STREAM] if shape.is_part else [BATCH]) for shape, modes in found[3:])
+
+
+def test_only_the_given_sizes_axes_and_modes_are_measured() -> None:
+    assert chosen("--bytes", "10000", "--vary", "", "--modes", "stream") == [
+        (Shape(value_bytes=10_000, count=800), [STREAM])
+    ]
+    assert [shape.kind for shape, _ in chosen("--bytes", "10000", "--vary", "rows")] == ["keyed", "keyless", "varying"]
+
+
+@pytest.mark.parametrize("task_per_partition", [True, False])
+def test_every_partition_and_every_task_has_as_many_rows(task_per_partition: bool) -> None:
+    for scale in ("0.00001", "0.003", "1.0"):
+        for shape, _ in chosen("--scale", scale, task_per_partition=task_per_partition):
+            assert shape.count % shape.partitions == shape.count % shape.tasks == 0
+            assert not task_per_partition or shape.partitions == shape.tasks
+
+
+def test_the_fit_finds_what_a_query_a_task_and_a_row_take() -> None:
+    of_100 = [shape for shape, _ in chosen("--bytes", "100", "--vary", "size")]
+    seconds = {shape: {"pykafka": [0.5 + 0.01 * shape.tasks + 2e-6 * shape.count]} for shape in of_100}
+    ((what, by, *found, error),) = fits("batch", seconds)
+    assert (what, by, error) == ("batch, 100 B", "pykafka", "0%")
+    assert found == pytest.approx([0.5, 10.0, 2.0])
+    assert list(fits("batch", dict(list(seconds.items())[:1]))) == []
+
+
+def test_the_readme_compares_with_the_fastest_jvm_connector() -> None:
+    made = Report("source", "A title", options())
+    shape = Shape(value_bytes=100, count=100)
+    beside(made, "read", shape, {"pykafka": [1.0], "JVM": [5.0, 5.0, 1.0], "JVM tuned": [4.0, 4.0, 9.0], "stub": [0.5]})
+    comparison = made.comparisons[-1]
+    assert (comparison.ours, comparison.whom, comparison.theirs) == (100.0, "Spark's JVM connector, tuned", 25.0)
