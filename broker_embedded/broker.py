@@ -89,7 +89,7 @@ class Broker:
         self.delayed = DelayedOperations(self.timers)
         self.finishing = Finishing()
         self.traffic = Traffic()
-        self.partitions = Partitions(config.node_id, logs, self.traffic)
+        self.partitions = Partitions(config.node_id, logs, self.traffic, bounds_min_isr=config.release.bounds_min_isr)
         image = ClusterImage.of(
             cluster_id=logs.meta.cluster_id,
             controller_id=config.node_id,

@@ -9,7 +9,7 @@ from broker_embedded.log.log import AppendResult, Log
 from broker_embedded.log.manager import LogManager
 from broker_embedded.log.validation import inspects_records
 from broker_embedded.metrics.traffic import TopicTraffic, Traffic
-from broker_embedded.settings import LONG_MAX
+from broker_embedded.settings import INT_MAX, LONG_MAX
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.batch import BatchHeader, CompressionType
@@ -21,13 +21,17 @@ _LONG_WORK_BYTES = 16 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalPartition:
-    """A partition with its log here; ``in_sync`` counts its in-sync replicas, the leader included."""
+    """A partition with its log here.
+
+    ``in_sync`` counts its in-sync replicas, the leader included. ``min_isr_at_most`` bounds ``min.insync.replicas``.
+    """
 
     id: TopicPartition
     topic_id: UUID
     leader: int
     leader_epoch: int
     in_sync: int
+    min_isr_at_most: int
     log: Log
     traffic: TopicTraffic
 
@@ -40,7 +44,7 @@ class LocalPartition:
 
     def check_replicas(self) -> None:
         """Raise KafkaError unless an append with acks=all has the in-sync replicas that the topic asks for."""
-        wanted = self.log.config.min_insync_replicas
+        wanted = min(self.log.config.min_insync_replicas, self.min_isr_at_most)
         if self.in_sync < wanted:
             detail = f"{self.id} has {self.in_sync} in-sync replicas; min.insync.replicas asks for {wanted}"
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, detail)
@@ -75,8 +79,9 @@ class LocalPartition:
 class Partitions:
     """Every partition of the present image that has its log here."""
 
-    def __init__(self, node_id: int, logs: LogManager, traffic: Traffic) -> None:
+    def __init__(self, node_id: int, logs: LogManager, traffic: Traffic, *, bounds_min_isr: bool) -> None:
         self._node_id = node_id
+        self._bounds_min_isr = bounds_min_isr
         self._logs = logs
         self._traffic = traffic
         self._image = ClusterImage.of(cluster_id="", controller_id=node_id, broker_ids=())
@@ -124,6 +129,7 @@ class Partitions:
             leader=image.leader,
             leader_epoch=image.leader_epoch,
             in_sync=len(image.isr),
+            min_isr_at_most=len(image.replicas) if self._bounds_min_isr else INT_MAX,
             log=log,
             traffic=self._traffic.topic(topic.name),
         )

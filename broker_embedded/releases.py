@@ -183,6 +183,11 @@ class Release:
         return self.since("2.0")
 
     @property
+    def bounds_min_isr(self) -> bool:
+        """Whether min.insync.replicas counts as at most the number of a partition's replicas (KAFKA-15583)."""
+        return self.since("3.7")
+
+    @property
     def has_kraft(self) -> bool:
         """Whether it keeps its metadata in a log of its own, and not in ZooKeeper."""
         return self.since("4.0")

@@ -106,7 +106,16 @@ def test_other_acks_are_refused(broker: BrokerDriver, acks: int) -> None:
     assert broker.values("t") == []
 
 
-def test_acks_all_needs_the_in_sync_replicas_that_the_topic_asks_for(broker: BrokerDriver) -> None:
+@pytest.mark.parametrize("release", ["3.7", "4.3"])
+def test_min_insync_replicas_counts_as_the_number_of_replicas_at_most(broker: BrokerDriver, release: str) -> None:
+    broker.passing_for(release)
+    broker.create("t", min_insync_replicas="2")
+    assert code(broker.produce("t", batch(b"x"), acks=-1)) is ErrorCode.NONE
+    assert broker.values("t") == [b"x"]
+
+
+def test_acks_all_needs_the_in_sync_replicas_that_the_topic_asks_for_before_3_7(broker: BrokerDriver) -> None:
+    broker.passing_for("3.6")
     broker.create("t", min_insync_replicas="2")
     refused = broker.produce("t", batch(b"x"), acks=-1)
     assert code(refused) is ErrorCode.NOT_ENOUGH_REPLICAS
