@@ -17,6 +17,7 @@ from broker_embedded.releases import RELEASE_NAMES
 from broker_embedded.server.listener import ListenError
 from broker_embedded.server.run import EndOfRun, lines_at_start, running_broker
 from broker_embedded.settings import ConfigError, read_properties
+from broker_embedded.unused_settings import unused_settings
 
 if TYPE_CHECKING:
     from broker_embedded.testing.command import ControlOptions
@@ -163,6 +164,7 @@ def _documents() -> Iterator[str]:
         bounds = f"; {setting.bounds}" if setting.bounds else ""
         yield f"  {setting.key} ({setting.default_text or 'none'}{bounds})"
         yield textwrap.fill(setting.doc, 110, initial_indent="      ", subsequent_indent="      ")
+    yield f"  The {len(unused_settings())} other settings of Apache Kafka have no effect; docs/options.md lists them."
 
 
 if __name__ == "__main__":

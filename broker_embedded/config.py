@@ -2,6 +2,7 @@
 
 `python -m broker_embedded --help` and the documents are made from the table here. The settings of logs, such as
 ``log.retention.ms``, are declared with the topic settings that they are the defaults of (`broker_embedded.log.config`).
+Kafka's other settings are in `broker_embedded.unused_settings`.
 """
 
 import dataclasses
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
 from broker_embedded.addresses import parse_address
-from broker_embedded.listener_settings import ListenerSettings, apart
+from broker_embedded.listener_settings import PREFIX, ListenerSettings, apart
 from broker_embedded.log.config import LogConfig
 from broker_embedded.log.message_format import is_ignored, parse_release, record_magic
 from broker_embedded.log.offset_map import keys_fit
@@ -29,11 +30,14 @@ from broker_embedded.settings import (
     settings_of,
     spelled,
 )
+from broker_embedded.unused_settings import unused_settings
 from spark_kafka_native.net.secret import HIDDEN
 
 _MIB: Final = 1024 * 1024
 _MOST_THREADS: Final = 128
 """Of one pool. Apache Kafka has no bound; each thread has a stack and buffers."""
+_MOST_UNKNOWN: Final = 1000
+"""Settings of a broker, and of all brokers, that are stored although this broker does not know them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +60,7 @@ class BrokerConfig(ListenerSettings):
         "3.0 on that is ignored. Empty: neither. Only when as.version is before 4.0.",
         removed=True,
     )
+    broker_rack: str | None = setting(None, "The rack of this broker, as clients see it in metadata.")
     num_partitions: int = setting(1, "Partitions of a topic that does not say how many it wants.", at_least=1)
     default_replication_factor: int = setting(1, "Replicas of a topic that does not say how many it wants.", at_least=1)
     auto_create_topics_enable: bool = setting(True, "Whether a client that asks for a missing topic makes it.")
@@ -157,9 +162,14 @@ class BrokerConfig(ListenerSettings):
         at_least=0,
         at_most=_MOST_THREADS,
         dynamic=True,
+        is_pool=True,
     )
     log_cleaner_backoff_ms: int = setting(
-        15000, "Time until the next look for partitions to compact when there was none.", at_least=0, at_most=LONG_MAX
+        15000,
+        "Time until the next look for partitions to compact when there was none.",
+        at_least=0,
+        at_most=LONG_MAX,
+        dynamic=True,
     )
     log_cleaner_dedupe_buffer_size: int = setting(
         134217728,
@@ -250,6 +260,8 @@ class BrokerConfig(ListenerSettings):
 
     given: Mapping[str, str] = field(default_factory=dict, compare=False)
     """What was set for all listeners when the broker started, as text, secrets hidden."""
+    unused: Mapping[str, object] = field(default_factory=dict, compare=False)
+    """The values of `unused_settings` that are set, by key."""
 
     @classmethod
     def parse(cls, given: Mapping[str, object]) -> Self:
@@ -258,38 +270,47 @@ class BrokerConfig(ListenerSettings):
         Raises ConfigError: an unknown key, with the nearest that is known; a bad value; listeners that make no sense.
         """
         given, of_listeners = apart(given)
-        refuse_unknown(given, cls.settings_for(given))
+        known = cls.settings_for(given)
+        refuse_unknown(given, known)
         own = _settings()
         values: dict[str, Any] = parse_settings(own, {key: value for key, value in given.items() if key in own})
         of_logs = in_milliseconds({key: value for key, value in given.items() if key in LOG_SYNONYMS}, values)
         log = parse_log_defaults(of_logs, _log_defaults(**values))
-        secret = {key for key, item in own.items() if item.is_secret}
-        text = {key: HIDDEN if key in secret else spelled(value) for key, value in given.items()}
-        config = cls(**values, log=log, own=of_listeners, given=text)
+        unused = {key: known[key].parse(value) for key, value in given.items() if key in unused_settings()}
+        text = {key: HIDDEN if known[key].is_secret else spelled(value) for key, value in given.items()}
+        config = cls(**values, log=log, own=of_listeners, given=text, unused=unused)
         config.check()
         config._check_one_broker()
         return config
 
-    def changed(self, dynamic: Mapping[str, str]) -> Self:
-        """The configuration with settings that were made at run time over it.
+    def changed(self, dynamic: Mapping[str, str], *, of_all_brokers: bool = False) -> Self:
+        """The configuration with settings that were made at run time over it; unknown ones are skipped, as in Kafka.
 
-        Raises ConfigError: a bad value, an unknown key, or one that cannot change at run time.
+        Raises ConfigError: a bad value, a key that cannot change at run time, or too many unknown keys.
         """
         known = self.known()
-        refuse_unknown(dynamic, known)
         for key in dynamic:
-            if not known[key].dynamic:
-                raise ConfigError(key, "it cannot change while the broker runs")
-        own: dict[str, Any] = parse_settings(known, {key: dynamic[key] for key in dynamic if key not in LOG_SYNONYMS})
-        log = parse_log_defaults({key: dynamic[key] for key in dynamic if key in LOG_SYNONYMS}, self.log)
-        config = dataclasses.replace(self, **own, log=log)
+            _check_dynamic(key, known.get(key), of_all_brokers=of_all_brokers)
+        unknown = dynamic.keys() - known.keys()
+        if len(unknown) > _MOST_UNKNOWN:
+            raise ConfigError(min(unknown), f"more than {_MOST_UNKNOWN} settings that this broker does not know")
+        unused = {key: known[key].parse(value) for key, value in dynamic.items() if key in unused_settings()}
+        used = {key: value for key, value in dynamic.items() if key not in unused and key not in unknown}
+        own: dict[str, Any] = parse_settings(known, {key: used[key] for key in used if key not in LOG_SYNONYMS})
+        log = parse_log_defaults({key: used[key] for key in used if key in LOG_SYNONYMS}, self.log)
+        config = dataclasses.replace(self, **own, log=log, unused={**self.unused, **unused})
         config.check()
         return config
 
     @classmethod
     def settings(cls) -> dict[str, Setting]:
-        """Every setting by its key, those of logs under the broker's names for them."""
+        """Every setting that this broker acts on by its key, those of logs under the broker's names for them."""
         return {**_settings(), **log_default_settings()}
+
+    @classmethod
+    def all_settings(cls) -> dict[str, Setting]:
+        """Every setting by its key, with those of Kafka that this broker does not act on."""
+        return {**cls.settings(), **unused_settings()}
 
     @classmethod
     def settings_for(cls, given: Mapping[str, object]) -> dict[str, Setting]:
@@ -297,13 +318,13 @@ class BrokerConfig(ListenerSettings):
 
         Raises ConfigError: that is no release.
         """
-        settings = cls.settings()
+        settings = cls.all_settings()
         wanted = settings["as.version"].parse(given.get("as.version", RELEASE_NAMES[-1]))
         return _of_release(settings, release(str(wanted)))
 
     def known(self) -> dict[str, Setting]:
         """The settings that this broker has with the release that it passes for."""
-        return _of_release(self.settings(), self.release)
+        return _of_release(self.all_settings(), self.release)
 
     def spelled(self) -> dict[str, str | None]:
         """Every setting as text by its key, None for one that is not set."""
@@ -311,6 +332,9 @@ class BrokerConfig(ListenerSettings):
         of_logs = self.log.spelled()
         found = {key: None if value is None else spelled(value) for key, value in own.items()}
         found |= {key: of_logs[topic_key] for key, topic_key in LOG_SYNONYMS.items()}
+        for key, item in unused_settings().items():
+            value = self.unused.get(key, item.default)
+            found[key] = None if value is None else spelled(value)
         return {key: found[key] for key in self.known()}
 
     @property
@@ -330,13 +354,6 @@ class BrokerConfig(ListenerSettings):
         self.check_consumer_groups()
         self.connection_overrides()
         self.metrics_address()
-
-    def check_change(self, before: Self) -> None:
-        """Raise ConfigError for a change at run time that is too large for one step, as in Apache Kafka."""
-        old, new = before.log_cleaner_threads, self.log_cleaner_threads
-        least, most = max(1, old // 2), max(1, old * 2)
-        if new != old and not least <= new <= most:
-            raise ConfigError("log.cleaner.threads", f"it can change from {old} to {least}..{most}")
 
     def _check_one_broker(self) -> None:
         """Raise ConfigError for numbers of replicas that the only broker of a cluster cannot have.
@@ -410,8 +427,19 @@ def _log_defaults(
     return config
 
 
+def _check_dynamic(key: str, known: Setting | None, *, of_all_brokers: bool) -> None:
+    """Raise ConfigError for a setting that cannot change at run time."""
+    if key.startswith(PREFIX):
+        raise ConfigError(key, "settings of a listener cannot change while the broker runs")
+    if known is not None and not known.dynamic:
+        raise ConfigError(key, "it cannot change while the broker runs")
+    if known is not None and known.per_broker and of_all_brokers:
+        raise ConfigError(key, "it can change for a single broker only")
+
+
 def _of_release(settings: Mapping[str, Setting], wanted: Release) -> dict[str, Setting]:
-    return {key: item for key, item in settings.items() if not (item.removed and wanted.since("4.0"))}
+    known = {key: item for key, item in settings.items() if not item.since or wanted.since(item.since)}
+    return {key: item for key, item in known.items() if not (item.removed and wanted.since("4.0"))}
 
 
 def _settings() -> dict[str, Setting]:

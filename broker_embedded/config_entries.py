@@ -43,16 +43,20 @@ class ConfigType(IntEnum):
     LONG = 5
     DOUBLE = 6
     LIST = 7
+    CLASS = 8
     PASSWORD = 9
 
 
+_UNKNOWN: Final = "unknown"
 _TYPES: Final[Mapping[str, ConfigType]] = MappingProxyType(
     {
         "bool": ConfigType.BOOLEAN,
         "str": ConfigType.STRING,
         "float": ConfigType.DOUBLE,
         "list": ConfigType.LIST,
+        "class": ConfigType.CLASS,
         "Secret": ConfigType.PASSWORD,
+        _UNKNOWN: ConfigType.UNKNOWN,
     }
 )
 
@@ -90,22 +94,29 @@ def config_type(setting: Setting) -> ConfigType:
 
 
 def broker_entries(config: BrokerConfig, dynamic: DynamicConfigs, *, log_dirs: str) -> list[ConfigEntry]:
-    """Every setting of this broker, whose data is in ``log_dirs``, wherever it was told so."""
+    """Every setting of this broker, whose data is in ``log_dirs``, wherever it is set."""
     layers = _layers(dynamic)
     values = config.spelled() | {"log.dirs": log_dirs}
+    known = config.known()
     entries = []
-    for key, setting in sorted(config.known().items()):
-        synonyms = _synonyms(key, layers)
-        is_set = setting.default is not None or synonyms
-        entries.append(_entry(setting, values[key] if is_set else None, synonyms, read_only=not setting.dynamic))
+    for key in sorted({*known, *dynamic.own, *dynamic.stored.cluster}):
+        setting, synonyms = known.get(key), _synonyms(key, layers)
+        if setting is None:
+            entries.append(_unknown(key, synonyms))
+        elif synonyms or not setting.is_hidden:
+            is_set = setting.default is not None or synonyms
+            entries.append(_entry(setting, values[key] if is_set else None, synonyms, read_only=not setting.dynamic))
     return entries
 
 
 def cluster_entries(dynamic: DynamicConfigs) -> list[ConfigEntry]:
     """Every setting that was made at run time for all brokers."""
-    known = BrokerConfig.settings()
+    known = BrokerConfig.all_settings()
     layers = [(ConfigSource.DYNAMIC_CLUSTER, dynamic.stored.cluster)]
-    return [_entry(known[key], value, _synonyms(key, layers)) for key, value in sorted(dynamic.stored.cluster.items())]
+    return [
+        _entry(known[key], value, _synonyms(key, layers)) if key in known else _unknown(key, _synonyms(key, layers))
+        for key, value in sorted(dynamic.stored.cluster.items())
+    ]
 
 
 def topic_entries(config: LogConfig, own: Mapping[str, str], dynamic: DynamicConfigs) -> list[ConfigEntry]:
@@ -143,7 +154,7 @@ def _layers(dynamic: DynamicConfigs) -> Sequence[tuple[ConfigSource, Mapping[str
 @functools.cache
 def _defaults() -> Mapping[str, str]:
     """The default of every setting of the broker that has one."""
-    settings = BrokerConfig.settings().items()
+    settings = BrokerConfig.all_settings().items()
     return {key: setting.default_text for key, setting in settings if setting.default is not None}
 
 
@@ -169,18 +180,24 @@ def _names(key: str) -> tuple[str, ...]:
     return (key,)
 
 
+def _unknown(key: str, synonyms: tuple[Synonym, ...]) -> ConfigEntry:
+    """A setting that this broker does not know. Its value is not shown, because it may be a secret."""
+    return _entry(Setting(key=key, kind=_UNKNOWN, default=None, doc=""), None, synonyms, read_only=True)
+
+
 def _entry(
     setting: Setting, value: str | None, synonyms: tuple[Synonym, ...], *, read_only: bool = False
 ) -> ConfigEntry:
-    if setting.is_secret:
+    is_secret = setting.is_secret or setting.kind == _UNKNOWN
+    if is_secret:
         value, synonyms = None, tuple(replace(synonym, value=None) for synonym in synonyms)
     return ConfigEntry(
         key=setting.key,
         value=value,
         source=synonyms[0].source if synonyms else ConfigSource.DEFAULT,
         read_only=read_only,
-        is_secret=setting.is_secret,
+        is_secret=is_secret,
         synonyms=synonyms,
         type=config_type(setting),
-        doc=setting.doc,
+        doc=setting.doc or None,
     )

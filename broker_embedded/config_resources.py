@@ -1,7 +1,6 @@
 """What has settings: topics, the broker, all brokers, the broker's loggers, groups. Read and changed by type and name.
 
-Settings that nobody here reads are refused, on the broker as on topics, where Kafka takes unknown ones of a broker for
-those of a plug-in.
+Unknown settings of a topic or a group are refused. Unknown settings of the broker are stored, as in Kafka.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,7 +9,6 @@ from typing import TypeAlias
 from broker_embedded.broker import Broker
 from broker_embedded.cluster.config_changes import ConfigChange, ResourceType
 from broker_embedded.cluster.configs_file import StoredConfigs
-from broker_embedded.config import BrokerConfig
 from broker_embedded.config_entries import (
     ConfigEntry,
     ConfigSource,
@@ -20,8 +18,10 @@ from broker_embedded.config_entries import (
     topic_entries,
 )
 from broker_embedded.consumer_settings import GroupSettings
+from broker_embedded.features import MIN_ISR, has_eligible_leader_replicas
 from broker_embedded.log.config import LogConfig
 from broker_embedded.loggers import change_levels, logger_levels
+from broker_embedded.releases import ELIGIBLE_LEADER_REPLICAS_VERSION
 from broker_embedded.settings import ConfigError, Setting
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import topic_name_problem
@@ -102,13 +102,17 @@ def _topic_entries(broker: Broker, name: str) -> list[ConfigEntry]:
 
 
 def _of_broker(broker: Broker, name: str, change: Change) -> Callable[[StoredConfigs], StoredConfigs]:
-    known = BrokerConfig.settings()
+    known = broker.config.known()
 
     def plan(now: StoredConfigs) -> StoredConfigs:
-        if not name:
-            return now.with_cluster(change(now.cluster, known))
         node_id = broker.config.node_id
-        return now.with_broker(node_id, change(now.brokers.get(node_id, {}), known))
+        own = now.brokers.get(node_id, {})
+        wanted = change(own if name else now.cluster, known)
+        if (MIN_ISR in wanted) == bool(name) and has_eligible_leader_replicas(broker.config, now):
+            what = "set for a single broker, only for all brokers," if name else "removed for all brokers"
+            detail = f"{MIN_ISR} cannot be {what} while {ELIGIBLE_LEADER_REPLICAS_VERSION} is 1 (KIP-966)"
+            raise KafkaError(ErrorCode.INVALID_CONFIG, detail)
+        return now.with_broker(node_id, wanted) if name else now.with_cluster(wanted)
 
     return plan
 

@@ -16,9 +16,10 @@ from typing import Final, Self
 from broker_embedded.cluster import configs_file
 from broker_embedded.cluster.configs_file import ConfigsFileError, StoredConfigs
 from broker_embedded.config import BrokerConfig
+from broker_embedded.features import with_levels
 from broker_embedded.finishing import Finishing
 from broker_embedded.platform import FileSystem, read_file
-from broker_embedded.settings import ConfigError
+from broker_embedded.settings import ConfigError, no_such_setting
 from broker_embedded.stored_files import OnDisk, replace_file
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 
@@ -40,7 +41,7 @@ class ConfigsAtStart:
         """With what the file says, if there is one. Raises OSError, ConfigsFileError naming the file.
 
         A setting that cannot be any more, because an older or newer broker has made it, is left out with a warning: a
-        broker that did not start for it could not be told otherwise.
+        broker that did not start for it could not be configured otherwise. Settings without effect are logged.
         """
         stored = StoredConfigs()
         if file_system.exists(path):
@@ -48,16 +49,18 @@ class ConfigsAtStart:
                 stored = configs_file.decode(read_file(file_system, path))
             except ConfigsFileError as error:
                 raise ConfigsFileError(f"{path}: {error}") from error
+        stored = with_levels(config, stored, {})
         result = config
-        for whose, dynamic in (
-            ("all brokers", stored.cluster),
-            ("this broker", stored.brokers.get(config.node_id, {})),
-        ):
+        own = stored.brokers.get(config.node_id, {})
+        for whose, dynamic, all_ in (("all brokers", stored.cluster, True), ("this broker", own, False)):
             for key, value in dynamic.items():
                 try:
-                    result = result.changed({key: value})
+                    result = result.changed({key: value}, of_all_brokers=all_)
                 except ConfigError as error:
                     logger.warning("a setting of %s is left out: %s", whose, error)
+        without_effect = sorted(result.unused.keys() | ((stored.cluster.keys() | own.keys()) - config.known().keys()))
+        if without_effect:
+            logger.info("settings without effect in this broker: %s", ", ".join(without_effect))
         return cls(started_with=config, stored=stored, config=result)
 
 
@@ -122,15 +125,15 @@ class DynamicConfigs:
             wanted = plan(self._stored)
             try:
                 config = self._configured(wanted)
-                config.check_change(self._configured(self._stored))
+                _check_pools(self._configured(self._stored), config)
                 self._check(config)
             except ConfigError as error:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
             if not validate_only and wanted != self._stored:
                 await replace_file(self._on_disk, self._file_system, self._path, configs_file.encode(wanted))
-                moved = (wanted.cluster, wanted.brokers) != (self._stored.cluster, self._stored.brokers)
-                self._stored = wanted
-                if moved:
+                before, self._stored = self._stored, wanted
+                if (wanted.cluster, wanted.brokers) != (before.cluster, before.brokers):
+                    _log_without_effect(config, before, wanted)
                     await self._use(config)
             return wanted
 
@@ -138,17 +141,43 @@ class DynamicConfigs:
         """The broker's configuration. Raises ConfigError, not for what was left out at the start and is as it was."""
         config = self._started_with
         own = stored.brokers.get(config.node_id, {})
-        for before, after in ((self._stored.cluster, stored.cluster), (self.own, own)):
-            was_good = {key for key, value in before.items() if _is_good(config, key, value)}
+        for before, after, all_ in ((self._stored.cluster, stored.cluster, True), (self.own, own, False)):
+            was_good = {key for key, value in before.items() if _is_good(config, key, value, of_all_brokers=all_)}
             config = config.changed(
-                {key: value for key, value in after.items() if key in was_good or before.get(key) != value}
+                {key: value for key, value in after.items() if key in was_good or before.get(key) != value},
+                of_all_brokers=all_,
             )
         return config
 
 
-def _is_good(config: BrokerConfig, key: str, value: str) -> bool:
+def _is_good(config: BrokerConfig, key: str, value: str, *, of_all_brokers: bool) -> bool:
     try:
-        config.changed({key: value})
+        config.changed({key: value}, of_all_brokers=of_all_brokers)
     except ConfigError:
         return False
     return True
+
+
+def _check_pools(before: BrokerConfig, after: BrokerConfig) -> None:
+    """Raise ConfigError for a number of threads that changes by more than Apache Kafka allows in one step."""
+    is_now, will_be = before.spelled(), after.spelled()
+    for key, setting in after.known().items():
+        if setting.is_pool and is_now[key] != will_be[key]:
+            old, new = int(is_now[key] or 0), int(will_be[key] or 0)
+            least, most = max(1, old // 2), max(1, old * 2)
+            if not least <= new <= most:
+                raise ConfigError(key, f"it can change from {old} to {least}..{most}")
+
+
+def _log_without_effect(config: BrokerConfig, before: StoredConfigs, after: StoredConfigs) -> None:
+    """Log each setting that was made and that this broker does not act on."""
+    known = config.known()
+    for old, new in (
+        (before.cluster, after.cluster),
+        (before.brokers.get(config.node_id, {}), after.brokers.get(config.node_id, {})),
+    ):
+        for key in sorted(key for key in new if new[key] != old.get(key)):
+            if key not in known:
+                logger.warning("%s is stored and has no effect: %s", key, no_such_setting(key, known))
+            elif known[key].no_effect:
+                logger.warning("%s is stored and has no effect in this broker: %s", key, known[key].no_effect)

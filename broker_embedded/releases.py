@@ -132,6 +132,8 @@ _GROUP_VALUES: Final[Mapping[str, int]] = MappingProxyType({"0.8.2": 0, "0.10.1"
 
 TRANSACTION_VERSION: Final = "transaction.version"
 """The feature that says how transactional producers and brokers deal with each other (KIP-890)."""
+ELIGIBLE_LEADER_REPLICAS_VERSION: Final = "eligible.leader.replicas.version"
+"""The feature with which min.insync.replicas is set for all brokers (KIP-966)."""
 
 _API_VERSIONS: Final = 18
 _PRODUCE: Final = 0
@@ -256,11 +258,16 @@ def _offered(name: str) -> dict[int, VersionRange]:
 
 
 def _features(name: str) -> tuple[Feature, ...]:
-    """What 4.x says of itself, as far as it is so here: share groups are not, for instance."""
+    """The features of 4.x. share.version and streams.version are absent, because their APIs are not served.
+
+    kraft.version stays at 0, a quorum with fixed voters, because AddRaftVoter and RemoveRaftVoter are not served.
+    """
     level = _METADATA_LEVELS.get(name)
     if level is None:
         return ()
+    replicas_level = 0 if name == "4.0" else 1
     return (
+        Feature(name=ELIGIBLE_LEADER_REPLICAS_VERSION, min_level=0, max_level=1, level=replicas_level),
         Feature(name="group.version", min_level=0, max_level=1, level=1),
         Feature(name="kraft.version", min_level=0, max_level=1, level=0),
         Feature(name="metadata.version", min_level=_OLDEST_METADATA_LEVEL, max_level=level, level=level),

@@ -16,7 +16,7 @@ import math
 import types
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final, Union, get_args, get_origin, get_type_hints
+from typing import Any, Final, Self, Union, get_args, get_origin, get_type_hints
 
 from spark_kafka_native.net.secret import Secret
 
@@ -41,7 +41,10 @@ class ConfigError(ValueError):
 class Setting:
     """One key: what it is called, what it may hold, and what it does.
 
-    ``dynamic``: it may change while the broker runs (KIP-226). ``removed``: Kafka 4 has it no more.
+    ``dynamic``: the value can change while the broker runs (KIP-226). ``per_broker``: it can do so for single brokers
+    only. ``is_pool``: a number of threads, which one change can halve or double. ``is_hidden``: DescribeConfigs has the
+    setting only where it is set. ``removed``: Kafka 4 does not have the setting. ``since``: the first release that has
+    it. ``no_effect``: why this broker does not act on it. ``refused``: why it can only have its default.
     """
 
     key: str
@@ -53,12 +56,26 @@ class Setting:
     choices: tuple[str, ...] = ()
     nullable: bool = False
     dynamic: bool = False
+    per_broker: bool = False
+    is_pool: bool = False
+    is_hidden: bool = False
     removed: bool = False
+    since: str = ""
+    no_effect: str = ""
+    refused: str = ""
 
     def parse(self, value: object) -> object:
         """The value that ``value``, text or already of the right type, stands for. Raises ConfigError."""
-        if self.nullable and value in {None, ""}:
-            return None
+        parsed = None if self.nullable and value in {None, ""} else self._parse(value)
+        if self.refused and parsed not in {None, self.default}:
+            raise ConfigError(self.key, f"it can only have its default, because {self.refused}")
+        return parsed
+
+    def with_default(self, text: str) -> Self:
+        """The same setting with this default."""
+        return dataclasses.replace(self, default=self._parse(text))
+
+    def _parse(self, value: object) -> object:
         match self.kind:
             case "int":
                 return self._int(value)
@@ -155,6 +172,7 @@ def setting(
     at_most: float = INT_MAX,
     choices: tuple[str, ...] = (),
     dynamic: bool = False,
+    is_pool: bool = False,
     removed: bool = False,
 ) -> Any:
     """Declare a dataclass field that is a setting; its key is the field's name with dots.
@@ -163,7 +181,7 @@ def setting(
     unknown to a broker that passes for Kafka 4.
     """
     limits = {"at_least": at_least, "at_most": at_most, "choices": choices}
-    extra = {"doc": doc, **limits, "dynamic": dynamic, "removed": removed}
+    extra = {"doc": doc, **limits, "dynamic": dynamic, "is_pool": is_pool, "removed": removed}
     return dataclasses.field(default=default, metadata={"setting": extra})
 
 
@@ -205,9 +223,13 @@ def refuse_unknown(given: Iterable[str], known: Collection[str]) -> None:
     """Raise ConfigError for the first key that is not known, with the nearest that is."""
     for key in given:
         if key not in known:
-            near = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            raise ConfigError(key, f"no such setting{hint}")
+            raise ConfigError(key, no_such_setting(key, known))
+
+
+def no_such_setting(key: str, known: Collection[str]) -> str:
+    """The problem with a key that is not known, with the nearest that is."""
+    near = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
+    return f"no such setting; did you mean {near[0]}?" if near else "no such setting"
 
 
 def spelled(value: object) -> str:

@@ -4,6 +4,7 @@ Every name, default and bound on these pages comes from the table that the parse
 or not built; a test compares them with what this module makes.
 """
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -15,7 +16,8 @@ from broker_embedded.listener_settings import prefixed_settings
 from broker_embedded.log.config import LogConfig
 from broker_embedded.log_defaults import LOG_SYNONYMS
 from broker_embedded.releases import NOT_SERVED, RELEASE_NAMES, api_names
-from broker_embedded.settings import INT_MAX, LONG_MAX, Setting
+from broker_embedded.settings import INT_MAX, LONG_MAX, SHORT_MAX, Setting
+from broker_embedded.unused_settings import unused_settings
 from docs.marked import replace_between
 from spark_kafka_native.client.config import DEPARTURES, PROPERTIES, WITHOUT_EFFECT
 from spark_kafka_native.client.properties import Property
@@ -28,6 +30,7 @@ END = "<!-- end of options -->"
 IN_README = ("acks", "compression.type", "isolation.level", "max.partition.fetch.bytes", "security.protocol")
 """Client properties that the README shows too."""
 
+_NO_BOUND = {None, -math.inf, *(-most - 1 for most in (SHORT_MAX, INT_MAX, LONG_MAX))}
 _HEAD = """\
 # Options
 
@@ -37,6 +40,7 @@ Made by `make docs` from the tables in code; edits here are lost. Names of Spark
 - [Sink options](#sink-options): `df.write` and `df.writeStream`
 - [Kafka client properties](#kafka-client-properties): `kafka.*` options of both
 - [Broker settings](#broker-settings): `python -m broker_embedded` and `EmbeddedBroker(settings=...)`
+- [Settings without effect](#settings-without-effect): of Apache Kafka's brokers, in the bundled broker
 - [Topic configs](#topic-configs): of a topic on the bundled broker
 - [Group configs](#group-configs): of a consumer group on the bundled broker
 - [Regular expressions](#regular-expressions): of consumer groups and of ListTransactions
@@ -86,6 +90,16 @@ _BROKER = """
 Apache Kafka's names: on the command line `--set num.partitions=3`, in Python
 `EmbeddedBroker(settings={"num.partitions": "3"})`. Some can be changed at run time by admin clients, for the broker or
 for all brokers. The meaning ends with the name of the topic config that a setting is the default of, if there is one.
+
+"""
+
+_UNUSED = """
+## Settings without effect
+
+The bundled broker knows every setting of Apache Kafka 4.3's brokers. It accepts, validates, stores and describes these,
+and logs once that they have no effect. A setting marked Refused can only have its default, because another value would
+promise what the broker does not do. An unknown setting is refused at the start. At run time it is stored with a
+warning, as in Kafka. Settings that can change for a single broker only are marked `broker`.
 
 """
 
@@ -167,6 +181,10 @@ def options_page() -> str:
                 ("Setting", "Default", "At run time", "Values", "Meaning"),
                 map(_broker_row, BrokerConfig.settings().values()),
             ),
+            _UNUSED,
+            table(
+                ("Setting", "Default", "At run time", "Values", "Meaning"), map(_unused_row, unused_settings().values())
+            ),
             _LISTENER,
             table(("Setting", "Default", "Values", "Meaning"), map(_setting_row, prefixed_settings().values())),
             _TOPIC,
@@ -242,6 +260,13 @@ def _broker_row(setting: Setting) -> tuple[str, ...]:
     return key, default, dynamic, values, f"{doc} Default of `{topic_config}`." if topic_config else doc
 
 
+def _unused_row(setting: Setting) -> tuple[str, ...]:
+    key, default, values, doc = _setting_row(setting)
+    dynamic = "" if not setting.dynamic else "broker" if setting.per_broker else "yes"
+    note = f"Refused: {setting.refused}." if setting.refused else f"No effect: {setting.no_effect}."
+    return key, default, dynamic, values, f"{doc} {note}"
+
+
 def _not_served() -> Iterable[tuple[str, str]]:
     names = api_names()
     for purpose, keys in NOT_SERVED.items():
@@ -261,8 +286,10 @@ def _values(setting: Setting) -> str:
         return f"any of {choices}" if setting.kind == "list" else choices
     if setting.kind not in {"int", "float"}:
         return "a list of texts" if setting.kind == "list" else "text"
+    if setting.at_least in _NO_BOUND:
+        return "an integer" if setting.kind == "int" else "a number"
     if setting.at_most in {INT_MAX, LONG_MAX}:
-        return "an integer" if setting.at_least is None else f"at least {setting.at_least}"
+        return f"at least {setting.at_least}"
     return f"{setting.at_least} to {setting.at_most}"
 
 

@@ -4,18 +4,18 @@ v0  flexible
 v1  types of upgrades, and dry runs (KIP-778)
 v2  no results per feature (KIP-1022)
 
-``transaction.version`` goes up and down, and stays where it is set over restarts. The other levels are those of the
-release that this broker passes for (``as.version``), and stay so: what asks for them as they are is fine, everything
-else is refused, where Kafka would lower some. Either all that is asked for is done, or nothing.
+``transaction.version`` and ``eligible.leader.replicas.version`` go up and down, and stay where they are set over
+restarts. The other levels are those of the release that this broker passes for (``as.version``). A request for another
+level of these is refused, where Kafka would lower some. All changes of a request are made or none.
 """
 
 from collections.abc import Mapping
 from typing import Final
 
 from broker_embedded.cluster.configs_file import StoredConfigs
-from broker_embedded.features import features_of
+from broker_embedded.features import SETTABLE, features_of, with_levels
 from broker_embedded.handlers.registry import RequestContext, handles
-from broker_embedded.releases import TRANSACTION_VERSION, Feature
+from broker_embedded.releases import Feature
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.update_features import (
     FeatureUpdateKey,
@@ -40,13 +40,12 @@ async def update_features(request: UpdateFeaturesRequest, context: RequestContex
         known = {feature.name: feature for feature in features_of(context.broker.config, stored)}
         for update in request.feature_updates:
             _check(update, known, _downgrades(update, context.version))
-        return stored.with_features(
-            {
-                update.feature: update.max_version_level
-                for update in request.feature_updates
-                if update.max_version_level != known[update.feature].level
-            }
-        )
+        levels = {
+            update.feature: update.max_version_level
+            for update in request.feature_updates
+            if update.max_version_level != known[update.feature].level
+        }
+        return with_levels(configs.started_with, stored, levels)
 
     try:
         await configs.change(plan, validate_only=request.validate_only)
@@ -74,10 +73,11 @@ def _check(update: FeatureUpdateKey, known: Mapping[str, Feature], downgrades: b
         problem = f"this broker only knows levels {feature.min_level}-{feature.max_level}"
     elif level == feature.level:
         return
-    elif feature.name != TRANSACTION_VERSION:
+    elif feature.name not in SETTABLE:
         problem = f"its level is {feature.level}, that of the release that this broker passes for (as.version)"
     elif downgrades == (level > feature.level):
-        problem = f"its level is {feature.level}, and that is a way {'up' if downgrades else 'down'}, not asked for"
+        way, wanted = ("above", "a downgrade") if downgrades else ("below", "an upgrade")
+        problem = f"it is {way} the current level {feature.level}, but the request asks for {wanted}"
     else:
         return
     detail = f"No feature was changed: {update.feature} cannot be set to {level}, because {problem}."

@@ -22,8 +22,13 @@ class PeriodicTasks:
         self._pauses: set[asyncio.Future[None]] = set()
         self._stopping = False
 
-    def every(self, interval_ms: int, name: str, function: Callable[[], Awaitable[None] | None]) -> None:
-        """Call ``function`` ``interval_ms`` after now, and again as long after each call has ended."""
+    def every(
+        self, interval_ms: int | Callable[[], int], name: str, function: Callable[[], Awaitable[None] | None]
+    ) -> None:
+        """Call ``function`` ``interval_ms`` after now, and again as long after each call has ended.
+
+        An interval that can change is a function, which is called when each wait begins.
+        """
         task = asyncio.get_running_loop().create_task(self._repeat(interval_ms, name, function), name=name)
         self._tasks.append(task)
 
@@ -39,8 +44,10 @@ class PeriodicTasks:
         for task in (*self._tasks, *self._pauses):
             task.cancel()
 
-    async def _repeat(self, interval_ms: int, name: str, function: Callable[[], Awaitable[None] | None]) -> None:
-        while not await self._stopped_within(interval_ms):
+    async def _repeat(
+        self, interval_ms: int | Callable[[], int], name: str, function: Callable[[], Awaitable[None] | None]
+    ) -> None:
+        while not await self._stopped_within(interval_ms() if callable(interval_ms) else interval_ms):
             try:
                 waits = function()
                 if waits is not None:

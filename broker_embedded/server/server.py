@@ -231,10 +231,11 @@ class BrokerServer:
         """This broker as the client at the other end of ``sock`` should know it."""
         node_id, advertised = self._config.node_id, self._config.advertised().get(listener.name)
         if advertised is not None:
-            node = BrokerNode(node_id=node_id, host=advertised.host, port=advertised.port or listener.port)
+            host, port = advertised.host, advertised.port or listener.port
         else:
             host = sock.getsockname()[0] if listener.host in WILDCARD_HOSTS else listener.host
-            node = BrokerNode(node_id=node_id, host=host, port=listener.port)
+            port = listener.port
+        node = BrokerNode(node_id=node_id, host=host, port=port, rack=self._config.broker_rack)
         return self._nodes.setdefault(f"{node.host}:{node.port}", node)  # one for all connections that share it
 
     # --- timers ----------------------------------------------------------------------------------------------------
@@ -263,7 +264,7 @@ class BrokerServer:
             "high watermark checkpoint",
             broker.checkpoint_high_watermarks,
         )
-        every(max(1, config.log_cleaner_backoff_ms), "compaction", broker.compaction.run)
+        every(lambda: max(1, broker.config.log_cleaner_backoff_ms), "compaction", broker.compaction.run)
         every(config.producer_id_expiration_check_interval_ms, "producer id expiry", broker.expire_producer_ids)
         every(config.offsets_retention_check_interval_ms, "offset expiry", broker.expire_offsets)
         every(

@@ -1,8 +1,8 @@
 """A ``server.properties`` written for Apache Kafka, as this broker understands it.
 
-The broker honours the settings that it has. It ignores Apache Kafka's other settings with a warning, and refuses to
-start with one that restricts clients (`REFUSED`) or with a listener that needs TLS. docs/security.md lists the security
-settings that are refused and those that are ignored.
+The broker knows the settings of Apache Kafka 4.3 and logs those that have no effect. It ignores unknown settings with a
+warning, and refuses to start with one that restricts clients (`REFUSED`) or with a listener that needs TLS.
+docs/security.md lists the security settings that are refused and those that are ignored.
 """
 
 import dataclasses
@@ -13,22 +13,14 @@ from typing import Final
 
 from broker_embedded.config import BrokerConfig
 from broker_embedded.listener_settings import PREFIX, SASL_PLAINTEXT, prefixed_settings
-from broker_embedded.settings import ConfigError, read_properties
+from broker_embedded.settings import ConfigError, Setting, read_properties
+from broker_embedded.unused_settings import unused_settings
 from spark_kafka_native.tools.connection import ToolError
 
 logger = logging.getLogger(__name__)
 
-_KAFKA_PRINCIPALS: Final = "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
-REFUSED: Final[Mapping[str, str]] = {
-    "authorizer.class.name": "access rules (ACLs) are not supported, every client could do everything, which "
-    "allow.everyone.if.no.acl.found=true would ask for",
-    "principal.builder.class": "principals are the users that log in, so quotas of other principals would not apply",
-    "client.quota.callback.class": "quotas of a plug-in would not be enforced",
-    "create.topic.policy.class.name": "a policy of a plug-in would not be enforced, every topic could be created",
-    "alter.config.policy.class.name": "a policy of a plug-in would not be enforced, every config could be set",
-    "sasl.server.callback.handler.class": "logins are checked by PLAIN and SCRAM themselves, not by a plug-in",
-}
-"""Settings that restrict what clients may do and that this broker does not have, and what ignoring them would mean.
+REFUSED: Final[Mapping[str, Setting]] = {key: item for key, item in unused_settings().items() if item.refused}
+"""Settings that promise or restrict what this broker does not.
 
 Each may be set for one listener, too: ``listener.name.LISTENER.plain.sasl.server.callback.handler.class``.
 """
@@ -58,9 +50,9 @@ def read_server_properties(path: Path, overrides: Mapping[str, str] | None = Non
 def understand(given: Mapping[str, str]) -> ServerProperties:
     """Settings of Apache Kafka as settings of this broker. Raises ConfigError."""
     entries = {_OLD_NAMES.get(key, key): value for key, value in given.items()}
-    _refuse_restrictions(entries)
     zookeeper = "zookeeper.connect" in entries
     entries["listeners"] = _listeners(entries)
+    without_restriction = _without_restriction(entries)
     data_dirs = [part.strip() for part in entries.pop("log.dirs", _DEFAULT_DATA_DIR).split(",") if part.strip()]
     if len(data_dirs) != 1:
         raise ConfigError("log.dirs", f"this broker keeps its data in one directory, not in {len(data_dirs)}")
@@ -69,22 +61,30 @@ def understand(given: Mapping[str, str]) -> ServerProperties:
     settings = BrokerConfig.settings_for(entries)
     for listener in entries["listeners"].split(","):
         settings |= prefixed_settings(_name(listener).lower())
-    known = {key: value for key, value in entries.items() if key in settings}
+    known = {key: value for key, value in entries.items() if key in settings and key not in without_restriction}
     passed_over = sorted(entries.keys() - known.keys())
     if passed_over:
         logger.warning("settings without effect here: %s", ", ".join(passed_over))
     return ServerProperties(config=BrokerConfig.parse(known), data_dir=data_dirs[0], zookeeper=zookeeper)
 
 
-def _refuse_restrictions(entries: Mapping[str, str]) -> None:
-    """Raise ConfigError for a setting of ``REFUSED``, unless it restricts nobody."""
+def _without_restriction(entries: Mapping[str, str]) -> set[str]:
+    """The settings of ``REFUSED`` that restrict no client. Raises ConfigError for one that does."""
     everyone = entries.get("allow.everyone.if.no.acl.found", "").strip().lower() == "true"  # and ACLs cannot be created
+    found: set[str] = set()
     for key, value in entries.items():
-        for refused, reason in REFUSED.items():
-            named = key == refused or (key.startswith(PREFIX) and key.endswith(f".{refused}"))
-            harmless = value in {"", _KAFKA_PRINCIPALS} or (everyone and refused == "authorizer.class.name")
-            if named and not harmless:
-                raise ConfigError(key, f"{reason}; remove the setting to start the broker without it")
+        for name, setting in REFUSED.items():
+            if key != name and not (key.startswith(PREFIX) and key.endswith(f".{name}")):
+                continue
+            if not value or (everyone and name == "authorizer.class.name"):
+                found.add(key)
+                continue
+            try:
+                setting.parse(value)
+            except ConfigError as error:
+                problem = f"{error.problem}; remove the setting to start the broker without it"
+                raise ConfigError(key, problem) from None
+    return found
 
 
 def _number(text: str | None) -> int | None:

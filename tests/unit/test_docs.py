@@ -10,6 +10,7 @@ from broker_embedded.listener_settings import prefixed_settings
 from broker_embedded.log.config import LogConfig
 from broker_embedded.releases import NOT_SERVED, api_names
 from broker_embedded.settings import Setting
+from broker_embedded.unused_settings import unused_settings
 from docs import build
 from spark_kafka_native.client.config import PROPERTIES
 from spark_kafka_native.spark.errors import OptionError
@@ -59,6 +60,7 @@ def test_every_table_is_there_whole(sections: dict[str, list[list[str]]]) -> Non
         "Sink options": [option.name for option in SINK_OPTIONS],
         "Kafka client properties": list(PROPERTIES),
         "Broker settings": list(BrokerConfig.settings()),
+        "Settings without effect": list(unused_settings()),
         "Listener settings": list(prefixed_settings()),
         "Topic configs": list(LogConfig.settings()),
         "Group configs": list(GroupSettings.settings()),
@@ -90,6 +92,7 @@ def test_defaults_are_spelled_as_users_write_them(sections: dict[str, list[list[
             assert declared.parse(default.strip("`")) == declared.default, name
     settings: dict[str, dict[str, Setting]] = {
         "Broker settings": BrokerConfig.settings(),
+        "Settings without effect": dict(unused_settings()),
         "Listener settings": prefixed_settings(),
         "Topic configs": LogConfig.settings(),
         "Group configs": GroupSettings.settings(),

@@ -23,6 +23,7 @@ from spark_kafka_native.protocol.messages.offset_commit import (
 from spark_kafka_native.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from spark_kafka_native.protocol.messages.sync_group import SyncGroupRequest
 from tests.support.broker_driver import batch, fetch_request, produce_request, values_in
+from tests.support.configs import BROKER, SET, change_request
 from tests.support.members import join_request
 from tests.support.quotas import alter
 from tests.support.raw_client import RawClient, request_bytes
@@ -171,6 +172,27 @@ def test_logs_are_compacted(broker: EmbeddedBroker, client: RawClient) -> None:
     broker.advance(minutes=1)
     answer = client.ask(fetch_request("keys", max_partition=1 << 20), 11)
     assert values_in(answer.responses[0].partitions[0]) == [b"2", b"x"]
+
+
+def test_the_pause_between_compactions_changes_at_run_time(broker: EmbeddedBroker, client: RawClient) -> None:
+    pause = change_request(BROKER, "1", ("log.cleaner.backoff.ms", SET, str(DAY_MS)))
+    (changed,) = client.ask(pause, 1).responses
+    assert changed.error_code == 0
+    broker.advance(seconds=15)  # the pause that had begun ends
+    broker.create_topic(
+        "keys", configs={"cleanup.policy": "compact", "segment.ms": "1000", "min.cleanable.dirty.ratio": "0.01"}
+    )
+    for value in (b"1", b"2", b"3"):
+        produce(client, "keys", encode_batch([CoordinatorRecord(key=b"k", value=value)], broker.now_ms()))
+        broker.advance(hours=1)
+
+    def values() -> list[bytes | None]:
+        answer = client.ask(fetch_request("keys", max_partition=1 << 20), 11)
+        return values_in(answer.responses[0].partitions[0])
+
+    assert values() == [b"1", b"2", b"3"]
+    broker.advance(hours=24)
+    assert values() == [b"2", b"3"], "the active segment is not compacted"
 
 
 def test_a_throttled_client_is_heard_again_when_its_time_is_over(broker: EmbeddedBroker, client: RawClient) -> None:

@@ -74,7 +74,7 @@ def test_what_another_setting_stands_for_has_no_synonym_of_its_own_as_with_kafka
 
 def test_the_broker_has_every_setting_and_says_which_can_change(broker: BrokerDriver) -> None:
     found = configs_of(broker, BROKER, "1")
-    settings = broker.broker.config.known()
+    settings = {key: item for key, item in broker.broker.config.known().items() if not item.is_hidden}
     assert list(found) == sorted(settings)
     assert {key for key, config in found.items() if not config.read_only} == {
         key for key, setting in settings.items() if setting.dynamic
@@ -94,11 +94,56 @@ def test_a_value_that_is_given_is_not_a_default_though_it_is_the_same(broker: Br
 
 
 def test_of_all_brokers_only_what_was_set_at_run_time_is_told(broker: BrokerDriver) -> None:
-    assert configs_of(broker, BROKER, "") == {}
     put(broker, BROKER, "", max_connections="9")
     put(broker, BROKER, "1", max_connections="8")
-    assert [(key, config.value) for key, config in configs_of(broker, BROKER, "").items()] == [("max.connections", "9")]
+    assert [(key, config.value) for key, config in configs_of(broker, BROKER, "").items()] == [
+        ("max.connections", "9"),
+        ("min.insync.replicas", "1"),
+    ]
     assert synonyms_of(broker, BROKER, "", "max.connections") == [("max.connections", "9", OF_CLUSTER)]
+
+
+def test_min_insync_replicas_is_set_for_all_brokers_as_in_kafka_since_4_1(broker: BrokerDriver) -> None:
+    broker.create("t")
+    key = "min.insync.replicas"
+    assert synonyms_of(broker, BROKER, "", key) == [(key, "1", OF_CLUSTER)]
+    assert synonyms_of(broker, BROKER, "1", key) == [(key, "1", OF_CLUSTER), (key, "1", DEFAULT)]
+    assert synonyms_of(broker, TOPIC, "t", key) == [(key, "1", OF_CLUSTER), (key, "1", DEFAULT)]
+
+
+def test_settings_without_effect_are_described(broker: BrokerDriver) -> None:
+    started_with(broker, num_network_threads="4", ssl_keystore_password="hunter2")
+    put(broker, BROKER, "1", num_io_threads="7")
+    put(broker, BROKER, "", num_io_threads="6")
+    key = "num.io.threads"
+    assert synonyms_of(broker, BROKER, "1", key) == [(key, "7", OF_BROKER), (key, "6", OF_CLUSTER), (key, "8", DEFAULT)]
+    found = configs_of(broker, BROKER, "1")
+    threads, password = found["num.network.threads"], found["ssl.keystore.password"]
+    assert (threads.value, threads.config_source, threads.read_only, threads.config_type) == ("4", STATIC, False, 3)
+    assert (password.value, password.is_sensitive, password.read_only, password.config_type) == (None, True, True, 9)
+    assert found["metric.reporters"].value == "org.apache.kafka.common.metrics.JmxReporter"
+    assert (found["broker.rack"].value, found["authorizer.class.name"].value) == (None, "")
+    assert found["client.quota.callback.class"].config_type == ConfigType.CLASS
+
+
+def test_a_setting_without_default_that_kafka_lists_only_where_it_is_set(broker: BrokerDriver) -> None:
+    key = "leader.replication.throttled.rate"
+    assert key not in configs_of(broker, BROKER, "1")
+    put(broker, BROKER, "1", **{key: "1000"})
+    found = configs_of(broker, BROKER, "1")[key]
+    assert (found.value, found.read_only, found.config_type, found.config_source) == ("1000", False, 5, OF_BROKER)
+
+
+def test_an_unknown_setting_is_described_without_its_value(broker: BrokerDriver) -> None:
+    put(broker, BROKER, "1", no_such="abc")
+    put(broker, BROKER, "", no_such="xyz", other="xyz")
+    found = configs_of(broker, BROKER, "1")
+    for key, source in (("no.such", OF_BROKER), ("other", OF_CLUSTER)):
+        item = found[key]
+        assert (item.value, item.read_only, item.is_sensitive, item.config_type) == (None, True, True, 0)
+        assert (item.config_source, item.documentation) == (source, None)
+    assert synonyms_of(broker, BROKER, "1", "no.such") == [("no.such", None, OF_BROKER), ("no.such", None, OF_CLUSTER)]
+    assert configs_of(broker, BROKER, "")["no.such"].value is None
 
 
 def test_sources_have_kafkas_codes() -> None:

@@ -18,6 +18,9 @@ from tests.support.broker_driver import BrokerDriver, batch, idempotent
 from tests.support.configs import BROKER, DELETE, SET, change, put, value_of
 from tests.support.disk import FaultyFileSystem, SimulatedCrash
 
+NOTHING_SET = StoredConfigs(cluster={"min.insync.replicas": "1"})
+"""What is stored at first: min.insync.replicas is set for all brokers (KIP-966)."""
+
 
 def test_a_setting_of_this_broker_goes_before_one_of_all(broker: BrokerDriver) -> None:
     put(broker, BROKER, "", max_connections="10", max_connections_per_ip="5")
@@ -56,7 +59,7 @@ def test_a_default_that_contradicts_a_topics_own_settings_is_refused(broker: Bro
     result = change(broker, BROKER, "", ("log.cleaner.max.compaction.lag.ms", SET, "999"))
     assert result.error_code == ErrorCode.INVALID_REQUEST
     assert "(topic t)" in (result.error_message or "")
-    assert broker.broker.configs.stored == StoredConfigs()
+    assert broker.broker.configs.stored == NOTHING_SET
     put(broker, BROKER, "", log_cleaner_max_compaction_lag_ms="1000")
 
 
@@ -74,7 +77,7 @@ def test_idempotent_producers_are_forgotten_after_the_new_time(broker: BrokerDri
 def test_checking_alone_changes_nothing(broker: BrokerDriver) -> None:
     result = change(broker, BROKER, "1", ("log.retention.ms", SET, "5"), validate_only=True)
     assert result.error_code == 0
-    assert broker.broker.configs.stored == StoredConfigs()
+    assert broker.broker.configs.stored == NOTHING_SET
     assert not (broker.data_dir / FILE_NAME).exists()
 
 
@@ -122,15 +125,19 @@ def test_what_cannot_be_any_more_is_left_out_and_does_not_stand_in_the_way(
     broker: BrokerDriver, caplog: pytest.LogCaptureFixture
 ) -> None:
     stored = StoredConfigs(
-        cluster={"log.retention.ms": "5", "of.the.future": "1"}, brokers={1: {"max.connections": "x"}}
+        cluster={"log.retention.ms": "5", "of.the.future": "1", "ssl.client.auth": "none"},
+        brokers={1: {"max.connections": "x", "num.io.threads": "9"}},
     )
     broker.run(broker.broker.close())
     (broker.data_dir / FILE_NAME).write_bytes(encode(stored))
-    with caplog.at_level(logging.WARNING, logger="broker_embedded.dynamic_configs"):
+    with caplog.at_level(logging.INFO, logger="broker_embedded.dynamic_configs"):
         broker.open()
     assert broker.broker.config.log.retention_ms == 5
-    assert "a setting of all brokers is left out: of.the.future: no such setting" in caplog.text
-    assert "a setting of this broker is left out: max.connections: 'x' is not a whole number" in caplog.text
+    assert caplog.messages == [
+        "a setting of all brokers is left out: ssl.client.auth: it can change for a single broker only",
+        "a setting of this broker is left out: max.connections: 'x' is not a whole number",
+        "settings without effect in this broker: num.io.threads, of.the.future",
+    ]
     put(broker, BROKER, "", log_retention_bytes="9")
     assert value_of(broker, BROKER, "1", "log.retention.bytes") == "9"
     assert broker.broker.configs.stored.cluster["of.the.future"] == "1"
@@ -149,7 +156,7 @@ def test_a_file_that_does_not_read_is_named(broker: BrokerDriver) -> None:
 def test_reading_before_there_is_a_directory(tmp_path: Path) -> None:
     config = BrokerConfig.parse({})
     configs = ConfigsAtStart.read(config, str(tmp_path / "none" / FILE_NAME), RealFileSystem())
-    assert (configs.config, configs.stored) == (config, StoredConfigs())
+    assert (configs.config, configs.stored) == (config, NOTHING_SET)
 
 
 def test_changes_at_once_take_turns(broker: BrokerDriver) -> None:
@@ -174,3 +181,31 @@ def test_cleaner_threads_change_by_half_or_double_at_most(broker: BrokerDriver) 
         assert "log.cleaner.threads: it can change from 2 to 1..4" in (result.error_message or "")
     result = change(broker, BROKER, "", ("log.cleaner.threads", SET, "129"))
     assert (result.error_code != 0, broker.broker.config.log_cleaner_threads) == (True, 2)
+
+
+@pytest.mark.parametrize("how", ["restart", "crash"])
+def test_a_setting_without_effect_is_stored_and_logged_once(
+    broker: BrokerDriver, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, logger="broker_embedded.dynamic_configs"):
+        put(broker, BROKER, "1", num_io_threads="16", max_connections="9", log_retention_msec="5")
+        put(broker, BROKER, "1", max_connections="8")
+    assert caplog.messages == [
+        "log.retention.msec is stored and has no effect: no such setting; did you mean log.retention.ms?",
+        "num.io.threads is stored and has no effect in this broker: few threads serve everything",
+    ]
+    getattr(broker, how)()
+    assert value_of(broker, BROKER, "1", "num.io.threads") == "16"
+    assert broker.broker.configs.own["log.retention.msec"] == "5"
+    for refused in ("7", "33"):
+        result = change(broker, BROKER, "1", ("num.io.threads", SET, refused))
+        assert "num.io.threads: it can change from 16 to 8..32" in (result.error_message or "")
+    put(broker, BROKER, "1", num_io_threads="32")
+
+
+def test_a_setting_of_listeners_cannot_be_made(broker: BrokerDriver) -> None:
+    key = "listener.name.plaintext.ssl.keystore.location"
+    result = change(broker, BROKER, "1", (key, SET, "/k"))
+    assert result.error_code == ErrorCode.INVALID_REQUEST
+    assert result.error_message == f"{key}: settings of a listener cannot change while the broker runs"
+    assert change(broker, BROKER, "1", (key, DELETE, None)).error_code == 0

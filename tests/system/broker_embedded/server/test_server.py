@@ -220,6 +220,14 @@ def test_each_listener_tells_its_own_address(tmp_path: Path) -> None:
         assert found == [inside, "broker.example.org:19092"]
 
 
+@pytest.mark.parametrize("advertised", ["", "PLAINTEXT://broker.example.org:19092"])
+def test_metadata_names_the_rack(tmp_path: Path, advertised: str) -> None:
+    settings = {"broker.rack": "east", "advertised.listeners": advertised}
+    with EmbeddedBroker(tmp_path, settings=settings) as broker, RawClient(broker.bootstrap_servers) as client:
+        (node,) = client.ask(MetadataRequest(topics=None), 12).brokers
+    assert node.rack == "east"
+
+
 @pytest.mark.parametrize(
     ("ip", "spelled"),
     [

@@ -35,8 +35,14 @@ def test_settings_of_the_broker(broker: BrokerDriver) -> None:
     put(broker, BROKER, "1", max_connections="7")
     assert replace(broker, BROKER, "1", ("log.retention.ms", "5")).error_code == 0
     assert broker.broker.configs.own == {"log.retention.ms": "5"}
-    assert replace(broker, BROKER, "", ("log.retention.ms", "6")).error_code == 0
-    assert broker.broker.configs.stored.cluster == {"log.retention.ms": "6"}
+    wanted = (("log.retention.ms", "6"), ("min.insync.replicas", "1"))
+    assert replace(broker, BROKER, "", *wanted).error_code == 0
+    assert broker.broker.configs.stored.cluster == dict(wanted)
+    result = replace(broker, BROKER, "", ("log.retention.ms", "6"))
+    assert result.error_code == ErrorCode.INVALID_CONFIG
+    assert result.error_message == (
+        "min.insync.replicas cannot be removed for all brokers while eligible.leader.replicas.version is 1 (KIP-966)"
+    )
 
 
 def test_checking_alone_changes_nothing(broker: BrokerDriver) -> None:

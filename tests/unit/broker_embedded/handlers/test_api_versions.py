@@ -40,12 +40,14 @@ def test_features_that_can_be_off_are_only_told_since_v4(broker: BrokerDriver) -
     assert supported == {"metadata.version": (7, 30)}
     answer = asked(broker, 4)
     assert {item.name: (item.min_version, item.max_version) for item in answer.supported_features} == {
+        "eligible.leader.replicas.version": (0, 1),
         "group.version": (0, 1),
         "kraft.version": (0, 1),
         "metadata.version": (7, 30),
         "transaction.version": (0, 2),
     }
     assert {item.name: item.max_version_level for item in answer.finalized_features} == {
+        "eligible.leader.replicas.version": 1,
         "group.version": 1,
         "metadata.version": 30,
         "transaction.version": 2,

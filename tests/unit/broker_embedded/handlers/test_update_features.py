@@ -1,4 +1,4 @@
-"""UpdateFeatures: transaction.version goes up and down; the others are those of the release, and stay so."""
+"""UpdateFeatures: two features go up and down; the others keep the levels of the release."""
 
 from typing import Any
 
@@ -11,6 +11,7 @@ from spark_kafka_native.protocol.messages.update_features import (
     UpdateFeaturesResponse,
 )
 from tests.support.broker_driver import BrokerDriver
+from tests.support.configs import BROKER, DELETE, SET, change, configs_of, put
 
 
 def update(broker: BrokerDriver, *wanted: tuple[str, int], version: int = 2, **others: Any) -> UpdateFeaturesResponse:
@@ -42,7 +43,12 @@ def test_nothing_to_do(broker: BrokerDriver) -> None:
         ("group.version", 0, {"upgrade_type": 2}, "its level is 1"),
         ("metadata.version", 29, {"upgrade_type": 3}, "its level is 30"),
         ("transaction.version", 3, {}, "only knows levels 0-2"),
-        ("transaction.version", 1, {}, "its level is 2, and that is a way down, not asked for"),
+        ("transaction.version", 1, {}, "it is below the current level 2, but the request asks for an upgrade"),
+        ("eligible.leader.replicas.version", 0, {}, "it is below the current level 1"),
+        ("eligible.leader.replicas.version", 2, {}, "only knows levels 0-1"),
+        ("kraft.version", 1, {}, "its level is 0"),
+        ("share.version", 1, {}, "does not know the feature"),
+        ("streams.version", 0, {"upgrade_type": 2}, "does not know the feature"),
         ("group.version", 1, {"upgrade_type": 0}, "no upgrade type 0"),
         ("group.version", 1, {"upgrade_type": 9}, "no upgrade type 9"),
     ],
@@ -83,7 +89,7 @@ def test_a_way_up_that_says_it_is_one_down_is_refused(
     assert update(broker, ("transaction.version", 1), version=version, **others).error_code == 0
     answer = update(broker, ("transaction.version", 2), version=version, **others)
     assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION
-    assert "a way up, not asked for" in (answer.error_message or "")
+    assert "it is above the current level 1, but the request asks for a downgrade" in (answer.error_message or "")
     assert level(broker) == 1
 
 
@@ -94,3 +100,32 @@ def test_nothing_is_changed_by_a_dry_run_or_beside_what_is_refused(broker: Broke
     other = FeatureUpdateKey(feature="no.such", max_version_level=1)
     assert broker.ask(UpdateFeaturesRequest(feature_updates=(down, other)), 2).error_code
     assert level(broker) == 2
+
+
+def test_eligible_leader_replicas_decide_where_min_insync_replicas_is_set(broker: BrokerDriver) -> None:
+    name, key = "eligible.leader.replicas.version", "min.insync.replicas"
+    for kind, of_all in ((SET, "3"), (DELETE, None)):
+        result = change(broker, BROKER, "1" if kind is SET else "", (key, kind, of_all))
+        assert result.error_code == ErrorCode.INVALID_CONFIG, result
+        assert f"while {name} is 1" in (result.error_message or "")
+    assert update(broker, (name, 0), upgrade_type=2).error_code == 0
+    put(broker, BROKER, "1", min_insync_replicas="2")
+    assert change(broker, BROKER, "", (key, DELETE, None)).error_code == 0
+    for how in ("restart", "crash"):
+        getattr(broker, how)()
+        assert (configs_of(broker, BROKER, ""), broker.broker.config.log.min_insync_replicas) == ({}, 2)
+    assert update(broker, (name, 1)).error_code == 0
+    for how in ("restart", "crash"):
+        assert {key: "1"} == {each: item.value for each, item in configs_of(broker, BROKER, "").items()}
+        assert (broker.broker.configs.own, broker.broker.config.log.min_insync_replicas) == ({}, 1)
+        getattr(broker, how)()
+
+
+@pytest.mark.parametrize("release", ["3.9", "4.0"])
+def test_min_insync_replicas_is_set_anywhere_without_eligible_leader_replicas(
+    broker: BrokerDriver, release: str
+) -> None:
+    broker.passing_for(release)
+    assert configs_of(broker, BROKER, "") == {}
+    put(broker, BROKER, "1", min_insync_replicas="2")
+    assert configs_of(broker, BROKER, "1")["min.insync.replicas"].config_source == 2

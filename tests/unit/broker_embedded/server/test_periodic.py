@@ -26,6 +26,22 @@ def test_a_function_is_called_again_and_again_until_the_stop() -> None:
     asyncio.run(story())
 
 
+def test_an_interval_that_changes_holds_from_the_next_wait_on() -> None:
+    async def story() -> None:
+        timers = VirtualTimers(ManualClock())
+        periodic, calls, intervals = PeriodicTasks(timers), list[int](), [1000]
+        periodic.every(lambda: intervals[-1], "plain", lambda: calls.append(timers.now_ms()))
+        began = timers.now_ms()
+        await timers.advance(500)
+        intervals.append(3000)
+        for _ in range(19):
+            await timers.advance(500)
+        await periodic.stop()
+        assert [call - began for call in calls] == [1000, 4000, 7000, 10_000]
+
+    asyncio.run(story())
+
+
 def test_a_failure_is_logged_and_does_not_end_it(caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
         timers = VirtualTimers(ManualClock())
