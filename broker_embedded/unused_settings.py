@@ -7,10 +7,10 @@ settings:
 ``refused``    the setting can only have its default, because another value would promise what this broker does not do
 ``since 3.6``  releases before this one do not have the setting
 
-The columns are key, type, default, values, change at run time and documentation. Values are ``LEAST..MOST`` or names
-separated by commas. ``broker`` can change at run time for a single broker, ``cluster`` for all brokers too. ``pool`` is
-as ``cluster``, for a number of threads. ``hidden`` is as ``cluster``, for a setting that DescribeConfigs has only where
-it is set.
+The columns are key, type, default, values, change at run time and documentation. A blank default is null. Values are
+``LEAST..MOST`` or names separated by commas. ``broker`` can change at run time for a single broker, ``cluster`` for all
+brokers too. ``pool`` is as ``cluster``, for a number of threads. ``hidden`` is as ``cluster``, for a setting that
+DescribeConfigs has only where it is set.
 """
 
 import functools
@@ -62,7 +62,7 @@ def _setting(line: str, section: Mapping[str, Any]) -> Setting:
         kind=_KINDS[kind],
         default=None,
         doc=doc,
-        nullable=not default and kind not in {"list", "boolean"},
+        nullable=not default,
         dynamic=bool(change),
         per_broker=change == "broker",
         is_pool=change == "pool",

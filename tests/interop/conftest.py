@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 import pytest
 
 from broker_embedded.testing import EmbeddedBroker
-from tests.support.apache_kafka import ApacheKafka
+from tests.support.apache_kafka import SMALL_SETTINGS, ApacheKafka
 from tests.support.brokers import RECORDS_STAY
 from tests.support.conversation import Conversation
 from tests.support.same_answers import Both
@@ -16,7 +16,8 @@ from tests.support.same_answers import Both
 @pytest.fixture(scope="session")
 def kafka_broker_settings() -> Mapping[str, object]:
     """What Apache Kafka has in these tests, too."""
-    return RECORDS_STAY
+    threads = ("background.threads", "num.io.threads", "num.network.threads")
+    return {**RECORDS_STAY, **{key: SMALL_SETTINGS[key] for key in threads}}
 
 
 @pytest.fixture

@@ -238,6 +238,9 @@ def test_features_are_updated(both: Both) -> None:
             ("metadata.version", 29, 2),
             ("metadata.version", 99, 1),
             ("no.such", 1, 1),
+            *(("eligible.leader.replicas.version", level, kind) for level in (-1, 0, 1, 2) for kind in (1, 2, 3)),
+            *(("kraft.version", level, kind) for level in (-1, 0, 1, 2) for kind in (1, 2, 3)),
+            *((name, level, 1) for name in ("share.version", "streams.version") for level in (0, 1, 2)),
         ):
             update = features.FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=kind)
             for version in (1, 2):

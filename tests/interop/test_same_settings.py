@@ -4,10 +4,12 @@ from typing import Any
 
 import pytest
 
+from broker_embedded.config import BrokerConfig
 from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native.protocol.messages import describe_configs as describing
 from spark_kafka_native.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from tests.support.apache_kafka import ApacheKafka
+from tests.support.broker_driver import batch, produce_request
 from tests.support.configs import (
     APPEND,
     BROKER,
@@ -22,7 +24,7 @@ from tests.support.configs import (
     replace_request,
 )
 from tests.support.conversation import Conversation
-from tests.support.differences import OUR_SETTINGS, SETTINGS
+from tests.support.differences import OUR_SETTINGS, SETTINGS, THEIR_SETTINGS
 from tests.support.raw_client import RawClient
 from tests.support.same_answers import Both
 
@@ -58,7 +60,8 @@ def tell(broker: Conversation, kind: int, name: str, *keys: str, note: str = "")
 
 def _said(config: describing.DescribeConfigsResourceResult) -> object:
     synonyms = [(item.name, item.value, item.source) for item in config.synonyms]
-    return config.name, config.value, config.config_source, config.read_only, config.config_type, synonyms
+    flags = config.read_only, config.is_sensitive
+    return config.name, config.value, config.config_source, flags, config.config_type, synonyms
 
 
 def test_settings_of_a_topic_are_changed(both: Both) -> None:
@@ -172,6 +175,79 @@ def test_settings_of_the_broker_are_changed(both: Both) -> None:
     both.tell(story)
 
 
+def test_settings_without_effect_here_are_changed_as_in_kafka(both: Both) -> None:
+    def story(broker: Conversation) -> None:
+        for name, key, value in (
+            ("1", "sasl.kerberos.min.time.before.relogin", "5000"),
+            ("", "sasl.kerberos.min.time.before.relogin", "5000"),
+            ("1", "sasl.kerberos.min.time.before.relogin", "x"),
+            ("1", "ssl.client.auth", "required"),
+            ("1", "ssl.client.auth", "maybe"),
+            ("", "background.threads", "3"),
+            ("1", "background.threads", "9"),
+            ("1", "background.threads", "0"),
+            ("1", "num.io.threads", "4"),
+            ("1", "num.network.threads", "8"),
+            ("1", "num.replica.fetchers", "2"),
+            ("1", "num.recovery.threads.per.data.dir", "4"),
+            ("", "leader.replication.throttled.rate", "1000"),
+            ("1", "leader.replication.throttled.rate", "-1"),
+            ("1", "log.cleaner.backoff.ms", "20000"),
+            ("1", "log.cleaner.backoff.ms", "-1"),
+            ("1", "remote.fetch.max.wait.ms", "600"),
+            ("1", "telemetry.max.bytes", "5"),
+            ("1", "broker.rack", "east"),
+            ("1", "metric.reporters", ""),
+            ("1", "sasl.login.refresh.buffer.seconds", "40000"),
+            ("1", "no.such", "1"),
+            ("", "no.such", "2"),
+        ):
+            change(broker, BROKER, name, (key, SET, value))
+            tell(broker, BROKER, "1", key, note=f"after {name!r} {value}")
+            tell(broker, BROKER, "", key, note=f"after {name!r} {value}")
+            change(broker, BROKER, name, (key, DELETE, None), note=f"after {value} ")
+            tell(broker, BROKER, "1", key, note=f"after the end of {name!r} {value}")
+
+    both.tell(story)
+
+
+def test_every_setting_of_the_broker_can_or_cannot_change_as_in_kafka(both: Both) -> None:
+    known = {key: item for key, item in BrokerConfig().known().items() if key not in OUR_SETTINGS}
+    samples = {"int": "1", "float": "0.5", "bool": "true", "list": "x", "class": "x", "Secret": "x", "str": "x"}
+
+    def story(broker: Conversation) -> None:
+        for key, setting in known.items():
+            value = samples[setting.kind] if setting.default is None else setting.default_text
+            for name in ("1", ""):
+                change(broker, BROKER, name, (key, SET, value), validate_only=True)
+
+    both.tell(story)
+
+
+def test_min_insync_replicas_of_all_brokers(both: Both) -> None:
+    def story(broker: Conversation) -> None:
+        key = "min.insync.replicas"
+        broker.create("t")
+        for name, operation, value in (
+            ("1", SET, "2"),
+            ("", DELETE, None),
+            ("", SET, "2"),
+            ("", SET, "0"),
+            ("", SET, "1"),
+        ):
+            change(broker, BROKER, name, (key, operation, value))
+            tell(broker, BROKER, "", key, note=f"after {name!r} {operation} {value}")
+            tell(broker, BROKER, "1", key, note=f"after {name!r} {operation} {value}")
+            tell(broker, TOPIC, broker.topic("t"), key, note=f"after {name!r} {operation} {value}")
+        replace(broker, BROKER, "", ("log.retention.ms", "-1"))
+        broker.create("demanding", min_insync_replicas="2")
+        for acks in (1, -1):
+            request = produce_request(broker.topic("demanding"), batch(b"x"), acks=acks)
+            broker.ask(request, 9, f"acks {acks} with one of two replicas")
+
+    both.tell(story)
+
+
 def test_settings_of_other_things(both: Both) -> None:
     def story(broker: Conversation) -> None:
         for operations in (
@@ -213,7 +289,7 @@ def test_settings_of_other_things(both: Both) -> None:
 
 
 def all_settings(address: str, kind: int, name: str) -> dict[str, tuple[object, ...]]:
-    """Type, default and changeability of every setting, by key."""
+    """Type, default, changeability and secrecy of every setting, by key."""
     resource = describing.DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)
     with RawClient(address) as client:
         request = describing.DescribeConfigsRequest(resources=(resource,), include_synonyms=True)
@@ -222,7 +298,7 @@ def all_settings(address: str, kind: int, name: str) -> dict[str, tuple[object, 
     found: dict[str, tuple[object, ...]] = {}
     for config in result.configs:
         defaults = [(item.name, item.value) for item in config.synonyms if item.source == _DEFAULT]
-        found[config.name] = (config.config_type, config.read_only, defaults)
+        found[config.name] = (config.config_type, config.read_only, config.is_sensitive, defaults)
     return found
 
 
@@ -231,12 +307,15 @@ def test_settings_have_kafkas_types_defaults_and_say_rightly_what_can_change(
 ) -> None:
     different: dict[str, object] = {}
     alone: set[str] = set()
+    lacking: set[str] = set()
     for broker in (kafka_broker, apache_kafka):
         broker.create_topic("settings")
     for kind, name in ((BROKER, "1"), (TOPIC, "settings"), (GROUP, "settings")):
         ours, theirs = (all_settings(broker.bootstrap_servers, kind, name) for broker in (kafka_broker, apache_kafka))
         different |= {key: (ours[key], theirs[key]) for key in ours.keys() & theirs.keys() if ours[key] != theirs[key]}
         alone |= ours.keys() - theirs.keys()
+        lacking |= theirs.keys() - ours.keys()
     assert {key: found for key, found in different.items() if key not in SETTINGS} == {}
     assert set(SETTINGS) - set(different) == set(), "these are the same by now"
     assert alone == set(OUR_SETTINGS)
+    assert lacking == set(THEIR_SETTINGS)

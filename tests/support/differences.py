@@ -11,25 +11,35 @@ from typing import Final
 
 _OPERATION = "Kafka has UNKNOWN_SERVER_ERROR for an operation that does not exist; INVALID_REQUEST says what is wrong"
 _SEGMENTS = "Kafka 4 wants segments of 1 MiB at least; tests of retention and compaction want small ones"
-_UNKNOWN = "Kafka takes a setting of the broker that it does not know for one of a plug-in; here it would do nothing"
+_AT_START_OF_LISTENER = "mechanisms and credentials belong to a listener, and are set at the start"
+_CLASS = "there are no classes, and no listener has TLS"
 _FEATURES = "levels of features are those of the release that the broker passes for (as.version)"
 
 ANSWERS: Final[Mapping[str, str]] = {
     "IncrementalAlterConfigs v1 2 't' (('retention.ms', 9, '1'),) 1": _OPERATION,
     "IncrementalAlterConfigs v1 2 't' (('segment.bytes', 0, '100'),) 1": _SEGMENTS,
-    "IncrementalAlterConfigs v1 4 '1' (('no.such', 0, '1'),) 1": _UNKNOWN,
+    "IncrementalAlterConfigs v1 4 '1' (('sasl.enabled.mechanisms', 0, ''),) 1": _AT_START_OF_LISTENER,
+    "IncrementalAlterConfigs v1 4 '1' (('sasl.jaas.config', 0, 'x'),) 1": _AT_START_OF_LISTENER,
+    "IncrementalAlterConfigs v1 4 '*' (('ssl.engine.factory.class', 0, 'x'),) 1": _CLASS,
     "UpdateFeatures v* group.version to 0, type 2": _FEATURES,
+    "UpdateFeatures v* kraft.version to 1, type 1": "the quorum has a fixed voter: AddRaftVoter is not served",
+    "UpdateFeatures v* share.version to 1, type 1": "share groups are not served",
+    "UpdateFeatures v* streams.version to 1, type 1": "streams groups are not served",
 }
 """Answers to questions."""
 
 _LIST = "a list for Kafka, text with commas here: it is read once, at the start"
 _AT_START = "listeners are opened at the start here"
+_OF_TLS = (
+    "ssl.key.password",
+    *(f"ssl.keystore.{name}" for name in ("certificate.chain", "key", "location", "password", "type")),
+    *(f"ssl.truststore.{name}" for name in ("certificates", "location", "password", "type")),
+)
 
 SETTINGS: Final[Mapping[str, str]] = {
     "advertised.listeners": _LIST,
     "listener.security.protocol.map": _AT_START,
     "listeners": _AT_START + ", by default on this machine only",
-    "log.cleaner.backoff.ms": "the time between two looks for dirty logs is set at the start",
     "log.dirs": _LIST,
     "log.flush.scheduler.interval.ms": "what looks for logs to flush runs here even if no topic asks for it",
     "max.connections.per.ip.overrides": "a list here, which it is for Kafka too, but for its type",
@@ -41,6 +51,8 @@ SETTINGS: Final[Mapping[str, str]] = {
     "socket.send.buffer.bytes": "the system's own choice is better on every machine of today",
     "transaction.state.log.min.isr": "there is one broker",
     "transaction.state.log.replication.factor": "there is one broker",
+    **dict.fromkeys(_OF_TLS, "there is no TLS, so key and trust stores cannot change at run time"),
+    "sasl.jaas.config": _AT_START_OF_LISTENER,
 }
 """Settings that both have and that are not the same in type, default or being changeable at run time."""
 
@@ -56,6 +68,31 @@ OUR_SETTINGS: Final[Mapping[str, str]] = {
     "transaction.version": "Kafka is told by kafka-storage.sh",
 }
 """Settings that only the bundled broker has."""
+
+_OF_SHARE_GROUPS = (
+    "share.assignment.interval.ms",
+    "share.auto.offset.reset",
+    "share.delivery.count.limit",
+    "share.heartbeat.interval.ms",
+    "share.isolation.level",
+    "share.partition.max.record.locks",
+    "share.record.lock.duration.ms",
+    "share.renew.acknowledge.enable",
+    "share.session.timeout.ms",
+)
+_OF_STREAMS_GROUPS = (
+    "streams.assignment.interval.ms",
+    "streams.heartbeat.interval.ms",
+    "streams.initial.rebalance.delay.ms",
+    "streams.num.standby.replicas",
+    "streams.session.timeout.ms",
+)
+
+THEIR_SETTINGS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(_OF_SHARE_GROUPS, "share groups are not served"),
+    **dict.fromkeys(_OF_STREAMS_GROUPS, "streams groups are not served"),
+}
+"""Settings, all of groups, that only Apache Kafka has."""
 
 # --- what tools print
 
