@@ -100,16 +100,8 @@ LINES: Final = (
     # What is wrong is told by error codes, which are compared; the words are each broker's own.
     (re.compile(r"(org\.apache\.kafka\.common\.errors\.\w+): .*"), r"\1"),
     (re.compile(r"(Error while executing topic command : ).*"), r"\1"),
-    # Kafka writes this default into its metadata log for the sake of eligible leader replicas, which need followers.
-    (re.compile(r"(Configs: |,)min\.insync\.replicas=1,?"), r"\1"),
-    (re.compile(r"DYNAMIC_DEFAULT_BROKER_CONFIG:min\.insync\.replicas=1, "), ""),
 )
 """Patterns of a line that a tool prints, and what to compare instead."""
-
-LINES_ONLY_APACHE_HAS: Final = (
-    # The default that Kafka writes into its metadata log, a line of its own where all settings are told.
-    re.compile(r"^min\.insync\.replicas=1 sensitive=false synonyms=\{DYNAMIC_DEFAULT_BROKER_CONFIG"),
-)
 
 APIS_WE_LACK: Final[Mapping[str, str]] = {
     "CreateDelegationToken": "there are no delegation tokens",
