@@ -36,8 +36,8 @@ from spark_kafka_native.net.secret import HIDDEN
 _MIB: Final = 1024 * 1024
 _MOST_THREADS: Final = 128
 """Of one pool. Apache Kafka has no bound; each thread has a stack and buffers."""
-_MOST_UNKNOWN: Final = 1000
-"""Settings of a broker, and of all brokers, that are stored although this broker does not know them."""
+_MOST_UNKNOWN: Final = 100
+"""Unknown settings that are stored for a broker, and for all brokers. Kafka has no bound."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -292,8 +292,9 @@ class BrokerConfig(ListenerSettings):
         for key in dynamic:
             _check_dynamic(key, known.get(key), of_all_brokers=of_all_brokers)
         unknown = dynamic.keys() - known.keys()
-        if len(unknown) > _MOST_UNKNOWN:
-            raise ConfigError(min(unknown), f"more than {_MOST_UNKNOWN} settings that this broker does not know")
+        if len(unknown) > _MOST_UNKNOWN or any(len(key) + len(dynamic[key]) > SHORT_MAX for key in unknown):
+            problem = f"more than {_MOST_UNKNOWN} unknown settings, or {SHORT_MAX} characters of one"
+            raise ConfigError(min(unknown)[:100], problem)
         unused = {key: known[key].parse(value) for key, value in dynamic.items() if key in unused_settings()}
         used = {key: value for key, value in dynamic.items() if key not in unused and key not in unknown}
         own: dict[str, Any] = parse_settings(known, {key: used[key] for key in used if key not in LOG_SYNONYMS})

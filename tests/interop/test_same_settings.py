@@ -201,6 +201,7 @@ def test_settings_without_effect_here_are_changed_as_in_kafka(both: Both) -> Non
             ("1", "sasl.login.refresh.buffer.seconds", "40000"),
             ("1", "no.such", "1"),
             ("", "no.such", "2"),
+            ("", "listener.name.plaintext.ssl.client.auth", "none"),
         ):
             change(broker, BROKER, name, (key, SET, value))
             tell(broker, BROKER, "1", key, note=f"after {name!r} {value}")
@@ -220,6 +221,8 @@ def test_every_setting_of_the_broker_can_or_cannot_change_as_in_kafka(both: Both
             value = samples[setting.kind] if setting.default is None else setting.default_text
             for name in ("1", ""):
                 change(broker, BROKER, name, (key, SET, value), validate_only=True)
+        for key in ("max.connections", "sasl.enabled.mechanisms", "ssl.keystore.location"):
+            change(broker, BROKER, "1", (f"listener.name.plaintext.{key}", SET, "5"), validate_only=True)
 
     both.tell(story)
 

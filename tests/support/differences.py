@@ -11,7 +11,7 @@ from typing import Final
 
 _OPERATION = "Kafka has UNKNOWN_SERVER_ERROR for an operation that does not exist; INVALID_REQUEST says what is wrong"
 _SEGMENTS = "Kafka 4 wants segments of 1 MiB at least; tests of retention and compaction want small ones"
-_AT_START_OF_LISTENER = "mechanisms and credentials belong to a listener, and are set at the start"
+_AT_START_OF_LISTENER = "listeners, their mechanisms and their credentials are set at the start"
 _CLASS = "there are no classes, and no listener has TLS"
 _FEATURES = "levels of features are those of the release that the broker passes for (as.version)"
 
@@ -21,6 +21,7 @@ ANSWERS: Final[Mapping[str, str]] = {
     "IncrementalAlterConfigs v1 4 '1' (('sasl.enabled.mechanisms', 0, ''),) 1": _AT_START_OF_LISTENER,
     "IncrementalAlterConfigs v1 4 '1' (('sasl.jaas.config', 0, 'x'),) 1": _AT_START_OF_LISTENER,
     "IncrementalAlterConfigs v1 4 '*' (('ssl.engine.factory.class', 0, 'x'),) 1": _CLASS,
+    "IncrementalAlterConfigs v1 4 '1' (('listener.name.plaintext.*', 0, '5'),) 1": _AT_START_OF_LISTENER,
     "UpdateFeatures v* group.version to 0, type 2": _FEATURES,
     "UpdateFeatures v* kraft.version to 1, type 1": "the quorum has a fixed voter: AddRaftVoter is not served",
     "UpdateFeatures v* share.version to 1, type 1": "share groups are not served",

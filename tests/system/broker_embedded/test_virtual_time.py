@@ -186,7 +186,7 @@ def test_the_pause_between_compactions_changes_at_run_time(broker: EmbeddedBroke
         produce(client, "keys", encode_batch([CoordinatorRecord(key=b"k", value=value)], broker.now_ms()))
         broker.advance(hours=1)
 
-    def values() -> list[bytes | None]:
+    def values() -> list[bytes]:
         answer = client.ask(fetch_request("keys", max_partition=1 << 20), 11)
         return values_in(answer.responses[0].partitions[0])
 

@@ -188,15 +188,15 @@ def test_a_setting_without_effect_is_stored_and_logged_once(
     broker: BrokerDriver, how: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING, logger="broker_embedded.dynamic_configs"):
-        put(broker, BROKER, "1", num_io_threads="16", max_connections="9", log_retention_msec="5")
+        put(broker, BROKER, "1", num_io_threads="16", max_connections="9", log_retention_m="5")
         put(broker, BROKER, "1", max_connections="8")
     assert caplog.messages == [
-        "log.retention.msec is stored and has no effect: no such setting; did you mean log.retention.ms?",
         "num.io.threads is stored and has no effect in this broker: few threads serve everything",
+        "'log.retention.m' is stored and has no effect in this broker: no such setting; did you mean log.retention.ms?",
     ]
     getattr(broker, how)()
     assert value_of(broker, BROKER, "1", "num.io.threads") == "16"
-    assert broker.broker.configs.own["log.retention.msec"] == "5"
+    assert broker.broker.configs.own["log.retention.m"] == "5"
     for refused in ("7", "33"):
         result = change(broker, BROKER, "1", ("num.io.threads", SET, refused))
         assert "num.io.threads: it can change from 16 to 8..32" in (result.error_message or "")
