@@ -5,9 +5,9 @@ v2  brokers answer before they throttle
 v3  types and documentation (KIP-569)
 v4  flexible
 
-Only settings that this broker goes by are known. Of a broker without a name the answer has what was set at run time for
-all brokers. A resource of a type that does not exist spoils the whole request, as with Kafka. A resource that is named
-twice is answered once.
+A broker has every setting of Apache Kafka 4.3, and the unknown ones that were set at run time. Of a broker without a
+name the answer has what was set at run time for all brokers. A resource of a type that does not exist spoils the whole
+request, as with Kafka. A resource that is named twice is answered once.
 """
 
 import asyncio

@@ -74,7 +74,7 @@ def test_settings_without_effect_have_values() -> None:
         ({"authorizer.class.name": "A"}, "it can only have its default, because access rules"),
         ({"remote.log.storage.system.enable": "true"}, "because there is no tiered storage"),
         ({"num.network.threads": "0"}, "num.network.threads: 0 is out of range"),
-        ({"group.share.max.size": "5", "as.version": "3.9"}, "group.share.max.size: no such setting"),
+        ({"group.share.max.size": "5", "as.version": "3.8"}, "group.share.max.size: no such setting"),
     ],
 )
 def test_settings_without_effect_are_validated(given: Mapping[str, object], problem: str) -> None:
@@ -274,7 +274,11 @@ def test_settings_are_told_for_a_release_that_there_is() -> None:
     assert acted_on < of_3_9
     assert not acted_on <= BrokerConfig.settings_for({}).keys(), "Kafka 4 has removed some"
     assert {"num.io.threads", "remote.log.reader.threads"} <= of_3_9
-    assert {"process.roles", "group.share.max.size"} & of_3_9 == set()
+    assert {"process.roles", "group.share.max.size"} <= of_3_9
+    assert {"group.share.assignors", "group.streams.max.size", "cordoned.log.dirs"} & of_3_9 == set()
+    assert {"process.roles", "remote.log.reader.threads"} & BrokerConfig.settings_for(
+        {"as.version": "2.7"}
+    ).keys() == set()
     with pytest.raises(ConfigError, match=r"^as\.version: '5\.0' is no release"):
         BrokerConfig.settings_for({"as.version": "5.0"})
 
