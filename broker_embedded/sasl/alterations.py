@@ -5,13 +5,12 @@ from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from broker_embedded.sasl.credentials import (
-    MECHANISMS,
     MOST_ITERATIONS,
     Credentials,
     ScramCredential,
     ScramUser,
 )
-from spark_kafka_native.net.sasl.scram import FEWEST_ITERATIONS
+from spark_kafka_native.net.sasl.scram import FEWEST_ITERATIONS, MECHANISMS
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.alter_user_scram_credentials import (
     ScramCredentialDeletion,

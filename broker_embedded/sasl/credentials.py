@@ -5,7 +5,6 @@ import hmac
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Final, NamedTuple, Self, TypeAlias
 
 from spark_kafka_native.net.sasl.scram import FEWEST_ITERATIONS, HASHES, salted_password
@@ -13,8 +12,6 @@ from spark_kafka_native.net.secret import Secret
 
 MOST_ITERATIONS: Final = 16384
 """What may be asked of clients, as with Apache Kafka: from `FEWEST_ITERATIONS` to this."""
-MECHANISMS: Final[Mapping[int, str]] = MappingProxyType({1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"})
-"""The mechanisms by their numbers in requests."""
 _SALT_BYTES: Final = 20
 
 

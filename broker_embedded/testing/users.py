@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from broker_embedded.listener_settings import PREFIX, SASL_PLAINTEXT
-from broker_embedded.sasl.credentials import MECHANISMS
 from broker_embedded.settings import ConfigError
-from spark_kafka_native.net.sasl.scram import FEWEST_ITERATIONS, salted_password
+from spark_kafka_native.net.sasl.scram import FEWEST_ITERATIONS, HASHES, salted_password
 from spark_kafka_native.net.secret import Secret
 
 _NAME: Final = re.compile(r"[\w.+-]+")
@@ -24,7 +23,7 @@ def settings_with_users(settings: Mapping[str, object], users: Mapping[str, str]
         if not _NAME.fullmatch(name) or not password:
             raise ConfigError("users", f"{name!r} is no name of a user with a password")
     options = " ".join(f'user_{name}="{_escaped(password)}"' for name, password in users.items())
-    first = [_first_user(mechanism, name, users[name]) for mechanism in MECHANISMS.values() for name in users]
+    first = [_first_user(mechanism, name, users[name]) for mechanism in HASHES for name in users]
     return {
         "listeners": f"{settings['listeners']},{SASL_PLAINTEXT}://127.0.0.1:0",
         f"{PREFIX}{SASL_PLAINTEXT.lower()}.plain.sasl.jaas.config": f"PlainLoginModule required {options};",

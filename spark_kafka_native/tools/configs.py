@@ -1,4 +1,4 @@
-"""``kafka-configs.sh``: settings of topics and brokers."""
+"""``kafka-configs.sh``: settings of topics, brokers and groups; quotas; users of SCRAM."""
 
 import argparse
 from collections.abc import Sequence
@@ -9,8 +9,10 @@ from broker_embedded.settings import read_properties
 from spark_kafka_native.client.cluster import Cluster
 from spark_kafka_native.client.configs import ConfigEntry, Resource, ResourceType, alter_configs, describe_configs
 from spark_kafka_native.protocol.errors import KafkaError
+from spark_kafka_native.tools.config_entities import Entity, add_entities, read_entities
 from spark_kafka_native.tools.connection import ToolError, ToolParser, open_cluster, refuse, say
 from spark_kafka_native.tools.properties import parse_pairs, split_list
+from spark_kafka_native.tools.quota_configs import alter_client, describe_client
 
 _TOOL: Final = "kafka-configs"
 _TYPES: Final = {"topics": ResourceType.TOPIC, "brokers": ResourceType.BROKER, "groups": ResourceType.GROUP}
@@ -20,15 +22,20 @@ def main(arguments: Sequence[str]) -> int:
     """Describe or alter settings; the exit status. 0: done. 1: the cluster refused it. 2: a bad option."""
     options = _parser().parse_args(arguments)
     try:
-        kind, names = _entity(options)
-        changes = _changes(options) if options.alter else {}
+        entities = read_entities(options)
+        added, deleted = _changes(options) if options.alter else ({}, [])
+        kind = _TYPES.get(entities[0].type)
         with open_cluster(options) as cluster:
-            for resource in _resources(cluster, kind, names):
-                if options.alter:
-                    alter_configs(cluster, resource, changes)
-                    say(f"Completed updating config for {_words(resource)}.")
-                else:
-                    _describe(cluster, resource, show_all=options.all)
+            if kind is None:
+                describe_client(cluster, entities) if options.describe else alter_client(
+                    cluster, entities, added, deleted
+                )
+            elif options.describe:
+                _describe(cluster, kind, entities[0], show_all=options.all)
+            else:
+                alter_configs(cluster, _resource(kind, entities[0]), added | dict.fromkeys(deleted))
+            if options.alter:
+                say(f"Completed updating {entities[-1]}.")
     except (ToolError, ValueError, OSError) as error:
         return refuse(_TOOL, ToolError(str(error)))
     except KafkaError as error:
@@ -37,50 +44,22 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> ToolParser:
-    parser = ToolParser(_TOOL, "Describe and alter the settings of topics, brokers and groups.")
+    parser = ToolParser(_TOOL, "Describe and alter settings of topics, brokers and groups, quotas, and users of SCRAM.")
     parser.add_cluster()
     actions = parser.add_mutually_exclusive_group(required=True)
     actions.add_argument("--alter", action="store_true", help="change settings")
     actions.add_argument("--describe", action="store_true", help="print settings")
     parser.add_argument("--all", action="store_true", help="with --describe: those that were not set as well")
-    parser.add_argument("--add-config", metavar="K=V,K=[V,V]", help="settings to set")
+    text = "settings to set; for users also SCRAM-SHA-256=[iterations=N,password=TEXT]"
+    parser.add_argument("--add-config", metavar="K=V,K=[V,V]", help=text)
     parser.add_argument("--add-config-file", metavar="FILE", type=Path, help="a properties file with settings to set")
     parser.add_argument("--delete-config", metavar="K,K", help="settings to put back to their defaults")
-    parser.add_argument("--entity-type", choices=[*_TYPES, "users", "clients", "ips", "broker-loggers"], help="of what")
-    parser.add_argument("--entity-name", help="of which one; by default of all topics")
-    parser.add_argument("--entity-default", action="store_true", help="the default of all brokers")
-    for singular, plural in (("--topic", "topics"), ("--broker", "brokers"), ("--group", "groups")):
-        parser.add_argument(singular, metavar="NAME", help=f"short for --entity-type {plural} --entity-name NAME")
-    parser.add_argument("--broker-defaults", action="store_true", help="short for brokers with --entity-default")
+    add_entities(parser)
     return parser
 
 
-def _entity(options: argparse.Namespace) -> tuple[ResourceType, list[str]]:
-    """What has the settings, and which ones of it; no name stands for all."""
-    if options.broker_defaults:
-        return ResourceType.BROKER, [""]
-    for kind, name in (
-        (ResourceType.TOPIC, options.topic),
-        (ResourceType.BROKER, options.broker),
-        (ResourceType.GROUP, options.group),
-    ):
-        if name is not None:
-            return kind, [name]
-    if options.entity_type is None:
-        raise ToolError("--entity-type: say of what: topics, brokers or groups")
-    if options.entity_type not in _TYPES:
-        raise ToolError(f"--entity-type: {options.entity_type} have no settings that this tool knows of")
-    kind = _TYPES[options.entity_type]
-    if options.entity_default:
-        if kind is not ResourceType.BROKER:
-            raise ToolError("--entity-default: only brokers have settings in common")
-        return kind, [""]
-    if options.entity_name is None and (options.alter or kind is not ResourceType.TOPIC):
-        raise ToolError("--entity-name: say which one")
-    return kind, [] if options.entity_name is None else [options.entity_name]
-
-
-def _changes(options: argparse.Namespace) -> dict[str, str | None]:
+def _changes(options: argparse.Namespace) -> tuple[dict[str, str | None], list[str]]:
+    """The settings to set, and those to delete."""
     added: dict[str, str | None] = {}
     if options.add_config_file:
         added.update(read_properties(options.add_config_file))
@@ -92,31 +71,41 @@ def _changes(options: argparse.Namespace) -> dict[str, str | None]:
         raise ToolError(f"--delete-config: {', '.join(both)} shall be set and deleted")
     if not added and not deleted:
         raise ToolError("--alter needs --add-config, --add-config-file or --delete-config")
-    return added | dict.fromkeys(deleted)
+    return added, deleted
 
 
-def _resources(cluster: Cluster, kind: ResourceType, names: Sequence[str]) -> list[Resource]:
-    if not names:
-        names = sorted(cluster.metadata().topics)
-    if kind is ResourceType.BROKER and not all(name.isdigit() or not name for name in names):
-        raise ToolError(f"--entity-name: {names[0]!r} is not a broker's id")
+def _resource(kind: ResourceType, entity: Entity) -> Resource:
+    if entity.is_default and kind is not ResourceType.BROKER:
+        raise ToolError("--entity-default: only brokers have settings in common")
+    name = entity.name or ""
+    if kind is ResourceType.BROKER and name and not name.isdigit():
+        raise ToolError(f"--entity-name: {name!r} is not a broker's id")
+    return Resource(type=kind, name=name)
+
+
+def _resources(cluster: Cluster, kind: ResourceType, entity: Entity) -> list[Resource]:
+    """The entity, or for all of a type each of them."""
+    if not entity.is_all:
+        return [_resource(kind, entity)]
+    if kind is ResourceType.GROUP:
+        raise ToolError("--entity-name: say which group")
+    metadata = cluster.metadata()
+    names = [*map(str, sorted(metadata.brokers)), ""] if kind is ResourceType.BROKER else sorted(metadata.topics)
     return [Resource(type=kind, name=name) for name in names]
 
 
-def _describe(cluster: Cluster, resource: Resource, *, show_all: bool) -> None:
-    entries = describe_configs(cluster, resource).values()
-    say(f"{'All' if show_all else 'Dynamic'} configs for {_words(resource)} are:")
-    for entry in sorted(entries, key=lambda entry: entry.name):
-        if show_all or entry.is_set_on(resource.type) or (resource.name == "" and not entry.read_only):
-            say(f"  {_line(entry)}")
+def _describe(cluster: Cluster, kind: ResourceType, entity: Entity, *, show_all: bool) -> None:
+    for resource in _resources(cluster, kind, entity):
+        entries = describe_configs(cluster, resource).values()
+        if resource.name:
+            say(f"{'All' if show_all else 'Dynamic'} configs for {resource} are:")
+        else:
+            say("Default configs for brokers in the cluster are:")
+        for entry in sorted(entries, key=lambda entry: entry.name):
+            if show_all or entry.is_set_on(resource.type) or (resource.name == "" and not entry.read_only):
+                say(f"  {_line(entry)}")
 
 
 def _line(entry: ConfigEntry) -> str:
     synonyms = ", ".join(f"{source.name}:{name}={value}" for source, name, value in entry.synonyms)
     return f"{entry.name}={entry.value} sensitive={str(entry.sensitive).lower()} synonyms={{{synonyms}}}"
-
-
-def _words(resource: Resource) -> str:
-    if not resource.name:
-        return "the default brokers"
-    return f"{resource.type.name.lower()} {resource.name}"

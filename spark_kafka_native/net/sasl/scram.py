@@ -19,6 +19,8 @@ MOST_ITERATIONS: Final = 10_000_000
 """A broker that asks for fewer makes the password easy to guess, one that asks for more keeps us busy for minutes."""
 
 HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+MECHANISMS: Final = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
+"""The mechanisms by their numbers in requests (KIP-554)."""
 
 _NO_CHANNEL_BINDING: Final = "n,,"
 _SERVER_FIRST: Final = re.compile(r"r=([\x21-\x2b\x2d-\x7e]+),s=([A-Za-z0-9+/=]+),i=([0-9]{1,9})(?:,.*)?")

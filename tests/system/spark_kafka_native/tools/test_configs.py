@@ -44,7 +44,10 @@ def test_settings_of_brokers(on_broker: Tool) -> None:
     answer = on_broker("kafka-configs", "--describe", "--all", "--broker", "1")
     assert answer.status == 0
     assert any(line.startswith("  num.partitions=") for line in answer.lines)
-    assert on_broker("kafka-configs", "--describe", "--broker-defaults").lines[0].startswith("Dynamic configs for the")
+    first = "Default configs for brokers in the cluster are:"
+    assert on_broker("kafka-configs", "--describe", "--broker-defaults").lines[0] == first
+    every = on_broker("kafka-configs", "--describe", "--entity-type", "brokers").lines
+    assert [line for line in every if not line.startswith(" ")] == ["Dynamic configs for broker 1 are:", first]
 
 
 def test_what_the_cluster_refuses(on_broker: Tool, topic: str) -> None:
@@ -57,9 +60,33 @@ def test_what_the_cluster_refuses(on_broker: Tool, topic: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--describe",), "--entity-type: say of what"),
-        (("--describe", "--entity-type", "users", "--entity-name", "u"), "users have no settings"),
-        (("--describe", "--entity-type", "brokers"), "--entity-name: say which one"),
+        (("--describe",), "--entity-type: one of topics, brokers, groups, users, clients, ips is required"),
+        (("--describe", "--entity-type", "broker-loggers"), "broker-loggers have no settings"),
+        (("--describe", "--entity-type", "groups"), "--entity-name: say which group"),
+        (("--describe", "--entity-name", "t"), "--entity-type: each --entity-name and --entity-default needs one"),
+        (("--describe", "--entity-type", "users", "--client", "c"), "--entity-type: --client cannot be given, too"),
+        (("--describe", "--user", "u", "--ip", "::1"), "users and ips cannot be given together"),
+        (("--alter", "--entity-type", "users", "--add-config", "request_percentage=1"), "--entity-name: say which one"),
+        (
+            ("--alter", "--user", "u", "--add-config", "nonsense=1"),
+            "users have no config nonsense; there are producer_",
+        ),
+        (("--alter", "--ip", "::1", "--add-config", "request_percentage=1"), "ips have no config request_percentage"),
+        (("--alter", "--user", "u", "--add-config", "request_percentage=x"), "request_percentage: 'x' is not a number"),
+        (("--alter", "--user", "u", "--delete-config", "request_percentage"), "Invalid config(s): request_percentage"),
+        (
+            ("--alter", "--user", "u", "--add-config", "SCRAM-SHA-256=[password=x],request_percentage=1"),
+            "quotas and credentials of SCRAM cannot be altered together",
+        ),
+        (("--alter", "--user-defaults", "--add-config", "SCRAM-SHA-256=[password=x]"), "SCRAM-SHA-256 is for one user"),
+        (
+            ("--alter", "--user", "u", "--add-config", "SCRAM-SHA-256=[iterations=4096]"),
+            "SCRAM-SHA-256 is not of the form [iterations=N,password=TEXT]",
+        ),
+        (
+            ("--alter", "--user", "u", "--add-config", "SCRAM-SHA-256=[iterations=4,password=x]"),
+            "SCRAM-SHA-256: iterations 4 are not 4096 to 16384",
+        ),
         (("--describe", "--entity-type", "topics", "--entity-default"), "--entity-default: only brokers"),
         (("--describe", "--broker", "one"), "'one' is not a broker's id"),
         (("--alter", "--topic", "t"), "--alter needs --add-config"),

@@ -5,7 +5,8 @@ import hashlib
 
 import pytest
 
-from broker_embedded.sasl.credentials import MECHANISMS, ScramCredential
+from broker_embedded.sasl.credentials import ScramCredential
+from spark_kafka_native.net.sasl.scram import MECHANISMS
 from spark_kafka_native.net.secret import Secret
 
 SALT = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")  # of RFC 7677

@@ -1,0 +1,90 @@
+"""``kafka-configs.sh`` for users, clients and addresses: quotas, and credentials of SCRAM."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from broker_embedded.sasl.credentials import MOST_ITERATIONS
+from spark_kafka_native.client.cluster import Cluster
+from spark_kafka_native.client.quotas import ANY_NAME, alter_quotas, describe_quotas
+from spark_kafka_native.client.scram_users import Password, alter_scram_user, describe_scram_users
+from spark_kafka_native.net.sasl.scram import FEWEST_ITERATIONS, HASHES
+from spark_kafka_native.net.secret import Secret
+from spark_kafka_native.tools.config_entities import Entity
+from spark_kafka_native.tools.connection import ToolError, say
+
+_QUOTA_TYPES: Final = {"users": "user", "clients": "client-id", "ips": "ip"}
+_OF_CLIENTS: Final = ("producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate")
+_OF_ADDRESSES: Final = ("connection_creation_rate",)
+_SHOWN: Final = {"user": "user-principal", "client-id": "client-id", "ip": "ip"}
+_PASSWORD: Final = re.compile(r"(?:iterations=([0-9]{1,9}),)?password=(.+)", re.DOTALL)
+
+
+def describe_client(cluster: Cluster, entities: Sequence[Entity]) -> None:
+    """Print quotas, and of users without a client the credentials."""
+    wanted = {_QUOTA_TYPES[entity.type]: ANY_NAME if entity.is_all else entity.name for entity in entities}
+    for parts, quotas in describe_quotas(cluster, wanted).items():
+        names = dict(parts)
+        shown = ", ".join(_shown(kind, names[kind]) for kind in wanted if kind in names)
+        say(f"Quota configs for {shown} are {', '.join(f'{key}={value}' for key, value in quotas.items())}")
+    user = entities[0]
+    if len(entities) == 1 and user.type == "users" and not user.is_default:
+        for name, mechanisms in sorted(describe_scram_users(cluster, user.name).items()):
+            shown = ", ".join(f"{mechanism}=iterations={count}" for mechanism, count in sorted(mechanisms.items()))
+            say(f"SCRAM credential configs for user-principal '{name}' are {shown}")
+
+
+def alter_client(
+    cluster: Cluster, entities: Sequence[Entity], added: Mapping[str, str | None], deleted: Sequence[str]
+) -> None:
+    """Change quotas or credentials. Raises ToolError, KafkaError."""
+    names = [*added, *deleted]
+    credentials = [name for name in names if name in HASHES]
+    if not credentials:
+        _alter_quotas(cluster, entities, added, deleted)
+        return
+    if len(credentials) < len(names):
+        raise ToolError("--alter: quotas and credentials of SCRAM cannot be altered together")
+    entity, *others = entities
+    if others or entity.type != "users" or entity.name is None:
+        raise ToolError(f"--alter: {credentials[0]} is for one user: --entity-type users --entity-name NAME")
+    passwords = [_password(mechanism, text or "") for mechanism, text in added.items()]
+    alter_scram_user(cluster, entity.name, passwords, deleted)
+
+
+def _alter_quotas(
+    cluster: Cluster, entities: Sequence[Entity], added: Mapping[str, str | None], deleted: Sequence[str]
+) -> None:
+    known = _OF_ADDRESSES if entities[0].type == "ips" else _OF_CLIENTS
+    unknown = sorted({*added, *deleted} - {*known})
+    if unknown:
+        raise ToolError(f"--alter: {entities[0].type} have no config {unknown[0]}; there are {', '.join(known)}")
+    wanted = {_QUOTA_TYPES[entity.type]: entity.name for entity in entities}
+    changes = {key: _number(key, text) for key, text in added.items()}
+    present = next(iter(describe_quotas(cluster, wanted).values()), {}) if deleted else {}
+    missing = sorted(set(deleted) - present.keys())
+    if missing:
+        raise ToolError(f"--delete-config: Invalid config(s): {', '.join(missing)}")
+    alter_quotas(cluster, tuple(wanted.items()), {**changes, **dict.fromkeys(deleted)})
+
+
+def _number(key: str, text: str | None) -> float:
+    try:
+        return float(text or "")
+    except ValueError:
+        raise ToolError(f"--add-config: {key}: {text!r} is not a number") from None
+
+
+def _password(mechanism: str, text: str) -> Password:
+    found = _PASSWORD.fullmatch(text)
+    if found is None:
+        raise ToolError(f"--add-config: {mechanism} is not of the form [iterations=N,password=TEXT]")
+    iterations = int(found[1] or FEWEST_ITERATIONS)
+    if not FEWEST_ITERATIONS <= iterations <= MOST_ITERATIONS:
+        problem = f"iterations {iterations} are not {FEWEST_ITERATIONS} to {MOST_ITERATIONS}"
+        raise ToolError(f"--add-config: {mechanism}: {problem}")
+    return Password(mechanism=mechanism, password=Secret(found[2]), iterations=iterations)
+
+
+def _shown(kind: str, name: str | None) -> str:
+    return f"the default {_SHOWN[kind]}" if name is None else f"{_SHOWN[kind]} '{name}'"

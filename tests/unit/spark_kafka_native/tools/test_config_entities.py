@@ -1,0 +1,52 @@
+import pytest
+
+from spark_kafka_native.tools.config_entities import Entity, add_entities, read_entities
+from spark_kafka_native.tools.connection import ToolError, ToolParser
+
+
+def read(*arguments: str, alter: bool = False) -> tuple[Entity, ...]:
+    parser = ToolParser("kafka-configs", "")
+    parser.add_argument("--alter", action="store_true")
+    add_entities(parser)
+    return read_entities(parser.parse_args([*arguments, *(["--alter"] if alter else [])]))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "entities"),
+    [
+        (["--entity-type", "topics"], [Entity("topics")]),
+        (["--entity-type", "brokers", "--entity-name", "1"], [Entity("brokers", "1")]),
+        (["--broker", "1"], [Entity("brokers", "1")]),
+        (["--entity-default", "--entity-type", "brokers"], [Entity("brokers", None, True)]),
+        (["--ip-defaults"], [Entity("ips", None, True)]),
+        (["--client", "c", "--user-defaults"], [Entity("users", None, True), Entity("clients", "c")]),
+        (
+            ["--entity-type", "clients", "--entity-type", "users", "--entity-default", "--entity-name", "u"],
+            [Entity("users", "u"), Entity("clients", None, True)],
+        ),
+        (
+            ["--entity-type", "users", "--entity-name", "u", "--entity-type", "clients"],
+            [Entity("users", "u"), Entity("clients")],
+        ),
+    ],
+)
+def test_entities_of_options(arguments: list[str], entities: list[Entity]) -> None:
+    assert read(*arguments) == tuple(entities)
+
+
+def test_all_entities_cannot_be_altered() -> None:
+    assert read("--entity-type", "users")[0].is_all
+    with pytest.raises(ToolError, match="--entity-name: say which one"):
+        read("--entity-type", "users", alter=True)
+    assert read("--entity-type", "users", "--entity-default", alter=True) == (Entity("users", None, True),)
+
+
+@pytest.mark.parametrize(
+    ("entity", "text"),
+    [
+        (Entity("users", "u"), "config for user u"),
+        (Entity("clients", None, True), "default config for clients in the cluster"),
+    ],
+)
+def test_names_of_entities(entity: Entity, text: str) -> None:
+    assert str(entity) == text
