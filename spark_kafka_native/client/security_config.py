@@ -18,10 +18,9 @@ from spark_kafka_native.client.properties import (
     password,
     text,
 )
-from spark_kafka_native.net.address import SECURITY_PROTOCOLS
 from spark_kafka_native.net.secret import Secret
 
-_PROTOCOLS: Final = {name: name for name in SECURITY_PROTOCOLS}
+_PROTOCOLS: Final = {name: name for name in ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")}
 _STORES: Final = {name: name for name in ("JKS", "PKCS12", "PEM")}
 _TLS_VERSIONS: Final = {name: name for name in ("TLS", "TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3")}
 _HOST_CHECKS: Final = {"https": "https", "": ""}

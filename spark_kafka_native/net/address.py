@@ -4,8 +4,8 @@ import re
 from typing import NamedTuple
 
 _BRACKETED = re.compile(r"\[([^\[\]]+)\](?::(.*))?")
+_LISTENER = re.compile(r"[0-9a-zA-Z\-%._]*")
 _MAX_PORT = 65535
-SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 class HostPort(NamedTuple):
@@ -19,15 +19,15 @@ class HostPort(NamedTuple):
 
 
 def parse_address(text: str) -> HostPort:
-    """``host:port``, ``[IPv6]:port``, either with a security protocol in front, as in ``SASL_SSL://host:port``.
+    """``host:port``, ``[IPv6]:port``, either after the name of a listener, as in ``SASL_SSL://host:port``.
 
-    That is taken as listeners are spelled, and means nothing, as to Kafka's clients: ``security.protocol`` counts.
+    The name has no effect, as in Kafka's clients: ``security.protocol`` decides.
 
     Raises ValueError saying what is wrong with ``text``.
     """
-    scheme, separator, rest = text.strip().rpartition("://")
-    if separator and scheme.upper() not in SECURITY_PROTOCOLS:
-        raise ValueError(f"{text!r}: only one of {', '.join(SECURITY_PROTOCOLS)} may stand before ://host:port")
+    listener, _, rest = text.strip().rpartition("://")
+    if not _LISTENER.fullmatch(listener):
+        raise ValueError(f"{text!r}: {listener!r} is not the name of a listener")
     bracketed = _BRACKETED.fullmatch(rest)
     if bracketed:
         host, port = bracketed.group(1), bracketed.group(2)

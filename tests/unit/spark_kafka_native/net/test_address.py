@@ -12,6 +12,7 @@ from spark_kafka_native.net.address import HostPort, parse_address, parse_addres
         ("PLAINTEXT://broker:65535", HostPort("broker", 65535)),
         ("plaintext://[fe80::1%eth0]:9092", HostPort("fe80::1%eth0", 9092)),
         ("SASL_SSL://broker:9093", HostPort("broker", 9093)),
+        ("DOCKER_2.internal-%://broker:9093", HostPort("broker", 9093)),
     ],
 )
 def test_addresses_as_users_write_them(text: str, expected: HostPort) -> None:
@@ -32,7 +33,7 @@ def test_addresses_as_users_write_them(text: str, expected: HostPort) -> None:
         ("broker:65536", "is not a port"),
         ("broker:9o92", "is not a port"),
         ("broker:-1", "is not a port"),
-        ("http://broker:9092", "only one of PLAINTEXT, SSL"),
+        ("a b://broker:9092", "'a b' is not the name of a listener"),
     ],
 )
 def test_what_is_wrong_with_an_address_is_said(text: str, complaint: str) -> None:
