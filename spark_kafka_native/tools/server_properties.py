@@ -7,7 +7,8 @@ docs/security.md lists the security settings that are refused and those that are
 
 import dataclasses
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +17,7 @@ from broker_embedded.listener_settings import PREFIX, SASL_PLAINTEXT, prefixed_s
 from broker_embedded.settings import ConfigError, Setting, read_properties
 from broker_embedded.unused_settings import unused_settings
 from spark_kafka_native.tools.connection import ToolError
+from spark_kafka_native.tools.jaas_file import jaas_settings
 
 logger = logging.getLogger(__name__)
 
@@ -38,34 +40,77 @@ class ServerProperties:
     zookeeper: bool
 
 
-def read_server_properties(path: Path, overrides: Mapping[str, str] | None = None) -> ServerProperties:
-    """Read a file; ``overrides`` go before it. Raises ToolError naming the file and the setting."""
-    try:
-        given = {**read_properties(path), **(overrides or {})}
-        return understand(given)
-    except (OSError, UnicodeDecodeError, ConfigError) as error:
-        raise ToolError(f"{path}: {error}") from error
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class StorageProperties:
+    """The settings of a server.properties that its data directory depends on."""
+
+    data_dir: str
+    node_id: int
 
 
-def understand(given: Mapping[str, str]) -> ServerProperties:
+def read_server_properties(
+    path: Path, overrides: Mapping[str, str] | None = None, jvm_options: str = ""
+) -> ServerProperties:
+    """Read a file. Settings in ``overrides`` replace its own. ``jvm_options`` are those of ``KAFKA_OPTS``.
+
+    Raises ToolError naming the file and the setting.
+    """
+    with _naming(path):
+        return understand({**read_properties(path), **(overrides or {})}, jvm_options)
+
+
+def read_storage_properties(path: Path) -> StorageProperties:
+    """Read a file as far as ``kafka-storage.sh`` needs it, which has no users. Raises as ``read_server_properties``."""
+    with _naming(path):
+        entries = _renamed(read_properties(path))
+        declared = BrokerConfig.settings()["node.id"]
+        node_id = declared.parse(entries.get("node.id", declared.default))
+        assert isinstance(node_id, int)
+        return StorageProperties(data_dir=_data_dir(entries), node_id=node_id)
+
+
+def understand(given: Mapping[str, str], jvm_options: str = "") -> ServerProperties:
     """Settings of Apache Kafka as settings of this broker. Raises ConfigError."""
-    entries = {_OLD_NAMES.get(key, key): value for key, value in given.items()}
+    entries = _renamed(given)
     zookeeper = "zookeeper.connect" in entries
-    entries["listeners"] = _listeners(entries)
+    protocols = _listeners(entries)
     without_restriction = _without_restriction(entries)
-    data_dirs = [part.strip() for part in entries.pop("log.dirs", _DEFAULT_DATA_DIR).split(",") if part.strip()]
-    if len(data_dirs) != 1:
-        raise ConfigError("log.dirs", f"this broker keeps its data in one directory, not in {len(data_dirs)}")
-    if _number(entries.get("node.id")) == -1:
-        del entries["node.id"]  # an id of the broker's own choice, in clusters on ZooKeeper
+    with_sasl = [name for name, protocol in protocols.items() if protocol == SASL_PLAINTEXT]
+    if with_sasl:
+        entries = {**jaas_settings(jvm_options, with_sasl), **entries}
+    data_dir = _data_dir(entries)
     settings = BrokerConfig.settings_for(entries)
-    for listener in entries["listeners"].split(","):
-        settings |= prefixed_settings(_name(listener).lower())
+    for name in protocols:
+        settings |= prefixed_settings(name.lower())
     known = {key: value for key, value in entries.items() if key in settings and key not in without_restriction}
     passed_over = sorted(entries.keys() - known.keys())
     if passed_over:
         logger.warning("settings without effect here: %s", ", ".join(passed_over))
-    return ServerProperties(config=BrokerConfig.parse(known), data_dir=data_dirs[0], zookeeper=zookeeper)
+    return ServerProperties(config=BrokerConfig.parse(known), data_dir=data_dir, zookeeper=zookeeper)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, UnicodeDecodeError, ConfigError) as error:
+        raise ToolError(f"{path}: {error}") from error
+
+
+def _renamed(given: Mapping[str, str]) -> dict[str, str]:
+    """The settings by their present names, without a node id of -1: brokers on ZooKeeper choose their own."""
+    entries = {_OLD_NAMES.get(key, key): value for key, value in given.items()}
+    if _number(entries.get("node.id")) == -1:
+        del entries["node.id"]
+    return entries
+
+
+def _data_dir(entries: dict[str, str]) -> str:
+    """The one data directory, which is removed from ``entries``. Raises ConfigError."""
+    data_dirs = [part.strip() for part in entries.pop("log.dirs", _DEFAULT_DATA_DIR).split(",") if part.strip()]
+    if len(data_dirs) != 1:
+        raise ConfigError("log.dirs", f"this broker keeps its data in one directory, not in {len(data_dirs)}")
+    return data_dirs[0]
 
 
 def _without_restriction(entries: Mapping[str, str]) -> set[str]:
@@ -94,10 +139,10 @@ def _number(text: str | None) -> int | None:
         return None
 
 
-def _listeners(entries: dict[str, str]) -> str:
-    """The listeners for clients, those of a controller left out; takes what it has dealt with out of ``entries``.
+def _listeners(entries: dict[str, str]) -> dict[str, str]:
+    """The protocols of the listeners for clients, by name. The settings of a controller's listeners are removed.
 
-    Raises ConfigError: one of them is to speak TLS.
+    Raises ConfigError: a listener needs TLS.
     """
     protocols: dict[str, str] = {}
     for pair in filter(None, entries.pop("listener.security.protocol.map", "").split(",")):
@@ -117,9 +162,10 @@ def _listeners(entries: dict[str, str]) -> str:
     if advertised:
         parts = [part.strip() for part in advertised.split(",") if _name(part) not in controllers]
         entries["advertised.listeners"] = ",".join(parts)
-    names = sorted({_name(part) for part in kept})
-    entries["listener.security.protocol.map"] = ",".join(f"{name}:{protocols[name]}" for name in names)
-    return ",".join(kept)
+    served = {name: protocols[name] for name in sorted({_name(part) for part in kept})}
+    entries["listener.security.protocol.map"] = ",".join(f"{name}:{protocol}" for name, protocol in served.items())
+    entries["listeners"] = ",".join(kept)
+    return served
 
 
 def _name(listener: str) -> str:

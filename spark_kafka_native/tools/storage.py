@@ -20,7 +20,7 @@ from broker_embedded.scram_users import ScramUsersError, add_users
 from spark_kafka_native.net.secret import Secret
 from spark_kafka_native.protocol.ids import spell_id
 from spark_kafka_native.tools.connection import ToolError, ToolParser, refuse, say
-from spark_kafka_native.tools.server_properties import ServerProperties, read_server_properties
+from spark_kafka_native.tools.server_properties import StorageProperties, read_storage_properties
 
 _TOOL: Final = "kafka-storage"
 
@@ -49,38 +49,48 @@ def main(arguments: Sequence[str]) -> int:
     made.add_argument("--standalone", "-s", action="store_true", help="accepted: there is one controller, the broker")
     made.add_argument("--release-version", "-r", help="accepted: data directories are the same in all releases")
     made.add_argument("--feature", "-f", action="append", help="accepted: a feature has the level of the broker")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args(_with_joined_id(arguments))
     try:
         if options.action == "random-uuid":
             say(spell_id(new_id()))
         elif options.action == "info":
-            _info(read_server_properties(options.config))
+            _info(read_storage_properties(options.config))
         else:
-            _format(read_server_properties(options.config), options)
+            _format(read_storage_properties(options.config), options)
     except (ToolError, OSError, CorruptCheckpoint, FirstUserError, ScramUsersError) as error:
         return refuse(_TOOL, ToolError(str(error)))
     return 0
 
 
-def _format(server: ServerProperties, options: argparse.Namespace) -> None:
+def _with_joined_id(arguments: Sequence[str]) -> list[str]:
+    """``-t ID`` in one word: an id that begins with a dash would be taken for an option."""
+    words = list(arguments)
+    for at, word in enumerate(words[:-1]):
+        if word in {"-t", "--cluster-id"}:
+            words[at : at + 2] = [f"--cluster-id={words[at + 1]}"]
+            break
+    return words
+
+
+def _format(storage: StorageProperties, options: argparse.Namespace) -> None:
     files = Platform().file_system
     users = parse_first_users(Secret(" ".join(options.add_scram)))
-    path = os.path.join(server.data_dir, META_PROPERTIES)
+    path = os.path.join(storage.data_dir, META_PROPERTIES)
     if read_meta_properties(files, path) is not None:
         if options.ignore_formatted:
             say("All of the log directories are already formatted.")
             return
-        raise ToolError(f"{server.data_dir} is formatted already; --ignore-formatted lets that pass")
-    Path(server.data_dir).mkdir(parents=True, exist_ok=True)
-    meta = MetaProperties(cluster_id=options.cluster_id, node_id=server.config.node_id, directory_id=new_id())
-    add_users(files, server.data_dir, users)
+        raise ToolError(f"{storage.data_dir} is formatted already; --ignore-formatted lets that pass")
+    Path(storage.data_dir).mkdir(parents=True, exist_ok=True)
+    meta = MetaProperties(cluster_id=options.cluster_id, node_id=storage.node_id, directory_id=new_id())
+    add_users(files, storage.data_dir, users)
     write_meta_properties(files, path, meta)
-    say(f"Formatting {server.data_dir} for cluster {options.cluster_id}.")
+    say(f"Formatting {storage.data_dir} for cluster {options.cluster_id}.")
 
 
-def _info(server: ServerProperties) -> None:
-    meta = read_meta_properties(Platform().file_system, os.path.join(server.data_dir, META_PROPERTIES))
+def _info(storage: StorageProperties) -> None:
+    meta = read_meta_properties(Platform().file_system, os.path.join(storage.data_dir, META_PROPERTIES))
     if meta is None:
-        raise ToolError(f"{server.data_dir} is not formatted")
-    say(f"Found log directory: {server.data_dir}")
+        raise ToolError(f"{storage.data_dir} is not formatted")
+    say(f"Found log directory: {storage.data_dir}")
     say(f"Found metadata: cluster.id={meta.cluster_id}, node.id={meta.node_id}")

@@ -1,12 +1,15 @@
 """A login module as Java reads it from its configuration: its class, a control flag and options.
 
 org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="...";
+
+A JAAS file has sections of login modules: ``KafkaServer { MODULE required ...; MODULE required ...; };``
 """
 
 import dataclasses
+import itertools
 import re
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from spark_kafka_native.net.secret import Secret
 
@@ -14,7 +17,7 @@ _FLAGS: Final = frozenset({"required", "requisite", "sufficient", "optional"})
 _TOKEN: Final = re.compile(
     r"""\s+ | //[^\n]* | /\*.*?\*/
     | "(?P<double>(?:[^"\\\n]|\\.)*)" | '(?P<single>(?:[^'\\\n]|\\.)*)'
-    | (?P<word>[\w.$+-]+) | (?P<sign>[=;])""",
+    | (?P<word>[\w.$+-]+) | (?P<sign>[=;{}])""",
     re.VERBOSE | re.DOTALL,
 )
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "a": "\a", "v": "\v"}
@@ -41,9 +44,23 @@ class LoginModule:
         return (self.text(name) or "").strip().lower() == "true"
 
 
+class ModuleText(NamedTuple):
+    """A login module of a JAAS file: the last part of its class name, and its text for ``parse_login_module``."""
+
+    name: str
+    text: Secret
+
+
+class _Token(NamedTuple):
+    kind: str
+    value: str
+    start: int
+    end: int
+
+
 def parse_login_module(text: Secret) -> LoginModule:
     """The one login module that ``text`` names. Raises JaasError."""
-    tokens = list(_tokens(text.reveal()))
+    tokens = [(token.kind, token.value) for token in _tokens(text.reveal())]
     kinds = [kind for kind, _ in tokens]
     values = [value for _, value in tokens]
     if len(tokens) < 3 or kinds[:2] != ["word", "word"] or tokens[-1] != ("sign", ";"):
@@ -59,10 +76,51 @@ def parse_login_module(text: Secret) -> LoginModule:
         if values[at] in options:
             raise JaasError(f"the option {values[at]} is there twice")
         options[values[at]] = Secret(values[at + 2])
-    return LoginModule(values[0].rpartition(".")[2], options)
+    return LoginModule(_last_part(values[0]), options)
 
 
-def _tokens(text: str) -> Iterator[tuple[str, str]]:
+def parse_jaas_file(text: Secret) -> dict[str, tuple[ModuleText, ...]]:
+    """The login modules of each section of a JAAS file. Their flags and options are not checked. Raises JaasError."""
+    source = text.reveal()
+    tokens = _tokens(source)
+    sections: dict[str, tuple[ModuleText, ...]] = {}
+    for name in tokens:
+        if name.kind == "sign":
+            raise JaasError(f"has no section name before {name.value}")
+        if name.value in sections:
+            raise JaasError(f"has the section {name.value} twice")
+        _expect(tokens, "{", f"the section {name.value} does not begin with {{")
+        sections[name.value] = tuple(_section(name.value, source, tokens))
+        _expect(tokens, ";", f"the section {name.value} does not end with }};")
+    return sections
+
+
+def _section(name: str, source: str, tokens: Iterator[_Token]) -> Iterator[ModuleText]:
+    """The login modules up to the section's closing brace, which is consumed."""
+    first: _Token | None = None
+    for token in tokens:
+        sign = token.value if token.kind == "sign" else ""
+        if first is None and sign == "}":
+            return
+        if sign in {"{", "}"} or (first is None and sign):
+            raise JaasError(f"the section {name} has {sign} where a login module or ; is expected")
+        first = first or token
+        if sign == ";":
+            yield ModuleText(_last_part(first.value), Secret(source[first.start : token.end]))
+            first = None
+    raise JaasError(f"the section {name} does not end with }};")
+
+
+def _expect(tokens: Iterator[_Token], sign: str, problem: str) -> None:
+    if not any(token.kind == "sign" and token.value == sign for token in itertools.islice(tokens, 1)):
+        raise JaasError(problem)
+
+
+def _last_part(class_name: str) -> str:
+    return class_name.rpartition(".")[2]
+
+
+def _tokens(text: str) -> Iterator[_Token]:
     position = 0
     while position < len(text):
         found = _TOKEN.match(text, position)
@@ -70,11 +128,12 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
             raise JaasError(f"cannot be read from character {position + 1} on; values belong in quotes")
         position = found.end()
         if found["word"] is not None:
-            yield "word", found["word"]
+            yield _Token("word", found["word"], *found.span())
         elif found["sign"] is not None:
-            yield "sign", found["sign"]
+            yield _Token("sign", found["sign"], *found.span())
         elif (quoted := found["double"] if found["double"] is not None else found["single"]) is not None:
-            yield "text", re.sub(r"\\([0-7]{1,3}|.)", _unescaped, quoted, flags=re.DOTALL)
+            value = re.sub(r"\\([0-7]{1,3}|.)", _unescaped, quoted, flags=re.DOTALL)
+            yield _Token("text", value, *found.span())
 
 
 def _unescaped(found: re.Match[str]) -> str:

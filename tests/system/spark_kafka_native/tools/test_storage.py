@@ -33,6 +33,11 @@ def test_a_directory_is_formatted_once_and_a_broker_takes_it(tool: Tool, propert
         pass
 
 
+def test_ids_may_begin_with_a_dash(tool: Tool, properties: str) -> None:
+    assert tool("kafka-storage", "format", "-t", "-abc", "-c", properties).status == 0
+    assert "cluster.id=-abc" in tool("kafka-storage", "info", "-c", properties).out
+
+
 def test_the_first_users_are_made(tool: Tool, properties: str, tmp_path: Path) -> None:
     users = [
         *("--add-scram", "SCRAM-SHA-256=[name=alice,password=hunter2]"),

@@ -5,7 +5,12 @@ import pytest
 
 from broker_embedded.settings import ConfigError
 from spark_kafka_native.tools.connection import ToolError
-from spark_kafka_native.tools.server_properties import REFUSED, read_server_properties, understand
+from spark_kafka_native.tools.server_properties import (
+    REFUSED,
+    read_server_properties,
+    read_storage_properties,
+    understand,
+)
 
 KRAFT = {
     "process.roles": "broker,controller",
@@ -133,3 +138,28 @@ def test_errors_name_the_file(tmp_path: Path) -> None:
     with pytest.raises(ToolError, match=r"server\.properties: num\.partitions"):
         read_server_properties(file)
     assert read_server_properties(file, {"num.partitions": "2"}).config.num_partitions == 2
+
+
+def test_users_of_a_jaas_file(tmp_path: Path) -> None:
+    jaas = tmp_path / "jaas.conf"
+    jaas.write_text('KafkaServer { a.PlainLoginModule required user_alice="from the file"; };')
+    file = tmp_path / "server.properties"
+    listeners = "listeners=PLAINTEXT://:9092,A://:9093,B://:9094"
+    protocols = "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,A:SASL_PLAINTEXT,B:SASL_PLAINTEXT"
+    own = 'listener.name.b.plain.sasl.jaas.config=PlainLoginModule required user_bob="of its own";'
+    file.write_text("\n".join([listeners, protocols, own, "sasl.enabled.mechanisms=PLAIN"]))
+    config = read_server_properties(file, jvm_options=f"-Djava.security.auth.login.config={jaas}").config
+    users = {name: sasl.plain_users.keys() for name in "AB" if (sasl := config.sasl_of(name)) is not None}
+    assert users == {"A": {"alice"}, "B": {"bob"}}
+    with pytest.raises(ToolError, match=r"listener\.name\.a\.plain\.sasl\.jaas\.config: PLAIN needs users"):
+        read_server_properties(file)
+
+
+def test_storage_needs_no_users(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("listeners=SASL_PLAINTEXT://:1\nsasl.enabled.mechanisms=PLAIN\nbroker.id=7\nlog.dir=/data\n")
+    storage = read_storage_properties(file)
+    assert (storage.data_dir, storage.node_id) == ("/data", 7)
+    file.write_text("node.id=x\n")
+    with pytest.raises(ToolError, match=r"server\.properties: node\.id: 'x' is not a whole number"):
+        read_storage_properties(file)

@@ -1,6 +1,6 @@
 import pytest
 
-from spark_kafka_native.net.sasl.jaas import JaasError, LoginModule, parse_login_module
+from spark_kafka_native.net.sasl.jaas import JaasError, LoginModule, parse_jaas_file, parse_login_module
 from spark_kafka_native.net.secret import Secret
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -66,3 +66,49 @@ def test_a_login_module_hides_its_options() -> None:
     assert module.text("other") is None
     assert module.is_true("tokenauth")
     assert not module.is_true("other")
+
+
+def test_a_jaas_file_has_sections_of_login_modules() -> None:
+    text = f"""
+        // of a broker
+        KafkaServer {{
+            {PLAIN} required
+                username="admin" user_alice="a;}}b";
+            org.apache.kafka.common.security.scram.ScramLoginModule required debug=true username=x username=y;
+        }};
+        sasl_plaintext.KafkaServer {{ {PLAIN} required; }};
+        Client {{}};
+    """
+    sections = parse_jaas_file(Secret(text))
+    names = {section: [module.name for module in modules] for section, modules in sections.items()}
+    assert names == {
+        "KafkaServer": ["PlainLoginModule", "ScramLoginModule"],
+        "sasl_plaintext.KafkaServer": ["PlainLoginModule"],
+        "Client": [],
+    }
+    users = parse_login_module(sections["KafkaServer"][0].text)
+    assert {name: value.reveal() for name, value in users.options.items()} == {
+        "username": "admin",
+        "user_alice": "a;}b",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("KafkaServer", "KafkaServer does not begin with {"),
+        ('KafkaServer "{" };', "KafkaServer does not begin with {"),
+        ("{ };", "no section name before {"),
+        ("KafkaServer { } Client { };", "KafkaServer does not end with };"),
+        ("KafkaServer { };  KafkaServer { };", "KafkaServer twice"),
+        (f"KafkaServer {{ {PLAIN} required a=hunter2 }};", "has } where a login module or ; is expected"),
+        (f"KafkaServer {{ {PLAIN} required; ; }};", "has ; where a login module"),
+        (f"KafkaServer {{ {PLAIN} required a=hunter2;", "KafkaServer does not end with };"),
+        (f"KafkaServer {{ {PLAIN} required a=hunter2! }};", "cannot be read from character"),
+    ],
+)
+def test_a_jaas_file_that_is_wrong_is_not_repeated(text: str, words: str) -> None:
+    with pytest.raises(JaasError) as caught:
+        parse_jaas_file(Secret(text))
+    assert words in str(caught.value)
+    assert "hunter2" not in str(caught.value)
