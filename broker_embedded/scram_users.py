@@ -59,6 +59,10 @@ class ScramUsers:
         """What is known of a user of a mechanism; None: there is no such user."""
         return self._credentials.get(user)
 
+    def names(self) -> tuple[ScramUser, ...]:
+        """Every user with each of its mechanisms."""
+        return tuple(self._credentials)
+
     def describe(self, names: Iterable[str] | None) -> dict[str, dict[str, int] | KafkaError]:
         """By user the iterations of each of its mechanisms, or what was wrong; of all users for None or no names."""
         return described(self._credentials, names)

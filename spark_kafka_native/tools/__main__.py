@@ -32,9 +32,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _module(name: str) -> str:
-    if name.startswith("zookeeper"):
-        return "zookeeper_start"
-    return name.removeprefix("kafka-").replace("-", "_")
+    return name.removeprefix("kafka-").replace("zookeeper-server", "zookeeper").replace("-", "_")
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from spark_kafka_native.tools.connection import ToolParser, say
+from spark_kafka_native.tools.server_stop import HOME_VARIABLE
 
 SCRIPTS: Final = (
     "kafka-configs",
@@ -23,12 +24,21 @@ SCRIPTS: Final = (
     "kafka-get-offsets",
     "kafka-run-class",
     "kafka-server-start",
+    "kafka-server-stop",
     "kafka-storage",
     "kafka-topics",
     "zookeeper-server-start",
+    "zookeeper-server-stop",
+    "zookeeper-shell",
 )
 """The scripts, without their ``.sh``."""
 
+_SCRIPT: Final = """\
+#!/bin/sh
+{variable}=$(CDPATH= cd -- "$(dirname -- "$0")/.." && pwd -P) || exit 1
+export {variable}
+exec {python} -m spark_kafka_native.tools {name} "$@"
+"""
 _README: Final = """\
 The scripts of Apache Kafka, with the bundled broker of spark-kafka-native and its tools behind them.
 """
@@ -61,8 +71,9 @@ def make_home(directory: Path, python: str = sys.executable) -> None:
     (directory / "README.md").write_text(_README, encoding="utf-8")  # trivup takes it as the sign of a Kafka
     for name in SCRIPTS:
         script = bin_dir / f"{name}.sh"
-        command = f'exec {shlex.quote(python)} -m spark_kafka_native.tools {name} "$@"'
-        script.write_text(f"#!/bin/sh\n{command}\n", encoding="utf-8")
+        script.write_text(
+            _SCRIPT.format(variable=HOME_VARIABLE, python=shlex.quote(python), name=name), encoding="utf-8"
+        )
         script.chmod(0o755)
     properties = _SERVER_PROPERTIES.format(data_dir=(directory / "data").resolve())
     for folder in (config_dir, config_dir / "kraft"):

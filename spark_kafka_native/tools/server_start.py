@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Final
 
 from broker_embedded.broker import DataDirectoryError
+from broker_embedded.scram_users import ScramUsers
 from broker_embedded.server.listener import ListenError
 from broker_embedded.server.run import EndOfRun, running_broker
 from spark_kafka_native.tools.connection import ToolError, ToolParser, refuse
 from spark_kafka_native.tools.properties import parse_pairs
 from spark_kafka_native.tools.server_properties import ServerProperties, read_server_properties
+from spark_kafka_native.tools.server_stop import registered
 
 _TOOL: Final = "kafka-server-start"
 _LOG_FORMAT: Final = "[%(asctime)s,%(msecs)03d] %(levelname)s %(message)s (%(name)s)"
@@ -37,26 +39,41 @@ def main(arguments: Sequence[str]) -> int:
         return _start_in_background([argument for argument in arguments if argument != "-daemon"])
     logging.basicConfig(level=logging.INFO, stream=sys.stdout, format=_LOG_FORMAT, datefmt=_TIME_FORMAT)
     try:
-        server = read_server_properties(options.properties, parse_pairs(options.override, "--override"))
+        overrides = parse_pairs(options.override, "--override")
+        server = read_server_properties(options.properties, overrides, os.environ.get("KAFKA_OPTS", ""))
     except (ToolError, ValueError) as error:
         return refuse(_TOOL, ToolError(str(error)))
     try:
-        return asyncio.run(_run(server))
+        with registered(f"kafka-server.{server.config.node_id}"):
+            return asyncio.run(_run(server))
     except (ListenError, DataDirectoryError, OSError) as error:
         return refuse(_TOOL, error)
 
 
 async def _run(server: ServerProperties) -> int:
     end = EndOfRun((signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
-    async with running_broker(server.config, server.data_dir, on_failed=end.fail):
+    async with running_broker(server.config, server.data_dir, on_failed=end.fail) as running:
         node_id = server.config.node_id
-        # Programs that start Apache Kafka wait for one of these lines.
+        # Programs that start Apache Kafka wait for these lines.
         if server.zookeeper:
             logging.getLogger("kafka.server.KafkaServer").info("[KafkaServer id=%d] started", node_id)
         else:
+            _log_scram_users(node_id, running.broker.scram_users)
             logger = logging.getLogger("kafka.server.KafkaRaftServer")
             logger.info("[KafkaRaftServer nodeId=%d] Kafka Server started", node_id)
         return await end.wait()
+
+
+def _log_scram_users(node_id: int, users: ScramUsers) -> None:
+    """Log the users of SCRAM as Kafka's controller does."""
+    logger = logging.getLogger("org.apache.kafka.controller.ScramControlManager")
+    for user in users.names():
+        logger.info(
+            "[QuorumController id=%d] Replayed UserScramCredentialRecord creating new entry for %s with mechanism %s.",
+            node_id,
+            user.name,
+            user.mechanism.replace("-", "_"),
+        )
 
 
 def _start_in_background(arguments: Sequence[str]) -> int:

@@ -15,6 +15,7 @@ from typing import Final
 
 from broker_embedded.settings import read_properties
 from spark_kafka_native.tools.connection import ToolError, ToolParser, refuse
+from spark_kafka_native.tools.server_stop import registered
 
 logger = logging.getLogger("org.apache.zookeeper.server.NIOServerCnxnFactory")
 
@@ -35,7 +36,8 @@ def main(arguments: Sequence[str]) -> int:
     except (OSError, ValueError) as error:
         return refuse(_TOOL, ToolError(f"{options.properties}: {error}"))
     try:
-        asyncio.run(_serve(host, port))
+        with registered("zookeeper"):
+            asyncio.run(_serve(host, port))
     except OSError as error:
         return refuse(_TOOL, error)
     return 0

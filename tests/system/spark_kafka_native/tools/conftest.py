@@ -1,13 +1,16 @@
 """Tools are called as the scripts call them, in this process."""
 
 import io
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
 from spark_kafka_native.tools.__main__ import main
+from spark_kafka_native.tools.home import make_home
 from tests.support.brokers import AnyBroker
 
 
@@ -51,3 +54,18 @@ def on_broker(tool: Tool, any_broker: AnyBroker) -> Tool:
         return tool(name, "--bootstrap-server", any_broker.bootstrap_servers, *arguments, stdin=stdin)
 
     return call
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A KAFKA_HOME."""
+    make_home(tmp_path / "home")
+    return tmp_path / "home"
+
+
+def run_script(home: Path, script: str, *arguments: str, stdin: bytes = b"") -> str:
+    """What a script of a KAFKA_HOME has printed; it has succeeded."""
+    command = [str(home / "bin" / f"{script}.sh"), *arguments]
+    done = subprocess.run(command, input=stdin, capture_output=True, timeout=120, check=False)
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    return done.stdout.decode()

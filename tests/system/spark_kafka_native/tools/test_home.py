@@ -2,34 +2,20 @@
 
 import os
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from spark_kafka_native.tools.home import SCRIPTS, make_home
+from spark_kafka_native.tools.home import SCRIPTS
 from tests.support.scripts import free_port, started
-from tests.system.spark_kafka_native.tools.conftest import Tool
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    make_home(tmp_path / "home")
-    return tmp_path / "home"
-
-
-def run(home: Path, script: str, *arguments: str, stdin: bytes = b"") -> str:
-    command = [str(home / "bin" / f"{script}.sh"), *arguments]
-    done = subprocess.run(command, input=stdin, capture_output=True, timeout=120, check=False)
-    assert done.returncode == 0, (done.stdout, done.stderr)
-    return done.stdout.decode()
+from tests.system.spark_kafka_native.tools.conftest import Tool, run_script
 
 
 def test_every_script_is_there_and_runs(home: Path) -> None:
     for name in SCRIPTS:
         assert os.access(home / "bin" / f"{name}.sh", os.X_OK)
-    assert len(run(home, "kafka-storage", "random-uuid").strip()) == 22
-    assert "Start a broker" in run(home, "kafka-server-start", "--help")
+    assert len(run_script(home, "kafka-storage", "random-uuid").strip()) == 22
+    assert "Start a broker" in run_script(home, "kafka-server-start", "--help")
 
 
 def test_making_it_again_renews_it(tool: Tool, home: Path) -> None:
@@ -54,9 +40,11 @@ def test_a_broker_is_started_as_harnesses_do(home: Path, tmp_path: Path, mode: s
     properties.write_text(f"listeners=PLAINTEXT://127.0.0.1:{port}\nlog.dirs={tmp_path / 'data'}\n{mode}\n")
     servers = ("--bootstrap-server", f"127.0.0.1:{port}")
     with started([str(home / "bin" / "kafka-server-start.sh"), str(properties)], until=line) as process:
-        assert run(home, "kafka-topics", *servers, "--create", "--topic", "t") == "Created topic t.\n"
-        run(home, "kafka-console-producer", *servers, "--topic", "t", stdin=b"hello\n")
-        read = run(home, "kafka-console-consumer", *servers, "--topic", "t", "--from-beginning", "--max-messages", "1")
+        assert run_script(home, "kafka-topics", *servers, "--create", "--topic", "t") == "Created topic t.\n"
+        run_script(home, "kafka-console-producer", *servers, "--topic", "t", stdin=b"hello\n")
+        read = run_script(
+            home, "kafka-console-consumer", *servers, "--topic", "t", "--from-beginning", "--max-messages", "1"
+        )
         assert read == "hello\n"
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0

@@ -1,0 +1,52 @@
+import contextlib
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from spark_kafka_native.tools.home import make_home
+from tests.support.scripts import free_port, listens, started
+from tests.support.waiting import eventually
+from tests.system.spark_kafka_native.tools.conftest import run_script
+
+
+def test_a_stop_script_ends_the_servers_of_its_own_home_alone(home: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    make_home(other)
+    none = subprocess.run([other / "bin" / "kafka-server-stop.sh"], capture_output=True, timeout=120, check=False)
+    assert (none.returncode, none.stderr) == (1, b"No kafka server to stop\n")
+    with contextlib.ExitStack() as stack:
+        processes = []
+        for node_id, of in enumerate([home, home, other]):
+            properties = tmp_path / f"{node_id}.properties"
+            listener = f"listeners=PLAINTEXT://127.0.0.1:{free_port()}"
+            properties.write_text(f"{listener}\nnode.id={node_id}\nlog.dirs={tmp_path / str(node_id)}\n")
+            command = [str(of / "bin" / "kafka-server-start.sh"), str(properties)]
+            processes.append(stack.enter_context(started(command, until="Kafka Server started")))
+        first, second, third = processes
+        assert run_script(home, "kafka-server-stop", "--node-id", "1") == f"Stopping kafka server {second.pid}\n"
+        assert second.wait(60) == 0
+        first.kill()
+        first.wait(60)
+        gone = subprocess.run([home / "bin" / "kafka-server-stop.sh"], capture_output=True, timeout=120, check=False)
+        assert (gone.returncode, gone.stderr) == (1, b"No kafka server to stop\n")
+        assert list((home / "run").iterdir()) == []
+        assert third.poll() is None
+        assert run_script(other, "kafka-server-stop") == f"Stopping kafka server {third.pid}\n"
+        assert third.wait(60) == 0
+
+
+def test_a_broker_in_the_background_is_stopped_by_its_script(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOG_DIR", str(tmp_path / "logs"))
+    properties = tmp_path / "server.properties"
+    port = free_port()
+    properties.write_text(f"listeners=PLAINTEXT://127.0.0.1:{port}\nlog.dirs={tmp_path / 'data'}\n")
+    run_script(home, "kafka-server-start", "-daemon", str(properties))
+    try:
+        eventually(lambda: listens(port), True, within_s=60)
+    finally:
+        stopped = run_script(home, "kafka-server-stop")
+    assert "Stopping kafka server" in stopped
+    eventually(lambda: list((home / "run").iterdir()), [], within_s=60)
