@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -103,7 +103,12 @@ def test_the_suite_passes_but_for_what_is_known(
     name: str, suite: Path, request: pytest.FixtureRequest, report: Report
 ) -> None:
     server: AnyBroker = request.getfixturevalue(f"{name}_suite_server")
-    outcomes = run_suite(suite, server.bootstrap_servers)
+    environment = {
+        "KAFKA_ROOT": str(suite),
+        "KAFKA_URI": f"kafka://{server.bootstrap_servers}",
+        "KAFKA_VERSION": KAFKA_VERSION,
+    }
+    outcomes = run_tests(suite, "test/integration", environment)
     counts = Counter(outcomes.values())
     report(
         f"{SUITE}, its own integration tests",
@@ -114,21 +119,14 @@ def test_the_suite_passes_but_for_what_is_known(
     assert counts["passed"] >= 52
 
 
-def run_suite(suite: Path, servers: str) -> dict[str, str]:
-    """The outcome of each test: passed, failed, error or skipped."""
+def run_tests(suite: Path, tests: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """The outcome of each test of a copy of the suite: passed, failed, error or skipped."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("PYTEST", "PYTHON"))}
-    environment = {
-        **kept,
-        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-        "KAFKA_ROOT": str(suite),
-        "KAFKA_URI": f"kafka://{servers}",
-        "KAFKA_VERSION": KAFKA_VERSION,
-    }
     options = ("-p", "pytest_timeout", "--timeout=60", "--timeout-method=signal", "-p", "no:cacheprovider", "-q")
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "test/integration", *options, "--junitxml=outcomes.xml"],
+        [sys.executable, "-m", "pytest", tests, *options, "--junitxml=outcomes.xml"],
         cwd=suite,
-        env=environment,
+        env={**kept, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

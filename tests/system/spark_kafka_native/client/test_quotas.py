@@ -38,4 +38,4 @@ def test_a_quota_that_the_cluster_refuses(cluster: Cluster) -> None:
     assert caught.value.code is ErrorCode.INVALID_REQUEST
     with pytest.raises(KafkaError) as caught:
         describe_quotas(cluster, {"nonsense": None})
-    assert caught.value.code is ErrorCode.INVALID_REQUEST
+    assert caught.value.code is ErrorCode.UNSUPPORTED_VERSION
