@@ -55,6 +55,7 @@ class TransactionListing:
     transactional_id: str
     producer_id: int
     state: TransactionState
+    coordinator: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +158,7 @@ class _Question:
                 transactional_id=item.transactional_id,
                 producer_id=item.producer_id,
                 state=TransactionState.of(item.transaction_state),
+                coordinator=node.node_id,
             )
             for item in answer.transaction_states
             if self._has_name(item.transactional_id, version)
