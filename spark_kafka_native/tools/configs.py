@@ -24,17 +24,11 @@ def main(arguments: Sequence[str]) -> int:
     try:
         entities = read_entities(options)
         added, deleted = _changes(options) if options.alter else ({}, [])
-        kind = _TYPES.get(entities[0].type)
         with open_cluster(options) as cluster:
-            if kind is None:
-                describe_client(cluster, entities) if options.describe else alter_client(
-                    cluster, entities, added, deleted
-                )
-            elif options.describe:
-                _describe(cluster, kind, entities[0], show_all=options.all)
+            if options.describe:
+                _describe(cluster, entities, show_all=options.all)
             else:
-                alter_configs(cluster, _resource(kind, entities[0]), added | dict.fromkeys(deleted))
-            if options.alter:
+                _alter(cluster, entities, added, deleted)
                 say(f"Completed updating {entities[-1]}.")
     except (ToolError, ValueError, OSError) as error:
         return refuse(_TOOL, ToolError(str(error)))
@@ -94,8 +88,20 @@ def _resources(cluster: Cluster, kind: ResourceType, entity: Entity) -> list[Res
     return [Resource(type=kind, name=name) for name in names]
 
 
-def _describe(cluster: Cluster, kind: ResourceType, entity: Entity, *, show_all: bool) -> None:
-    for resource in _resources(cluster, kind, entity):
+def _alter(cluster: Cluster, entities: Sequence[Entity], added: dict[str, str | None], deleted: Sequence[str]) -> None:
+    kind = _TYPES.get(entities[0].type)
+    if kind is None:
+        alter_client(cluster, entities, added, deleted)
+    else:
+        alter_configs(cluster, _resource(kind, entities[0]), added | dict.fromkeys(deleted))
+
+
+def _describe(cluster: Cluster, entities: Sequence[Entity], *, show_all: bool) -> None:
+    kind = _TYPES.get(entities[0].type)
+    if kind is None:
+        describe_client(cluster, entities)
+        return
+    for resource in _resources(cluster, kind, entities[0]):
         entries = describe_configs(cluster, resource).values()
         if resource.name:
             say(f"{'All' if show_all else 'Dynamic'} configs for {resource} are:")

@@ -10,7 +10,7 @@ import logging
 import os
 import signal
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def stop_servers(tool: str, pattern: str, what: str) -> int:
-    """Stop the servers with names of a glob pattern; the exit status. ``what`` is Kafka's word for them."""
+    """Stop the servers with names of a glob pattern; the exit status. ``what`` is their name in the output."""
     try:
         pids = _stop(pattern)
     except OSError as error:
@@ -57,19 +57,15 @@ def registered(name: str) -> Iterator[None]:
         yield
         return
     path = Path(home, _FOLDER, f"{name}.{os.getpid()}")
-    try:
-        path.parent.mkdir(exist_ok=True)
-        file = path.open("w")
-    except OSError as error:
-        logger.warning("%s-stop.sh cannot stop this server: %s", name.partition(".")[0], error)
-        yield
-        return
-    with file:
-        fcntl.lockf(file, fcntl.LOCK_EX)
+    with ExitStack() as stack:
         try:
-            yield
-        finally:
-            path.unlink(missing_ok=True)
+            path.parent.mkdir(exist_ok=True)
+            file = stack.enter_context(path.open("w"))
+            stack.callback(path.unlink, missing_ok=True)
+            fcntl.lockf(file, fcntl.LOCK_EX)
+        except OSError as error:
+            logger.warning("no script of %s can stop this server: %s", home, error)
+        yield
 
 
 def _stop(pattern: str) -> list[int]:
@@ -79,9 +75,10 @@ def _stop(pattern: str) -> list[int]:
     """
     home = os.environ.get(HOME_VARIABLE)
     found = sorted(Path(home, _FOLDER).glob(f"{pattern}.*")) if home else []
-    pids = [int(path.suffix.removeprefix(".")) for path in found if _is_locked(path)]
+    pids = [int(path.suffix[1:]) for path in found if path.suffix[1:].isdecimal() and _is_locked(path)]
     for pid in pids:
-        os.kill(pid, signal.SIGTERM)
+        with suppress(ProcessLookupError):  # it has ended meanwhile
+            os.kill(pid, signal.SIGTERM)
     return pids
 
 

@@ -63,7 +63,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _with_joined_id(arguments: Sequence[str]) -> list[str]:
-    """``-t ID`` in one word: an id that begins with a dash would be taken for an option."""
+    """``-t ID`` as one argument, because an id that begins with a dash would be taken for an option."""
     words = list(arguments)
     for at, word in enumerate(words[:-1]):
         if word in {"-t", "--cluster-id"}:

@@ -50,3 +50,15 @@ def test_a_broker_in_the_background_is_stopped_by_its_script(
         stopped = run_script(home, "kafka-server-stop")
     assert "Stopping kafka server" in stopped
     eventually(lambda: list((home / "run").iterdir()), [], within_s=60)
+
+
+def test_a_home_that_cannot_be_written_to_stops_no_broker_from_starting(home: Path, tmp_path: Path) -> None:
+    (home / "run").write_text("not a directory")
+    properties = tmp_path / "server.properties"
+    properties.write_text(f"listeners=PLAINTEXT://127.0.0.1:{free_port()}\nlog.dirs={tmp_path / 'data'}\n")
+    command = [str(home / "bin" / "kafka-server-start.sh"), str(properties)]
+    with started(command, until=f"WARNING no script of {home} can stop this server: .*{home}/run"):
+        pass
+    with started(command, until="Kafka Server started"):
+        none = subprocess.run([home / "bin" / "kafka-server-stop.sh"], capture_output=True, timeout=120, check=False)
+        assert (none.returncode, none.stderr) == (1, b"No kafka server to stop\n")
