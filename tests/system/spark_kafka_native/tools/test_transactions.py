@@ -37,8 +37,9 @@ def test_transactions_of_all_brokers(on_broker: Tool, producer: RawProducer) -> 
     }
     assert row in table(answer.lines)
     assert len({len(line.expandtabs(1)) for line in answer.lines}) == 1
-    assert table(on_broker("kafka-transactions", "list", "--transactional-id-pattern", "tool-.x").lines) == [row]
-    assert table(on_broker("kafka-transactions", "list", "--duration-filter", "3600000").lines) == []
+    matching = ("list", "--transactional-id-pattern", "tool-.x")
+    assert table(on_broker("kafka-transactions", *matching).lines) == [row]
+    assert table(on_broker("kafka-transactions", *matching, "--duration-filter", "3600000").lines) == []
 
 
 def test_one_transaction(on_broker: Tool, producer: RawProducer) -> None:
