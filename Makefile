@@ -12,7 +12,7 @@ SUITES := $(RUN) -m tests.long.suites
 # Two workers, each with half of the tests in their order until one helps the other: neighbours share their servers.
 TWO    := --numprocesses 2 --dist worksteal
 # A run that hangs as a whole ends with a traceback, too.
-BOUND  := timeout --signal=INT --kill-after=60 15m
+BOUND  := timeout --signal=INT --kill-after=60 25m
 
 # Spark's workers use this interpreter, whatever python3 is on the PATH.
 export PYSPARK_PYTHON        := $(abspath $(RUN))
