@@ -8,6 +8,7 @@ of the records, or how it failed.
 import contextlib
 import json
 import os
+import re
 import sys
 import tempfile
 import threading
@@ -37,6 +38,7 @@ CHECKSUMS: Final = tuple(
     f"spark.sql.shuffle.orderIndependentChecksum.{name}" for name in ("enabled", "enableFullRetryOnMismatch")
 )
 _PATIENCE_S: Final = 120.0
+_EXECUTOR_ID: Final = re.compile(r"--executor-id (\d+)")
 
 
 class Hold:
@@ -102,7 +104,8 @@ class Cluster:
         return Counter(self._run(job, bind, partition=0, others=PARTITIONS - 1))
 
     def _run(self, job: Callable[[DataFrame, Hold], list[str]], bind: str, *, partition: int, others: int) -> list[str]:
-        eventually(lambda: (len(self._executors()), self._registered()), (2, 2), within_s=_PATIENCE_S)
+        # Each of the two has tasks of the first stage then. An executor that was killed before may still be registered.
+        eventually(lambda: (len(self._executors()), self._all_registered()), (2, True), within_s=_PATIENCE_S)
         topic = self._topics.create(PARTITIONS)
         for number in range(PARTITIONS):
             self._topics.write(topic, [f"{number}:{row}" for row in range(RECORDS)], partition=number)
@@ -134,9 +137,11 @@ class Cluster:
     def _executors(self) -> list[Process]:
         return [each for each in descendants(os.getpid()) if PARTS["executor"] in each.command]
 
-    def _registered(self) -> int:
-        tracker = self._spark.sparkContext._jsc.sc().statusTracker()
-        return len(tracker.getExecutorInfos()) - 1  # the driver is one of them
+    def _all_registered(self) -> bool:
+        """Whether Spark gives tasks to the executors that run, and to no other."""
+        ids = self._spark.sparkContext._jsc.sc().getExecutorIds()
+        running = {_EXECUTOR_ID.search(each.command) for each in self._executors()}
+        return {ids.apply(number) for number in range(ids.size())} == {found[1] for found in running if found}
 
 
 def _session() -> SparkSession:
