@@ -54,6 +54,9 @@ SCENARIOS: Final = tuple(
         Scenario("test_batch_reload.py::test_killed_with_its_spark_at_three_moments"),
         Scenario("test_batch_reload.py::test_executor_killed_and_tasks_run_twice_at_once"),
         Scenario("test_kill_exactly_once.py::test_an_aggregation_that_is_killed", ("EXACTLY_ONCE_KILLS", 10)),
+        Scenario("test_kill_exactly_once.py::test_at_least_once_what_loses_is_there_too"),
+        Scenario("test_exactly_once.py"),
+        Scenario("test_exactly_once_aftermath.py"),
     )
 )
 

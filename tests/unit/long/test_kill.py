@@ -1,11 +1,14 @@
 """Runs of kill rounds: interrupted ones go on, seeds are never tried twice unless they failed, scenarios take turns."""
 
+import ast
+from collections.abc import Iterator
 from dataclasses import replace
 
 from rich.console import Console
 from rich.table import Table
 
-from tests.long.kill import SCENARIOS, Round, failed_ones, of_all, of_run, page_of, the_run, to_try
+from benchmarks.support.machine import ROOT
+from tests.long.kill import IN_TESTS, SCENARIOS, Round, failed_ones, of_all, of_run, page_of, the_run, to_try
 
 FIRST = Round(run=1, of=3, commit="a", seed=7, test=SCENARIOS[0].test, passed=True, seconds=36.0, told=("20 kills",))
 
@@ -19,6 +22,23 @@ def rows(table: Table) -> list[str]:
     with console.capture() as captured:
         console.print(table)
     return [" ".join(line.split()) for line in captured.get().splitlines() if line.strip()][2:]
+
+
+def killing_tests() -> Iterator[str]:
+    for path in sorted((ROOT / IN_TESTS).glob("test_*.py")):
+        module = ast.parse(path.read_text(encoding="utf-8"))
+        all_kill = any(isinstance(node, ast.Assign) and "mark.kill" in ast.unparse(node) for node in module.body)
+        tests = [each for each in module.body if isinstance(each, ast.FunctionDef) and each.name.startswith("test_")]
+        for test in tests:
+            if all_kill or any("mark.kill" in ast.unparse(mark) for mark in test.decorator_list):
+                yield f"{IN_TESTS}{path.name}::{test.name}"
+
+
+def test_every_test_that_kills_is_in_a_scenario() -> None:
+    chosen = {scenario.test for scenario in SCENARIOS}
+    found = list(killing_tests())
+    assert len(found) > len(SCENARIOS)
+    assert [test for test in found if not {test, test.partition("::")[0]} & chosen] == []
 
 
 def test_a_run_that_was_interrupted_goes_on() -> None:
@@ -41,7 +61,7 @@ def test_seeds_go_on_and_scenarios_take_turns() -> None:
 
 def test_scenarios_may_be_chosen() -> None:
     chosen = {scenario.test for _, scenario in to_try([], 1, 0, 20, "exactly_once")}
-    assert len(chosen) == 2
+    assert len(chosen) == 5
     assert all("exactly_once" in test for test in chosen)
 
 
