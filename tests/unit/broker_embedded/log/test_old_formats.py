@@ -1,6 +1,7 @@
 """Logs in which all message formats stand: read, searched by time, cut, recovered, preallocated."""
 
 import random
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -45,6 +46,23 @@ def test_every_offset_can_be_read_from() -> None:
         assert everything[-len(found) :] == found
     steps = batches_of(log.log)
     assert [header.last_offset for header, _ in steps] == [shape[2] for shape in log.shapes()]
+
+
+def test_compressed_sets_of_several_producers_get_offsets_of_their_own() -> None:
+    """They hold absolute offsets, which are written before the lock is taken, and again if the log has grown."""
+    log = OldFormatLog(**{"message.format.version": "0.9.0"})
+    sent = [[b"%d-%d" % (producer, number) * 50 for number in range(40)] for producer in range(4)]
+
+    def produce(values: list[bytes]) -> list[int]:
+        pairs = zip(values[::2], values[1::2], strict=True)
+        return [log.put_set(*pair, magic=0, compression=GZIP).base_offset for pair in pairs]
+
+    with ThreadPoolExecutor(len(sent)) as producers:
+        found = list(producers.map(produce, sent))
+    assert [record.offset for record in log.records()] == list(range(160))
+    values = {record.offset: record.value for record in log.records()}
+    for producer, offsets in enumerate(found):
+        assert [values[offset + extra] for offset in offsets for extra in (0, 1)] == sent[producer]
 
 
 @pytest.mark.parametrize("clean", [True, False])
