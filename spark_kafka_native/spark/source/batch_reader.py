@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, TypeAlias
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
@@ -19,8 +19,6 @@ from spark_kafka_native.spark.source.filters import narrowing_of
 from spark_kafka_native.spark.source.schema import Layout
 from spark_kafka_native.spark.source.task_reader import read_task
 
-BoundRanges: TypeAlias = tuple[OffsetRange, ...]
-
 _BIND_OFFSETS: Final = "bindoffsets"
 _PUSHDOWN_WORKER: Final = "data_source_pushdown_filters"
 """The Python program that Spark plans a read with if it has filters to push down; another one, if not."""
@@ -29,6 +27,33 @@ _PUSHDOWN_WORKER: Final = "data_source_pushdown_filters"
 _REMEMBERED_LOADS: Final = 1000
 _narrowings: dict[str, Narrowing] = {}
 """What the filters of each ``load()`` were when they came first, in this worker process, which Spark uses again."""
+
+
+class BoundRanges:
+    """The ranges that a DataFrame was bound to. Pickled to the processes that plan, but not to the tasks.
+
+    Spark pickles the source and its reader a second time, into every task. 10,000 ranges are a megabyte there, and a
+    task has those that it needs in its partition. So copies made after ``begin_planning`` have no ranges.
+    """
+
+    def __init__(self, ranges: tuple[OffsetRange, ...]) -> None:
+        self._ranges: tuple[OffsetRange, ...] | None = ranges
+        self._is_planning = False
+
+    def begin_planning(self) -> None:
+        """Note that a reader has been made, which Spark pickles for the tasks next."""
+        self._is_planning = True
+
+    @property
+    def ranges(self) -> tuple[OffsetRange, ...]:
+        """All ranges. Raises RuntimeError in a copy that was made for a task."""
+        if self._ranges is None:
+            raise RuntimeError("the ranges of bindOffsets=load are not available in a task")
+        return self._ranges
+
+    def __getstate__(self) -> dict[str, object]:
+        """Without the ranges once planning has begun."""
+        return {"_ranges": None if self._is_planning else self._ranges, "_is_planning": self._is_planning}
 
 
 def bound_at_load(given: Mapping[str, str]) -> BoundRanges | None:
@@ -43,7 +68,9 @@ def bound_at_load(given: Mapping[str, str]) -> BoundRanges | None:
         options = parse_source_options(given, Query.BATCH)
     except OptionError:
         return None
-    return bind_batch_query(options, ClusterOffsets(options.client), SystemClock()) if options.bind_at_load else None
+    if not options.bind_at_load:
+        return None
+    return BoundRanges(bind_batch_query(options, ClusterOffsets(options.client), SystemClock()))
 
 
 def batch_reader(
@@ -60,6 +87,8 @@ def batch_reader(
     ``filterPushdown`` has to say that this one is not used in other ways. ``load_id`` tells DataFrames apart, and
     ``bound`` is what ``bound_at_load`` has returned for this one.
     """
+    if bound is not None:
+        bound.begin_planning()
     pushes = options.filter_pushdown and any(_PUSHDOWN_WORKER in argument for argument in sys.argv)
     return PyKafkaFilteringReader(options, layout, load_id, bound) if pushes else PyKafkaReader(options, layout, bound)
 
@@ -76,7 +105,8 @@ class PyKafkaReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """The tasks. Spark asks once per ``load()``, or once for each scan with filters to push."""
         source = ClusterOffsets(self._options.client)
-        tasks = plan_batch_query(self._options, source, SystemClock(), self._narrowing, self._bound)
+        bound = None if self._bound is None else self._bound.ranges
+        tasks = plan_batch_query(self._options, source, SystemClock(), self._narrowing, bound)
         return [InputPartition(task) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

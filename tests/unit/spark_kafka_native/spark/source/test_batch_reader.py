@@ -134,6 +134,24 @@ def test_all_readers_of_a_bound_dataframe_plan_the_same_ranges(
     assert planned_anew() == ["t-0 offsets [0, 3)"]
 
 
+@pytest.mark.feature("more.bindOffsets")
+@pytest.mark.parametrize("argv", [["plan"], PUSHING])
+def test_the_ranges_of_a_bound_dataframe_are_not_pickled_into_tasks(
+    monkeypatch: pytest.MonkeyPatch, cluster: FakeCluster, argv: list[str]
+) -> None:
+    """Spark pickles both the source and its reader for the tasks, before it asks for the partitions."""
+    cluster.add("wide", *[1] * 1000)
+    monkeypatch.setattr(sys, "argv", argv)
+    options = BASE | {"subscribe": "wide", "bindOffsets": "load", "filterPushdown": "true"}
+    source = pickle.loads(pickle.dumps(PyKafkaDataSource(options)))
+    made = source.reader(source_schema(include_headers=False))
+    for_tasks = pickle.dumps((source, made))
+    assert len(for_tasks) < 10_000
+    assert len(planned(made)) == 1000
+    with pytest.raises(RuntimeError, match="not available in a task"):
+        pickle.loads(for_tasks)[1].partitions()
+
+
 def test_nothing_is_looked_up_at_load_otherwise(cluster: FakeCluster) -> None:
     for options in ({}, {"bindOffsets": "task"}):
         made = PyKafkaDataSource(BASE | options)
