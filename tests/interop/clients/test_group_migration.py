@@ -24,8 +24,10 @@ def test_members_change_over_one_by_one(
     group = f"group-of-{topic}"
 
     def listed() -> ListedGroup:
+        """The group, without a state while the coordinator does not know it."""
         with RawClient(servers) as admin:
-            return next(found for found in admin.ask(ListGroupsRequest(), 5).groups if found.group_id == group)
+            groups = {found.group_id: found for found in admin.ask(ListGroupsRequest(), 5).groups}
+        return groups.get(group, ListedGroup(group_id=group))
 
     def sharing() -> tuple[object, str]:
         """Who owns what, and the group's state: partitions may be assigned before all members have confirmed it.
