@@ -8,9 +8,8 @@ from typing import Final
 from broker_embedded.settings import read_properties
 from spark_kafka_native.client.cluster import Cluster
 from spark_kafka_native.client.configs import ConfigEntry, Resource, ResourceType, alter_configs, describe_configs
-from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.tools.config_entities import Entity, add_entities, read_entities
-from spark_kafka_native.tools.connection import ToolError, ToolParser, open_cluster, refuse, say
+from spark_kafka_native.tools.connection import ToolError, ToolParser, run, say
 from spark_kafka_native.tools.properties import parse_pairs, split_list
 from spark_kafka_native.tools.quota_configs import alter_client, describe_client
 
@@ -20,21 +19,16 @@ _TYPES: Final = {"topics": ResourceType.TOPIC, "brokers": ResourceType.BROKER, "
 
 def main(arguments: Sequence[str]) -> int:
     """Describe or alter settings; the exit status. 0: done. 1: the cluster refused it. 2: a bad option."""
-    options = _parser().parse_args(arguments)
-    try:
-        entities = read_entities(options)
-        added, deleted = _changes(options) if options.alter else ({}, [])
-        with open_cluster(options) as cluster:
-            if options.describe:
-                _describe(cluster, entities, show_all=options.all)
-            else:
-                _alter(cluster, entities, added, deleted)
-                say(f"Completed updating {entities[-1]}.")
-    except (ToolError, ValueError, OSError) as error:
-        return refuse(_TOOL, ToolError(str(error)))
-    except KafkaError as error:
-        return refuse(_TOOL, error)
-    return 0
+    return run(_parser(), arguments)
+
+
+def _act(cluster: Cluster, options: argparse.Namespace) -> None:
+    entities = read_entities(options)
+    if options.describe:
+        _describe(cluster, entities, show_all=options.all)
+    else:
+        _alter(cluster, entities, *_changes(options))
+        say(f"Completed updating {entities[-1]}.")
 
 
 def _parser() -> ToolParser:
@@ -49,6 +43,7 @@ def _parser() -> ToolParser:
     parser.add_argument("--add-config-file", metavar="FILE", type=Path, help="a properties file with settings to set")
     parser.add_argument("--delete-config", metavar="K,K", help="settings to put back to their defaults")
     add_entities(parser)
+    parser.set_defaults(action=_act)
     return parser
 
 

@@ -2,7 +2,8 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +17,11 @@ BAD_USAGE: Final = 2
 
 
 class ToolError(Exception):
-    """A tool cannot do what it was asked for; ``str()`` is for the user."""
+    """A bad option, or a file that an option names cannot be used; ``str()`` is for the user."""
+
+
+class ToolFailure(Exception):
+    """The cluster refused a request, or a file holds bytes that cannot be read; ``str()`` is for the user."""
 
 
 class ToolParser(argparse.ArgumentParser):
@@ -48,6 +53,34 @@ Action = Callable[[Cluster, argparse.Namespace], None]
 """What a tool does with a cluster, by its options."""
 
 
+def run(parser: ToolParser, arguments: Sequence[str], refused: "Callable[[KafkaError], int] | None" = None) -> int:
+    """Parse the arguments and run ``options.action`` on the cluster that they name; the exit status.
+
+    0: done. 1: the cluster refused a request. 2: a bad option. ``refused`` reports an error of the cluster in place of
+    ``refuse``, and returns the exit status.
+    """
+    options = parser.parse_args(arguments)
+    try:
+        with open_cluster(options) as cluster:
+            options.action(cluster, options)
+    except KafkaError as error:
+        return refuse(parser.prog, error) if refused is None else refused(error)
+    except ToolFailure as error:
+        return refuse(parser.prog, error)
+    except (ToolError, ValueError, OSError) as error:
+        return refuse(parser.prog, ToolError(str(error)))
+    return 0
+
+
+@contextmanager
+def failing(what: str) -> Iterator[None]:
+    """Turn an error of the cluster into a ToolFailure whose text begins with ``what``."""
+    try:
+        yield
+    except KafkaError as error:
+        raise ToolFailure(f"{what}: {error}") from error
+
+
 def open_cluster(options: argparse.Namespace, properties: dict[str, str] | None = None) -> Cluster:
     """The cluster that the options of ``add_cluster`` name. Raises ToolError."""
     if options.zookeeper is not None:
@@ -76,5 +109,5 @@ def complain(text: str) -> None:
 
 def refuse(tool: str, error: Exception) -> int:
     """Say why a tool failed, and the exit status that goes with it."""
-    complain(f"{tool}: {error.detail if isinstance(error, KafkaError) and error.detail else error}")
+    complain(f"{tool}: {error}")
     return BAD_USAGE if isinstance(error, ToolError) else FAILED

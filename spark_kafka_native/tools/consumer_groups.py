@@ -16,7 +16,7 @@ from spark_kafka_native.client.groups import fetch_offsets
 from spark_kafka_native.client.offsets import LATEST, list_offsets
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.tools.connection import ToolError, ToolParser, complain, open_cluster, refuse, say
+from spark_kafka_native.tools.connection import ToolError, ToolParser, complain, run, say
 from spark_kafka_native.tools.offset_reset import add_positions, chosen_partitions, reset
 
 _TOOL: Final = "kafka-consumer-groups"
@@ -25,15 +25,7 @@ _EMPTY: Final = frozenset({"Empty", "Dead"})
 
 def main(arguments: Sequence[str]) -> int:
     """Do one thing with groups; the exit status. 0: done. 1: the cluster refused it. 2: a bad option."""
-    options = _parser().parse_args(arguments)
-    try:
-        with open_cluster(options) as cluster:
-            options.action(cluster, options)
-    except (ToolError, ValueError) as error:
-        return refuse(_TOOL, ToolError(str(error)))
-    except KafkaError as error:
-        return refuse(_TOOL, error)
-    return 0
+    return run(_parser(), arguments)
 
 
 def _parser() -> ToolParser:

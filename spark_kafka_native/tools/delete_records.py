@@ -1,14 +1,15 @@
 """``kafka-delete-records.sh``: let partitions start later."""
 
+import argparse
 import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from spark_kafka_native.client.cluster import Cluster
 from spark_kafka_native.client.delete_records import delete_records
-from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.tools.connection import ToolError, ToolParser, open_cluster, refuse, say
+from spark_kafka_native.tools.connection import ToolError, ToolParser, run, say
 
 _TOOL: Final = "kafka-delete-records"
 
@@ -24,18 +25,17 @@ def main(arguments: Sequence[str]) -> int:
         metavar="FILE",
         help='{"partitions": [{"topic": "t", "partition": 0, "offset": 5}], "version": 1}; -1 is the high watermark',
     )
-    options = parser.parse_args(arguments)
-    try:
-        before = read_offsets(options.offset_json_file)
-        with open_cluster(options) as cluster:
-            say("Executing records delete operation")
-            done = delete_records(cluster, before)
-            say("Records delete operation completed:")
-            for partition, first_offset in sorted(done.items()):
-                say(f"partition: {partition}\tlow_watermark: {first_offset}")
-    except (ToolError, KafkaError) as error:
-        return refuse(_TOOL, error)
-    return 0
+    parser.set_defaults(action=_delete)
+    return run(parser, arguments)
+
+
+def _delete(cluster: Cluster, options: argparse.Namespace) -> None:
+    before = read_offsets(options.offset_json_file)
+    say("Executing records delete operation")
+    done = delete_records(cluster, before)
+    say("Records delete operation completed:")
+    for partition, first_offset in sorted(done.items()):
+        say(f"partition: {partition}\tlow_watermark: {first_offset}")
 
 
 def read_offsets(path: Path) -> dict[TopicPartition, int]:

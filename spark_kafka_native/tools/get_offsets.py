@@ -1,12 +1,13 @@
 """``kafka-get-offsets.sh``: first, last and other offsets of partitions."""
 
+import argparse
 from collections.abc import Sequence
 from typing import Final
 
+from spark_kafka_native.client.cluster import Cluster
 from spark_kafka_native.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, list_offsets
-from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.tools.connection import ToolError, ToolParser, open_cluster, refuse, say
+from spark_kafka_native.tools.connection import ToolError, ToolParser, run, say
 
 _TOOL: Final = "kafka-get-offsets"
 _POSITIONS: Final = {"latest": LATEST, "earliest": EARLIEST, "max-timestamp": MAX_TIMESTAMP}
@@ -22,24 +23,23 @@ def main(arguments: Sequence[str]) -> int:
         "--time", default="latest", help="latest (-1), earliest (-2), max-timestamp (-3), or a time in ms (latest)"
     )
     parser.add_argument("--exclude-internal-topics", action="store_true", help="leave out the broker's own topics")
-    options = parser.parse_args(arguments)
-    try:
-        position = _position(options.time)
-        chosen = _numbers(options.partitions)
-        with open_cluster(options) as cluster:
-            topics = cluster.metadata([options.topic] if options.topic else None).topics
-            wanted = {
-                TopicPartition(name, index): position
-                for name, topic in topics.items()
-                if not (options.exclude_internal_topics and topic.internal)
-                for index in topic.partitions
-                if chosen is None or index in chosen
-            }
-            for partition, found in sorted(list_offsets(cluster, wanted).items()):
-                say(f"{partition.topic}:{partition.partition}:{found.offset if found.offset >= 0 else ''}")
-    except (ToolError, KafkaError) as error:
-        return refuse(_TOOL, error)
-    return 0
+    parser.set_defaults(action=_print_offsets)
+    return run(parser, arguments)
+
+
+def _print_offsets(cluster: Cluster, options: argparse.Namespace) -> None:
+    position = _position(options.time)
+    chosen = _numbers(options.partitions)
+    topics = cluster.metadata([options.topic] if options.topic else None).topics
+    wanted = {
+        TopicPartition(name, index): position
+        for name, topic in topics.items()
+        if not (options.exclude_internal_topics and topic.internal)
+        for index in topic.partitions
+        if chosen is None or index in chosen
+    }
+    for partition, found in sorted(list_offsets(cluster, wanted).items()):
+        say(f"{partition.topic}:{partition.partition}:{found.offset if found.offset >= 0 else ''}")
 
 
 def _position(text: str) -> int:

@@ -13,7 +13,7 @@ from spark_kafka_native.client.metadata import NO_LEADER, PartitionMetadata, Top
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.ids import spell_id
 from spark_kafka_native.protocol.wire import ZERO_UUID
-from spark_kafka_native.tools.connection import FAILED, ToolError, ToolParser, complain, open_cluster, refuse, say
+from spark_kafka_native.tools.connection import FAILED, ToolError, ToolParser, complain, run, say
 from spark_kafka_native.tools.properties import parse_pairs
 
 _TOOL: Final = "kafka-topics"
@@ -21,18 +21,14 @@ _TOOL: Final = "kafka-topics"
 
 def main(arguments: Sequence[str]) -> int:
     """Do one thing with topics; the exit status. 0: done. 1: the cluster refused it. 2: a bad option."""
-    options = _parser().parse_args(arguments)
-    try:
-        with open_cluster(options) as cluster:
-            options.action(cluster, options)
-    except (ToolError, ValueError) as error:
-        return refuse(_TOOL, ToolError(str(error)))
-    except KafkaError as error:
-        # Programs that call the script look for these words.
-        say(f"Error while executing topic command : {error.detail or error}")
-        complain(f"{_TOOL}: {error.code.name}")
-        return FAILED
-    return 0
+    return run(_parser(), arguments, _refused)
+
+
+def _refused(error: KafkaError) -> int:
+    # Programs that call the script look for these words.
+    say(f"Error while executing topic command : {error.detail or error}")
+    complain(f"{_TOOL}: {error.code.name}")
+    return FAILED
 
 
 def _parser() -> ToolParser:
