@@ -45,6 +45,26 @@ class NoSuchPartition(KafkaError):
         return type(self), (self.partition, self.count)
 
 
+class NotAReplica(KafkaError):
+    """A broker was named that has no replica of the partition."""
+
+    def __init__(self, partition: TopicPartition, node_id: int) -> None:
+        self.partition = partition
+        self.node_id = node_id
+        super().__init__(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {node_id} has no replica of {partition}")
+
+    @property
+    def retriable(self) -> bool:
+        """False, unlike the bare code: the broker was named, so that no other can be asked."""
+        return False
+
+    def __str__(self) -> str:
+        return self.detail
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.partition, self.node_id)
+
+
 class OffsetOutOfRange(KafkaError):
     """The offset to read is not in the partition, which holds ``earliest`` up to but not including ``latest``."""
 

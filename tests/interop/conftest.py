@@ -1,4 +1,4 @@
-"""What the interop tests share: both brokers to talk to, and a seed for what is done at random."""
+"""What the interop tests share: both brokers to talk to, Kafka's tools, and a seed for what is done at random."""
 
 import os
 import random
@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator, Mapping
 import pytest
 
 from broker_embedded.testing import EmbeddedBroker
-from tests.support.apache_kafka import SMALL_SETTINGS, ApacheKafka
+from tests.support.apache_kafka import SMALL_SETTINGS, ApacheKafka, apache_kafka_unavailable
 from tests.support.brokers import RECORDS_STAY
 from tests.support.conversation import Conversation
+from tests.support.kafka_tools import KafkaTools
 from tests.support.same_answers import Both
+from tests.support.toolchains import ToolMissing
 
 
 @pytest.fixture(scope="session")
@@ -27,6 +29,20 @@ def both(kafka_broker: EmbeddedBroker, apache_kafka: ApacheKafka) -> Iterator[Bo
     yield Both(ours, theirs)
     ours.close()
     theirs.close()
+
+
+@pytest.fixture(scope="module")
+def tools() -> Iterator[KafkaTools]:
+    """Kafka's command line tools; skips where they cannot be had."""
+    reason = apache_kafka_unavailable()
+    if reason is not None:
+        pytest.skip(reason)
+    try:
+        made = KafkaTools()
+    except ToolMissing as error:
+        pytest.skip(f"Kafka's tools are not available: {error}")
+    yield made
+    made.close()
 
 
 @pytest.fixture

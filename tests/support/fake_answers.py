@@ -84,6 +84,7 @@ def _topic(name: str, state: FakeState) -> metadata.MetadataResponseTopic:
             error_code=ErrorCode.NONE if part.leader > 0 else ErrorCode.LEADER_NOT_AVAILABLE,
             partition_index=number,
             leader_id=part.leader,
+            replica_nodes=(part.leader,) if part.leader > 0 else (),
             leader_epoch=part.leader_epoch,
         )
         for number, part in topic.partitions.items()

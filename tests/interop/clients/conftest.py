@@ -10,7 +10,6 @@ from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable
 from tests.support.brokers import RECORDS_STAY, AnyBroker, TopicMaker
 from tests.support.foreign import Agent
 from tests.support.foreign_clients import CLIENTS, ForeignClient
-from tests.support.kafka_tools import KafkaTools
 from tests.support.maven import MavenError
 from tests.support.toolchains import ToolMissing
 
@@ -120,20 +119,6 @@ def new_client(request: pytest.FixtureRequest) -> Partner:
     """Of all clients the newest that the old client's server serves."""
     alone = request.node.callspec.params["old_server"] == "bundled-as-of-its-time"
     return lambda client: client if alone else CLIENTS[0]
-
-
-@pytest.fixture(scope="module")
-def tools() -> Iterator[KafkaTools]:
-    """Kafka's command line tools; skips where they cannot be had."""
-    reason = apache_kafka_unavailable()
-    if reason is not None:
-        pytest.skip(reason)
-    try:
-        made = KafkaTools()
-    except ToolMissing as error:
-        pytest.skip(f"Kafka's tools are not available: {error}")
-    yield made
-    made.close()
 
 
 @pytest.fixture

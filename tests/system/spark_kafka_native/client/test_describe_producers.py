@@ -2,6 +2,7 @@ import pytest
 
 from spark_kafka_native.client.cluster import Cluster
 from spark_kafka_native.client.describe_producers import ActiveProducer, describe_producers
+from spark_kafka_native.client.errors import NoSuchPartition, NotAReplica
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.describe_producers import (
     DescribeProducersRequest,
@@ -55,6 +56,27 @@ def test_an_open_transaction_shows_where_it_begins() -> None:
         transaction_start_offset=40,
     )
     assert found.has_open_transaction
+
+
+def test_a_named_broker_tells_of_its_own_replica() -> None:
+    with ScriptedCluster(brokers=2, topics={"t": 2}) as brokers, Cluster(brokers.config()) as cluster:
+        Transactions(cluster).prepared("sink", "t", "a", partition=1)
+        leaders = {part: cluster.leader(part).node.node_id for part in T}
+        brokers.script(DescribeProducersRequest, Drop())
+        assert len(describe_producers(cluster, T[1:], broker_id=leaders[T[1]])[T[1]]) == 1
+        with pytest.raises(NotAReplica, match="broker 99 has no replica of t-1"):
+            describe_producers(cluster, T[1:], broker_id=99)
+        with pytest.raises(NoSuchPartition, match="t-7"):
+            describe_producers(cluster, [TopicPartition("t", 7)], broker_id=leaders[T[1]])
+        brokers.script(DescribeProducersRequest, answered(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        with pytest.raises(NotAReplica, match="t-0"):
+            describe_producers(cluster, T[:1], broker_id=leaders[T[0]])
+        brokers.script(DescribeProducersRequest, answered(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+        with pytest.raises(KafkaError, match="t-0: its producers"):
+            describe_producers(cluster, T[:1], broker_id=leaders[T[0]])
+        brokers.script(DescribeProducersRequest, Respond(lambda _: DescribeProducersResponse()))
+        with pytest.raises(KafkaError, match="t-0 is missing from DescribeProducers"):
+            describe_producers(cluster, T[:1], broker_id=leaders[T[0]])
 
 
 def test_refusals_name_the_partition() -> None:

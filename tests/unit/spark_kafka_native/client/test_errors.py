@@ -10,6 +10,7 @@ from spark_kafka_native.client.errors import (
     CorruptRecords,
     FetchTimeout,
     NoSuchPartition,
+    NotAReplica,
     OffsetOutOfRange,
     ProduceError,
     RecordTooLarge,
@@ -23,6 +24,7 @@ TP = TopicPartition("events", 3)
 ERRORS: list[tuple[KafkaError, bool, str]] = [
     (BrokerNotAvailable(7), True, "broker 7"),
     (NoSuchPartition(TP, 2), False, "events-3 does not exist: the topic has 2 partitions"),
+    (NotAReplica(TP, 7), False, "broker 7 has no replica of events-3"),
     (OffsetOutOfRange(TP, 5, 10, 20), False, "events-3: offset 5 is not in the log, which has 10 to 20"),
     (FetchTimeout(TP, 5, 100, "why"), True, "events-3: nothing to read at offset 5 within 100 ms; why"),
     (BatchTooLarge(TP, 5, 99), False, "events-3: the record batch at offset 5 decompresses to more than 99 bytes"),
