@@ -10,7 +10,7 @@ Other key versions are records of groups themselves: 2 of classic ones (`classic
 import struct as _struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final, Generic, TypeVar
 
 from spark_kafka_native.protocol.codec import codec
 from spark_kafka_native.protocol.errors import RemoteProtocolError
@@ -30,6 +30,10 @@ _EXPIRING_VALUE_VERSION: Final = 1
 _FLEXIBLE_SINCE: Final = 4
 _VERSION = _struct.Struct(">h")
 
+StructT = TypeVar("StructT", bound=Struct)
+KeyT = TypeVar("KeyT", bound=Struct)
+ValueT = TypeVar("ValueT", bound=Struct)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordVersions:
@@ -41,6 +45,29 @@ class RecordVersions:
 
 
 LATEST_VERSIONS: Final = RecordVersions()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorRecord:
+    """A key and a value, or a tombstone for the key."""
+
+    key: bytes
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordKind(Generic[KeyT, ValueT]):
+    """Records of one key version: the structs of key and value. Values have the versions 0 to ``last_version``."""
+
+    key: type[KeyT]
+    value: type[ValueT]
+    last_version: int = 0
+    flexible_since: int = 0
+
+    def read(self, record: CoordinatorRecord) -> tuple[KeyT, ValueT | None]:
+        """Key and value, None of a tombstone. Raises CorruptBatch: malformed, or the value's version is not known."""
+        key = decode_key(record, self.key)
+        return key, decode_value(record, self.value, 0, self.last_version, flexible_from=self.flexible_since)
 
 
 @struct
@@ -64,12 +91,7 @@ class OffsetCommitValue(Struct):
     topic_id: Uuid = field("4+", default=ZERO_UUID, tag=0, ignorable=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CoordinatorRecord:
-    """A key and a value, or a tombstone for the key."""
-
-    key: bytes
-    value: bytes | None
+OFFSET_RECORDS: Final = RecordKind(OffsetCommitKey, OffsetCommitValue, _LATEST_VALUE_VERSION, _FLEXIBLE_SINCE)
 
 
 def offset_record(
@@ -87,15 +109,10 @@ def read_offset_record(record: CoordinatorRecord) -> tuple[OffsetCommitKey, Offs
 
     Raises CorruptBatch: the bytes are not what their version says, or the value's version is not known here.
     """
-    if key_version(record) not in OFFSET_KEY_VERSIONS:
-        return None
-    value = decode_value(record, OffsetCommitValue, 0, _LATEST_VALUE_VERSION, flexible_from=_FLEXIBLE_SINCE)
-    return decode_key(record, OffsetCommitKey), value
+    return OFFSET_RECORDS.read(record) if key_version(record) in OFFSET_KEY_VERSIONS else None
 
 
 # --- records of every kind -------------------------------------------------------------------------------------------
-
-StructT = TypeVar("StructT", bound=Struct)
 
 
 def encode_record(
@@ -110,10 +127,12 @@ def encode_record(
 
 def key_version(record: CoordinatorRecord) -> int:
     """The version of a record's key, which says what kind it is of. Raises CorruptBatch: it has none."""
-    if len(record.key) < _VERSION.size:
-        raise CorruptBatch("malformed record: it has no key")
-    version: int = _VERSION.unpack_from(record.key)[0]
-    return version
+    return _version(record.key, "the key")
+
+
+def value_version(value: bytes) -> int:
+    """The version of a record's value. Raises CorruptBatch: it has none."""
+    return _version(value, "the value")
 
 
 def decode_key(record: CoordinatorRecord, cls: type[StructT]) -> StructT:
@@ -127,12 +146,17 @@ def decode_value(
     """The value, or None of a tombstone. Raises CorruptBatch: malformed, or its version is not in ``first..last``."""
     if record.value is None:
         return None
-    if len(record.value) < _VERSION.size:
-        raise CorruptBatch(f"malformed record: {cls.__name__} without a version")
-    version = _VERSION.unpack_from(record.value)[0]
+    version = _version(record.value, cls.__name__)
     if not first <= version <= last:
         raise CorruptBatch(f"{cls.__name__} of the unknown version {version}")
     return _decode(cls, record.value, version, flexible=version >= flexible_from)
+
+
+def _version(raw: bytes, what: str) -> int:
+    if len(raw) < _VERSION.size:
+        raise CorruptBatch(f"malformed record: {what} has {len(raw)} bytes, too few for its version")
+    version: int = _VERSION.unpack_from(raw)[0]
+    return version
 
 
 def _encode(value: Struct, version: int, *, flexible: bool) -> bytes:

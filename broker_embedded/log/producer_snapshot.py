@@ -55,6 +55,19 @@ def encode(entries: Iterable[ProducerEntry]) -> bytes:
 
 def decode(data: bytes) -> list[ProducerEntry]:
     """The producers in a snapshot. Raises CorruptSnapshot."""
+    producers: dict[int, ProducerEntry] = {}
+    for entry in decode_entries(data):
+        before = producers.get(entry.producer_id)
+        if before is not None and before.epoch == entry.epoch:
+            batches = (*before.batches, *entry.batches)[-BATCHES_KEPT:]
+            producers[entry.producer_id] = replace(entry, batches=batches)
+        else:
+            producers[entry.producer_id] = entry
+    return list(producers.values())
+
+
+def decode_entries(data: bytes) -> list[ProducerEntry]:
+    """The entries of a snapshot, each with one batch or none; a producer has several. Raises CorruptSnapshot."""
     if len(data) < _HEAD.size + _COUNT.size:
         raise CorruptSnapshot(f"{len(data)} bytes are too few")
     version, crc = _HEAD.unpack_from(data)
@@ -67,14 +80,7 @@ def decode(data: bytes) -> list[ProducerEntry]:
     (count,) = _COUNT.unpack_from(counted)
     if len(counted) != _COUNT.size + count * _ENTRY.size:
         raise CorruptSnapshot(f"{len(data)} bytes do not hold {count} entries")
-    producers: dict[int, ProducerEntry] = {}
-    for fields in _ENTRY.iter_unpack(counted[_COUNT.size :]):
-        entry = _entry(*fields)
-        before = producers.get(entry.producer_id)
-        if before is not None and before.epoch == entry.epoch:
-            entry = replace(entry, batches=(*before.batches, *entry.batches)[-BATCHES_KEPT:])
-        producers[entry.producer_id] = entry
-    return list(producers.values())
+    return [_entry(*fields) for fields in _ENTRY.iter_unpack(counted[_COUNT.size :])]
 
 
 def _entry(

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Final
 from broker_embedded.coordinator.records import (
     LATEST_VERSIONS,
     CoordinatorRecord,
+    RecordKind,
     RecordVersions,
-    decode_key,
-    decode_value,
     encode_record,
 )
 from spark_kafka_native.protocol.schema import Struct, field, struct
@@ -58,6 +57,9 @@ class GroupMetadataValue(Struct):
     members: tuple[MemberMetadata, ...] = ()
 
 
+CLASSIC_GROUP_RECORDS: Final = RecordKind(GroupMetadataKey, GroupMetadataValue, _LATEST_VERSION, _FLEXIBLE_SINCE)
+
+
 def group_record(group: "ClassicGroup") -> CoordinatorRecord:
     """The record of a group with its assignments; members without a protocol to agree on cannot be written down."""
     protocol = group.protocol_name
@@ -100,8 +102,8 @@ def group_tombstone(group_id: str) -> CoordinatorRecord:
 
 def read_group_record(record: CoordinatorRecord) -> tuple[str, GroupMetadataValue | None]:
     """The group's id, and what the record says of it. Raises CorruptBatch: not the bytes of such a record."""
-    key = decode_key(record, GroupMetadataKey)
-    return key.group, decode_value(record, GroupMetadataValue, 0, _LATEST_VERSION, flexible_from=_FLEXIBLE_SINCE)
+    key, value = CLASSIC_GROUP_RECORDS.read(record)
+    return key.group, value
 
 
 def _record(group_id: str, versions: RecordVersions, value: GroupMetadataValue) -> CoordinatorRecord:

@@ -19,8 +19,7 @@ from typing import Final, TypeAlias
 
 from broker_embedded.coordinator.records import (
     CoordinatorRecord,
-    decode_key,
-    decode_value,
+    RecordKind,
     encode_record,
     key_version,
 )
@@ -217,19 +216,20 @@ Value: TypeAlias = (
     | ConsumerGroupRegularExpressionValue
 )
 
-_KINDS: Final[Mapping[int, tuple[type[Key], type[Value]]]] = {
-    3: (ConsumerGroupMetadataKey, ConsumerGroupMetadataValue),
-    4: (ConsumerGroupPartitionMetadataKey, ConsumerGroupPartitionMetadataValue),
-    5: (ConsumerGroupMemberMetadataKey, ConsumerGroupMemberMetadataValue),
-    6: (ConsumerGroupTargetAssignmentMetadataKey, ConsumerGroupTargetAssignmentMetadataValue),
-    7: (ConsumerGroupTargetAssignmentMemberKey, ConsumerGroupTargetAssignmentMemberValue),
-    8: (ConsumerGroupCurrentMemberAssignmentKey, ConsumerGroupCurrentMemberAssignmentValue),
-    16: (ConsumerGroupRegularExpressionKey, ConsumerGroupRegularExpressionValue),
+CONSUMER_GROUP_RECORDS: Final[Mapping[int, RecordKind[Key, Value]]] = {
+    3: RecordKind(ConsumerGroupMetadataKey, ConsumerGroupMetadataValue),
+    4: RecordKind(ConsumerGroupPartitionMetadataKey, ConsumerGroupPartitionMetadataValue),
+    5: RecordKind(ConsumerGroupMemberMetadataKey, ConsumerGroupMemberMetadataValue),
+    6: RecordKind(ConsumerGroupTargetAssignmentMetadataKey, ConsumerGroupTargetAssignmentMetadataValue),
+    7: RecordKind(ConsumerGroupTargetAssignmentMemberKey, ConsumerGroupTargetAssignmentMemberValue),
+    8: RecordKind(ConsumerGroupCurrentMemberAssignmentKey, ConsumerGroupCurrentMemberAssignmentValue),
+    16: RecordKind(ConsumerGroupRegularExpressionKey, ConsumerGroupRegularExpressionValue),
 }
-_VERSION_OF: Final[Mapping[type[Key], int]] = {key: version for version, (key, _) in _KINDS.items()}
+"""By the version of the key."""
+_VERSION_OF: Final[Mapping[type[Key], int]] = {kind.key: version for version, kind in CONSUMER_GROUP_RECORDS.items()}
 _VALUE_VERSION: Final = 0
 
-KEY_VERSIONS: Final = tuple(_KINDS)
+KEY_VERSIONS: Final = tuple(CONSUMER_GROUP_RECORDS)
 """The key versions of the records here."""
 
 
@@ -248,5 +248,4 @@ def to_record(entry: Entry) -> CoordinatorRecord:
 
 def read_entry(record: CoordinatorRecord) -> Entry:
     """The fields of a record whose key version is one of `KEY_VERSIONS`. Raises CorruptBatch."""
-    key_class, value_class = _KINDS[key_version(record)]
-    return Entry(decode_key(record, key_class), decode_value(record, value_class, 0, 0, flexible_from=0))
+    return Entry(*CONSUMER_GROUP_RECORDS[key_version(record)].read(record))

@@ -9,14 +9,14 @@ what Kafka before 4.0 knows of one.
 
 from typing import Final
 
-from broker_embedded.coordinator.records import CoordinatorRecord, decode_key, decode_value, encode_record, key_version
+from broker_embedded.coordinator.records import CoordinatorRecord, RecordKind, encode_record, key_version
 from broker_embedded.coordinator.transaction.state import Transaction, TransactionState, TransactionVersion
 from spark_kafka_native.protocol.schema import Struct, field, struct
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.protocol.wire import Int8, Int16, Int32, Int64, String
 from spark_kafka_native.records.errors import CorruptBatch
 
-_KEY_VERSION: Final = 0
+TRANSACTION_KEY_VERSION: Final = 0
 _LATEST_VERSION: Final = 1
 _FLEXIBLE_SINCE: Final = 1
 
@@ -53,6 +53,9 @@ class TransactionLogValue(Struct):
     client_transaction_version: Int16 = field("1+", default=0, tag=2, ignorable=True)
 
 
+TRANSACTION_RECORDS: Final = RecordKind(TransactionLogKey, TransactionLogValue, _LATEST_VERSION, _FLEXIBLE_SINCE)
+
+
 def transaction_record(transaction: Transaction, *, flexible: bool) -> CoordinatorRecord:
     """The record of a transaction; ``flexible`` from transaction.version 1 on, and where a TV_2 client needs it."""
     partitions: tuple[TopicPartitions, ...] | None = None
@@ -76,12 +79,14 @@ def transaction_record(transaction: Transaction, *, flexible: bool) -> Coordinat
     has_more_to_say = transaction.state.is_decided and transaction.client_version.bumps_epochs
     version = _LATEST_VERSION if flexible or has_more_to_say else 0
     key = TransactionLogKey(transactional_id=transaction.transactional_id)
-    return encode_record(key, _KEY_VERSION, value, version, flexible=version >= _FLEXIBLE_SINCE)
+    return encode_record(key, TRANSACTION_KEY_VERSION, value, version, flexible=version >= _FLEXIBLE_SINCE)
 
 
 def transaction_tombstone(transactional_id: str) -> CoordinatorRecord:
     """The record that forgets an id."""
-    return encode_record(TransactionLogKey(transactional_id=transactional_id), _KEY_VERSION, None, 0, flexible=False)
+    return encode_record(
+        TransactionLogKey(transactional_id=transactional_id), TRANSACTION_KEY_VERSION, None, 0, flexible=False
+    )
 
 
 def read_transaction_record(record: CoordinatorRecord) -> tuple[str, Transaction | None] | None:
@@ -89,10 +94,10 @@ def read_transaction_record(record: CoordinatorRecord) -> tuple[str, Transaction
 
     Raises CorruptBatch: the bytes are not what their version says, or the version or a state is not known here.
     """
-    if key_version(record) != _KEY_VERSION:
+    if key_version(record) != TRANSACTION_KEY_VERSION:
         return None
-    name = decode_key(record, TransactionLogKey).transactional_id
-    value = decode_value(record, TransactionLogValue, 0, _LATEST_VERSION, flexible_from=_FLEXIBLE_SINCE)
+    key, value = TRANSACTION_RECORDS.read(record)
+    name = key.transactional_id
     if value is None:
         return name, None
     try:

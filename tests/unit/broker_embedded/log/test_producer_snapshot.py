@@ -1,13 +1,14 @@
 """Snapshots of producers: Kafka's bytes, what several entries of one producer mean, and damage."""
 
 import struct
+from dataclasses import replace
 
 import pytest
 from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_embedded.log.producer_snapshot import CorruptSnapshot, decode, encode
+from broker_embedded.log.producer_snapshot import CorruptSnapshot, decode, decode_entries, encode
 from broker_embedded.log.producer_state import BatchMetadata, ProducerEntry
 
 ENTRY = ProducerEntry(
@@ -32,6 +33,7 @@ def test_bytes_are_kafkas() -> None:
     body += struct.pack(">qhiqiqiq", 5, 0, -1, -1, 0, 4000, -1, -1)
     assert encode([ENTRY, bare]) == sealed(body)
     assert decode(sealed(body)) == [ENTRY, bare]
+    assert decode_entries(sealed(body)) == [*(replace(ENTRY, batches=(batch,)) for batch in ENTRY.batches), bare]
 
 
 def test_no_producers() -> None:

@@ -37,9 +37,9 @@ from broker_embedded.coordinator.records import CoordinatorRecord
 from spark_kafka_native.records.errors import CorruptBatch
 from tests.support.strategies import messages
 
-KINDS = sorted(consumer_records._KINDS.values(), key=str)
+KINDS = sorted(consumer_records.CONSUMER_GROUP_RECORDS.values(), key=str)
 ENTRIES = st.sampled_from(KINDS).flatmap(
-    lambda kind: st.builds(Entry, messages(kind[0], 0), st.none() | messages(kind[1], 0))
+    lambda kind: st.builds(Entry, messages(kind.key, 0), st.none() | messages(kind.value, 0))
 )
 ID = UUID(int=5)
 MEMBER = Entry(
