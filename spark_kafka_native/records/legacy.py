@@ -27,6 +27,7 @@ through with one kind of header: see ``read_message``.
 
 import struct
 import zlib
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from spark_kafka_native.records.batch import (
@@ -192,6 +193,27 @@ def read_messages(
         time = header.max_timestamp
         return [message._replace(offset=message.offset + shift, timestamp=time) for message in inner]
     return [message._replace(offset=message.offset + shift) for message in inner] if shift else inner
+
+
+def message_crcs(buffer: Buffer, position: int, header: BatchHeader) -> Iterator[tuple[int, bool]]:
+    """The CRC in the message at ``position``, or in each of those inside if it is a wrapper, and whether it is right.
+
+    Raises CorruptBatch: no sound compressed data, or a message inside is cut off.
+    """
+    view, end = memoryview(buffer), position + header.size_in_bytes
+    if header.compression:
+        view, position = memoryview(open_wrapper(view, position, header)), 0
+        end = len(view)
+    while position < end:
+        try:
+            _, size, crc, *_ = _HEAD.unpack_from(view, position)
+        except struct.error as error:
+            raise CorruptBatch("a message inside is cut off") from error
+        if size < OVERHEADS[header.magic]:
+            raise CorruptBatch(f"impossible size {size} of a message inside")
+        following = position + LOG_OVERHEAD + size
+        yield crc, zlib.crc32(view[position + _CRC_FROM : following]) == crc
+        position = following
 
 
 def read_plain_set(data: bytes, magic: int) -> tuple[list[int], list[Message]] | None:

@@ -61,10 +61,10 @@ def decode_utf8(column: "pa.Array[Any]", invalid: str) -> "pa.Array[Any]":
 
 def _repaired_rows(column: "pa.Array[Any]", rows: I64) -> "pa.Array[Any]":
     values: list[bytes] = column.take(rows).to_pylist()  # type: ignore[assignment]  # a null is not bad
-    return pa.array([_repaired(value) for value in values], pa.binary())
+    return pa.array([repaired(value) for value in values], pa.binary())
 
 
-def _repaired(value: bytes) -> bytes:
+def repaired(value: bytes) -> bytes:
     """``new String(value, UTF_8)`` of Java, in UTF-8."""
     return _SURROGATE.sub(_ONE_BAD_BYTE, value).decode("utf-8", errors="replace").encode()
 

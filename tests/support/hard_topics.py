@@ -50,6 +50,8 @@ class HardTopics:
     """The first 8 of 12 records of partition 0 are deleted, and all of partition 1."""
     empty: str = "empty"
     """Two partitions without a record."""
+    segment_setting: str = "internal.segment.bytes"
+    """The setting that lets the segments of ``compacted`` be small."""
     _open: list[Any] = field(default_factory=list)
 
     @property
@@ -71,7 +73,7 @@ class HardTopics:
         create_topic(self.truncated, 2)
         create_topic(self.empty, 2)
         compaction = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "delete.retention.ms": "0"}
-        create_topic(self.compacted, 2, compaction | {"internal.segment.bytes": "9000"})
+        create_topic(self.compacted, 2, compaction | {self.segment_setting: "9000"})
         client = ConfluentClient()
         for start in range(0, 120, 30):  # a segment each
             client.produce(self.servers, self.compacted, list(_compacted(range(start, start + 30))))

@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native.tools.__main__ import main
 from spark_kafka_native.tools.home import make_home
 from tests.support.brokers import AnyBroker
+from tests.support.transaction_driver import RawProducer
+from tests.support.transaction_views import settle
 
 
 @dataclass(frozen=True)
@@ -69,3 +72,41 @@ def run_script(home: Path, script: str, *arguments: str, stdin: bytes = b"") -> 
     done = subprocess.run(command, input=stdin, capture_output=True, timeout=120, check=False)
     assert done.returncode == 0, (done.stdout, done.stderr)
     return done.stdout.decode()
+
+
+def written_segment(tool: Tool, data_dir: Path, *, as_version: str = "4.3", **configs: str) -> Path:
+    """The segment of a topic with two batches of a record each."""
+    with EmbeddedBroker(data_dir, settings={"as.version": as_version}) as broker:
+        broker.create_topic("t", configs=configs)
+        for line in (b"k1\tv1\n", b"k2\tv2\n"):
+            servers = ("--bootstrap-server", broker.bootstrap_servers)
+            keyed = ("--property", "parse.key=true", "--producer-property", "enable.idempotence=false")
+            assert tool("kafka-console-producer", *servers, "--topic", "t", *keyed, stdin=line).status == 0
+    return data_dir / "t-0/00000000000000000000.log"
+
+
+@pytest.fixture(scope="session")
+def coordinated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data directory with aborted and open transactions, and the offsets that one of them committed."""
+    data = tmp_path_factory.mktemp("data")
+    with EmbeddedBroker(data, settings={"offsets.topic.num.partitions": "1"}) as broker:
+        broker.create_topic("t")
+        with RawProducer(broker.bootstrap_servers, "id", level=1) as producer:
+            producer.begin()
+            producer.write("t", "a", "b")
+            producer.abort()
+            producer.write("t", "c")
+            producer.send_offsets("g", {("t", 0): 5})
+            producer.commit()
+            settle(producer.client, "t")
+            producer.write("t", "d")
+    return data
+
+
+def dumped_files(tool: Tool, data: Path, pattern: str, *options: str) -> list[str]:
+    """What `kafka-dump-log` prints of the files that match a pattern."""
+    files = sorted(data.glob(pattern))
+    assert files
+    dumped = tool("kafka-dump-log", "--files", ",".join(map(str, files)), *options)
+    assert (dumped.status, dumped.err) == (0, "")
+    return [line for line in dumped.lines if not line.startswith("Dumping ")]

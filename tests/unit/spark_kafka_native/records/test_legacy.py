@@ -15,6 +15,7 @@ from spark_kafka_native.records.legacy import (
     Message,
     check_message_crc,
     is_message,
+    message_crcs,
     read_message,
     read_messages,
     set_message_offset,
@@ -215,3 +216,23 @@ def test_what_is_a_message() -> None:
     assert not is_message(entry(magic=2))
     assert not is_message(entry()[:16])
     assert not is_message(b"")
+
+
+@pytest.mark.parametrize("magic", MAGICS)
+def test_crcs_of_messages_and_of_those_inside_are_told_with_whether_they_are_right(magic: int) -> None:
+    inner = [entry(magic=magic, offset=number, value=bytes([number])) for number in range(3)]
+    crcs = [zlib.crc32(raw[16:]) for raw in inner]
+    assert list(message_crcs(inner[1], 0, read_message(inner[1]))) == [(crcs[1], True)]
+    damaged = inner[1][:-1] + b"x"
+    assert list(message_crcs(damaged, 0, read_message(damaged))) == [(crcs[1], False)]
+    raw = b"before" + wrapper(inner[0], damaged, inner[2], magic=magic)
+    header = read_message(raw, 6)
+    assert list(message_crcs(raw, 6, header)) == [(crcs[0], True), (crcs[1], False), (crcs[2], True)]
+
+
+def test_messages_inside_that_are_cut_off_have_no_crc() -> None:
+    whole = entry()
+    for inner, reason in ((whole[:15], "cut off"), (whole[:8] + bytes(4) + whole[12:], "impossible size 0")):
+        raw = wrapper(whole, inner)
+        with pytest.raises(CorruptBatch, match=reason):
+            list(message_crcs(raw, 0, read_message(raw)))
