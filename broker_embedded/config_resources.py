@@ -108,8 +108,12 @@ def _of_broker(broker: Broker, name: str, change: Change) -> Callable[[StoredCon
         node_id = broker.config.node_id
         own = now.brokers.get(node_id, {})
         wanted = change(own if name else now.cluster, known)
-        if (MIN_ISR in wanted) == bool(name) and has_eligible_leader_replicas(broker.config, now):
-            what = "set for a single broker, only for all brokers," if name else "removed for all brokers"
+        what = None
+        if name and MIN_ISR in wanted:
+            what = "set for a single broker, only for all brokers,"
+        elif not name and MIN_ISR not in wanted:
+            what = "removed for all brokers"
+        if what is not None and has_eligible_leader_replicas(broker.config, now):
             detail = f"{MIN_ISR} cannot be {what} while {ELIGIBLE_LEADER_REPLICAS_VERSION} is 1 (KIP-966)"
             raise KafkaError(ErrorCode.INVALID_CONFIG, detail)
         return now.with_broker(node_id, wanted) if name else now.with_cluster(wanted)

@@ -15,10 +15,9 @@ import re2
 MAX_CHARACTERS: Final = 50_000
 """RE2 gives up half way, and writes to stderr, for expressions of some million characters."""
 MAX_UNICODE_CLASSES: Final = 100
-r"""Each ``\pL`` takes some 0.1 ms to compile, on the event loop."""
+r"""Each ``\pL`` takes long to compile."""
 MAX_PROGRAM_BYTES: Final = 1 << 20
-"""RE2's max_mem, for the program and its cache of states: some 70,000 instructions, and at most 60 ms for a name of 249
-characters."""
+"""RE2's ``max_mem``, for the program and its cache of states. It bounds the time for one name, too."""
 _UNICODE_CLASS: Final = re.compile(r"\\[pP]")
 
 

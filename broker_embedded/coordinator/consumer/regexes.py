@@ -56,10 +56,10 @@ def resolved(group: "ConsumerGroup", topics: Mapping[str, frozenset[str]], versi
     }
     if not found:
         return draft.decided(None)
-    draft.put(*(regex_entry(group.group_id, regex, resolved) for regex, resolved in found.items()))
+    draft.put(*(regex_entry(group.group_id, regex, matched) for regex, matched in found.items()))
     unchanged = all(
-        resolved.topics == (group.regexes[regex].topics if regex in group.regexes else frozenset())
-        for regex, resolved in found.items()
+        matched.topics == (group.regexes[regex].topics if regex in group.regexes else frozenset())
+        for regex, matched in found.items()
     )
     draft.bump_epoch(if_topics_changed=unchanged)
     return draft.decided(None)

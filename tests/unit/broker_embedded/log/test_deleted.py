@@ -71,24 +71,48 @@ def test_what_an_earlier_run_left_goes(files: FaultyFileSystem) -> None:
 
 
 class SlowTime(int):
-    """A time; with its first comparison ``meanwhile`` has its chance in another thread."""
+    """A time; with its first comparison ``meanwhile`` runs in another thread, until that ends or ``is_waiting``."""
 
     meanwhile: Callable[[], object]
+    is_waiting: threading.Event
     thread: threading.Thread | None = None
 
     def __le__(self, other: int) -> bool:
         if self.thread is None:
-            self.thread = threading.Thread(target=self.meanwhile)
+            self.thread = threading.Thread(target=self._meanwhile)
             self.thread.start()
-            self.thread.join(0.05)  # it waits for a lock that this thread has
+            assert self.is_waiting.wait(30)
         return int(self) <= other
+
+    def _meanwhile(self) -> None:
+        self.meanwhile()
+        self.is_waiting.set()
+
+
+class WatchedLock:
+    """A lock that sets ``is_waiting`` when a thread has to wait for it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.is_waiting = threading.Event()
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            self.is_waiting.set()
+            self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
 
 
 def test_of_two_threads_one_removes_a_directory(files: FaultyFileSystem, caplog: pytest.LogCaptureFixture) -> None:
     deleted = DeletedDirectories(Platform(file_system=files, max_open_files=4), "/data")
+    lock = WatchedLock()
+    deleted._lock = lock  # type: ignore[assignment]  # a lock as far as it is used
     counts: list[int] = []
     files.make_directory("/data/t-0")
     due = SlowTime(1)
+    due.is_waiting = lock.is_waiting
     due.meanwhile = lambda: counts.append(deleted.remove_due(1))
     mark(files, deleted, TopicPartition("t", 0), due)
     counts.append(deleted.remove_due(1))
