@@ -204,7 +204,11 @@ class Broker:
         return broker
 
     async def close(self) -> None:
-        """Finish what has begun on the disk, and leave the data directory in order. Failures are logged."""
+        """Finish what has begun on the disk, and leave the data directory in order. Failures are logged.
+
+        Appends that have not begun to write are cancelled. Their clients have no response, and send them again.
+        """
+        self.threads.cancel_records("the broker stops")
         self.compaction.stop()
         self.delayed.release()
         self.groups.release()
@@ -222,6 +226,7 @@ class Broker:
         """End as a crash of the process would: nothing is finished or written. Needs a clock that can be moved."""
         assert isinstance(self.timers, VirtualTimers)
         self.timers.stop()
+        self.threads.cancel_records("the broker is killed")
         self.compaction.stop()
         self.delayed.release()
         self.patterns.stop()

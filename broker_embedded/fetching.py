@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from broker_embedded.cancellation import NEVER_CANCELLED, Cancellation
 from broker_embedded.delayed import DelayedOperations
 from broker_embedded.fetch_sessions import WantedPartition
 from broker_embedded.log.down_conversion import down_convert
@@ -136,17 +137,29 @@ class Reading:
                 left = max(0, left - size)
                 first_batch = self._limits.later_first_batch
 
-    def convert(self, magic: int) -> None:
-        """Bring what was found into a message format that old clients know. Blocks: not for the event loop."""
-        for read in self._reads.values():
-            if read.partition is None or not read.size:
-                continue
-            log, offset = read.partition.log, read.wanted.asked.fetch_offset
-            until = self._visible_until(read.partition)
-            try:
-                read.records = down_convert(log, offset, read.regions, magic=magic, until_offset=until)
-            except KafkaError as error:
-                read.fail(error.code)
+    @property
+    def to_convert(self) -> list[PartitionRead]:
+        """The partitions whose records may have to be converted for old clients."""
+        return [read for read in self._reads.values() if read.partition is not None and read.size]
+
+    def convert(self, read: PartitionRead, magic: int, cancellation: Cancellation = NEVER_CANCELLED) -> None:
+        """Bring what was found in one partition into a message format that old clients know.
+
+        Blocks: not for the event loop. Raises WorkCancelled.
+        """
+        assert read.partition is not None
+        log, offset = read.partition.log, read.wanted.asked.fetch_offset
+        try:
+            read.records = down_convert(
+                log,
+                offset,
+                read.regions,
+                magic=magic,
+                until_offset=self._visible_until(read.partition),
+                cancellation=cancellation,
+            )
+        except KafkaError as error:
+            read.fail(error.code)
 
     def wait(self, delayed: DelayedOperations, max_wait_ms: int) -> Coroutine[None, None, None]:
         """Wait from this call on until there is enough or the time is over; then read again."""

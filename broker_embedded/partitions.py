@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from uuid import UUID
 
+from broker_embedded.cancellation import NEVER_CANCELLED, Cancellation
 from broker_embedded.cluster.image import ClusterImage, PartitionImage, TopicImage
 from broker_embedded.log.incoming import FROM_CLIENT, Terms
 from broker_embedded.log.log import AppendResult, Log
@@ -49,12 +50,17 @@ class LocalPartition:
             detail = f"{self.id} has {self.in_sync} in-sync replicas; min.insync.replicas asks for {wanted}"
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, detail)
 
-    def append(self, batch: bytearray | memoryview, terms: Terms = FROM_CLIENT) -> AppendResult:
+    def append(
+        self,
+        batch: bytearray | memoryview,
+        terms: Terms = FROM_CLIENT,
+        cancellation: Cancellation = NEVER_CANCELLED,
+    ) -> AppendResult:
         """Append one batch, which is changed in place; tell `DelayedOperations` afterwards. May run in any thread.
 
-        Raises KafkaError; nothing was appended then.
+        Raises KafkaError, WorkCancelled; nothing was appended then.
         """
-        result = self.log.append(batch, leader_epoch=self.leader_epoch, terms=terms)
+        result = self.log.append(batch, leader_epoch=self.leader_epoch, terms=terms, cancellation=cancellation)
         if not result.duplicate:
             self.traffic.appended(len(batch), result.last_offset - result.base_offset + 1)
         return result

@@ -1,14 +1,20 @@
-"""Threads for work that would hold the event loop: because it waits for the disk, or because it takes long."""
+"""Threads for work that would hold the event loop: because it waits for the disk, or because it takes long.
+
+Each kind has threads of its own, so that no kind waits for another: appends whose records are looked at one by one do
+not wait for lookups by time or for conversions for old clients.
+"""
 
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
+from broker_embedded.record_threads import RecordThreads
 from broker_embedded.timers import Timers
 
 _DISK_THREADS: Final = 4
-_RECORD_THREADS: Final = 2
+_APPEND_THREADS: Final = 2
+_READ_THREADS: Final = 2
 ResultT = TypeVar("ResultT")
 
 
@@ -18,23 +24,23 @@ class WorkerThreads:
     def __init__(self, timers: Timers) -> None:
         self._timers = timers
         self._disk = ThreadPoolExecutor(_DISK_THREADS, thread_name_prefix="broker-disk")
-        self._records = ThreadPoolExecutor(_RECORD_THREADS, thread_name_prefix="broker-records")
+        self.appends = RecordThreads("broker-appends", _APPEND_THREADS, timers)
+        """Appends that look at each record."""
+        self.reads = RecordThreads("broker-reads", _READ_THREADS, timers)
+        """Lookups by time, and conversions for old clients."""
 
     async def on_disk(self, function: Callable[[], ResultT]) -> ResultT:
         """Run a function that waits for the disk."""
         with self._timers.working():
             return await asyncio.get_running_loop().run_in_executor(self._disk, function)
 
-    async def on_records(self, function: Callable[[], ResultT]) -> ResultT:
-        """Run a function that decompresses batches or looks at each record.
-
-        These have threads of their own: a client's batch of a few KiB can take seconds, for which only other such
-        batches wait.
-        """
-        with self._timers.working():
-            return await asyncio.get_running_loop().run_in_executor(self._records, function)
+    def cancel_records(self, reason: str) -> None:
+        """Cancel all work on records, now and from now on. Belongs to the event loop."""
+        self.appends.cancel_all(reason)
+        self.reads.cancel_all(reason)
 
     def stop(self, *, cancel: bool = False) -> None:
-        """Wait for the work that has begun, and with ``cancel`` drop the rest."""
-        for executor in (self._disk, self._records):
-            executor.shutdown(cancel_futures=cancel)
+        """Wait for the work that has begun; ``cancel`` drops what has not begun on the disk. Blocks."""
+        self._disk.shutdown(cancel_futures=cancel)
+        self.appends.join()
+        self.reads.join()

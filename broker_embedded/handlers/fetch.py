@@ -20,6 +20,7 @@ v17  the replica's directory, v18 its high watermark: for followers alone
 Who reads more than consumer_byte_rate is answered without records and told how long to wait.
 """
 
+import functools
 import itertools
 from collections.abc import Awaitable, Iterable, Sequence
 from typing import Final
@@ -113,7 +114,9 @@ class _Fetching:
         if self._is_throttled():
             return FetchResponse()
         magic = 0 if self._context.version < _FORMAT_1_SINCE else 1
-        await self._context.broker.threads.on_records(lambda: self.reading.convert(magic))
+        threads = self._context.broker.threads
+        for read in self.reading.to_convert:
+            await threads.reads.run(functools.partial(self.reading.convert, read, magic), self._context.presence)
         return self._answer()
 
     def _is_throttled(self) -> bool:

@@ -14,16 +14,17 @@ A timestamp without a record that young has offset -1 and no error. A partition 
 with INVALID_REQUEST; v0 answers the last. In message format v0 there are no timestamps to look for, and that is
 UNSUPPORTED_FOR_MESSAGE_FORMAT.
 
-A lookup by time reads from the disk, and decompresses batches. It runs in a thread.
+A lookup by time reads from the disk, and decompresses batches. It runs in a thread, and ends when its client leaves.
 """
 
+import functools
 from collections import Counter
 from typing import Final
 
 from broker_embedded.handlers.once import once
 from broker_embedded.handlers.registry import RequestContext, handles
 from broker_embedded.log.log import Log
-from broker_embedded.log.timestamp_lookup import OffsetTimestamp
+from broker_embedded.log.timestamp_lookup import ContinueAt, Lookup, OffsetTimestamp
 from broker_embedded.partitions import LocalPartition
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.list_offsets import (
@@ -106,7 +107,7 @@ async def _look_up(
         limit = _limit(partition, request)
         found = _position(partition.log, wanted.timestamp, limit)
         if found is None:
-            found = await context.broker.threads.on_records(lambda: _find(partition.log, wanted.timestamp, limit))
+            found = await _find(partition.log, wanted.timestamp, limit, context)
     except KafkaError as error:
         return _refused(wanted, error.code)
     has_epoch = found.offset >= 0 and context.version >= _EPOCHS_SINCE
@@ -159,9 +160,13 @@ def _position(log: Log, timestamp: int, limit: int) -> OffsetTimestamp | None:
     return _NOTHING if timestamp in {_LATEST_TIERED, _EARLIEST_PENDING_UPLOAD} else None
 
 
-def _find(log: Log, timestamp: int, limit: int) -> OffsetTimestamp:
-    """The record of a time, before ``limit``. Blocks. Raises KafkaError."""
-    found = log.max_timestamp_offset() if timestamp == _MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+async def _find(log: Log, timestamp: int, limit: int, context: RequestContext) -> OffsetTimestamp:
+    """The record of a time, before ``limit``. Raises KafkaError; WorkCancelled: the client has left."""
+    time = None if timestamp == _MAX_TIMESTAMP else timestamp
+    found: Lookup = ContinueAt(0)
+    while isinstance(found, ContinueAt):  # each time behind another batch, in a turn of its own
+        look_up = functools.partial(log.look_up, time, found.offset)
+        found = await context.broker.threads.reads.run(look_up, context.presence)
     return _NOTHING if found is None or found.offset >= limit else found
 
 

@@ -16,13 +16,14 @@ without compression, but close the connection of who asks in these.
 
 Each partition gets one batch (that is all the protocol allows since v3) and an answer of its own. With acks=0 there is
 no response, and an error closes the connection, so that the client learns of it. Batches that are part of a transaction
-pass `joining` first.
+pass `joining` first. What waits for a thread when the client leaves is dropped (`record_threads`).
 """
 
 from collections.abc import Awaitable, Sequence
 from typing import Final, TypeAlias
 
 from broker_embedded.broker import Broker
+from broker_embedded.cancellation import NEVER_CANCELLED, Cancellation
 from broker_embedded.coordinator.transaction.decisions import Producer
 from broker_embedded.handlers.joining import Joining
 from broker_embedded.handlers.registry import CloseConnection, RequestContext, handles
@@ -100,23 +101,31 @@ async def _append_in_turn(
     request: ProduceRequest, context: RequestContext, appends: "_Appends", joining: Joining
 ) -> ProduceResponse | None:
     """Append while nothing is decided about the transaction, so that no marker comes between."""
-    async with joining.turn():
-        return await _append_elsewhere(request, context, appends)
+    with context.presence.holding():
+        async with joining.turn():
+            return await _append_elsewhere(request, context, appends)
 
 
 async def _append_elsewhere(
     request: ProduceRequest, context: RequestContext, appends: "_Appends"
 ) -> ProduceResponse | None:
-    """Append in threads what would hold the event loop: because it waits for the disk, or looks at records."""
-    for _, parts in appends:
-        for append in parts:
-            if append.inspects:
-                await context.broker.threads.on_records(append.run)
-            elif append.flushes:
-                await context.broker.on_disk(append.run)
-            else:
-                append.run()
-            append.announce(context.broker)
+    """Append in threads what would hold the event loop: because it waits for the disk, or looks at records.
+
+    The client may leave meanwhile. No partition is begun after that, unless the client has asked for no answer and the
+    connection is still open. Raises WorkCancelled: partitions that were begun may have been appended to.
+    """
+    threads, presence, is_awaited = context.broker.threads, context.presence, request.acks != 0
+    with presence.holding():
+        for _, parts in appends:
+            for append in parts:
+                presence.check(is_awaited=is_awaited)
+                if append.inspects:
+                    await threads.appends.run(append.run, presence, key=append.key, is_awaited=is_awaited)
+                elif append.flushes:
+                    await context.broker.on_disk(append.run)
+                else:
+                    append.run()
+                append.announce(context.broker)
     return _answer(request, appends)
 
 
@@ -243,12 +252,17 @@ class _Append:
         self.error = error
         self._records = self._result = None
 
-    def run(self) -> None:
-        """Append, unless something was wrong before. May be called in any thread."""
+    @property
+    def key(self) -> TopicPartition | None:
+        """The partition, if it has been found: one append at a time looks at records of it."""
+        return None if self._partition is None else self._partition.id
+
+    def run(self, cancellation: Cancellation = NEVER_CANCELLED) -> None:
+        """Append, unless something was wrong before. May be called in any thread. Raises WorkCancelled."""
         if self._partition is None or not self._records:
             return
         try:
-            self._result = self._partition.append(self._records, self._terms)
+            self._result = self._partition.append(self._records, self._terms, cancellation)
         except InvalidRecords as error:
             self._record_errors = self._errors.take(error.record_errors)
             self.error = KafkaError(error.code, error.detail)

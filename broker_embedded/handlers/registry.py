@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from broker_embedded.cluster.image import BrokerNode
 from broker_embedded.handlers.throttling import Throttle
+from broker_embedded.record_threads import ClientPresence
 from broker_embedded.releases import release
 from broker_embedded.sasl.session import NO_SASL, Session
 from spark_kafka_native.protocol.schema import Request, Response, VersionRange
@@ -34,7 +35,7 @@ class RequestContext:
 
     ``node`` is this broker as clients of the listener that the request came by reach it. ``throttle`` is what the
     request costs its client. ``client_host`` is the client's address, as Java writes addresses. ``session`` knows who
-    the client is.
+    the client is, ``presence`` whether it is still there.
     """
 
     broker: "Broker"
@@ -44,6 +45,7 @@ class RequestContext:
     throttle: Throttle = field(default_factory=Throttle)
     client_host: str = ""
     session: Session = NO_SASL
+    presence: ClientPresence = field(default_factory=ClientPresence)
 
     @property
     def user(self) -> str:

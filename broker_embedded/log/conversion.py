@@ -53,7 +53,7 @@ def convert_batch(records: memoryview, batch: IncomingBatch, append: Append) -> 
         if codec is header.compression:
             return Validated(records[position : position + header.size_in_bytes], [IncomingBatch(0, header)])
         stored = recompress(
-            payload_pieces(records, position, header),
+            append.cancellation.between(payload_pieces(records, position, header)),
             header,
             compression=codec,
             level=config.compression_level(codec),
@@ -71,7 +71,7 @@ def _check_records(records: memoryview, batch: IncomingBatch, append: Append) ->
     max_bytes = max_payload_bytes(append.config)
     pieces = _Pieces(payload_pieces(records, batch.position, batch.header, max_bytes=max_bytes))
     try:
-        for record in scan.found(pieces):
+        for record in scan.found(append.cancellation.between(pieces)):
             errors.add(record.record_index, record.timestamp, has_key=record.has_key)
     except OversizedBatch as error:
         why = f"{error.detail}, which is 64 MiB or 64 times max.message.bytes"
@@ -163,7 +163,7 @@ class _Placed:
 
     def __iter__(self) -> Iterator[Message]:
         magic = self._append.config.record_magic
-        for offset, record in enumerate(self._records, self._append.base_offset):
+        for offset, record in enumerate(self._append.cancellation.between(self._records), self._append.base_offset):
             if record.timestamp < NO_TIMESTAMP:
                 why = f"timestamp {record.timestamp} is before 1970"
                 refuse(ErrorCode.INVALID_TIMESTAMP, self._append.partition, why)

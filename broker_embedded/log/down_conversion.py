@@ -11,6 +11,7 @@ it: an answer without messages would be asked for again and again.
 
 from typing import Final
 
+from broker_embedded.cancellation import NEVER_CANCELLED, Cancellation
 from broker_embedded.log.readable import ReadableLog
 from broker_embedded.log.view import bytes_of
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
@@ -21,10 +22,18 @@ from spark_kafka_native.records.formats import iter_any
 
 _LEAST: Final = 1
 """Bytes to ask for where one batch is wanted, which comes whole."""
+_MOST_RECORDS: Final = 500_000
+"""Records converted for one partition of a response, some seconds' work; the batch that exceeds it is the last."""
 
 
 def down_convert(
-    log: ReadableLog, offset: int, regions: tuple[FileRegion, ...], *, magic: int, until_offset: int
+    log: ReadableLog,
+    offset: int,
+    regions: tuple[FileRegion, ...],
+    *,
+    magic: int,
+    until_offset: int,
+    cancellation: Cancellation = NEVER_CANCELLED,
 ) -> bytes | tuple[FileRegion, ...]:
     """What was read from ``offset`` on, ``regions``, in a format of ``magic`` or an older one; themselves if it is.
 
@@ -32,7 +41,7 @@ def down_convert(
 
     Raises KafkaError: UNSUPPORTED_VERSION, the topic has ``message.downconversion.enable=false``.
     UNSUPPORTED_COMPRESSION_TYPE: zstd comes first, which the old formats do not have. CORRUPT_MESSAGE. Those of
-    ``ReadableLog.read``.
+    ``ReadableLog.read``. WorkCancelled.
     """
     if not log.config.message_downconversion_enable and log.config.record_magic > magic:
         detail = f"{log}: message.downconversion.enable is false, so there is no message format v{magic}"
@@ -47,7 +56,7 @@ def down_convert(
             return regions
         pieces: list[bytes] = []
         while stored and not pieces:
-            pieces, offset = _converted(stored, offset, magic, limit)
+            pieces, offset = _converted(stored, offset, magic, limit, cancellation)
             if not pieces:
                 following = log.read(offset, max_bytes=max(limit, _LEAST), upper_bound_offset=until_offset)
                 stored = bytes_of(following.regions)
@@ -59,26 +68,29 @@ def down_convert(
     return b"".join(pieces)[: max(limit, first)]
 
 
-def _converted(stored: bytes, offset: int, magic: int, limit: int) -> tuple[list[bytes], int]:
+def _converted(
+    stored: bytes, offset: int, magic: int, limit: int, cancellation: Cancellation
+) -> tuple[list[bytes], int]:
     """What is left of the whole batches of ``stored``, each by itself; and the offset behind those looked at.
 
-    Batches behind ``limit`` bytes are not looked at, nor behind one in zstd.
+    Batches after ``limit`` bytes or `_MOST_RECORDS` are not looked at, nor after one in zstd.
     """
     view = memoryview(stored)
     pieces: list[bytes] = []
-    size = 0
+    size = records = 0
     behind = offset
-    for position, header in iter_any(stored):
+    for position, header in cancellation.between(iter_any(stored)):
         if header.compression is CompressionType.ZSTD and not header.is_control:
             if not pieces:
                 detail = f"the batch at offset {header.base_offset} is in zstd, which message format v{magic} has not"
                 raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, detail)
             break
-        piece = convert_down(view, position, header, magic=magic, from_offset=offset)
+        piece = convert_down(view, position, header, magic=magic, from_offset=offset, each=cancellation.between)
         if piece:
             pieces.append(piece)
             size += len(piece)
         behind = max(behind, header.next_offset)
-        if size >= limit:
+        records += max(header.records_count, 0)  # of a wrapper it is not known
+        if size >= limit or (pieces and records >= _MOST_RECORDS):
             break
     return pieces, behind

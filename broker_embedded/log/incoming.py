@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple, NoReturn
 
+from broker_embedded.cancellation import NEVER_CANCELLED, Cancellation
 from broker_embedded.log.config import LogConfig
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.records.batch import LOG_OVERHEAD, NO_TIMESTAMP, BatchHeader, CompressionType
@@ -69,13 +70,14 @@ class Validated(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Append:
-    """One append: what goes for its topic, whose it is, and when and where it is."""
+    """One append: what goes for its topic, whose it is, when and where it is, and whether it is still wanted."""
 
     config: LogConfig
     partition: str
     origin: AppendOrigin
     now_ms: int
     base_offset: int
+    cancellation: Cancellation = NEVER_CANCELLED
 
 
 class RecordError(NamedTuple):

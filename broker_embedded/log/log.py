@@ -25,6 +25,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from broker_embedded.cancellation import NEVER_CANCELLED, Cancellation
 from broker_embedded.log.config import LogConfig
 from broker_embedded.log.incoming import FROM_CLIENT, AppendOrigin, IncomingBatch, Terms, Validated
 from broker_embedded.log.opening import load_parts
@@ -109,6 +110,7 @@ class Log(ShrinkingLog):
         *,
         leader_epoch: int,
         terms: Terms = FROM_CLIENT,
+        cancellation: Cancellation = NEVER_CANCELLED,
     ) -> AppendResult:
         """Append one or more batches, or a message set, all or none. ``records`` is writable and changed in place.
 
@@ -118,7 +120,7 @@ class Log(ShrinkingLog):
         Raises KafkaError, and nothing was appended: those of ``validation.validate``, of ``ProducerStates.plan`` and
         ``duplicates``; KAFKA_STORAGE_ERROR, the disk is full or fails. If ``flush.messages`` made it flush and that
         failed, the records may be in the log: as after a lost response, a producer without idempotence writes them
-        again.
+        again. WorkCancelled, and nothing was appended: once the checks are over the append is completed.
         """
         view = memoryview(records)
         if view.readonly:
@@ -127,14 +129,14 @@ class Log(ShrinkingLog):
         for tries_left in reversed(range(_VALIDATIONS)):
             self._check_online()
             base_offset = self._view.end_offset
-            validated = self._validate(view, terms, base_offset)
+            validated = self._validate(view, terms, base_offset, cancellation)
             with self._lock:
                 self._check_online()
                 moved = self._view.end_offset != base_offset
                 if moved and any(batch.holds_absolute_offsets for batch in validated.batches):
                     if tries_left:
                         continue
-                    validated = self._validate(view, terms, self._view.end_offset)
+                    validated = self._validate(view, terms, self._view.end_offset, cancellation)
                 result = self._append_validated(validated, leader_epoch, terms)
                 break
         assert result is not None
@@ -155,7 +157,7 @@ class Log(ShrinkingLog):
         stamped = known[0].timestamp  # by whoever stamped them, as Apache Kafka responds
         return self._result(known[0].first_offset, known[-1].last_offset, stamped, duplicate=True)
 
-    def _validate(self, records: memoryview, terms: Terms, base_offset: int) -> Validated:
+    def _validate(self, records: memoryview, terms: Terms, base_offset: int, cancellation: Cancellation) -> Validated:
         """Check the batches of an append, and convert them; see ``validate``, which may take seconds. Needs no lock."""
         return validate(
             records,
@@ -164,6 +166,7 @@ class Log(ShrinkingLog):
             origin=terms.origin,
             now_ms=self._platform.clock.now_ms(),
             base_offset=base_offset,
+            cancellation=cancellation,
         )
 
     def _append_new(

@@ -6,11 +6,12 @@ from dataclasses import replace
 from typing import Final, NoReturn, TypeVar
 from uuid import UUID
 
+from broker_embedded.cancellation import NEVER_CANCELLED, Cancellation
 from broker_embedded.log.config import LogConfig
 from broker_embedded.log.index import CorruptIndex
 from broker_embedded.log.opening import LogParts
 from broker_embedded.log.producer_state import ProducerEntry
-from broker_embedded.log.timestamp_lookup import OffsetTimestamp
+from broker_embedded.log.timestamp_lookup import ContinueAt, Lookup, OffsetTimestamp
 from broker_embedded.log.view import FirstBatch, LogSlice, LogView, bytes_of
 from broker_embedded.platform import Platform
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
@@ -155,19 +156,37 @@ class ReadableLog:
 
         return self._reading(bytes_in)
 
-    def offset_for_timestamp(self, timestamp: int) -> OffsetTimestamp | None:
-        """The first record with that timestamp or a later one, None if there is none.
+    def look_up(
+        self, timestamp: int | None, from_offset: int = 0, cancellation: Cancellation = NEVER_CANCELLED
+    ) -> Lookup:
+        """The first record with that timestamp or a later one; with None, with the largest timestamp (KIP-734).
 
-        Raises KafkaError: KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE.
+        None if there is no such record. `ContinueAt` after one batch was decompressed in vain: call again from that
+        offset on.
+
+        Raises KafkaError: KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE. WorkCancelled.
         """
-        return self._reading(lambda view: view.first_at_or_after(timestamp, self._log_start_offset))
+
+        def found_in(view: LogView) -> Lookup:
+            if timestamp is None:
+                return view.largest(from_offset, cancellation)
+            return view.first_at_or_after(timestamp, max(from_offset, self._log_start_offset), cancellation)
+
+        return self._reading(found_in)
+
+    def offset_for_timestamp(self, timestamp: int) -> OffsetTimestamp | None:
+        """The first record with that timestamp or a later one, None if there is none. Raises KafkaError as above."""
+        return self._look_up_to_the_end(timestamp)
 
     def max_timestamp_offset(self) -> OffsetTimestamp | None:
-        """The first record with the largest timestamp (KIP-734), None if no record has one.
+        """The first record with the largest timestamp, None if no record has one. Raises KafkaError as above."""
+        return self._look_up_to_the_end(None)
 
-        Raises KafkaError: KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE.
-        """
-        return self._reading(LogView.largest)
+    def _look_up_to_the_end(self, timestamp: int | None) -> OffsetTimestamp | None:
+        found = self.look_up(timestamp)
+        while isinstance(found, ContinueAt):
+            found = self.look_up(timestamp, found.offset)
+        return found
 
     def offsets_before(self, timestamp: int | None) -> list[int]:
         """Where segments begin that were last written at a time or before it, None for now, and the end; latest first.

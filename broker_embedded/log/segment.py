@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from zlib import crc32
 
 from broker_embedded.log.batches import batch_headers, first_offset
@@ -33,6 +33,10 @@ class UncutTail(OSError):
     """Part of a batch was written and cannot be cut off: the next batch would follow bytes that are no batch."""
 
 
+_MOST_OVERSTATED: Final = 4096
+"""Batches of a segment whose largest timestamp is remembered because their headers say a larger one."""
+
+
 class PlacedBatch(NamedTuple):
     """What a segment needs to know of a batch in bytes to append: where it is there, and what it holds.
 
@@ -58,6 +62,7 @@ class LogSegment:
         "_first_timestamp",
         "_index_interval_bytes",
         "_largest",
+        "_overstated",
         "_platform",
         "_roll_jitter_ms",
         "base_offset",
@@ -85,6 +90,8 @@ class LogSegment:
         self._bytes_since_index = 0
         self._largest: TimestampOffset | None = None
         self._first_timestamp: int | None = None
+        self._overstated: dict[int, int] = {}
+        """By position: the largest timestamp in a batch whose header says a larger one. See ``remember_largest``."""
         self.base_offset = base_offset
         self.size = max(files.log, 0)
         self.created_ms = platform.clock.now_ms()
@@ -216,6 +223,20 @@ class LogSegment:
         except OSError as error:  # they stay in memory, and the batches are safe without
             logger.warning("%s: index entries stay in memory: %s", self.path, error)
 
+    def largest_in(self, position: int, header: BatchHeader) -> int:
+        """The largest timestamp in the batch at a position. It is its header's, maybe too large, until it is known."""
+        return min(self._overstated.get(position, header.max_timestamp), header.max_timestamp)
+
+    def remember_largest(self, position: int, header: BatchHeader, largest: int) -> None:
+        """Remember the largest timestamp of a batch's records if it is less than its header says.
+
+        Of so many batches that `_MOST_OVERSTATED` are remembered the oldest are forgotten. Any thread may call it.
+        """
+        if largest < header.max_timestamp:
+            self._overstated[position] = largest
+            for oldest in list(self._overstated)[:-_MOST_OVERSTATED]:
+                self._overstated.pop(oldest, None)
+
     def prepare(self) -> None:
         """Read what appending needs to know of what is there, so that it meets no read error midway.
 
@@ -342,6 +363,7 @@ class LogSegment:
             return self.next_offset()
         position, header = located
         end_offset = first_offset(self.file(), position, header)
+        self._overstated.clear()
         self.offset_index.truncate_to(end_offset)
         self.time_index.truncate_to(end_offset)
         self.transaction_index.truncate_to(end_offset)

@@ -1,14 +1,19 @@
 """Which record of a segment is the first of a time or later.
 
 Indexes and batch headers lead to one batch. Only that one is decompressed, piece by piece, up to the record.
+
+A producer may write a largest timestamp into a header that no record of the batch has. A lookup that finds no record in
+such a batch ends with `ContinueAt`, so that the caller can let other lookups go first, and the segment remembers the
+largest timestamp that the records have, so that the next lookup does not decompress the batch again.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
+from broker_embedded.cancellation import Cancellation
 from broker_embedded.log.batches import batch_bytes, batch_records
 from broker_embedded.log.index import CorruptIndex
 from broker_embedded.log.segment import LogSegment
-from spark_kafka_native.records.batch import MAGIC, BatchHeader, UnreadableBatch
+from spark_kafka_native.records.batch import MAGIC, NO_TIMESTAMP, BatchHeader, UnreadableBatch
 from spark_kafka_native.records.conversion import payload_pieces
 from spark_kafka_native.records.scan import RecordScan
 
@@ -20,46 +25,71 @@ class OffsetTimestamp(NamedTuple):
     timestamp: int
 
 
-def first_at_or_after(segment: LogSegment, timestamp: int, *, from_offset: int, end: int) -> OffsetTimestamp | None:
+class ContinueAt(NamedTuple):
+    """The record was not in a batch whose header says that it is: the lookup continues at this offset."""
+
+    offset: int
+
+
+Lookup: TypeAlias = OffsetTimestamp | ContinueAt | None
+"""A record; or where to continue, because one batch was decompressed; None if there is no such record."""
+
+
+def first_at_or_after(
+    segment: LogSegment, timestamp: int, *, from_offset: int, end: int, cancellation: Cancellation
+) -> Lookup:
     """The first record from ``from_offset`` on with that timestamp or a later one, if there is any before ``end``.
 
-    ``end`` is a position in the log. Raises OSError, UnreadableBatch.
+    ``end`` is a position in the log. One batch is decompressed at most. Raises OSError, UnreadableBatch, WorkCancelled.
     """
     try:
         indexed = segment.time_index.lookup(timestamp).offset
     except CorruptIndex:
         indexed = segment.base_offset
     start = segment.position_before(max(indexed, from_offset))
-    for position, header in segment.headers(start, end):
-        if header.max_timestamp >= timestamp and header.last_offset >= from_offset:
-            found = _first_of_batch(segment, position, header, timestamp, from_offset)
-            if found is not None:
-                return found
+    for position, header in cancellation.between(segment.headers(start, end)):
+        if header.last_offset >= from_offset and segment.largest_in(position, header) >= timestamp:
+            found = _first_of_batch(segment, position, header, timestamp, from_offset, cancellation)
+            return ContinueAt(header.next_offset) if found is None else found
     return None
 
 
-def first_of_largest(segment: LogSegment, end: int) -> OffsetTimestamp | None:
+def first_of_largest(segment: LogSegment, *, from_offset: int, end: int, cancellation: Cancellation) -> Lookup:
     """The first record with the segment's largest timestamp (KIP-734), None if no record has a timestamp.
 
-    Raises OSError, UnreadableBatch.
+    Raises as ``first_at_or_after``.
     """
     largest = segment.largest.timestamp
-    return None if largest < 0 else first_at_or_after(segment, largest, from_offset=segment.base_offset, end=end)
+    if largest < 0:
+        return None
+    start = max(segment.base_offset, from_offset)
+    return first_at_or_after(segment, largest, from_offset=start, end=end, cancellation=cancellation)
 
 
 def _first_of_batch(
-    segment: LogSegment, position: int, header: BatchHeader, timestamp: int, from_offset: int
+    segment: LogSegment,
+    position: int,
+    header: BatchHeader,
+    timestamp: int,
+    from_offset: int,
+    cancellation: Cancellation,
 ) -> OffsetTimestamp | None:
-    """The first of one batch's records. Raises OSError, CorruptBatch."""
+    """The first of one batch's records. Raises OSError, CorruptBatch, WorkCancelled."""
     if header.magic != MAGIC:
+        largest = NO_TIMESTAMP
         for message in batch_records(segment.file(), position, header):
+            largest = max(largest, message.timestamp)
             if message.timestamp >= timestamp and message.offset >= from_offset:
                 return OffsetTimestamp(message.offset, message.timestamp)
+        segment.remember_largest(position, header, largest)
         return None
     raw = batch_bytes(segment.file(), position, header)
     scan = RecordScan(header, latest=timestamp - 1, from_offset=from_offset)
     try:
-        found = next(scan.found(payload_pieces(raw, 0, header)), None)
+        found = next(scan.found(cancellation.between(payload_pieces(raw, 0, header))), None)
     except UnreadableBatch as error:
         raise error.placed(start=position, file=segment.path, base_offset=header.base_offset) from None
-    return None if found is None else OffsetTimestamp(found.offset, found.timestamp)
+    if found is None:
+        segment.remember_largest(position, header, scan.largest)
+        return None
+    return OffsetTimestamp(found.offset, found.timestamp)

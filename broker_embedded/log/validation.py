@@ -15,6 +15,7 @@ from typing import Final
 
 from crc32c import crc32c
 
+from broker_embedded.cancellation import NEVER_CANCELLED, Cancellation
 from broker_embedded.log.config import LogConfig
 from broker_embedded.log.conversion import convert_batch
 from broker_embedded.log.incoming import Append, AppendOrigin, IncomingBatch, Validated, refuse
@@ -48,7 +49,14 @@ _CODEC_MASK: Final = 0x07
 
 
 def validate(
-    records: memoryview, config: LogConfig, *, partition: str, origin: AppendOrigin, now_ms: int, base_offset: int
+    records: memoryview,
+    config: LogConfig,
+    *,
+    partition: str,
+    origin: AppendOrigin,
+    now_ms: int,
+    base_offset: int,
+    cancellation: Cancellation = NEVER_CANCELLED,
 ) -> Validated:
     """Check every batch of an append, which will begin at ``base_offset``; the buffer is only read.
 
@@ -56,7 +64,7 @@ def validate(
 
     Raises KafkaError, naming ``partition``: INVALID_RECORD, CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, INVALID_TIMESTAMP,
     RECORD_LIST_TOO_LARGE, UNSUPPORTED_COMPRESSION_TYPE, UNSUPPORTED_FOR_MESSAGE_FORMAT. Where single records are to
-    blame it is an InvalidRecords.
+    blame it is an InvalidRecords. WorkCancelled.
     """
     is_set = is_message(records)
     inspects = is_set
@@ -72,7 +80,14 @@ def validate(
         position += header.size_in_bytes
     validated = Validated(records, batches)
     if inspects:
-        append = Append(config=config, partition=partition, origin=origin, now_ms=now_ms, base_offset=base_offset)
+        append = Append(
+            config=config,
+            partition=partition,
+            origin=origin,
+            now_ms=now_ms,
+            base_offset=base_offset,
+            cancellation=cancellation,
+        )
         validated = validate_message_set(records, append) if is_set else _convert_batches(validated, append)
     if not validated.batches:
         refuse(ErrorCode.INVALID_RECORD, partition, "there is no record batch in the request")

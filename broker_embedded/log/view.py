@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, cast
 
+from broker_embedded.cancellation import Cancellation
 from broker_embedded.log.segment import LogSegment
-from broker_embedded.log.timestamp_lookup import OffsetTimestamp, first_at_or_after, first_of_largest
+from broker_embedded.log.timestamp_lookup import Lookup, first_at_or_after, first_of_largest
 from broker_embedded.log.transaction_index import AbortedTransaction
 from broker_embedded.platform import File
 from spark_kafka_native.protocol.wire import FileRegion
@@ -127,26 +128,31 @@ class LogView:
         located = self.segments[index].locate(offset, self.end_of(index))
         return index, self.end_of(index) if located is None else located[0]
 
-    def first_at_or_after(self, timestamp: int, from_offset: int) -> OffsetTimestamp | None:
-        """The first record from ``from_offset`` on with that timestamp or a later one. Raises OSError, UnreadableBatch.
+    def first_at_or_after(self, timestamp: int, from_offset: int, cancellation: Cancellation) -> Lookup:
+        """The first record from ``from_offset`` on with that timestamp or a later one.
 
-        A segment is looked into only if its largest timestamp reaches that far.
+        A segment is looked into only if its largest timestamp reaches that far. Raises OSError, UnreadableBatch,
+        WorkCancelled.
         """
         for index in range(self.floor(from_offset), len(self.segments)):
             segment = self.segments[index]
             if segment.largest.timestamp >= timestamp:
-                found = first_at_or_after(segment, timestamp, from_offset=from_offset, end=self.end_of(index))
+                found = first_at_or_after(
+                    segment, timestamp, from_offset=from_offset, end=self.end_of(index), cancellation=cancellation
+                )
                 if found is not None:
                     return found
         return None
 
-    def largest(self) -> OffsetTimestamp | None:
-        """The first record with the largest timestamp in the segments. Raises OSError, UnreadableBatch.
+    def largest(self, from_offset: int, cancellation: Cancellation) -> Lookup:
+        """The first record from ``from_offset`` on with the largest timestamp in the segments.
 
-        As with Apache Kafka, DeleteRecords may have hidden it.
+        As with Apache Kafka, DeleteRecords may have hidden it. Raises as ``first_at_or_after``.
         """
         index = max(range(len(self.segments)), key=lambda index: self.segments[index].largest.timestamp)
-        return first_of_largest(self.segments[index], self.end_of(index))
+        return first_of_largest(
+            self.segments[index], from_offset=from_offset, end=self.end_of(index), cancellation=cancellation
+        )
 
     def offsets_before(self, timestamp: int | None, log_start_offset: int) -> list[int]:
         """Where the last segment written at a time or before it begins, None for any time, and those before it do.

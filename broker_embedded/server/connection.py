@@ -14,6 +14,7 @@ A client whose quota is used up is answered, and its next request is not taken u
 import asyncio
 import contextlib
 import logging
+import select
 import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from typing import Final, TypeAlias
 
 from broker_embedded.handlers.registry import CloseConnection
 from broker_embedded.handlers.throttling import Throttle
+from broker_embedded.record_threads import ClientPresence
 from broker_embedded.server.inbox import BadSize, Inbox
 from broker_embedded.server.memory import Buffers, RequestMemory
 from broker_embedded.server.outbox import Outbox, RegionLost
@@ -48,6 +50,8 @@ _TURN_REQUESTS: Final = 16
 """Requests of one connection worked on before the other connections have a turn."""
 _HELD_BYTES: Final = 64 * 1024
 """Bytes of answers that may wait for the next ones of the same turn."""
+_POLLRDHUP: Final = getattr(select, "POLLRDHUP", 0)
+"""The client has closed its side. Linux has it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +85,7 @@ class Connection:
         "_muted",
         "_on_closed",
         "_outbox",
+        "_presence",
         "_progress",
         "_reading",
         "_received",
@@ -103,7 +108,9 @@ class Connection:
         serve: Serve,
         shared: Shared,
         on_closed: Callable[["Connection"], None],
+        presence: ClientPresence | None = None,
     ) -> None:
+        """``presence`` is what ``serve`` goes by: it hears when the client leaves."""
         self.peer = peer
         self.last_active_ms = 0
         self._loop = asyncio.get_running_loop()
@@ -111,6 +118,7 @@ class Connection:
         self._serve = serve
         self._shared = shared
         self._on_closed = on_closed
+        self._presence = presence or ClientPresence()
         self._inbox = Inbox(shared.max_request_bytes, shared.memory, shared.buffers)
         self._outbox = Outbox(sock)
         self._held_bytes = 0
@@ -193,7 +201,8 @@ class Connection:
                 self._outbox.send()
             self._outbox.clear()
         self._socket.close()
-        self._inbox.answered()
+        self._presence.close(reason)
+        self._presence.when_released(self._inbox.answered)
         self._on_closed(self)
 
     def shrink(self) -> None:
@@ -221,10 +230,30 @@ class Connection:
         else:
             self._work()
 
+    def look_for_end(self) -> None:
+        """Notice that the client has left although nothing can be read, because its requests fill the buffer.
+
+        To be called each second. A client that has closed its side with more bytes unsent than the system receives for
+        the connection is not noticed.
+        """
+        if self._state is not _State.WORKING or self._reading or self._ended:
+            return
+        poll = select.poll()
+        poll.register(self._socket, _POLLRDHUP)
+        for _, events in poll.poll(0):
+            if events & select.POLLERR:
+                self.close("the client reset it")
+            else:
+                self._presence.leave()
+
     def _on_end(self) -> None:
-        """The client will send no more. What it asked before is answered; then the connection closes."""
+        """The client will send no more. What it asked before is answered; then the connection closes.
+
+        What takes long is cancelled: see `ClientPresence`.
+        """
         self._ended = True
         self._set_reading(False)
+        self._presence.leave()
         if self._state is _State.READING and not self._inbox.has_whole_request:
             left = self._inbox.waiting_bytes
             if left:

@@ -7,11 +7,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeAlias, cast
 
 from broker_embedded.broker import Broker
+from broker_embedded.cancellation import WorkCancelled
 from broker_embedded.cluster.image import BrokerNode
 from broker_embedded.handlers import CloseConnection, RequestContext
 from broker_embedded.handlers.api_versions import unsupported_version
 from broker_embedded.handlers.registry import Api, apis_of
 from broker_embedded.handlers.throttling import Throttle, charge_time
+from broker_embedded.record_threads import ClientPresence
 from broker_embedded.sasl.session import NO_SASL, Session
 from spark_kafka_native.protocol.codec import decode_from
 from spark_kafka_native.protocol.framing import RequestHeader, decode_request_header, response_frame
@@ -37,15 +39,16 @@ def serve(
     throttle: Throttle | None = None,
     client_host: str = "",
     session: Session = NO_SASL,
+    presence: ClientPresence | None = None,
     intercept: Intercept | None = None,
 ) -> Frame | Awaitable[Frame]:
     """Answer one request frame (without its size), at once or later.
 
     ``intercept`` takes the request in place of its handler. ``throttle`` is the connection's: when the answer is there
-    it says how long the next request has to wait.
+    it says how long the next request has to wait. ``presence`` is the connection's, too.
 
-    Raises CloseConnection: the session does not allow it, the API or its version is not served. RemoteProtocolError:
-    the bytes are not the request.
+    Raises CloseConnection: the session does not allow it, the API or its version is not served, or its work was
+    cancelled. RemoteProtocolError: the bytes are not the request.
     """
     begun_ns = time.perf_counter_ns()
     throttle = throttle or Throttle()
@@ -72,6 +75,7 @@ def serve(
         throttle=throttle,
         client_host=client_host,
         session=session,
+        presence=presence or ClientPresence(),
     )
     # Bytes behind the request are ignored, as by Apache Kafka: librdkafka sends some after Metadata v13.
     request, _ = decode_from(api.request, header.body, 0, header.api_version)
@@ -105,7 +109,11 @@ class _Exchange:
         context = self._context
         if context.broker.quotas.request.enabled:
             work = context.throttle.measured(work)
-        done = self.finish(await work)
+        try:
+            answer = await work
+        except WorkCancelled as cancelled:
+            raise CloseConnection(f"{self._name} was cancelled: {cancelled}") from cancelled
+        done = self.finish(answer)
         return await done if inspect.isawaitable(done) else done
 
     def finish(self, answer: Response | None) -> Frame | Awaitable[Frame]:

@@ -13,6 +13,7 @@ from broker_embedded.addresses import WILDCARD_HOSTS
 from broker_embedded.broker import Broker
 from broker_embedded.cluster.image import BrokerNode
 from broker_embedded.handlers.throttling import Throttle
+from broker_embedded.record_threads import ClientPresence
 from broker_embedded.sasl.session import NO_SASL, SaslSession, Session
 from broker_embedded.server.admission import Admission, Refused
 from broker_embedded.server.connection import Connection, Shared
@@ -176,20 +177,24 @@ class BrokerServer:
         connection.start()
 
     def _connect(self, listener: Listener, sock: socket.socket, peer: str, client_host: str) -> Connection:
-        broker, node = self.broker, self._node(listener, sock)
+        broker, node, presence = self.broker, self._node(listener, sock), ClientPresence()
         sasl = self._sasl[listener.name]
         if sasl is None:
-            service = _Service(broker, node, client_host, NO_SASL, self._intercept)
-            return Connection(sock, peer, serve=service, shared=self._shared, on_closed=self._on_closed)
+            service = _Service(broker, node, client_host, NO_SASL, presence, self._intercept)
+            return Connection(
+                sock, peer, serve=service, shared=self._shared, presence=presence, on_closed=self._on_closed
+            )
         session = SaslSession(
             sasl,
             scram_credential=broker.scram_users.credential,
             now_ms=broker.timers.elapsed_ms,
             on_open=lambda: connection.limit_requests(self._shared.max_request_bytes, "socket.request.max.bytes"),
         )
-        service = _Service(broker, node, client_host, session, self._intercept)
+        service = _Service(broker, node, client_host, session, presence, self._intercept)
         gate = Gate(session, service, broker.delayed, self._config.connection_failed_authentication_delay_ms)
-        connection = Connection(sock, peer, serve=gate, shared=self._shared, on_closed=self._on_closed)
+        connection = Connection(
+            sock, peer, serve=gate, shared=self._shared, presence=presence, on_closed=self._on_closed
+        )
         connection.limit_requests(sasl.max_receive_bytes, "sasl.server.max.receive.size")
         return connection
 
@@ -292,6 +297,7 @@ class BrokerServer:
             self._on_room()
         is_short = self._shared.memory.is_short
         for connection in list(self._connections):
+            connection.look_for_end()
             idle_ms = now_ms - connection.last_active_ms
             if 0 <= limit_ms <= idle_ms and not connection.is_parked:
                 reason = f"nothing moved for {idle_ms / 1000:.1f} s (connections.max.idle.ms)"
@@ -306,15 +312,22 @@ class BrokerServer:
 class _Service:
     """What a connection's requests are answered by."""
 
-    __slots__ = ("_broker", "_client_host", "_intercept", "_node", "_session")
+    __slots__ = ("_broker", "_client_host", "_intercept", "_node", "_presence", "_session")
 
     def __init__(
-        self, broker: Broker, node: BrokerNode, client_host: str, session: Session, intercept: Intercept | None
+        self,
+        broker: Broker,
+        node: BrokerNode,
+        client_host: str,
+        session: Session,
+        presence: ClientPresence,
+        intercept: Intercept | None,
     ) -> None:
         self._broker = broker
         self._node = node
         self._client_host = client_host
         self._session = session
+        self._presence = presence
         self._intercept = intercept
 
     def __call__(self, frame: memoryview, throttle: Throttle) -> Frame | Awaitable[Frame]:
@@ -325,6 +338,7 @@ class _Service:
             throttle=throttle,
             client_host=self._client_host,
             session=self._session,
+            presence=self._presence,
             intercept=self._intercept,
         )
 

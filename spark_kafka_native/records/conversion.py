@@ -282,12 +282,20 @@ def _sealed(
     return batch
 
 
-def convert_down(buffer: memoryview, position: int, header: BatchHeader, *, magic: int, from_offset: int) -> bytes:
+def convert_down(
+    buffer: memoryview,
+    position: int,
+    header: BatchHeader,
+    *,
+    magic: int,
+    from_offset: int,
+    each: Callable[[Iterable[Message]], Iterator[Message]] = iter,
+) -> bytes:
     """The batch or message at ``position`` as a message set of format v0 or v1; as it is if it is no newer than that.
 
     Records before ``from_offset`` are left out of an uncompressed batch: they become messages of their own, and some
     clients take the first of an answer for the one they asked for. Nothing is left of a control batch, nor of one that
-    compaction has emptied.
+    compaction has emptied. ``each`` is given the records and yields them: it may raise to stop the conversion.
 
     Raises CorruptBatch: the payload is not what the header says. ValueError: it is compressed with zstd.
     """
@@ -295,7 +303,7 @@ def convert_down(buffer: memoryview, position: int, header: BatchHeader, *, magi
         return bytes(buffer[position : position + header.size_in_bytes])
     if header.is_control:
         return b""
-    records = read_records(buffer, position, header)
+    records = each(read_records(buffer, position, header))
     if not header.compression:
         records = (record for record in records if record.offset >= from_offset)
     return bytes(

@@ -8,15 +8,23 @@ import os
 import shutil
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from broker_embedded.broker import Broker, DataDirectoryError
 from broker_embedded.config import BrokerConfig
+from broker_embedded.handlers.registry import CloseConnection
+from broker_embedded.log.log import AppendResult
+from broker_embedded.partitions import LocalPartition
 from broker_embedded.platform import Platform, RealFileSystem
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages.produce import ProduceResponse
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support.broker_driver import BrokerDriver, batch, idempotent
+from spark_kafka_native.records.batch import CompressionType
+from spark_kafka_native.records.conversion import write_batch
+from spark_kafka_native.records.legacy import Message
+from tests.support.broker_driver import BrokerDriver, batch, idempotent, produce_request
 from tests.support.disk import FaultyFileSystem, MemoryFileSystem
 from tests.support.waiting import eventually_async
 
@@ -323,3 +331,38 @@ def test_topics_made_by_being_asked_for(broker: BrokerDriver) -> None:
     assert len(broker.run(broker.broker.auto_create("__transaction_state")).partitions) == 3
     with pytest.raises(KafkaError, match="no use for __share_group_state"):
         broker.run(broker.broker.auto_create("__share_group_state"))
+
+
+def test_closing_drops_the_appends_that_have_not_begun_and_completes_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, may_go_on, append = list[str](), threading.Event(), LocalPartition.append
+
+    def held(partition: LocalPartition, *args: Any) -> AppendResult:
+        begun.append(str(partition.id))
+        assert may_go_on.wait(30)
+        return append(partition, args[0])  # as one that has passed its last check
+
+    keyed = [
+        write_batch([Message(0, 5, b"k", b"v")], base_offset=0, compression=CompressionType.GZIP) for _ in range(22)
+    ]
+    with BrokerDriver(tmp_path / "data") as broker:
+        broker.create("t", partitions=22, cleanup_policy="compact")
+        monkeypatch.setattr(LocalPartition, "append", held)
+        producing = [broker.begin(produce_request("t", raw, index), 9) for index, raw in enumerate(keyed)]
+        broker.run(eventually_async(lambda: len(begun), 2))
+
+        async def close() -> None:
+            closing = asyncio.ensure_future(broker.broker.close())
+            await eventually_async(lambda: sum(each.done() for each in producing), 20)
+            assert not closing.done()
+            may_go_on.set()
+            await closing
+
+        broker.run(close())
+        answers = [each.exception() or each.result() for each in producing]
+        assert sum(isinstance(each, ProduceResponse) for each in answers) == 2
+        assert sum(isinstance(each, CloseConnection) for each in answers) == 20
+        assert len(begun) == 2
+        broker.open()
+        assert sum(broker.broker.partitions.get("t", index).log.log_end_offset for index in range(22)) == 2

@@ -148,7 +148,8 @@ def test_committed_readers_are_told_what_was_aborted(broker: BrokerDriver) -> No
 
 def test_an_old_format_is_made_of_what_was_read(broker: BrokerDriver) -> None:
     found = reading(broker, wanted(0), wanted(2))
-    found.convert(1)
+    for read in found.to_convert:
+        found.convert(read, 1)
     first, second = found.found
     assert isinstance(first.records, bytes)
     assert first.records[16] == 1
@@ -160,7 +161,8 @@ def test_what_cannot_be_in_an_old_format_is_an_error(broker: BrokerDriver) -> No
     broker.create("new", message_downconversion_enable="false")
     broker.produce("new", batch(b"x"))
     found = reading(broker, wanted(0, topic="new"))
-    found.convert(0)
+    for read in found.to_convert:
+        found.convert(read, 0)
     assert codes(found) == [ErrorCode.UNSUPPORTED_VERSION]
 
 

@@ -279,4 +279,4 @@ def test_appends_that_may_take_long_run_in_threads(broker: BrokerDriver, monkeyp
     ):
         keyed = write_batch([Message(0, broker.clock.now_ms(), b"k", b"v")], base_offset=0, compression=codec)
         assert broker.produce(topic, keyed).error_code == 0
-    assert threads == ["", "", "", "broker-records", "broker-disk", "broker-disk"]
+    assert threads == ["", "", "", "broker-appends", "broker-disk", "broker-disk"]

@@ -5,6 +5,8 @@ from typing import Any, Self
 
 import pytest
 
+from broker_embedded.cancellation import Cancellation, WorkCancelled
+from broker_embedded.log import down_conversion
 from broker_embedded.log.down_conversion import down_convert
 from broker_embedded.log.incoming import AppendOrigin, Terms
 from broker_embedded.log.view import FirstBatch
@@ -198,3 +200,24 @@ def test_a_disk_that_fails_is_told() -> None:
     with pytest.raises(KafkaError) as caught:
         down_convert(log.log, 0, (region,), magic=1, until_offset=1)
     assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_the_records_converted_for_one_answer_are_bounded_and_the_rest_comes_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(down_conversion, "_MOST_RECORDS", 5)
+    log = OldFormatLog()
+    for _ in range(4):
+        log.put_batch(b"a", b"b", b"c", compression=GZIP)
+    assert [message.offset for message in messages_in(sent(log))] == list(range(6))
+    assert consume(log, magic=1, max_bytes=ALL_BYTES, whole_first=True) == list(range(12))
+
+
+def test_a_conversion_that_is_cancelled_stops_between_records() -> None:
+    log = OldFormatLog()
+    log.put_batch(b"a", b"b")
+    found = log.log.read(0, max_bytes=ALL_BYTES)
+    cancellation = Cancellation()
+    cancellation.cancel("the client has left")
+    with pytest.raises(WorkCancelled, match="the client has left"):
+        down_convert(log.log, 0, found.regions, magic=1, until_offset=2, cancellation=cancellation)

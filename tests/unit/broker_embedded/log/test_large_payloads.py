@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from broker_embedded.cancellation import Cancellation, WorkCancelled
 from broker_embedded.log import conversion, log
 from broker_embedded.log.cleaned_transactions import CleanedTransactions
 from broker_embedded.log.cleaner import BatchCleaner, Rules, keyed_offsets
@@ -17,8 +18,9 @@ from broker_embedded.log.offset_map import OffsetMap
 from broker_embedded.log.validation import AppendOrigin, Validated, max_records, validate
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.records import blocks
+from spark_kafka_native.records import conversion as records_conversion
 from spark_kafka_native.records.batch import RECORD_BATCH_OVERHEAD, CompressionType, read_header, seal, write_header
-from spark_kafka_native.records.conversion import convert_down, read_records, write_batch
+from spark_kafka_native.records.conversion import convert_down, payload_pieces, read_records, write_batch
 from spark_kafka_native.records.legacy import Message
 from spark_kafka_native.records.pieces import compressor
 from spark_kafka_native.records.record import MIN_RECORD_BYTES, varint
@@ -287,6 +289,40 @@ def test_offsets_are_right_if_the_log_has_grown_since_the_inspection(
     result = one.put(message_set(b"a", b"b", magic=0, compression=codec))
     assert (result.base_offset, result.last_offset) == (1, 2)
     assert [(record.offset, record.value) for record in one.records()] == [(0, b"first"), (1, b"a"), (2, b"b")]
+
+
+@pytest.mark.parametrize(
+    "topic",
+    [
+        {"cleanup_policy": "compact"},
+        {"compression_type": "lz4"},
+        {"message_format_version": "0.10.2", "compression_type": "gzip"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("pieces", [0, 1], ids=["scanned", "written"])
+def test_an_inspection_that_is_cancelled_ends_between_pieces(
+    monkeypatch: pytest.MonkeyPatch, topic: dict[str, object], pieces: int
+) -> None:
+    """While the records are scanned, and while they are written again, as they are not in order."""
+    cancellation, read = Cancellation(), 0
+
+    def counted(*args: Any, **more: Any) -> Iterator[Any]:
+        nonlocal read
+        for piece in payload_pieces(*args, **more):
+            if read == pieces:
+                cancellation.cancel("the client has left")
+            read += 1
+            yield piece
+
+    monkeypatch.setattr(conversion, "payload_pieces", counted)
+    monkeypatch.setattr(records_conversion, "payload_pieces", counted)
+    monkeypatch.setattr(blocks, "_BLOCK_BYTES", 16 * 1024)
+    one = OldFormatLog(**topic)
+    with pytest.raises(WorkCancelled, match="the client has left"):
+        one.log.append(equal_records(400_000), leader_epoch=3, cancellation=cancellation)
+    assert read == pieces + 1
+    assert one.log.log_end_offset == 0
 
 
 def test_reading_records_one_by_one_holds_a_block_of_them(peak: Callable[[], int]) -> None:

@@ -1,17 +1,22 @@
 """The first record of a time or later: through sparse indexes, compressed batches, times that go back and forth."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker_embedded.log.timestamp_lookup import OffsetTimestamp
+from broker_embedded.cancellation import Cancellation, WorkCancelled
+from broker_embedded.log import segment, timestamp_lookup
+from broker_embedded.log.timestamp_lookup import ContinueAt, OffsetTimestamp
+from broker_embedded.platform import File
 from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.records import scan
-from spark_kafka_native.records.batch import CompressionType
+from spark_kafka_native.records.batch import BatchHeader, CompressionType
 from tests.support.batches import NOW_MS
 from tests.support.log_driver import LogDriver
+from tests.support.old_format_log import OldFormatLog
 
 pytestmark = pytest.mark.usefixtures("each_way")
 
@@ -75,6 +80,62 @@ def test_a_header_that_promises_too_much_is_seen_through() -> None:
     file.write_at(35, (10**6).to_bytes(8, "big"))
     driver.append(b"c", timestamps=500)
     assert driver.log.offset_for_timestamp(300) == (2, 500)
+
+
+@pytest.mark.parametrize("magic", [1, 2])
+def test_a_batch_whose_header_promises_too_much_is_decompressed_once(
+    magic: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = OldFormatLog(**{"message.format.version": "0.10.2" if magic == 1 else "3.0"})
+    for _ in range(3):
+        if magic == 2:
+            log.put_batch(b"a", b"b", timestamps=[100, 200], compression=CompressionType.ZSTD)
+        else:
+            log.put_set(b"a", b"b", magic=1, timestamps=[100, 200], compression=CompressionType.GZIP)
+    one = log.log._view.segments[0]
+    for position, _ in list(one.headers(0, one.size)):  # the CRC is not looked at here
+        one.file().write_at(position + (35 if magic == 2 else 18), (1000).to_bytes(8, "big"))
+    log.put_batch(b"c", timestamps=500)
+    read: list[int] = []
+    for name in ("batch_bytes", "batch_records"):
+        original = getattr(timestamp_lookup, name)
+
+        def noted(file: File, position: int, header: BatchHeader, original: Any = original) -> Any:
+            read.append(header.last_offset)
+            return original(file, position, header)
+
+        monkeypatch.setattr(timestamp_lookup, name, noted)
+    assert log.log.look_up(300) == ContinueAt(2)
+    assert read == [1], "one batch at a time, so that other lookups can go between"
+    assert log.log.offset_for_timestamp(300) == (6, 500)
+    assert read == [1, 3, 5, 6], "the first batch was not decompressed again"
+    read.clear()
+    assert log.log.offset_for_timestamp(400) == (6, 500)
+    assert log.log.offset_for_timestamp(200) == (1, 200)
+    assert read == [6, 1]
+
+
+def test_the_batches_that_a_segment_remembers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segment, "_MOST_OVERSTATED", 3)
+    driver = LogDriver()
+    driver.append(timestamps=100)
+    one = driver.log._view.segments[0]
+    (_, header), *_ = one.headers(0, one.size)
+    for position in range(5):
+        one.remember_largest(position, header, 50 + position)
+    one.remember_largest(9, header, 100)  # what the header says
+    assert [one.largest_in(position, header) for position in (0, 1, 2, 3, 4, 9)] == [100, 100, 52, 53, 54, 100]
+
+
+def test_a_lookup_that_is_cancelled_stops_between_pieces_and_between_batches() -> None:
+    driver = LogDriver()
+    driver.append(b"a", b"b", timestamps=[100, 200])
+    cancellation = Cancellation()
+    assert driver.log.look_up(150, 0, cancellation) == (1, 200)
+    cancellation.cancel("the client has left")
+    for timestamp in (150, None):
+        with pytest.raises(WorkCancelled, match="the client has left"):
+            driver.log.look_up(timestamp, 0, cancellation)
 
 
 def test_a_damaged_record_is_named() -> None:

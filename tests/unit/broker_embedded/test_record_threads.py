@@ -1,0 +1,167 @@
+"""Work on records: dropped before it begins, cancelled while it runs, and the memory of its request kept until then."""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from broker_embedded.cancellation import Cancellation, WorkCancelled
+from broker_embedded.clocks import ManualClock
+from broker_embedded.record_threads import ClientPresence, RecordThreads
+from broker_embedded.timers import timers_for
+from tests.support.waiting import eventually_async
+
+
+class Work:
+    """Pieces of work, by name; those that were told to wait do so until they are released, and check then."""
+
+    def __init__(self, count: int = 1) -> None:
+        self.threads = RecordThreads("test", count, timers_for(ManualClock()))
+        self.begun: list[str] = []
+        self._released = threading.Event()
+
+    def piece(self, name: str, presence: ClientPresence | None = None, **how: Any) -> "asyncio.Future[str]":
+        def function(cancellation: Cancellation) -> str:
+            self.begun.append(name)
+            assert self._released.wait(60)
+            cancellation.check()
+            return name
+
+        return asyncio.ensure_future(self.threads.run(function, presence or ClientPresence(), **how))
+
+    async def wait_for(self, *names: str) -> None:
+        await eventually_async(lambda: sorted(self.begun), sorted(names))
+
+    def release(self) -> None:
+        self._released.set()
+
+
+def run(story: Callable[[Work], Coroutine[Any, Any, None]], count: int = 1) -> None:
+    async def whole() -> None:
+        work = Work(count)
+        try:
+            await asyncio.wait_for(story(work), 60)
+        finally:
+            work.release()
+            work.threads.cancel_all("the test is over")
+            work.threads.join()
+
+    asyncio.run(whole())
+
+
+async def cancelled(piece: Awaitable[object]) -> str:
+    with pytest.raises(WorkCancelled) as caught:
+        await piece
+    return str(caught.value)
+
+
+def test_results_and_errors_come_through_in_the_order_of_the_calls() -> None:
+    async def story(work: Work) -> None:
+        def fails(_: Cancellation) -> None:
+            raise ZeroDivisionError
+
+        pieces = [work.piece(name) for name in "abc"]
+        failing = asyncio.ensure_future(work.threads.run(fails, ClientPresence()))
+        work.release()
+        assert await asyncio.gather(*pieces) == ["a", "b", "c"]
+        with pytest.raises(ZeroDivisionError):
+            await failing
+        assert work.begun == ["a", "b", "c"]
+
+    run(story)
+
+
+@pytest.mark.parametrize("closes", [False, True])
+def test_a_client_that_leaves_drops_what_has_not_begun_and_cancels_what_has(closes: bool) -> None:
+    async def story(work: Work) -> None:
+        here, gone = ClientPresence(), ClientPresence()
+        running, waiting, other = work.piece("running", gone), work.piece("waiting", gone), work.piece("other", here)
+        unanswered = work.piece("acks=0", gone, is_awaited=False)
+        await work.wait_for("running")
+        if closes:
+            gone.close("reset")
+        else:
+            gone.leave()
+        reason = await cancelled(waiting)
+        assert reason == ("reset" if closes else "the client has closed its side of the connection")
+        work.release()
+        assert await cancelled(running) == reason
+        assert await other == "other"
+        if closes:
+            assert await cancelled(unanswered) == reason
+        else:
+            assert await unanswered == "acks=0"
+        assert await cancelled(work.piece("later", gone)) == reason
+        assert work.begun == ["running", "other", *(() if closes else ("acks=0",))]
+
+    run(story)
+
+
+def test_a_caller_that_is_cancelled_cancels_its_piece() -> None:
+    async def story(work: Work) -> None:
+        running, waiting, other = (work.piece(name) for name in ("running", "waiting", "other"))
+        await work.wait_for("running")
+        for piece in (running, waiting):
+            piece.cancel()
+        work.release()
+        assert await other == "other"
+        assert work.begun == ["running", "other"]
+        assert [running.cancelled(), waiting.cancelled()] == [True, True]
+
+    run(story)
+
+
+def test_one_piece_of_a_key_runs_at_a_time_and_others_do_not_wait_for_it() -> None:
+    async def story(work: Work) -> None:
+        pieces = [work.piece(name, key=name[0]) for name in ("a1", "a2", "a3", "b1")]
+        await work.wait_for("a1", "b1")
+        work.release()
+        assert await asyncio.gather(*pieces) == ["a1", "a2", "a3", "b1"]
+        assert [name for name in work.begun if name[0] == "a"] == ["a1", "a2", "a3"]
+
+    run(story, count=2)
+
+
+def test_a_request_of_many_pieces_waits_for_the_other_connections_before_each() -> None:
+    async def story(work: Work) -> None:
+        async def many() -> None:
+            for number in range(3):
+                await work.piece(f"many{number}")
+
+        first = asyncio.ensure_future(many())
+        await work.wait_for("many0")
+        others = [work.piece(name) for name in "ab"]
+        await asyncio.sleep(0)
+        work.release()
+        await asyncio.gather(first, *others)
+        assert work.begun == ["many0", "a", "b", "many1", "many2"]
+
+    run(story)
+
+
+def test_a_broker_that_stops_cancels_all_and_takes_no_more() -> None:
+    async def story(work: Work) -> None:
+        running, waiting = work.piece("running"), work.piece("waiting")
+        await work.wait_for("running")
+        work.threads.cancel_all("the broker stops")
+        assert await cancelled(waiting) == "the broker stops"
+        assert not running.done()
+        work.release()
+        assert await cancelled(running) == "the broker stops"
+        assert await cancelled(work.piece("later")) == "the broker stops"
+        assert work.begun == ["running"]
+
+    run(story)
+
+
+def test_memory_is_released_when_the_last_work_has_ended() -> None:
+    presence, released = ClientPresence(), list[int]()
+    with presence.holding():
+        with presence.holding():
+            presence.when_released(lambda: released.append(1))
+        assert released == []
+    assert released == [1]
+    presence.when_released(lambda: released.append(2))
+    assert released == [1, 2]
