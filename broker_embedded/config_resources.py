@@ -3,8 +3,9 @@
 Unknown settings of a topic or a group are refused. Unknown settings of the broker are stored, as in Kafka.
 """
 
+import re
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from broker_embedded.broker import Broker
 from broker_embedded.cluster.config_changes import ConfigChange, ResourceType
@@ -22,9 +23,13 @@ from broker_embedded.features import MIN_ISR, has_eligible_leader_replicas
 from broker_embedded.log.config import LogConfig
 from broker_embedded.loggers import change_levels, logger_levels
 from broker_embedded.releases import ELIGIBLE_LEADER_REPLICAS_VERSION
-from broker_embedded.settings import ConfigError, Setting
+from broker_embedded.settings import INT_MAX, ConfigError, Setting
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import topic_name_problem
+
+_INTEGER: Final = re.compile(r"[+-]?\d+")
+_MOST_DIGITS: Final = 1000
+"""Python refuses to convert more than 4300 digits. Java takes any number of leading zeros."""
 
 Change: TypeAlias = Callable[[Mapping[str, str], Mapping[str, Setting]], Mapping[str, str]]
 """Makes new settings of the present ones, given what settings there are. Raises KafkaError."""
@@ -141,12 +146,27 @@ def _check_topic_name(name: str) -> None:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
 
 
+def resource_key(resource_type: int, name: str) -> tuple[int, str | int]:
+    """What a resource is known by: two names of one broker, such as ``1`` and ``01``, give the same key."""
+    node_id = _node_id(name) if resource_type in {ResourceType.BROKER, ResourceType.BROKER_LOGGER} else None
+    return resource_type, name if node_id is None else node_id
+
+
 def _check_node(broker: Broker, name: str) -> None:
     """Raise KafkaError unless ``name`` is this broker's id."""
-    node_id = broker.config.node_id
-    try:
-        named = int(name)
-    except ValueError:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}") from None
+    node_id, named = broker.config.node_id, _node_id(name)
+    if named is None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
     if named != node_id:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {node_id}, but received {name}")
+
+
+def _node_id(name: str) -> int | None:
+    """The id that a name stands for as Java's ``Integer.parseInt`` reads it; None for a text that it refuses.
+
+    It takes a sign and decimal digits of any script whose characters are 16 bits long, and no blanks or underscores.
+    """
+    if not _INTEGER.fullmatch(name) or len(name) > _MOST_DIGITS or any(ord(character) > 0xFFFF for character in name):
+        return None
+    number = int(name)
+    return number if -INT_MAX - 1 <= number <= INT_MAX else None

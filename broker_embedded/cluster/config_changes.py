@@ -105,6 +105,6 @@ def _items(change: ConfigChange, current: Mapping[str, str], known: Mapping[str,
     return [item for item in current.get(change.key, setting.default_text).split(",") if item]
 
 
-def repeated(resources: Iterable[tuple[int, str]]) -> set[tuple[int, str]]:
-    """The resources, type and name, that a request names more than once."""
+def repeated(resources: Iterable[tuple[int, str | int]]) -> set[tuple[int, str | int]]:
+    """The resources, type and name or id, that a request names more than once."""
     return {resource for resource, times in Counter(resources).items() if times > 1}

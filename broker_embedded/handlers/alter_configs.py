@@ -10,7 +10,7 @@ import functools
 from collections.abc import Mapping
 
 from broker_embedded.cluster.config_changes import repeated, replaced
-from broker_embedded.config_resources import alter
+from broker_embedded.config_resources import alter, resource_key
 from broker_embedded.handlers.registry import RequestContext, handles
 from broker_embedded.settings import Setting
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
@@ -25,19 +25,22 @@ from spark_kafka_native.protocol.messages.alter_configs import (
 @handles(AlterConfigsRequest, "0-2")
 async def alter_configs(request: AlterConfigsRequest, context: RequestContext) -> AlterConfigsResponse:
     """Replace the settings, or only check that they could be replaced."""
-    twice = repeated((resource.resource_type, resource.resource_name) for resource in request.resources)
+    twice = repeated(resource_key(each.resource_type, each.resource_name) for each in request.resources)
     return AlterConfigsResponse(
         responses=tuple([await _result(resource, twice, request, context) for resource in request.resources])
     )
 
 
 async def _result(
-    resource: AlterConfigsResource, twice: set[tuple[int, str]], request: AlterConfigsRequest, context: RequestContext
+    resource: AlterConfigsResource,
+    twice: set[tuple[int, str | int]],
+    request: AlterConfigsRequest,
+    context: RequestContext,
 ) -> AlterConfigsResourceResponse:
     kind, name = resource.resource_type, resource.resource_name
     code, message = ErrorCode.NONE, None
     try:
-        if (kind, name) in twice:
+        if resource_key(kind, name) in twice:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
         wanted = replaced((config.name, config.value) for config in resource.configs)
         change = functools.partial(_instead, wanted)

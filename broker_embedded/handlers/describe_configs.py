@@ -7,7 +7,10 @@ v4  flexible
 
 A broker has every setting of Apache Kafka 4.3, and the unknown ones that were set at run time. Of a broker without a
 name the answer has what was set at run time for all brokers. A resource of a type that does not exist spoils the whole
-request, as with Kafka. A resource that is named twice is answered once.
+request, as with Kafka. A resource that is named twice is answered once, whichever way its id is written.
+
+A group that does not exist has every setting, as with Kafka, which takes some 70 times the bytes of its name. So of
+groups without settings of their own a request describes `_MOST_GROUPS`, and the others are refused.
 """
 
 import asyncio
@@ -15,7 +18,7 @@ import dataclasses
 
 from broker_embedded.cluster.config_changes import ResourceType
 from broker_embedded.config_entries import ConfigEntry, ConfigSource
-from broker_embedded.config_resources import entries
+from broker_embedded.config_resources import entries, resource_key
 from broker_embedded.handlers.once import once
 from broker_embedded.handlers.registry import RequestContext, handles
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
@@ -28,8 +31,9 @@ from spark_kafka_native.protocol.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 
-_AT_ONCE = 50
-"""Resources that are described before others have their turn."""
+_AT_ONCE = 300
+"""Settings that are described before other requests have their turn: fewer than a broker has."""
+_MOST_GROUPS = 10_000
 
 
 @handles(DescribeConfigsRequest, "0-4")
@@ -40,12 +44,31 @@ async def describe_configs(request: DescribeConfigsRequest, context: RequestCont
         return DescribeConfigsResponse(results=tuple(_refused(resource, error) for resource in request.resources))
     results = []
     wanted = (resource if resource.configuration_keys else _whole(resource) for resource in request.resources)
-    distinct = once(wanted, lambda each: (each.resource_type, each.resource_name), joined="configuration_keys")
-    for number, resource in enumerate(distinct, 1):
-        results.append(_result(resource, request, context))
-        if number % _AT_ONCE == 0:
+    described = groups = 0
+    for resource in once(wanted, _key, joined="configuration_keys"):
+        groups += _is_plain_group(resource, context)
+        is_refused = groups > _MOST_GROUPS and _is_plain_group(resource, context)
+        results.append(_one_too_many(resource) if is_refused else _result(resource, request, context))
+        described += len(results[-1].configs)
+        if described >= _AT_ONCE:
+            described = 0
             await asyncio.sleep(0)
     return DescribeConfigsResponse(results=tuple(results))
+
+
+def _key(resource: DescribeConfigsResource) -> tuple[int, str | int]:
+    return resource_key(resource.resource_type, resource.resource_name)
+
+
+def _is_plain_group(resource: DescribeConfigsResource, context: RequestContext) -> bool:
+    """Whether it is a group for which no setting was made."""
+    stored = context.broker.configs.stored.groups
+    return resource.resource_type == ResourceType.GROUP and resource.resource_name not in stored
+
+
+def _one_too_many(resource: DescribeConfigsResource) -> DescribeConfigsResult:
+    detail = f"a request describes at most {_MOST_GROUPS} groups without settings of their own"
+    return _refused(resource, KafkaError(ErrorCode.INVALID_REQUEST, detail))
 
 
 def _whole(resource: DescribeConfigsResource) -> DescribeConfigsResource:

@@ -9,7 +9,7 @@ import functools
 from collections.abc import Mapping
 
 from broker_embedded.cluster.config_changes import ConfigChange, ResourceType, changed, incremental, repeated
-from broker_embedded.config_resources import alter, alter_loggers
+from broker_embedded.config_resources import alter, alter_loggers, resource_key
 from broker_embedded.handlers.registry import RequestContext, handles
 from broker_embedded.settings import Setting
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
@@ -26,7 +26,7 @@ async def incremental_alter_configs(
     request: IncrementalAlterConfigsRequest, context: RequestContext
 ) -> IncrementalAlterConfigsResponse:
     """Change the settings, or only check that they could be changed."""
-    twice = repeated((resource.resource_type, resource.resource_name) for resource in request.resources)
+    twice = repeated(resource_key(each.resource_type, each.resource_name) for each in request.resources)
     return IncrementalAlterConfigsResponse(
         responses=tuple([await _result(resource, twice, request, context) for resource in request.resources])
     )
@@ -34,14 +34,14 @@ async def incremental_alter_configs(
 
 async def _result(
     resource: AlterConfigsResource,
-    twice: set[tuple[int, str]],
+    twice: set[tuple[int, str | int]],
     request: IncrementalAlterConfigsRequest,
     context: RequestContext,
 ) -> AlterConfigsResourceResponse:
     kind, name = resource.resource_type, resource.resource_name
     code, message = ErrorCode.NONE, None
     try:
-        if (kind, name) in twice:
+        if resource_key(kind, name) in twice:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
         changes = incremental((config.name, config.config_operation, config.value) for config in resource.configs)
         if kind == ResourceType.BROKER_LOGGER:

@@ -3,7 +3,11 @@
 import pytest
 
 from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResource
+from spark_kafka_native.protocol.messages.alter_configs import (
+    AlterableConfig,
+    AlterConfigsRequest,
+    AlterConfigsResource,
+)
 from tests.support.broker_driver import BrokerDriver
 from tests.support.configs import BROKER, LOGGER, TOPIC, put, replace
 
@@ -80,3 +84,16 @@ def test_a_resource_named_twice_is_not_changed(broker: BrokerDriver) -> None:
     results = broker.ask(AlterConfigsRequest(resources=resources), 2).responses
     assert [result.error_code for result in results] == [ErrorCode.INVALID_REQUEST, 0, ErrorCode.INVALID_REQUEST]
     assert (own(broker, "t"), own(broker, "u")) == ({"retention.ms": "5"}, {})
+
+
+def test_a_broker_that_is_named_twice_is_not_changed_however_its_id_is_written(broker: BrokerDriver) -> None:
+    setting = AlterableConfig(name="log.retention.ms", value="5")
+    names = ("1", "+01")
+    resources = tuple(
+        AlterConfigsResource(resource_type=BROKER, resource_name=name, configs=(setting,)) for name in names
+    )
+    results = broker.ask(AlterConfigsRequest(resources=resources), 2).responses
+    assert [(result.resource_name, result.error_code) for result in results] == [
+        (name, ErrorCode.INVALID_REQUEST) for name in names
+    ]
+    assert broker.broker.configs.own == {}

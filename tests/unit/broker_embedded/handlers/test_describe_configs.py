@@ -1,13 +1,16 @@
 """DescribeConfigs: every version, names to choose by, resources that there are not."""
 
+import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from broker_embedded.handlers import describe_configs
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from tests.support.broker_driver import BrokerDriver
-from tests.support.configs import BROKER, LOGGER, TOPIC, described
+from tests.support.configs import BROKER, GROUP, LOGGER, TOPIC, described, put
 
 
 @pytest.mark.parametrize("version", range(5))
@@ -84,3 +87,59 @@ def test_loggers_have_levels(broker: BrokerDriver) -> None:
     assert {"root", "broker_embedded.topics"} <= set(found)
     assert {config.config_source for config in found.values()} == {6}
     assert found["root"].value in {"TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL"}
+
+
+@pytest.mark.parametrize("kind", [BROKER, LOGGER])
+def test_a_broker_is_described_once_however_its_id_is_written(broker: BrokerDriver, kind: int) -> None:
+    """As Java's Integer.parseInt reads it: with a sign, leading zeros, or digits of another script."""
+    same = ("1", "01", "+1", "\uff11", "+0\u0661")
+    others = (" 1", "1 ", "\t1", "1\n", "1_", "0_1", "\U0001d7cf", "+", "1.0", "4294967297", "0" * 5000 + "1")
+    resources = tuple(DescribeConfigsResource(resource_type=kind, resource_name=name) for name in same + others)
+    results = broker.ask(DescribeConfigsRequest(resources=resources), 4).results
+    assert [(result.resource_name, result.error_code, bool(result.configs)) for result in results] == [
+        ("1", 0, True),
+        *((name, ErrorCode.INVALID_REQUEST, False) for name in others),
+    ]
+
+
+def test_other_requests_have_their_turn_between_two_brokers(
+    broker: BrokerDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns: list[int] = []
+    original = describe_configs._result
+
+    async def beside() -> None:
+        while True:
+            turns.append(len(described_by_now))
+            await asyncio.sleep(0)
+
+    def noted(resource: DescribeConfigsResource, *rest: Any) -> Any:
+        described_by_now.append(resource.resource_name)
+        return original(resource, *rest)
+
+    described_by_now: list[str] = []
+    monkeypatch.setattr(describe_configs, "_result", noted)
+    monkeypatch.setattr(describe_configs, "resource_key", lambda kind, name: (kind, name))
+    names = ("1", "01", "001")
+    resources = tuple(DescribeConfigsResource(resource_type=BROKER, resource_name=name) for name in names)
+
+    async def story() -> None:
+        other = asyncio.ensure_future(beside())
+        await broker.begin(DescribeConfigsRequest(resources=resources), 4)
+        other.cancel()
+
+    broker.run(story())
+    assert {1, 2, 3} <= set(turns)
+
+
+def test_groups_without_settings_are_described_up_to_a_bound(
+    broker: BrokerDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(describe_configs, "_MOST_GROUPS", 3)
+    put(broker, GROUP, "set", consumer_session_timeout_ms="50000")
+    names = ("a", "b", "c", "d", "set", "e")
+    resources = tuple(DescribeConfigsResource(resource_type=GROUP, resource_name=name) for name in names)
+    results = broker.ask(DescribeConfigsRequest(resources=(*resources, resources[0])), 4).results
+    assert [result.resource_name for result in results] == list(names)
+    assert [result.error_code for result in results] == [0, 0, 0, ErrorCode.INVALID_REQUEST, 0, 42]
+    assert "at most 3 groups" in (results[3].error_message or "")
