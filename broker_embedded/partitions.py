@@ -68,9 +68,10 @@ class LocalPartition:
     def works_on_append(self, records: memoryview, header: BatchHeader | None, now_ms: int) -> bool:
         """Whether an append takes so long that it must not run in the event loop, because it looks at each record.
 
-        ``header`` is None for a message set. A compressed batch of any size can take long.
+        ``header`` is None for a message set. A compressed batch of any size can take long. In a log of format v0 any
+        append can: it may wait for one that compresses a message again under the log's lock.
         """
-        if header is None:
+        if header is None or not self.log.config.record_magic:
             return True
         if header.compression is CompressionType.NONE and len(records) < _LONG_WORK_BYTES:
             return False

@@ -12,7 +12,7 @@ many pieces waits behind the other connections before each of them.
 import asyncio
 import contextlib
 import functools
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final, Generic, TypeVar
 
@@ -109,19 +109,17 @@ class RecordThreads:
         function: Callable[[Cancellation], ResultT],
         presence: ClientPresence,
         *,
-        key: Hashable = None,
         is_awaited: bool = True,
     ) -> ResultT:
         """Run a function in a thread; its result or what it raises. It must not touch what belongs to the event loop.
 
-        Of the pieces with one ``key`` that is not None, one runs at a time. ``is_awaited``: the client waits for the
-        result. A caller that is cancelled cancels the piece.
+        ``is_awaited``: the client waits for the result. A caller that is cancelled cancels the piece.
 
         Raises WorkCancelled: the client has left, or the broker stops.
         """
         if self._stopped is not None:
             raise WorkCancelled(self._stopped)
-        piece = _Piece(function, key, asyncio.get_running_loop())
+        piece = _Piece(function, asyncio.get_running_loop())
         cancel = functools.partial(self._cancel, piece)
         with self._timers.working(), presence.cancelling(cancel, is_awaited=is_awaited):
             self._waiting[piece] = None
@@ -149,15 +147,12 @@ class RecordThreads:
             piece.fail(WorkCancelled(reason))
 
     def _dispatch(self) -> None:
-        while len(self._running) < self._count and (piece := self._next()) is not None:
+        while self._waiting and len(self._running) < self._count:
+            piece = next(iter(self._waiting))
             del self._waiting[piece]
             self._running[piece] = None
             future = self._executor.submit(piece.function, piece.cancellation)
             future.add_done_callback(functools.partial(self._hand_over, piece))
-
-    def _next(self) -> "_Piece[Any] | None":
-        busy = {piece.key for piece in self._running if piece.key is not None}
-        return next((piece for piece in self._waiting if piece.key not in busy), None)
 
     def _hand_over(self, piece: "_Piece[ResultT]", future: "Future[ResultT]") -> None:
         """Called in the thread, or in the event loop if the function has returned already."""
@@ -172,13 +167,10 @@ class RecordThreads:
 class _Piece(Generic[ResultT]):
     """One piece of work, from when it is queued."""
 
-    __slots__ = ("cancellation", "ended", "function", "key", "loop")
+    __slots__ = ("cancellation", "ended", "function", "loop")
 
-    def __init__(
-        self, function: Callable[[Cancellation], ResultT], key: Hashable, loop: asyncio.AbstractEventLoop
-    ) -> None:
+    def __init__(self, function: Callable[[Cancellation], ResultT], loop: asyncio.AbstractEventLoop) -> None:
         self.function = function
-        self.key = key
         self.loop = loop
         self.cancellation = Cancellation()
         self.ended: asyncio.Future[ResultT] = loop.create_future()

@@ -120,7 +120,7 @@ async def _append_elsewhere(
             for append in parts:
                 presence.check(is_awaited=is_awaited)
                 if append.inspects:
-                    await threads.appends.run(append.run, presence, key=append.key, is_awaited=is_awaited)
+                    await threads.appends.run(append.run, presence, is_awaited=is_awaited)
                 elif append.flushes:
                     await context.broker.on_disk(append.run)
                 else:
@@ -251,11 +251,6 @@ class _Append:
         """Do not append."""
         self.error = error
         self._records = self._result = None
-
-    @property
-    def key(self) -> TopicPartition | None:
-        """The partition, if it has been found: one append at a time looks at records of it."""
-        return None if self._partition is None else self._partition.id
 
     def run(self, cancellation: Cancellation = NEVER_CANCELLED) -> None:
         """Append, unless something was wrong before. May be called in any thread. Raises WorkCancelled."""

@@ -4,6 +4,7 @@ What is stored as it was sent does not come here, or comes to have its records c
 are read piece by piece: a batch of a few KiB can decompress to 512 MiB.
 """
 
+from array import array
 from collections.abc import Iterable, Iterator
 from typing import Final, NoReturn
 
@@ -138,7 +139,7 @@ def write_records(
         max_bytes=config.max_message_bytes if codec else config.segment_bytes,
     )
     if codec:
-        _check_size(len(stored), append)
+        check_size(len(stored), append)
     first = read_message(stored)
     return Validated(
         memoryview(stored), [as_one_batch(first, placed.positions, len(stored), placed.count, placed.largest)]
@@ -159,7 +160,7 @@ class _Placed:
         self._end = 0
         self.count = 0
         self.largest = NO_TIMESTAMP
-        self.positions: list[int] = [0] if is_wrapped else []
+        self.positions = array("q", [0] if is_wrapped else [])
 
     def __iter__(self) -> Iterator[Message]:
         magic = self._append.config.record_magic
@@ -171,7 +172,7 @@ class _Placed:
                 _refuse_format(self._append, "records with headers")
             if magic < MAGIC and not self._is_wrapped:
                 size = entry_size(record, magic)
-                _check_size(size, self._append)
+                check_size(size, self._append)
                 self.positions.append(self._end)
                 self._end += size
             self.count += 1
@@ -180,11 +181,12 @@ class _Placed:
 
 
 def _stored_batch(batch: bytearray, append: Append) -> Validated:
-    _check_size(len(batch), append)
+    check_size(len(batch), append)
     return Validated(memoryview(batch), [IncomingBatch(0, read_header(batch))])
 
 
-def _check_size(size: int, append: Append) -> None:
+def check_size(size: int, append: Append) -> None:
+    """Raise KafkaError MESSAGE_TOO_LARGE if what is to be stored has ``size`` bytes or more and that is too much."""
     limit = append.config.max_message_bytes
     if size > limit:
         why = f"stored as the topic asks for it takes {size} bytes or more, max.message.bytes is {limit}"

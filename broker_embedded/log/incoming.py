@@ -1,7 +1,8 @@
 """What is handed in to be appended to a log, and how it is refused."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple, NoReturn
 
@@ -49,7 +50,7 @@ class IncomingBatch:
 
     position: int
     header: BatchHeader
-    messages: tuple[int, ...] = ()
+    messages: "array[int]" = field(default_factory=lambda: array("q"))
 
     @property
     def holds_absolute_offsets(self) -> bool:
@@ -58,7 +59,8 @@ class IncomingBatch:
 
     def moved(self, distance: int) -> "IncomingBatch":
         """The same batch so many bytes further on."""
-        return IncomingBatch(self.position + distance, self.header, tuple(at + distance for at in self.messages))
+        messages = array("q", (at + distance for at in self.messages))
+        return IncomingBatch(self.position + distance, self.header, messages)
 
 
 class Validated(NamedTuple):
@@ -96,7 +98,7 @@ class InvalidRecords(KafkaError):
         self.record_errors = tuple(record_errors)
 
 
-def as_one_batch(first: BatchHeader, positions: Sequence[int], size: int, count: int, largest: int) -> IncomingBatch:
+def as_one_batch(first: BatchHeader, positions: Iterable[int], size: int, count: int, largest: int) -> IncomingBatch:
     """Messages of an old format at ``positions``, ``size`` bytes in all, under one header.
 
     They hold ``count`` records, whose largest timestamp is ``largest``.
@@ -107,7 +109,8 @@ def as_one_batch(first: BatchHeader, positions: Sequence[int], size: int, count:
         max_timestamp=largest if first.magic else NO_TIMESTAMP,
         records_count=count,
     )
-    return IncomingBatch(positions[0], header, tuple(positions))
+    messages = array("q", positions)
+    return IncomingBatch(messages[0], header, messages)
 
 
 def refuse(code: ErrorCode, partition: str, why: str) -> NoReturn:

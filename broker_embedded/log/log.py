@@ -9,8 +9,9 @@ gets smaller, and here how it grows.
 
 Appending, step by step. *Crash* means that of the machine; what the process alone loses is less.
 
-1. Every check of the batches, without the lock, because it may take seconds. Then that of the producer. Crash here:
-   nothing has happened.
+1. Every check of the batches, without the lock, because it may take seconds. Then, under the lock, that of the
+   producer; and where offsets of the log are inside compressed messages (format v0), these are written again if the log
+   has grown since. Crash here: nothing has happened.
 2. If the segment is full, a new one: its predecessor's index files are completed, a snapshot of the producers is
    written, the new files are made. Crash here: neither names nor contents were synced, any part may be missing. All of
    it lies behind the recovery point, and recovery makes it anew from what is left of the logs.
@@ -22,12 +23,13 @@ Appending, step by step. *Crash* means that of the machine; what the process alo
 import logging
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from broker_embedded.cancellation import NEVER_CANCELLED, Cancellation
 from broker_embedded.log.config import LogConfig
-from broker_embedded.log.incoming import FROM_CLIENT, AppendOrigin, IncomingBatch, Terms, Validated
+from broker_embedded.log.incoming import FROM_CLIENT, Append, AppendOrigin, IncomingBatch, Terms, Validated
+from broker_embedded.log.message_sets import renumbered
 from broker_embedded.log.opening import load_parts
 from broker_embedded.log.producer_state import ProducerChanges
 from broker_embedded.log.producer_store import PRODUCER_ID_EXPIRATION_MS
@@ -38,9 +40,6 @@ from broker_embedded.platform import File, Platform
 from spark_kafka_native.records.batch import MAGIC, NO_TIMESTAMP, UnreadableBatch
 
 logger = logging.getLogger(__name__)
-
-_VALIDATIONS = 10
-"""Times that an append with offsets of the log in it is validated if others overtake it; the last one has the lock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,21 +124,21 @@ class Log(ShrinkingLog):
         view = memoryview(records)
         if view.readonly:
             raise TypeError("records must be writable: offsets are assigned in place")
-        result = None
-        for tries_left in reversed(range(_VALIDATIONS)):
+        self._check_online()
+        append = Append(
+            config=self.config,
+            partition=str(self.partition),
+            origin=terms.origin,
+            now_ms=self._platform.clock.now_ms(),
+            base_offset=self._view.end_offset,
+            cancellation=cancellation,
+        )
+        validated = validate(view, append)
+        with self._lock:
             self._check_online()
-            base_offset = self._view.end_offset
-            validated = self._validate(view, terms, base_offset, cancellation)
-            with self._lock:
-                self._check_online()
-                moved = self._view.end_offset != base_offset
-                if moved and any(batch.holds_absolute_offsets for batch in validated.batches):
-                    if tries_left:
-                        continue
-                    validated = self._validate(view, terms, self._view.end_offset, cancellation)
-                result = self._append_validated(validated, leader_epoch, terms)
-                break
-        assert result is not None
+            if self._view.end_offset != append.base_offset:
+                validated = renumbered(validated, replace(append, base_offset=self._view.end_offset))
+            result = self._append_validated(validated, leader_epoch, terms)
         if self._unflushed() >= self.config.flush_messages:
             with self._flush_lock:  # whoever had it may have flushed these records too
                 if self._unflushed() >= self.config.flush_messages:
@@ -156,18 +155,6 @@ class Log(ShrinkingLog):
             return self._append_new(view, batches, leader_epoch, now_ms, terms)
         stamped = known[0].timestamp  # by whoever stamped them, as Apache Kafka responds
         return self._result(known[0].first_offset, known[-1].last_offset, stamped, duplicate=True)
-
-    def _validate(self, records: memoryview, terms: Terms, base_offset: int, cancellation: Cancellation) -> Validated:
-        """Check the batches of an append, and convert them; see ``validate``, which may take seconds. Needs no lock."""
-        return validate(
-            records,
-            self.config,
-            partition=str(self.partition),
-            origin=terms.origin,
-            now_ms=self._platform.clock.now_ms(),
-            base_offset=base_offset,
-            cancellation=cancellation,
-        )
 
     def _append_new(
         self, view: memoryview, batches: Sequence[IncomingBatch], leader_epoch: int, now_ms: int, terms: Terms

@@ -5,14 +5,16 @@ topic's format and codec but compressed v0 sets, inside which offsets are absolu
 not count offsets from 0.
 """
 
+import itertools
 import struct
 import zlib
-from collections.abc import Iterator
-from typing import Final
+from array import array
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, NamedTuple
 
-from broker_embedded.log.conversion import max_payload_bytes, write_records
+from broker_embedded.log.conversion import check_size, max_payload_bytes, write_records
 from broker_embedded.log.incoming import Append, IncomingBatch, Validated, as_one_batch, refuse
-from broker_embedded.log.record_checks import check_records
+from broker_embedded.log.record_checks import check_records, time_bounds
 from broker_embedded.log.segment import PlacedBatch
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.records.batch import (
@@ -30,62 +32,148 @@ from spark_kafka_native.records.legacy import (
     check_message_crc,
     read_message,
     read_messages,
-    read_plain_set,
+    read_plain_messages,
     set_message_offset,
     set_message_timestamp,
 )
+from spark_kafka_native.records.legacy_write import renumber_wrapper
 
 _MAGIC_AT: Final = 16
 _SHARE: Final = 4
 """A message set may decompress to so much less than a record batch: its messages are objects, all at a time."""
 _SIZE_AT: Final = 8
 _SIZE_AND_CRC: Final = struct.Struct(">iI")
-_SIZE_AND_TIME: Final = struct.Struct(">i6xq")  # between them CRC, magic and attributes; the time is v1's
+_OFFSET_SIZE_AND_TIME: Final = struct.Struct(">qi6xq")  # before the time, v1's, are CRC, magic and attributes
+_AT_ONCE: Final = 4096
+"""Uncompressed messages that are held as objects at a time."""
 
 
 def validate_message_set(records: memoryview, append: Append) -> Validated:
     """Check a whole message set; what to store of it, in which format and codec the topic asks for.
 
-    A last message that is cut off is left out, as in Apache Kafka.
+    A last message that is cut off is left out, as in Apache Kafka. Uncompressed messages are read some thousand at a
+    time, so that a set takes little more memory than its bytes.
 
     Raises KafkaError, naming the partition: CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, INVALID_RECORD, INVALID_TIMESTAMP,
-    UNSUPPORTED_FOR_MESSAGE_FORMAT, UNSUPPORTED_COMPRESSION_TYPE.
+    RECORD_LIST_TOO_LARGE, UNSUPPORTED_FOR_MESSAGE_FORMAT, UNSUPPORTED_COMPRESSION_TYPE. WorkCancelled.
     """
-    first, positions, size, inner = _read(records, append)
-    check_records(inner, append)
-    codec = append.config.stored_codec(first.compression)
-    same = append.config.record_magic == first.magic and codec is first.compression
-    if same and _may_stay(first, inner):
+    found = _read_plain(records, append) or _read_any(records, append)
+    first, seen = found.first, found.seen
+    if seen.may_be_refused:
+        check_records(found.messages(), append)
+    if _keeps_format(first, append) and (not first.compression or (first.magic and seen.in_order)):
         return Validated(
-            records[:size],
-            [as_one_batch(first, positions, size, len(inner), max(record.timestamp for record in inner))],
+            records[: found.size],
+            [as_one_batch(first, found.positions, found.size, seen.count, seen.largest)],
         )
-    return write_records(inner, append, codec=codec)
+    return write_records(found.messages(), append, codec=append.config.stored_codec(first.compression))
 
 
-def _read(records: memoryview, append: Append) -> tuple[BatchHeader, list[int], int, list[Message]]:
-    """The header of the first message, where all are that are whole, how far they go, and the records in them."""
-    magic = records[_MAGIC_AT]
-    plain = read_plain_set(bytes(records), magic)
-    if plain is not None:
-        positions, inner = plain
-        ends = [*positions[1:], len(records)]
-        largest = max(end - position for position, end in zip(positions, ends, strict=True))
-        if largest <= append.config.max_message_bytes:
-            return read_message(records), positions, len(records), inner
-    found = list(_outer_messages(records, append))
-    if not found:
+class _Seen:
+    """What is known of records once they have been read. ``in_order``: their offsets count from 0."""
+
+    def __init__(self, append: Append) -> None:
+        self._earliest, self._latest = time_bounds(append)
+        self._needs_key = append.config.compacts
+        self.count = 0
+        self.largest = NO_TIMESTAMP
+        self.in_order = True
+        self.may_be_refused = False
+        """Whether one of them has a timestamp out of range, or lacks a key that it needs."""
+
+    def add(self, messages: Iterable[Message]) -> None:
+        """Take more records into account."""
+        earliest, latest, needs_key = self._earliest, self._latest, self._needs_key
+        for index, (offset, timestamp, key, _, _) in enumerate(messages, self.count):
+            self.count = index + 1
+            self.largest = max(self.largest, timestamp)
+            if offset != index:
+                self.in_order = False
+            if (timestamp != NO_TIMESTAMP and not earliest <= timestamp <= latest) or (needs_key and key is None):
+                self.may_be_refused = True
+
+
+class _Found(NamedTuple):
+    """The whole messages of a request, ``size`` bytes.
+
+    ``first`` is the header of the first one, ``positions`` are where they are. ``messages`` reads the records again.
+    """
+
+    first: BatchHeader
+    positions: "array[int]"
+    size: int
+    seen: _Seen
+    messages: Callable[[], Iterable[Message]]
+
+
+def _read_plain(records: memoryview, append: Append) -> _Found | None:
+    """The messages of a set without a codec, read as fast as can be; None if there is anything else in it."""
+    data, magic = bytes(records), records[_MAGIC_AT]
+    positions, seen, end = array("q"), _Seen(append), 0
+    while end < len(data):
+        append.cancellation.check()
+        part = read_plain_messages(data, magic, end, most=_AT_ONCE)
+        if part is None:
+            return None
+        starts, messages, end = part
+        largest = max(after - before for before, after in itertools.pairwise([*starts, end]))
+        if largest > append.config.max_message_bytes:
+            return None
+        positions.extend(starts)
+        seen.add(messages)
+        _check_segment(end, read_message(records), append)
+
+    def again() -> Iterator[Message]:
+        at = 0
+        while at < len(data):
+            append.cancellation.check()
+            part = read_plain_messages(data, magic, at, most=_AT_ONCE)
+            assert part is not None, "these bytes have been read before"
+            yield from part[1]
+            at = part[2]
+
+    return _Found(read_message(records), positions, end, seen, again)
+
+
+def _read_any(records: memoryview, append: Append) -> _Found:
+    """The messages of any set, or the one that all are compressed in."""
+    first: BatchHeader | None = None
+    positions, size = array("q"), 0
+    for position, header in append.cancellation.between(_outer_messages(records, append)):
+        first = first or header
+        positions.append(position)
+        size = position + header.size_in_bytes
+        _check_segment(size, first, append)
+    if first is None:
         refuse(ErrorCode.INVALID_RECORD, append.partition, "there is no whole message in the request")
-    position, last = found[-1]
-    inner = _inner_messages(records, found, append)
-    return found[0][1], [at for at, _ in found], position + last.size_in_bytes, inner
+    wrapped = _inner_messages(records, 0, first, append) if first.compression else None
+
+    def again() -> Iterable[Message]:
+        if wrapped is not None:
+            return wrapped
+        return (
+            message
+            for position in append.cancellation.between(positions)
+            for message in _inner_messages(records, position, read_message(records, position), append)
+        )
+
+    seen = _Seen(append)
+    seen.add(again())
+    return _Found(first, positions, size, seen, again)
 
 
-def _may_stay(first: BatchHeader, inner: list[Message]) -> bool:
-    """Whether offsets can be given by changing what is outside alone."""
-    if not first.compression:
-        return True
-    return bool(first.magic) and all(record.offset == index for index, record in enumerate(inner))
+def _keeps_format(first: BatchHeader, append: Append) -> bool:
+    """Whether the topic stores the format and the codec of a set whose first message has this header."""
+    codec = append.config.stored_codec(first.compression)
+    return append.config.record_magic == first.magic and codec is first.compression
+
+
+def _check_segment(size: int, first: BatchHeader, append: Append) -> None:
+    """Refuse messages that are stored as they were sent once they have more bytes than a segment may have."""
+    limit = append.config.segment_bytes
+    if size > limit and not first.compression and _keeps_format(first, append):
+        why = f"the messages of the request are more than segment.bytes = {limit}"
+        refuse(ErrorCode.RECORD_LIST_TOO_LARGE, append.partition, why)
 
 
 def _outer_messages(records: memoryview, append: Append) -> Iterator[tuple[int, BatchHeader]]:
@@ -129,32 +217,57 @@ def _crc_is_right(records: memoryview, position: int) -> bool:
     return bool(zlib.crc32(records[position + 16 : position + LOG_OVERHEAD + size]) == crc)
 
 
-def _inner_messages(records: memoryview, found: list[tuple[int, BatchHeader]], append: Append) -> list[Message]:
-    inner: list[Message] = []
-    max_bytes = max_payload_bytes(append.config) // _SHARE
+def _inner_messages(records: memoryview, position: int, header: BatchHeader, append: Append) -> list[Message]:
+    """The message at ``position``, or all that are compressed in it."""
     try:
-        for position, header in found:
-            inner += read_messages(records, position, header, max_bytes=max_bytes)
+        return read_messages(records, position, header, max_bytes=max_payload_bytes(append.config) // _SHARE)
     except InvalidMessageSet as error:
         refuse(ErrorCode.INVALID_RECORD, append.partition, str(error))
     except CorruptBatch as error:
         is_large = isinstance(error, OversizedBatch)
         code = ErrorCode.MESSAGE_TOO_LARGE if is_large else ErrorCode.CORRUPT_MESSAGE
         refuse(code, append.partition, str(error))
-    return inner
+
+
+def renumbered(validated: Validated, append: Append) -> Validated:
+    """The same batches with offsets that continue from the append's, inside compressed messages of format v0 too.
+
+    This is what has to be done again if the log has grown since the records were checked.
+
+    Raises KafkaError MESSAGE_TOO_LARGE: with these offsets a message compresses to more than it may have.
+    """
+    if not any(batch.holds_absolute_offsets for batch in validated.batches):
+        return validated
+    buffer, batches, base_offset = bytearray(), list[IncomingBatch](), append.base_offset
+    for batch in validated.batches:
+        header = batch.header
+        raw: memoryview | bytearray = validated.records[batch.position : batch.position + header.size_in_bytes]
+        if batch.holds_absolute_offsets:
+            level = append.config.compression_level(header.compression)
+            raw = renumber_wrapper(memoryview(raw), header, base_offset, level)
+            check_size(len(raw), append)
+            one = as_one_batch(read_message(raw), [0], len(raw), header.records_count, header.max_timestamp)
+            batches.append(one.moved(len(buffer)))
+        else:
+            batches.append(batch.moved(len(buffer) - batch.position))
+        buffer += raw
+        base_offset += header.last_offset_delta + 1
+    return Validated(memoryview(buffer), batches)
 
 
 def assign_messages(
     records: memoryview, batch: IncomingBatch, *, base_offset: int, log_append_time_ms: int
-) -> list[PlacedBatch]:
+) -> Iterator[PlacedBatch]:
     """Write offsets from ``base_offset`` on and, into v1, the time into the messages of ``batch``, in place.
 
     A wrapper gets its last record's offset, and the append time or, where that is -1, the largest time of its records.
+    All is written when this returns; where the messages are is read as the result is iterated.
     """
     compressed = batch.header.compression is not CompressionType.NONE
     if not compressed and log_append_time_ms == NO_TIMESTAMP:
-        return _number(records, batch, base_offset)
-    placed = []
+        for offset, position in enumerate(batch.messages, base_offset):
+            set_message_offset(records, position, offset)
+        return _placed(records, batch)
     by_broker = log_append_time_ms != NO_TIMESTAMP
     wanted = TimestampType.LOG_APPEND_TIME if by_broker else TimestampType.CREATE_TIME
     for index, position in enumerate(batch.messages):
@@ -162,20 +275,14 @@ def assign_messages(
         last_offset = base_offset + (batch.header.last_offset_delta if compressed else index)
         timestamp = log_append_time_ms if by_broker else batch.header.max_timestamp
         set_message_offset(records, position, last_offset)
-        if not header.magic:
-            timestamp = NO_TIMESTAMP
-        elif (header.max_timestamp, header.timestamp_type) != (timestamp, wanted):
+        if header.magic and (header.max_timestamp, header.timestamp_type) != (timestamp, wanted):
             set_message_timestamp(records, position, header, timestamp, wanted)
-        placed.append(PlacedBatch(position, header.size_in_bytes, last_offset, timestamp))
-    return placed
+    return _placed(records, batch)
 
 
-def _number(records: memoryview, batch: IncomingBatch, base_offset: int) -> list[PlacedBatch]:
-    """Write offsets alone, into messages that are not compressed."""
-    placed = []
+def _placed(records: memoryview, batch: IncomingBatch) -> Iterator[PlacedBatch]:
+    """Where the messages are, with the offsets and times that they have now."""
     has_time = batch.header.magic > 0
-    for offset, position in enumerate(batch.messages, base_offset):
-        size, timestamp = _SIZE_AND_TIME.unpack_from(records, position + _SIZE_AT)
-        set_message_offset(records, position, offset)
-        placed.append(PlacedBatch(position, LOG_OVERHEAD + size, offset, timestamp if has_time else NO_TIMESTAMP))
-    return placed
+    for position in batch.messages:
+        offset, size, timestamp = _OFFSET_SIZE_AND_TIME.unpack_from(records, position)
+        yield PlacedBatch(position, LOG_OVERHEAD + size, offset, timestamp if has_time else NO_TIMESTAMP)

@@ -1,6 +1,6 @@
 """Checks of single records on their way into a log; those that fail are named (KIP-467)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Final
 
 from broker_embedded.log.incoming import Append, InvalidRecords, RecordError
@@ -23,7 +23,7 @@ def time_bounds(append: Append) -> tuple[int, int]:
     return max(earliest, -LONG_MAX - 1), min(latest, LONG_MAX)
 
 
-def check_records(records: Sequence[Message], append: Append) -> None:
+def check_records(records: Iterable[Message], append: Append) -> None:
     """Raise InvalidRecords unless every record may be stored, see `RecordErrors`."""
     errors = RecordErrors(append)
     earliest, latest = time_bounds(append)

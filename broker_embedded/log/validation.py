@@ -8,14 +8,14 @@ by one where something asks for it: a compacted topic, which has no use for reco
 they may be; another codec or format to be stored in, see `conversion`; and message sets, formats v0 and v1, always.
 """
 
+import itertools
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
 from crc32c import crc32c
 
-from broker_embedded.cancellation import NEVER_CANCELLED, Cancellation
 from broker_embedded.log.config import LogConfig
 from broker_embedded.log.conversion import convert_batch
 from broker_embedded.log.incoming import Append, AppendOrigin, IncomingBatch, Validated, refuse
@@ -48,24 +48,16 @@ _CRC_FROM: Final = 21
 _CODEC_MASK: Final = 0x07
 
 
-def validate(
-    records: memoryview,
-    config: LogConfig,
-    *,
-    partition: str,
-    origin: AppendOrigin,
-    now_ms: int,
-    base_offset: int,
-    cancellation: Cancellation = NEVER_CANCELLED,
-) -> Validated:
-    """Check every batch of an append, which will begin at ``base_offset``; the buffer is only read.
+def validate(records: memoryview, append: Append) -> Validated:
+    """Check every batch of an append; the buffer is only read.
 
     What comes back is to be stored: the same bytes, or others where the topic asks for another codec or format.
 
-    Raises KafkaError, naming ``partition``: INVALID_RECORD, CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, INVALID_TIMESTAMP,
+    Raises KafkaError, naming the partition: INVALID_RECORD, CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, INVALID_TIMESTAMP,
     RECORD_LIST_TOO_LARGE, UNSUPPORTED_COMPRESSION_TYPE, UNSUPPORTED_FOR_MESSAGE_FORMAT. Where single records are to
     blame it is an InvalidRecords. WorkCancelled.
     """
+    config, partition = append.config, append.partition
     is_set = is_message(records)
     inspects = is_set
     batches = []
@@ -73,21 +65,13 @@ def validate(
     while position < len(records):
         header = _read(records, position, partition)
         _check_batch(records, position, header, config, partition)
-        if origin is AppendOrigin.CLIENT:
+        if append.origin is AppendOrigin.CLIENT:
             _check_client_batch(header, partition)
-        inspects = inspects or inspects_records(header, config, now_ms)
+        inspects = inspects or inspects_records(header, config, append.now_ms)
         batches.append(IncomingBatch(position, header))
         position += header.size_in_bytes
     validated = Validated(records, batches)
     if inspects:
-        append = Append(
-            config=config,
-            partition=partition,
-            origin=origin,
-            now_ms=now_ms,
-            base_offset=base_offset,
-            cancellation=cancellation,
-        )
         validated = validate_message_set(records, append) if is_set else _convert_batches(validated, append)
     if not validated.batches:
         refuse(ErrorCode.INVALID_RECORD, partition, "there is no record batch in the request")
@@ -127,15 +111,17 @@ def assign(
     base_offset: int,
     leader_epoch: int,
     log_append_time_ms: int,
-) -> list[PlacedBatch]:
+) -> Iterator[PlacedBatch]:
     """Write offsets from ``base_offset`` on, the leader epoch and, unless it is -1, the append time into the headers.
 
-    ``records`` is changed in place.
+    ``records`` is changed in place, all of it before this returns. Returns where the batches are.
     """
-    placed = []
+    placed: list[Iterable[PlacedBatch]] = []
     for batch in batches:
         if batch.messages:
-            placed += assign_messages(records, batch, base_offset=base_offset, log_append_time_ms=log_append_time_ms)
+            placed.append(
+                assign_messages(records, batch, base_offset=base_offset, log_append_time_ms=log_append_time_ms)
+            )
             base_offset += batch.header.last_offset_delta + 1
             continue
         set_offsets(records, batch.position, base_offset=base_offset, partition_leader_epoch=leader_epoch)
@@ -145,15 +131,17 @@ def assign(
             max_timestamp = log_append_time_ms
         last_offset = base_offset + batch.header.last_offset_delta
         placed.append(
-            PlacedBatch(
-                position=batch.position,
-                size=batch.header.size_in_bytes,
-                last_offset=last_offset,
-                max_timestamp=max_timestamp,
+            (
+                PlacedBatch(
+                    position=batch.position,
+                    size=batch.header.size_in_bytes,
+                    last_offset=last_offset,
+                    max_timestamp=max_timestamp,
+                ),
             )
         )
         base_offset = last_offset + 1
-    return placed
+    return itertools.chain.from_iterable(placed)
 
 
 def _read(records: memoryview, position: int, partition: str) -> BatchHeader:

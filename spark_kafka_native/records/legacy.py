@@ -217,17 +217,25 @@ def message_crcs(buffer: Buffer, position: int, header: BatchHeader) -> Iterator
 
 
 def read_plain_set(data: bytes, magic: int) -> tuple[list[int], list[Message]] | None:
-    """Positions of the messages that ``data`` is made of, and the messages, CRCs checked, read as fast as can be.
+    """Positions of the messages that ``data`` is made of, and the messages. None as ``read_plain_messages``."""
+    found = read_plain_messages(data, magic, 0, most=len(data))
+    return None if found is None else found[:2]
 
-    None if that is not all there is: whole messages of format ``magic``, none compressed nor with LogAppendTime. Who
-    reads one by one finds out what else there is, or what is wrong.
+
+def read_plain_messages(
+    data: bytes, magic: int, position: int, *, most: int
+) -> tuple[list[int], list[Message], int] | None:
+    """The messages from ``position`` on, ``most`` at most: their positions, the messages, CRCs checked, and their end.
+
+    It reads as fast as can be. None if that is not all there is: whole messages of format ``magic``, none compressed
+    nor with LogAppendTime. Who reads one by one finds out what else there is, or what is wrong.
     """
     head, key_at = _HEAD_AND_KEY[magic], KEYS_AT[magic] + _LENGTH.size
-    view, at, end = memoryview(data), 0, len(data)
+    view, at, end = memoryview(data), position, len(data)
     positions: list[int] = []
     messages: list[Message] = []
     try:
-        while at < end:
+        while at < end and len(positions) < most:
             offset, size, crc, *rest, key_length = head.unpack_from(data, at)
             following = at + LOG_OVERHEAD + size
             start = at + key_at
@@ -255,7 +263,7 @@ def read_plain_set(data: bytes, magic: int) -> tuple[list[int], list[Message]] |
             at = following
     except struct.error:
         return None
-    return positions, messages
+    return positions, messages, at
 
 
 def open_wrapper(

@@ -4,8 +4,14 @@ import struct
 import zlib
 from collections.abc import Iterable
 
-from spark_kafka_native.records.batch import LOG_OVERHEAD, CompressionType, TimestampType
-from spark_kafka_native.records.legacy import CODECS, OVERHEADS, Message
+from spark_kafka_native.records.batch import (
+    LOG_OVERHEAD,
+    NO_TIMESTAMP,
+    BatchHeader,
+    CompressionType,
+    TimestampType,
+)
+from spark_kafka_native.records.legacy import CODECS, OVERHEADS, Message, open_wrapper, set_message_offset
 from spark_kafka_native.records.lz4_header import break_checksum
 from spark_kafka_native.records.pieces import SMALL_PIECES, compressor
 
@@ -14,6 +20,8 @@ _BODY = (struct.Struct(">bbi"), struct.Struct(">bbqi"))
 _LENGTH = struct.Struct(">i")
 _NULL = _LENGTH.pack(-1)
 _LOG_APPEND_TIME_BIT = 0x08
+_CODEC_MASK = 0x07
+_SIZE_AT = 8
 _MAX_MESSAGE_BYTES = 2**31 - 1
 
 
@@ -76,9 +84,35 @@ def _write_wrapper(
         return out
     payload += compressed.compress(plain)
     payload += compressed.flush()
-    if compression is CompressionType.LZ4 and magic == 0:
+    _append_wrapper(out, payload, last_offset, largest, magic, by_broker | compression)
+    return out
+
+
+def _append_wrapper(
+    out: bytearray, payload: bytearray, last_offset: int, largest: int, magic: int, attributes: int
+) -> None:
+    """Append a wrapper of the compressed ``payload``; ``attributes`` have its codec."""
+    if attributes & _CODEC_MASK == CompressionType.LZ4 and magic == 0:
         payload = break_checksum(payload)
-    _append(out, Message(last_offset, largest, None, bytes(payload)), magic, by_broker | compression)
+    _append(out, Message(last_offset, largest, None, bytes(payload)), magic, attributes)
+
+
+def renumber_wrapper(wrapper: memoryview, header: BatchHeader, base_offset: int, level: int | None = None) -> bytearray:
+    """A wrapper of format v0 with the offsets inside counted from ``base_offset``; ``header`` is its header.
+
+    The messages inside are not looked at: they were checked before. Raises CorruptBatch: not what the codec writes.
+    """
+    plain = bytearray(open_wrapper(wrapper, 0, header))
+    at, offset = 0, base_offset
+    while at < len(plain):
+        set_message_offset(plain, at, offset)
+        at += LOG_OVERHEAD + _LENGTH.unpack_from(plain, at + _SIZE_AT)[0]
+        offset += 1
+    compressed = compressor(header.compression, level)
+    payload = bytearray(compressed.compress(plain))
+    payload += compressed.flush()
+    out = bytearray()
+    _append_wrapper(out, payload, offset - 1, NO_TIMESTAMP, 0, header.compression)
     return out
 
 

@@ -100,6 +100,19 @@ def test_appends_that_look_at_many_records_are_long_work(broker: BrokerDriver) -
     assert is_long(plain, small, compression=ZSTD, timestamps=NOW_MS + 10**8)
 
 
+def test_every_append_to_a_log_of_format_v0_is_long_work(broker: BrokerDriver) -> None:
+    """It may wait for the lock while another append compresses a message again."""
+    broker.passing_for("3.9")
+    broker.create("oldest", message_format_version="0.9.0")
+    broker.create("old", message_format_version="0.10.2")
+    records = memoryview(batch(b"x"))
+    found = [
+        broker.broker.partitions.get(topic, 0).works_on_append(records, read_header(records), NOW_MS)
+        for topic in ("oldest", "old")
+    ]
+    assert found == [True, False]
+
+
 def test_partitions_that_are_there_and_where_they_are_led(broker: BrokerDriver) -> None:
     broker.create("led", partitions=2)
     partitions = broker.broker.partitions

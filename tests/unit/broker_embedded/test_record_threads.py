@@ -17,8 +17,8 @@ from tests.support.waiting import eventually_async
 class Work:
     """Pieces of work, by name; those that were told to wait do so until they are released, and check then."""
 
-    def __init__(self, count: int = 1) -> None:
-        self.threads = RecordThreads("test", count, timers_for(ManualClock()))
+    def __init__(self) -> None:
+        self.threads = RecordThreads("test", 1, timers_for(ManualClock()))
         self.begun: list[str] = []
         self._released = threading.Event()
 
@@ -38,9 +38,9 @@ class Work:
         self._released.set()
 
 
-def run(story: Callable[[Work], Coroutine[Any, Any, None]], count: int = 1) -> None:
+def run(story: Callable[[Work], Coroutine[Any, Any, None]]) -> None:
     async def whole() -> None:
-        work = Work(count)
+        work = Work()
         try:
             await asyncio.wait_for(story(work), 60)
         finally:
@@ -111,17 +111,6 @@ def test_a_caller_that_is_cancelled_cancels_its_piece() -> None:
         assert [running.cancelled(), waiting.cancelled()] == [True, True]
 
     run(story)
-
-
-def test_one_piece_of_a_key_runs_at_a_time_and_others_do_not_wait_for_it() -> None:
-    async def story(work: Work) -> None:
-        pieces = [work.piece(name, key=name[0]) for name in ("a1", "a2", "a3", "b1")]
-        await work.wait_for("a1", "b1")
-        work.release()
-        assert await asyncio.gather(*pieces) == ["a1", "a2", "a3", "b1"]
-        assert [name for name in work.begun if name[0] == "a"] == ["a1", "a2", "a3"]
-
-    run(story, count=2)
 
 
 def test_a_request_of_many_pieces_waits_for_the_other_connections_before_each() -> None:

@@ -1,6 +1,7 @@
 """Messages under one header, and refusals that name records."""
 
 import copy
+from array import array
 
 import pytest
 
@@ -22,9 +23,9 @@ def test_messages_under_one_header(magic: int, codec: CompressionType) -> None:
     assert (batch.position, batch.header.size_in_bytes) == (0, len(raw))
     assert (batch.header.last_offset_delta, batch.header.records_count) == (2, 3)
     assert batch.header.max_timestamp == (9 if magic else -1)
-    assert batch.messages == tuple(position for position, _ in found)
+    assert batch.messages.tolist() == [position for position, _ in found]
     moved = batch.moved(100)
-    assert moved == IncomingBatch(100, batch.header, tuple(position + 100 for position, _ in found))
+    assert moved == IncomingBatch(100, batch.header, array("q", (position + 100 for position, _ in found)))
 
 
 def test_a_refusal_names_the_partition() -> None:

@@ -1,5 +1,6 @@
 """Small batches that decompress to much: bounded memory and errors, and no append waits for another's inspection."""
 
+import dataclasses
 import threading
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -9,19 +10,20 @@ from typing import Any
 import pytest
 
 from broker_embedded.cancellation import Cancellation, WorkCancelled
-from broker_embedded.log import conversion, log
+from broker_embedded.log import conversion, log, message_sets
 from broker_embedded.log.cleaned_transactions import CleanedTransactions
 from broker_embedded.log.cleaner import BatchCleaner, Rules, keyed_offsets
 from broker_embedded.log.config import LogConfig
-from broker_embedded.log.incoming import InvalidRecords
+from broker_embedded.log.incoming import Append, InvalidRecords
+from broker_embedded.log.message_sets import renumbered
 from broker_embedded.log.offset_map import OffsetMap
-from broker_embedded.log.validation import AppendOrigin, Validated, max_records, validate
+from broker_embedded.log.validation import AppendOrigin, Validated, assign, max_records, validate
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.records import blocks
 from spark_kafka_native.records import conversion as records_conversion
 from spark_kafka_native.records.batch import RECORD_BATCH_OVERHEAD, CompressionType, read_header, seal, write_header
 from spark_kafka_native.records.conversion import convert_down, payload_pieces, read_records, write_batch
-from spark_kafka_native.records.legacy import Message
+from spark_kafka_native.records.legacy import Message, read_plain_messages
 from spark_kafka_native.records.pieces import compressor
 from spark_kafka_native.records.record import MIN_RECORD_BYTES, varint
 from spark_kafka_native.records.scan import LONG_MAX, RecordScan
@@ -61,9 +63,8 @@ SMALL = equal_records(RECORDS)
 
 def validated(records: bytearray, **topic: object) -> Validated:
     config = LogConfig.parse({key.replace("_", "."): value for key, value in topic.items()})
-    return validate(
-        memoryview(records), config, partition="t-0", origin=AppendOrigin.CLIENT, now_ms=NOW_MS, base_offset=50
-    )
+    append = Append(config=config, partition="t-0", origin=AppendOrigin.CLIENT, now_ms=NOW_MS, base_offset=50)
+    return validate(memoryview(records), append)
 
 
 @pytest.fixture
@@ -195,6 +196,62 @@ def test_a_count_that_is_impossible_for_the_size_is_an_invalid_record(codec: Com
         assert no.value.code is ErrorCode.INVALID_RECORD
 
 
+MANY = 40_000
+
+
+@pytest.fixture(scope="module")
+def many_messages() -> bytes:
+    """A megabyte of the smallest messages."""
+    return bytes(message_set(b"", magic=0)) * MANY
+
+
+@pytest.mark.parametrize("tail", [0, 5], ids=["whole", "cut off"])
+@pytest.mark.parametrize(
+    "topic",
+    [
+        {"message_format_version": "0.9.0"},
+        {"message_format_version": "0.10.2", "compression_type": "gzip"},
+        {"message_format_version": "0.11.0", "max_message_bytes": 32 * MIB},
+    ],
+    ids=str,
+)
+def test_an_uncompressed_message_set_takes_a_few_times_its_bytes(
+    many_messages: bytes, topic: dict[str, object], tail: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(message_sets, "_AT_ONCE", 256)
+    monkeypatch.setattr(blocks, "_BLOCK_BYTES", 16 * 1024)
+    one = OldFormatLog(**topic)
+    sent = bytearray(many_messages + many_messages[:tail])
+    tracemalloc.start(1)
+    result = one.log.append(sent, leader_epoch=3)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert result.last_offset == MANY - 1
+    assert peak < 4.5 * len(sent), "some copies of the bytes, and the positions"
+
+
+def test_a_set_that_is_larger_than_a_segment_is_refused_before_all_of_it_is_read(
+    many_messages: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = 0
+
+    def counted(*args: Any, **more: Any) -> Any:
+        nonlocal read
+        found = read_plain_messages(*args, **more)
+        read += len(found[0]) if found else 0
+        return found
+
+    monkeypatch.setattr(message_sets, "read_plain_messages", counted)
+    one = OldFormatLog(message_format_version="0.9.0", segment_bytes=MIB // 4)
+    for tail in (b"", many_messages[:5]):
+        read = 0
+        with pytest.raises(KafkaError, match=r"more than segment\.bytes = 262144") as caught:
+            one.put(many_messages + tail)
+        assert caught.value.code is ErrorCode.RECORD_LIST_TOO_LARGE
+        assert read < MANY / 2
+    assert one.log.log_end_offset == 0
+
+
 # --- the cleaner -----------------------------------------------------------------------------------------------------
 
 
@@ -289,6 +346,49 @@ def test_offsets_are_right_if_the_log_has_grown_since_the_inspection(
     result = one.put(message_set(b"a", b"b", magic=0, compression=codec))
     assert (result.base_offset, result.last_offset) == (1, 2)
     assert [(record.offset, record.value) for record in one.records()] == [(0, b"first"), (1, b"a"), (2, b"b")]
+
+
+@pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4])
+def test_records_are_never_checked_under_the_lock_however_often_others_append(
+    monkeypatch: pytest.MonkeyPatch, codec: CompressionType
+) -> None:
+    """Of a compressed set of format v0 only the offsets are written again."""
+    one = OldFormatLog(message_format_version="0.9.0")
+    checks = 0
+
+    def overtaken(records: memoryview, *args: Any, **more: Any) -> Validated:
+        nonlocal checks
+        found = validate(records, *args, **more)
+        if found.batches[0].holds_absolute_offsets:
+            checks += 1
+            assert not one.log._lock._is_owned(), f"check {checks} is made under the lock"  # type: ignore[attr-defined]
+            one.put_set(b"small", magic=0)
+        return found
+
+    monkeypatch.setattr(log, "validate", overtaken)
+    result = one.put(message_set(b"a", b"b", magic=0, compression=codec))
+    assert (checks, result.base_offset, result.last_offset) == (1, 1, 2)
+    assert [(record.offset, record.value) for record in one.records()] == [(0, b"small"), (1, b"a"), (2, b"b")]
+
+
+@pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4])
+def test_offsets_inside_compressed_messages_are_written_again_for_any_batches(codec: CompressionType) -> None:
+    config = LogConfig.parse({"message.format.version": "0.9.0"})
+    append = Append(config=config, partition="t-0", origin=AppendOrigin.CLIENT, now_ms=NOW_MS, base_offset=5)
+    first, plain = batch(b"a", b"b", compression=codec), batch(b"c", b"d")
+    found = validate(memoryview(first + plain + batch(b"e", compression=codec)), append)
+    assert [message.offset for message in messages_in(found.records)] == [5, 6, 7, 8, 9]
+    again = renumbered(found, dataclasses.replace(append, base_offset=2**40))
+    messages = messages_in(again.records)
+    assert [message.value for message in messages] == [b"a", b"b", b"c", b"d", b"e"]
+    assert [message.offset for message in messages] == [2**40, 2**40 + 1, 7, 8, 2**40 + 4]
+    placed = list(assign(again.records, again.batches, base_offset=2**40, leader_epoch=1, log_append_time_ms=-1))
+    assert [message.offset for message in messages_in(again.records)] == [2**40 + index for index in range(5)]
+    assert [one.last_offset - 2**40 for one in placed] == [1, 2, 3, 4]
+    small = dataclasses.replace(append, config=LogConfig.parse({"max.message.bytes": "10"}, config))
+    with pytest.raises(KafkaError, match=r"or more, max\.message\.bytes is 10") as caught:
+        renumbered(found, small)
+    assert caught.value.code is ErrorCode.MESSAGE_TOO_LARGE
 
 
 @pytest.mark.parametrize(

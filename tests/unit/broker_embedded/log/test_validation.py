@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from broker_embedded.log.config import LogConfig
+from broker_embedded.log.incoming import Append
 from broker_embedded.log.validation import AppendOrigin, assign, validate
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.records.batch import CompressionType, TimestampType, check_crc, iter_batches, read_header, seal
@@ -20,7 +21,7 @@ def check(records: bytearray, origin: AppendOrigin = AppendOrigin.CLIENT, **sett
     try:
         config = LogConfig(**settings)
         view = memoryview(records)
-        found = validate(view, config, partition="t-0", origin=origin, now_ms=NOW_MS, base_offset=100)
+        found = validate(view, Append(config=config, partition="t-0", origin=origin, now_ms=NOW_MS, base_offset=100))
         assert found.records is view, "what nobody asked to convert is stored as it is"
         return len(found.batches)
     finally:
@@ -159,7 +160,8 @@ def assigned(records: bytearray, append_time: int = -1) -> bytearray:
     config = LogConfig(message_timestamp_type="CreateTime" if append_time < 0 else "LogAppendTime")
     view = memoryview(records)
     origin = AppendOrigin.CLIENT
-    batches = validate(view, config, partition="t-0", origin=origin, now_ms=NOW_MS, base_offset=100).batches
+    append = Append(config=config, partition="t-0", origin=origin, now_ms=NOW_MS, base_offset=100)
+    batches = validate(view, append).batches
     placed = assign(view, batches, base_offset=100, leader_epoch=7, log_append_time_ms=append_time)
     read_back = [(at, header) for at, header in iter_batches(records)]
     assert [(one.position, one.size, one.last_offset, one.max_timestamp) for one in placed] == [
