@@ -1,6 +1,7 @@
 """Settings that were made at run time, of the broker, its cluster and its groups: kept in ``configs.json``.
 
-Those of a topic are kept with it (`broker_embedded.topics`). The file is replaced as a whole, as ``topics.json`` is:
+Those of a topic are kept with it (`broker_embedded.topics`). No other user of the machine may read the file, because
+unknown settings may be secrets. It is replaced as a whole, as ``topics.json`` is:
 
 1. The change is checked. Crash here: nothing has happened.
 2. ``configs.json`` is replaced. Crash here: the start reads it.
@@ -30,11 +31,15 @@ FILE_NAME: Final = "configs.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigsAtStart:
-    """What a broker is started with, what was set in its earlier lives, and the configuration that both make."""
+    """What a broker is started with, what was set in its earlier lives, and the configuration that both make.
+
+    ``left_out`` are the stored settings that are not in it: whether of all brokers, key and value.
+    """
 
     started_with: BrokerConfig
     stored: StoredConfigs
     config: BrokerConfig
+    left_out: frozenset[tuple[bool, str, str]] = frozenset()
 
     @classmethod
     def read(cls, config: BrokerConfig, path: str, file_system: FileSystem) -> Self:
@@ -50,18 +55,19 @@ class ConfigsAtStart:
             except ConfigsFileError as error:
                 raise ConfigsFileError(f"{path}: {error}") from error
         stored = with_levels(config, stored, {})
-        result = config
+        result, left_out = config, set[tuple[bool, str, str]]()
         own = stored.brokers.get(config.node_id, {})
         for whose, dynamic, all_ in (("all brokers", stored.cluster, True), ("this broker", own, False)):
             for key, value in dynamic.items():
                 try:
                     result = result.changed({key: value}, of_all_brokers=all_)
                 except ConfigError as error:
+                    left_out.add((all_, key, value))
                     logger.warning("a setting of %s is left out: %s", whose, error)
         without_effect = sorted(result.unused.keys() | ((stored.cluster.keys() | own.keys()) - config.known().keys()))
         if without_effect:
             logger.info("settings without effect in this broker: %s", ", ".join(without_effect))
-        return cls(started_with=config, stored=stored, config=result)
+        return cls(started_with=config, stored=stored, config=result, left_out=frozenset(left_out))
 
 
 class DynamicConfigs:
@@ -87,6 +93,7 @@ class DynamicConfigs:
         """
         self._started_with = configs.started_with
         self._stored = configs.stored
+        self._left_out = configs.left_out
         self._path = path
         self._file_system = file_system
         self._on_disk = on_disk
@@ -130,7 +137,8 @@ class DynamicConfigs:
             except ConfigError as error:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
             if not validate_only and wanted != self._stored:
-                await replace_file(self._on_disk, self._file_system, self._path, configs_file.encode(wanted))
+                raw = configs_file.encode(wanted)
+                await replace_file(self._on_disk, self._file_system, self._path, raw, private=True)
                 before, self._stored = self._stored, wanted
                 if (wanted.cluster, wanted.brokers) != (before.cluster, before.brokers):
                     _log_without_effect(config, before, wanted)
@@ -142,20 +150,13 @@ class DynamicConfigs:
         config = self._started_with
         own = stored.brokers.get(config.node_id, {})
         for before, after, all_ in ((self._stored.cluster, stored.cluster, True), (self.own, own, False)):
-            was_good = {key for key, value in before.items() if _is_good(config, key, value, of_all_brokers=all_)}
-            config = config.changed(
-                {key: value for key, value in after.items() if key in was_good or before.get(key) != value},
-                of_all_brokers=all_,
-            )
+            wanted = {
+                key: value
+                for key, value in after.items()
+                if (all_, key, value) not in self._left_out or before.get(key) != value
+            }
+            config = config.changed(wanted, of_all_brokers=all_)
         return config
-
-
-def _is_good(config: BrokerConfig, key: str, value: str, *, of_all_brokers: bool) -> bool:
-    try:
-        config.changed({key: value}, of_all_brokers=of_all_brokers)
-    except ConfigError:
-        return False
-    return True
 
 
 def _check_pools(before: BrokerConfig, after: BrokerConfig) -> None:

@@ -383,6 +383,8 @@ def write_file(
     3. Sync the directory. From here on it is the new one.
     """
     temporary = f"{path}.tmp"
+    if private:
+        remove_if_exists(file_system, temporary)  # other users may be allowed to read a leftover
     file = file_system.create(temporary, private=private)
     file.write_at(0, data)
     file.sync()

@@ -3,8 +3,10 @@
 import asyncio
 import errno
 import logging
+import stat
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -209,3 +211,50 @@ def test_a_setting_of_listeners_cannot_be_made(broker: BrokerDriver) -> None:
     assert result.error_code == ErrorCode.INVALID_REQUEST
     assert result.error_message == f"{key}: settings of a listener cannot change while the broker runs"
     assert change(broker, BROKER, "1", (key, DELETE, None)).error_code == 0
+
+
+def test_a_change_costs_the_same_however_many_settings_were_made(
+    broker: BrokerDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = 0
+    original = BrokerConfig.changed
+
+    def counted(config: BrokerConfig, *args: Any, **more: Any) -> BrokerConfig:
+        nonlocal calls
+        calls += 1
+        return original(config, *args, **more)
+
+    monkeypatch.setattr(BrokerConfig, "changed", counted)
+    found = []
+    for number in range(20):
+        put(broker, BROKER, "1", **{f"unknown_setting_{number}": "x"})
+        found.append(calls)
+        calls = 0
+    assert set(found) == {found[0]}, found
+
+
+def test_a_setting_that_was_left_out_at_the_start_can_be_replaced_and_not_made_again(
+    broker: BrokerDriver,
+) -> None:
+    path = broker.data_dir / FILE_NAME
+    broker.run(broker.broker.close())
+    stored = StoredConfigs(cluster=NOTHING_SET.cluster, brokers={1: {"log.cleaner.threads": "no number"}})
+    path.write_bytes(encode(stored))
+    broker.open()
+    put(broker, BROKER, "1", log_retention_ms="5000")
+    put(broker, BROKER, "1", log_cleaner_threads="2")
+    put(broker, BROKER, "1", log_retention_ms="6000")
+    assert (broker.broker.config.log_cleaner_threads, broker.broker.config.log.retention_ms) == (2, 6000)
+    again = change(broker, BROKER, "1", ("log.cleaner.threads", SET, "no number"))
+    assert again.error_code == ErrorCode.INVALID_REQUEST
+    assert broker.broker.config.log_cleaner_threads == 2
+
+
+def test_no_other_user_may_read_what_was_set(broker: BrokerDriver) -> None:
+    path = broker.data_dir / FILE_NAME
+    for old in (path, path.with_name(f"{FILE_NAME}.tmp")):
+        old.write_bytes(encode(NOTHING_SET))
+        old.chmod(0o644)
+    put(broker, BROKER, "1", ssl_keystore_pasword="secret")
+    assert b"secret" in path.read_bytes()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
