@@ -11,7 +11,13 @@ from pathlib import Path
 
 from broker_embedded.config import BrokerConfig
 from broker_embedded.consumer_settings import GroupSettings
-from broker_embedded.coordinator.pattern import MAX_CHARACTERS, MAX_PROGRAM_BYTES, MAX_UNICODE_CLASSES
+from broker_embedded.coordinator.pattern import (
+    MAX_CHARACTERS,
+    MAX_FOLDED_CLASSES,
+    MAX_PROGRAM_BYTES,
+    MAX_REPETITIONS,
+    MAX_UNICODE_CLASSES,
+)
 from broker_embedded.listener_settings import prefixed_settings
 from broker_embedded.log.config import LogConfig
 from broker_embedded.log_defaults import LOG_SYNONYMS
@@ -139,7 +145,8 @@ Kafka uses RE2/J, the bundled broker uses the package `google-re2`. They differ 
 - RE2/J accepts `\` before a character beyond ASCII. RE2 refuses it.
 - `\p{{Greek}}` and other Unicode classes have the characters of the Unicode version of the library; RE2's is newer.
 - The bundled broker refuses an expression of more than {MAX_CHARACTERS:,} characters, of more than
-  {MAX_UNICODE_CLASSES} classes `\p` and `\P`, or whose compiled program takes more than
+  {MAX_UNICODE_CLASSES} classes `\p` and `\P`, of more than {MAX_FOLDED_CLASSES:,} classes of any kind with `(?i)`, with
+  repetitions `{{n}}` of more than {MAX_REPETITIONS:,} in all, or whose compiled program takes more than
   {MAX_PROGRAM_BYTES >> 20} MiB. Kafka has no bounds.
 
 What is refused has the error INVALID_REGULAR_EXPRESSION.

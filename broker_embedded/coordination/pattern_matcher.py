@@ -1,7 +1,11 @@
-"""Clients' regular expressions are matched in a thread of their own, so that no expression delays the event loop."""
+"""Clients' regular expressions are matched in a thread of their own, so that no expression delays the event loop.
+
+They are compiled on the event loop: google-re2 lets no other thread run meanwhile. `Pattern` bounds how long it takes.
+"""
 
 import asyncio
 import functools
+import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
@@ -10,8 +14,8 @@ from broker_embedded.coordinator.pattern import Pattern
 from broker_embedded.timers import Timers
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 
-_NAMES_AT_ONCE: Final = 256
-"""The matcher takes the pending expressions in turn, this many names of each."""
+_SLICE_NS: Final = 50_000_000
+"""The matcher takes the pending expressions in turn, for so long each; a name takes up to 60 ms."""
 
 
 class PatternMatcher:
@@ -30,10 +34,9 @@ class PatternMatcher:
         pattern, remaining, found = Pattern(expression), list(names), set[str]()
         while remaining:
             self._check_stopped()
-            part = functools.partial(self._matching, pattern, remaining[-_NAMES_AT_ONCE:])
-            del remaining[-_NAMES_AT_ONCE:]
+            part = functools.partial(self._match_some, pattern, remaining, found)
             with self._timers.working():
-                found.update(await asyncio.get_running_loop().run_in_executor(self._executor, part))
+                await asyncio.get_running_loop().run_in_executor(self._executor, part)
         return frozenset(found)
 
     def stop(self) -> None:
@@ -41,13 +44,16 @@ class PatternMatcher:
         self._stopped = True
         self._executor.shutdown(wait=False)
 
-    def _matching(self, pattern: Pattern, names: list[str]) -> list[str]:
-        found = []
-        for name in names:
+    def _match_some(self, pattern: Pattern, remaining: list[str], found: set[str]) -> None:
+        """Take names off ``remaining`` for a slice of time, one at least; add those that match to ``found``."""
+        end_ns = time.perf_counter_ns() + _SLICE_NS
+        while remaining:
             self._check_stopped()
+            name = remaining.pop()
             if pattern.fullmatch(name):
-                found.append(name)
-        return found
+                found.add(name)
+            if time.perf_counter_ns() >= end_ns:
+                return
 
     def _check_stopped(self) -> None:
         if self._stopped:

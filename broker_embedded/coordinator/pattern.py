@@ -3,7 +3,8 @@
 Consumer groups subscribe with them (KIP-848), ListTransactions filters with them (KIP-1152). Apache Kafka uses RE2/J,
 this broker google-re2. Both match in time linear in the name's length. docs/options.md lists the differences.
 
-An expression comes from a client, so its size is bounded here: what a match costs grows with the compiled program.
+An expression comes from a client, so its size is bounded here: what a match costs grows with the compiled program, and
+google-re2 lets no other thread run while it compiles.
 """
 
 import re
@@ -18,7 +19,14 @@ MAX_UNICODE_CLASSES: Final = 100
 r"""Each ``\pL`` takes long to compile."""
 MAX_PROGRAM_BYTES: Final = 1 << 20
 """RE2's ``max_mem``, for the program and its cache of states. It bounds the time for one name, too."""
+MAX_REPETITIONS: Final = 100_000
+"""The sum of the counts of ``{n}``. More would make a program of more than `MAX_PROGRAM_BYTES`, compiled in vain."""
+MAX_FOLDED_CLASSES: Final = 2000
+"""Where case does not matter (``(?i)``), a class takes long to compile."""
 _UNICODE_CLASS: Final = re.compile(r"\\[pP]")
+_REPETITION: Final = re.compile(r"\{(\d{1,4})(?:,(\d{0,4}))?\}")
+_FOLDS: Final = re.compile(r"\(\?[A-Za-z]*i")
+_CLASS: Final = re.compile(r"\[|\\[DSWdsw]")
 
 
 class PatternError(Exception):
@@ -34,6 +42,10 @@ class Pattern:
             raise PatternError(f"more than {MAX_CHARACTERS} characters")
         if len(_UNICODE_CLASS.findall(expression)) > MAX_UNICODE_CLASSES:
             raise PatternError(rf"more than {MAX_UNICODE_CLASSES} classes \p or \P")
+        if _repetitions(expression) > MAX_REPETITIONS:
+            raise PatternError(f"pattern too large: its repetitions are more than {MAX_REPETITIONS} in all")
+        if _FOLDS.search(expression) and len(_CLASS.findall(expression)) > MAX_FOLDED_CLASSES:
+            raise PatternError(f"more than {MAX_FOLDED_CLASSES} classes of characters and (?i)")
         try:
             self._compiled = re2.compile(expression, _options())
         except re2.error as error:
@@ -48,6 +60,11 @@ class Pattern:
 def matching(expression: str, names: Iterable[str]) -> frozenset[str]:
     """The names that the expression matches as a whole. Raises PatternError."""
     return frozenset(filter(Pattern(expression).fullmatch, names))
+
+
+def _repetitions(expression: str) -> int:
+    """How many copies of parts of the expression its repetitions ask for, without those inside of others."""
+    return sum(int(upper or lower) for lower, upper in _REPETITION.findall(expression))
 
 
 def _options() -> re2.Options:

@@ -118,7 +118,7 @@ def test_the_broker_stops_while_an_expression_is_matched(tmp_path: Path, monkeyp
 
 
 def test_names_are_matched_in_parts_and_all_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pattern_matcher, "_NAMES_AT_ONCE", 2)
+    monkeypatch.setattr(pattern_matcher, "_SLICE_NS", 0)
     matcher = PatternMatcher(timers_for(ManualClock()))
     names = ["a1", "b1", "a2", "b2", "a3"]
     assert asyncio.run(matcher.matching("a.", names)) == {"a1", "a2", "a3"}
@@ -129,3 +129,28 @@ def test_names_are_matched_in_parts_and_all_count(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(KafkaError) as refused:
         asyncio.run(matcher.matching("a.", names))
     assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_a_slow_expression_gives_others_a_turn_after_a_slice_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock passes as if each name of the first expression took longer than a slice."""
+    now_ns, order = 0, list[str]()
+
+    def fullmatch(_: object, name: str) -> bool:
+        nonlocal now_ns
+        order.append(name)
+        now_ns += 60_000_000 if name.startswith("slow") else 1
+        return True
+
+    monkeypatch.setattr(Pattern, "fullmatch", fullmatch)
+    monkeypatch.setattr("time.perf_counter_ns", lambda: now_ns)
+    matcher = PatternMatcher(timers_for(ManualClock()))
+
+    async def story() -> None:
+        slow, quick = [f"slow{number}" for number in range(10)], [f"quick{number}" for number in range(300)]
+        found = await asyncio.gather(matcher.matching("a", slow), matcher.matching("b", quick))
+        assert [len(names) for names in found] == [10, 300]
+
+    asyncio.run(story())
+    matcher.stop()
+    last_quick = max(index for index, name in enumerate(order) if name.startswith("quick"))
+    assert sum(name.startswith("slow") for name in order[:last_quick]) <= 3

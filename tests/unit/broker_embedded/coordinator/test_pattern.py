@@ -173,3 +173,26 @@ def test_names_beyond_ascii_are_matched(expression: str) -> None:
 @pytest.mark.parametrize("expression", ["GRÖSSE", "gr[a-z]+e", r"gr\w+e", "gr[[:ascii:]]+e", "grö[À-Þ]e", "groesse"])
 def test_names_beyond_ascii_that_do_not_match(expression: str) -> None:
     assert not Pattern(expression).fullmatch("größe")
+
+
+@pytest.mark.parametrize(
+    ("expression", "problem"),
+    [
+        ("(?:a|b|c){1000}" * 101, "repetitions are more than 100000 in all"),
+        ("(?:a|b|c){2,1000}" * 101, "repetitions are more than 100000 in all"),
+        ("(?i)" + "[A-\U0010ffff]" * 2001, r"more than 2000 classes of characters and \(\?i\)"),
+        ("(?s)(?mi:" + r"\W" * 2001 + ")", r"more than 2000 classes of characters and \(\?i\)"),
+    ],
+)
+def test_an_expression_that_would_take_long_to_compile_is_not_compiled(
+    expression: str, problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("re2.compile", lambda *_: pytest.fail("it is compiled"))
+    with pytest.raises(PatternError, match=problem):
+        Pattern(expression)
+
+
+def test_many_repetitions_and_classes_within_the_bounds_are_accepted() -> None:
+    assert Pattern("a{0,1000}" * 30).fullmatch("a" * 10)
+    assert Pattern("(?i)" + "[a-c]?" * 2000).fullmatch("ABC")
+    assert Pattern("[a-c]?" * 5000).fullmatch("abc")
