@@ -201,6 +201,7 @@ class Connection:
                 self._outbox.send()
             self._outbox.clear()
         self._socket.close()
+        self._inbox.close()
         self._presence.close(reason)
         self._presence.when_released(self._inbox.answered)
         self._on_closed(self)

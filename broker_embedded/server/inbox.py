@@ -128,6 +128,10 @@ class Inbox:
             self._memory.release(self)
             self._reserved = 0
 
+    def close(self) -> None:
+        """Nothing more will be received: wait no longer for memory. What is reserved stays so until ``answered``."""
+        self._memory.forget(self)
+
     def rest_if_small(self) -> None:
         """Give the buffer back if nothing is in it; a large one stays for a while, for the next large request."""
         if self._start == self._end and self.buffer_bytes == BUFFER_BYTES:

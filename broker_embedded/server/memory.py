@@ -1,6 +1,5 @@
 """What connections share: how much memory large requests may take together, and buffers for the small ones."""
 
-from collections import deque
 from collections.abc import Callable
 from typing import Final
 
@@ -23,12 +22,13 @@ class RequestMemory:
         self._used = 0
         self._holders: dict[object, int] = {}
         """What each holder has, the oldest holder first."""
-        self._waiting: deque[Callable[[], None]] = deque()
+        self._waiting: dict[object, Callable[[], None]] = {}
+        """What to call for each holder that waits, in the order in which they came."""
 
     def reserve(self, holder: object, size: int, resume: Callable[[], None]) -> bool:
         """Reserve ``size`` bytes more, or return False and call ``resume`` once when another holder has released."""
         if 0 <= self._limit <= self._used and self._holders and next(iter(self._holders)) is not holder:
-            self._waiting.append(resume)
+            self._waiting[holder] = resume
             return False
         self._used += size
         self._holders[holder] = self._holders.get(holder, 0) + size
@@ -37,9 +37,13 @@ class RequestMemory:
     def release(self, holder: object) -> None:
         """Release all that a holder has reserved."""
         self._used -= self._holders.pop(holder)
-        waiting, self._waiting = self._waiting, deque()
-        for resume in waiting:
+        waiting, self._waiting = self._waiting, {}
+        for resume in waiting.values():
             resume()
+
+    def forget(self, holder: object) -> None:
+        """Call a holder no more: it does not wait any longer."""
+        self._waiting.pop(holder, None)
 
     @property
     def used(self) -> int:

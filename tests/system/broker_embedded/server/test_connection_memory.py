@@ -79,6 +79,20 @@ def test_large_requests_share_a_budget_and_wait_for_it() -> None:
     run(story)
 
 
+def test_a_connection_that_closes_while_it_waits_for_memory_waits_no_longer() -> None:
+    async def story() -> None:
+        memory = RequestMemory(100_000)
+        holding, waiting = Client(echo, memory=memory), Client(echo, memory=memory)
+        for client in (holding, waiting):
+            await client.send(framed(b"x" * 300_000)[:200_000])
+            await settle()
+        assert memory.is_short
+        waiting.close()
+        assert not memory.is_short
+
+    run(story)
+
+
 def test_a_large_buffer_is_given_back() -> None:
     async def story() -> None:
         client = Client(lambda frame: [framed(bytes(frame[:1]))])

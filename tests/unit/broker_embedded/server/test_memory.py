@@ -1,5 +1,7 @@
 """The budget for large requests: a holder that comes too late is called later; and buffers that are lent."""
 
+import functools
+
 from broker_embedded.server.memory import BUFFER_BYTES, Buffers, RequestMemory
 
 
@@ -59,6 +61,22 @@ def test_it_is_short_while_somebody_waits() -> None:
     assert memory.is_short
     memory.release("a")
     assert (memory.used, memory.is_short) == (0, False)
+
+
+def test_a_holder_that_waits_no_longer_is_not_called_and_makes_memory_short_for_nobody() -> None:
+    memory, called = RequestMemory(10), list[str]()
+    memory.reserve("a", 20, lambda: None)
+    for name in ("gone", "here", "here"):
+        assert not memory.reserve(name, 5, functools.partial(called.append, name))
+    memory.forget("gone")
+    memory.forget("unknown")
+    assert memory.is_short
+    memory.release("a")
+    assert called == ["here"], "once, although it has asked twice"
+    memory.reserve("a", 20, lambda: None)
+    assert not memory.reserve("gone", 5, lambda: None)
+    memory.forget("gone")
+    assert not memory.is_short
 
 
 # --- buffers ----------------------------------------------------------------------------------------------------------
