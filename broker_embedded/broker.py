@@ -253,6 +253,10 @@ class Broker:
         """The time, as in record timestamps."""
         return self._platform.clock.now_ms()
 
+    def elapsed_ms(self) -> int:
+        """Milliseconds that never jump, for measuring how long. Any thread may ask."""
+        return self._platform.clock.elapsed_ms()
+
     def volume(self) -> tuple[int, int]:
         """Bytes of the volume that the data directory is on, and how many are left. Blocks. Raises OSError."""
         return self._platform.file_system.volume(self.logs.data_dir)
@@ -335,28 +339,28 @@ class Broker:
 
     async def apply_retention(self) -> None:
         """Let go of segments that retention has no use for."""
-        await self.on_disk(lambda: self.logs.tick(self.now_ms()))
+        await self.on_disk(lambda: self.logs.tick(self.now_ms(), self.elapsed_ms()))
 
     async def remove_deleted_files(self) -> None:
         """Remove the files of segments and topics whose file.delete.delay.ms has passed."""
 
         def remove() -> None:
-            now_ms = self.now_ms()
+            elapsed_ms = self.elapsed_ms()
             for log in self.logs.logs.values():
-                log.remove_retired(now_ms)
-            self.logs.remove_deleted(now_ms)
+                log.remove_retired(elapsed_ms)
+            self.logs.remove_deleted(elapsed_ms)
 
         await self.on_disk(remove)
 
     async def flush_due_logs(self) -> None:
         """Flush logs whose flush.ms has passed."""
-        await self.on_disk(lambda: self.logs.flush_due(self.now_ms()))
+        await self.on_disk(lambda: self.logs.flush_due(self.elapsed_ms()))
 
     async def checkpoint_recovery_points(self) -> None:
         """Flush complete segments, and write down how far each log is safely on the disk."""
 
         def flush_and_checkpoint() -> None:
-            self.logs.flush_due(self.now_ms())
+            self.logs.flush_due(self.elapsed_ms())
             self.logs.checkpoint_recovery_points()
 
         await self.on_disk(flush_and_checkpoint)

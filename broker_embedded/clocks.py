@@ -15,6 +15,10 @@ class Clock(Protocol):
         """Milliseconds since 1970, as in record timestamps. May jump: it is the wall clock."""
         ...
 
+    def elapsed_ms(self) -> int:
+        """Milliseconds since some moment, which never jump nor go back: for measuring how long. Any thread may ask."""
+        ...
+
 
 @runtime_checkable
 class MovableClock(Clock, Protocol):
@@ -35,6 +39,10 @@ class SystemClock:
         """Milliseconds since 1970."""
         return time.time_ns() // 1_000_000
 
+    def elapsed_ms(self) -> int:
+        """Milliseconds since some moment."""
+        return time.monotonic_ns() // 1_000_000
+
 
 class ManualClock:
     """A clock that moves when told to."""
@@ -42,15 +50,20 @@ class ManualClock:
     flows: ClassVar[bool] = False
 
     def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
-        self._now_ms = now_ms
+        self._now_ms = self._elapsed_ms = now_ms
 
     def now_ms(self) -> int:
         """The time it was set to."""
         return self._now_ms
 
+    def elapsed_ms(self) -> int:
+        """The time that it began with, and all moves ahead since."""
+        return self._elapsed_ms
+
     def advance(self, ms: int) -> None:
-        """Move on by ``ms`` milliseconds; a negative number sets the clock back."""
+        """Move on by ``ms`` milliseconds; a negative number sets the clock back, and no time passes."""
         self._now_ms += ms
+        self._elapsed_ms += max(ms, 0)
 
 
 class ShiftedClock:
@@ -65,6 +78,10 @@ class ShiftedClock:
     def now_ms(self) -> int:
         """Milliseconds since 1970, and those that were skipped."""
         return self._clock.now_ms() + self.ahead_ms
+
+    def elapsed_ms(self) -> int:
+        """Milliseconds since some moment, and those that were skipped."""
+        return self._clock.elapsed_ms() + self.ahead_ms
 
     def advance(self, ms: int) -> None:
         """Skip ``ms`` milliseconds."""

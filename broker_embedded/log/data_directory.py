@@ -95,7 +95,7 @@ class DataDirectory:
         """Make the names in the directory survive a crash."""
         self._file_system.sync_directory(self.path)
 
-    def find_logs(self, deleted: DeletedDirectories, now_ms: int) -> list[TopicPartition]:
+    def find_logs(self, deleted: DeletedDirectories, elapsed_ms: int) -> list[TopicPartition]:
         """The partitions that have a directory; ``deleted`` hears of those to be removed.
 
         Raises OSError: a directory is neither.
@@ -109,7 +109,7 @@ class DataDirectory:
             elif _SET_ASIDE.fullmatch(entry.name):
                 logger.warning("%s is left alone: an Apache Kafka has set it aside", self.file(entry.name))
             elif deleted.is_one(entry.name):
-                deleted.found(entry.name, now_ms)
+                deleted.found(entry.name, elapsed_ms)
             else:
                 try:
                     partitions.append(parse_directory_name(entry.name))

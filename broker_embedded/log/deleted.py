@@ -28,6 +28,8 @@ class _Deleted:
 class DeletedDirectories:
     """Directories named ``topic-partition.unique-delete``, with the time from which they may be removed.
 
+    Times are those of ``Clock.elapsed_ms``, so that a clock that is set changes no delay.
+
     Safe to call from any thread.
     """
 
@@ -42,9 +44,9 @@ class DeletedDirectories:
         """Whether a directory of that name was deleted."""
         return _NAME.fullmatch(name) is not None
 
-    def found(self, name: str, now_ms: int) -> None:
+    def found(self, name: str, elapsed_ms: int) -> None:
         """One that was there at the start: it may go."""
-        self._add(f"{self._data_dir}/{name}", now_ms)
+        self._add(f"{self._data_dir}/{name}", elapsed_ms)
 
     def mark(self, partition: TopicPartition, due_ms: int, rename: Callable[[str], None]) -> None:
         """Let ``rename`` give the directory of a partition its new path. The caller syncs the data directory.
@@ -56,14 +58,14 @@ class DeletedDirectories:
         rename(path)
         self._add(path, due_ms)
 
-    def remove_due(self, now_ms: int) -> int:
+    def remove_due(self, elapsed_ms: int) -> int:
         """Remove those whose time has come; how many.
 
         Without descriptors they stay for the next call; any other that cannot be removed stays for the next start.
         """
         with self._lock:
-            due = [directory for directory in self._waiting if directory.due_ms <= now_ms]
-            self._waiting = [directory for directory in self._waiting if directory.due_ms > now_ms]
+            due = [directory for directory in self._waiting if directory.due_ms <= elapsed_ms]
+            self._waiting = [directory for directory in self._waiting if directory.due_ms > elapsed_ms]
         removed = 0
         for directory in due:
             try:

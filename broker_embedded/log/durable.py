@@ -34,7 +34,7 @@ class DurableLog(ReadableLog):
         super().__init__(parts, config, platform)
         self._flushed_offset = parts.loaded.recovery_point
         self._recovery_point = parts.loaded.recovery_point
-        self._last_flush_ms = platform.clock.now_ms()
+        self._last_flush_ms = platform.clock.elapsed_ms()
         self._names_changed = parts.loaded.names_changed
         self._retired = RetiredSegments(platform.file_system)
         self._flush_lock = threading.RLock()
@@ -56,9 +56,9 @@ class DurableLog(ReadableLog):
     def _unflushed(self) -> int:
         return self._view.end_offset - self._flushed_offset
 
-    def flush_due(self, now_ms: int) -> bool:
+    def flush_due(self, elapsed_ms: int) -> bool:
         """Whether ``flush.ms`` or ``flush.messages`` asks for a flush now."""
-        unflushed, waited = self._unflushed(), now_ms - self._last_flush_ms
+        unflushed, waited = self._unflushed(), elapsed_ms - self._last_flush_ms
         return unflushed >= self.config.flush_messages or (unflushed > 0 and waited >= self.config.flush_ms)
 
     def flush(self) -> None:
@@ -73,7 +73,7 @@ class DurableLog(ReadableLog):
             self._sync(view, until=len(view.segments), complete=view.active.base_offset)
             with self._lock:
                 self._recovery_point = max(self._recovery_point, view.active.base_offset)
-                self._last_flush_ms = self._platform.clock.now_ms()
+                self._last_flush_ms = self._platform.clock.elapsed_ms()
 
     def flush_rolled(self) -> bool:
         """Make every segment but the active one survive a crash; whether there was anything to do. As ``flush``."""
@@ -182,10 +182,10 @@ class DurableLog(ReadableLog):
 
     # --- files of the past -------------------------------------------------------------------------------------------
 
-    def remove_retired(self, now_ms: int) -> int:
+    def remove_retired(self, elapsed_ms: int) -> int:
         """Remove the files whose time has come; how many."""
         with self._lock:
-            due = self._retired.take_due(now_ms)
+            due = self._retired.take_due(elapsed_ms)
         return self._retired.remove(due)
 
     def use_producer_id_expiration(self, expiration_ms: int) -> None:

@@ -147,7 +147,7 @@ class LogManager:
         recovery_points = self._checkpoints.read(RECOVERY_POINTS)
         start_offsets = self._checkpoints.read(LOG_START_OFFSETS)
         self.cleaned_offsets.load()
-        partitions = self._directory.find_logs(self._deleted, self._platform.clock.now_ms())
+        partitions = self._directory.find_logs(self._deleted, self._platform.clock.elapsed_ms())
         if partitions and not clean_shutdown:
             logger.warning("%s was not closed cleanly: recovering %d logs", self.data_dir, len(partitions))
         for partition in partitions:
@@ -246,7 +246,7 @@ class LogManager:
             for partition in list(partitions):
                 log = self._logs.pop(partition, None)
                 if log is not None:
-                    due_ms = self._platform.clock.now_ms() + log.config.file_delete_delay_ms
+                    due_ms = self._platform.clock.elapsed_ms() + log.config.file_delete_delay_ms
                     self._deleted.mark(partition, due_ms, log.delete)
             self._directory.sync()
             self.checkpoint_recovery_points()
@@ -258,7 +258,7 @@ class LogManager:
 
     # --- looking after them ------------------------------------------------------------------------------------------
 
-    def tick(self, now_ms: int) -> None:
+    def tick(self, now_ms: int, elapsed_ms: int) -> None:
         """What is to be done now and then: retention, files whose time has come, producers that fell silent.
 
         A log that fails is logged and does not keep the others from their turn.
@@ -268,15 +268,15 @@ class LogManager:
                 log.delete_old_segments()
             except KafkaError as error:
                 logger.error("retention: %s", error)
-            log.remove_retired(now_ms)
+            log.remove_retired(elapsed_ms)
             log.expire_producers(now_ms)
-        self.remove_deleted(now_ms)
+        self.remove_deleted(elapsed_ms)
 
-    def remove_deleted(self, now_ms: int) -> int:
+    def remove_deleted(self, elapsed_ms: int) -> int:
         """Remove the directories of deleted logs whose time has come; how many."""
-        return self._deleted.remove_due(now_ms)
+        return self._deleted.remove_due(elapsed_ms)
 
-    def flush_due(self, now_ms: int) -> int:
+    def flush_due(self, elapsed_ms: int) -> int:
         """Flush the logs whose ``flush.ms`` has passed, and complete segments of the others; how many logs wanted it.
 
         A log that fails goes offline, and says so.
@@ -284,7 +284,7 @@ class LogManager:
         flushed = 0
         for log in list(self._logs.values()):
             try:
-                if log.flush_due(now_ms):
+                if log.flush_due(elapsed_ms):
                     flushed += 1
                     log.flush()
                 else:

@@ -10,7 +10,10 @@ logger = logging.getLogger(__name__)
 
 
 class RetiredSegments:
-    """Segments with the time from which their files may be removed. After a crash the next start removes the files."""
+    """Segments with the time from which their files may be removed. After a crash the next start removes the files.
+
+    Times are those of ``Clock.elapsed_ms``, so that a clock that is set changes no delay.
+    """
 
     def __init__(self, file_system: FileSystem) -> None:
         self._file_system = file_system
@@ -25,10 +28,10 @@ class RetiredSegments:
         """Remove the files of these segments from ``due_ms`` on."""
         self._waiting += [(due_ms, segment) for segment in segments]
 
-    def take_due(self, now_ms: int) -> list[LogSegment]:
+    def take_due(self, elapsed_ms: int) -> list[LogSegment]:
         """The segments whose time has come; the caller passes them to ``remove``."""
-        due = [segment for due_ms, segment in self._waiting if due_ms <= now_ms]
-        self._waiting = [(due_ms, segment) for due_ms, segment in self._waiting if due_ms > now_ms]
+        due = [segment for due_ms, segment in self._waiting if due_ms <= elapsed_ms]
+        self._waiting = [(due_ms, segment) for due_ms, segment in self._waiting if due_ms > elapsed_ms]
         return due
 
     def remove(self, segments: Iterable[LogSegment]) -> int:

@@ -88,7 +88,7 @@ class ShrinkingLog(DurableLog):
                 self._check_online()
                 now_ms = self._platform.clock.now_ms()
                 retired = self._take_old(now_ms)
-            self._retire(retired, now_ms)
+            self._retire(retired)
         return len(retired)
 
     def _take_old(self, now_ms: int) -> tuple[LogSegment, ...]:
@@ -114,12 +114,12 @@ class ShrinkingLog(DurableLog):
         self._view = LogView.of(kept, self._view.end_offset)
         return retired
 
-    def _retire(self, retired: Sequence[LogSegment], now_ms: int) -> None:
+    def _retire(self, retired: Sequence[LogSegment]) -> None:
         for segment in retired:
             segment.rename_deleted()
             with self._lock:
                 self._names_changed = True
-                self._retired.add([segment], now_ms + self.config.file_delete_delay_ms)
+                self._retired.add([segment], self._platform.clock.elapsed_ms() + self.config.file_delete_delay_ms)
                 self._producers.remove([segment.base_offset])
 
     # --- DeleteRecords -----------------------------------------------------------------------------------------------
@@ -249,7 +249,7 @@ class ShrinkingLog(DurableLog):
             raise
 
     def _rename_to_last(self, originals: Sequence[LogSegment], cleaned: LogSegment) -> None:
-        now_ms = self._platform.clock.now_ms()
+        elapsed_ms = self._platform.clock.elapsed_ms()
         for segment in originals:
             segment.rename(segment.deleted_suffix())
         cleaned.rename("")
@@ -260,5 +260,5 @@ class ShrinkingLog(DurableLog):
                 raise
             self._names_changed = True  # the next flush syncs the directory
         with self._lock:
-            self._retired.add(originals, now_ms + self.config.file_delete_delay_ms)
+            self._retired.add(originals, elapsed_ms + self.config.file_delete_delay_ms)
             self._producers.remove([segment.base_offset for segment in originals[1:]])

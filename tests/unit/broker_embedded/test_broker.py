@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dirty_equals import IsInt
 
 from broker_embedded.broker import Broker, DataDirectoryError
 from broker_embedded.config import BrokerConfig
@@ -19,6 +20,7 @@ from broker_embedded.log.log import AppendResult
 from broker_embedded.partitions import LocalPartition
 from broker_embedded.platform import Platform, RealFileSystem
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages.delete_topics import DeleteTopicsRequest
 from spark_kafka_native.protocol.messages.produce import ProduceResponse
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.batch import CompressionType
@@ -205,6 +207,29 @@ def test_flushing_goes_by_the_clock(broker: BrokerDriver) -> None:
     broker.clock.advance(100)
     broker.run(broker.broker.flush_due_logs())
     assert log.flushed_offset == 1
+
+
+def test_a_clock_that_is_set_back_delays_no_flush_and_no_removal_of_files(broker: BrokerDriver) -> None:
+    broker.create("t", flush_ms="100")
+    broker.create("gone", file_delete_delay_ms="100")
+    broker.create("cut", file_delete_delay_ms="100", segment_bytes="200", retention_bytes="0")
+    for _ in range(3):
+        assert broker.produce("cut", batch(b"x" * 50)).error_code == 0
+    broker.produce("t", batch(b"x"))
+    broker.run(broker.broker.apply_retention())
+    broker.ask(DeleteTopicsRequest(topic_names=("gone",), timeout_ms=1000), 5)
+
+    def left() -> tuple[object, object]:
+        deleted = [name for name in directories(broker) if name.endswith("-delete")]
+        return len(deleted), len(list((broker.data_dir / "cut-0").glob("*.deleted")))
+
+    assert left() == (1, IsInt(gt=0))
+    broker.clock.advance(-3_600_000)
+    broker.clock.advance(100)
+    broker.run(broker.broker.flush_due_logs())
+    broker.run(broker.broker.remove_deleted_files())
+    assert broker.broker.partitions.get("t", 0).log.flushed_offset == 1
+    assert left() == (0, 0)
 
 
 def test_checkpoints_are_written(broker: BrokerDriver) -> None:

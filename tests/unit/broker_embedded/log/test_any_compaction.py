@@ -42,7 +42,7 @@ class AnyCompaction(RuleBasedStateMachine):
     @rule(ms=st.sampled_from([1, 600, 5000]))
     def wait(self, ms: int) -> None:
         self.driver.clock.advance(ms)
-        self.driver.manager.tick(self.driver.clock.now_ms())
+        self.driver.manager.tick(self.driver.clock.now_ms(), self.driver.clock.now_ms())
 
     @rule()
     def clean(self) -> None:

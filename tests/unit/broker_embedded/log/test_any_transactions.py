@@ -141,7 +141,7 @@ class AnyTransactions(RuleBasedStateMachine):
     @rule(ms=st.sampled_from([1, 600, 5000]))
     def wait(self, ms: int) -> None:
         self.driver.clock.advance(ms)
-        self.driver.manager.tick(self.driver.clock.now_ms())
+        self.driver.manager.tick(self.driver.clock.now_ms(), self.driver.clock.now_ms())
 
     @precondition(lambda self: self.compacts)
     @rule(ending=st.sets(PRODUCERS))

@@ -63,9 +63,9 @@ def test_logs_and_what_is_none(disk: MemoryFileSystem) -> None:
         disk.make_directory(directory.file(name))
     disk.create(directory.file("some-file"))
     deleted = DeletedDirectories(Platform(file_system=disk, max_open_files=4), "/data")
-    assert directory.find_logs(deleted, now_ms=7) == [TopicPartition("a-b", 12), TopicPartition("t", 0)]
+    assert directory.find_logs(deleted, elapsed_ms=7) == [TopicPartition("a-b", 12), TopicPartition("t", 0)]
     assert (deleted.remove_due(6), deleted.remove_due(7)) == (0, 1)
     assert disk.exists(directory.file(aside))
     disk.make_directory("/data/nonsense")
     with pytest.raises(OSError, match="a data directory holds nothing but logs"):
-        directory.find_logs(deleted, now_ms=7)
+        directory.find_logs(deleted, elapsed_ms=7)

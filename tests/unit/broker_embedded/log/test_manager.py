@@ -236,7 +236,7 @@ def test_a_deleted_log_is_gone_at_once_and_its_files_later(driver: ManagerDriver
     (renamed,) = [name for name in driver.names() if name.endswith("-delete")]
     assert renamed.startswith("t-0.")
     assert driver.manager.remove_deleted(driver.clock.now_ms() + 999) == 0
-    driver.manager.tick(driver.clock.now_ms() + 1000)
+    driver.manager.tick(driver.clock.now_ms() + 1000, driver.clock.now_ms() + 1000)
     assert renamed not in driver.names()
     assert driver.ends() == {"t-1": 0}
 
@@ -284,7 +284,7 @@ def test_a_tick_does_retention_for_all_even_if_one_fails(driver: ManagerDriver) 
         driver.append(partition, 6)
         driver.manager.logs[partition].config = LogConfig(retention_bytes=0, file_delete_delay_ms=0)
     driver.manager.logs[T0].abandon()
-    driver.manager.tick(driver.clock.now_ms())
+    driver.manager.tick(driver.clock.now_ms(), driver.clock.now_ms())
     assert driver.manager.logs[T1].log_start_offset == 6
     assert [entry.name for entry in driver.disk.list_directory("/data/t-1") if ".log" in entry.name] == [
         f"{6:020d}.log"

@@ -287,9 +287,9 @@ def test_the_originals_leave_the_disk_after_their_delay() -> None:
     driver = written()
     driver.clean()
     assert f"{0:020d}.log.deleted" in driver.files()
-    driver.manager.tick(driver.clock.now_ms() + 999)
+    driver.manager.tick(driver.clock.now_ms() + 999, driver.clock.now_ms() + 999)
     assert f"{0:020d}.log.deleted" in driver.files()
-    driver.manager.tick(driver.clock.now_ms() + 1000)
+    driver.manager.tick(driver.clock.now_ms() + 1000, driver.clock.now_ms() + 1000)
     assert not [name for name in driver.files() if name.endswith(".deleted")]
     assert driver.rows() == COMPACTED
 
@@ -470,7 +470,7 @@ def test_readers_run_beside_compactions(tmp_path: Path) -> None:
             log.append(bytearray(reference.write_batch(reference.Batch(records=(record,)))), leader_epoch=0)
         log.roll()
         assert cleaner.clean_one()
-        manager.tick(Platform().clock.now_ms())
+        manager.tick(Platform().clock.now_ms(), Platform().clock.elapsed_ms())
     done.set()
     for thread in threads:
         thread.join()
