@@ -24,7 +24,8 @@ MAX_REPETITIONS: Final = 100_000
 MAX_FOLDED_CLASSES: Final = 2000
 """Where case does not matter (``(?i)``), a class takes long to compile."""
 _UNICODE_CLASS: Final = re.compile(r"\\[pP]")
-_REPETITION: Final = re.compile(r"\{(\d{1,4})(?:,(\d{0,4}))?\}")
+_REPETITION: Final = re.compile(r"\\x\{|\\.|\{(\d{1,4})(?:,(\d{0,4}))?\}", re.DOTALL)
+"""A repetition, or an escape, in which a brace is none."""
 _FOLDS: Final = re.compile(r"\(\?[A-Za-z]*i")
 _CLASS: Final = re.compile(r"\[|\\[DSWdsw]")
 
@@ -64,7 +65,7 @@ def matching(expression: str, names: Iterable[str]) -> frozenset[str]:
 
 def _repetitions(expression: str) -> int:
     """How many copies of parts of the expression its repetitions ask for, without those inside of others."""
-    return sum(int(upper or lower) for lower, upper in _REPETITION.findall(expression))
+    return sum(int(upper or lower or 0) for lower, upper in _REPETITION.findall(expression))
 
 
 def _options() -> re2.Options:

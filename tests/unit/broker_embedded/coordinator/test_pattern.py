@@ -180,6 +180,7 @@ def test_names_beyond_ascii_that_do_not_match(expression: str) -> None:
     [
         ("(?:a|b|c){1000}" * 101, "repetitions are more than 100000 in all"),
         ("(?:a|b|c){2,1000}" * 101, "repetitions are more than 100000 in all"),
+        (r"\\x{1000}" * 101, "repetitions are more than 100000 in all"),
         ("(?i)" + "[A-\U0010ffff]" * 2001, r"more than 2000 classes of characters and \(\?i\)"),
         ("(?s)(?mi:" + r"\W" * 2001 + ")", r"more than 2000 classes of characters and \(\?i\)"),
     ],
@@ -196,3 +197,4 @@ def test_many_repetitions_and_classes_within_the_bounds_are_accepted() -> None:
     assert Pattern("a{0,1000}" * 30).fullmatch("a" * 10)
     assert Pattern("(?i)" + "[a-c]?" * 2000).fullmatch("ABC")
     assert Pattern("[a-c]?" * 5000).fullmatch("abc")
+    assert Pattern(r"(?:\x{1000}|\{1000})?" * 200).fullmatch("\u1000{1000}")
