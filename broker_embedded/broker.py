@@ -83,6 +83,7 @@ class Broker:
         self.config = config
         self.logs = logs
         self._platform = platform
+        self._elapsed_ms = platform.clock.elapsed_ms
         self.timers = timers_for(platform.clock)
         self.threads = WorkerThreads(self.timers)
         self.on_disk = self.threads.on_disk
@@ -204,11 +205,8 @@ class Broker:
         return broker
 
     async def close(self) -> None:
-        """Finish what has begun on the disk, and leave the data directory in order. Failures are logged.
-
-        Appends that have not begun to write are cancelled. Their clients have no response, and send them again.
-        """
-        self.threads.cancel_records("the broker stops")
+        """Finish what has begun on the disk, and leave the data directory in order. Failures are logged."""
+        self.threads.cancel_records("the broker stops")  # appends that do not write yet: their clients have no response
         self.compaction.stop()
         self.delayed.release()
         self.groups.release()
@@ -252,10 +250,6 @@ class Broker:
     def now_ms(self) -> int:
         """The time, as in record timestamps."""
         return self._platform.clock.now_ms()
-
-    def elapsed_ms(self) -> int:
-        """Milliseconds that never jump, for measuring how long. Any thread may ask."""
-        return self._platform.clock.elapsed_ms()
 
     def volume(self) -> tuple[int, int]:
         """Bytes of the volume that the data directory is on, and how many are left. Blocks. Raises OSError."""
@@ -339,13 +333,13 @@ class Broker:
 
     async def apply_retention(self) -> None:
         """Let go of segments that retention has no use for."""
-        await self.on_disk(lambda: self.logs.tick(self.now_ms(), self.elapsed_ms()))
+        await self.on_disk(lambda: self.logs.tick(self.now_ms(), self._elapsed_ms()))
 
     async def remove_deleted_files(self) -> None:
         """Remove the files of segments and topics whose file.delete.delay.ms has passed."""
 
         def remove() -> None:
-            elapsed_ms = self.elapsed_ms()
+            elapsed_ms = self._elapsed_ms()
             for log in self.logs.logs.values():
                 log.remove_retired(elapsed_ms)
             self.logs.remove_deleted(elapsed_ms)
@@ -354,13 +348,13 @@ class Broker:
 
     async def flush_due_logs(self) -> None:
         """Flush logs whose flush.ms has passed."""
-        await self.on_disk(lambda: self.logs.flush_due(self.elapsed_ms()))
+        await self.on_disk(lambda: self.logs.flush_due(self._elapsed_ms()))
 
     async def checkpoint_recovery_points(self) -> None:
         """Flush complete segments, and write down how far each log is safely on the disk."""
 
         def flush_and_checkpoint() -> None:
-            self.logs.flush_due(self.elapsed_ms())
+            self.logs.flush_due(self._elapsed_ms())
             self.logs.checkpoint_recovery_points()
 
         await self.on_disk(flush_and_checkpoint)

@@ -24,9 +24,11 @@ from collections.abc import Callable
 from typing import ClassVar, Final, NamedTuple
 
 from broker_embedded.open_files import OpenFiles
-from spark_kafka_native.records.batch import NO_TIMESTAMP
+from spark_kafka_native.records.batch import NO_TIMESTAMP, BatchHeader
 
 MAX_RELATIVE_OFFSET: Final = 2**31 - 1
+_MOST_OVERSTATED: Final = 4096
+"""Batches of one segment whose largest timestamp is remembered because their headers say a later one."""
 _PENDING_ENTRIES: Final = 4096
 """Entries gathered in memory before they are written: a file write per 16 MiB of log, with default settings."""
 
@@ -287,3 +289,33 @@ class TimeIndex(_SparseIndex):
         if found is None:
             return TimestampOffset(NO_TIMESTAMP, self.base_offset)
         return TimestampOffset(found[0], self.base_offset + found[1])
+
+
+class OverstatedTimestamps:
+    """The batches of a segment, by position, whose headers say a later time than their records have. In memory only.
+
+    A producer writes the largest timestamp of a batch into its header, and may write any. Any thread may call this.
+    """
+
+    __slots__ = ("_largest",)
+
+    def __init__(self) -> None:
+        self._largest: dict[int, int] = {}
+
+    def largest_in(self, position: int, header: BatchHeader) -> int:
+        """The largest timestamp in a batch. It is its header's, maybe too large, until it is known."""
+        return min(self._largest.get(position, header.max_timestamp), header.max_timestamp)
+
+    def remember(self, position: int, header: BatchHeader, largest: int) -> None:
+        """Remember the largest timestamp of a batch's records if it is less than its header says.
+
+        Of more than `_MOST_OVERSTATED` such batches the oldest are forgotten.
+        """
+        if largest < header.max_timestamp:
+            self._largest[position] = largest
+            for oldest in list(self._largest)[:-_MOST_OVERSTATED]:
+                self._largest.pop(oldest, None)
+
+    def clear(self) -> None:
+        """Forget all: the segment was cut, and other batches may come to these positions."""
+        self._largest.clear()

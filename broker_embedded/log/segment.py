@@ -2,12 +2,19 @@
 
 import logging
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import NamedTuple
 from zlib import crc32
 
 from broker_embedded.log.batches import batch_headers, first_offset
 from broker_embedded.log.config import LogConfig
-from broker_embedded.log.index import MAX_RELATIVE_OFFSET, CorruptIndex, OffsetIndex, TimeIndex, TimestampOffset
+from broker_embedded.log.index import (
+    MAX_RELATIVE_OFFSET,
+    CorruptIndex,
+    OffsetIndex,
+    OverstatedTimestamps,
+    TimeIndex,
+    TimestampOffset,
+)
 from broker_embedded.log.segment_files import (
     INDEX,
     LOG,
@@ -31,10 +38,6 @@ logger = logging.getLogger(__name__)
 
 class UncutTail(OSError):
     """Part of a batch was written and cannot be cut off: the next batch would follow bytes that are no batch."""
-
-
-_MOST_OVERSTATED: Final = 4096
-"""Batches of a segment whose largest timestamp is remembered because their headers say a larger one."""
 
 
 class PlacedBatch(NamedTuple):
@@ -62,12 +65,12 @@ class LogSegment:
         "_first_timestamp",
         "_index_interval_bytes",
         "_largest",
-        "_overstated",
         "_platform",
         "_roll_jitter_ms",
         "base_offset",
         "created_ms",
         "offset_index",
+        "overstated",
         "path",
         "size",
         "time_index",
@@ -90,8 +93,7 @@ class LogSegment:
         self._bytes_since_index = 0
         self._largest: TimestampOffset | None = None
         self._first_timestamp: int | None = None
-        self._overstated: dict[int, int] = {}
-        """By position: the largest timestamp in a batch whose header says a larger one. See ``remember_largest``."""
+        self.overstated = OverstatedTimestamps()
         self.base_offset = base_offset
         self.size = max(files.log, 0)
         self.created_ms = platform.clock.now_ms()
@@ -223,20 +225,6 @@ class LogSegment:
         except OSError as error:  # they stay in memory, and the batches are safe without
             logger.warning("%s: index entries stay in memory: %s", self.path, error)
 
-    def largest_in(self, position: int, header: BatchHeader) -> int:
-        """The largest timestamp in the batch at a position. It is its header's, maybe too large, until it is known."""
-        return min(self._overstated.get(position, header.max_timestamp), header.max_timestamp)
-
-    def remember_largest(self, position: int, header: BatchHeader, largest: int) -> None:
-        """Remember the largest timestamp of a batch's records if it is less than its header says.
-
-        Of so many batches that `_MOST_OVERSTATED` are remembered the oldest are forgotten. Any thread may call it.
-        """
-        if largest < header.max_timestamp:
-            self._overstated[position] = largest
-            for oldest in list(self._overstated)[:-_MOST_OVERSTATED]:
-                self._overstated.pop(oldest, None)
-
     def prepare(self) -> None:
         """Read what appending needs to know of what is there, so that it meets no read error midway.
 
@@ -363,7 +351,7 @@ class LogSegment:
             return self.next_offset()
         position, header = located
         end_offset = first_offset(self.file(), position, header)
-        self._overstated.clear()
+        self.overstated.clear()
         self.offset_index.truncate_to(end_offset)
         self.time_index.truncate_to(end_offset)
         self.transaction_index.truncate_to(end_offset)

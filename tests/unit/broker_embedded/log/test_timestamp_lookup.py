@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker_embedded.cancellation import Cancellation, WorkCancelled
-from broker_embedded.log import segment, timestamp_lookup
+from broker_embedded.log import index, timestamp_lookup
 from broker_embedded.log.timestamp_lookup import ContinueAt, OffsetTimestamp
 from broker_embedded.platform import File
 from spark_kafka_native.protocol.errors import KafkaError
@@ -116,15 +116,22 @@ def test_a_batch_whose_header_promises_too_much_is_decompressed_once(
 
 
 def test_the_batches_that_a_segment_remembers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(segment, "_MOST_OVERSTATED", 3)
+    monkeypatch.setattr(index, "_MOST_OVERSTATED", 3)
     driver = LogDriver()
     driver.append(timestamps=100)
     one = driver.log._view.segments[0]
     (_, header), *_ = one.headers(0, one.size)
     for position in range(5):
-        one.remember_largest(position, header, 50 + position)
-    one.remember_largest(9, header, 100)  # what the header says
-    assert [one.largest_in(position, header) for position in (0, 1, 2, 3, 4, 9)] == [100, 100, 52, 53, 54, 100]
+        one.overstated.remember(position, header, 50 + position)
+    one.overstated.remember(9, header, 100)  # what the header says
+    assert [one.overstated.largest_in(position, header) for position in (0, 1, 2, 3, 4, 9)] == [
+        100,
+        100,
+        52,
+        53,
+        54,
+        100,
+    ]
 
 
 def test_a_lookup_that_is_cancelled_stops_between_pieces_and_between_batches() -> None:
