@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
-from spark_kafka_native.client.metadata import NO_EPOCH
-from spark_kafka_native.jobs.batch_reload.errors import UsageError, changed
+from spark_kafka_native.client.metadata import NO_EPOCH, PartitionLeader
+from spark_kafka_native.jobs.batch_reload.errors import ReloadError, UsageError, changed
 from spark_kafka_native.jobs.batch_reload.plan import ClusterState, Plan, Wanted
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.protocol.wire import ZERO_UUID
@@ -69,27 +69,57 @@ def cluster_state(source: OffsetSource, partitions: Sequence[TopicPartition]) ->
 def check_unchanged(source: OffsetSource, plan: Plan) -> None:
     """Check that what a plan's tasks have read is what was there when the plan was made.
 
-    The end of a leader epoch never moves up again: where the log of now has a planned epoch up to the planned end, so
-    it had all the time. Raises ReloadError: a topic is gone or another one, or a log was truncated; KafkaError.
+    Brokers before 2.8 have no topic ids: another topic of the same name is found there by a missing partition, an
+    earlier leader epoch or an earlier end, and is not found if it has none of these.
+    Raises ReloadError: a topic is gone or another one, or a log was truncated; KafkaError.
     """
-    source.topics(sorted(plan.topic_ids))
-    ids = source.topic_ids(plan.topic_ids)
-    for topic, planned in sorted(plan.topic_ids.items()):
-        if topic not in ids:
-            raise changed(f"topic {topic} was deleted")
-        if str(ids[topic]) != planned:
-            raise changed(f"topic {topic} was deleted and created again")
-    planned_leaders = {piece.topic_partition: piece.leader for piece in plan.pieces if piece.leader is not None}
-    leaders = source.leaders(planned_leaders)
-    epochs = {
-        tp: leader.leader_epoch
-        for tp, leader in planned_leaders.items()
-        if NO_EPOCH < leader.leader_epoch < leaders[tp].leader_epoch
-    }
-    ends = source.ends_of_epochs(epochs) if epochs else {}
+    _check_topics(source, plan)
+    leaders = {piece.topic_partition: piece.leader for piece in plan.pieces if piece.leader is not None}
+    if not leaders:
+        return
+    ends = _ends_of_planned_epochs(source, leaders)
     for part in plan.partitions:
-        if ends.get(part.partition, part.until_offset) < part.until_offset:
-            raise changed(f"the log of {part.partition} was truncated at offset {ends[part.partition]}")
+        end = ends.get(part.partition)
+        if end is not None and end < part.until_offset:
+            raise changed(f"the log of {part.partition} was truncated at offset {end}")
+
+
+def _check_topics(source: OffsetSource, plan: Plan) -> None:
+    """Ask the cluster, not its metadata in memory, for all topics of the plan; ``leaders`` are those of now after."""
+    topics = {part.partition.topic for part in plan.partitions}
+    present = source.topics(sorted(topics))
+    ids = source.topic_ids(topics)
+    for part in plan.partitions:
+        topic, number = part.partition
+        if topic not in present:
+            raise changed(f"topic {topic} was deleted")
+        planned = plan.topic_ids.get(topic)
+        if number not in present[topic] or (planned is not None and str(ids.get(topic)) != planned):
+            raise _recreated(topic)
+
+
+def _ends_of_planned_epochs(source: OffsetSource, planned: Mapping[TopicPartition, PartitionLeader]) -> OffsetMap:
+    """Up to where each log of now has what it had when it was planned.
+
+    The end of a leader epoch never moves up again: where the log of now has a planned epoch up to the planned end, so
+    it had all the time.
+    """
+    leaders = source.leaders(planned)
+    epochs: dict[TopicPartition, int] = {}
+    for tp, leader in planned.items():
+        if NO_EPOCH < leaders[tp].leader_epoch < leader.leader_epoch:
+            raise _recreated(tp.topic)
+        if NO_EPOCH < leader.leader_epoch < leaders[tp].leader_epoch:
+            epochs[tp] = leader.leader_epoch
+    ends = source.list_offsets(dict.fromkeys(planned, LATEST_OFFSET))
+    if gone := planned.keys() - ends.keys():
+        raise changed(f"topic {min(gone).topic} was deleted")
+    epoch_ends = source.ends_of_epochs(epochs) if epochs else {}
+    return {tp: min(end, epoch_ends.get(tp, end)) for tp, end in ends.items()}
+
+
+def _recreated(topic: str) -> ReloadError:
+    return changed(f"topic {topic} was deleted and created again")
 
 
 def resolve_wanted(

@@ -100,11 +100,43 @@ def test_a_topic_deleted_after_its_tasks_is_not_published(topics: Topics, tmp_pa
         load.check()
 
 
+@pytest.mark.parametrize("as_version", ["2.3", "2.7"])
+@pytest.mark.parametrize("records", [None, 5])
+def test_without_topic_ids_a_deleted_or_shorter_topic_is_not_published(
+    tmp_path: Path, as_version: str, records: int | None
+) -> None:
+    """Brokers before 2.8 have no topic ids. The driver's metadata of the plan is still fresh by its age."""
+    with EmbeddedBroker(settings={"as.version": as_version}) as broker, Topics(broker.bootstrap_servers) as topics:
+        broker.create_topic("t")
+        topics.write("t", [f"{n}" for n in range(20)])
+        load = Load(broker.bootstrap_servers, tmp_path)
+        load.check()
+        topics.delete("t")
+        if records is not None:
+            broker.create_topic("t")
+            topics.write("t", [f"other {n}" for n in range(records)])
+        with pytest.raises(ReloadError, match=r"(topic t was deleted|the log of t-0 was truncated at offset 5) while"):
+            load.check()
+
+
+def test_without_topic_ids_an_earlier_leader_epoch_is_another_topic(tmp_path: Path) -> None:
+    with ScriptedCluster(topics={"t": 1}, topic_ids=False) as brokers:
+        partition = brokers.partition("t", 0)
+        partition.leader_epoch = 3
+        fill(partition)
+        load = Load(brokers.bootstrap_servers, tmp_path)
+        load.check()
+        partition.leader_epoch = 0
+        with pytest.raises(ReloadError, match="topic t was deleted and created again while the load ran"):
+            load.check()
+
+
 @pytest.mark.feature("reload.exactlyOnce", "client.leaderEpochs")
+@pytest.mark.parametrize("topic_ids", [True, False])
 @pytest.mark.parametrize("cut_at", [0, 300, 950])
-def test_a_log_truncated_after_the_plan_is_not_read(tmp_path: Path, cut_at: int) -> None:
+def test_a_log_truncated_after_the_plan_is_not_read(tmp_path: Path, cut_at: int, topic_ids: bool) -> None:
     """A leader that lacked some of the records took over, and other records stand there now."""
-    with ScriptedCluster(topics={"t": 1}) as brokers:
+    with ScriptedCluster(topics={"t": 1}, topic_ids=topic_ids) as brokers:
         partition = brokers.partition("t", 0)
         fill(partition)
         load = Load(brokers.bootstrap_servers, tmp_path)
@@ -113,6 +145,6 @@ def test_a_log_truncated_after_the_plan_is_not_read(tmp_path: Path, cut_at: int)
         partition.leader_epoch += 1
         fill(partition, batches=20)
         assert partition.log_end >= load.plan.partitions[0].until_offset
-        for step in (load.task, load.check):
+        for step in (load.check, load.task):  # a task forgets the metadata that the plan has left in memory
             with pytest.raises(ReloadError, match=r"the log of t-0 was truncated.* while the load ran"):
                 step()
