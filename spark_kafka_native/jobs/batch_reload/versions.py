@@ -114,14 +114,16 @@ def publish(
     """Make the next version, and return it, with the entries that were moved to parts in this version still in it.
 
     ``rebase(head)`` is what to publish behind ``head``, and raises Conflict if that cannot be. ``base`` is the latest
-    version that the caller knew. Raises Conflict, ReloadError, OSError; only an OSError may leave it open whether the
-    version was made, and then only if the storage cannot be read any more either.
+    version that the caller knew. Raises Conflict, ReloadError: the version was not made, or is deleted again; OSError,
+    which alone may leave it open whether the version was made, and only if the storage cannot be read any more either.
     """
-    head = base
+    head, wanted = base, None
     for _ in range(_TRIES):
         newest = versions(storage)
         if newest and (head is None or newest[-1] != head.version):
             head = _read(storage, newest[-1])
+        if wanted is not None and head is not None and _includes(head, wanted):
+            return wanted  # made by a PUT whose answer was lost, and cleaned before it was looked for
         wanted = rebase(head)
         if wrong := problems(wanted):
             raise ReloadError(f"the new version would be wrong, and is not published: {'; '.join(wrong[:3])}")
@@ -172,14 +174,25 @@ def _holds(storage: Storage, path: str, data: bytes) -> bool:
 
 
 def _check_on_top(storage: Storage, wanted: Manifest) -> None:
-    """A run that slept while others made many versions, and cleaned, may have made one that is long past."""
+    """Raise Conflict, and delete ``wanted``, if a later version is known not to include it.
+
+    A run that slept while others made many versions, and cleaned, may have made one that is long past. A later version
+    that cannot be read proves nothing: ``wanted`` stays, because that version may name its files.
+    """
     latest = versions(storage)[-1]
     if latest == wanted.version:
         return
-    head = _read(storage, latest)
-    if not any(made.load_id == wanted.load_id for made in head.history):
+    try:
+        head = _read(storage, latest)
+    except ReloadError:
+        return
+    if not _includes(head, wanted):
         storage.remove(manifest_path(wanted.version))
         raise Conflict(f"{storage.url} has gone on to version {latest} without this run; run it again")
+
+
+def _includes(head: Manifest, wanted: Manifest) -> bool:
+    return any(made.load_id == wanted.load_id for made in head.history)
 
 
 def _read(storage: Storage, version: int) -> Manifest:

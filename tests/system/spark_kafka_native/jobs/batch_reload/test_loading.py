@@ -14,6 +14,7 @@ from spark_kafka_native.jobs.batch_reload.errors import Conflict, ReloadError
 from spark_kafka_native.jobs.batch_reload.manifest import What
 from spark_kafka_native.jobs.batch_reload.running import Watch
 from spark_kafka_native.jobs.batch_reload.storage import LocalStorage
+from spark_kafka_native.jobs.batch_reload.versions import manifest_path
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.planning.ranges import OffsetRange
 from tests.support.doomed_reload import CLEAN_STEPS, LOAD_STEPS, PART_STEPS
@@ -223,6 +224,27 @@ def test_run_that_was_cleaned_away_in_its_sleep_cannot_publish(story: Story) -> 
 
 
 # --- parts: entries that have moved out of the manifest
+
+
+@pytest.mark.feature("reload.exactlyOnce")
+@pytest.mark.parametrize("newest", [b"{", b'{"manifest_format": 99, "version": 3}'])
+def test_a_published_version_keeps_its_files_when_a_newer_one_cannot_be_read(tmp_path: Path, newest: bytes) -> None:
+    """Another run publishes version 3 right after version 2; it is damaged, or of a later release."""
+
+    class Overtaken(LocalStorage):
+        def create(self, path: str, data: bytes) -> None:
+            super().create(path, data)
+            if path == manifest_path(2):
+                super().create(manifest_path(3), newest)
+
+    story = Story(tmp_path / "target", Overtaken(str(tmp_path / "target")))
+    story.produce("t", 0, 10)
+    story.load()
+    story.produce("t", 0, 10)
+    made = story.load()
+    assert made is not None
+    assert made.version == 2
+    assert story.records(2) == story.produced()
 
 
 class CountedStorage(LocalStorage):

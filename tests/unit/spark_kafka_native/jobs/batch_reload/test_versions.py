@@ -113,6 +113,22 @@ def test_others_that_publish_right_behind_are_no_trouble(storage: LocalStorage) 
     assert versions(storage) == [1, 2]
 
 
+def test_a_put_that_was_carried_out_unnoticed_and_cleaned_since_is_published_once(storage: LocalStorage) -> None:
+    class Late(LocalStorage):
+        def create(self, path: str, data: bytes) -> None:
+            super().create(path, data)
+            if path == manifest_path(1):
+                for name in ("b", "c"):
+                    publish_as(storage, None, name)
+                storage.remove(path)
+                raise FileExistsError("it is there, I made it myself")
+
+    assert publish_as(Late(storage.url), None, "a").version == 1
+    head = read_version(storage)
+    assert head is not None
+    assert [made.load_id for made in head.history] == ["a", "b", "c"]
+
+
 def test_others_that_are_always_quicker(storage: LocalStorage) -> None:
     def behind(head: Manifest | None) -> Manifest:
         publish_as(storage, None, "quick")
