@@ -79,8 +79,11 @@ class Lease:
         self._storage.remove(self._path)
 
     def written_at_s(self) -> float:
-        """When this lease was last written, by the clock of the storage."""
-        return self._storage.list(LEASES)[self._path].modified_s
+        """When this lease was last written, by the clock of the storage. Raises OSError."""
+        stored = self._storage.list(LEASES).get(self._path)
+        if stored is None:
+            raise OSError(f"{self._storage.url}/{self._path} is not listed after it was made; run the clean again")
+        return stored.modified_s
 
 
 def other_runs(storage: Storage, load_id: str, now_s: float) -> list[OtherRun]:

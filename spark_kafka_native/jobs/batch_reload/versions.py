@@ -179,8 +179,8 @@ def _check_on_top(storage: Storage, wanted: Manifest) -> None:
     A run that slept while others made many versions, and cleaned, may have made one that is long past. A later version
     that cannot be read proves nothing: ``wanted`` stays, because that version may name its files.
     """
-    latest = versions(storage)[-1]
-    if latest == wanted.version:
+    latest = max(versions(storage), default=wanted.version)
+    if latest <= wanted.version:  # lower: a listing that does not show the new version yet
         return
     try:
         head = _read(storage, latest)

@@ -75,6 +75,11 @@ def test_storage_that_makes_a_file_twice_is_refused(story: Story) -> None:
         Lease(Overwrites(story.storage.url), "mine").take()
 
 
+def test_lease_that_a_listing_does_not_show_is_an_error_that_names_it(story: Story) -> None:
+    with pytest.raises(OSError, match=r"_leases/mine\.json is not listed.* run the clean again"):
+        Lease(story.storage, "mine").written_at_s()
+
+
 def test_lease_of_others_that_cannot_be_read(story: Story) -> None:
     story.storage.create("_leases/odd.json", b"[")
     (run,) = other_runs(story.storage, "mine", NOW_S)

@@ -7,7 +7,7 @@ import pytest
 from spark_kafka_native.jobs.batch_reload.errors import Conflict, ReloadError
 from spark_kafka_native.jobs.batch_reload.manifest import Manifest, to_json
 from spark_kafka_native.jobs.batch_reload.merge import with_history
-from spark_kafka_native.jobs.batch_reload.storage import LocalStorage
+from spark_kafka_native.jobs.batch_reload.storage import LocalStorage, Stored
 from spark_kafka_native.jobs.batch_reload.versions import manifest_path, publish, read_version, versions
 from tests.support.reload_driver import JSON, Story
 
@@ -127,6 +127,25 @@ def test_a_put_that_was_carried_out_unnoticed_and_cleaned_since_is_published_onc
     head = read_version(storage)
     assert head is not None
     assert [made.load_id for made in head.history] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("made_before", [0, 1])
+def test_a_listing_that_lags_behind_does_not_undo_the_version(storage: LocalStorage, made_before: int) -> None:
+    class Lags(LocalStorage):
+        lagging: dict[str, Stored] | None = None
+
+        def create(self, path: str, data: bytes) -> None:
+            before = self.list("_manifests")
+            super().create(path, data)
+            self.lagging = before
+
+        def list(self, folder: str) -> dict[str, Stored]:
+            return super().list(folder) if self.lagging is None else self.lagging
+
+    for _ in range(made_before):
+        publish_as(storage, None, "before")
+    made = publish_as(Lags(storage.url), read_version(storage), "a")
+    assert versions(storage)[-1] == made.version == made_before + 1
 
 
 def test_others_that_are_always_quicker(storage: LocalStorage) -> None:
