@@ -21,6 +21,7 @@ from spark_kafka_native.client.fetch_request import (
 )
 from spark_kafka_native.client.metadata import NO_EPOCH, Node, PartitionLeader
 from spark_kafka_native.client.nearest_replica import NearestReplica
+from spark_kafka_native.client.planned_topics import PlannedTopics
 from spark_kafka_native.client.retry import give_up, may_pass
 from spark_kafka_native.net.blocking import Connection
 from spark_kafka_native.net.deadline import Deadline
@@ -44,6 +45,7 @@ class FetchChannel:
         self._partition = partition
         self._isolation = isolation
         self._topic_id = ZERO_UUID if leader is None else leader.topic_id
+        self._planned = PlannedTopics(cluster, {partition: leader})
         self._leader = leader
         self._replica = NearestReplica(cluster.config.client_rack, cluster.config.metadata_max_age_ms)
         self._connection: Connection | None = None
@@ -65,6 +67,10 @@ class FetchChannel:
         if self._connection is not None:
             self._connection.close()
         self.close()
+
+    def check_topic(self, deadline: Deadline) -> None:
+        """Check, after the last answer was taken, that all of them are of the planned topic: as ``PlannedTopics``."""
+        self._planned.check_last(deadline)
 
     def ask(self, offset: int, *, epoch: int = NO_EPOCH) -> None:
         """Send the Fetch for ``offset`` now, if the connection is up, so that its answer is there when it is taken.
@@ -143,6 +149,7 @@ class FetchChannel:
             self.close()
         if self._connection is None:
             self._connection = self._cluster.borrow(self._source(leader, deadline), deadline)
+            self._planned.check_first(self._connection, deadline)
         while True:
             if self._asked is None:
                 self._send(self._connection, leader, offset, epoch, deadline)

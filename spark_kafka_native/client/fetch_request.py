@@ -11,6 +11,7 @@ from uuid import UUID
 
 from spark_kafka_native.client.config import ClientConfig
 from spark_kafka_native.client.metadata import NO_EPOCH, PartitionLeader
+from spark_kafka_native.client.planned_topics import FETCH_WITH_IDS
 from spark_kafka_native.net.blocking import Connection
 from spark_kafka_native.net.connection import MAX_THROTTLE_MS
 from spark_kafka_native.net.deadline import Deadline
@@ -24,7 +25,7 @@ from spark_kafka_native.protocol.messages.fetch import (
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.protocol.wire import ZERO_UUID
 
-_LAST_VERSION_WITH_NAMES: Final = 12
+_LAST_VERSION_WITH_NAMES: Final = FETCH_WITH_IDS - 1
 _LAST_EPOCH_SINCE: Final = 12
 _GRACE_MS: Final = 1_000
 """A broker that waits until the very deadline for records still gets its empty answer through."""

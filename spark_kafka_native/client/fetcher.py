@@ -43,7 +43,8 @@ class Fetcher:
     """The rows of ``partition`` from ``from_offset`` up to but not including ``until_offset``.
 
     Iterate it once, to the end or with ``close()`` (or ``with``) after. When an error ends the iteration, the rows
-    below ``position`` have all been yielded and none at or beyond it has.
+    below ``position`` have all been yielded and none at or beyond it has. After TopicRecreated from a broker before
+    Kafka 3.1, rows that were yielded may be of the other topic (``planned_topics``).
 
     Raises, while iterating: OffsetOutOfRange, LogTruncated, FetchTimeout, CorruptRecords, BatchTooLarge,
     TopicRecreated, BrokerUnreachable and other KafkaErrors naming the partition.
@@ -142,6 +143,7 @@ class Fetcher:
                 backoff.reset()
             elif not stalled.pause(backoff.next_ms()):
                 raise FetchTimeout(self.partition, self.position, round(self._timeout_ms), self._state)
+        self._channel.check_topic(Deadline.after_ms(self._timeout_ms))
         if self._end < self.until_offset:
             raise LogTruncated(self.partition, self.until_offset, self._end)
 

@@ -32,6 +32,7 @@ from spark_kafka_native.client.fetch_request import (
 from spark_kafka_native.client.fetcher import TARGET_ROWS
 from spark_kafka_native.client.gathering import TARGET_BYTES
 from spark_kafka_native.client.metadata import NO_EPOCH, PartitionLeader
+from spark_kafka_native.client.planned_topics import PlannedTopics
 from spark_kafka_native.net.address import HostPort
 from spark_kafka_native.net.blocking import Connection
 from spark_kafka_native.net.deadline import Deadline
@@ -71,7 +72,8 @@ class JointFetcher:
     Iterate it once, to the end or with ``close()`` (or ``with``) after. However the iteration ends, the rows of a
     partition below its place have all been yielded and none at or beyond it has.
 
-    Raises AuthenticationFailed while iterating, and no other KafkaError. ValueError: two ranges of one partition.
+    Raises AuthenticationFailed while iterating; at the end also what ``PlannedTopics.check_last`` raises, and then rows
+    that were yielded may be of the other topic; and no other KafkaError. ValueError: two ranges of one partition.
     """
 
     def __init__(
@@ -95,6 +97,7 @@ class JointFetcher:
         self._readings = {partition: _Reading(wanted) for partition, wanted in self._ranges.items()}
         self._terms = _Terms(
             cluster=cluster,
+            planned=PlannedTopics(cluster, {wanted.partition: wanted.leader for wanted in self._ranges.values()}),
             isolation=config.isolation_level if isolation is None else isolation,
             timeout_ms=config.default_api_timeout_ms if timeout_ms is None else timeout_ms,
             decode=functools.partial(
@@ -145,6 +148,7 @@ class JointFetcher:
                 # The throttle of one broker does not hold up the partitions of the others.
                 for leader in [leader for leader in busy if not leader.is_throttled] or busy:
                     yield from leader.turn()
+            self._terms.planned.check_last(Deadline.after_ms(self._terms.timeout_ms))
         finally:
             self.close()
 
@@ -173,6 +177,7 @@ class _Terms:
     """What all leaders have in common."""
 
     cluster: Cluster
+    planned: PlannedTopics
     isolation: int
     timeout_ms: float
     decode: Callable[..., Decoded]
@@ -244,7 +249,9 @@ class _Leader:
         with _trouble_is_left():
             if self._connection is None:
                 node = self._leaders[self._asked[0]].node
-                self._connection = self._terms.cluster.borrow(node, Deadline.after_ms(self._terms.timeout_ms))
+                deadline = Deadline.after_ms(self._terms.timeout_ms)
+                self._connection = self._terms.cluster.borrow(node, deadline)
+                self._terms.planned.check_first(self._connection, deadline)
             send_fetch(
                 self._connection,
                 config,

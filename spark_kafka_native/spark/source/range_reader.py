@@ -130,7 +130,9 @@ def _read(options: SourceOptions, layout: Layout, piece: OffsetRange, begun: Pla
                 # What took the place of the lost records was not read before, at whatever offsets it stands.
                 position, known_epoch, read_epoch = max(error.diverged_at, piece.from_offset), NO_EPOCH, NO_EPOCH
             except TopicRecreated:
-                accept_or_raise(recreated(tp, fetcher.position, until), fail=options.fail_on_data_loss)
+                # At the end nothing is left to read, but the topic of what was read is not known (``planned_topics``).
+                lost_from = piece.from_offset if fetcher.position >= until else fetcher.position
+                accept_or_raise(recreated(tp, lost_from, until), fail=options.fail_on_data_loss)
                 return
 
 

@@ -5,13 +5,14 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from spark_kafka_native.client.cluster import shared_cluster
+from spark_kafka_native.client.errors import TopicRecreated
 from spark_kafka_native.client.gathering import gathered
 from spark_kafka_native.client.joint_fetcher import JointFetcher, PartitionRange
-from spark_kafka_native.net.errors import AuthenticationFailed
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.errors import TaskError, listed
 from spark_kafka_native.spark.options.parsing import SourceOptions
+from spark_kafka_native.spark.planning.data_loss import accept_or_raise, deleted_partitions, recreated
 from spark_kafka_native.spark.planning.packing import Task
 from spark_kafka_native.spark.planning.ranges import OffsetRange
 from spark_kafka_native.spark.source.range_reader import TARGET_ROWS, bind_ranges, failed, read_range
@@ -56,8 +57,14 @@ def _read_together(options: SourceOptions, layout: Layout, task: Task) -> Iterat
         with joint:
             for tp, records in joint:
                 yield shapers[tp].shape(records)
-    except AuthenticationFailed as error:
-        raise _all_failed(task, error) from error
+    except TopicRecreated as error:
+        piece = bound[error.partition]
+        loss = recreated(error.partition, piece.from_offset, piece.until_offset)
+        accept_or_raise(loss, fail=options.fail_on_data_loss)
+    except KafkaError as error:
+        if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or options.fail_on_data_loss:
+            raise _all_failed(task, error) from error
+        accept_or_raise(deleted_partitions(bound), fail=False)
     left = joint.left
     for piece in task:
         tp = piece.topic_partition

@@ -1,5 +1,6 @@
 """A task that reads several ranges together, from brokers that fail as they are told to."""
 
+import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -7,14 +8,18 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from spark_kafka_native.client.cluster import close_shared_clusters, shared_cluster
+from broker_embedded.testing import EmbeddedBroker
+from spark_kafka_native.client.cluster import UNKNOWN_TOPIC_TRIES, close_shared_clusters, shared_cluster
 from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages import FetchRequest, ListOffsetsRequest
+from spark_kafka_native.protocol.messages import FetchRequest, ListOffsetsRequest, MetadataRequest
 from spark_kafka_native.protocol.schema import Response
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.compression import CompressionType
 from spark_kafka_native.spark.errors import DataLossError, TaskError
 from spark_kafka_native.spark.options.parsing import Query, SourceOptions, parse_source_options
+from spark_kafka_native.spark.planning.batch import bind_batch_query
+from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
+from spark_kafka_native.spark.planning.pacing import SystemClock
 from spark_kafka_native.spark.planning.packing import Task
 from spark_kafka_native.spark.planning.ranges import range_of
 from spark_kafka_native.spark.source.schema import Layout, layout_of, source_schema
@@ -23,7 +28,8 @@ from tests.support.fetched_logs import LAST, ROWS, fill
 from tests.support.guards import Guard
 from tests.support.joint_reading import two_leaders
 from tests.support.record_batches import batch_of
-from tests.support.scripted_broker import Drop, Pass, Refuse, Respond, ScriptedCluster, Step
+from tests.support.scripted_broker import KAFKA_4_3, Drop, Pass, Refuse, Respond, ScriptedCluster, Step
+from tests.support.topics import Topics
 
 PARTITIONS = 4
 LAYOUT = layout_of(source_schema(include_headers=False))
@@ -278,3 +284,71 @@ def test_a_batch_above_the_cap_names_its_offset_and_the_option(brokers: Scripted
     assert 1 <= fetched_at.count(LAST) <= partitions, "a batch that is too large was fetched again by the same reader"
     accepted = read_task(options(brokers, maxDecompressedBatchBytes="101000"), LAYOUT, wanted)
     assert sum(batch.num_rows for batch in accepted) == partitions * LAST + 2
+
+
+@pytest.mark.parametrize("partitions", [1, 2])
+@pytest.mark.parametrize("as_version", ["2.8", "3.0", "3.1"])
+def test_a_topic_created_again_after_the_plan_is_not_read(as_version: str, partitions: int) -> None:
+    """Brokers before 3.1 have topic ids, and Fetch requests without them."""
+    with EmbeddedBroker(settings={"as.version": as_version}) as broker, Topics(broker.bootstrap_servers) as topics:
+        broker.create_topic("t", partitions)
+        for number in range(partitions):
+            topics.write("t", ["planned"] * 5, partition=number)
+        given = {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": "t"}
+        parsed = parse_source_options(given, Query.BATCH)
+        bound = bind_batch_query(parsed, ClusterOffsets(parsed.client), SystemClock())
+        assert sum(batch.num_rows for batch in read_task(parsed, LAYOUT, bound)) == 5 * partitions
+        broker.delete_topic("t")
+        broker.create_topic("t", partitions)
+        for number in range(partitions):
+            topics.write("t", ["another"] * 5, partition=number)
+        with pytest.raises(DataLossError, match=r"TOPIC_RECREATED\] offsets \[0, 5\) of t-0 are gone"):
+            next(read_task(parsed, LAYOUT, bound))
+        careless = parse_source_options(given | {"failOnDataLoss": "false"}, Query.BATCH)
+        assert list(read_task(careless, LAYOUT, bound)) == []
+
+
+@pytest.fixture
+def kafka_3_0() -> Iterator[ScriptedCluster]:
+    """One leader, with topic ids, and Fetch up to version 12."""
+    with ScriptedCluster(topics={"t": PARTITIONS}, versions={**KAFKA_4_3, 1: (4, 12)}) as running:
+        for number in range(PARTITIONS):
+            fill(running.partition("t", number))
+        yield running
+
+
+@pytest.mark.parametrize("partitions", [1, PARTITIONS])
+def test_fetches_by_name_cost_two_requests_for_metadata(kafka_3_0: ScriptedCluster, partitions: int) -> None:
+    parsed = options(kafka_3_0)
+    planned = led(parsed, task(partitions=partitions))
+    before = len(kafka_3_0.requests(MetadataRequest))
+    assert read(parsed, planned) == {number: list(range(LAST)) for number in range(partitions)}
+    assert len(kafka_3_0.requests(MetadataRequest)) == before + 2
+
+
+@pytest.mark.parametrize("partitions", [1, PARTITIONS])
+def test_a_topic_created_again_while_it_is_read_by_name_fails_the_task(
+    kafka_3_0: ScriptedCluster, partitions: int
+) -> None:
+    parsed = options(kafka_3_0)
+    planned = led(parsed, task(partitions=partitions))
+    after(kafka_3_0, 1, lambda: setattr(kafka_3_0.state.topics["t"], "topic_id", uuid.uuid4()))
+    with pytest.raises(DataLossError, match=rf"TOPIC_RECREATED\] offsets \[0, {LAST}\) of t-0 are gone"):
+        read(parsed, planned)
+    careless = options(kafka_3_0, failOnDataLoss="false")
+    assert read(careless, planned) == {}
+
+
+@pytest.mark.parametrize("partitions", [1, PARTITIONS])
+def test_a_topic_deleted_while_it_is_read_by_name_fails_the_task(kafka_3_0: ScriptedCluster, partitions: int) -> None:
+    """Whether it was created again between two Fetches, and deleted once more, cannot be found out."""
+    for fail in ("true", "false"):
+        parsed = options(kafka_3_0, failOnDataLoss=fail)
+        planned = led(parsed, task(partitions=partitions))
+        refused = [Refuse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)] * UNKNOWN_TOPIC_TRIES
+        kafka_3_0.script(MetadataRequest, Pass(), *refused)
+        if fail == "true":
+            with pytest.raises(TaskError, match=r"UNKNOWN_TOPIC_OR_PARTITION"):
+                read(parsed, planned)
+        else:
+            assert read(parsed, planned) == {number: list(range(LAST)) for number in range(partitions)}

@@ -1,0 +1,59 @@
+"""Checks that Fetch requests which name a topic read the topic that was planned.
+
+Fetch has topic ids from version 13 on (Kafka 3.1). Brokers of 2.8 to 3.0 have topic ids, but serve whatever topic has
+the name of the request. A topic id never comes back: if the topic has the planned id after the last Fetch, it had that
+id during all of them. A comparison before the first Fetch finds an earlier replacement before any record is used.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+from uuid import UUID
+
+from spark_kafka_native.client.cluster import Cluster
+from spark_kafka_native.client.errors import TopicRecreated
+from spark_kafka_native.client.metadata import PartitionLeader
+from spark_kafka_native.net.blocking import Connection
+from spark_kafka_native.net.deadline import Deadline
+from spark_kafka_native.protocol.messages.fetch import FetchRequest
+from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.protocol.wire import ZERO_UUID
+
+FETCH_WITH_IDS: Final = 13
+
+
+class PlannedTopics:
+    """The topics of one reader, with their planned ids; topics without an id are not checked."""
+
+    def __init__(self, cluster: Cluster, planned: Mapping[TopicPartition, PartitionLeader | None]) -> None:
+        self._cluster = cluster
+        self._planned: dict[str, tuple[TopicPartition, UUID]] = {}
+        """By topic, its first partition for the error, and its id."""
+        for partition, leader in planned.items():
+            if leader is not None and leader.topic_id != ZERO_UUID:
+                self._planned.setdefault(partition.topic, (partition, leader.topic_id))
+        self._are_named = False
+
+    def check_first(self, connection: Connection, deadline: Deadline) -> None:
+        """Compare the ids once, if Fetch over ``connection`` has names. Raises as ``check_last``."""
+        if self._are_named or not self._planned or connection.version_of(FetchRequest) >= FETCH_WITH_IDS:
+            return
+        self._compare(deadline)
+        self._are_named = True
+
+    def check_last(self, deadline: Deadline) -> None:
+        """Compare the ids once more, if any Fetch had names.
+
+        Raises TopicRecreated; KafkaError: the topic does not exist, or the cluster does not answer.
+        """
+        if self._are_named:
+            self._compare(deadline)
+
+    def _compare(self, deadline: Deadline) -> None:
+        topics = self._cluster.metadata(self._planned, timeout_ms=deadline.remaining_ms).topics
+        for topic, (partition, planned_id) in self._planned.items():
+            found = topics[topic].topic_id
+            if found not in {
+                planned_id,
+                ZERO_UUID,
+            }:  # a broker before 2.8 answered, in a cluster that is being upgraded
+                raise TopicRecreated(partition, str(planned_id), str(found))
