@@ -8,7 +8,7 @@ there for those who want that.
 """
 
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
@@ -84,8 +84,8 @@ def narrow(ranges: Iterable[OffsetRange], narrowing: Narrowing, source: OffsetSo
     merely not wanted: none ends up outside what its partition has now.
     """
     wanted = [piece for piece in ranges if narrowing.wants(piece.topic_partition)]
-    lowest = _lowest_offsets([piece.topic_partition for piece in wanted], narrowing, source)
-    if not wanted or (not any(lowest.values()) and narrowing.until_offset is None):
+    by_time = _lowest_by_time(wanted, narrowing.from_timestamp_ms, source)
+    if not wanted or not (narrowing.from_offset or any(by_time.values()) or narrowing.until_offset is not None):
         return wanted
     partitions = [piece.topic_partition for piece in wanted]
     first = source.list_offsets(dict.fromkeys(partitions, EARLIEST_OFFSET))
@@ -96,7 +96,10 @@ def narrow(ranges: Iterable[OffsetRange], narrowing: Narrowing, source: OffsetSo
         if tp not in first or tp not in last:
             narrowed.append(piece)
             continue
-        cut = _cut(piece, (first[tp], last[tp]), lowest.get(tp, 0), narrowing.until_offset)
+        lowest = narrowing.from_offset
+        if not 0 <= piece.from_offset < first[tp]:  # else records of the time may be among those that are gone
+            lowest = max(lowest, by_time.get(tp, 0))
+        cut = _cut(piece, (first[tp], last[tp]), lowest, narrowing.until_offset)
         if cut is not None:
             narrowed.append(cut)
     return narrowed
@@ -119,13 +122,31 @@ def _cut(piece: OffsetRange, bounds: tuple[int, int], lowest: int, until_offset:
     return piece._replace(from_offset=from_offset, until_offset=end, from_earliest=from_earliest)
 
 
-def _lowest_offsets(partitions: list[TopicPartition], narrowing: Narrowing, source: OffsetSource) -> OffsetMap:
-    """Before which offset of each partition nothing is wanted."""
-    lowest = dict.fromkeys(partitions, narrowing.from_offset)
-    if narrowing.from_timestamp_ms is None or not partitions:
-        return lowest
-    by_time = _first_at(partitions, narrowing.from_timestamp_ms, source)
-    return {tp: max(offset, by_time.get(tp, 0)) for tp, offset in lowest.items()}
+def _lowest_by_time(ranges: Sequence[OffsetRange], timestamp_ms: int | None, source: OffsetSource) -> OffsetMap:
+    """Before which offset a partition has no record of ``timestamp_ms`` or later; left out where that is not known."""
+    if timestamp_ms is None or not ranges:
+        return {}
+    found = _first_at([piece.topic_partition for piece in ranges], timestamp_ms, source)
+    others = _in_another_log(ranges, source)
+    return {tp: offset for tp, offset in found.items() if tp not in others}
+
+
+def _in_another_log(ranges: Sequence[OffsetRange], source: OffsetSource) -> set[TopicPartition]:
+    """Partitions that do not have the topic id and the leader epoch that their ranges were planned with.
+
+    Offsets of a time that were looked up before say nothing of these ranges. Read whole, they are compared by their
+    tasks, which report the loss; left out, they would be missing without an error.
+    """
+    planned = {piece.topic_partition: piece.leader for piece in ranges if piece.leader is not None}
+    if not planned:
+        return set()
+    present = source.topics(sorted({tp.topic for tp in planned}))
+    leaders = source.leaders([tp for tp in planned if tp.partition in present.get(tp.topic, ())])
+    return {
+        tp
+        for tp, known in planned.items()
+        if tp not in leaders or (leaders[tp].topic_id, leaders[tp].leader_epoch) != (known.topic_id, known.leader_epoch)
+    }
 
 
 def _first_at(partitions: list[TopicPartition], timestamp_ms: int, source: OffsetSource) -> OffsetMap:

@@ -1,5 +1,7 @@
 """What a batch query reads, decided before it runs."""
 
+from collections.abc import Callable
+
 import pytest
 
 from spark_kafka_native.client.groups import CommittedOffset
@@ -231,6 +233,51 @@ def test_plans_of_a_bound_query_read_the_same_whatever_happens_to_the_topic(clus
     late = Narrowing(from_offset=5, from_timestamp_ms=300)
     assert from_bound(cluster, bound, late) == ["t-0 offsets [5, 10)"]
     assert all(not piece.from_earliest for piece in bound), "what is deleted before it is read is a loss"
+
+
+def recreate(cluster: FakeCluster) -> None:
+    cluster.recreate("t", 40, 40)
+    cluster.times = {T0: [100] * 40, T1: [100] * 40}
+
+
+def change_leader(cluster: FakeCluster) -> None:
+    cluster.epochs = {T0: 6, T1: 7}
+
+
+def recreate_without_ids(cluster: FakeCluster) -> None:
+    recreate(cluster)
+    cluster.ids.clear()
+    cluster.epochs = {T0: 0, T1: 0}
+
+
+@pytest.mark.parametrize(
+    ("change", "planned"),
+    [
+        (lambda _: None, ["t-0 offsets [4, 10)"]),
+        (recreate, ["t-0 offsets [2, 10)", "t-1 offsets [2, 4)"]),
+        (lambda cluster: cluster.remove("t"), ["t-0 offsets [2, 10)", "t-1 offsets [2, 4)"]),
+        (change_leader, ["t-0 offsets [2, 10)"]),
+        (recreate_without_ids, ["t-0 offsets [2, 10)", "t-1 offsets [2, 4)"]),
+    ],
+)
+def test_bound_ranges_are_narrowed_by_time_only_in_the_log_they_were_bound_in(
+    cluster: FakeCluster, change: Callable[[FakeCluster], None], planned: list[str]
+) -> None:
+    """Offsets of a time in another log say nothing of the records that were bound; their task reports the loss."""
+    cluster.epochs = {T0: 5, T1: 7}
+    if change is recreate_without_ids:
+        cluster.ids.clear()
+    bound = bind_batch_query(options_of(), cluster, ManualClock())
+    change(cluster)
+    assert from_bound(cluster, bound, Narrowing(from_timestamp_ms=300)) == planned
+
+
+def test_bound_ranges_that_aged_out_are_not_narrowed_by_time(cluster: FakeCluster) -> None:
+    """Records of the time may be among those that are gone, so the task has to report them."""
+    bound = bind_batch_query(options_of(), cluster, ManualClock())
+    cluster.first[T0] = 4
+    assert from_bound(cluster, bound, Narrowing(from_timestamp_ms=300)) == ["t-0 offsets [2, 10)"]
+    assert from_bound(cluster, bound, Narrowing(from_timestamp_ms=300, from_offset=6)) == ["t-0 offsets [6, 10)"]
 
 
 @pytest.mark.parametrize(
