@@ -5,6 +5,7 @@ And the choice of a kernel for tests that run twice.
 
 import os
 import sys
+import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -131,6 +132,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
         patch.setenv("PYTHONPATH", os.pathsep.join([str(REPOSITORY), os.environ.get("PYTHONPATH", "")]))
         patch.chdir(scratch)
         remote = os.environ.get(REMOTE)
+        if remote:  # a client of Spark Connect warns of settings of the server that it cannot change
+            warnings.filterwarnings("ignore", "Failed to set spark", UserWarning)
         session = (
             (SparkSession.builder.remote(remote) if remote else SparkSession.builder.master("local[2]"))
             .appName("pykafka-tests")

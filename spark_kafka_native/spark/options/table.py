@@ -165,9 +165,12 @@ SOURCE_OPTIONS: Final[tuple[Option, ...]] = (
         doc="When a batch looks up earliest and latest; use load where rows are shuffled, cached or joined with "
         "themselves. task: in every attempt of a task, as the JVM connector does; a task that Spark runs again, having "
         "lost an executor, reads more than at first, and a shuffle can then lose and double rows. "
-        "load: once for a DataFrame, at load(), or at its first use if a schema is given or Spark Connect is used, so "
-        "that every action and attempt reads the same rows; records that are deleted before they are read are a loss "
-        "(failOnDataLoss).",
+        "load: once for a DataFrame, at load(), or at its first use if a schema is given, so that every action and "
+        "attempt reads the same rows; records that are deleted before they are read are a loss (failOnDataLoss). "
+        "A Spark Connect server looks them up when it analyses a plan, and again when the plan has left its cache "
+        "(spark.connect.session.planCache.maxSize), so a later action can read other rows, and with that cache off the "
+        "two sides of a self-join or union can differ. Through Spark Connect give startingOffsets and endingOffsets as "
+        "JSON of offsets, or use checkpoint().",
         parse=one_of("task", "load"),
         stream=False,
     ),

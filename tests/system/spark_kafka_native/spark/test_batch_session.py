@@ -10,6 +10,7 @@ import pytest
 from pyspark.errors import AnalysisException, PySparkException, PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.utils import is_remote
 
 from tests.support.spark_queries import error_text, values
 from tests.support.topics import Topics
@@ -334,6 +335,22 @@ def test_bound_offsets_are_the_same_in_every_action(
     finally:
         spark.conf.unset("spark.sql.python.filterPushdown.enabled")
     assert unbound.count() == 7
+
+
+@pytest.mark.feature("more.bindOffsets")
+def test_bound_offsets_after_many_other_plans(spark: SparkSession, read: Reader, topics: Topics) -> None:
+    """A Connect server forgets the plan, and binds again; explicit offsets stay."""
+    topic = topics.create()
+    topics.write(topic, ["a", "b", "c"])
+    bound = read(subscribe=topic, bindOffsets="load")
+    starting, ending = (json.dumps({topic: {"0": offset}}) for offset in (0, 3))
+    explicit = read(subscribe=topic, startingOffsets=starting, endingOffsets=ending)
+    assert (bound.count(), explicit.count()) == (3, 3)
+    topics.write(topic, ["d"])
+    for number in range(40):
+        assert spark.range(number).schema.names == ["id"]
+    assert bound.count() == (4 if is_remote() else 3)
+    assert explicit.count() == 3
 
 
 @pytest.mark.feature("more.bindOffsets")
