@@ -1,14 +1,19 @@
 """``kafka-server-stop.sh``: stop the brokers that scripts of this KAFKA_HOME have started, and no other process.
 
 A server that a script of the home has started keeps a lock on its file ``run/kafka-server.NODE_ID.PID``. The system
-ends the lock with the process. So a locked file names a process that is a server of this home, whatever its command
-line is. A file without a lock was left by a server that was killed.
+ends the lock with the process. So the process that holds the lock is a server of this home, whatever its command line
+is. A file without a lock was left by a server that was killed.
+
+Several hosts or containers may share a home. Process ids of one mean other processes in another, so a server is stopped
+only if the holder of its lock is here the process that its file names.
 """
 
 import fcntl
 import logging
 import os
 import signal
+import struct
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -22,6 +27,12 @@ HOME_VARIABLE: Final = "SPARK_KAFKA_NATIVE_HOME"
 """The environment variable in which the scripts name their KAFKA_HOME."""
 _FOLDER: Final = "run"
 _TOOL: Final = "kafka-server-stop"
+_FLOCK: Final = (
+    ("qqihh", ("start", "len", "pid", "type", "whence"))
+    if sys.platform == "darwin"
+    else ("hhqqi0q", ("type", "whence", "start", "len", "pid"))
+)
+"""``struct flock`` of 64-bit systems: its layout, padded as C does, and its fields."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -36,14 +47,19 @@ def main(arguments: Sequence[str]) -> int:
 def stop_servers(tool: str, pattern: str, what: str) -> int:
     """Stop the servers with names of a glob pattern; the exit status. ``what`` is their name in the output."""
     try:
-        pids = _stop(pattern)
+        pids, elsewhere = _stop(pattern)
     except OSError as error:
         return refuse(tool, error)
     for pid in pids:
         say(f"Stopping {what} {pid}")
-    if not pids:
+    for path in elsewhere:
+        complain(
+            f"A {what} holds {path}, but not as process {_pid(path)} of this machine. It runs on another host or in "
+            "another container: stop it there"
+        )
+    if not pids and not elsewhere:
         complain(f"No {what} to stop")
-    return 0 if pids else FAILED
+    return 0 if pids and not elsewhere else FAILED
 
 
 @contextmanager
@@ -68,28 +84,53 @@ def registered(name: str) -> Iterator[None]:
         yield
 
 
-def _stop(pattern: str) -> list[int]:
-    """Send SIGTERM to the servers of the home whose names match a glob ``pattern``; their process ids.
+def _stop(pattern: str) -> tuple[list[int], list[Path]]:
+    """Send SIGTERM to the servers of the home whose names match a glob ``pattern``.
 
+    Returns their process ids, and the files of servers that run elsewhere.
     Raises OSError: a file or a process is another user's.
     """
     home = os.environ.get(HOME_VARIABLE)
     found = sorted(Path(home, _FOLDER).glob(f"{pattern}.*")) if home else []
-    pids = [int(path.suffix[1:]) for path in found if path.suffix[1:].isdecimal() and _is_locked(path)]
-    for pid in pids:
+    pids: list[int] = []
+    elsewhere: list[Path] = []
+    for path in found:
+        pid = _pid(path)
+        holder = None if pid is None else _holder(path)
+        if holder is None:
+            continue
+        if holder != pid:
+            elsewhere.append(path)
+            continue
         with suppress(ProcessLookupError):  # it has ended meanwhile
-            os.kill(pid, signal.SIGTERM)
-    return pids
+            os.kill(holder, signal.SIGTERM)
+        pids.append(holder)
+    return pids, elsewhere
 
 
-def _is_locked(path: Path) -> bool:
-    """Whether the server of a file runs. The file of one that does not is removed."""
+def _pid(path: Path) -> int | None:
+    text = path.suffix[1:]
+    return int(text) if text.isdecimal() else None
+
+
+def _holder(path: Path) -> int | None:
+    """The process that holds the lock on a file, 0 if it runs elsewhere. Removes a file without a lock: None."""
     try:
         with path.open() as file:
-            fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: another kafka-server-stop.sh is no server
+            try:
+                fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: another kafka-server-stop.sh is no server
+            except BlockingIOError:
+                return _lock_holder(file.fileno())
             path.unlink(missing_ok=True)
-    except BlockingIOError:
-        return True
     except FileNotFoundError:
         pass  # the server has ended meanwhile
-    return False
+    return None
+
+
+def _lock_holder(descriptor: int) -> int | None:
+    """The process that keeps this one from a shared lock (F_GETLK); 0: one of another pid namespace or host."""
+    layout, order = _FLOCK
+    asked = {"type": fcntl.F_RDLCK, "whence": os.SEEK_SET, "start": 0, "len": 0, "pid": 0}
+    answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, struct.pack(layout, *(asked[name] for name in order)))
+    found = dict(zip(order, struct.unpack(layout, answer), strict=True))
+    return None if found["type"] == fcntl.F_UNLCK else max(found["pid"], 0)

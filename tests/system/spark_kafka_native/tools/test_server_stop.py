@@ -1,5 +1,6 @@
 import contextlib
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,14 @@ from spark_kafka_native.tools.home import make_home
 from tests.support.scripts import free_port, listens, started
 from tests.support.waiting import eventually
 from tests.system.spark_kafka_native.tools.conftest import run_script
+
+_HOLD_LOCK = """
+import fcntl, sys
+with open(sys.argv[1], "w") as file:
+    fcntl.lockf(file, fcntl.LOCK_EX)
+    print("locked", flush=True)
+    sys.stdin.read()
+"""
 
 
 def test_a_stop_script_ends_the_servers_of_its_own_home_alone(home: Path, tmp_path: Path) -> None:
@@ -62,3 +71,26 @@ def test_a_home_that_cannot_be_written_to_stops_no_broker_from_starting(home: Pa
     with started(command, until="Kafka Server started"):
         none = subprocess.run([home / "bin" / "kafka-server-stop.sh"], capture_output=True, timeout=120, check=False)
         assert (none.returncode, none.stderr) == (1, b"No kafka server to stop\n")
+
+
+def test_a_server_whose_process_id_is_another_process_here_is_not_stopped(home: Path) -> None:
+    """Two containers, or two hosts, with one KAFKA_HOME: a process id of the other one is any process here."""
+    (home / "run").mkdir()
+    with contextlib.ExitStack() as stack:
+        innocent = stack.enter_context(subprocess.Popen(["sleep", "600"]))
+        stack.callback(innocent.kill)
+        path = home / "run" / f"kafka-server.1.{innocent.pid}"
+        command = [sys.executable, "-c", _HOLD_LOCK, str(path)]
+        server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        stack.enter_context(server)
+        assert server.stdout is not None
+        assert server.stdout.readline() == b"locked\n"
+        script = home / "bin" / "kafka-server-stop.sh"
+        answer = subprocess.run([script], capture_output=True, timeout=120, check=False, text=True)
+        assert (answer.returncode, answer.stdout) == (1, "")
+        assert answer.stderr == (
+            f"A kafka server holds {path}, but not as process {innocent.pid} of this machine. "
+            "It runs on another host or in another container: stop it there\n"
+        )
+        assert innocent.poll() is None
+        assert path.exists()
