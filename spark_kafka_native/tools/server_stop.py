@@ -17,7 +17,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from spark_kafka_native.tools.connection import FAILED, ToolParser, complain, refuse, say
 
@@ -27,6 +27,8 @@ HOME_VARIABLE: Final = "SPARK_KAFKA_NATIVE_HOME"
 """The environment variable in which the scripts name their KAFKA_HOME."""
 _FOLDER: Final = "run"
 _TOOL: Final = "kafka-server-stop"
+_TRIES: Final = 10
+"""How often in a row stop scripts may remove the file of a server that begins."""
 _FLOCK: Final = (
     ("qqihh", ("start", "len", "pid", "type", "whence"))
     if sys.platform == "darwin"
@@ -76,12 +78,25 @@ def registered(name: str) -> Iterator[None]:
     with ExitStack() as stack:
         try:
             path.parent.mkdir(exist_ok=True)
-            file = stack.enter_context(path.open("w"))
             stack.callback(path.unlink, missing_ok=True)
-            fcntl.lockf(file, fcntl.LOCK_EX)
+            for _ in range(_TRIES):
+                file = stack.enter_context(path.open("w"))
+                fcntl.lockf(file, fcntl.LOCK_EX)
+                if _has_name(file, path):
+                    break
+            else:
+                raise OSError(f"{path} was removed {_TRIES} times before it was locked")
         except OSError as error:
             logger.warning("no script of %s can stop this server: %s", home, error)
         yield
+
+
+def _has_name(file: IO[str], path: Path) -> bool:
+    """Whether an open file has this name still: a stop script may have removed it before it was locked."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def _stop(pattern: str) -> tuple[list[int], list[Path]]:

@@ -1,11 +1,15 @@
 import contextlib
+import fcntl
+import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import IO
 
 import pytest
 
 from spark_kafka_native.tools.home import make_home
+from spark_kafka_native.tools.server_stop import HOME_VARIABLE, registered
 from tests.support.scripts import free_port, listens, started
 from tests.support.waiting import eventually
 from tests.system.spark_kafka_native.tools.conftest import run_script
@@ -94,3 +98,26 @@ def test_a_server_whose_process_id_is_another_process_here_is_not_stopped(home: 
         )
         assert innocent.poll() is None
         assert path.exists()
+
+
+def test_a_stop_while_a_server_registers_does_not_hide_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stop script finds the file before it is locked, takes it for a dead server's, and removes it."""
+    monkeypatch.setenv(HOME_VARIABLE, str(home))
+    really_lock = fcntl.lockf
+    stops: list[int] = []
+
+    def stop_first(file: IO[str], operation: int) -> None:
+        if not stops:
+            script = home / "bin" / "kafka-server-stop.sh"
+            stops.append(subprocess.run([script], capture_output=True, timeout=120, check=False).returncode)
+        really_lock(file, operation)
+
+    monkeypatch.setattr(fcntl, "lockf", stop_first)
+    path = home / "run" / f"kafka-server.1.{os.getpid()}"
+    with registered("kafka-server.1"):
+        assert stops == [1], "there was no server to stop"
+        assert list((home / "run").iterdir()) == [path]
+        try_lock = f"import fcntl; fcntl.lockf(open({str(path)!r}), fcntl.LOCK_SH | fcntl.LOCK_NB)"
+        other = subprocess.run([sys.executable, "-c", try_lock], capture_output=True, timeout=120, check=False)
+        assert b"BlockingIOError" in other.stderr
+    assert list((home / "run").iterdir()) == []
