@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 from pyspark.errors import PySparkException
+from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql import SparkSession
 
 from spark_kafka_native.jobs.batch_reload.errors import ReloadError
@@ -59,3 +60,25 @@ def test_pandas_is_not_needed(spark: SparkSession, monkeypatch: pytest.MonkeyPat
     """It is no dependency of this package, nor of PySpark."""
     monkeypatch.setitem(sys.modules, "pandas", None)
     assert SparkRunner(spark, "words")(measure, ["a"], Answer, lambda _: None) == [measure("a")]
+
+
+@pytest.mark.spark
+def test_a_task_gets_its_own_item_only(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Items are entries of a manifest. With all of them in the function, every task had to unpickle them."""
+    really_dump = CloudPickleSerializer.dumps
+
+    def largest(count: int) -> int:
+        sizes: list[int] = []
+
+        def dump(serializer: CloudPickleSerializer, given: object) -> bytes:
+            data: bytes = really_dump(serializer, given)  # type: ignore[no-untyped-call]
+            sizes.append(len(data))
+            return data
+
+        monkeypatch.setattr(CloudPickleSerializer, "dumps", dump)
+        words = [f"{number:05d}" * 1000 for number in range(count)]
+        answers = SparkRunner(spark, "words")(measure, words, Answer, lambda _: None)
+        assert sorted(answers, key=lambda answer: answer.name) == [measure(word) for word in words]
+        return max(sizes)
+
+    assert largest(30) == pytest.approx(largest(3), abs=1000)
