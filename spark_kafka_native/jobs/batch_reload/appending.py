@@ -14,13 +14,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from spark_kafka_native.jobs.batch_reload.errors import ReloadError
 from spark_kafka_native.jobs.batch_reload.leases import Lease
-from spark_kafka_native.jobs.batch_reload.manifest import Manifest, StoredFormat
-from spark_kafka_native.jobs.batch_reload.merge import Load, next_version, ranges_without_file
+from spark_kafka_native.jobs.batch_reload.loading import publish_load
+from spark_kafka_native.jobs.batch_reload.manifest import TAIL_ENTRIES, Manifest, StoredFormat
+from spark_kafka_native.jobs.batch_reload.merge import Load, ranges_without_file
 from spark_kafka_native.jobs.batch_reload.plan import Plan
 from spark_kafka_native.jobs.batch_reload.running import Watch
 from spark_kafka_native.jobs.batch_reload.storage import Storage
-from spark_kafka_native.jobs.batch_reload.versions import publish
+from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.spark.offsets import offsets_to_json
 
 LOAD_ID_COLUMN: Final = "load_id"
@@ -83,17 +85,18 @@ def append_rows(
     *,
     check: Callable[[], None],
     now_ms: float,
+    tail_entries: int = TAIL_ENTRIES,
 ) -> Manifest:
-    """Write rows, then publish the positions. Raises as ``load_files``, and what ``write`` raises.
+    """Write rows, then publish the positions. Raises Conflict, ReloadError, OSError, and what ``write`` raises.
 
-    ``check`` is that of a ``FileLoad``.
+    An error after rows were written names their load id.
+    ``check`` and ``tail_entries`` are those of a ``FileLoad``.
     ``write`` appends the plan's records with the load id (``with_load_id``), and calls what it is given now and then.
     """
     lease = Lease(storage, load_id)
     with lease.held():
         if plan.pieces:
             write(lambda _done: lease.renew())
-            check()
         done = Load(
             load_id=load_id,
             created_ms=round(now_ms),
@@ -102,4 +105,13 @@ def append_rows(
             entries=ranges_without_file(load_id, plan),
             format=StoredFormat(name=format_name, columns=()),
         )
-        return publish(storage, base, lambda head: next_version(head, done))
+        if not plan.pieces:
+            return publish_load(storage, done, tail_entries=tail_entries)
+        try:
+            check()
+            return publish_load(storage, done, tail_entries=tail_entries)
+        except (ReloadError, KafkaError, OSError) as error:
+            kind = type(error) if isinstance(error, ReloadError) else ReloadError
+            raise kind(
+                f"{error}. Rows with load_id {load_id} are written, and count only if the history of a version names it"
+            ) from error

@@ -49,10 +49,6 @@ def load_files(
     Raises Conflict, ReloadError, OSError, and what the runner raises. Nothing is visible then, unless an OSError came
     of publishing, which says so.
     """
-
-    def behind(head: Manifest | None) -> Manifest:
-        return next_version(head if head is None or done.continues else with_all_entries(storage, head), done)
-
     lease = Lease(storage, load.load_id)
     with lease.held():
         try:
@@ -71,12 +67,25 @@ def load_files(
             _tidy(storage, load.load_id)
             raise
         try:
-            return publish(storage, load.base, behind, tail_entries=load.tail_entries)
+            return publish_load(storage, done, tail_entries=load.tail_entries)
         except (Conflict, ReloadError):
             _tidy(storage, load.load_id)
             raise
-        except OSError as error:
-            raise OSError(f"publishing failed, and whether it has happened is not known: {error}") from error
+
+
+def publish_load(storage: Storage, done: Load, *, tail_entries: int) -> Manifest:
+    """Publish what a run has done after the newest version, which another run may have made meanwhile.
+
+    Raises as ``publish``; an OSError says that it is not known whether the version was made.
+    """
+
+    def after(head: Manifest | None) -> Manifest:
+        return next_version(head if head is None or done.continues else with_all_entries(storage, head), done)
+
+    try:
+        return publish(storage, done.base, after, tail_entries=tail_entries)
+    except OSError as error:
+        raise OSError(f"publishing failed, and whether it has happened is not known: {error}") from error
 
 
 def _run(load: FileLoad, runner: Runner, watch: Watch, lease: Lease) -> list[Written]:

@@ -1,6 +1,7 @@
 """Loads into other formats: at least once, and which rows count."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,16 +9,33 @@ from pyspark.sql import SparkSession
 
 from spark_kafka_native.jobs.batch_reload.appending import Destination, append_rows, records_of, with_load_id
 from spark_kafka_native.jobs.batch_reload.columns import row_schema
+from spark_kafka_native.jobs.batch_reload.errors import Conflict, ReloadError
 from spark_kafka_native.jobs.batch_reload.leases import LEASES
 from spark_kafka_native.jobs.batch_reload.manifest import Manifest, What
-from spark_kafka_native.jobs.batch_reload.versions import read_version
+from spark_kafka_native.jobs.batch_reload.storage import LocalStorage
+from spark_kafka_native.jobs.batch_reload.versions import read_version, with_all_entries
+from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.reload_driver import Story
 
 
-def append(story: Story, load_id: str, write: Callable[[Any], object]) -> Manifest:
+def append(
+    story: Story, load_id: str, write: Callable[[Any], object], start: str | None = None, until: str | None = None
+) -> Manifest:
     base = read_version(story.storage)
-    plan = story.plan(base)
-    return append_rows(story.storage, load_id, base, plan, "jdbc", write, check=story.check_of(plan), now_ms=1.0)
+    if base is not None and start is not None:
+        base = with_all_entries(story.storage, base)
+    plan = story.plan(base, start, until)
+    return append_rows(
+        story.storage,
+        load_id,
+        base,
+        plan,
+        "jdbc",
+        write,
+        check=story.check_of(plan),
+        now_ms=1.0,
+        tail_entries=story.tail_entries,
+    )
 
 
 @pytest.mark.feature("reload.otherFormats")
@@ -51,6 +69,61 @@ def test_moment_without_the_state_ends_no_load(story: Story, monkeypatch: pytest
     monkeypatch.setattr(story.storage, "put", fail)
     made = append(story, "a", lambda watch: watch(0))
     assert (made.version, made.entries[-1].until_offset) == (1, 10)
+
+
+@pytest.mark.feature("reload.otherFormats")
+def test_an_append_that_does_not_continue_publishes_behind_parts(story: Story) -> None:
+    """It needs all entries of the version that another run has published meanwhile, which are in parts."""
+    story.tail_entries = 2
+    for number in range(4):
+        story.produce("a", 0, 5)
+        append(story, f"r{number}", lambda _: None)
+    base = story.stored_version()
+    assert base is not None
+    assert base.parts
+    story.produce("b", 0, 7)
+    start = until = '{"a":{"0":0}}'
+
+    def meanwhile(_: object) -> None:
+        story.cluster.add("c", 3)
+        state = dict(story.cluster.end)
+        for tp in (TopicPartition("a", 0), TopicPartition("b", 0)):
+            del story.cluster.end[tp]
+        append(story, "other", lambda _: None)
+        story.cluster.end.update(state)
+
+    append(story, "run", meanwhile, start, until)
+    assert [made.load_id for made in story.version().history] == ["r0", "r1", "r2", "r3", "other", "run"]
+    positions = {str(tp): offset for tp, offset in story.version().positions.items()}
+    assert positions == {"a-0": 20, "b-0": 7, "c-0": 3}
+
+
+class Full(LocalStorage):
+    """No space for a manifest."""
+
+    def create(self, path: str, data: bytes) -> None:
+        if path.startswith("_manifests"):
+            raise OSError(28, "No space left on device")
+        super().create(path, data)
+
+
+WRITTEN = "Rows with load_id mine are written, and count only if the history of a version names it"
+
+
+def test_an_append_that_cannot_be_published_says_what_is_written(tmp_path: Path) -> None:
+    story = Story(tmp_path, Full(str(tmp_path)))
+    story.produce("t", 0, 5)
+    with pytest.raises(ReloadError, match=f"whether it has happened is not known: .*No space left.*{WRITTEN}"):
+        append(story, "mine", lambda _: None)
+
+
+def test_an_append_that_is_not_published_says_what_is_written(story: Story) -> None:
+    story.produce("t", 0, 5)
+    with pytest.raises(Conflict, match=f"another run .*{WRITTEN}"):
+        append(story, "mine", lambda _: append(story, "other", lambda _: None))
+    story.produce("t", 0, 5)
+    with pytest.raises(ReloadError, match=f"topic t was deleted while the load ran.*{WRITTEN}"):
+        append(story, "mine", lambda _: story.cluster.remove("t"))
 
 
 @pytest.mark.spark
