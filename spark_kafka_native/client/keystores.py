@@ -137,7 +137,9 @@ def _pkcs12_trusted(store: StoreFile, data: bytes) -> list[bytes]:
         trusted = trusted_certificates(data, None if store.password is None else store.password.reveal())
     except Pkcs12Error as error:
         raise store.error(str(error)) from None
-    return trusted if found.key is None or found.cert is None else [*trusted, _der(found.cert)]
+    # The first key's certificate is also found where the bags have no key id: cryptography compares public keys.
+    first = [] if found.key is None or found.cert is None else [_der(found.cert)]
+    return list(dict.fromkeys([*trusted, *first]))
 
 
 def _open_pkcs12(store: StoreFile, data: bytes) -> "PKCS12KeyAndCertificates":

@@ -1,8 +1,10 @@
 """The trusted certificates of a Java key store of the type PKCS12 (RFC 7292).
 
-Java trusts a certificate bag only if it has the attribute trusted key usage, which ``keytool -importcert`` writes
-(``KeyStore.isCertificateEntry``). The package cryptography returns certificates without their attributes, so the bags
-are read here. It opens the store first, so the password is right and the store's MAC has been verified.
+Java trusts a certificate bag if it has the attribute trusted key usage, which ``keytool -importcert`` writes
+(``KeyStore.isCertificateEntry``), or if it is the certificate of a key: both bags have the same local key id
+(``PKCS12KeyStore.findMatchedCertificate``). The package cryptography returns one key, and certificates without their
+attributes, so the bags are read here. It opens the store first, so the password is right and the store's MAC has been
+verified.
 
     PFX          =  SEQUENCE { version, ContentInfo of AuthenticatedSafe, MacData? }
     AuthenticatedSafe  =  SEQUENCE OF ContentInfo of SafeContents, each plain or encrypted
@@ -15,8 +17,8 @@ OpenSSL 1), or not at all.
 
 import hashlib
 import struct
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spark_kafka_native.client.jks import element
 
@@ -28,10 +30,14 @@ _INTEGER, _OCTETS, _OID, _SEQUENCE, _SET, _EXPLICIT, _IMPLICIT = 0x02, 0x04, 0x0
 # Object identifiers in DER, without tag and length.
 _DATA: Final = bytes.fromhex("2a864886f70d010701")
 _ENCRYPTED_DATA: Final = bytes.fromhex("2a864886f70d010706")
+_KEY_BAG: Final = bytes.fromhex("2a864886f70d010c0a0101")
+_SHROUDED_KEY_BAG: Final = bytes.fromhex("2a864886f70d010c0a0102")
 _CERTIFICATE_BAG: Final = bytes.fromhex("2a864886f70d010c0a0103")
 _X509: Final = bytes.fromhex("2a864886f70d01091601")
 _TRUSTED_KEY_USAGE: Final = bytes.fromhex("6086480186f966adca7b0101")
 """2.16.840.1.113894.746875.1.1"""
+_FRIENDLY_NAME: Final = bytes.fromhex("2a864886f70d010914")
+_LOCAL_KEY_ID: Final = bytes.fromhex("2a864886f70d010915")
 _PBES2: Final = bytes.fromhex("2a864886f70d01050d")
 _TRIPLE_DES: Final = bytes.fromhex("2a864886f70d010c0103")
 _RC2_40: Final = bytes.fromhex("2a864886f70d010c0106")
@@ -70,30 +76,65 @@ class Pkcs12Error(Exception):
     """A store whose certificates cannot be read here."""
 
 
+class _Bag(NamedTuple):
+    kind: bytes
+    content: bytes
+    attributes: dict[bytes, bytes]
+    """The set of values of each, in DER."""
+
+    @property
+    def key_id(self) -> bytes | None:
+        return self.attributes.get(_LOCAL_KEY_ID)
+
+    @property
+    def name(self) -> bytes | None:
+        return self.attributes.get(_FRIENDLY_NAME)
+
+
 def trusted_certificates(data: bytes, password: str | None) -> list[bytes]:
-    """The certificates in DER that are marked as trusted, in the store's order. Raises Pkcs12Error."""
+    """The certificates in DER that are marked as trusted, then those of the keys. Raises Pkcs12Error."""
     try:
-        store, _ = element(data, _SEQUENCE, 0)
-        _, at = element(store, _INTEGER, 0)
-        safes = _content(element(store, _SEQUENCE, at)[0], password)
-        found = []
-        for safe in _sequences(element(safes, _SEQUENCE, 0)[0]):
-            for bag in _sequences(element(_content(safe, password), _SEQUENCE, 0)[0]):
-                found += _trusted(bag)
+        bags = _bags(data, password)
+        certificates = [bag for bag in bags if bag.kind == _CERTIFICATE_BAG]
+        marked = [bag for bag in certificates if _TRUSTED_KEY_USAGE in bag.attributes]
+        others = [bag for bag in certificates if _TRUSTED_KEY_USAGE not in bag.attributes]
+        keys = [bag for bag in bags if bag.kind in {_KEY_BAG, _SHROUDED_KEY_BAG} and bag.key_id is not None]
+        return [der for bag in [*marked, *_own_certificates(keys, others)] for der in _x509(bag)]
     except (IndexError, ValueError):  # the latter is cryptography's
         raise Pkcs12Error("is damaged, or is not written in DER") from None
-    return found
 
 
-def _trusted(bag: bytes) -> list[bytes]:
+def _bags(data: bytes, password: str | None) -> list[_Bag]:
+    store, _ = element(data, _SEQUENCE, 0)
+    _, at = element(store, _INTEGER, 0)
+    safes = _content(element(store, _SEQUENCE, at)[0], password)
+    return [
+        _bag(bag)
+        for safe in _sequences(element(safes, _SEQUENCE, 0)[0])
+        for bag in _sequences(element(_content(safe, password), _SEQUENCE, 0)[0])
+    ]
+
+
+def _bag(bag: bytes) -> _Bag:
     kind, at = element(bag, _OID, 0)
-    value, at = element(bag, _EXPLICIT, at)
-    if kind != _CERTIFICATE_BAG or at == len(bag):
-        return []
-    attributes, _ = element(bag, _SET, at)
-    if all(element(attribute, _OID, 0)[0] != _TRUSTED_KEY_USAGE for attribute in _sequences(attributes)):
-        return []
-    certificate, _ = element(value, _SEQUENCE, 0)
+    content, at = element(bag, _EXPLICIT, at)
+    attributes: dict[bytes, bytes] = {}
+    if at < len(bag):
+        for attribute in _sequences(element(bag, _SET, at)[0]):
+            name, values_at = element(attribute, _OID, 0)
+            attributes[name] = attribute[values_at:]
+    return _Bag(kind, content, attributes)
+
+
+def _own_certificates(keys: Sequence[_Bag], certificates: Sequence[_Bag]) -> Iterator[_Bag]:
+    """Of several certificates with the id of a key Java takes the one with its name, else the last."""
+    for key in keys:
+        found = [bag for bag in certificates if bag.key_id == key.key_id]
+        yield from [bag for bag in found if bag.name == key.name][:1] or found[-1:]
+
+
+def _x509(bag: _Bag) -> list[bytes]:
+    certificate, _ = element(bag.content, _SEQUENCE, 0)
     form, at = element(certificate, _OID, 0)
     if form != _X509:
         return []

@@ -34,6 +34,11 @@ def test_trusted_are_the_certificate_entries_and_the_certificate_of_a_key(tmp_pa
     assert anchors(tmp_path / "store", content) == ["CN=golden-client", "CN=golden-other"]
 
 
+@pytest.mark.feature("security.tlsStores")
+def test_the_certificate_of_every_key_is_trusted(tmp_path: Path) -> None:
+    assert anchors(tmp_path / "store", golden_pkcs12.TWO_KEYS) == ["CN=golden-client", "CN=golden-second"]
+
+
 def test_a_store_without_encryption(tmp_path: Path) -> None:
     assert anchors(tmp_path / "store", PLAIN, None) == ["CN=golden-other"]
 
