@@ -19,6 +19,12 @@ T = TypeVar("T")
 DEFAULT_MAX_FRAME_BYTES: Final = 1 << 29
 _LEAST_SHARE_MS: Final = 1000.0
 """With shares of some milliseconds none of many addresses would be connected to."""
+MAX_PREFERRED: Final = 1000
+preferred: Final[dict[HostPort, str]] = {}
+"""Of host names whose first address has failed, the one that answered. The next connection begins there.
+
+At most ``MAX_PREFERRED``; all are forgotten when there would be more. Single operations on it need no lock.
+"""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,20 +96,28 @@ def first_to_succeed(
 ) -> T:
     """The result of ``attempt`` for the first of ``targets`` that does not raise BrokerUnreachable.
 
+    They are tried in their order, but the one that answered after others had failed comes first the next time.
     Each has ``timeout_ms``, as in Java's client, but at most an equal share of the time left until ``deadline``, or
     a second if the share is less.
     Raises BrokerUnreachable naming every target and its reason, and what else ``attempt`` raises.
     """
     until = Deadline.after_ms(timeout_ms * len(targets)) if deadline is None else deadline
     reasons = []
-    for index, target in enumerate(targets):
+    known = preferred.get(address)
+    for index, target in enumerate(sorted(targets, key=lambda target: target.where[0] != known)):
         share_ms = max(until.remaining_ms / (len(targets) - index), _LEAST_SHARE_MS)
         try:
-            return attempt(target, until.at_most_ms(min(timeout_ms, share_ms)))
+            made = attempt(target, until.at_most_ms(min(timeout_ms, share_ms)))
         except BrokerUnreachable as error:
             if len(targets) == 1:
                 raise
             reasons.append(f"{target.where[0]} {error.tried.get(address, error)}")
+        else:
+            if reasons:
+                if len(preferred) >= MAX_PREFERRED:
+                    preferred.clear()
+                preferred[address] = target.where[0]
+            return made
     raise BrokerUnreachable({address: ", ".join(reasons)})
 
 

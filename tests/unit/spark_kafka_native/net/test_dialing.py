@@ -2,18 +2,26 @@
 
 import socket
 import time
+from collections.abc import Iterator
 
 import pytest
 
 from spark_kafka_native.net.address import HostPort
 from spark_kafka_native.net.deadline import Deadline
-from spark_kafka_native.net.dialing import Target, first_to_succeed
+from spark_kafka_native.net.dialing import MAX_PREFERRED, Target, first_to_succeed, preferred
 from spark_kafka_native.net.errors import AuthenticationFailed, BrokerUnreachable
 
 BROKER = HostPort("broker.test", 9092)
 TARGETS = [
     Target(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, 9092)) for host in ("192.0.2.1", "192.0.2.2", "192.0.2.3")
 ]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_remembered() -> Iterator[None]:
+    preferred.clear()
+    yield
+    preferred.clear()
 
 
 class Dialing:
@@ -66,6 +74,34 @@ def test_the_error_names_every_address(monkeypatch: pytest.MonkeyPatch) -> None:
         first_to_succeed(BROKER, TARGETS[:2], dialing, 10_000, Deadline.after_ms(60_000))
     reason = "192.0.2.1 no connection within the time allowed, 192.0.2.2 no connection within the time allowed"
     assert caught.value.tried == {BROKER: reason}
+
+
+def test_the_address_that_answered_after_others_failed_is_tried_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else every new connection waits again for an address that drops packets."""
+    dialing = Dialing(monkeypatch, TARGETS[1])
+    for _ in range(2):
+        assert first_to_succeed(BROKER, TARGETS, dialing, 10_000, None) == "192.0.2.2"
+    assert [host for host, _ in dialing.tried] == ["192.0.2.1", "192.0.2.2", "192.0.2.2"]
+    moved = Dialing(monkeypatch, TARGETS[2])
+    for _ in range(2):
+        assert first_to_succeed(BROKER, TARGETS, moved, 10_000, None) == "192.0.2.3"
+    assert [host for host, _ in moved.tried] == ["192.0.2.2", "192.0.2.1", "192.0.2.3", "192.0.2.3"]
+
+
+def test_the_order_of_the_resolver_counts_while_no_address_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Resolvers rotate addresses to spread connections."""
+    dialing = Dialing(monkeypatch, *TARGETS)
+    rotated = [TARGETS, TARGETS[1:], TARGETS[2:]]
+    assert [first_to_succeed(BROKER, order, dialing, 10_000, None) for order in rotated] == [
+        *("192.0.2.1", "192.0.2.2", "192.0.2.3")
+    ]
+
+
+def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    dialing = Dialing(monkeypatch, TARGETS[1])
+    for number in range(2 * MAX_PREFERRED):
+        first_to_succeed(HostPort(f"broker-{number}.test", 9092), TARGETS, dialing, 10_000, None)
+        assert len(preferred) <= MAX_PREFERRED
 
 
 def test_a_broker_that_refuses_the_certificate_ends_the_search() -> None:
