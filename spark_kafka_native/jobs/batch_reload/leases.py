@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from spark_kafka_native.jobs.batch_reload.errors import UsageError
-from spark_kafka_native.jobs.batch_reload.storage import Storage
+from spark_kafka_native.jobs.batch_reload.storage import Storage, create_own
 
 LEASES: Final = "_leases"
 RENEW_EVERY_S: Final = 20.0
@@ -59,7 +59,7 @@ class Lease:
 
     def take(self) -> None:
         """Make the lease, twice: the second must fail. Raises UsageError: this storage would keep no two runs apart."""
-        self._storage.create(self._path, self._data)
+        create_own(self._storage, self._path, self._data)
         self._renewed_s = time.monotonic()
         try:
             self._storage.create(self._path, self._data)

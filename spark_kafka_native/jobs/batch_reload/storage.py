@@ -199,6 +199,26 @@ class Place:
         return ObjectStorage(self.url, dict(self.options))
 
 
+def create_own(storage: Storage, path: str, data: bytes) -> None:
+    """As ``Storage.create``, but a file with this very content is taken as made.
+
+    An object store's client may repeat a PUT whose answer was lost, and then finds the file of the first. So ``data``
+    must be of one run only. Raises FileExistsError: another run's file; OSError.
+    """
+    try:
+        storage.create(path, data)
+    except OSError:
+        if not _holds(storage, path, data):
+            raise
+
+
+def _holds(storage: Storage, path: str, data: bytes) -> bool:
+    try:
+        return storage.read(path) == data
+    except FileNotFoundError:
+        return False
+
+
 def is_whole(path: str) -> bool:
     """Whether a listed file is one, rather than what a crash has left of making one."""
     return not path.rpartition("/")[2].startswith(_TEMPORARY)

@@ -36,7 +36,7 @@ from spark_kafka_native.jobs.batch_reload.manifest import (
     problems,
     to_json,
 )
-from spark_kafka_native.jobs.batch_reload.storage import Storage
+from spark_kafka_native.jobs.batch_reload.storage import Storage, create_own
 
 LOADS: Final = "_loads"
 MANIFESTS: Final = "_manifests"
@@ -135,15 +135,11 @@ def publish(
 
 
 def _create(storage: Storage, wanted: Manifest) -> bool:
-    """Whether the file is there now, and ours: a store's client may try a PUT again that had gone through unnoticed."""
-    path, data = manifest_path(wanted.version), to_json(wanted)
+    """Whether the file is there now, and ours."""
     try:
-        storage.create(path, data)
+        create_own(storage, manifest_path(wanted.version), to_json(wanted))
     except FileExistsError:
-        return _holds(storage, path, data)
-    except OSError:
-        if not _holds(storage, path, data):
-            raise
+        return False
     return True
 
 
@@ -161,16 +157,9 @@ def _rolled(storage: Storage, manifest: Manifest, tail_entries: int) -> Manifest
 def _make_part(storage: Storage, load_id: str, entries: Sequence[Entry]) -> Part:
     data = part_to_json(entries)
     path = f"{LOADS}/{load_id}/entries-{secrets.token_hex(8)}.json"
-    storage.create(path, data)
+    create_own(storage, path, data)
     rows = sum(entry.rows for entry in entries)
     return Part(path=path, entries=len(entries), rows=rows, bytes=len(data), crc32c=crc32c.crc32c(data))
-
-
-def _holds(storage: Storage, path: str, data: bytes) -> bool:
-    try:
-        return storage.read(path) == data
-    except FileNotFoundError:
-        return False
 
 
 def _check_on_top(storage: Storage, wanted: Manifest) -> None:

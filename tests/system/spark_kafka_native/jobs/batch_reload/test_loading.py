@@ -247,6 +247,30 @@ def test_a_published_version_keeps_its_files_when_a_newer_one_cannot_be_read(tmp
     assert story.records(2) == story.produced()
 
 
+@pytest.mark.parametrize("folder", ["_leases", "_loads", "_manifests"])
+@pytest.mark.parametrize("error", [FileExistsError("it is there"), TimeoutError("no answer")])
+def test_a_file_that_was_made_unnoticed_is_taken_as_made(tmp_path: Path, folder: str, error: OSError) -> None:
+    """An object store's client repeats a PUT whose answer was lost, and the second one finds the file of the first."""
+
+    class LosesAnAnswer(LocalStorage):
+        lost = False
+
+        def create(self, path: str, data: bytes) -> None:
+            super().create(path, data)
+            if path.startswith(folder) and not self.lost:
+                self.lost = True
+                raise error
+
+    storage = LosesAnAnswer(str(tmp_path / "target"))
+    story = Story(tmp_path / "target", storage)
+    story.tail_entries = 1
+    story.produce("t", 0, 10)
+    story.load(max_records_per_task=5)
+    assert storage.lost
+    assert story.records() == story.produced()
+    assert story.storage.list("_leases") == {}
+
+
 class CountedStorage(LocalStorage):
     """Counts the entries that a run reads and writes."""
 
