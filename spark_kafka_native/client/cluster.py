@@ -320,10 +320,14 @@ class Cluster:
             self._pool.give_back(connection)
 
     def _candidates(self) -> list[HostPort]:
-        """Addresses to ask: known brokers in random order, then bootstrap servers; those that failed last come last."""
+        """Addresses to ask: known brokers in random order, then bootstrap servers.
+
+        Those that throttle this client come after the others, and those that failed last come last.
+        """
         brokers = [node.address for node in self._metadata.brokers.values()]
         random.shuffle(brokers)
-        return sorted(dict.fromkeys([*brokers, *self.config.bootstrap_servers]), key=self._pool.failures)
+        addresses = dict.fromkeys([*brokers, *self.config.bootstrap_servers])
+        return sorted(addresses, key=lambda address: (self._pool.failures(address), self._pool.throttle_ms(address)))
 
     def _is_fresh(self, topic: str) -> bool:
         asked_at = self._asked_at.get(topic)

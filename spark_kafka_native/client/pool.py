@@ -39,6 +39,12 @@ class ConnectionPool:
         """How often in a row no connection to ``address`` could be made."""
         return self._failures.get(address, 0)
 
+    def throttle_ms(self, address: HostPort) -> float:
+        """How long the idle connection to ``address`` that is lent next takes no request; 0 if there is none."""
+        with self._lock:
+            idle = self._idle.get(address)
+            return idle[-1].throttle_ms if idle else 0.0
+
     def borrow(self, address: HostPort, deadline: Deadline) -> Connection:
         """A connection that nobody else uses: an idle one that is still good, or a new one.
 

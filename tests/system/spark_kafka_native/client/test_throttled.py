@@ -99,6 +99,17 @@ def test_the_next_request_of_a_connection_waits_for_the_end_of_the_throttle(
         assert clock.slept_ms == [45_000]
 
 
+def test_what_any_broker_can_answer_goes_to_one_that_does_not_throttle(
+    clock: Clock, brokers: ScriptedCluster, cluster: Cluster
+) -> None:
+    """A producer that looks for a leader would keep the batches of all brokers waiting for the throttle of one."""
+    brokers.script(ListOffsetsRequest, Throttle(45_000), broker=1)
+    list_offsets(cluster, {T0: LATEST})
+    for _ in range(30):
+        cluster.metadata(["t"])
+    assert clock.slept_ms == []
+
+
 def test_a_broker_that_throttles_before_it_answers_is_asked_again_at_once(clock: Clock) -> None:
     with (
         ScriptedCluster(topics={"t": 1}, versions=KAFKA_0_11, topic_ids=False) as brokers,
