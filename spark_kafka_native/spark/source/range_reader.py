@@ -54,10 +54,13 @@ def read_range(
     """
     tp = piece.topic_partition
     try:
-        bound = piece if begun is not None else bind_ranges(options, [piece]).get(tp)
-        if bound is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, str(tp))
-        yield from _read(options, layout, bound, begun)
+        bound = piece if begun is not None else _bound(options, piece)
+        is_planned = begun is not None or piece.leader is not None or piece.until_offset != LATEST_OFFSET
+        try:
+            yield from _read(options, layout, bound, begun, is_planned=is_planned)
+        except TopicRecreated:
+            # The task has bound the range itself, by metadata in memory from before the topic was created again.
+            yield from _read(options, layout, _bound(options, piece), None)
     except KafkaError as error:
         if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not options.fail_on_data_loss:
             accept_or_raise(deleted_partitions([tp]), fail=False)
@@ -90,12 +93,24 @@ def bind_ranges(options: SourceOptions, pieces: Sequence[OffsetRange]) -> dict[T
     return bound
 
 
+def _bound(options: SourceOptions, piece: OffsetRange) -> OffsetRange:
+    found = bind_ranges(options, [piece]).get(piece.topic_partition)
+    if found is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, str(piece.topic_partition))
+    return found
+
+
 def _listed(source: ClusterOffsets, pieces: Sequence[OffsetRange], special: int) -> OffsetMap:
     return source.list_offsets({piece.topic_partition: special for piece in pieces}) if pieces else {}
 
 
-def _read(options: SourceOptions, layout: Layout, piece: OffsetRange, begun: Place | None) -> Iterator[pa.RecordBatch]:
-    """A range with real offsets; where records are gone and that is accepted, on from where there are some."""
+def _read(
+    options: SourceOptions, layout: Layout, piece: OffsetRange, begun: Place | None, *, is_planned: bool = True
+) -> Iterator[pa.RecordBatch]:
+    """A range with real offsets; where records are gone and that is accepted, on from where there are some.
+
+    Raises TopicRecreated if nothing of a range that is not planned was read.
+    """
     cluster, tp = shared_cluster(options.client), piece.topic_partition
     shaper = RowShaper(layout=layout, partition=tp)
     position, until = piece.from_offset, piece.until_offset
@@ -130,6 +145,8 @@ def _read(options: SourceOptions, layout: Layout, piece: OffsetRange, begun: Pla
                 # What took the place of the lost records was not read before, at whatever offsets it stands.
                 position, known_epoch, read_epoch = max(error.diverged_at, piece.from_offset), NO_EPOCH, NO_EPOCH
             except TopicRecreated:
+                if not is_planned and fetcher.position == piece.from_offset:
+                    raise
                 # At the end nothing is left to read, but the topic of what was read is not known (``planned_topics``).
                 lost_from = piece.from_offset if fetcher.position >= until else fetcher.position
                 accept_or_raise(recreated(tp, lost_from, until), fail=options.fail_on_data_loss)

@@ -1,13 +1,13 @@
 """A task: one offset range, or several that are read together -> batches for Spark."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 
 from spark_kafka_native.client.cluster import shared_cluster
 from spark_kafka_native.client.errors import TopicRecreated
 from spark_kafka_native.client.gathering import gathered
-from spark_kafka_native.client.joint_fetcher import JointFetcher, PartitionRange
+from spark_kafka_native.client.joint_fetcher import JointFetcher, PartitionRange, Place
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.errors import TaskError, listed
@@ -65,13 +65,24 @@ def _read_together(options: SourceOptions, layout: Layout, task: Task) -> Iterat
         if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or options.fail_on_data_loss:
             raise _all_failed(task, error) from error
         accept_or_raise(deleted_partitions(bound), fail=False)
-    left = joint.left
+    yield from _one_by_one(options, layout, task, bound, joint.left)
+
+
+def _one_by_one(
+    options: SourceOptions,
+    layout: Layout,
+    task: Task,
+    bound: Mapping[TopicPartition, OffsetRange],
+    left: Mapping[TopicPartition, Place],
+) -> Iterator[pa.RecordBatch]:
+    """What was not read together. A range of which nothing was read is bound again: the topic may be another one."""
     for piece in task:
         tp = piece.topic_partition
-        if tp not in bound:
+        begun = left.get(tp)
+        if begun is not None and begun.position > bound[tp].from_offset:
+            yield from read_range(options, layout, bound[tp], begun=begun)
+        elif begun is not None or tp not in bound:
             yield from read_range(options, layout, piece)
-        elif tp in left:
-            yield from read_range(options, layout, bound[tp], begun=left[tp])
 
 
 def _wanted(piece: OffsetRange) -> PartitionRange:

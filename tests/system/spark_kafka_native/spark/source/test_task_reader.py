@@ -308,6 +308,24 @@ def test_a_topic_created_again_after_the_plan_is_not_read(as_version: str, parti
         assert list(read_task(careless, LAYOUT, bound)) == []
 
 
+@pytest.mark.parametrize("partitions", [1, 2])
+@pytest.mark.parametrize("as_version", ["3.0", "4.3"])
+def test_a_range_that_the_task_binds_is_of_the_topic_of_now(as_version: str, partitions: int) -> None:
+    """The worker process has the id of the earlier topic in memory; nothing was planned in that one."""
+    with EmbeddedBroker(settings={"as.version": as_version}) as broker, Topics(broker.bootstrap_servers) as topics:
+        parsed = parse_source_options(
+            {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": "t"}, Query.BATCH
+        )
+        for value in ("earlier", "now"):
+            broker.create_topic("t", partitions)
+            for number in range(partitions):
+                topics.write("t", [value] * 5, partition=number)
+            batches = list(read_task(parsed, LAYOUT, task(-2, -1, partitions=partitions)))
+            values = [row for batch in batches for row in batch.column("value").to_pylist()]
+            assert values == [value.encode()] * 5 * partitions
+            broker.delete_topic("t")
+
+
 @pytest.fixture
 def kafka_3_0() -> Iterator[ScriptedCluster]:
     """One leader, with topic ids, and Fetch up to version 12."""
