@@ -15,7 +15,7 @@ has the records of all rounds.
 
 A record that comes while a micro-batch runs waits for the next one, so the duration of a micro-batch decides. The
 second table has what Spark reports for it (``durationMs``), medians of the micro-batches with rows: ``addBatch`` is the
-write with its tasks and their commit, ``commitOffsets`` Spark's commit log and the source's. Beside it stands "stub", a
+write with its tasks and their commit, ``commitOffsets`` Spark's commit log and the source's. Beside it is "stub", a
 query from a Python source that has one row for each micro-batch to a Python sink that drops it: what Spark itself takes
 for a query whose source and sink are written in Python.
 """
@@ -54,7 +54,7 @@ WHOLE: Final = "triggerExecution"
 DURATIONS: Final = ("latestOffset", "queryPlanning", "walCommit", "addBatch", "commitOffsets", WHOLE)
 """Of a micro-batch, as Spark reports them."""
 WANTED_MS: Final = 15.0
-"""Of our micro-batches beyond the stub's."""
+"""Longest duration of our micro-batches beyond the stub's."""
 PATIENCE_S: Final = 60.0
 POLL_S: Final = 0.02
 

@@ -164,7 +164,7 @@ def _documents() -> Iterator[str]:
         bounds = f"; {setting.bounds}" if setting.bounds else ""
         yield f"  {setting.key} ({setting.default_text or 'none'}{bounds})"
         yield textwrap.fill(setting.doc, 110, initial_indent="      ", subsequent_indent="      ")
-    yield f"  The {len(unused_settings())} other settings of Apache Kafka have no effect; docs/options.md lists them."
+    yield f"  {len(unused_settings())} other settings of Apache Kafka have no effect or are refused: docs/options.md."
 
 
 if __name__ == "__main__":

@@ -35,9 +35,9 @@ from spark_kafka_native.net.secret import HIDDEN
 
 _MIB: Final = 1024 * 1024
 _MOST_THREADS: Final = 128
-"""Of one pool. Apache Kafka has no bound; each thread has a stack and buffers."""
+"""Upper bound of the threads of one pool, because each takes a stack and buffers. Apache Kafka has no bound."""
 _MOST_UNKNOWN: Final = 100
-"""Unknown settings that are stored for a broker, and for all brokers. Kafka has no bound."""
+"""Upper bound of the unknown settings stored for one broker, and of those for all brokers. Kafka has no bound."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -284,7 +284,7 @@ class BrokerConfig(ListenerSettings):
         return config
 
     def changed(self, dynamic: Mapping[str, str], *, of_all_brokers: bool = False) -> Self:
-        """The configuration with settings that were made at run time over it; unknown ones are skipped, as in Kafka.
+        """The configuration with the dynamic settings applied. Unknown settings are skipped, as in Kafka.
 
         Raises ConfigError: a bad value, a key that cannot change at run time, or too many unknown keys.
         """
@@ -307,7 +307,7 @@ class BrokerConfig(ListenerSettings):
 
     @classmethod
     def settings(cls) -> dict[str, Setting]:
-        """Every setting that this broker acts on by its key, those of logs under the broker's names for them."""
+        """The settings that this broker acts on, by key. Those of logs have the broker's names."""
         return {**_settings(), **log_default_settings()}
 
     @classmethod
@@ -359,10 +359,10 @@ class BrokerConfig(ListenerSettings):
         self.metrics_address()
 
     def _check_one_broker(self) -> None:
-        """Raise ConfigError for numbers of replicas that the only broker of a cluster cannot have.
+        """Raise ConfigError if a replication factor or ``min.insync.replicas`` is above 1, because there is one broker.
 
-        Apache Kafka starts, and fails when the topic is created or written to. At run time ``min.insync.replicas`` may
-        be larger, as in Apache Kafka.
+        Apache Kafka starts, and refuses to create the topic or to append to it. At run time ``min.insync.replicas`` may
+        be above 1, as in Apache Kafka.
         """
         for key, replicas in (
             ("default.replication.factor", self.default_replication_factor),
@@ -372,7 +372,7 @@ class BrokerConfig(ListenerSettings):
             ("min.insync.replicas", self.log.min_insync_replicas),
         ):
             if replicas > 1:
-                raise ConfigError(key, f"{replicas} replicas need {replicas} brokers, and there is one: write {key}=1")
+                raise ConfigError(key, f"{replicas} replicas need {replicas} brokers, but there is one; set {key}=1")
 
     def _check_transaction_version(self) -> None:
         known = {feature.name: feature for feature in self.release.features}.get(TRANSACTION_VERSION)

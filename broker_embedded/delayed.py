@@ -52,9 +52,9 @@ class DelayedOperations:
         return self.wait((), ms, lambda _: False)
 
     def changed(self, partition: TopicPartition) -> None:
-        """Complete the requests that wait for enough in this partition, after an append to it or its deletion.
+        """Complete the delayed requests of a partition that are satisfied now, after an append to it or its deletion.
 
-        An error of one request is that request's own: neither the appending request nor other waiting ones see it.
+        An error of one delayed request fails that request only, not the append and not another delayed request.
         """
         for wait in self._waiting.get(partition, ()):
             if not wait.ended.done():

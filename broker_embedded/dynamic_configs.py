@@ -46,7 +46,7 @@ class ConfigsAtStart:
         """With what the file says, if there is one. Raises OSError, ConfigsFileError naming the file.
 
         A setting that cannot be any more, because an older or newer broker has made it, is left out with a warning: a
-        broker that did not start for it could not be configured otherwise. Settings without effect are logged.
+        broker that refused to start could not be reconfigured. Settings without effect are logged.
         """
         stored = StoredConfigs()
         if file_system.exists(path):
@@ -167,11 +167,11 @@ def _check_pools(before: BrokerConfig, after: BrokerConfig) -> None:
             old, new = int(is_now[key] or 0), int(will_be[key] or 0)
             least, most = max(1, old // 2), max(1, old * 2)
             if not least <= new <= most:
-                raise ConfigError(key, f"it can change from {old} to {least}..{most}")
+                raise ConfigError(key, f"it is {old}; one change can set it to {least} to {most}")
 
 
 def _log_without_effect(config: BrokerConfig, before: StoredConfigs, after: StoredConfigs) -> None:
-    """Log each setting that was made and that this broker does not act on."""
+    """Log each setting of a change that has no effect in this broker."""
     known = config.known()
     for old, new in (
         (before.cluster, after.cluster),

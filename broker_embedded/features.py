@@ -34,7 +34,7 @@ def features_of(config: BrokerConfig, stored: StoredConfigs) -> tuple[Feature, .
 
 
 def with_levels(config: BrokerConfig, stored: StoredConfigs, levels: Mapping[str, int]) -> StoredConfigs:
-    """What is stored after the levels of some features, or of none, have changed."""
+    """The stored configs with these feature levels, and with ``min.insync.replicas`` where KIP-966 requires it."""
     changed = stored.with_features(levels)
     if not has_eligible_leader_replicas(config, changed):
         return changed

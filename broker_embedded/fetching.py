@@ -46,7 +46,7 @@ class FetchLimits(NamedTuple):
 
     @property
     def later_first_batch(self) -> FirstBatch:
-        """How the first batch of a partition is read once another partition has given records."""
+        """How the first batch of a later partition is read, after another partition has returned records."""
         return FirstBatch.CUT if self.cuts_first else FirstBatch.FITTING
 
 

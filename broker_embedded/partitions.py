@@ -17,7 +17,7 @@ from spark_kafka_native.records.batch import BatchHeader, CompressionType
 
 _ANY_EPOCH = -1
 _LONG_WORK_BYTES = 16 * 1024
-"""So many bytes of records, not compressed, take some milliseconds to be looked at one by one in plain Python."""
+"""Uncompressed records of this size take a few milliseconds to inspect one by one in plain Python."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -233,7 +233,7 @@ class RealFileSystem:
     """The operating system's files."""
 
     def __init__(self, free_descriptors: Callable[[], bool] = lambda: False) -> None:
-        """``free_descriptors`` closes files that are open without need; False if there are none."""
+        """``free_descriptors`` closes cached files, and returns False if none was open."""
         self._free_descriptors = free_descriptors
 
     def create(self, path: str, *, private: bool = False) -> File:

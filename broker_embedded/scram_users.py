@@ -60,7 +60,7 @@ class ScramUsers:
         return self._credentials.get(user)
 
     def names(self) -> tuple[ScramUser, ...]:
-        """Every user with each of its mechanisms."""
+        """The credentials that exist: pairs of a user and a mechanism."""
         return tuple(self._credentials)
 
     def describe(self, names: Iterable[str] | None) -> dict[str, dict[str, int] | KafkaError]:

@@ -104,8 +104,9 @@ _UNUSED = """
 
 The bundled broker knows every setting of Apache Kafka 4.3's brokers. It accepts, validates, stores and describes these,
 and logs once that they have no effect. A setting marked Refused can only have its default, because another value would
-promise what the broker does not do. An unknown setting is refused at the start. At run time it is stored with a
-warning, as in Kafka. Settings that can change for a single broker only are marked `broker`.
+promise what the broker does not do. `python -m broker_embedded` refuses an unknown setting at the start;
+`kafka-server-start.sh` ignores it with a warning. At run time it is stored with a warning, as in Kafka. Settings that
+can change for a single broker only are marked `broker`.
 
 """
 

@@ -40,7 +40,7 @@ class CpuMeter:
 
     @contextmanager
     def interval(self) -> Iterator[None]:
-        """What is measured."""
+        """Measure clock and CPU while the context lasts."""
         before, started = self._now(), time.perf_counter()
         yield
         self.wall = time.perf_counter() - started

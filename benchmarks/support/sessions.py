@@ -30,7 +30,7 @@ SOURCE_TUNED: Final = {
 }
 """Options of the JVM connector's source as its users tune it for throughput."""
 SINK_TUNED: Final = {"kafka.batch.size": "1048576", "kafka.linger.ms": "20"}
-"""Those of its sink."""
+"""The same for its sink."""
 BATCH_TIMEOUT_S: Final = 300.0
 POLL_S: Final = 0.05
 

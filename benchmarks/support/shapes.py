@@ -30,7 +30,7 @@ class Shape:
     value_bytes: int
     """The mean, where they vary."""
     count: int
-    """Of rows."""
+    """Number of rows."""
     kind: str = KEYED
     codec: str = "none"
     partitions: int = PARTITIONS[0]
@@ -40,7 +40,7 @@ class Shape:
 
     @property
     def key_bytes(self) -> int:
-        """Of each key; 0 for no keys."""
+        """Bytes of each key; 0 for no keys."""
         return 0 if self.kind == KEYLESS else 10
 
     @property

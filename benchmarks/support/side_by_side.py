@@ -122,7 +122,7 @@ class Comparison:
                         _tell_cpu(report, meter, what, shape, rounds, found[mode][shape])
 
     def _connectors(self, mode: str, shape: Shape, *, jvm: bool) -> Sequence[str]:
-        """Who takes part; the JVM connector's other API only with the usual rows."""
+        """The connectors that take part; the JVM connector's other API only with the usual rows."""
         packed = [self.packed] if self.packed and shape.tasks > USUAL_TASKS and not shape.is_part else []
         theirs = RIVALS if shape.is_usual and mode != STEADY else tuple(name for name in RIVALS if name != TUNED_OTHER)
         return [OURS, *packed, *(theirs if jvm else ()), STUB]

@@ -40,7 +40,7 @@ def columns(others: Sequence[str]) -> list[str]:
 def lines(found: ByShape, others: Sequence[str]) -> Iterator[list[Cell]]:
     """A line for each shape: million rows per second of all connectors, and how many times as fast ours is.
 
-    A speed is that of the median round; the slowest and the fastest round stand in brackets. MB/s are of our values.
+    A speed is that of the median round; the slowest and the fastest round are in brackets. MB/s are of our values.
     """
     for shape, seconds in found.items():
         if shape.is_part:

@@ -320,7 +320,7 @@ class Groups:
 
     def _on_timer(self, group_id: str, key: TimerKey) -> None:
         if key == REGEX_TIMER:
-            if group_id not in self._looked_up:  # else heartbeats set the timer again, if there is more to look up
+            if group_id not in self._looked_up:  # otherwise a later heartbeat sets the timer again
                 self._finishing.begin(self._look_up_regexes(group_id))
             return
         due = group_id, key
@@ -346,7 +346,7 @@ class Groups:
             self._timers.change(group_id, SetTimer(key=key, after_ms=retry_ms))
 
     async def _look_up_regexes(self, group_id: str) -> None:
-        """Match all topics with the group's expressions, then record the result as any decision about the group."""
+        """Match all topic names with the group's regular expressions, and write the result to the group's log."""
         group = self._groups.get(group_id)
         if not isinstance(group, ConsumerGroup):
             return
@@ -370,7 +370,7 @@ class Groups:
     async def _matching(self, regex: str, names: Iterable[str]) -> frozenset[str]:
         try:
             return await self._patterns.matching(regex, names)
-        except PatternError:  # of a log that another broker wrote
+        except PatternError:  # written by a broker with another regular expression library
             return frozenset()
 
     def _check_released(self) -> None:

@@ -40,7 +40,7 @@ class PatternMatcher:
         return frozenset(found)
 
     def stop(self) -> None:
-        """Make every ``matching`` fail soon, after the name that is being matched."""
+        """Make every pending ``matching`` raise once the name in progress is matched."""
         self._stopped = True
         self._executor.shutdown(wait=False)
 

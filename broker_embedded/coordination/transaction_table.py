@@ -55,10 +55,11 @@ class TransactionTable:
         return MappingProxyType(self._transactions)
 
     def timed_out(self, now_ms: int, elapsed_ms: int) -> list[str]:
-        """The ids whose transactions have timed out. Takes no longer for ids without an open transaction.
+        """The transactional ids whose transactions have timed out. Looks at open transactions only.
 
-        A transaction's age is measured by ``elapsed_ms``. Its start, which is written by the wall clock ``now_ms``,
-        counts only for what was before the last call, and so for transactions of before the broker's start.
+        Age is measured by the monotonic ``elapsed_ms``, so a jump of the wall clock neither ends nor prolongs a
+        transaction. The recorded start and the wall clock ``now_ms`` count only for the time before the previous call,
+        such as the time before the broker's start.
         """
         longest_ms = None if self._looked_ms is None else elapsed_ms - self._looked_ms
         self._looked_ms = elapsed_ms

@@ -260,7 +260,7 @@ class Transactions:
     # --- by the clock ------------------------------------------------------------------------------------------------
 
     async def abort_timed_out(self) -> None:
-        """Abort the transactions that have timed out, all at the same time: one may wait for a slow Produce."""
+        """Abort the transactions that have timed out, concurrently, because one abort may wait for a slow Produce."""
         names = self._table.timed_out(self._clock.now_ms(), self._clock.elapsed_ms())
         await asyncio.gather(*(self._try_to_abort(name) for name in names))
 
@@ -268,7 +268,7 @@ class Transactions:
         try:
             await self._finishing.finish(self._abort_timed_out(name))
         except KafkaError as error:
-            logger.warning("the transaction of %s has timed out and is not aborted yet: %s", name, error)
+            logger.warning("aborting the timed-out transaction of %s failed, retrying at next check: %s", name, error)
 
     async def _abort_timed_out(self, name: str) -> None:
         async with self.turn(name):

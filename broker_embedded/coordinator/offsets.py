@@ -33,7 +33,7 @@ from spark_kafka_native.protocol.wire import ZERO_UUID
 _GROUP_NOT_FOUND_SINCE: Final = 9
 """OffsetCommit versions from here on know GROUP_ID_NOT_FOUND; older ones hear ILLEGAL_GENERATION."""
 _NEVER_MS: Final = 2**63 - 1
-"""The latest expiry time that a record holds. Java's sum wraps to a time before 1970, so that the position expires."""
+"""The latest expiry time that an int64 holds. Java's sum overflows to before 1970: the offset expires at once."""
 _TOMBSTONES_AT_ONCE: Final = 1000
 """Positions that are forgotten by one batch of records, which must not become too large for the log."""
 

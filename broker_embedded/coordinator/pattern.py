@@ -14,7 +14,7 @@ from typing import Final
 import re2
 
 MAX_CHARACTERS: Final = 50_000
-"""RE2 gives up half way, and writes to stderr, for expressions of some million characters."""
+"""RE2 aborts the compilation of an expression of a few million characters, and writes to stderr."""
 MAX_UNICODE_CLASSES: Final = 100
 r"""Each ``\pL`` takes long to compile."""
 MAX_PROGRAM_BYTES: Final = 1 << 20
@@ -51,10 +51,10 @@ class Pattern:
             self._compiled = re2.compile(expression, _options())
         except re2.error as error:
             raise PatternError(error.args[0].decode(errors="replace")) from error
-        re2.purge()  # else 128 expressions of clients would be kept
+        re2.purge()  # otherwise the package would keep 128 expressions of clients
 
     def fullmatch(self, name: str) -> bool:
-        """Return whether the expression matches the whole name. Other threads run meanwhile."""
+        """Whether the expression matches the whole name. Other Python threads run during the match."""
         return self._compiled.fullmatch(name) is not None
 
 

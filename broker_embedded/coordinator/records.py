@@ -65,7 +65,7 @@ class RecordKind(Generic[KeyT, ValueT]):
     flexible_since: int = 0
 
     def read(self, record: CoordinatorRecord) -> tuple[KeyT, ValueT | None]:
-        """Key and value, None of a tombstone. Raises CorruptBatch: malformed, or the value's version is not known."""
+        """Key and value; a tombstone has the value None. Raises CorruptBatch: malformed, or an unknown version."""
         key = decode_key(record, self.key)
         return key, decode_value(record, self.value, 0, self.last_version, flexible_from=self.flexible_since)
 

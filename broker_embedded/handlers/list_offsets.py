@@ -152,7 +152,7 @@ def _limit(partition: LocalPartition, request: ListOffsetsRequest) -> int:
 
 
 def _position(log: Log, timestamp: int, limit: int) -> OffsetTimestamp | None:
-    """The offset that a special timestamp stands for; None for a time to look up."""
+    """The offset of a special timestamp, such as -1 for the latest offset; None for an ordinary timestamp."""
     if timestamp == _LATEST:
         return OffsetTimestamp(limit, -1)
     if timestamp in {_EARLIEST, _EARLIEST_LOCAL}:

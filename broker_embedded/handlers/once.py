@@ -17,9 +17,10 @@ else:
 
 
 def once(entries: Iterable[EntryT], key: Callable[[EntryT], Hashable], *, joined: str) -> tuple[EntryT, ...]:
-    """The first entry of each key, in the order of the request.
+    """Merge the entries with equal keys, in the order in which the keys occur first.
 
-    Its list ``joined`` has the items of all entries with that key, each once; None, which requests all, if one is None.
+    The field ``joined`` of a merged entry has the distinct items of all its entries. It is None, which requests
+    everything, if it is None in one of them.
     """
     lists: dict[Hashable, dict[Any, None] | None] = {}
     first: dict[Hashable, EntryT] = {}

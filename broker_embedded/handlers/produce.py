@@ -63,7 +63,7 @@ _WITHOUT_LOG_START_OFFSET: Final = {
 _ADMIN_CLIENT: Final = "__admin_client"
 """The one client id that Apache Kafka lets write to internal topics."""
 _MAX_RECORD_ERRORS: Final = 1000
-"""Errors of single records that a response has, of all partitions together."""
+"""Upper bound of the record errors (KIP-467) in one response, over all partitions."""
 _NOTHING: Final = AppendResult(
     base_offset=-1, last_offset=-1, log_append_time_ms=-1, log_start_offset=-1, duplicate=False
 )
@@ -154,7 +154,7 @@ class _ErrorBudget:
         self._left = left
 
     def take(self, errors: Sequence[RecordError]) -> tuple[RecordError, ...]:
-        """The first of ``errors``, as many as there may be."""
+        """The first of ``errors``, as many as the response still has room for."""
         taken = tuple(errors[: self._left])
         self._left -= len(taken)
         return taken
@@ -188,7 +188,7 @@ class _Append:
         self._terms = FROM_CLIENT
         self._result: AppendResult | None = None
         self.inspects = False
-        """Whether the append looks at each record, which may take long."""
+        """Whether the append inspects each record, and must therefore run in a thread."""
         self.error: KafkaError | None = None
 
     def prepare(self, request: ProduceRequest, context: RequestContext) -> None:
@@ -267,7 +267,7 @@ class _Append:
     def announce(self, broker: Broker) -> None:
         """Complete the requests that wait for records of the partition.
 
-        After a storage error, too: the records may be in the log, though flush.messages could not flush them.
+        Also after KAFKA_STORAGE_ERROR: the records may be in the log although flush.messages could not flush it.
         """
         may_be_there = self.error is not None and self.error.code is ErrorCode.KAFKA_STORAGE_ERROR
         if self._partition is not None and (may_be_there or self._result not in {None, _NOTHING}):

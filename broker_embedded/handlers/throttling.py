@@ -38,7 +38,7 @@ class Throttle:
         self._resumed_ns = time.perf_counter_ns()
 
     def at_least(self, wait_ms: int) -> None:
-        """The client must be silent for ``wait_ms``, or longer if something else asks for it; an int32 at most."""
+        """Throttle the client for ``wait_ms``, unless it is throttled for longer already; at most for `LONGEST_MS`."""
         self.wait_ms = max(self.wait_ms, min(wait_ms, LONGEST_MS))
 
     @property

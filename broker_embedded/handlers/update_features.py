@@ -4,9 +4,9 @@ v0  flexible
 v1  types of upgrades, and dry runs (KIP-778)
 v2  no results per feature (KIP-1022)
 
-``transaction.version`` and ``eligible.leader.replicas.version`` go up and down, and stay where they are set over
-restarts. The other levels are those of the release that this broker passes for (``as.version``). A request for another
-level of these is refused, where Kafka would lower some. All changes of a request are made or none.
+``transaction.version`` and ``eligible.leader.replicas.version`` can be upgraded and downgraded, and keep their levels
+over restarts. The other levels are those of the release that this broker passes for (``as.version``). A request for
+another level of these is refused, where Kafka would downgrade some. All changes of a request are made or none.
 """
 
 from collections.abc import Mapping

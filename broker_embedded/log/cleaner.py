@@ -78,7 +78,7 @@ class _Block(NamedTuple):
 
 
 class _Kept:
-    """What is kept of a batch, and its last block: a batch of several is decompressed again rather than held."""
+    """Counts of a batch's kept records, and its last block. Several blocks are decompressed again, not held."""
 
     def __init__(self) -> None:
         self.blocks = self.records = self.records_read = 0

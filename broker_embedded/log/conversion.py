@@ -1,7 +1,7 @@
 """Records into the codec and the message format that a topic stores them in.
 
-What is stored as it was sent does not come here, or comes to have its records checked and goes back untouched. Records
-are read piece by piece: a batch of a few KiB can decompress to 512 MiB.
+A batch that is stored as it was sent is not converted, though its records may be checked here. Records are read piece
+by piece, because a batch of a few KiB can decompress to 512 MiB.
 """
 
 from array import array
@@ -32,7 +32,7 @@ _TIMES_LARGER: Final = 64
 
 
 def max_payload_bytes(config: LogConfig) -> int:
-    """What a batch whose records are looked at may decompress to: 64 MiB, or 64 times max.message.bytes."""
+    """Largest decompressed size of a batch that is inspected: the larger of 64 MiB and 64 times max.message.bytes."""
     return min(max(_LEAST_BOUND, _TIMES_LARGER * config.max_message_bytes), MAX_DECOMPRESSED_BYTES)
 
 
@@ -65,7 +65,7 @@ def convert_batch(records: memoryview, batch: IncomingBatch, append: Append) -> 
 
 
 def _check_records(records: memoryview, batch: IncomingBatch, append: Append) -> RecordScan:
-    """Check every record; the scan of them."""
+    """Check every record, and return the finished scan."""
     earliest, latest = time_bounds(append)
     scan = RecordScan(batch.header, earliest=earliest, latest=latest, needs_key=append.config.compacts)
     errors = RecordErrors(append)
@@ -75,7 +75,7 @@ def _check_records(records: memoryview, batch: IncomingBatch, append: Append) ->
         for record in scan.found(append.cancellation.between(pieces)):
             errors.add(record.record_index, record.timestamp, has_key=record.has_key)
     except OversizedBatch as error:
-        why = f"{error.detail}, which is 64 MiB or 64 times max.message.bytes"
+        why = f"{error.detail}, the larger of 64 MiB and 64 times max.message.bytes"
         refuse(ErrorCode.MESSAGE_TOO_LARGE, append.partition, why)
     except CorruptBatch as error:
         code = ErrorCode.CORRUPT_MESSAGE if pieces.failed else ErrorCode.INVALID_RECORD
@@ -85,7 +85,7 @@ def _check_records(records: memoryview, batch: IncomingBatch, append: Append) ->
 
 
 class _Pieces:
-    """Remembers whether decompression failed, rather than a record."""
+    """A payload's pieces. ``failed``: decompression has raised CorruptBatch, not the decoding of a record."""
 
     def __init__(self, pieces: Iterator[bytes | bytearray | memoryview]) -> None:
         self._pieces = pieces
@@ -149,8 +149,8 @@ def write_records(
 class _Placed:
     """Records with offsets that continue from the append's, each checked when it is read.
 
-    Of those that were read, ``count`` is the number, ``largest`` the largest timestamp, and ``positions`` are where
-    they are in a message set, a wrapper being one message.
+    Of the records read so far, ``count`` is the number and ``largest`` the largest timestamp. ``positions`` are their
+    positions in the message set; a wrapper has the position 0 only.
     """
 
     def __init__(self, records: Iterable[Message], append: Append, *, is_wrapped: bool = False) -> None:
@@ -189,10 +189,10 @@ def check_size(size: int, append: Append) -> None:
     """Raise KafkaError MESSAGE_TOO_LARGE if what is to be stored has ``size`` bytes or more and that is too much."""
     limit = append.config.max_message_bytes
     if size > limit:
-        why = f"stored as the topic asks for it takes {size} bytes or more, max.message.bytes is {limit}"
+        why = f"converted to the topic's codec and format it has at least {size} bytes; max.message.bytes is {limit}"
         refuse(ErrorCode.MESSAGE_TOO_LARGE, append.partition, why)
 
 
 def _refuse_format(append: Append, what: str) -> NoReturn:
-    why = f"{what}, which message format v{append.config.record_magic} has no place for; see message.format.version"
+    why = f"message format v{append.config.record_magic} cannot store {what}; see message.format.version"
     refuse(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, append.partition, why)

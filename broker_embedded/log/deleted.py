@@ -59,9 +59,10 @@ class DeletedDirectories:
         self._add(path, due_ms)
 
     def remove_due(self, elapsed_ms: int) -> int:
-        """Remove those whose time has come; how many.
+        """Remove the directories that are due; how many were removed.
 
-        Without descriptors they stay for the next call; any other that cannot be removed stays for the next start.
+        A directory that cannot be removed for lack of file descriptors is retried by the next call, any other at the
+        next start.
         """
         with self._lock:
             due = [directory for directory in self._waiting if directory.due_ms <= elapsed_ms]
@@ -72,9 +73,11 @@ class DeletedDirectories:
                 self._platform.file_system.remove_tree(directory.path)
                 removed += 1
             except OSError as error:
+                retried = "at the next start"
                 if error.errno in OUT_OF_DESCRIPTORS:
                     self._add(directory.path, directory.due_ms)
-                logger.warning("%s cannot be removed: %s", directory.path, error)
+                    retried = "soon"
+                logger.warning("%s cannot be removed, retrying %s: %s", directory.path, retried, error)
             self._platform.open_files.forget_directory(directory.path)  # now no response can open a file of it
         return removed
 

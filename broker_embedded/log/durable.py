@@ -105,7 +105,7 @@ class DurableLog(ReadableLog):
         except OSError as error:
             if error.errno not in OUT_OF_DESCRIPTORS:
                 self._go_offline("cannot flush", error)
-            with self._lock:  # a file was not opened; no write was lost, so that a later flush can do all of it
+            with self._lock:  # no file was opened, so no write was lost: a later flush can repeat all of it
                 self._producers.not_synced(snapshots)
                 self._names_changed = self._names_changed or names_changed
             self._fail("cannot flush", error)
@@ -175,7 +175,7 @@ class DurableLog(ReadableLog):
             self._let_go()
 
     def _let_go(self) -> None:
-        """Let all files close. Regions that were not sent yet are lost: another topic may get the files' names."""
+        """Close all segments. Regions that were not sent cannot be sent: another topic may get the files' names."""
         for segment in self._view.segments:
             segment.close()
         self._retired.close()

@@ -90,7 +90,7 @@ class RecordError(NamedTuple):
 
 
 class InvalidRecords(KafkaError):
-    """Single records are to blame for a refusal. ``record_errors`` has the first of them."""
+    """A batch is refused because of single records. ``record_errors`` has the first of their errors (KIP-467)."""
 
     def __init__(self, code: ErrorCode, detail: str, record_errors: Sequence[RecordError]) -> None:
         super().__init__(code, detail)

@@ -23,7 +23,7 @@ _LONGEST_SHIFT: Final = 63
 
 
 def keyed_blocks(pieces: Iterable[Buffer], header: BatchHeader) -> Iterator[tuple[bytes, list[KeyedRecord]]]:
-    """The records of a batch by blocks of its decompressed payload ``pieces`` (`blocks`), one block at a time.
+    """Yield the records of a batch block by block; ``pieces`` are its decompressed payload (see `records.blocks`).
 
     Raises CorruptBatch: the payload does not hold what the header says.
     """

@@ -153,7 +153,7 @@ class Log(ShrinkingLog):
             known = self._producers.states.duplicates([batch.header for batch in batches])
         if known is None:
             return self._append_new(view, batches, leader_epoch, now_ms, terms)
-        stamped = known[0].timestamp  # by whoever stamped them, as Apache Kafka responds
+        stamped = known[0].timestamp  # the stored time of either type, as Apache Kafka responds
         return self._result(known[0].first_offset, known[-1].last_offset, stamped, duplicate=True)
 
     def _append_new(

@@ -225,7 +225,7 @@ class LogManager:
                 self._files.remove_tree(directory)
             except OSError as error:
                 self._half_made.add(directory)
-                logger.warning("%s of a topic that could not be created cannot be removed: %s", directory, error)
+                logger.warning("%s cannot be removed, retrying when the topic is created again: %s", directory, error)
 
     def delete(self, partition: TopicPartition) -> None:
         """Delete a log; see ``delete_all``."""

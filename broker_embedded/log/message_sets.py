@@ -40,7 +40,7 @@ from spark_kafka_native.records.legacy_write import renumber_wrapper
 
 _MAGIC_AT: Final = 16
 _SHARE: Final = 4
-"""A message set may decompress to so much less than a record batch: its messages are objects, all at a time."""
+"""A message set may decompress to this share of a record batch's limit, because all its messages are in memory."""
 _SIZE_AT: Final = 8
 _SIZE_AND_CRC: Final = struct.Struct(">iI")
 _OFFSET_SIZE_AND_TIME: Final = struct.Struct(">qi6xq")  # before the time, v1's, are CRC, magic and attributes

@@ -67,7 +67,7 @@ def decode(data: bytes) -> list[ProducerEntry]:
 
 
 def decode_entries(data: bytes) -> list[ProducerEntry]:
-    """The entries of a snapshot, each with one batch or none; a producer has several. Raises CorruptSnapshot."""
+    """The entries of a snapshot. Each has one batch or none; a producer has one per batch. Raises CorruptSnapshot."""
     if len(data) < _HEAD.size + _COUNT.size:
         raise CorruptSnapshot(f"{len(data)} bytes are too few")
     version, crc = _HEAD.unpack_from(data)

@@ -112,7 +112,7 @@ class ProducerStore:
         return offsets
 
     def not_synced(self, offsets: Iterable[int]) -> None:
-        """Return offsets that ``unsynced`` gave: they could not be synced."""
+        """Put back offsets that ``unsynced`` returned and whose snapshots could not be synced."""
         self._unsynced += offsets
 
     def sync(self, offsets: Iterable[int]) -> None:

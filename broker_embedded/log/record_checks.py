@@ -48,7 +48,7 @@ class RecordErrors:
         self._code = ErrorCode.INVALID_RECORD
 
     def add(self, index: int, timestamp: int, *, has_key: bool) -> None:
-        """Add a record, whose time is out of range unless it has no key. Raises InvalidRecords: there are enough."""
+        """Add a record without a key, or of a time out of range. Raises InvalidRecords at `_MAX_ERRORS` records."""
         if self._append.config.compacts and not has_key:
             message = "a compacted topic takes no record without a key"
         else:
@@ -63,7 +63,7 @@ class RecordErrors:
             self.check()
 
     def check(self) -> None:
-        """Raise InvalidRecords if there is any."""
+        """Raise InvalidRecords if a record was added."""
         if not self._found:
             return
         shown = "; ".join(f"record {index}: {message}" for index, message in self._found[:_SHOWN])

@@ -155,7 +155,7 @@ class Recovery:
                 before = offset
                 continue
             path = segment_path(self._directory, offset, LOG)
-            logger.warning("%s: empty, but the segment before it has later records: removed", path)
+            logger.warning("%s: removing an empty segment, because the segment before it has later records", path)
             for suffix in (LOG, INDEX, TIME_INDEX, TXN_INDEX):
                 if found.pop((offset, suffix), None) is not None:
                     self._remove(f"{offset:020d}{suffix}")
@@ -258,7 +258,7 @@ class Recovery:
     def _recover_segment(self, segment: LogSegment, next_offset: int, *, flushed: bool) -> int:
         """Check every batch, rebuild the indexes, cut off the bytes after the last sound batch; the offset after it.
 
-        A ``flushed`` segment is not checked by every unclean start, so that its rebuild must survive a crash.
+        An unclean start does not check a ``flushed`` segment again, so its rebuild must survive a crash.
         """
         segment.begin_rebuild(durable=flushed)
         self._names_changed = True

@@ -392,7 +392,7 @@ class LogSegment:
         self._bytes_since_index = 0
 
     def end_rebuild(self, *, durable: bool) -> None:
-        """Say that all indexes are complete, the transaction index included. Raises OSError."""
+        """Mark all indexes as complete, by giving the ``.index`` its final name. Raises OSError."""
         if durable:
             self.sync(indexes=True)
             self._platform.file_system.sync_directory(self._directory)
@@ -422,7 +422,7 @@ class LogSegment:
         rename_deleted(self._parts(), self._platform.open_files, self._directory, self.base_offset, suffix)
 
     def deleted_suffix(self) -> str:
-        """How the files' names may end once the segment is deleted."""
+        """The suffix of the files' names after deletion, such as ``.deleted``."""
         return deleted_suffix(self._platform.file_system, self._directory, self.base_offset)
 
     def remove(self) -> int:
@@ -432,7 +432,7 @@ class LogSegment:
         return sum(remove_if_exists(self._platform.file_system, path) for path in paths)
 
     def close(self) -> None:
-        """Let the files close once no reader uses them, and open them no more."""
+        """Close the files once no reader uses them, and never open them again."""
         for part in self.parts():
             self._platform.open_files.close(part)
 

@@ -192,7 +192,7 @@ def _check_client_batch(header: BatchHeader, partition: str) -> None:
         trouble = "a batch without records"
     elif header.records_count > max_records(header):
         stored = header.size_in_bytes - RECORD_BATCH_OVERHEAD
-        trouble = f"{header.records_count} records cannot be in {stored} bytes, compression {header.compression.label}"
+        trouble = f"{header.records_count} records do not fit into {stored} bytes of {header.compression.label}"
     elif header.records_count != header.last_offset_delta + 1:
         trouble = f"{header.records_count} records, but a last offset delta of {header.last_offset_delta}"
     elif header.has_producer_id and header.base_sequence < 0:
@@ -205,7 +205,7 @@ def _check_client_batch(header: BatchHeader, partition: str) -> None:
 
 
 def max_records(header: BatchHeader) -> int:
-    """How many records a batch of its size can hold at most, each of which takes 7 bytes without compression."""
+    """Upper bound of the records in a batch of this size and codec; a record has at least `MIN_RECORD_BYTES`."""
     stored = header.size_in_bytes - RECORD_BATCH_OVERHEAD
     return min(header.compression.max_ratio * stored, MAX_DECOMPRESSED_BYTES) // MIN_RECORD_BYTES
 

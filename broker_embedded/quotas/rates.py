@@ -7,14 +7,14 @@ in milliseconds by a clock that does not jump.
 from typing import Final
 
 LONGEST_MS: Final = 2**31 - 1
-"""No wait is longer, because ``throttle_time_ms`` is an int32. Apache Kafka bounds that of request_percentage, by one
-window, and keeps the low 32 bits of the others.
+"""The longest throttle time, because ``throttle_time_ms`` is an int32. Apache Kafka bounds only that of
+request_percentage, by one window, and keeps the low 32 bits of the others.
 """
 _SECOND_MS: Final = 1000
 
 
 def _wait_ms(ms: float) -> int:
-    """Whole milliseconds; ``ms`` is infinite where a limit is near 0."""
+    """``ms`` rounded, at most `LONGEST_MS`. It is infinite where a limit is near 0."""
     return round(min(ms, LONGEST_MS))
 
 

@@ -61,7 +61,7 @@ class Admission:
         return self._descriptors, "their share of the open files that the system allows, see ulimit -n"
 
     def is_full(self, held: int) -> bool:
-        """Whether the next connection must wait for another to close; ``held`` are refused and not closed yet."""
+        """Whether the next connection must wait for another to close; ``held`` ones are refused but still open."""
         return self._total + held >= self.limit[0]
 
     def wait_ms(self, now_ms: int) -> int:

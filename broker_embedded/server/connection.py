@@ -43,9 +43,9 @@ May raise CloseConnection or RemoteProtocolError.
 
 _PROGRESS_MS: Final = 10_000
 _PROGRESS_BYTES: Final = 256 * 1024
-"""A request that holds memory for which others wait must arrive by so many bytes in that time."""
+"""Bytes of a large request that must arrive in each `_PROGRESS_MS` while other connections wait for memory."""
 _LONGEST_HOLD_MS: Final = 60_000
-"""And as a whole in this time, even if it waits for memory itself. Clients give up after 30 seconds by default."""
+"""Time for the whole request, even if it waits for memory itself. A client's request.timeout.ms is 30 s by default."""
 _TURN_REQUESTS: Final = 16
 """Requests of one connection worked on before the other connections have a turn."""
 _HELD_BYTES: Final = 64 * 1024
@@ -145,9 +145,9 @@ class Connection:
         return self._state is _State.READING
 
     def is_too_slow(self, now_ms: int) -> bool:
-        """Whether a large request that is there in part has hardly arrived for some seconds, or not for a minute.
+        """Whether a large request is received too slowly: less than 256 KiB in 10 s, or not complete in 60 s.
 
-        To be called each second.
+        Call it every second, because it measures from one call to the next.
         """
         if not self.is_idle or not self._inbox.reserved_bytes:
             self._held_since = self._progress = None

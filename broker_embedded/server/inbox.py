@@ -1,6 +1,6 @@
 """What one connection has received: requests, the last one maybe not whole, in the buffer in which they stay.
 
-A claimed size reserves no memory: a buffer grows with what has come, and reserves that of the `RequestMemory`. A
+A claimed size reserves no memory: a buffer grows with the received bytes, and reserves its size in `RequestMemory`. A
 connection that has received nothing has no buffer.
 """
 
@@ -13,7 +13,7 @@ from broker_embedded.server.memory import BUFFER_BYTES, Buffers, RequestMemory
 
 _SIZE: Final = struct.Struct(">i")
 _GROWTH: Final = 4
-"""A buffer that is full becomes so many times as large, up to `_STEP`, and then twice as large."""
+"""Factor by which a full buffer grows, up to `_STEP` bytes. A larger buffer doubles."""
 _STEP: Final = 1024 * 1024
 _KEPT_BUFFER: Final = 2 * 1024 * 1024
 """Buffers up to this size are used again for the next request."""

@@ -70,7 +70,7 @@ def start_broker(
 
 
 class EndOfRun:
-    """What ends a broker's process: a signal, or that the broker failed. Belongs to the running event loop."""
+    """Waits for the end of a broker's process: a signal, or a failed broker. Belongs to the running event loop."""
 
     def __init__(self, signals: Iterable[signal.Signals] = (signal.SIGTERM, signal.SIGINT)) -> None:
         self._status = 0

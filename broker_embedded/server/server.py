@@ -148,7 +148,7 @@ class BrokerServer:
         if self._admission.is_full(len(self._refused)):
             if not self._is_full:
                 total, reason = self._admission.total, self._admission.limit[1]
-                logger.warning("there are %d connections (%s): others wait", total, reason)
+                logger.warning("%d connections are open (%s): new connections wait in the backlog", total, reason)
             self._is_full = True
             return False
         self._is_full = False
@@ -284,7 +284,7 @@ class BrokerServer:
         )
 
     def _look_at_logs(self) -> None:
-        """Give up once every log is offline, as Apache Kafka does when all log directories are."""
+        """Stop the broker once every log is offline, as Apache Kafka does once all log directories are offline."""
         logs = self.broker.logs
         if not self._has_failed and logs.logs and logs.offline_count == len(logs.logs):
             self._has_failed = True

@@ -116,8 +116,8 @@ class EmbeddedBroker(ControlledBroker):
         self._thread = thread
 
     def _stop_failed(self) -> None:
-        """Stop the broker, whose logs are all offline. The thread goes on, as after ``kill``."""
-        self._stopping = self._loop.create_task(self._broker.stop())  # kept, so that it is not collected
+        """Stop the broker, whose logs are all offline. The thread continues, as after ``kill``."""
+        self._stopping = self._loop.create_task(self._broker.stop())  # a reference, so that it is not garbage collected
 
     async def _start_again(self) -> None:
         self._broker.start()

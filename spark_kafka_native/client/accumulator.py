@@ -34,7 +34,7 @@ class Accumulator:
         self._batch_bytes = batch_bytes
         self._linger_s = linger_s
         self._waiting: OrderedDict[TopicPartition, _Waiting] = OrderedDict()
-        """By ``since``, as time does not go back."""
+        """In the order of ``since``, because ``now`` never decreases."""
 
     def add(
         self, partition: TopicPartition, records: pa.RecordBatch, size_bytes: int, now: float
@@ -65,7 +65,7 @@ class Accumulator:
             yield self._pop(partition)
 
     def overdue(self, now: float) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
-        """The rows of partitions that have waited for long enough. Looks at these and one more."""
+        """The rows of partitions that have waited for ``linger.ms``. Looks at one partition more than it yields."""
         while self._waiting:
             partition = next(iter(self._waiting))
             if now < self._waiting[partition].since + self._linger_s:

@@ -74,11 +74,11 @@ class Cluster:
 
     @property
     def cluster_id(self) -> str | None:
-        """As the last Metadata answer had it; None before the first one."""
+        """The cluster id of the last Metadata response; None before the first one."""
         return self._metadata.cluster_id
 
     def topic_ids_in_memory(self, names: Iterable[str]) -> dict[str, UUID]:
-        """The ids of topics as the last Metadata answers had them, without those that are not in memory."""
+        """The topic ids in the cached metadata; topics that are not cached are left out."""
         known = self._metadata.topics
         return {name: known[name].topic_id for name in names if name in known}
 

@@ -63,8 +63,8 @@ def send_fetch(
 ) -> None:
     """Ask for ``wanted``, in that order, but that the partitions of a topic stand together.
 
-    The broker waits no longer than until ``deadline`` for records. A throttle of the connection is sat out first, and
-    moves the deadline by as long, all throttles together by ``MAX_THROTTLE_MS`` at most. Raises as ``Connection.send``.
+    The broker waits for records until ``deadline`` at most. On a throttled connection the request is sent after the
+    throttle, and the deadline moves by that time, by ``MAX_THROTTLE_MS`` in all. Raises as ``Connection.send``.
     """
     deadline.extend_ms(connection.throttle_ms, MAX_THROTTLE_MS)
     has_ids = all(each.leader.topic_id != ZERO_UUID for each in wanted.values())

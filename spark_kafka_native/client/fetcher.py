@@ -74,7 +74,7 @@ class Fetcher:
         that lacks that record has lost some of what was read.
         ``timeout_ms`` is the longest time without progress, by default ``default.api.timeout.ms``; time that a broker
         throttles this client for does not count, up to ``MAX_THROTTLE_MS``. ``isolation`` by default is
-        ``isolation.level``. A batch that decompresses to more than ``max_decompressed_bytes`` is a BatchTooLarge.
+        ``isolation.level``. A batch of more than ``max_decompressed_bytes`` raises BatchTooLarge.
         """
         self.partition = partition
         self.position = from_offset

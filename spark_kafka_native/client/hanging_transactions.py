@@ -1,8 +1,8 @@
 """Hanging transactions: find those that no coordinator will end, and abort them in one partition (KIP-664).
 
 A hanging transaction keeps the last stable offset of its partition where it is, so that consumers with
-``isolation.level=read_committed`` read no further. The coordinator has forgotten the transaction, or it was never told
-of the partition. Finding needs brokers since 3.0, aborting works with all that have transactions.
+``isolation.level=read_committed`` read no further. The coordinator has forgotten the transaction, or does not know that
+the partition belongs to it. Finding needs brokers since 3.0; aborting works with every broker that has transactions.
 """
 
 import dataclasses
@@ -74,7 +74,7 @@ def find_hanging_transactions(
 ) -> list[OpenTransaction]:
     """The open transactions of ``partitions`` that no coordinator will end, by producer id and partition.
 
-    Only producers that have been silent for more than ``longest_timeout_ms`` count, because others may go on: give the
+    Only producers that have written nothing for ``longest_timeout_ms`` count, because others may continue: pass the
     largest ``transaction.timeout.ms`` of the cluster. A transaction hangs if no coordinator has its producer id, or if
     the partition is not in the transaction that the coordinator knows. ``broker_id``: ask that broker's replicas, not
     the leaders. Raises KafkaError naming the partition, transactional id or broker.

@@ -145,7 +145,7 @@ class JointFetcher:
                 self._leaders[-1].ask()
             busy = self._leaders
             while busy := [leader for leader in busy if leader.is_asked]:
-                # The throttle of one broker does not hold up the partitions of the others.
+                # A throttled broker must not delay the partitions of the other brokers.
                 for leader in [leader for leader in busy if not leader.is_throttled] or busy:
                     yield from leader.turn()
             self._terms.planned.check_last(Deadline.after_ms(self._terms.timeout_ms))
@@ -211,7 +211,7 @@ class _Leader:
         self, terms: _Terms, leaders: dict[TopicPartition, PartitionLeader], readings: dict[TopicPartition, _Reading]
     ) -> None:
         self.is_asked = False
-        """Whether a Fetch is under way, or waits for the end of a throttle."""
+        """Whether a Fetch is in flight, or waits for the end of a throttle."""
         self._terms = terms
         self._leaders = leaders
         self._readings = readings
@@ -219,11 +219,11 @@ class _Leader:
         """Partitions to ask for, in the order of their turns; what is taken off is left where it stands."""
         self._connection: Connection | None = None
         self._stalled: Deadline | None = None
-        """Of progress, from the first throttled answer in a row on."""
+        """The deadline of progress, set by the first of consecutive throttled responses."""
 
     @property
     def is_throttled(self) -> bool:
-        """Whether the broker wants no request for now."""
+        """Whether the broker throttles the connection now (KIP-219)."""
         return self._connection is not None and self._connection.throttle_ms > 0
 
     def close(self) -> None:

@@ -9,16 +9,16 @@ An id is safe to use again only if its sequence numbers are those of the brokers
 - ``take`` hands an id to one producer. A producer that is dropped, killed or fails gives nothing back.
 - Only a producer whose every batch is acknowledged gives its id back, and only in the process that took it:
   ``Cluster`` clears these in a forked child.
-- A partition's sequence numbers only ever go on. They are kept by name, not by topic id: a new topic of the name has
-  not seen the producer, and takes any number (KIP-360). From 0 again, a broker that does know the producer, because the
-  metadata was older than the broker, would take new records for a repetition and drop them.
+- A partition's sequence numbers never begin at 0 again. They are kept by topic name, not by topic id. A new topic of
+  that name does not know the producer, and accepts any first sequence number (KIP-360). If they began at 0 because of
+  outdated metadata, a broker that does know the producer would drop the new records as duplicates.
 - For the same reason an id with too many partitions is dropped as a whole.
 - Another cluster at the same address may have given the same id to another producer, and so may the same cluster after
   its data was deleted. So an id is used again only after new metadata has shown the same cluster id, and for one of its
   topics the same topic id as before. Where topics have no id (brokers before 2.8) no id is used again.
 
-A broker that has forgotten the producer takes any sequence number; one that has lost records, or is older than 2.5,
-refuses the first batch, and the partition goes on in a new epoch (``partition_queue``).
+A broker that has forgotten the producer accepts any sequence number. A broker that has lost records, or is older than
+2.5, refuses the first batch, and the partition continues in a new epoch (``partition_queue``).
 """
 
 import dataclasses
@@ -31,15 +31,15 @@ from spark_kafka_native.client.partition_queue import ProducerIdentity
 from spark_kafka_native.protocol.topic import TopicPartition
 
 MAX_KEPT: Final = 4
-"""Ids per cluster: as many threads can take turns."""
+"""Ids kept per cluster, enough for as many threads that write at the same time."""
 MAX_PARTITIONS: Final = 10_000
-"""Partitions of an id, some 3 MB."""
+"""Most partitions of a kept id, about 3 MB of memory."""
 MAX_IDLE_S: Final = 600.0
 """As ``spark.kafka.producer.cache.timeout`` of Spark's JVM connector."""
 
 
 class SequencePosition(NamedTuple):
-    """Where a producer goes on in one partition, whose epoch may be later than that of others."""
+    """Where a producer continues in one partition. Its epoch may be later than in the producer's other partitions."""
 
     identity: ProducerIdentity
     next_sequence: int
@@ -47,7 +47,7 @@ class SequencePosition(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class KeptProducer:
-    """A producer id that nobody uses."""
+    """A producer id that no producer uses."""
 
     cluster_id: str | None
     identity: ProducerIdentity
@@ -58,9 +58,9 @@ class KeptProducer:
 
 
 class KeptProducers:
-    """The ids of one cluster that nobody uses, the last used one first. Threads may share it. Pure: time is passed in.
+    """The unused producer ids of one cluster. The last used one is taken first. Thread-safe. Pure: time is passed in.
 
-    What needs several steps is done by methods of ``deque`` that are atomic, so there is no lock to be held at a fork.
+    It uses only atomic methods of ``deque``, because a lock could be held while the process forks.
     """
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class KeptProducers:
         self._kept: deque[tuple[float, KeptProducer]] = deque(maxlen=MAX_KEPT)
 
     def take(self, now: float) -> KeptProducer | None:
-        """An id to continue with if the cluster is still the same, now the caller's alone; None: request a new one."""
+        """Remove and return the last used id, or None. The caller checks that the cluster is still the same."""
         while True:
             try:
                 kept_at, kept = self._kept.pop()
@@ -78,7 +78,7 @@ class KeptProducers:
                 return kept
 
     def keep(self, producer: KeptProducer, now: float) -> None:
-        """Take back an id whose every batch is acknowledged. The one that was idle for longest gives way."""
+        """Keep an id whose every batch is acknowledged. Beyond `MAX_KEPT` ids the one idle for longest is dropped."""
         if len(producer.positions) <= MAX_PARTITIONS:
             self._kept.append((now, producer))
 

@@ -54,7 +54,7 @@ _PRFS: Final = {
     bytes.fromhex("2a864886f70d020b"): "sha512",
 }
 _UNKNOWN: Final = (
-    "is encrypted in a way that is not known; keytool -importkeystore of Java 17 makes another store of it"
+    "is encrypted with an unsupported algorithm; convert the store with keytool -importkeystore of Java 17"
 )
 
 _MAX_ITERATIONS: Final = 5_000_000
@@ -237,7 +237,7 @@ def derive(password: str, salt: bytes, iterations: int, purpose: int, size: int)
 
 
 def _repeated(content: bytes) -> bytes:
-    """``content`` again and again, up to a whole number of blocks."""
+    """``content`` repeated to a whole number of blocks."""
     size = -(-len(content) // _BLOCK_BYTES) * _BLOCK_BYTES
     return (content * (size // max(len(content), 1) + 1))[:size]
 
@@ -245,7 +245,7 @@ def _repeated(content: bytes) -> bytes:
 def rc2_decrypt(key: bytes, vector: bytes, data: bytes) -> bytes:
     """``data`` decrypted with RC2 (RFC 2268) in CBC mode, all bits of ``key`` being effective.
 
-    Not for anything new: OpenSSL has it in its legacy provider only, and cryptography for keys of 128 bits only.
+    Only to read old stores. It is implemented here because cryptography has RC2 for keys of 128 bits only.
     """
     words = _rc2_words(key)
     plain = bytearray()

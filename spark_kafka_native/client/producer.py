@@ -117,7 +117,7 @@ class Producer:
             raise self._fail(error) from error.__cause__
 
     def look_up(self, topics: Iterable[str]) -> None:
-        """Ask for topics that are about to be sent to with one request, where ``send`` needs one for each.
+        """Look up topics with one Metadata request, where ``send`` would send one request for each topic.
 
         Raises KafkaError as ``send`` does for a topic.
         """

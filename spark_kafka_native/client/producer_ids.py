@@ -1,4 +1,4 @@
-"""The producer id of an idempotent producer: asked for, that of its transactions, or taken from an earlier producer.
+"""The producer id of an idempotent producer: from InitProducerId, its transactions, or an earlier producer.
 
 See ``kept_producers`` for the last.
 """
@@ -38,18 +38,18 @@ class ProducerIds:
         self._pid = os.getpid()
         self._identity: ProducerIdentity | None = None
         self._cluster_id: str | None = None
-        """Where ``_identity`` comes from."""
+        """The cluster that assigned ``_identity``."""
         self._positions: dict[TopicPartition, SequencePosition] = {}
         """Of partitions that the identity has written to and that have no queue yet."""
         self._topic_ids: dict[str, UUID] = {}
         """Of topics that the identity has written to."""
 
     def identify(self, queue: PartitionQueue, topic_id: UUID) -> None:
-        """Give a partition that starts, or has used up the epochs of its producer id, an id and its next sequence.
+        """Assign an id and the next sequence number to a partition that has none, or has used up its id's epochs.
 
         ``topic_id`` is that of the topic that is written to, all zeroes where the brokers have none.
 
-        Raises KafkaError: the cluster gives none.
+        Raises KafkaError: InitProducerId failed.
         """
         if self._scope is not None:
             producer = self._scope.identity
@@ -57,9 +57,9 @@ class ProducerIds:
             queue.continue_at(identity, self._scope.first_sequence(queue.partition))
             return
         if self._identity is not None and self._cluster_id != self._cluster.cluster_id:
-            self._identity = None  # brokers of another cluster listen there now: they have never given us this id
+            self._identity = None  # another cluster has these addresses now, and did not assign this id
             self._positions.clear()
-            self._reuse = False  # and batches with that id may be part of what is given back
+            self._reuse = False  # batches with the other cluster's id must not be given back
         topic = queue.partition.topic
         if self._identity is None and self._reuse:
             self._take(topic)

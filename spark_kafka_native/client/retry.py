@@ -15,10 +15,10 @@ _TRANSPORT = frozenset({ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT
 
 
 def may_pass(error: KafkaError) -> bool:
-    """Whether a request that changes nothing is worth another try.
+    """Whether to retry a request that changes nothing.
 
-    As of Java's consumer (FetchCollector, OffsetFetcherUtils) also after UNKNOWN_SERVER_ERROR, because the broker's
-    next answer may be another.
+    Also after UNKNOWN_SERVER_ERROR, as in Java's consumer (FetchCollector, OffsetFetcherUtils), because the broker's
+    error may be transient.
     """
     return error.retriable or error.code is ErrorCode.UNKNOWN_SERVER_ERROR
 

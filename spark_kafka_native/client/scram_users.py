@@ -1,4 +1,4 @@
-"""Users who authenticate with SCRAM: described, made and deleted (KIP-554). Passwords are salted here."""
+"""SCRAM credentials of users: describe, set and delete them (KIP-554). Passwords are salted here."""
 
 import dataclasses
 import secrets

@@ -62,7 +62,7 @@ class SecuritySource:
         return made
 
     def _log_once(self, warning: str) -> None:
-        """Log a warning unless it is the last one again: a broker that is down is connected to many times a second."""
+        """Log a warning unless it equals the last one, because a client may try to connect many times a second."""
         if warning != self._logged:
             self._logged = warning
             _log.warning("%s", warning)

@@ -95,7 +95,7 @@ class Sender:
         self._queues: dict[TopicPartition, PartitionQueue] = {}
         self._busy: dict[TopicPartition, PartitionQueue] = {}
         self._expires_at = math.inf
-        """No batch of ``_busy`` expires before."""
+        """A lower bound of the expiry of the batches in ``_busy``."""
         self._links: dict[int, _Link] = {}
         self._producer_ids = ProducerIds(cluster, scope, reuse=reuse_producer_id)
         self._scope = scope
@@ -155,14 +155,14 @@ class Sender:
 
     def give_back_producer_id(self) -> None:
         """Let the next sender of the cluster continue with the producer id. All batches are acknowledged."""
-        assert not self._busy, "what brokers have of the producer is not known"
+        assert not self._busy, "batches without acknowledgement: the brokers' next sequence numbers are unknown"
         self._producer_ids.give_back(self._queues.values())
 
     def settle(self) -> None:
         """Wait for all answers, whatever they are, for at most ``request.timeout.ms``; then ``release``.
 
-        Who ends a transaction must know that no broker takes a batch of it afterwards: what waits behind a throttle is
-        waited for, too, within ``delivery.timeout.ms``.
+        A transaction must not end while a broker may still append a batch of it. Throttled batches are therefore waited
+        for, too, within ``delivery.timeout.ms``.
         """
         deadline = Deadline.after_ms(self._config.request_timeout_ms)
         for link in self._links.values():
@@ -234,7 +234,7 @@ class Sender:
     def _fill(self, link: _Link, parts: list[_Ready], now: float) -> None:
         """Send requests until the broker has enough of them or nothing is ready; none while it throttles."""
         if link.connection.throttle_ms:
-            self._note_throttle(link, [queue for queue, _ in parts])
+            self._extend_for_throttle(link, [queue for queue, _ in parts])
             return
         rest = deque(parts)
         while len(link.flights) < self._in_flight_per_broker and not link.connection.closed:
@@ -339,13 +339,13 @@ class Sender:
                 raise ConnectionLost(link.node.address, f"its answer to Produce lacks {item.queue.partition}")
         link.flights.popleft()
         if link.connection.throttle_ms:
-            self._note_throttle(link, [item.queue for flight in link.flights for item in flight.load])
+            self._extend_for_throttle(link, [item.queue for flight in link.flights for item in flight.load])
         for item, part in paired:
             if part is not None:
                 self._settle(item.queue, item.batch, part)
 
-    def _note_throttle(self, link: _Link, queues: Iterable[PartitionQueue]) -> None:
-        """The broker answers what is in flight after the throttle, so its request timeout begins then."""
+    def _extend_for_throttle(self, link: _Link, queues: Iterable[PartitionQueue]) -> None:
+        """Extend the timeouts of requests in flight, because the broker responds to them after the throttle."""
         expires_at = self.now() + (link.connection.throttle_ms + self._config.request_timeout_ms) / 1000
         for flight in link.flights:
             flight.expires_at = max(flight.expires_at, expires_at)

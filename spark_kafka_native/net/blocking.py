@@ -4,8 +4,8 @@ Inside, sockets never block. The calls that wait (``send``, ``receive``, ``call`
 deadline allows, and read while they wait to write, so that two full pipes cannot wait for each other. A caller with
 several connections uses the calls that do not wait (``enqueue``, ``write_some``, ``read_some``) and polls by itself.
 
-A throttled connection takes no request before the throttle time of its last answers is over (KIP-219); ``enqueue``
-alone sees to that, for every caller.
+``enqueue`` waits until the throttle time of the connection's responses is over (KIP-219), for every caller. Callers
+with several connections look at ``throttle_ms`` first, and use the others meanwhile.
 
 Whatever goes wrong closes the connection, and the error names the broker and the API that was waiting.
 """
@@ -136,7 +136,7 @@ class Connection:
 
     @property
     def throttle_ms(self) -> float:
-        """How long the broker still wants no request; 0 if the connection is not throttled."""
+        """Milliseconds until the end of the throttle (KIP-219); 0 if the connection is not throttled."""
         return max(self._throttled_until - time.monotonic(), 0.0) * 1000
 
     def throttled(self, api_name: str) -> Throttled:
@@ -187,7 +187,7 @@ class Connection:
         self._protocol.learn_again(self.call(greeting(), timeout_ms=timeout_ms))
 
     def send(self, request: Request[Any], *, deadline: Deadline, max_version: int | None = None) -> Ticket:
-        """Write a whole request once no throttle is in its way, without waiting for its answer.
+        """Write a whole request, after the throttle if there is one, without waiting for its response.
 
         The options' ``request_timeout_ms`` bounds how long writing may take. Raises ConnectionLost, RequestTimeout;
         Throttled, UnsupportedApiVersion: these leave the connection usable.
@@ -279,7 +279,7 @@ class Connection:
         self._throttled_until = max(self._throttled_until, time.monotonic() + self._protocol.throttle_ms / 1000)
 
     def _sit_out_throttle(self, request: Request[Any], deadline: Deadline) -> None:
-        """Raises Throttled at once if the throttle ends after the deadline."""
+        """Wait for the end of the throttle. Raises Throttled at once if it ends after the deadline."""
         throttle_ms = self.throttle_ms
         if throttle_ms > deadline.remaining_ms:
             raise self.throttled(request.api_name)

@@ -43,12 +43,12 @@ Older ones want message sets where we write record batches, have positions in Zo
 """
 
 MAX_THROTTLE_MS: Final = 600_000
-"""The longest throttle time that a client honours: a wrong or hostile one must not stop it for ever."""
+"""The longest throttle time that a client honours, so that no broker can stop it for ever."""
 
 _CORRELATION_IDS: Final = 2**31
 _ANSWERS_FIRST_SINCE: Final = 2
 """The version of ApiVersions that came with KIP-219 (Kafka 2.0): a broker that has it answers at once, and reads no
-request of the connection while the throttle lasts. Older brokers have sat it out before they answer."""
+request of the connection while the throttle lasts. Older brokers wait before they respond."""
 _ERROR_AT: Final = slice(4, 6)
 """Where an ApiVersions answer of any version has its error code: behind the correlation id."""
 
@@ -88,7 +88,7 @@ class BrokerVersions:
 
     @property
     def throttle_follows_answer(self) -> bool:
-        """Whether the client has to sit out the throttle time of an answer, because the broker has not (KIP-219)."""
+        """Whether the client must wait for the throttle time of a response, because the broker has not (KIP-219)."""
         return self._ranges.get(ApiVersionsRequest.api_key, (0, 0))[1] >= _ANSWERS_FIRST_SINCE
 
     def choose(self, request: type[Request[Any]], max_version: int | None = None) -> int:

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 DEFAULT_MAX_FRAME_BYTES: Final = 1 << 29
 _LEAST_SHARE_MS: Final = 1000.0
-"""With shares of some milliseconds none of many addresses would be connected to."""
+"""The least time for one address, because no connection is made within a few milliseconds."""
 MAX_PREFERRED: Final = 1000
 preferred: Final[dict[HostPort, str]] = {}
 """Of host names whose first address has failed, the one that answered. The next connection begins there.

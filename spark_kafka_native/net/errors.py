@@ -65,7 +65,7 @@ class RequestTimeout(KafkaError):
 
 
 class Throttled(KafkaError):
-    """A broker asks its client to send nothing for longer than the request may wait (KIP-219)."""
+    """A broker throttles the client for longer than the request may wait (KIP-219)."""
 
     def __init__(self, address: HostPort, api_name: str, throttle_ms: int) -> None:
         self.address = address

@@ -68,7 +68,7 @@ class FrameSocket:
                 self._advance(frames)
 
     def release_memory(self) -> None:
-        """Keep no memory while no frame is expected: the next reader of a large frame uses it."""
+        """Give the memory of large frames to the next reader of one, while no frame is expected here."""
         if 0 < len(self._spare) <= _KEPT_BYTES:
             _released[:] = [self._spare]
         self._spare = bytearray()

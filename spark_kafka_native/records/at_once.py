@@ -1,7 +1,7 @@
-"""Decompressing in one call what is as it often is: one whole frame, as large as is likely.
+"""Fast path: decompress one complete frame of a likely size in one call.
 
-That takes less time than `pieces`. Anything else is None here, damaged, cut off, several frames or a bomb, and `pieces`
-reads it or says what is wrong.
+That takes less time than `pieces`. For anything else (damaged, cut off, several frames, too large) these functions
+return None, and `pieces` reads the payload or raises the error.
 """
 
 from spark_kafka_native.records.codec import Buffer

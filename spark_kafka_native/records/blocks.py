@@ -14,8 +14,8 @@ def record_blocks(pieces: Iterable[Buffer], count: int) -> Iterator[tuple[bytes,
     """Blocks, and how many of the ``count`` records each has; ``pieces`` are the decompressed payload.
 
     A block has about a MiB, or one larger record. Only the lengths of records are read. If one is impossible, or the
-    payload ends too early or too late, the last block does not hold the records that it should, and whoever reads it
-    finds out.
+    payload ends too early or too late, the last block does not hold its number of records, and its decoder raises the
+    error.
     """
     buffer = bytearray()
     needed = _BLOCK_BYTES

@@ -193,8 +193,8 @@ def write_batch(
     """The records, at least one, as one sealed batch of format v2; offsets ascend from ``base_offset`` or later.
 
     The batch has the producer, transaction and kind of the header ``like``, or none. The records are compressed as they
-    come, so that only compressed bytes are held. Writing stops soon after a batch of ``max_bytes``, which is therefore
-    larger than that, and not complete.
+    come, so that only compressed bytes are held. Writing stops soon after ``max_bytes``; the returned batch is then
+    larger than ``max_bytes`` and incomplete, and must be refused.
 
     Raises ValueError: a level the codec does not have, or times too far apart for an int64 to hold the distance.
     """

@@ -37,7 +37,7 @@ def write_message_set(
     """The messages as a set: each by itself, or with a codec all of them in one wrapper; no bytes if there are none.
 
     The messages are compressed as they come, so that only compressed bytes are held. Writing stops soon after
-    ``max_bytes``, and the set is then larger than that, and not complete.
+    ``max_bytes``; the returned set is then larger than ``max_bytes`` and incomplete, and must be refused.
 
     Offsets must ascend. With LOG_APPEND_TIME each message keeps the time it has, which should be the same for all.
     Headers do not fit into these formats and are left out; nor does the time into v0.

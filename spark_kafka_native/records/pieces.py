@@ -172,7 +172,7 @@ def _lz4_pieces(view: memoryview, piece_bytes: int) -> Iterator[bytes]:
         yield piece
     extra = len(decompressor.unused_data or b"") + len(view) - position
     if extra:
-        raise CorruptBatch(f"lz4 payload: {extra} bytes behind its frame")
+        raise CorruptBatch(f"lz4 payload: {extra} bytes after its frame")
 
 
 def _zstd_pieces(view: memoryview, step: int) -> Iterator[bytes]:
@@ -293,7 +293,7 @@ class _Lz4:
 
 
 class _Zstd:
-    """A frame with its content size if there is one piece, as readers like it; else the size is not known in time."""
+    """A frame. It has its content size if there is one piece; of several pieces the size is not known at its start."""
 
     def __init__(self, level: int) -> None:
         import zstandard  # noqa: PLC0415 -- at first use

@@ -22,7 +22,7 @@ VARINT_BYTES = 5
 VARLONG_BYTES = 10
 MIN_BODY_BYTES = 6
 MIN_RECORD_BYTES = 7
-"""A record without key, value and headers, and its body: all fields but the length."""
+"""Bytes of a record without key, value and headers, and of its body, which is all but its length field."""
 
 
 def as_int64(number: int) -> int:

@@ -1,4 +1,6 @@
-"""Which records of a v2 batch have a certain time, or no key: read piece by piece, and no more of a record than that.
+"""Find the records of a v2 batch with a timestamp out of range, or without a key.
+
+Of each record only timestamp, offset and key length are read, piece by piece.
 
 A batch of any decompressed size takes the memory of one piece (`pieces`). The records are read by the compiled kernel
 where it has been built, else in plain Python, without numpy, whose import would slow a broker's start. The kernel is
@@ -24,7 +26,7 @@ LONG_MAX: Final = 2**63 - 1
 MORE, FOUND, VALUE, BAD, DONE = range(5)
 """What ``scan`` returns.
 
-MORE: the next record is not complete in the block. FOUND: a record that was looked for. VALUE: the length of the last
+MORE: the next record is not complete in the block. FOUND: a record that matches. VALUE: the length of the last
 record's value, ``rest`` bytes before the record's end, is not in the block and is to be checked. BAD: it is no record.
 DONE: there are no more records.
 """
@@ -169,7 +171,7 @@ def compiled() -> type[Scanner] | None:
 
 
 class RecordScan:
-    """One scan of a batch's records. `found` first; ``in_order`` and ``largest`` hold when it is exhausted."""
+    """One scan of a batch's records. Exhaust `found`; after that ``in_order`` and ``largest`` are valid."""
 
     def __init__(
         self,

@@ -37,7 +37,7 @@ class PyKafkaDataSource(DataSource):
         self._load_id = uuid.uuid4().hex
         """The same in all copies that Spark makes of this instance, and of no other ``load()``."""
         self._bound = bound_at_load(options)
-        """What the DataFrame reads, if that is fixed already; in all copies, too."""
+        """The ranges of ``bindOffsets=load``, in all copies, too; None if offsets are not bound at load."""
 
     @classmethod
     def name(cls) -> str:

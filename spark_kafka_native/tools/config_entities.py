@@ -41,7 +41,7 @@ class Entity:
 def add_entities(parser: ToolParser) -> None:
     """Add the options for ``read_entities``."""
     parser.add_argument("--entity-type", action="append", dest="entity_types", help=f"one of {', '.join(TYPES)}")
-    parser.add_argument("--entity-name", action="append", dest="entity_names", metavar="NAME", help="of which one")
+    parser.add_argument("--entity-name", action="append", dest="entity_names", metavar="NAME", help="its name")
     text = "the default of the entity type"
     parser.add_argument("--entity-default", action="append_const", const=None, dest="entity_names", help=text)
     for plural, singular in TYPES.items():
@@ -58,7 +58,7 @@ def read_entities(options: argparse.Namespace) -> tuple[Entity, ...]:
     short = [Entity(kind, name) for kind, one in TYPES.items() if (name := getattr(options, one)) is not None]
     short += [Entity(kind, None, True) for kind in _WITH_DEFAULT if getattr(options, f"{TYPES[kind]}_defaults")]
     if found and short:
-        raise ToolError(f"--entity-type: --{TYPES[short[0].type]} cannot be given, too")
+        raise ToolError(f"--entity-type cannot be combined with --{TYPES[short[0].type]}")
     found = sorted(found or short, key=lambda entity: entity.type == "clients")  # Kafka's order: user, client
     types = [entity.type for entity in found]
     if not types:
@@ -66,7 +66,7 @@ def read_entities(options: argparse.Namespace) -> tuple[Entity, ...]:
     if len(types) > 1 and types != ["users", "clients"]:
         raise ToolError(f"--entity-type: {' and '.join(types)} cannot be given together, only users and clients")
     if options.alter and any(entity.is_all for entity in found):
-        raise ToolError("--entity-name: say which one")
+        raise ToolError("--entity-name is required with --alter")
     return tuple(found)
 
 
@@ -76,6 +76,6 @@ def _by_type(types: Sequence[str], names: Sequence[str | None]) -> list[Entity]:
         raise ToolError("--entity-type: each --entity-name and --entity-default needs one")
     unknown = sorted(set(types) - TYPES.keys())
     if unknown:
-        raise ToolError(f"--entity-type: {unknown[0]} have no settings that this tool knows of")
+        raise ToolError(f"--entity-type: {unknown[0]} is not one of {', '.join(TYPES)}")
     named = [Entity(kind, name, name is None) for kind, name in zip(types, names, strict=False)]
     return named + [Entity(kind) for kind in types[len(names) :]]

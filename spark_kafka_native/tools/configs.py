@@ -77,7 +77,7 @@ def _resources(cluster: Cluster, kind: ResourceType, entity: Entity) -> list[Res
     if not entity.is_all:
         return [_resource(kind, entity)]
     if kind is ResourceType.GROUP:
-        raise ToolError("--entity-name: say which group")
+        raise ToolError("--entity-name is required for groups")
     metadata = cluster.metadata()
     names = [*map(str, sorted(metadata.brokers)), ""] if kind is ResourceType.BROKER else sorted(metadata.topics)
     return [Resource(type=kind, name=name) for name in names]

@@ -81,7 +81,7 @@ def _password(mechanism: str, text: str) -> Password:
         raise ToolError(f"--add-config: {mechanism} is not of the form [iterations=N,password=TEXT]")
     iterations = int(found[1] or FEWEST_ITERATIONS)
     if not FEWEST_ITERATIONS <= iterations <= MOST_ITERATIONS:
-        problem = f"iterations {iterations} are not {FEWEST_ITERATIONS} to {MOST_ITERATIONS}"
+        problem = f"iterations={iterations} is not between {FEWEST_ITERATIONS} and {MOST_ITERATIONS}"
         raise ToolError(f"--add-config: {mechanism}: {problem}")
     return Password(mechanism=mechanism, password=Secret(found[2]), iterations=iterations)
 

@@ -130,7 +130,7 @@ def _decode(message: Message, kinds: Mapping[int, RecordKind[Any, Any]]) -> Deco
 
 
 def _open_embedded(shown: dict[str, Any], name: str, raw: bytes, read: Callable[[bytes], Struct]) -> None:
-    """Show the fields of what a member told its assignor; bytes that are malformed stay base64."""
+    """Show the fields of a member's subscription or assignment. Malformed bytes stay base64."""
     try:
         shown[name] = as_json(read(raw), version_of(raw))
     except MalformedEmbedded:
@@ -144,7 +144,7 @@ def _spell(content: object) -> str:
 def _bytes_decoder(option: str, class_name: str) -> BytesDecoder:
     if class_name not in _BYTES_DECODERS:
         known = ", ".join(_BYTES_DECODERS)
-        raise ToolError(f"{option}: Java classes cannot be loaded here; of {class_name!r} there is none, only {known}")
+        raise ToolError(f"{option}: Java classes cannot be loaded, so {class_name!r} is refused; use one of {known}")
     return _BYTES_DECODERS[class_name]
 
 

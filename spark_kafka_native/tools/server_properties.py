@@ -22,7 +22,7 @@ from spark_kafka_native.tools.jaas_file import jaas_settings
 logger = logging.getLogger(__name__)
 
 REFUSED: Final[Mapping[str, Setting]] = {key: item for key, item in unused_settings().items() if item.refused}
-"""Settings that promise or restrict what this broker does not.
+"""Settings that can only have their default, because this broker cannot honour another value.
 
 Each may be set for one listener, too: ``listener.name.LISTENER.plain.sasl.server.callback.handler.class``.
 """

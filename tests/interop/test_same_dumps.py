@@ -146,7 +146,7 @@ def named(files: list[Path]) -> tuple[str, str]:
         ("--verify-index-only",),
     ],
 )
-def test_every_file(
+def test_every_file_is_dumped_as_by_kafka(
     files: list[Path], tools: KafkaTools, capfd: pytest.CaptureFixture[str], options: tuple[str, ...]
 ) -> None:
     lines = same(tools, capfd, *named(files), *options, errors=False)
@@ -166,7 +166,7 @@ def test_every_file(
         ("__transaction_state", "--transaction-log-decoder", {0}),
     ],
 )
-def test_records_of_coordinators(
+def test_coordinator_records_are_dumped_as_by_kafka(
     files: list[Path],
     tools: KafkaTools,
     capfd: pytest.CaptureFixture[str],
@@ -268,7 +268,7 @@ def test_bytes_that_are_not_utf8(tmp_path: Path, tools: KafkaTools, capfd: pytes
     same(tools, capfd, *named([log]), "--print-data-log", "--skip-record-metadata")
 
 
-def test_numbers(tmp_path: Path, tools: KafkaTools, capfd: pytest.CaptureFixture[str]) -> None:
+def test_number_decoders_print_as_kafkas(tmp_path: Path, tools: KafkaTools, capfd: pytest.CaptureFixture[str]) -> None:
     records = [Record((-number).to_bytes(4, signed=True), (number << 40).to_bytes(9)) for number in range(3)]
     with BrokerProcess(tmp_path) as broker:
         broker.create_topic("numbers")

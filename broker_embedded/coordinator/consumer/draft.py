@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from broker_embedded.coordinator.consumer.group import ConsumerGroup
 
 REGEX_TIMER: TimerKey = ("regex",)
-"""Has the shell look up the group's regular expressions, soon after it is set: no heartbeat waits for that."""
+"""Makes `Groups` look up the group's regular expressions, because a heartbeat must not wait for the lookup."""
 
 
 def rebalance_timer(member_id: str) -> TimerKey:
@@ -50,10 +50,10 @@ def member_timers(member_id: str) -> tuple[TimerKey, ...]:
 
 
 def is_within(interval_ms: int, since_ms: int, now_ms: int) -> bool:
-    """Whether ``now_ms`` is in the interval that began at ``since_ms``, a time that the group's log keeps.
+    """Whether the interval that began at ``since_ms``, a time from the group's log, still lasts at ``now_ms``.
 
-    A time in the future is of a clock that was set back since. The interval counts as over then, because the clock
-    could take hours to reach its end.
+    If ``since_ms`` is in the future, the clock was set back. The interval counts as over then, because the clock may
+    need hours to reach its end.
     """
     return since_ms <= now_ms < since_ms + interval_ms
 

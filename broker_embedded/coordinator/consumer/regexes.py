@@ -45,9 +45,9 @@ def update_subscription(draft: Draft, before: "ConsumerGroup", old: ConsumerMemb
 
 
 def resolved(group: "ConsumerGroup", topics: Mapping[str, frozenset[str]], version: int, now_ms: int) -> Outcome[None]:
-    """Record which ``topics``, of the view of this version, each expression matches.
+    """Record the ``topics`` that each expression matches in the metadata of ``version``.
 
-    An expression that no member has subscribed with since the lookup began is ignored.
+    An expression that lost its last subscribed member during the lookup is ignored.
     """
     draft = Draft(group, now_ms)
     found = {

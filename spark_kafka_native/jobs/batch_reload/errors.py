@@ -22,5 +22,5 @@ class Conflict(ReloadError):
 
 
 def changed(what: str) -> ReloadError:
-    """The error of a run whose topics were not the same from its plan to its end; ``what`` is a clause."""
+    """The error of a run whose topics or logs have changed since its plan; ``what`` is a clause that says how."""
     return ReloadError(f"{what} while the load ran, so nothing of it is published; run it again")

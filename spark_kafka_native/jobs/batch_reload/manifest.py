@@ -114,7 +114,7 @@ class Part:
     entries: int
     rows: int
     bytes: int
-    """Of the part itself, as is the next."""
+    """Size of the part's file; ``crc32c`` is that of the file, too."""
     crc32c: int
 
 

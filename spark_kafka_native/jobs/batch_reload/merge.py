@@ -85,9 +85,9 @@ def ranges_without_file(load_id: str, plan: Plan, *, lost_only: bool = False) ->
 
 
 def next_version(head: Manifest | None, load: Load) -> Manifest:
-    """What to publish behind ``head``. Raises Conflict: ``head`` is not what the run was planned for.
+    """The version to publish after ``head``. Raises Conflict: ``head`` is not what the run was planned for.
 
-    A run that continues adds to the entries of ``head``, wherever these are; another needs all of them in it.
+    A run that continues needs no entries in ``head``. Any other run needs all of them (``versions.with_all_entries``).
     """
     if not load.continues:
         assert not any(manifest and manifest.parts for manifest in (head, load.base)), "all entries are needed"

@@ -71,7 +71,7 @@ class PartitionPlan:
 class Plan:
     """A run: what it does in each partition, and the ranges that its tasks read, one each.
 
-    A range has the leader whose log had its end: its task reads no other topic of that name, and no log that was cut.
+    A range has the leader that returned its end, so its task refuses a recreated topic and a truncated log.
     """
 
     partitions: tuple[PartitionPlan, ...]

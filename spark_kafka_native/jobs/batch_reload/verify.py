@@ -25,9 +25,9 @@ from spark_kafka_native.spark.source.schema import Layout
 _CHUNK_BYTES: Final = 1 << 22
 MAX_TASKS: Final = 1000
 _TASK_BYTES: Final = 1 << 26
-"""A task is worth its start with so much to read."""
+"""What a task reads at least, so that its start takes little in comparison."""
 _ENTRY_BYTES: Final = 1 << 20
-"""To open a file and to ask for its range takes as long as to read so much."""
+"""Bytes that take as long to read as a file takes to open and its range to request."""
 
 
 class Verdict(StrEnum):
@@ -126,7 +126,7 @@ class VerifyJob:
 
 
 def grouped(entries: Sequence[Entry], max_tasks: int = MAX_TASKS) -> list[tuple[Entry, ...]]:
-    """Entries by task, in order: each with about the same to read, and ``max_tasks`` and one more at most."""
+    """The entries of each task, in order. Tasks have about the same to read; there are at most ``max_tasks`` + 1."""
     costs = [entry.bytes + _ENTRY_BYTES for entry in entries]
     enough = max(sum(costs) / max_tasks, _TASK_BYTES)
     groups: list[tuple[Entry, ...]] = []

@@ -93,7 +93,7 @@ def entries_of_parts(storage: Storage, parts: Iterable[Part]) -> list[Entry]:
             data = storage.read(part.path)
         except FileNotFoundError:
             raise ReloadError(
-                f"{name}: this part of a version is gone; versions that are not kept are cleaned"
+                f"{name}: this part of a version does not exist; --clean removes versions and parts"
             ) from None
         if (len(data), crc32c.crc32c(data)) != (part.bytes, part.crc32c):
             raise ReloadError(f"{name}: damaged: its bytes are not those that were written")
@@ -144,7 +144,7 @@ def _create(storage: Storage, wanted: Manifest) -> bool:
 
 
 def _rolled(storage: Storage, manifest: Manifest, tail_entries: int) -> Manifest:
-    """A version whose entries are in parts if they are too many. A version that is not published leaves its parts."""
+    """The version, its entries in parts if there are too many. ``--clean`` removes parts that no version names."""
     if len(manifest.entries) <= tail_entries:
         return manifest
     starts = range(0, len(manifest.entries), tail_entries)

@@ -22,7 +22,7 @@ cdef inline void put(Column* column, int64_t row, Bytes start, int64_t length) n
 
 
 cdef inline void put_length(Column* column, int64_t row, int64_t length) noexcept nogil:
-    """Note the length of the string of ``row`` as ``put`` does, and not where it lies."""
+    """Note the length of the string of ``row`` as ``put`` does, but not its position."""
     if length < 0:
         column.nulls += 1
     else:

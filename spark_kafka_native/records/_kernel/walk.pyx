@@ -95,9 +95,9 @@ cdef inline int64_t _time_of(const Batch* batch, int64_t delta) noexcept nogil:
 
 
 cdef bint measure_headers(const Output* rows, Column* keys, Column* values) noexcept nogil:
-    """Note the lengths of all headers, which must fill what is left of their records. False: they are refused.
+    """Note the lengths of all headers, which must fill the rest of their records. False: they are malformed.
 
-    Where they lie is not noted: that would take 16 bytes for each header, which may have taken two bytes.
+    Positions are not noted, because they would take 16 bytes per header, and a header may have two bytes only.
     """
     cdef int64_t row, index = 0, length
     cdef Bytes at

@@ -4,8 +4,8 @@ Spark asks a Python source for its partitions once per ``load()`` and uses them 
 that a second action sees what has arrived since, ranges keep -2 (earliest) and -1 (latest) where the options say so.
 With option ``bindOffsets=load`` they do not: ``bind_batch_query`` is called once, and all plans are made of its ranges.
 
-Where offsets were looked up, ranges have the leader that had them. So a task reads up to a real offset of no other
-topic of that name, and of no log that was cut before that offset.
+Where offsets were looked up, ranges have the leader that returned them. So a task notices a topic that was deleted and
+created again, and a log that was truncated before the end of the range.
 """
 
 import logging
@@ -28,7 +28,7 @@ _NO_BOUNDS = Bounds(earliest={}, latest={}, leaders={})
 
 
 def bind_batch_query(options: SourceOptions, source: OffsetSource, clock: Clock) -> tuple[OffsetRange, ...]:
-    """What a batch query would read at this moment, from one real offset to another; sorted by partition.
+    """The ranges that a batch query would read now, with real offsets; sorted by partition.
 
     Raises as ``plan_batch_query``.
     """

@@ -130,7 +130,7 @@ def resolve(offsets: Mapping[TopicPartition, int], source: OffsetSource) -> Offs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """What the cluster has of some partitions; the leaders are those whose logs have the ``latest`` offsets."""
+    """Earliest and latest offsets of partitions, and the leaders that returned the ``latest`` offsets."""
 
     earliest: OffsetMap
     latest: OffsetMap
@@ -143,10 +143,10 @@ class Bounds:
 
 
 def look_up_bounds(source: OffsetSource, partitions: Sequence[TopicPartition]) -> Bounds:
-    """First and end offsets, and who leads; a partition that does not exist is left out.
+    """Earliest and latest offsets, and the leaders; a partition that does not exist is left out.
 
-    If leaders change meanwhile, another look follows. If they keep changing, the earlier leaders are returned: a reader
-    then takes for cut what is not, and never the reverse.
+    If a leader changes during the lookup, it is repeated. If leaders keep changing, the earlier leaders are returned. A
+    reader may then report a truncation that did not happen, but never misses one.
     """
     leaders = source.leaders(partitions)
     for _ in range(_SETTLING_TRIES):

@@ -57,9 +57,9 @@ class BoundRanges:
 
 
 def bound_at_load(given: Mapping[str, str]) -> BoundRanges | None:
-    """What the DataFrame of a ``load()`` with these options reads; None: that is not to be bound yet.
+    """The ranges that a ``load()`` with these options reads; None if it does not bind offsets.
 
-    Options that are wrong are left to whoever needs them next, because only there is known what they are meant for.
+    Invalid options are no error here, because only the reader or writer that parses them next knows their purpose.
     Raises PlanError, DataLossError, KafkaError.
     """
     if _BIND_OFFSETS not in {name.lower() for name in given}:

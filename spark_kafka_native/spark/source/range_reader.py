@@ -186,7 +186,7 @@ def _advice(error: KafkaError) -> str:
                 "'kafka.default.api.timeout.ms'."
             )
         case BatchTooLarge():
-            return "Option 'maxDecompressedBatchBytes' says how large a decompressed record batch may be."
+            return "Raise option 'maxDecompressedBatchBytes' to read a larger record batch."
         case CorruptRecords():
             return (
                 "Option 'startingOffsets' of a new query can begin behind the damage; 'kafka.check.crcs' set to false "

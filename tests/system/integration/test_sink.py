@@ -360,7 +360,7 @@ def test_rows_are_stored_after_records_or_the_topic_of_a_producer_id_are_deleted
     assert sequence == 0
 
 
-def test_a_task_that_failed_leaves_its_producer_id_to_none(sink: Sink, new_topic: TopicMaker) -> None:
+def test_the_producer_id_of_a_failed_task_is_not_used_again(sink: Sink, new_topic: TopicMaker) -> None:
     topic = new_topic(max_message_bytes="2000")
     client: dict[str, Any] = {
         "topic": topic,

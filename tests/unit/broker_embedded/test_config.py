@@ -323,7 +323,7 @@ def test_a_cleaner_that_could_not_work(given: Mapping[str, object], message: str
 def test_more_replicas_than_the_one_broker_has_are_refused(key: str) -> None:
     with pytest.raises(ConfigError) as caught:
         BrokerConfig.parse({key: "3"})
-    assert str(caught.value) == f"{key}: 3 replicas need 3 brokers, and there is one: write {key}=1"
+    assert str(caught.value) == f"{key}: 3 replicas need 3 brokers, but there is one; set {key}=1"
     assert BrokerConfig.parse({key: "1"})
 
 

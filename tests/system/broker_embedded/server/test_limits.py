@@ -107,7 +107,7 @@ def test_who_comes_when_the_broker_is_full_waits_until_somebody_leaves(
         assert is_served(second)
         with RawClient(broker.bootstrap_servers) as third:
             third.send(request_bytes(ApiVersionsRequest(), 0))
-            eventually(lambda: caplog.text, Contains("there are 2 connections (max.connections): others wait"))
+            eventually(lambda: caplog.text, Contains("2 connections are open (max.connections): new connections wait"))
             assert is_served(second)
             assert is_waiting(third)
             first.sock.close()
@@ -123,7 +123,7 @@ def test_who_waits_comes_in_when_the_limit_is_raised(tmp_path: Path, caplog: pyt
         assert is_served(first)
         with RawClient(broker.bootstrap_servers) as second:
             second.send(request_bytes(ApiVersionsRequest(), 0))
-            eventually(lambda: caplog.text, Contains("others wait"))
+            eventually(lambda: caplog.text, Contains("new connections wait"))
             config = IncrementalAlterConfig(name="max.connections", config_operation=0, value="2")
             resource = AlterConfigsResource(resource_type=4, resource_name="", configs=(config,))
             (answer,) = first.ask(IncrementalAlterConfigsRequest(resources=(resource,)), 1).responses

@@ -129,7 +129,7 @@ def test_offsets_that_do_not_follow_each_other(tool: Tool, tmp_path: Path) -> No
         (("--cluster-metadata-decoder",), "--cluster-metadata-decoder: the bundled broker never writes such records"),
         (("--share-group-state-decoder",), "there are no share groups"),
         (("--remote-log-metadata-decoder",), "there is no tiered storage"),
-        (("--key-decoder-class", "my.Decoder"), "--key-decoder-class: Java classes cannot be loaded here"),
+        (("--key-decoder-class", "my.Decoder"), "--key-decoder-class: Java classes cannot be loaded, so"),
         (("--max-bytes", "-1"), "--max-bytes: -1 bytes are less than 0"),
         (("--max-message-size", "-1"), "--max-message-size: -1 bytes are less than 0"),
     ],

@@ -62,7 +62,7 @@ def test_an_abort_that_cannot_be_written_down_waits(
     with caplog.at_level(logging.WARNING):
         broker.run(broker.broker.abort_timed_out_transactions())
     assert mine.state == "Ongoing"
-    assert "is not aborted yet" in caplog.text
+    assert "retrying at next check" in caplog.text
     faults.heal()
     broker.run(broker.broker.abort_timed_out_transactions())
     assert mine.state == "CompleteAbort"

@@ -24,6 +24,6 @@ def test_the_lists_of_a_repeated_entry_are_joined_in_order() -> None:
     ]
 
 
-def test_no_list_stands_for_everything() -> None:
+def test_a_missing_list_requests_everything() -> None:
     every = DescribeConfigsResource(resource_type=2, resource_name="a", configuration_keys=None)
     assert joined(resource("a", "x"), every, resource("a", "y")) == [("a", None)]

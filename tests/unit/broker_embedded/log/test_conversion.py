@@ -204,7 +204,7 @@ def test_the_brokers_time_over_another_codec_and_format() -> None:
 def test_what_grows_is_measured_again() -> None:
     small = batch(b"x" * 1000, compression=GZIP)
     error = refusal(small, compression_type="uncompressed", max_message_bytes=500)
-    assert (error.code, "stored as the topic asks" in error.detail) == (ErrorCode.MESSAGE_TOO_LARGE, True)
+    assert (error.code, "converted to the topic's codec" in error.detail) == (ErrorCode.MESSAGE_TOO_LARGE, True)
 
 
 @given(

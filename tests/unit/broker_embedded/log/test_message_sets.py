@@ -223,7 +223,7 @@ def test_what_grows_by_conversion_is_measured_again() -> None:
     code, detail = refusal(log_of(1, segment_bytes=2500, **limits), records)
     assert (code, "segment.bytes" in detail) == (ErrorCode.RECORD_LIST_TOO_LARGE, True)
     code, detail = refusal(log_of(2, **limits), records)
-    assert (code, "stored as the topic asks for it" in detail) == (ErrorCode.MESSAGE_TOO_LARGE, True)
+    assert (code, "converted to the topic's codec" in detail) == (ErrorCode.MESSAGE_TOO_LARGE, True)
 
 
 def test_nothing_of_a_refused_set_is_changed() -> None:

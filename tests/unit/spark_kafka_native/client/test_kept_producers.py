@@ -54,7 +54,7 @@ def test_an_id_with_too_many_partitions_is_not_kept() -> None:
     assert kept.take(0.0) is not None
 
 
-def test_clear_forgets_all() -> None:
+def test_clear_drops_all_producer_ids() -> None:
     kept = KeptProducers()
     kept.keep(producer(1), 0.0)
     kept.clear()

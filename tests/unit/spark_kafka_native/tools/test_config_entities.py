@@ -36,7 +36,7 @@ def test_entities_of_options(arguments: list[str], entities: list[Entity]) -> No
 
 def test_all_entities_cannot_be_altered() -> None:
     assert read("--entity-type", "users")[0].is_all
-    with pytest.raises(ToolError, match="--entity-name: say which one"):
+    with pytest.raises(ToolError, match="--entity-name is required with --alter"):
         read("--entity-type", "users", alter=True)
     assert read("--entity-type", "users", "--entity-default", alter=True) == (Entity("users", None, True),)
 

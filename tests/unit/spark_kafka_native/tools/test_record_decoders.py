@@ -74,7 +74,7 @@ def group(record: CoordinatorRecord) -> Decoded:
         (4, '"offset":5,"leaderEpoch":2,"metadata":"m","commitTimestamp":9,"topicId":"AAAAAAAAAAAAAAAAAAAABQ"'),
     ],
 )
-def test_committed_offsets(version: int, fields: str) -> None:
+def test_offset_commit_records_are_printed_as_json(version: int, fields: str) -> None:
     key = OffsetCommitKey(group="g", topic="t", partition=1)
     value = OffsetCommitValue(offset=5, leader_epoch=2, metadata="m", commit_timestamp=9, topic_id=UUID(int=5))
     found = group(offset_record(key, value, RecordVersions(offset=version)))
@@ -164,7 +164,7 @@ def test_assignments_of_consumer_groups() -> None:
     )
 
 
-def test_transactions() -> None:
+def test_transaction_records_are_printed_as_json() -> None:
     value = TransactionLogValue(
         producer_id=1,
         previous_producer_id=9,
@@ -192,7 +192,7 @@ def test_transactions() -> None:
         )
 
 
-def test_tombstones() -> None:
+def test_a_tombstone_is_printed_as_delete() -> None:
     assert group(group_tombstone("g")) == ('{"type":"2","data":{"group":"g"}}', "<DELETE>")
     found = decode_transaction_record(message(transaction_tombstone("id")))
     assert found == ('{"type":"0","data":{"transactionalId":"id"}}', "<DELETE>")
@@ -220,7 +220,7 @@ def test_a_record_without_a_key_is_not_a_coordinators() -> None:
             decode(Message(7, 0, None, b"value"))
 
 
-def test_keys_and_values_by_class() -> None:
+def test_keys_and_values_are_decoded_by_their_decoder_class() -> None:
     assert plain_decoder(STRING_DECODER, STRING_DECODER)(Message(0, 0, "é".encode(), b"\xff")) == ("é", "\ufffd")
     surrogate = Message(0, 0, None, b"a\xed\xa0\x80b\xed\xbf")  # one U+FFFD for each in Java, not for each byte
     assert plain_decoder(STRING_DECODER, STRING_DECODER)(surrogate) == (None, "a\ufffdb\ufffd")

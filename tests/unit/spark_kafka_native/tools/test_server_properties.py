@@ -124,7 +124,7 @@ def test_security_settings_that_restrict_nothing_here_are_ignored(caplog: pytest
         ({"listeners": "C://:1", "controller.listener.names": "C"}, "has no listener for clients"),
         ({"log.dirs": "/a,/b"}, "log.dirs: this broker keeps its data in one directory, not in 2"),
         ({"num.partitions": "none"}, "num.partitions"),
-        ({"offsets.topic.replication.factor": "3"}, "write offsets.topic.replication.factor=1"),
+        ({"offsets.topic.replication.factor": "3"}, "set offsets.topic.replication.factor=1"),
     ],
 )
 def test_what_cannot_be_honoured_is_refused(given: dict[str, str], words: str) -> None:

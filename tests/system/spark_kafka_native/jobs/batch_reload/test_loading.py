@@ -405,7 +405,7 @@ def test_a_run_that_replaces_entries_in_parts_loses_to_one_that_did_so_too(story
 @pytest.mark.parametrize(
     ("harm", "said"),
     [
-        (lambda path: path.unlink(), "this part of a version is gone"),
+        (lambda path: path.unlink(), "this part of a version does not exist"),
         (lambda path: path.write_bytes(path.read_bytes().replace(b"10", b"11")), "its bytes are not those"),
     ],
 )

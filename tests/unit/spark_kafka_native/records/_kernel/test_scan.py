@@ -18,14 +18,14 @@ def scan(payload: bytes | memoryview, records: int = 3, latest: int = 500, *, is
     return Scanner(records, 0, False, LONG_MIN, latest, False, 0).scan(payload, 0, is_last)
 
 
-def test_found_and_not_found() -> None:
+def test_the_first_record_out_of_range_is_found() -> None:
     assert scan(SAMPLE, latest=100) == (FOUND, ENDS[3])
     assert scan(SAMPLE, latest=99) == (FOUND, ENDS[2])
     assert scan(SAMPLE) == (DONE, ENDS[3])
     assert scan(SAMPLE, 0) == scan(SAMPLE, -1) == (DONE, 0)
 
 
-def test_a_block_that_ends_early() -> None:
+def test_a_record_that_a_block_cuts_off_is_not_read() -> None:
     assert scan(SAMPLE[: ENDS[1] + 30], is_last=False) == (MORE, ENDS[1])
     assert scan(SAMPLE[: ENDS[2] + 30], is_last=False) == (MORE, ENDS[2])
     assert scan(SAMPLE[: ENDS[2] + 31], is_last=False) == (DONE, ENDS[3])
@@ -59,7 +59,7 @@ def body(*parts: bytes) -> bytes:
         body(b"\x80" * 5),
     ],
 )
-def test_refused(payload: bytes) -> None:
+def test_malformed_records_are_refused(payload: bytes) -> None:
     assert scan(payload, 1) == (BAD, 0)
     assert scan(RECORDS[0] + payload, 2) == (BAD, ENDS[1])
 
