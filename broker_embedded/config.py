@@ -294,9 +294,8 @@ class BrokerConfig(ListenerSettings):
         unknown = dynamic.keys() - known.keys()
         if len(unknown) > _MOST_UNKNOWN:
             raise ConfigError(min(unknown)[:100], f"{len(unknown)} unknown settings are more than {_MOST_UNKNOWN}")
-        for key in sorted(unknown):
-            if len(key) + len(dynamic[key]) > SHORT_MAX:
-                raise ConfigError(key[:100], f"an unknown setting may have {SHORT_MAX} characters with its value")
+        if too_long := [key for key in unknown if len(key) + len(dynamic[key]) > SHORT_MAX]:
+            raise ConfigError(min(too_long)[:100], f"an unknown setting may have {SHORT_MAX} characters with its value")
         unused = {key: known[key].parse(value) for key, value in dynamic.items() if key in unused_settings()}
         used = {key: value for key, value in dynamic.items() if key not in unused and key not in unknown}
         own: dict[str, Any] = parse_settings(known, {key: used[key] for key in used if key not in LOG_SYNONYMS})

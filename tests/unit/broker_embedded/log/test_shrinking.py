@@ -455,7 +455,11 @@ def test_readers_run_beside_compactions(tmp_path: Path) -> None:
             end = log.log_end_offset
             try:
                 while offset < end:
-                    found = rows(slice_bytes(log.read(offset, max_bytes=1500)))
+                    stored = log.read(offset, max_bytes=1500)
+                    try:
+                        found = rows(slice_bytes(stored))
+                    except FileNotFoundError:  # regions are opened when they are sent, and file.delete.delay.ms is 0
+                        continue
                     wrong.extend(f"{row} after {last}" for row in found if row.offset < offset)
                     offset = last = max(offset, *(row.offset for row in found)) + 1 if found else end
             except Exception as error:  # whatever it is, the test is to show it
