@@ -16,7 +16,7 @@ All integers are zig-zag varints: seven bits a byte, lowest first, the high bit 
 
 from typing import NamedTuple
 
-from spark_kafka_native.records.errors import BadRecord
+from spark_kafka_native.records.errors import BadRecord, CorruptBatch
 
 VARINT_BYTES = 5
 VARLONG_BYTES = 10
@@ -81,6 +81,28 @@ def read_first_record(payload: memoryview) -> Record:
     key, position = _read_bytes(payload, position, end)
     value, _ = _read_bytes(payload, position, end)
     return Record(key, value)
+
+
+def read_header_keys(headers: bytes) -> list[bytes]:
+    """The keys of a record's headers, from their count to the end of the record.
+
+    Raises CorruptBatch: a varint or a length that is impossible, a null key, bytes after the last header.
+    """
+    view, end = memoryview(headers), len(headers)
+    keys: list[bytes] = []
+    try:
+        count, position = read_varint(view, 0, end, 0)
+        for _ in range(count):  # of at least two bytes each: an impossible count ends at the end of the bytes
+            key, position = _read_bytes(view, position, end)
+            if key is None:
+                raise BadRecord(0, "a header without a key")
+            keys.append(key)
+            _, position = _read_bytes(view, position, end)
+        if count < 0 or position != end:
+            raise BadRecord(0, "its headers do not end where it ends")
+    except BadRecord as error:
+        raise CorruptBatch(f"bad record: {error.detail}") from None
+    return keys
 
 
 def encode_first_record(key: bytes | None, value: bytes | None) -> bytes:

@@ -10,7 +10,7 @@ from typing import Final
 from broker_embedded.settings import read_properties
 from spark_kafka_native.client.cluster import Cluster
 from spark_kafka_native.client.config import ClientConfig, ConfigError
-from spark_kafka_native.protocol.errors import KafkaError
+from spark_kafka_native.protocol.errors import KafkaError, LocalProtocolError
 
 FAILED: Final = 1
 BAD_USAGE: Final = 2
@@ -22,6 +22,27 @@ class ToolError(Exception):
 
 class ToolFailure(Exception):
     """The cluster refused a request, or a file holds bytes that cannot be read; ``str()`` is for the user."""
+
+
+def _integer(bits: int) -> Callable[[str], int]:
+    """The ``type`` of an option whose value is a signed integer of so many bits in Kafka's protocol."""
+    bound = 1 << bits - 1
+
+    def parse(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r} is not an integer") from None
+        if not -bound <= value < bound:
+            raise argparse.ArgumentTypeError(f"{text} is not between {-bound} and {bound - 1}")
+        return value
+
+    return parse
+
+
+INT16: Final = _integer(16)
+INT32: Final = _integer(32)
+INT64: Final = _integer(64)
 
 
 class ToolParser(argparse.ArgumentParser):
@@ -67,7 +88,7 @@ def run(parser: ToolParser, arguments: Sequence[str], refused: "Callable[[KafkaE
         return refuse(parser.prog, error) if refused is None else refused(error)
     except ToolFailure as error:
         return refuse(parser.prog, error)
-    except (ToolError, ValueError, OSError) as error:
+    except (ToolError, ValueError, OSError, LocalProtocolError) as error:
         return refuse(parser.prog, ToolError(str(error)))
     return 0
 

@@ -19,7 +19,7 @@ from spark_kafka_native.client.offsets import EARLIEST, LATEST, list_offsets
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.tools.connection import ToolError, ToolParser, complain, open_cluster, refuse
+from spark_kafka_native.tools.connection import INT32, INT64, ToolError, ToolParser, complain, open_cluster, refuse
 from spark_kafka_native.tools.properties import parse_pairs, with_defaults
 
 _TOOL: Final = "kafka-console-consumer"
@@ -71,11 +71,11 @@ def _parser() -> ToolParser:
     topics = parser.add_mutually_exclusive_group(required=True)
     topics.add_argument("--topic", help="the topic to read")
     topics.add_argument("--include", "--whitelist", metavar="REGEX", help="all topics that match")
-    parser.add_argument("--partition", type=int, help="one partition; by default all of them")
+    parser.add_argument("--partition", type=INT32, help="one partition; by default all of them")
     parser.add_argument("--offset", default=None, help="with --partition: an offset, earliest or latest")
     parser.add_argument("--from-beginning", action="store_true", help="begin with the first records, not with new ones")
-    parser.add_argument("--max-messages", type=int, metavar="N", help="end after N records")
-    parser.add_argument("--timeout-ms", type=int, metavar="MS", help="end when no record has come for so long")
+    parser.add_argument("--max-messages", type=INT32, metavar="N", help="end after N records")
+    parser.add_argument("--timeout-ms", type=INT64, metavar="MS", help="end when no record has come for so long")
     parser.add_argument("--group", metavar="ID", help="begin where this group is, and commit in its name")
     parser.add_argument(
         "--isolation-level", choices=("read_committed", "read_uncommitted"), default="read_uncommitted",

@@ -16,7 +16,7 @@ from spark_kafka_native.client.groups import fetch_offsets
 from spark_kafka_native.client.offsets import LATEST, list_offsets
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.tools.connection import ToolError, ToolParser, complain, run, say
+from spark_kafka_native.tools.connection import INT64, ToolError, ToolParser, complain, run, say
 from spark_kafka_native.tools.offset_reset import add_positions, chosen_partitions, reset
 
 _TOOL: Final = "kafka-consumer-groups"
@@ -47,7 +47,7 @@ def _parser() -> ToolParser:
     parser.add_argument("--verbose", action="store_true", help="with --members: their partitions too")
     parser.add_argument("--topic", action="append", default=[], metavar="TOPIC[:0,1]", help="partitions to act on")
     parser.add_argument("--all-topics", action="store_true", help="all partitions that the group has offsets for")
-    parser.add_argument("--timeout", type=int, default=None, metavar="MS", help="how long to try")
+    parser.add_argument("--timeout", type=INT64, metavar="MS", help="how long to try")
     add_positions(parser)
     return parser
 

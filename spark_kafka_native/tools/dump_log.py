@@ -8,12 +8,19 @@ from typing import Final
 
 from broker_embedded.log.batches import batch_bytes, batch_headers, batch_records
 from broker_embedded.platform import File, RealFile
-from spark_kafka_native.records.batch import MAGIC, BatchHeader, IncompleteBatch, UnreadableBatch, increment_sequence
+from spark_kafka_native.records.batch import (
+    MAGIC,
+    BatchHeader,
+    CorruptBatch,
+    IncompleteBatch,
+    UnreadableBatch,
+    increment_sequence,
+)
 from spark_kafka_native.records.control import ControlRecord, ControlType, decode_control
 from spark_kafka_native.records.formats import check_any_crc
 from spark_kafka_native.records.legacy import Message, message_crcs, read_messages
-from spark_kafka_native.records.record import read_varint
-from spark_kafka_native.tools.connection import ToolError, ToolFailure, ToolParser, complain, refuse, say
+from spark_kafka_native.records.record import read_header_keys
+from spark_kafka_native.tools.connection import INT32, ToolError, ToolFailure, ToolParser, complain, refuse, say
 from spark_kafka_native.tools.dump_indexes import (
     IndexFindings,
     IndexOptions,
@@ -68,9 +75,9 @@ def _parser() -> ToolParser:
     parser.add_argument(
         "--skip-record-metadata", action="store_true", help="print only keys and values of records, no control records"
     )
-    parser.add_argument("--max-bytes", type=int, metavar="BYTES", help="read so much of each segment, by default all")
+    parser.add_argument("--max-bytes", type=INT32, metavar="BYTES", help="read so much of each segment, by default all")
     text = "the largest batch that an index may point to"
-    parser.add_argument("--max-message-size", type=int, default=_MAX_MESSAGE_SIZE, metavar="BYTES", help=text)
+    parser.add_argument("--max-message-size", type=INT32, default=_MAX_MESSAGE_SIZE, metavar="BYTES", help=text)
     text = "check indexes as the broker does at its start, and print no entries"
     parser.add_argument("--index-sanity-check", action="store_true", help=text)
     text = "compare indexes with their segments, and print no entries"
@@ -218,12 +225,17 @@ def _records(file: File, position: int, header: BatchHeader) -> Iterator[tuple[M
             yield message, f"{_metadata(header, message)} isValid: {_flag(valid)} crc: {crc}"
         return
     control = decode_control(batch_bytes(file, position, header), 0, header) if header.is_control else None
-    for record in batch_records(file, position, header):
-        metadata = _metadata(header, record)
+    for index, record in enumerate(batch_records(file, position, header)):
+        try:
+            metadata = _metadata(header, record)
+        except CorruptBatch as error:
+            place = {"file": file.path, "base_offset": header.base_offset, "record_index": index}
+            raise error.placed(start=position, **place) from None
         yield record, metadata if control is None else f"{metadata} {_control(control)}"
 
 
 def _metadata(header: BatchHeader, record: Message) -> str:
+    """What is printed of a record beside key and value. Raises CorruptBatch: its headers."""
     key_size, value_size = (-1 if data is None else len(data) for data in (record.key, record.value))
     time = _time(header, record.timestamp)
     line = f"offset: {record.offset} {time} keySize: {key_size} valueSize: {value_size}"
@@ -232,24 +244,13 @@ def _metadata(header: BatchHeader, record: Message) -> str:
     sequence = header.base_sequence
     if header.base_sequence >= 0:
         sequence = increment_sequence(header.base_sequence, record.offset - header.base_offset)
-    return f"{line} sequence: {sequence} headerKeys: [{','.join(_header_keys(record.headers))}]"
+    return f"{line} sequence: {sequence} headerKeys: [{','.join(map(as_text, read_header_keys(record.headers)))}]"
 
 
 def _control(control: ControlRecord) -> str:
     if control.type in {ControlType.ABORT, ControlType.COMMIT}:
         return f"endTxnMarker: {control.type.name} coordinatorEpoch: {control.coordinator_epoch}"
     return f"controlType: {control.type.name}"
-
-
-def _header_keys(headers: bytes) -> Iterator[str]:
-    """The keys of headers, which decoding has checked already. Raises BadRecord."""
-    view, end = memoryview(headers), len(headers)
-    count, position = read_varint(view, 0, end, 0)
-    for _ in range(count):
-        size, position = read_varint(view, position, end, 0)
-        yield as_text(bytes(view[position : position + size]))
-        size, position = read_varint(view, position + size, end, 0)
-        position += max(0, size)
 
 
 def _time(header: BatchHeader, timestamp: int) -> str:

@@ -11,7 +11,7 @@ from spark_kafka_native.client.groups import CommittedOffset, commit_offsets, fe
 from spark_kafka_native.client.offsets import EARLIEST, LATEST, list_offsets
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.tools.connection import ToolError, ToolParser
+from spark_kafka_native.tools.connection import INT64, ToolError, ToolParser
 
 _RESETTABLE: Final = frozenset({"Empty", "Dead"})
 _DURATION: Final = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
@@ -24,8 +24,8 @@ def add_positions(parser: ToolParser) -> None:
     where.add_argument("--to-earliest", action="store_true", help="to the first offsets")
     where.add_argument("--to-latest", action="store_true", help="to the ends")
     where.add_argument("--to-current", action="store_true", help="to where the group is; to the ends where it is not")
-    where.add_argument("--to-offset", type=int, metavar="N", help="to offset N, or the nearest that there is")
-    where.add_argument("--shift-by", type=int, metavar="N", help="by N offsets, backwards if negative")
+    where.add_argument("--to-offset", type=INT64, metavar="N", help="to offset N, or the nearest that there is")
+    where.add_argument("--shift-by", type=INT64, metavar="N", help="by N offsets, backwards if negative")
     where.add_argument("--to-datetime", metavar="2026-01-31T12:00:00.000", help="to the first record since (UTC)")
     where.add_argument("--by-duration", metavar="PnDTnHnMnS", help="to the first record of the time until now")
     doing = parser.add_mutually_exclusive_group()

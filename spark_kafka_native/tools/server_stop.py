@@ -19,7 +19,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Final
 
-from spark_kafka_native.tools.connection import FAILED, ToolParser, complain, refuse, say
+from spark_kafka_native.tools.connection import FAILED, INT32, ToolParser, complain, refuse, say
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ _FLOCK: Final = (
 def main(arguments: Sequence[str]) -> int:
     """Send SIGTERM; the exit status. 0: done. 1: no broker of this KAFKA_HOME runs. 2: a bad option."""
     parser = ToolParser(_TOOL, "Stop the brokers that scripts of this KAFKA_HOME have started.")
-    parser.add_argument("--node-id", type=int, help="node.id of the broker to stop; by default all")
+    parser.add_argument("--node-id", type=INT32, help="node.id of the broker to stop; by default all")
     parser.add_argument("--process-role", choices=("broker", "controller"), help="accepted: a broker is both")
     options = parser.parse_args(arguments)
     return stop_servers(_TOOL, f"kafka-server.{'*' if options.node_id is None else options.node_id}", "kafka server")
@@ -136,7 +136,8 @@ def _holder(path: Path) -> int | None:
                 fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: another kafka-server-stop.sh is no server
             except BlockingIOError:
                 return _lock_holder(file.fileno())
-            path.unlink(missing_ok=True)
+            if _has_name(file, path):  # otherwise the file of a later server has it
+                path.unlink(missing_ok=True)
     except FileNotFoundError:
         pass  # the server has ended meanwhile
     return None

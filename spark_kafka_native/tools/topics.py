@@ -13,7 +13,7 @@ from spark_kafka_native.client.metadata import NO_LEADER, PartitionMetadata, Top
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.ids import spell_id
 from spark_kafka_native.protocol.wire import ZERO_UUID
-from spark_kafka_native.tools.connection import FAILED, ToolError, ToolParser, complain, run, say
+from spark_kafka_native.tools.connection import FAILED, INT16, INT32, ToolError, ToolParser, complain, run, say
 from spark_kafka_native.tools.properties import parse_pairs
 
 _TOOL: Final = "kafka-topics"
@@ -42,8 +42,8 @@ def _parser() -> ToolParser:
         ("--alter", _alter, "give a topic more partitions"),
     )
     parser.add_argument("--topic", help="the topic; a regular expression but for --create and --alter")
-    parser.add_argument("--partitions", type=int, help="how many partitions; by default the broker's num.partitions")
-    parser.add_argument("--replication-factor", type=int, help="how many replicas; by default the broker's")
+    parser.add_argument("--partitions", type=INT32, help="how many partitions; by default the broker's num.partitions")
+    parser.add_argument("--replication-factor", type=INT16, help="how many replicas; by default the broker's")
     parser.add_argument("--replica-assignment", metavar="B:B,B:B", help="the brokers of each partition, leader first")
     parser.add_argument("--config", action="append", default=[], metavar="KEY=VALUE", help="a setting of a new topic")
     parser.add_argument("--if-not-exists", action="store_true", help="with --create: a topic that is there is fine")

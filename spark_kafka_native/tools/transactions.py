@@ -21,7 +21,18 @@ from spark_kafka_native.client.transaction_requests import init_producer
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.tools.connection import Action, ToolError, ToolFailure, ToolParser, failing, run, say
+from spark_kafka_native.tools.connection import (
+    INT16,
+    INT32,
+    INT64,
+    Action,
+    ToolError,
+    ToolFailure,
+    ToolParser,
+    failing,
+    run,
+    say,
+)
 
 _TOOL: Final = "kafka-transactions"
 _LISTED: Final = ("TransactionalId", "Coordinator", "ProducerId", "TransactionState")
@@ -77,27 +88,27 @@ def _parser() -> ToolParser:
 
     listing = add("list", _list, "print the transactional ids of all brokers")
     listing.add_argument(
-        "--duration-filter", type=int, metavar="MS", help="only transactions open for so long; negative: all"
+        "--duration-filter", type=INT64, metavar="MS", help="only transactions open for so long; negative: all"
     )
     listing.add_argument("--transactional-id-pattern", metavar="RE2", help="only ids that match as a whole")
     describing = add("describe", _describe, "print one transactional id and its transaction")
     describing.add_argument("--transactional-id", required=True, metavar="ID", help="the transactional id")
     producers = add("describe-producers", _describe_producers, "print the producers that a partition remembers")
-    producers.add_argument("--broker-id", type=int, metavar="ID", help="ask this replica; by default the leader")
+    producers.add_argument("--broker-id", type=INT32, metavar="ID", help="ask this replica; by default the leader")
     _add_partition(producers)
     aborting = add("abort", _abort, "abort a hanging transaction in one partition")
     _add_partition(aborting)
-    aborting.add_argument("--start-offset", type=int, metavar="OFFSET", help="first offset of the transaction")
+    aborting.add_argument("--start-offset", type=INT64, metavar="OFFSET", help="first offset of the transaction")
     text = "with --producer-epoch and --coordinator-epoch, in place of --start-offset: for brokers before 3.0"
-    aborting.add_argument("--producer-id", type=int, metavar="ID", help=text)
-    aborting.add_argument("--producer-epoch", type=int, metavar="EPOCH", help="epoch of --producer-id")
+    aborting.add_argument("--producer-id", type=INT64, metavar="ID", help=text)
+    aborting.add_argument("--producer-epoch", type=INT16, metavar="EPOCH", help="epoch of --producer-id")
     text = "coordinator epoch of the partition's last marker; -1 if there is none"
-    aborting.add_argument("--coordinator-epoch", type=int, metavar="EPOCH", help=text)
+    aborting.add_argument("--coordinator-epoch", type=INT32, metavar="EPOCH", help=text)
     hanging = add("find-hanging", _find_hanging, "print open transactions that no coordinator will end")
-    hanging.add_argument("--broker-id", type=int, metavar="ID", help="only partitions with a replica on this broker")
+    hanging.add_argument("--broker-id", type=INT32, metavar="ID", help="only partitions with a replica on this broker")
     text = "longest transaction timeout of the cluster; transactions of producers silent for less are left out"
     hanging.add_argument(
-        "--max-transaction-timeout", type=int, default=_LONGEST_TIMEOUT_MINUTES, metavar="MINUTES", help=text
+        "--max-transaction-timeout", type=INT32, default=_LONGEST_TIMEOUT_MINUTES, metavar="MINUTES", help=text
     )
     _add_partition(hanging, required=False)
     text = "fence the producer of a transactional id, which aborts its open transaction"
@@ -109,7 +120,7 @@ def _parser() -> ToolParser:
 
 def _add_partition(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
     parser.add_argument("--topic", required=required, help="name of the topic")
-    parser.add_argument("--partition", required=required, type=int, metavar="N", help="number of the partition")
+    parser.add_argument("--partition", required=required, type=INT32, metavar="N", help="number of the partition")
 
 
 def _list(cluster: Cluster, options: argparse.Namespace) -> None:

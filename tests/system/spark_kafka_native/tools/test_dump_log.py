@@ -51,6 +51,17 @@ def test_a_batch_with_a_wrong_crc_and_one_that_is_cut_off(tool: Tool, tmp_path: 
     assert (dumped.status, str(log) in dumped.err) == (0, True)
 
 
+def test_a_record_whose_headers_are_cut_off(tool: Tool, tmp_path: Path) -> None:
+    log = written_segment(tool, tmp_path)
+    raw = bytearray(log.read_bytes())
+    raw[-1] = 2  # the second record has one header, and ends
+    log.write_bytes(raw)
+    dumped = tool("kafka-dump-log", "--files", str(log), "--print-data-log")
+    assert dumped.lines[-1] == f"Found {len(raw) // 2} invalid bytes at the end of {log.name}"
+    error = f"bad record: a varint is cut off (file {log}, position {len(raw) // 2}, base offset 1, record 0)"
+    assert (dumped.status, dumped.err) == (0, f"kafka-dump-log: {error}\n")
+
+
 @pytest.mark.parametrize(
     ("name", "status", "words"),
     [

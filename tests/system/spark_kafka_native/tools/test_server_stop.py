@@ -9,7 +9,7 @@ from typing import IO
 import pytest
 
 from spark_kafka_native.tools.home import make_home
-from spark_kafka_native.tools.server_stop import HOME_VARIABLE, registered
+from spark_kafka_native.tools.server_stop import HOME_VARIABLE, registered, stop_servers
 from tests.support.scripts import free_port, listens, started
 from tests.support.waiting import eventually
 from tests.system.spark_kafka_native.tools.conftest import run_script
@@ -121,3 +121,21 @@ def test_a_stop_while_a_server_registers_does_not_hide_it(home: Path, monkeypatc
         other = subprocess.run([sys.executable, "-c", try_lock], capture_output=True, timeout=120, check=False)
         assert b"BlockingIOError" in other.stderr
     assert list((home / "run").iterdir()) == []
+
+
+def test_a_file_of_a_dead_server_that_is_replaced_meanwhile_stays(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another stop script removes the file, and a server that begins with the same process id makes a new one."""
+    monkeypatch.setenv(HOME_VARIABLE, str(home))
+    (home / "run").mkdir()
+    path = home / "run" / "kafka-server.1.4711"
+    path.write_text("of the dead server")
+    really_lock = fcntl.lockf
+
+    def lock_late(file: IO[str], operation: int) -> None:
+        path.unlink()
+        path.write_text("of the new server")
+        really_lock(file, operation)
+
+    monkeypatch.setattr(fcntl, "lockf", lock_late)
+    assert stop_servers("kafka-server-stop", "kafka-server.*", "kafka server") == 1
+    assert path.read_text() == "of the new server"

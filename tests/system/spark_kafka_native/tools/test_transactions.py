@@ -198,3 +198,20 @@ def test_hanging_transactions(tool: Tool, old_manners: EmbeddedBroker) -> None:
 def test_bad_options_are_refused_before_anything_is_sent(tool: Tool, arguments: tuple[str, ...], words: str) -> None:
     refused = tool("kafka-transactions", "--bootstrap-server", "127.0.0.1:1", *arguments)
     assert (refused.status, refused.out, words in refused.err) == (2, "", True)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [
+        ("--producer-id", str(2**63), f"is not between {-(2**63)} and {2**63 - 1}"),
+        ("--producer-epoch", "32768", "is not between -32768 and 32767"),
+        ("--coordinator-epoch", "-2147483649", "is not between -2147483648 and 2147483647"),
+        ("--start-offset", "first", "'first' is not an integer"),
+    ],
+)
+def test_numbers_that_no_request_can_hold(tool: Tool, option: str, value: str, words: str) -> None:
+    partition = ("--topic", TOPIC, "--partition", "0")
+    refused = tool("kafka-transactions", "--bootstrap-server", "h:1", "abort", *partition, f"{option}={value}")
+    assert refused.status == 2
+    assert f"argument {option}: " in refused.err
+    assert words in refused.err
