@@ -229,8 +229,9 @@ def _records(file: File, position: int, header: BatchHeader) -> Iterator[tuple[M
         try:
             metadata = _metadata(header, record)
         except CorruptBatch as error:
-            place = {"file": file.path, "base_offset": header.base_offset, "record_index": index}
-            raise error.placed(start=position, **place) from None
+            raise error.placed(
+                start=position, file=file.path, base_offset=header.base_offset, record_index=index
+            ) from None
         yield record, metadata if control is None else f"{metadata} {_control(control)}"
 
 
