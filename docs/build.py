@@ -14,6 +14,8 @@ from broker_embedded.consumer_settings import GroupSettings
 from broker_embedded.coordinator.pattern import (
     MAX_CHARACTERS,
     MAX_FOLDED_CLASSES,
+    MAX_NAMES,
+    MAX_NAMES_PROGRAM_BYTES,
     MAX_PROGRAM_BYTES,
     MAX_REPETITIONS,
     MAX_UNICODE_CLASSES,
@@ -148,7 +150,9 @@ Kafka uses RE2/J, the bundled broker uses the package `google-re2`. They differ 
 - The bundled broker refuses an expression of more than {MAX_CHARACTERS:,} characters, of more than
   {MAX_UNICODE_CLASSES} classes `\p` and `\P`, of more than {MAX_FOLDED_CLASSES:,} classes of any kind with `(?i)`, with
   repetitions `{{n}}` of more than {MAX_REPETITIONS:,} in all, or whose compiled program takes more than
-  {MAX_PROGRAM_BYTES >> 20} MiB. Kafka has no bounds.
+  {MAX_PROGRAM_BYTES >> 10} KiB, as that of `[a-z]{{0,1000}}` written six times or of `\pL{{10}}`. The program may take
+  {MAX_NAMES_PROGRAM_BYTES >> 20} MiB if the expression is at most {MAX_NAMES:,} names joined with `|`. Kafka has no
+  bounds.
 
 What is refused has the error INVALID_REGULAR_EXPRESSION.
 

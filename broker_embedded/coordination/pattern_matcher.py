@@ -15,7 +15,7 @@ from broker_embedded.timers import Timers
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 
 _SLICE_NS: Final = 50_000_000
-"""The matcher takes the pending expressions in turn, for so long each; a name takes up to 60 ms."""
+"""The matcher takes the pending expressions in turn, for so long each; a name takes up to 20 ms."""
 
 
 class PatternMatcher:

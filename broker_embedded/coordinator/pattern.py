@@ -17,13 +17,21 @@ MAX_CHARACTERS: Final = 50_000
 """RE2 aborts the compilation of an expression of a few million characters, and writes to stderr."""
 MAX_UNICODE_CLASSES: Final = 100
 r"""Each ``\pL`` takes long to compile."""
-MAX_PROGRAM_BYTES: Final = 1 << 20
-"""RE2's ``max_mem``, for the program and its cache of states. It bounds the time for one name, too."""
+MAX_PROGRAM_BYTES: Final = 1 << 17
+"""RE2's ``max_mem``, for the program and its cache of states. It bounds the time for one name, too.
+
+RE2 compiles in time quadratic in the number of optional parts: a program of 128 KiB takes 50 ms at most, one of 1 MiB
+takes seconds.
+"""
+MAX_NAMES: Final = 5000
+MAX_NAMES_PROGRAM_BYTES: Final = 1 << 20
+"""``max_mem`` for up to `MAX_NAMES` names joined with ``|``, which have at most as many optional parts as names."""
 MAX_REPETITIONS: Final = 100_000
 """The sum of the counts of ``{n}``. More would make a program of more than `MAX_PROGRAM_BYTES`, compiled in vain."""
 MAX_FOLDED_CLASSES: Final = 2000
 """Where case does not matter (``(?i)``), a class takes long to compile."""
 _UNICODE_CLASS: Final = re.compile(r"\\[pP]")
+_NAMES: Final = re.compile(rf"[\w.\\-]*(?:\|[\w.\\-]*){{0,{MAX_NAMES - 1}}}", re.ASCII)
 _REPETITION: Final = re.compile(r"\\x\{|\\.|\{(\d{1,4})(?:,(\d{0,4}))?\}", re.DOTALL)
 """A repetition, or an escape, in which a brace is none."""
 _FOLDS: Final = re.compile(r"\(\?[A-Za-z]*i")
@@ -48,7 +56,7 @@ class Pattern:
         if _FOLDS.search(expression) and len(_CLASS.findall(expression)) > MAX_FOLDED_CLASSES:
             raise PatternError(f"more than {MAX_FOLDED_CLASSES} classes of characters and (?i)")
         try:
-            self._compiled = re2.compile(expression, _options())
+            self._compiled = re2.compile(expression, _options(expression))
         except re2.error as error:
             raise PatternError(error.args[0].decode(errors="replace")) from error
         re2.purge()  # otherwise the package would keep 128 expressions of clients
@@ -68,9 +76,9 @@ def _repetitions(expression: str) -> int:
     return sum(int(upper or lower or 0) for lower, upper in _REPETITION.findall(expression))
 
 
-def _options() -> re2.Options:
+def _options(expression: str) -> re2.Options:
     options = re2.Options()
-    options.max_mem = MAX_PROGRAM_BYTES
+    options.max_mem = MAX_NAMES_PROGRAM_BYTES if _NAMES.fullmatch(expression) else MAX_PROGRAM_BYTES
     options.log_errors = False
     options.never_capture = True
     return options

@@ -127,6 +127,15 @@ def test_a_malformed_expression_is_refused_and_the_error_names_the_place(express
         (r"\pL" * 50 + r"\PN|" * 51, r"more than 100 classes \p or \P"),
         ("(?:a*b){900}" * 900, "pattern too large"),
         (r"\pL{1000}", "pattern too large"),
+        ("a{0,1000}" * 6, "pattern too large"),
+        ("a{0,1000}" * 43, "pattern too large"),
+        ("a{0,100}" * 60, "pattern too large"),
+        ("a{0,100}" * 400, "pattern too large"),
+        ("[ab]{0,1000}" * 40, "pattern too large"),
+        ("a?" * 25_000, "pattern too large"),
+        ("|".join(f"{chr(ord('a') + number)}{{0,1000}}" for number in range(26)), "pattern too large"),
+        ("|".join(f"{number:05}x?" for number in range(5000)), "pattern too large"),
+        ("|".join(f"{number:04}|{number:04}x" for number in range(4500)), "pattern too large"),
     ],
 )
 def test_an_expression_that_is_too_large_is_refused(
@@ -141,8 +150,9 @@ def test_an_expression_that_is_too_large_is_refused(
     "expression",
     [
         "|".join(f"topic-{number:04}" for number in range(4000)),
+        "|".join(rf"{number * 7919 % 2003}-orders\.v{number % 7}" for number in range(2000)),
         "(a?b?c?d?e?f?g?h?i?j?k?l?m?n?o?p?q?r?s?t?u?v?w?x?y?z?0?1?2?3?4?5?6?7?8?9?){138}",
-        r"(?:\pL|\pN|[._-]){1,20}",
+        r"(?:\pL|\pN|[._-]){1,5}",
         "(" * 900 + "a" + ")" * 900,
     ],
 )
@@ -194,7 +204,7 @@ def test_an_expression_that_would_take_long_to_compile_is_not_compiled(
 
 
 def test_many_repetitions_and_classes_within_the_bounds_are_accepted() -> None:
-    assert Pattern("a{0,1000}" * 30).fullmatch("a" * 10)
+    assert Pattern("a{0,1000}" * 5).fullmatch("a" * 10)
     assert Pattern("(?i)" + "[a-c]?" * 2000).fullmatch("ABC")
     assert Pattern("[a-c]?" * 5000).fullmatch("abc")
     assert Pattern(r"(?:\x{1000}|\{1000})?" * 200).fullmatch("\u1000{1000}")
