@@ -4,6 +4,9 @@ A piece of work belongs to the client of one connection. It waits until a thread
 dropped once its client has left or the broker stops; one that has begun is cancelled, and ends at its next check
 (`Cancellation`), except that an append that has begun to write is completed.
 
+A piece of a client that has left and wants no answer (acks=0) is completed, as in Apache Kafka, but begins after the
+pieces of other clients: after `_MOST_OVERTAKING` of them at the latest. Such pieces take half of the threads at most.
+
 Turns and bounds: a connection has one request at a time, and a request has one piece at a time, which is one partition
 of a Produce or a Fetch, or one batch of a lookup. So there are never more pieces than connections, and a request of
 many pieces waits behind the other connections before each of them.
@@ -22,6 +25,8 @@ from broker_embedded.timers import Timers
 ResultT = TypeVar("ResultT")
 
 _LEFT: Final = "the client has closed its side of the connection"
+_MOST_OVERTAKING: Final = 16
+"""So many pieces of other clients begin before the next one of a client that has left."""
 
 
 class ClientPresence:
@@ -40,6 +45,11 @@ class ClientPresence:
         """What cancels each piece of work, and whether the client waits for its result."""
         self._holders = 0
         self._on_released: Callable[[], object] | None = None
+
+    @property
+    def has_left(self) -> bool:
+        """Whether the client has closed its side of the connection."""
+        return self._has_left
 
     def leave(self) -> None:
         """The client will send no more: cancel the work whose result it would wait for."""
@@ -100,7 +110,11 @@ class RecordThreads:
         self._timers = timers
         self._executor = ThreadPoolExecutor(count, thread_name_prefix=name)
         self._waiting: dict[_Piece[Any], None] = {}
-        """In the order in which they came; never more than connections."""
+        """In the order in which they came; with those in `_postponed` never more than connections."""
+        self._postponed: dict[_Piece[Any], None] = {}
+        """Those whose clients had left when their turn came."""
+        self._overtaking = 0
+        """Pieces that began while one waited in `_postponed`, since the last of those began."""
         self._running: dict[_Piece[Any], None] = {}
         self._stopped: str | None = None
 
@@ -119,7 +133,7 @@ class RecordThreads:
         """
         if self._stopped is not None:
             raise WorkCancelled(self._stopped)
-        piece = _Piece(function, asyncio.get_running_loop())
+        piece = _Piece(function, presence, asyncio.get_running_loop())
         cancel = functools.partial(self._cancel, piece)
         with self._timers.working(), presence.cancelling(cancel, is_awaited=is_awaited):
             self._waiting[piece] = None
@@ -133,7 +147,7 @@ class RecordThreads:
     def cancel_all(self, reason: str) -> None:
         """Cancel every piece, and take no more."""
         self._stopped = reason
-        for piece in [*self._waiting, *self._running]:
+        for piece in [*self._waiting, *self._postponed, *self._running]:
             self._cancel(piece, reason)
 
     def join(self) -> None:
@@ -142,17 +156,31 @@ class RecordThreads:
 
     def _cancel(self, piece: "_Piece[Any]", reason: str) -> None:
         piece.cancellation.cancel(reason)
-        if piece in self._waiting:
-            del self._waiting[piece]
-            piece.fail(WorkCancelled(reason))
+        for queue in (self._waiting, self._postponed):
+            if piece in queue:
+                del queue[piece]
+                piece.fail(WorkCancelled(reason))
 
     def _dispatch(self) -> None:
-        while self._waiting and len(self._running) < self._count:
-            piece = next(iter(self._waiting))
-            del self._waiting[piece]
+        while len(self._running) < self._count and (piece := self._take_next()) is not None:
             self._running[piece] = None
             future = self._executor.submit(piece.function, piece.cancellation)
             future.add_done_callback(functools.partial(self._hand_over, piece))
+
+    def _take_next(self) -> "_Piece[Any] | None":
+        """Take the piece that begins next from its queue; None if none may begin."""
+        left = sum(piece.presence.has_left for piece in self._running)
+        may_begin_postponed = left < max(1, self._count // 2)
+        while self._waiting and not (self._postponed and may_begin_postponed and self._overtaking >= _MOST_OVERTAKING):
+            piece = _take_first(self._waiting)
+            if not piece.presence.has_left:
+                self._overtaking += bool(self._postponed)
+                return piece
+            self._postponed[piece] = None
+        if not self._postponed or not may_begin_postponed:
+            return None
+        self._overtaking = 0
+        return _take_first(self._postponed)
 
     def _hand_over(self, piece: "_Piece[ResultT]", future: "Future[ResultT]") -> None:
         """Called in the thread, or in the event loop if the function has returned already."""
@@ -167,10 +195,16 @@ class RecordThreads:
 class _Piece(Generic[ResultT]):
     """One piece of work, from when it is queued."""
 
-    __slots__ = ("cancellation", "ended", "function", "loop")
+    __slots__ = ("cancellation", "ended", "function", "loop", "presence")
 
-    def __init__(self, function: Callable[[Cancellation], ResultT], loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        function: Callable[[Cancellation], ResultT],
+        presence: ClientPresence,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
         self.function = function
+        self.presence = presence
         self.loop = loop
         self.cancellation = Cancellation()
         self.ended: asyncio.Future[ResultT] = loop.create_future()
@@ -189,3 +223,9 @@ class _Piece(Generic[ResultT]):
             self.ended.set_result(future.result())
         else:
             self.ended.set_exception(error)
+
+
+def _take_first(queue: dict[_Piece[Any], None]) -> _Piece[Any]:
+    piece = next(iter(queue))
+    del queue[piece]
+    return piece

@@ -17,8 +17,8 @@ from tests.support.waiting import eventually_async
 class Work:
     """Pieces of work, by name; those that were told to wait do so until they are released, and check then."""
 
-    def __init__(self) -> None:
-        self.threads = RecordThreads("test", 1, timers_for(ManualClock()))
+    def __init__(self, threads: int) -> None:
+        self.threads = RecordThreads("test", threads, timers_for(ManualClock()))
         self.begun: list[str] = []
         self._released = threading.Event()
 
@@ -38,9 +38,9 @@ class Work:
         self._released.set()
 
 
-def run(story: Callable[[Work], Coroutine[Any, Any, None]]) -> None:
+def run(story: Callable[[Work], Coroutine[Any, Any, None]], *, threads: int = 1) -> None:
     async def whole() -> None:
-        work = Work()
+        work = Work(threads)
         try:
             await asyncio.wait_for(story(work), 60)
         finally:
@@ -97,6 +97,72 @@ def test_a_client_that_leaves_drops_what_has_not_begun_and_cancels_what_has(clos
         assert work.begun == ["running", "other", *(() if closes else ("acks=0",))]
 
     run(story)
+
+
+def test_what_a_client_that_waits_needs_begins_before_acks_0_pieces_of_clients_that_left() -> None:
+    async def story(work: Work) -> None:
+        gone = [ClientPresence() for _ in range(3)]
+        running = work.piece("running")
+        await work.wait_for("running")
+        left = [work.piece(f"left{index}", one, is_awaited=False) for index, one in enumerate(gone)]
+        present = work.piece("acks=0", is_awaited=False)
+        awaited = work.piece("awaited")
+        await asyncio.sleep(0)
+        for one in gone:
+            one.leave()
+        work.release()
+        await asyncio.gather(running, awaited, present, *left)
+        assert work.begun == ["running", "acks=0", "awaited", "left0", "left1", "left2"]
+
+    run(story)
+
+
+def test_acks_0_pieces_of_clients_that_left_begin_though_pieces_that_are_awaited_keep_coming() -> None:
+    async def story(work: Work) -> None:
+        gone = ClientPresence()
+        running = work.piece("running")
+        await work.wait_for("running")
+        left = [work.piece(name, gone, is_awaited=False) for name in ("left0", "left1")]
+        others = [work.piece(str(number)) for number in range(40)]
+        await asyncio.sleep(0)
+        gone.leave()
+        work.release()
+        await asyncio.gather(running, *left, *others)
+        assert [work.begun.index(name) for name in ("left0", "left1")] == [17, 34]
+
+    run(story)
+
+
+def test_acks_0_pieces_of_clients_that_left_run_in_half_of_the_threads_and_can_be_cancelled() -> None:
+    async def story(work: Work) -> None:
+        presences = [ClientPresence() for _ in range(4)]
+        pieces = [work.piece(f"left{index}", one, is_awaited=False) for index, one in enumerate(presences)]
+        for one in presences:
+            one.leave()
+        await asyncio.sleep(0)
+        await work.wait_for("left0")
+        awaited = work.piece("awaited")
+        await work.wait_for("left0", "awaited")
+        presences[1].close("reset")
+        assert await cancelled(pieces[1]) == "reset"
+        pieces[2].cancel()
+        work.release()
+        await asyncio.gather(awaited, pieces[0], pieces[3])
+        assert work.begun == ["left0", "awaited", "left3"]
+
+    run(story, threads=2)
+
+
+def test_a_broker_that_stops_cancels_acks_0_pieces_of_clients_that_left() -> None:
+    async def story(work: Work) -> None:
+        gone = ClientPresence()
+        pieces = [work.piece(name, gone, is_awaited=False) for name in ("running", "waiting")]
+        gone.leave()
+        await work.wait_for("running")
+        work.threads.cancel_all("the broker stops")
+        assert await cancelled(pieces[1]) == "the broker stops"
+
+    run(story, threads=2)
 
 
 def test_a_caller_that_is_cancelled_cancels_its_piece() -> None:
