@@ -292,30 +292,28 @@ class TimeIndex(_SparseIndex):
 
 
 class OverstatedTimestamps:
-    """The batches of a segment, by position, whose headers say a later time than their records have. In memory only.
+    """The batches of a segment whose headers say a later time than their records have. In memory only.
 
-    A producer writes the largest timestamp of a batch into its header, and may write any. Any thread may call this.
+    A producer writes the largest timestamp of a batch into its header, and may write any. Any thread may call this. A
+    batch is known by its base offset and its CRC, because a lookup may end after its batch was truncated, and another
+    batch may have the offset by then.
     """
 
     __slots__ = ("_largest",)
 
     def __init__(self) -> None:
-        self._largest: dict[int, int] = {}
+        self._largest: dict[tuple[int, int], int] = {}
 
-    def largest_in(self, position: int, header: BatchHeader) -> int:
+    def largest_in(self, header: BatchHeader) -> int:
         """The largest timestamp in a batch. It is its header's, maybe too large, until it is known."""
-        return min(self._largest.get(position, header.max_timestamp), header.max_timestamp)
+        return min(self._largest.get((header.base_offset, header.crc), header.max_timestamp), header.max_timestamp)
 
-    def remember(self, position: int, header: BatchHeader, largest: int) -> None:
+    def remember(self, header: BatchHeader, largest: int) -> None:
         """Remember the largest timestamp of a batch's records if it is less than its header says.
 
         Of more than `_MOST_OVERSTATED` such batches the oldest are forgotten.
         """
         if largest < header.max_timestamp:
-            self._largest[position] = largest
+            self._largest[header.base_offset, header.crc] = largest
             for oldest in list(self._largest)[:-_MOST_OVERSTATED]:
                 self._largest.pop(oldest, None)
-
-    def clear(self) -> None:
-        """Forget all: the segment was cut, and other batches may come to these positions."""
-        self._largest.clear()

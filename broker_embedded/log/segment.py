@@ -351,7 +351,6 @@ class LogSegment:
             return self.next_offset()
         position, header = located
         end_offset = first_offset(self.file(), position, header)
-        self.overstated.clear()
         self.offset_index.truncate_to(end_offset)
         self.time_index.truncate_to(end_offset)
         self.transaction_index.truncate_to(end_offset)

@@ -48,7 +48,7 @@ def first_at_or_after(
         indexed = segment.base_offset
     start = segment.position_before(max(indexed, from_offset))
     for position, header in cancellation.between(segment.headers(start, end)):
-        if header.last_offset >= from_offset and segment.overstated.largest_in(position, header) >= timestamp:
+        if header.last_offset >= from_offset and segment.overstated.largest_in(header) >= timestamp:
             found = _first_of_batch(segment, position, header, timestamp, from_offset, cancellation)
             return ContinueAt(header.next_offset) if found is None else found
     return None
@@ -81,7 +81,7 @@ def _first_of_batch(
             largest = max(largest, message.timestamp)
             if message.timestamp >= timestamp and message.offset >= from_offset:
                 return OffsetTimestamp(message.offset, message.timestamp)
-        segment.overstated.remember(position, header, largest)
+        segment.overstated.remember(header, largest)
         return None
     raw = batch_bytes(segment.file(), position, header)
     scan = RecordScan(header, latest=timestamp - 1, from_offset=from_offset)
@@ -90,6 +90,6 @@ def _first_of_batch(
     except UnreadableBatch as error:
         raise error.placed(start=position, file=segment.path, base_offset=header.base_offset) from None
     if found is None:
-        segment.overstated.remember(position, header, scan.largest)
+        segment.overstated.remember(header, scan.largest)
         return None
     return OffsetTimestamp(found.offset, found.timestamp)

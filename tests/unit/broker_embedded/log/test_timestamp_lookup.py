@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker_embedded.cancellation import Cancellation, WorkCancelled
-from broker_embedded.log import index, timestamp_lookup
+from broker_embedded.log import batches, index, timestamp_lookup
 from broker_embedded.log.timestamp_lookup import ContinueAt, OffsetTimestamp
 from broker_embedded.platform import File
 from spark_kafka_native.protocol.errors import KafkaError
@@ -115,16 +115,39 @@ def test_a_batch_whose_header_promises_too_much_is_decompressed_once(
     assert read == [6, 1]
 
 
+def test_a_batch_at_the_offset_of_one_that_was_truncated_during_its_lookup_is_not_taken_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    driver = LogDriver()
+    driver.append(b"a", timestamps=200)
+    driver.append(b"c", timestamps=500)
+    driver.log._view.segments[0].file().write_at(35, (1000).to_bytes(8, "big"))  # the CRC is not looked at here
+    original = batches.batch_bytes
+
+    def truncated_after(*args: Any) -> Any:
+        raw = original(*args)
+        driver.log.truncate_to(0)
+        driver.values.clear()
+        driver.append(b"b", timestamps=1000)
+        return raw
+
+    with monkeypatch.context() as during:
+        during.setattr(timestamp_lookup, "batch_bytes", truncated_after)
+        assert driver.log.look_up(300) == ContinueAt(1)
+    assert driver.log.offset_for_timestamp(300) == (0, 1000)
+
+
 def test_the_batches_that_a_segment_remembers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index, "_MOST_OVERSTATED", 3)
     driver = LogDriver()
     driver.append(timestamps=100)
     one = driver.log._view.segments[0]
     (_, header), *_ = one.headers(0, one.size)
-    for position in range(5):
-        one.overstated.remember(position, header, 50 + position)
-    one.overstated.remember(9, header, 100)  # what the header says
-    assert [one.overstated.largest_in(position, header) for position in (0, 1, 2, 3, 4, 9)] == [
+    headers = [header._replace(base_offset=offset) for offset in range(6)]
+    for offset, header in enumerate(headers[:5]):
+        one.overstated.remember(header, 50 + offset)
+    one.overstated.remember(headers[5], 100)  # what the header says
+    assert list(map(one.overstated.largest_in, headers)) == [
         100,
         100,
         52,
