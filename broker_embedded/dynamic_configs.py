@@ -19,9 +19,9 @@ from broker_embedded.cluster.configs_file import ConfigsFileError, StoredConfigs
 from broker_embedded.config import BrokerConfig
 from broker_embedded.features import with_levels
 from broker_embedded.finishing import Finishing
-from broker_embedded.platform import FileSystem, read_file
+from broker_embedded.platform import FileSystem
 from broker_embedded.settings import ConfigError, no_such_setting
-from broker_embedded.stored_files import OnDisk, replace_file
+from broker_embedded.stored_files import OnDisk, read_private_file, replace_file
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 
 logger = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ class ConfigsAtStart:
         stored = StoredConfigs()
         if file_system.exists(path):
             try:
-                stored = configs_file.decode(read_file(file_system, path))
+                stored = configs_file.decode(read_private_file(file_system, path))
             except ConfigsFileError as error:
                 raise ConfigsFileError(f"{path}: {error}") from error
         stored = with_levels(config, stored, {})

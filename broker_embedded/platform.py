@@ -133,6 +133,10 @@ class FileSystem(Protocol):
         """Say when a file was last written."""
         ...
 
+    def make_private(self, path: str) -> bool:
+        """Make sure that no other user of the machine may read a file; whether its mode had to be changed for that."""
+        ...
+
     def make_directory(self, path: str) -> None:
         """Make a directory. Raises FileExistsError."""
         ...
@@ -279,6 +283,13 @@ class RealFileSystem:
     def set_modified_ms(self, path: str, modified_ms: int) -> None:
         """Set the time of the last write, and that of the last access."""
         os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
+
+    def make_private(self, path: str) -> bool:
+        """Set mode 0600 if the group or other users have any right."""
+        is_private = not os.stat(path).st_mode & 0o077
+        if not is_private:
+            os.chmod(path, 0o600)
+        return not is_private
 
     def make_directory(self, path: str) -> None:
         """Make one directory."""

@@ -13,12 +13,12 @@ import os
 from collections.abc import Iterable, Sequence
 
 from broker_embedded.finishing import Finishing
-from broker_embedded.platform import FileSystem, read_file, write_file
+from broker_embedded.platform import FileSystem, write_file
 from broker_embedded.sasl import credentials_file
 from broker_embedded.sasl.alterations import Results, altered, described
 from broker_embedded.sasl.credentials import Credentials, ScramCredential, ScramUser
 from broker_embedded.sasl.first_users import FirstUser
-from broker_embedded.stored_files import OnDisk, replace_file
+from broker_embedded.stored_files import OnDisk, read_private_file, replace_file
 from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.protocol.messages.alter_user_scram_credentials import (
     ScramCredentialDeletion,
@@ -108,6 +108,6 @@ def _read(file_system: FileSystem, path: str) -> Credentials:
     if not file_system.exists(path):
         return {}
     try:
-        return credentials_file.decode(read_file(file_system, path))
+        return credentials_file.decode(read_private_file(file_system, path))
     except credentials_file.CredentialsFileError as error:
         raise ScramUsersError(f"{path}: {error}") from error

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 
-from broker_embedded.platform import FileSystem, write_file
+from broker_embedded.platform import FileSystem, read_file, write_file
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 
 logger = logging.getLogger(__name__)
@@ -32,3 +32,16 @@ async def replace_file(
     except OSError as error:
         logger.error("%s cannot be written: %s", path, error)
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{path}: {error.strerror}") from error
+
+
+def read_private_file(file_system: FileSystem, path: str) -> bytes:
+    """The whole of a small file that no other user of the machine may read; its mode is changed if one may.
+
+    Raises OSError: the file cannot be read.
+    """
+    try:
+        if file_system.make_private(path):
+            logger.warning("%s: mode 0600 is set, because other users of this machine could read the file", path)
+    except OSError as error:
+        logger.warning("%s: mode 0600 cannot be set, so other users of this machine may read the file: %s", path, error)
+    return read_file(file_system, path)

@@ -135,6 +135,10 @@ class MemoryFileSystem:
     def set_modified_ms(self, path: str, modified_ms: int) -> None:
         self._regular(path).modified_ms = modified_ms
 
+    def make_private(self, path: str) -> bool:
+        self._regular(path)
+        return False
+
     def make_directory(self, path: str) -> None:
         parent, name = self._parent(path)
         if name in parent.live:
@@ -335,6 +339,10 @@ class FaultyFileSystem:
     def set_modified_ms(self, path: str, modified_ms: int) -> None:
         self.step("set_modified_ms", path)
         self.inner.set_modified_ms(path, modified_ms)
+
+    def make_private(self, path: str) -> bool:
+        self.check("make_private", path)
+        return self.inner.make_private(path)
 
     def make_directory(self, path: str) -> None:
         self.step("make_directory", path)

@@ -131,7 +131,9 @@ def test_what_cannot_be_any_more_is_left_out_and_does_not_stand_in_the_way(
         brokers={1: {"max.connections": "x", "num.io.threads": "9"}},
     )
     broker.run(broker.broker.close())
-    (broker.data_dir / FILE_NAME).write_bytes(encode(stored))
+    path = broker.data_dir / FILE_NAME
+    path.write_bytes(encode(stored))
+    path.chmod(0o600)
     with caplog.at_level(logging.INFO, logger="broker_embedded.dynamic_configs"):
         broker.open()
     assert broker.broker.config.log.retention_ms == 5
@@ -258,3 +260,15 @@ def test_no_other_user_may_read_what_was_set(broker: BrokerDriver) -> None:
     put(broker, BROKER, "1", ssl_keystore_pasword="secret")
     assert b"secret" in path.read_bytes()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_start_takes_the_file_from_other_users(broker: BrokerDriver, caplog: pytest.LogCaptureFixture) -> None:
+    path = broker.data_dir / FILE_NAME
+    put(broker, BROKER, "1", ssl_keystore_pasword="secret")
+    for mode, changed in ((0o644, True), (0o640, True), (0o600, False)):
+        broker.run(broker.broker.close())
+        path.chmod(mode)
+        caplog.clear()
+        broker.open()
+        assert stat.S_IMODE(path.stat().st_mode) == (0o600 if changed else mode)
+        assert (f"{path}: mode 0600" in caplog.text) is changed

@@ -147,6 +147,14 @@ def test_nobody_else_may_read_the_file(tmp_path: Path, umask: int) -> None:
         os.umask(previous)
 
 
+def test_a_start_takes_the_file_from_other_users(tmp_path: Path) -> None:
+    path = tmp_path / FILE_NAME
+    opened(RealFileSystem(), "SCRAM-SHA-256=[name=alice,password=one]", str(tmp_path))
+    path.chmod(0o644)
+    assert opened(RealFileSystem(), directory=str(tmp_path)).names() == (ALICE,)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
 def test_users_are_added_to_a_directory_without_a_broker() -> None:
     files = new_disk()
     assert add_users(files, DIRECTORY, ()) == {}

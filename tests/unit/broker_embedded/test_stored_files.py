@@ -9,7 +9,7 @@ from typing import TypeVar
 import pytest
 
 from broker_embedded.platform import read_file
-from broker_embedded.stored_files import replace_file
+from broker_embedded.stored_files import read_private_file, replace_file
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from tests.support.disk import FaultyFileSystem, MemoryFileSystem
 
@@ -47,3 +47,14 @@ def test_a_disk_that_fails_leaves_the_old_file_and_says_which(
     )
     assert f"{PATH} cannot be written" in caplog.text
     assert read_file(files, PATH) == b"old"
+
+
+def test_a_file_whose_mode_cannot_be_changed_is_read_with_a_warning(
+    files: FaultyFileSystem, caplog: pytest.LogCaptureFixture
+) -> None:
+    asyncio.run(replace_file(at_once, files, PATH, b"secret"))
+    assert read_private_file(files, PATH) == b"secret"
+    assert caplog.text == ""
+    files.fail("make_private topics.json", errno.EPERM)
+    assert read_private_file(files, PATH) == b"secret"
+    assert f"{PATH}: mode 0600 cannot be set, so other users of this machine may read the file" in caplog.text
