@@ -122,7 +122,8 @@ class FetchChannel:
             self._leader = self._cluster.leader(self._partition, deadline)
             if ZERO_UUID not in {self._topic_id, self._leader.topic_id} and self._leader.topic_id != self._topic_id:
                 raise TopicRecreated(self._partition, str(self._topic_id), str(self._leader.topic_id))
-            self._topic_id = self._leader.topic_id
+            if self._leader.topic_id != ZERO_UUID:
+                self._topic_id = self._leader.topic_id
         return self._leader
 
     def _lose_leader(self) -> None:
@@ -149,7 +150,6 @@ class FetchChannel:
             self.close()
         if self._connection is None:
             self._connection = self._cluster.borrow(self._source(leader, deadline), deadline)
-            self._planned.check_first(self._connection, deadline)
         while True:
             if self._asked is None:
                 self._send(self._connection, leader, offset, epoch, deadline)
@@ -175,6 +175,7 @@ class FetchChannel:
             connection,
             self._cluster.config,
             {self._partition: Wanted(leader=leader, offset=offset, epoch=epoch, max_bytes=self.max_bytes)},
+            planned=self._planned,
             max_bytes=max(self._cluster.config.fetch_max_bytes, self.max_bytes),
             isolation=self._isolation,
             deadline=deadline,

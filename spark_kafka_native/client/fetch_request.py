@@ -11,7 +11,7 @@ from uuid import UUID
 
 from spark_kafka_native.client.config import ClientConfig
 from spark_kafka_native.client.metadata import NO_EPOCH, PartitionLeader
-from spark_kafka_native.client.planned_topics import FETCH_WITH_IDS
+from spark_kafka_native.client.planned_topics import FETCH_WITH_IDS, PlannedTopics
 from spark_kafka_native.net.blocking import Connection
 from spark_kafka_native.net.connection import MAX_THROTTLE_MS
 from spark_kafka_native.net.deadline import Deadline
@@ -56,6 +56,7 @@ def send_fetch(
     config: ClientConfig,
     wanted: Mapping[TopicPartition, Wanted],
     *,
+    planned: PlannedTopics,
     max_bytes: int,
     isolation: int,
     deadline: Deadline,
@@ -64,18 +65,21 @@ def send_fetch(
     """Ask for ``wanted``, in that order, but that the partitions of a topic stand together.
 
     The broker waits for records until ``deadline`` at most. On a throttled connection the request is sent after the
-    throttle, and the deadline moves by that time, by ``MAX_THROTTLE_MS`` in all. Raises as ``Connection.send``.
+    throttle, and the deadline moves by that time, by ``MAX_THROTTLE_MS`` in all. Raises as ``Connection.send`` and, if
+    the request names its topics, as ``PlannedTopics.check_first``.
     """
     deadline.extend_ms(connection.throttle_ms, MAX_THROTTLE_MS)
     has_ids = all(each.leader.topic_id != ZERO_UUID for each in wanted.values())
     max_version = None if has_ids else _LAST_VERSION_WITH_NAMES
-    tells_epochs = connection.version_of(FetchRequest, max_version) >= _LAST_EPOCH_SINCE
+    version = connection.version_of(FetchRequest, max_version)
+    if version < FETCH_WITH_IDS:
+        planned.check_first(deadline)
     request = FetchRequest(
         max_wait_ms=round(min(config.fetch_max_wait_ms, deadline.remaining_ms)),
         min_bytes=config.fetch_min_bytes,
         max_bytes=max_bytes,
         isolation_level=isolation,
-        topics=tuple(_topics(wanted, tells_epochs=tells_epochs)),
+        topics=tuple(_topics(wanted, tells_epochs=version >= _LAST_EPOCH_SINCE)),
         rack_id=rack,
     )
     connection.send(request, deadline=deadline, max_version=max_version)

@@ -251,11 +251,11 @@ class _Leader:
                 node = self._leaders[self._asked[0]].node
                 deadline = Deadline.after_ms(self._terms.timeout_ms)
                 self._connection = self._terms.cluster.borrow(node, deadline)
-                self._terms.planned.check_first(self._connection, deadline)
             send_fetch(
                 self._connection,
                 config,
                 wanted,
+                planned=self._terms.planned,
                 max_bytes=config.fetch_max_bytes,
                 isolation=self._terms.isolation,
                 deadline=self._stalled or Deadline.after_ms(self._terms.timeout_ms),

@@ -1,8 +1,9 @@
 """Checks that Fetch requests which name a topic read the topic that was planned.
 
 Fetch has topic ids from version 13 on (Kafka 3.1). Brokers of 2.8 to 3.0 have topic ids, but serve whatever topic has
-the name of the request. A topic id never comes back: if the topic has the planned id after the last Fetch, it had that
-id during all of them. A comparison before the first Fetch finds an earlier replacement before any record is used.
+the name of the request. Newer brokers get a Fetch with names, too, if the id of one of its topics is not known.
+A topic id never comes back: if the topic has the planned id after the last Fetch, it had that id during all of them. A
+comparison before the first Fetch with names finds an earlier replacement before any record is used.
 """
 
 from collections.abc import Mapping
@@ -12,9 +13,7 @@ from uuid import UUID
 from spark_kafka_native.client.cluster import Cluster
 from spark_kafka_native.client.errors import TopicRecreated
 from spark_kafka_native.client.metadata import PartitionLeader
-from spark_kafka_native.net.blocking import Connection
 from spark_kafka_native.net.deadline import Deadline
-from spark_kafka_native.protocol.messages.fetch import FetchRequest
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.protocol.wire import ZERO_UUID
 
@@ -33,9 +32,9 @@ class PlannedTopics:
                 self._planned.setdefault(partition.topic, (partition, leader.topic_id))
         self._are_named = False
 
-    def check_first(self, connection: Connection, deadline: Deadline) -> None:
-        """Compare the ids once, if Fetch over ``connection`` has names. Raises as ``check_last``."""
-        if self._are_named or not self._planned or connection.version_of(FetchRequest) >= FETCH_WITH_IDS:
+    def check_first(self, deadline: Deadline) -> None:
+        """Compare the ids before the first Fetch that names its topics. Raises as ``check_last``."""
+        if self._are_named or not self._planned:
             return
         self._compare(deadline)
         self._are_named = True

@@ -8,6 +8,7 @@ import pytest
 from spark_kafka_native.client.cluster import Cluster
 from spark_kafka_native.client.fetch_request import Wanted, parts_of, receive_fetch, replica_named, send_fetch
 from spark_kafka_native.client.metadata import NO_EPOCH, Node, PartitionLeader
+from spark_kafka_native.client.planned_topics import PlannedTopics
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.net.errors import RequestTimeout
 from spark_kafka_native.protocol.messages import FetchRequest, FetchResponse
@@ -51,6 +52,7 @@ def ask(
                 connection,
                 cluster.config,
                 asked,
+                planned=PlannedTopics(cluster, {}),
                 max_bytes=900,
                 isolation=1,
                 deadline=Deadline.after_ms(timeout_ms),

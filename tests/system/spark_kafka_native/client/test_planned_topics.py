@@ -1,19 +1,24 @@
 """Topic ids compared where Fetch requests have names; whole tasks are in spark/source/test_task_reader.py."""
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pytest
 
 from spark_kafka_native.client.cluster import Cluster
 from spark_kafka_native.client.errors import TopicRecreated
-from spark_kafka_native.client.planned_topics import PlannedTopics
+from spark_kafka_native.client.fetch_request import Wanted, receive_fetch, send_fetch
+from spark_kafka_native.client.fetcher import Fetcher
+from spark_kafka_native.client.joint_fetcher import JointFetcher, PartitionRange
+from spark_kafka_native.client.metadata import PartitionLeader
+from spark_kafka_native.client.planned_topics import FETCH_WITH_IDS, PlannedTopics
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages import MetadataRequest
+from spark_kafka_native.protocol.messages import FetchRequest, MetadataRequest
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.protocol.wire import ZERO_UUID
-from tests.support.scripted_broker import KAFKA_4_3, ScriptedCluster
+from tests.support.fetched_logs import LAST, fill
+from tests.support.scripted_broker import KAFKA_4_3, Pass, Refuse, ScriptedCluster
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 
@@ -33,19 +38,37 @@ def cluster(brokers: ScriptedCluster) -> Iterator[Cluster]:
 
 
 class Reader:
-    """A reader of all partitions, as ``Fetcher`` uses ``PlannedTopics``."""
+    """A reader of ``partitions``, as ``JointFetcher`` uses ``PlannedTopics``."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(
+        self, cluster: Cluster, *, planned: Mapping[TopicPartition, PartitionLeader | None] | None = None
+    ) -> None:
         self._cluster = cluster
         self._leaders = cluster.leaders([T0, T1, U0])
-        self._planned = PlannedTopics(cluster, self._leaders)
+        self._planned = PlannedTopics(cluster, self._leaders if planned is None else planned)
 
     def first(self) -> None:
+        wanted = {tp: Wanted(leader=leader, offset=0, max_bytes=1) for tp, leader in self._leaders.items()}
         with self._cluster.lent(self._leaders[T0].node, Deadline.after_ms(30_000)) as connection:
-            self._planned.check_first(connection, Deadline.after_ms(30_000))
+            send_fetch(
+                connection,
+                self._cluster.config,
+                wanted,
+                planned=self._planned,
+                max_bytes=1,
+                isolation=0,
+                deadline=Deadline.after_ms(30_000),
+                rack="",
+            )
+            receive_fetch(connection, self._cluster.config, 30_000)
 
     def last(self) -> None:
         self._planned.check_last(Deadline.after_ms(30_000))
+
+
+def id_less(leader: PartitionLeader) -> PartitionLeader:
+    """As a broker before 2.8 describes the leader."""
+    return leader._replace(topic_id=ZERO_UUID)
 
 
 def give_id(brokers: ScriptedCluster, topic: str, topic_id: uuid.UUID) -> None:
@@ -102,9 +125,55 @@ def test_a_broker_without_ids_proves_nothing(brokers: ScriptedCluster, cluster: 
 
 def test_partitions_without_a_planned_id_are_not_compared(brokers: ScriptedCluster, cluster: Cluster) -> None:
     leader = cluster.leader(T0)
-    planned = PlannedTopics(cluster, {T0: None, U0: leader._replace(topic_id=ZERO_UUID)})
+    reader = Reader(cluster, planned={T0: None, U0: id_less(leader)})
     before = len(brokers.requests(MetadataRequest))
-    with cluster.lent(leader.node, Deadline.after_ms(30_000)) as connection:
-        planned.check_first(connection, Deadline.after_ms(30_000))
-    planned.check_last(Deadline.after_ms(30_000))
+    reader.first()
+    reader.last()
     assert len(brokers.requests(MetadataRequest)) == before
+
+
+# --- brokers with topic ids in Fetch requests, and metadata without them
+
+
+def fetch_versions(brokers: ScriptedCluster) -> list[int]:
+    return [version for _, request, version in brokers.received if isinstance(request, FetchRequest)]
+
+
+@pytest.mark.parametrize("brokers", [KAFKA_4_3[1][1]], indirect=True)
+def test_a_joint_request_by_name_is_compared_whatever_version_the_broker_offers(
+    brokers: ScriptedCluster, cluster: Cluster
+) -> None:
+    """One topic without an id makes the whole Fetch of its leader one of names."""
+    leaders = cluster.leaders([T0, U0])
+    for topic in ("t", "u"):
+        fill(brokers.partition(topic))
+    wanted = [
+        PartitionRange(partition=T0, from_offset=0, until_offset=LAST, leader=leaders[T0]),
+        PartitionRange(partition=U0, from_offset=0, until_offset=LAST, leader=id_less(leaders[U0])),
+    ]
+    with JointFetcher(cluster, wanted) as joint:
+        rows = iter(joint)
+        next(rows)
+        give_id(brokers, "t", uuid.uuid4())
+        with pytest.raises(TopicRecreated, match="t-0: the topic was deleted"):
+            list(rows)
+    assert set(fetch_versions(brokers)) == {FETCH_WITH_IDS - 1}
+
+
+@pytest.mark.parametrize("brokers", [KAFKA_4_3[1][1]], indirect=True)
+def test_a_leader_that_was_found_again_without_an_id_does_not_replace_the_planned_topic(
+    brokers: ScriptedCluster, cluster: Cluster
+) -> None:
+    planned = cluster.leader(T0)
+    fill(brokers.partition("t"))
+    give_id(brokers, "t", ZERO_UUID)
+    brokers.script(FetchRequest, Refuse(ErrorCode.UNKNOWN_TOPIC_ID), Pass(), Refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    with Cluster(brokers.config(max_partition_fetch_bytes=1)) as one_by_one:
+        with Fetcher(one_by_one, T0, 0, LAST, leader=planned, target_rows=1) as fetcher:
+            rows = iter(fetcher)
+            next(rows)
+            give_id(brokers, "t", uuid.uuid4())
+            with pytest.raises(TopicRecreated, match="t-0: the topic was deleted"):
+                list(rows)
+        assert fetch_versions(brokers)[1] == FETCH_WITH_IDS - 1
+        assert fetcher.position < LAST
