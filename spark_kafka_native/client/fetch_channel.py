@@ -68,9 +68,9 @@ class FetchChannel:
             self._connection.close()
         self.close()
 
-    def check_topic(self, deadline: Deadline) -> None:
+    def check_topic(self) -> None:
         """Check, after the last answer was taken, that all of them are of the planned topic: as ``PlannedTopics``."""
-        self._planned.check_last(deadline)
+        self._planned.check_last()
 
     def ask(self, offset: int, *, epoch: int = NO_EPOCH) -> None:
         """Send the Fetch for ``offset`` now, if the connection is up, so that its answer is there when it is taken.

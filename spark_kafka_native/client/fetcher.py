@@ -143,7 +143,7 @@ class Fetcher:
                 backoff.reset()
             elif not stalled.pause(backoff.next_ms()):
                 raise FetchTimeout(self.partition, self.position, round(self._timeout_ms), self._state)
-        self._channel.check_topic(Deadline.after_ms(self._timeout_ms))
+        self._channel.check_topic()
         if self._end < self.until_offset:
             raise LogTruncated(self.partition, self.until_offset, self._end)
 

@@ -148,7 +148,7 @@ class JointFetcher:
                 # A throttled broker must not delay the partitions of the other brokers.
                 for leader in [leader for leader in busy if not leader.is_throttled] or busy:
                     yield from leader.turn()
-            self._terms.planned.check_last(Deadline.after_ms(self._terms.timeout_ms))
+            self._terms.planned.check_last()
         finally:
             self.close()
 

@@ -36,19 +36,19 @@ class PlannedTopics:
         """Compare the ids before the first Fetch that names its topics. Raises as ``check_last``."""
         if self._are_named or not self._planned:
             return
-        self._compare(deadline)
+        self._compare(deadline.remaining_ms)
         self._are_named = True
 
-    def check_last(self, deadline: Deadline) -> None:
-        """Compare the ids once more, if any Fetch had names.
+    def check_last(self) -> None:
+        """Compare the ids once more, if any Fetch had names, within ``default.api.timeout.ms``.
 
         Raises TopicRecreated; KafkaError: the topic does not exist, or the cluster does not answer.
         """
         if self._are_named:
-            self._compare(deadline)
+            self._compare()
 
-    def _compare(self, deadline: Deadline) -> None:
-        topics = self._cluster.metadata(self._planned, timeout_ms=deadline.remaining_ms).topics
+    def _compare(self, timeout_ms: float | None = None) -> None:
+        topics = self._cluster.metadata(self._planned, timeout_ms=timeout_ms).topics
         for topic, (partition, planned_id) in self._planned.items():
             found = topics[topic].topic_id
             if found not in {

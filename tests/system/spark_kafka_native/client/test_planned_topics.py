@@ -63,7 +63,7 @@ class Reader:
             receive_fetch(connection, self._cluster.config, 30_000)
 
     def last(self) -> None:
-        self._planned.check_last(Deadline.after_ms(30_000))
+        self._planned.check_last()
 
 
 def id_less(leader: PartitionLeader) -> PartitionLeader:
@@ -113,6 +113,30 @@ def test_a_topic_that_is_gone_cannot_be_confirmed(brokers: ScriptedCluster, clus
     with pytest.raises(KafkaError, match="topic t") as caught:
         reader.last()
     assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize("together", [False, True], ids=["Fetcher", "JointFetcher"])
+def test_the_last_comparison_has_the_time_of_a_metadata_call(brokers: ScriptedCluster, together: bool) -> None:
+    """``default.api.timeout.ms``, and not the longest wait for records, within which the topic would be there again."""
+    fill(brokers.partition("t"))
+    with Cluster(brokers.config()) as planning:
+        leader = planning.leader(T0)
+    refused = [Refuse(ErrorCode.LEADER_NOT_AVAILABLE)] * 40
+    brokers.script(MetadataRequest, Pass(), *refused)
+    config = brokers.config(default_api_timeout_ms=300, retry_backoff_ms=100, retry_backoff_max_ms=100)
+    with Cluster(config) as cluster:
+        reader = (
+            JointFetcher(
+                cluster,
+                [PartitionRange(partition=T0, from_offset=0, until_offset=LAST, leader=leader)],
+                timeout_ms=60_000,
+            )
+            if together
+            else Fetcher(cluster, T0, 0, LAST, leader=leader, timeout_ms=60_000)
+        )
+        with reader, pytest.raises(KafkaError, match="topic t") as caught:
+            list(reader)
+    assert caught.value.code is ErrorCode.LEADER_NOT_AVAILABLE
 
 
 def test_a_broker_without_ids_proves_nothing(brokers: ScriptedCluster, cluster: Cluster) -> None:
