@@ -125,6 +125,11 @@ class JointFetcher:
             if reading.place.position < reading.until_offset
         }
 
+    @property
+    def recreated(self) -> frozenset[str]:
+        """All topics that TopicRecreated concerns, once it was raised."""
+        return self._terms.planned.recreated
+
     def close(self) -> None:
         """Give the connections back."""
         for leader in self._leaders:

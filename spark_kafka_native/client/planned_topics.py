@@ -31,6 +31,8 @@ class PlannedTopics:
             if leader is not None and leader.topic_id != ZERO_UUID:
                 self._planned.setdefault(partition.topic, (partition, leader.topic_id))
         self._are_named = False
+        self.recreated: frozenset[str] = frozenset()
+        """All topics that the comparison found to be other ones; TopicRecreated names the first."""
 
     def check_first(self, deadline: Deadline) -> None:
         """Compare the ids before the first Fetch that names its topics. Raises as ``check_last``."""
@@ -48,11 +50,13 @@ class PlannedTopics:
             self._compare()
 
     def _compare(self, timeout_ms: float | None = None) -> None:
-        topics = self._cluster.metadata(self._planned, timeout_ms=timeout_ms).topics
-        for topic, (partition, planned_id) in self._planned.items():
-            found = topics[topic].topic_id
-            if found not in {
-                planned_id,
-                ZERO_UUID,
-            }:  # a broker before 2.8 answered, in a cluster that is being upgraded
-                raise TopicRecreated(partition, str(planned_id), str(found))
+        found = self._cluster.metadata(self._planned, timeout_ms=timeout_ms).topics
+        errors = [
+            TopicRecreated(partition, str(planned_id), str(found[topic].topic_id))
+            for topic, (partition, planned_id) in self._planned.items()
+            # Without an id: a broker before 2.8 answered, in a cluster that is being upgraded.
+            if found[topic].topic_id not in {planned_id, ZERO_UUID}
+        ]
+        self.recreated = frozenset(error.partition.topic for error in errors)
+        if errors:
+            raise errors[0]

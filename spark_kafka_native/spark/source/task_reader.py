@@ -57,10 +57,13 @@ def _read_together(options: SourceOptions, layout: Layout, task: Task) -> Iterat
         with joint:
             for tp, records in joint:
                 yield shapers[tp].shape(records)
-    except TopicRecreated as error:
-        piece = bound[error.partition]
-        loss = recreated(error.partition, piece.from_offset, piece.until_offset)
-        accept_or_raise(loss, fail=options.fail_on_data_loss)
+    except TopicRecreated:
+        left = joint.left  # and reported by a reader of its own
+        for piece in wanted:
+            end = left[piece.partition].position if piece.partition in left else piece.until_offset
+            if piece.partition.topic in joint.recreated and end > piece.from_offset:
+                loss = recreated(piece.partition, piece.from_offset, end)
+                accept_or_raise(loss, fail=options.fail_on_data_loss)
     except KafkaError as error:
         if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or options.fail_on_data_loss:
             raise _all_failed(task, error) from error

@@ -357,6 +357,38 @@ def test_a_topic_created_again_while_it_is_read_by_name_fails_the_task(
     assert read(careless, planned) == {}
 
 
+def test_every_partition_of_every_topic_created_again_is_reported(
+    kafka_3_0: ScriptedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One partition cannot be read to its end together with the others, and is reported once all the same."""
+    kafka_3_0.state.create("u", 1)
+    kafka_3_0.state.create("v", 1)
+    for topic in ("u", "v"):
+        fill(kafka_3_0.partition(topic))
+    parsed = options(kafka_3_0, failOnDataLoss="false")
+    others = tuple(range_of(TopicPartition(topic, 0), 0, LAST) for topic in ("u", "v"))
+    planned = led(parsed, task(partitions=2) + others)
+
+    def recreate() -> None:
+        kafka_3_0.partition("t", 1).leader = 0
+        for topic in ("t", "u"):
+            kafka_3_0.state.topics[topic].topic_id = uuid.uuid4()
+
+    after(kafka_3_0, 2, recreate)
+    rows = sum(batch.num_rows for batch in read_task(parsed, LAYOUT, planned))
+    read_of_t1 = rows - 3 * LAST
+    assert 0 < read_of_t1 < LAST
+    assert [record.getMessage().partition(" are gone")[0] for record in caplog.records] == [
+        f"[KAFKA_DATA_LOSS.TOPIC_RECREATED] offsets [{start}, {end}) of {partition}"
+        for start, end, partition in [
+            (0, LAST, "t-0"),
+            (0, read_of_t1, "t-1"),
+            (0, LAST, "u-0"),
+            (read_of_t1, LAST, "t-1"),
+        ]
+    ]
+
+
 @pytest.mark.parametrize("partitions", [1, PARTITIONS])
 def test_a_topic_deleted_while_it_is_read_by_name_fails_the_task(kafka_3_0: ScriptedCluster, partitions: int) -> None:
     """Whether it was created again between two Fetches, and deleted once more, cannot be found out."""
