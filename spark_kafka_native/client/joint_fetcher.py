@@ -60,10 +60,14 @@ class PartitionRange:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """How far a partition was read: to ``position``, behind a record of leader epoch ``epoch`` (-1: not known)."""
+    """How far a partition was read: to ``position``, after a record of leader epoch ``epoch`` (-1: not known).
+
+    ``leader`` is the one that it was read from, None if there was none; the rest is to be read from the same topic id.
+    """
 
     position: int
     epoch: int
+    leader: PartitionLeader | None = dataclasses.field(default=None, compare=False)
 
 
 class JointFetcher:
@@ -120,7 +124,7 @@ class JointFetcher:
     def left(self) -> dict[TopicPartition, Place]:
         """What is not read to its end; once the iteration has come to its end, what something is wrong with."""
         return {
-            partition: reading.place
+            partition: dataclasses.replace(reading.place, leader=reading.leader)
             for partition, reading in self._readings.items()
             if reading.place.position < reading.until_offset
         }
@@ -192,9 +196,10 @@ class _Terms:
 class _Reading:
     """One partition on its way."""
 
-    __slots__ = ("ahead", "place", "until_offset")
+    __slots__ = ("ahead", "leader", "place", "until_offset")
 
     def __init__(self, wanted: PartitionRange) -> None:
+        self.leader = wanted.leader
         self.until_offset = wanted.until_offset
         self.place = self.ahead = Place(position=wanted.from_offset, epoch=NO_EPOCH)
         """What has been yielded; and what will have been, once all that was received is decoded."""
@@ -220,6 +225,8 @@ class _Leader:
         self._terms = terms
         self._leaders = leaders
         self._readings = readings
+        for partition, reading in readings.items():
+            reading.leader = leaders[partition]
         self._asked = list(readings)
         """Partitions to ask for, in the order of their turns; what is taken off is left where it stands."""
         self._connection: Connection | None = None

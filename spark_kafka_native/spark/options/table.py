@@ -164,7 +164,9 @@ SOURCE_OPTIONS: Final[tuple[Option, ...]] = (
         legal="task, load",
         doc="When a batch looks up earliest and latest; use load where rows are shuffled, cached or joined with "
         "themselves. task: in every attempt of a task, as the JVM connector does; a task that Spark runs again, having "
-        "lost an executor, reads more than at first, and a shuffle can then lose and double rows. "
+        "lost an executor, reads more than at first, and a shuffle can then lose and double rows. If a "
+        "topic is deleted and created again while they run, some tasks can read the old topic and others the new one, "
+        "as with the JVM connector. "
         "load: once for a DataFrame, at load(), or at its first use if a schema is given, so that every action and "
         "attempt reads the same rows; records that are deleted before they are read are a loss (failOnDataLoss). "
         "A Spark Connect server looks them up when it analyses a plan, and again when the plan has left its cache "

@@ -114,9 +114,9 @@ def _read(
     cluster, tp = shared_cluster(options.client), piece.topic_partition
     shaper = RowShaper(layout=layout, partition=tp)
     position, until = piece.from_offset, piece.until_offset
-    read_epoch = NO_EPOCH
+    leader, read_epoch = piece.leader, NO_EPOCH
     if begun is not None:
-        position, read_epoch = begun.position, begun.epoch
+        position, leader, read_epoch = begun.position, begun.leader or leader, begun.epoch
     known_epoch = NO_EPOCH if piece.leader is None else piece.leader.leader_epoch
     while position < until:
         fetcher = Fetcher(
@@ -125,7 +125,7 @@ def _read(
             position,
             until,
             columns=layout.record_fields,
-            leader=piece.leader,
+            leader=leader,
             known_epoch=known_epoch,
             read_epoch=read_epoch,
             timeout_ms=options.poll_timeout_ms,

@@ -326,6 +326,28 @@ def test_a_range_that_the_task_binds_is_of_the_topic_of_now(as_version: str, par
             broker.delete_topic("t")
 
 
+@pytest.mark.parametrize("fail", ["true", "false"])
+@pytest.mark.parametrize("partitions", [1, PARTITIONS])
+def test_no_partition_has_rows_of_two_topics_of_one_name(brokers: ScriptedCluster, partitions: int, fail: str) -> None:
+    """Not even if the ranges have no planned topic. Two partitions may be of two topics, as in separate tasks."""
+
+    def recreate() -> None:
+        brokers.state.create("t", PARTITIONS)
+        for number in range(PARTITIONS):
+            brokers.partition("t", number).append(batch_of([b"another"] * LAST))
+
+    after(brokers, 2, recreate)
+    batches = read_task(options(brokers, failOnDataLoss=fail), LAYOUT, task(partitions=partitions))
+    if fail == "true":
+        with pytest.raises(DataLossError, match=r"TOPIC_RECREATED\] offsets \[[1-9]\d+, 1000\) of t-0 are gone"):
+            list(batches)
+        return
+    table = pa.Table.from_batches(list(batches))
+    kinds = {(row["partition"], row["value"] == b"another") for row in table.to_pylist()}
+    assert len(kinds) == len({partition for partition, _ in kinds})
+    assert (0, False) in kinds
+
+
 @pytest.fixture
 def kafka_3_0() -> Iterator[ScriptedCluster]:
     """One leader, with topic ids, and Fetch up to version 12."""
