@@ -6,6 +6,7 @@ Metadata is kept per topic until it is older than ``metadata.max.age.ms`` or som
 
 import atexit
 import dataclasses
+import math
 import os
 import random
 import threading
@@ -88,17 +89,21 @@ class Cluster:
         *,
         create: bool = False,
         missing_ok: bool = False,
+        throttled_ok: bool = True,
         timeout_ms: float | None = None,
     ) -> ClusterMetadata:
         """Ask for the cluster's brokers and ``topics``, None for all of them; never answered from memory.
 
         ``create`` lets brokers that are set up so create missing topics, and waits for them until the deadline.
         ``missing_ok`` returns topics in error with ``TopicMetadata.error`` set, instead of asking again and raising.
+        ``throttled_ok=False`` raises Throttled while all brokers throttle this client, instead of waiting.
         The deadline is ``timeout_ms``, by default ``default.api.timeout.ms``, from now.
 
         Raises KafkaError naming the topic: unknown, invalid, forbidden. BrokerUnreachable: names every server tried.
         """
         deadline = Deadline.after_ms(self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
+        if not throttled_ok:
+            self._check_throttle()
         names = None if topics is None else tuple(dict.fromkeys(topics))
         backoff, tries = self.backoff(), 0
         trouble: KafkaError | None = None
@@ -328,6 +333,12 @@ class Cluster:
         random.shuffle(brokers)
         addresses = dict.fromkeys([*brokers, *self.config.bootstrap_servers])
         return sorted(addresses, key=lambda address: (self._pool.failures(address), self._pool.throttle_ms(address)))
+
+    def _check_throttle(self) -> None:
+        """Raise Throttled if a request to any broker would wait for the end of a throttle now."""
+        address = self._candidates()[0]
+        if throttle_ms := self._pool.throttle_ms(address):
+            raise Throttled(address, "Metadata", math.ceil(throttle_ms))
 
     def _is_fresh(self, topic: str) -> bool:
         asked_at = self._asked_at.get(topic)

@@ -198,12 +198,12 @@ class Sender:
         unknown = {queue.partition.topic for queue, leader in leaders.items() if leader is None}
         trouble = "the partition has no leader"
         if unknown:
-            time_left_ms = self._setup_ms(now)
+            left_ms = self._setup_ms(now)
             try:
-                self._cluster.metadata(unknown, create=True, missing_ok=True, timeout_ms=time_left_ms)
+                self._cluster.metadata(unknown, create=True, missing_ok=True, throttled_ok=False, timeout_ms=left_ms)
             except KafkaError as error:
                 self._check_trust(queues[0], error)
-                trouble = self._told_by(error, time_left_ms)
+                trouble = self._told_by(error, left_ms)
             leaders = {queue: self._cluster.known_leader(queue.partition) for queue in queues}
         for queue, leader in leaders.items():
             if leader is None:

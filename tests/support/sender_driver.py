@@ -25,11 +25,11 @@ class SenderDriver:
         self.sender = Sender(self.cluster)
         self.seconds = self.cluster.config.delivery_timeout_ms / 1000
 
-    def add(self, partition: int, *values: str) -> None:
+    def add(self, partition: int, *values: str, topic: str = "t") -> None:
         for value in values:
             encoded = EncodedBatch(buffer=batch_of([value.encode()]), records_count=1, first_row=0)
             batch = OutgoingBatch(encoded=encoded, expires_at=self.sender.now() + self.seconds)
-            self.sender.add(T[partition], batch)
+            self.sender.add(TopicPartition(topic, partition), batch)
 
     def skip(self, seconds: float) -> None:
         """Put the sender's clock forward, as if it had waited so long for a broker."""

@@ -295,6 +295,23 @@ def test_a_batch_that_a_throttle_makes_late_ends_with_an_error_that_names_it() -
         assert len(brokers.requests(ProduceRequest)) == 1
 
 
+def test_batches_do_not_wait_for_the_leader_of_another_topic_while_all_brokers_throttle(clock: Clock) -> None:
+    with ScriptedCluster(topics={"t": 1, "u": 1}) as brokers, SenderDriver(brokers) as driver:
+        driver.add(0, "first")
+        driver.finish()
+        brokers.script(MetadataRequest, Throttle(20_000))
+        driver.cluster.metadata(["t"])
+        driver.add(0, "waits", topic="u")
+        driver.add(0, "second")
+        while driver.sender.metrics.records < 2:
+            driver.sender.pump(wait=True)
+        assert driver.stored(0) == ["first", "second"]
+        assert clock.slept_ms == []
+        clock.sleep(20)
+        driver.finish()
+        assert brokers.partition("u").log_end == 1
+
+
 def test_who_settles_waits_for_what_is_in_flight_behind_a_throttle() -> None:
     """The broker takes up a batch that waits behind a throttle after all, and the transaction must not end before."""
     with ScriptedCluster(topics={"t": 4}) as brokers, SenderDriver(brokers, request_timeout_ms=1_000) as driver:
