@@ -5,11 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from broker_embedded.settings import read_properties
 from spark_kafka_native.client.cluster import Cluster
 from spark_kafka_native.client.configs import ConfigEntry, Resource, ResourceType, alter_configs, describe_configs
 from spark_kafka_native.tools.config_entities import Entity, add_entities, read_entities
-from spark_kafka_native.tools.connection import ToolError, ToolParser, run, say
+from spark_kafka_native.tools.connection import ToolError, ToolParser, properties_in, run, say
 from spark_kafka_native.tools.properties import parse_pairs, split_list
 from spark_kafka_native.tools.quota_configs import alter_client, describe_client
 
@@ -51,7 +50,7 @@ def _changes(options: argparse.Namespace) -> tuple[dict[str, str | None], list[s
     """The settings to set, and those to delete."""
     added: dict[str, str | None] = {}
     if options.add_config_file:
-        added.update(read_properties(options.add_config_file))
+        added.update(properties_in(options.add_config_file))
     if options.add_config:
         added.update(parse_pairs(split_list(options.add_config), "--add-config"))
     deleted = split_list(options.delete_config or "")

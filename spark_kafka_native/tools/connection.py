@@ -17,11 +17,11 @@ BAD_USAGE: Final = 2
 
 
 class ToolError(Exception):
-    """A bad option, or a file that an option names cannot be used; ``str()`` is for the user."""
+    """A bad option, or a bad value in a file that an option names; ``str()`` is for the user."""
 
 
 class ToolFailure(Exception):
-    """The cluster refused a request, or a file holds bytes that cannot be read; ``str()`` is for the user."""
+    """The options are valid and the tool failed: a request was refused, a file cannot be read. As ToolError."""
 
 
 def _integer(bits: int) -> Callable[[str], int]:
@@ -77,8 +77,8 @@ Action = Callable[[Cluster, argparse.Namespace], None]
 def run(parser: ToolParser, arguments: Sequence[str], refused: "Callable[[KafkaError], int] | None" = None) -> int:
     """Parse the arguments and run ``options.action`` on the cluster that they name; the exit status.
 
-    0: done. 1: the cluster refused a request. 2: a bad option. ``refused`` reports an error of the cluster in place of
-    ``refuse``, and returns the exit status.
+    0: done. 1: the cluster refused a request, or a file cannot be read. 2: a bad option. ``refused`` reports an error
+    of the cluster in place of ``refuse``, and returns the exit status.
     """
     options = parser.parse_args(arguments)
     try:
@@ -86,9 +86,9 @@ def run(parser: ToolParser, arguments: Sequence[str], refused: "Callable[[KafkaE
             options.action(cluster, options)
     except KafkaError as error:
         return refuse(parser.prog, error) if refused is None else refused(error)
-    except ToolFailure as error:
+    except (ToolFailure, OSError) as error:
         return refuse(parser.prog, error)
-    except (ToolError, ValueError, OSError, LocalProtocolError) as error:
+    except (ToolError, ValueError, LocalProtocolError) as error:
         return refuse(parser.prog, ToolError(str(error)))
     return 0
 
@@ -103,19 +103,27 @@ def failing(what: str) -> Iterator[None]:
 
 
 def open_cluster(options: argparse.Namespace, properties: dict[str, str] | None = None) -> Cluster:
-    """The cluster that the options of ``add_cluster`` name. Raises ToolError."""
+    """The cluster that the options of ``add_cluster`` name. Raises ToolError, ToolFailure."""
     if options.zookeeper is not None:
         raise ToolError("--zookeeper: brokers are asked, not ZooKeeper; say --bootstrap-server HOST:PORT")
     if options.bootstrap_server is None:
         raise ToolError("--bootstrap-server: say which cluster")
     given: dict[str, object] = {}
+    if options.command_config is not None:
+        given.update(properties_in(options.command_config))
+    given |= {**(properties or {}), "bootstrap.servers": options.bootstrap_server}
     try:
-        if options.command_config is not None:
-            given.update(read_properties(options.command_config))
-        given |= {**(properties or {}), "bootstrap.servers": options.bootstrap_server}
         return Cluster(ClientConfig.parse(given))
-    except (ConfigError, OSError, UnicodeDecodeError) as error:
+    except ConfigError as error:
         raise ToolError(str(error)) from error
+
+
+def properties_in(path: Path) -> dict[str, str]:
+    """The entries of a properties file. Raises ToolFailure naming the file: it cannot be read, or is not UTF-8."""
+    try:
+        return read_properties(path)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ToolFailure(f"{path}: {error}") from error
 
 
 def say(text: str) -> None:

@@ -19,7 +19,16 @@ from spark_kafka_native.client.offsets import EARLIEST, LATEST, list_offsets
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.tools.connection import INT32, INT64, ToolError, ToolParser, complain, open_cluster, refuse
+from spark_kafka_native.tools.connection import (
+    INT32,
+    INT64,
+    ToolError,
+    ToolFailure,
+    ToolParser,
+    complain,
+    open_cluster,
+    refuse,
+)
 from spark_kafka_native.tools.properties import parse_pairs, with_defaults
 
 _TOOL: Final = "kafka-console-consumer"
@@ -56,10 +65,10 @@ def main(arguments: Sequence[str]) -> int:
                 printed += 1
     except (ToolError, ValueError) as error:
         return refuse(_TOOL, ToolError(str(error)))
-    except KafkaError as error:
-        return refuse(_TOOL, error)
     except BrokenPipeError:
         return 0  # whoever reads has enough
+    except (KafkaError, ToolFailure, OSError) as error:
+        return refuse(_TOOL, error)
     finally:
         complain(f"Processed a total of {printed} messages")
     return 0

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from spark_kafka_native.client.producer import Producer
 from spark_kafka_native.protocol.errors import KafkaError
-from spark_kafka_native.tools.connection import ToolError, ToolParser, open_cluster, refuse
+from spark_kafka_native.tools.connection import ToolError, ToolFailure, ToolParser, open_cluster, refuse
 from spark_kafka_native.tools.properties import parse_pairs, with_defaults
 
 _TOOL: Final = "kafka-console-producer"
@@ -32,9 +32,9 @@ def main(arguments: Sequence[str]) -> int:
                 producer.send(options.topic, to_records(lines, reading))
                 if sys.stdin.isatty() or options.sync:
                     producer.flush()
-    except (ToolError, ValueError, OSError) as error:
+    except (ToolError, ValueError) as error:
         return refuse(_TOOL, ToolError(str(error)))
-    except KafkaError as error:
+    except (KafkaError, ToolFailure, OSError) as error:
         return refuse(_TOOL, error)
     return 0
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from spark_kafka_native.client.cluster import Cluster
 from spark_kafka_native.client.delete_records import delete_records
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.tools.connection import ToolError, ToolParser, run, say
+from spark_kafka_native.tools.connection import ToolError, ToolFailure, ToolParser, run, say
 
 _TOOL: Final = "kafka-delete-records"
 
@@ -39,7 +39,7 @@ def _delete(cluster: Cluster, options: argparse.Namespace) -> None:
 
 
 def read_offsets(path: Path) -> dict[TopicPartition, int]:
-    """The offsets in a file of the form above. Raises ToolError naming the file."""
+    """The offsets in a file of the form above. Raises ToolError naming the file; ToolFailure: it cannot be read."""
     try:
         content: Any = json.loads(path.read_text(encoding="utf-8"))
         if content.get("version", 1) != 1:
@@ -50,6 +50,8 @@ def read_offsets(path: Path) -> dict[TopicPartition, int]:
             if partition in offsets:
                 raise ToolError(f"{path}: {partition} is there twice")
             offsets[partition] = int(entry["offset"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, UnicodeDecodeError) as error:
+        raise ToolFailure(f"{path}: {error}") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ToolError(f"{path}: no partitions with topic, partition and offset can be read: {error}") from error
     return offsets

@@ -23,6 +23,7 @@ from spark_kafka_native.tools.connection import (
     FAILED,
     Action,
     ToolError,
+    ToolFailure,
     ToolParser,
     complain,
     open_cluster,
@@ -49,7 +50,7 @@ def main(arguments: Sequence[str]) -> int:
             action(cluster, options)
     except (ToolError, ValueError) as error:
         return refuse(_TOOL, ToolError(str(error)))
-    except KafkaError as error:
+    except (KafkaError, ToolFailure) as error:
         return refuse(_TOOL, error)
     except ExactlyOnceError as error:
         complain(f"{_TOOL}: {error}")
@@ -83,7 +84,7 @@ def _list(cluster: Cluster, _: argparse.Namespace) -> None:
 def _status(cluster: Cluster, options: argparse.Namespace) -> None:
     names = Names(prefix=options.prefix)
     if names.decisions_topic not in cluster.metadata(None).topics:
-        raise ToolError(f"there is no topic {names.decisions_topic}: nothing was ever written with this prefix")
+        raise ToolFailure(f"there is no topic {names.decisions_topic}: nothing was ever written with this prefix")
     found = carry_out(cluster, status(names))
     say(f"topic of decisions: {names.decisions_topic}")
     say(f"last batch: {_told(found.last)}")

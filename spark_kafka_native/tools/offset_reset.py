@@ -11,7 +11,7 @@ from spark_kafka_native.client.groups import CommittedOffset, commit_offsets, fe
 from spark_kafka_native.client.offsets import EARLIEST, LATEST, list_offsets
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.tools.connection import INT64, ToolError, ToolParser
+from spark_kafka_native.tools.connection import INT64, ToolError, ToolFailure, ToolParser
 
 _RESETTABLE: Final = frozenset({"Empty", "Dead"})
 _DURATION: Final = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
@@ -34,10 +34,10 @@ def add_positions(parser: ToolParser) -> None:
 
 
 def reset(cluster: Cluster, group_id: str, options: argparse.Namespace) -> Offsets:
-    """The new offsets of a group, committed with ``--execute``. Raises ToolError: the group has members."""
+    """The new offsets of a group, committed with ``--execute``. Raises ToolFailure: the group has members."""
     state = _state(cluster, group_id)
     if state not in _RESETTABLE:
-        raise ToolError(f"group {group_id} is {state}: offsets are reset while a group has no members")
+        raise ToolFailure(f"group {group_id} is {state}: offsets are reset while a group has no members")
     partitions = chosen_partitions(cluster, group_id, options)
     offsets = new_offsets(cluster, group_id, partitions, options)
     if options.execute:
@@ -96,7 +96,7 @@ def _wanted(
     if options.shift_by is not None:
         without = [partition for partition in partitions if partition not in committed]
         if without:
-            raise ToolError(f"--shift-by: group {group_id} has no offset for {without[0]}")
+            raise ToolFailure(f"--shift-by: group {group_id} has no offset for {without[0]}")
         return {partition: offset + options.shift_by for partition, offset in committed.items()}
     raise ToolError("--reset-offsets needs one of --to-earliest, --to-latest, --to-offset and the like")
 

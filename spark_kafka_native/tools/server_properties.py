@@ -14,9 +14,9 @@ from typing import Final
 
 from broker_embedded.config import BrokerConfig
 from broker_embedded.listener_settings import PREFIX, SASL_PLAINTEXT, prefixed_settings
-from broker_embedded.settings import ConfigError, Setting, read_properties
+from broker_embedded.settings import ConfigError, Setting
 from broker_embedded.unused_settings import unused_settings
-from spark_kafka_native.tools.connection import ToolError
+from spark_kafka_native.tools.connection import ToolError, properties_in
 from spark_kafka_native.tools.jaas_file import jaas_settings
 
 logger = logging.getLogger(__name__)
@@ -53,16 +53,16 @@ def read_server_properties(
 ) -> ServerProperties:
     """Read a file. Settings in ``overrides`` replace its own. ``jvm_options`` are those of ``KAFKA_OPTS``.
 
-    Raises ToolError naming the file and the setting.
+    Raises ToolError naming the file and the setting; ToolFailure: the file cannot be read.
     """
     with _naming(path):
-        return understand({**read_properties(path), **(overrides or {})}, jvm_options)
+        return understand({**properties_in(path), **(overrides or {})}, jvm_options)
 
 
 def read_storage_properties(path: Path) -> StorageProperties:
     """Read a file as far as ``kafka-storage.sh`` needs it, which has no users. Raises as ``read_server_properties``."""
     with _naming(path):
-        entries = _renamed(read_properties(path))
+        entries = _renamed(properties_in(path))
         declared = BrokerConfig.settings()["node.id"]
         node_id = declared.parse(entries.get("node.id", declared.default))
         assert isinstance(node_id, int)
@@ -93,7 +93,7 @@ def understand(given: Mapping[str, str], jvm_options: str = "") -> ServerPropert
 def _naming(path: Path) -> Iterator[None]:
     try:
         yield
-    except (OSError, UnicodeDecodeError, ConfigError) as error:
+    except ConfigError as error:
         raise ToolError(f"{path}: {error}") from error
 
 

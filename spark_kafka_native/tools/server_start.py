@@ -14,7 +14,7 @@ from broker_embedded.broker import DataDirectoryError
 from broker_embedded.scram_users import ScramUsers
 from broker_embedded.server.listener import ListenError
 from broker_embedded.server.run import EndOfRun, running_broker
-from spark_kafka_native.tools.connection import ToolError, ToolParser, refuse
+from spark_kafka_native.tools.connection import ToolError, ToolFailure, ToolParser, refuse
 from spark_kafka_native.tools.properties import parse_pairs
 from spark_kafka_native.tools.server_properties import ServerProperties, read_server_properties
 from spark_kafka_native.tools.server_stop import registered
@@ -43,6 +43,8 @@ def main(arguments: Sequence[str]) -> int:
         server = read_server_properties(options.properties, overrides, os.environ.get("KAFKA_OPTS", ""))
     except (ToolError, ValueError) as error:
         return refuse(_TOOL, ToolError(str(error)))
+    except ToolFailure as error:
+        return refuse(_TOOL, error)
     try:
         with registered(f"kafka-server.{server.config.node_id}"):
             return asyncio.run(_run(server))

@@ -19,7 +19,7 @@ from broker_embedded.sasl.first_users import FirstUserError, parse_first_users
 from broker_embedded.scram_users import ScramUsersError, add_users
 from spark_kafka_native.net.secret import Secret
 from spark_kafka_native.protocol.ids import spell_id
-from spark_kafka_native.tools.connection import ToolError, ToolParser, refuse, say
+from spark_kafka_native.tools.connection import ToolError, ToolFailure, ToolParser, refuse, say
 from spark_kafka_native.tools.server_properties import StorageProperties, read_storage_properties
 
 _TOOL: Final = "kafka-storage"
@@ -57,8 +57,10 @@ def main(arguments: Sequence[str]) -> int:
             _info(read_storage_properties(options.config))
         else:
             _format(read_storage_properties(options.config), options)
-    except (ToolError, OSError, CorruptCheckpoint, FirstUserError, ScramUsersError) as error:
+    except (ToolError, FirstUserError, ScramUsersError) as error:
         return refuse(_TOOL, ToolError(str(error)))
+    except (ToolFailure, OSError, CorruptCheckpoint) as error:
+        return refuse(_TOOL, error)
     return 0
 
 
@@ -80,7 +82,7 @@ def _format(storage: StorageProperties, options: argparse.Namespace) -> None:
         if options.ignore_formatted:
             say("All of the log directories are already formatted.")
             return
-        raise ToolError(f"{storage.data_dir} is formatted already; --ignore-formatted lets that pass")
+        raise ToolFailure(f"{storage.data_dir} is formatted already; --ignore-formatted lets that pass")
     Path(storage.data_dir).mkdir(parents=True, exist_ok=True)
     meta = MetaProperties(cluster_id=options.cluster_id, node_id=storage.node_id, directory_id=new_id())
     add_users(files, storage.data_dir, users)
@@ -91,6 +93,6 @@ def _format(storage: StorageProperties, options: argparse.Namespace) -> None:
 def _info(storage: StorageProperties) -> None:
     meta = read_meta_properties(Platform().file_system, os.path.join(storage.data_dir, META_PROPERTIES))
     if meta is None:
-        raise ToolError(f"{storage.data_dir} is not formatted")
+        raise ToolFailure(f"{storage.data_dir} is not formatted")
     say(f"Found log directory: {storage.data_dir}")
     say(f"Found metadata: cluster.id={meta.cluster_id}, node.id={meta.node_id}")

@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from broker_embedded.settings import read_properties
-from spark_kafka_native.tools.connection import ToolError, ToolParser, refuse
+from spark_kafka_native.tools.connection import ToolError, ToolFailure, ToolParser, properties_in, refuse
 from spark_kafka_native.tools.server_stop import registered
 
 logger = logging.getLogger("org.apache.zookeeper.server.NIOServerCnxnFactory")
@@ -31,10 +30,12 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="[%(asctime)s] %(levelname)s %(message)s")
     try:
-        given = read_properties(options.properties)
+        given = properties_in(options.properties)
         host, port = given.get("clientPortAddress", "127.0.0.1"), int(given.get("clientPort", "2181"))
-    except (OSError, ValueError) as error:
+    except ValueError as error:
         return refuse(_TOOL, ToolError(f"{options.properties}: {error}"))
+    except ToolFailure as error:
+        return refuse(_TOOL, error)
     try:
         with registered("zookeeper"):
             asyncio.run(_serve(host, port))

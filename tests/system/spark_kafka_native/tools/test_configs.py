@@ -92,7 +92,6 @@ def test_what_the_cluster_refuses(on_broker: Tool, topic: str) -> None:
         (("--alter", "--topic", "t"), "--alter needs --add-config"),
         (("--alter", "--topic", "t", "--add-config", "a"), "--add-config: 'a' is not KEY=VALUE"),
         (("--alter", "--topic", "t", "--add-config", "a=1", "--delete-config", "a"), "a shall be set and deleted"),
-        (("--alter", "--topic", "t", "--add-config-file", "/nowhere/at/all"), "/nowhere/at/all"),
     ],
 )
 def test_bad_options(on_broker: Tool, arguments: tuple[str, ...], words: str) -> None:

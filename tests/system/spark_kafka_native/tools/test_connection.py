@@ -11,7 +11,6 @@ from tests.system.spark_kafka_native.tools.conftest import Tool
         ((), "--bootstrap-server: say which cluster"),
         (("--zookeeper", "localhost:2181"), "--zookeeper: brokers are asked, not ZooKeeper"),
         (("--bootstrap-server", "nonsense"), "bootstrap.servers"),
-        (("--bootstrap-server", "127.0.0.1:1", "--command-config", "/nowhere/at/all"), "/nowhere/at/all"),
     ],
 )
 def test_a_cluster_that_cannot_be_meant_is_a_bad_option(tool: Tool, arguments: tuple[str, ...], words: str) -> None:
@@ -19,6 +18,35 @@ def test_a_cluster_that_cannot_be_meant_is_a_bad_option(tool: Tool, arguments: t
     assert (answer.status, answer.out) == (2, "")
     assert answer.err.startswith("kafka-topics: ")
     assert words in answer.err
+
+
+SERVER = ("--bootstrap-server", "127.0.0.1:1")
+
+
+@pytest.mark.parametrize("is_there", [False, True], ids=["missing", "not UTF-8"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("kafka-topics", "--list", *SERVER, "--command-config"),
+        ("kafka-console-consumer", "--topic", "t", *SERVER, "--consumer.config"),
+        ("kafka-console-producer", "--topic", "t", *SERVER, "--producer.config"),
+        ("exactly-once", "status", "orders", *SERVER, "--command-config"),
+        ("kafka-configs", "--alter", "--topic", "t", *SERVER, "--add-config-file"),
+        ("kafka-delete-records", *SERVER, "--offset-json-file"),
+        ("kafka-storage", "info", "-c"),
+        ("kafka-server-start",),
+        ("zookeeper-server-start",),
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_a_file_that_cannot_be_read_is_named_and_ends_with_1(
+    tool: Tool, tmp_path: Path, arguments: tuple[str, ...], is_there: bool
+) -> None:
+    file = tmp_path / "some.file"
+    if is_there:
+        file.write_bytes(b"key=\xff")
+    answer = tool(*arguments, str(file))
+    assert (answer.status, str(file) in answer.err) == (1, True), answer.err
 
 
 def test_properties_in_a_file_are_the_clients(tool: Tool, tmp_path: Path) -> None:

@@ -149,10 +149,14 @@ def aborted(transactional_id: str) -> Steps[None]:
         (("list", "orders"), "list takes no prefix"),
         (("release", "--accept-loss", "orders"), "--accept-loss goes with recover"),
         (("status", "a b"), "prefix 'a b' cannot be used"),
-        (("status", "nobody"), "there is no topic nobody.decisions"),
         (("mend", "orders"), "invalid choice: 'mend'"),
     ],
 )
 def test_bad_usage(on_broker: Tool, arguments: tuple[str, ...], says: str) -> None:
     answer = on_broker("exactly-once", *arguments)
     assert (answer.status, says in answer.err) == (2, True), answer.err
+
+
+def test_a_prefix_that_nothing_was_written_with(on_broker: Tool) -> None:
+    answer = on_broker("exactly-once", "status", "unused")
+    assert (answer.status, "there is no topic unused.decisions" in answer.err) == (1, True), answer.err
