@@ -24,6 +24,7 @@ from spark_kafka_native.client.metadata import NO_EPOCH
 from spark_kafka_native.net.errors import BrokerUnreachable
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.protocol.wire import ZERO_UUID
 from spark_kafka_native.spark.errors import TaskError
 from spark_kafka_native.spark.offsets import EARLIEST_OFFSET, LATEST_OFFSET, OffsetMap
 from spark_kafka_native.spark.options.parsing import SourceOptions
@@ -86,7 +87,10 @@ def bind_ranges(options: SourceOptions, pieces: Sequence[OffsetRange]) -> dict[T
         bound[tp] = bind_range(piece, firsts.get(tp, 0), lasts.get(tp, 0))
         if piece.until_offset == LATEST_OFFSET:
             # Whoever answered leads in this epoch, or one before it, and has the log up to the end that was found.
-            bound[tp] = bound[tp]._replace(leader=shared_cluster(options.client).known_leader(tp))
+            leader, planned = shared_cluster(options.client).known_leader(tp), piece.leader
+            if leader and planned and planned.topic_id != ZERO_UUID and piece.from_offset != EARLIEST_OFFSET:
+                leader = leader._replace(topic_id=planned.topic_id)  # the start is an offset of that topic
+            bound[tp] = bound[tp]._replace(leader=leader)
         if bound[tp].size < 0 and piece.from_offset != EARLIEST_OFFSET:
             loss = not_there_yet(tp, bound[tp].until_offset, bound[tp].from_offset)
             accept_or_raise(loss, fail=options.fail_on_data_loss)

@@ -17,7 +17,7 @@ from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.compression import CompressionType
 from spark_kafka_native.spark.errors import DataLossError, TaskError
 from spark_kafka_native.spark.options.parsing import Query, SourceOptions, parse_source_options
-from spark_kafka_native.spark.planning.batch import bind_batch_query
+from spark_kafka_native.spark.planning.batch import bind_batch_query, plan_batch_query
 from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
 from spark_kafka_native.spark.planning.pacing import SystemClock
 from spark_kafka_native.spark.planning.packing import Task
@@ -324,6 +324,34 @@ def test_a_range_that_the_task_binds_is_of_the_topic_of_now(as_version: str, par
             values = [row for batch in batches for row in batch.column("value").to_pylist()]
             assert values == [value.encode()] * 5 * partitions
             broker.delete_topic("t")
+
+
+@pytest.mark.parametrize("partitions", [1, 2])
+@pytest.mark.parametrize("as_version", ["3.0", "4.3"])
+def test_a_start_that_was_looked_up_is_not_an_offset_of_a_topic_created_again(as_version: str, partitions: int) -> None:
+    """Although the task looks up the end, in a process that has not read the planned topic."""
+    with EmbeddedBroker(settings={"as.version": as_version}) as broker, Topics(broker.bootstrap_servers) as topics:
+        given = {
+            "kafka.bootstrap.servers": broker.bootstrap_servers,
+            "subscribe": "t",
+            "startingOffsets": "latest-2",
+            "maxPartitions": "1",
+        }
+        parsed = parse_source_options(given, Query.BATCH)
+        broker.create_topic("t", partitions)
+        for number in range(partitions):
+            topics.write("t", ["planned"] * 5, partition=number)
+        (planned,) = plan_batch_query(parsed, ClusterOffsets(parsed.client), SystemClock())
+        assert sum(batch.num_rows for batch in read_task(parsed, LAYOUT, planned)) == 2 * partitions
+        broker.delete_topic("t")
+        broker.create_topic("t", partitions)
+        for number in range(partitions):
+            topics.write("t", ["another"] * 9, partition=number)
+        close_shared_clusters()
+        with pytest.raises(DataLossError, match=r"TOPIC_RECREATED\] offsets \[3, 9\) of t-0 are gone"):
+            next(read_task(parsed, LAYOUT, planned))
+        careless = parse_source_options(given | {"failOnDataLoss": "false"}, Query.BATCH)
+        assert list(read_task(careless, LAYOUT, planned)) == []
 
 
 @pytest.mark.parametrize("fail", ["true", "false"])
