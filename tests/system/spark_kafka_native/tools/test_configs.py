@@ -1,7 +1,9 @@
 import itertools
 
 import pytest
+from dirty_equals import Contains
 
+from tests.support.waiting import eventually
 from tests.system.spark_kafka_native.tools.conftest import Tool
 
 NAMES = (f"tool-configs-{number}" for number in itertools.count())
@@ -21,10 +23,14 @@ def test_settings_of_a_topic_are_set_and_put_back(on_broker: Tool, topic: str) -
         "--delete-config", "retention.ms",
     )  # fmt: skip
     assert (changed.status, changed.out) == (0, f"Completed updating config for topic {topic}.\n")
-    first, *lines = on_broker("kafka-configs", "--describe", *entity).lines
-    assert first == f"Dynamic configs for topic {topic} are:"
-    shown = [line.split()[0] for line in lines]
-    assert shown == ["cleanup.policy=compact,delete", "segment.ms=60000"]
+    first = f"Dynamic configs for topic {topic} are:"
+    shown = [first, "  cleanup.policy=compact,delete", "  segment.ms=60000"]
+
+    def described() -> list[str]:
+        return on_broker("kafka-configs", "--describe", *entity).lines
+
+    eventually(lambda: [line.partition(" sensitive=")[0] for line in described()], shown)
+    _, *lines = described()
     assert all("sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:" in line for line in lines)
 
 
@@ -36,8 +42,8 @@ def test_all_settings_may_be_shown(on_broker: Tool, topic: str) -> None:
 
 
 def test_without_a_name_all_topics_are_described(on_broker: Tool, topic: str) -> None:
-    answer = on_broker("kafka-configs", "--describe", "--entity-type", "topics")
-    assert f"Dynamic configs for topic {topic} are:" in answer.lines
+    line = f"Dynamic configs for topic {topic} are:"
+    eventually(lambda: on_broker("kafka-configs", "--describe", "--entity-type", "topics").lines, Contains(line))
 
 
 def test_settings_of_brokers(on_broker: Tool) -> None:

@@ -1,6 +1,13 @@
 import pytest
+from dirty_equals import Contains
 
+from tests.support.waiting import eventually
 from tests.system.spark_kafka_native.tools.conftest import Tool
+
+
+def described_as(on_broker: Tool, named: tuple[str, ...], *lines: str) -> None:
+    """A broker of Apache Kafka answers an alteration before its own metadata has it."""
+    eventually(lambda: on_broker("kafka-configs", "--describe", *named).lines, list(lines))
 
 
 @pytest.mark.parametrize(
@@ -28,17 +35,16 @@ from tests.system.spark_kafka_native.tools.conftest import Tool
 def test_quotas_are_set_and_deleted(on_broker: Tool, named: tuple[str, ...], entity: str, shown: str) -> None:
     changed = on_broker("kafka-configs", "--alter", *named, "--add-config", "producer_byte_rate=5000")
     assert (changed.status, changed.out) == (0, f"Completed updating {entity}.\n")
-    described = on_broker("kafka-configs", "--describe", *named)
-    assert (described.status, described.out) == (0, f"Quota configs for {shown} are producer_byte_rate=5000.0\n")
+    described_as(on_broker, named, f"Quota configs for {shown} are producer_byte_rate=5000.0")
     assert on_broker("kafka-configs", "--alter", *named, "--delete-config", "producer_byte_rate").status == 0
-    assert on_broker("kafka-configs", "--describe", *named).out == ""
+    described_as(on_broker, named)
 
 
 def test_quotas_of_addresses(on_broker: Tool) -> None:
     changed = on_broker("kafka-configs", "--alter", "--ip", "127.9.9.9", "--add-config", "connection_creation_rate=5")
     assert (changed.status, changed.out) == (0, "Completed updating config for ip 127.9.9.9.\n")
-    every = on_broker("kafka-configs", "--describe", "--entity-type", "ips").lines
-    assert "Quota configs for ip '127.9.9.9' are connection_creation_rate=5.0" in every
+    line = "Quota configs for ip '127.9.9.9' are connection_creation_rate=5.0"
+    eventually(lambda: on_broker("kafka-configs", "--describe", "--entity-type", "ips").lines, Contains(line))
     assert (
         on_broker("kafka-configs", "--alter", "--ip", "127.9.9.9", "--delete-config", "connection_creation_rate").status
         == 0
@@ -54,12 +60,12 @@ def test_users_of_scram(on_broker: Tool) -> None:
         "SCRAM credential configs for user-principal 'scram-u' are "
         "SCRAM-SHA-256=iterations=8192, SCRAM-SHA-512=iterations=4096"
     )
-    assert on_broker("kafka-configs", "--describe", *named).lines == [line]
+    described_as(on_broker, named, line)
     assert line in on_broker("kafka-configs", "--describe", "--entity-type", "users").lines
     both = on_broker("kafka-configs", "--alter", *named, "--delete-config", "SCRAM-SHA-256,SCRAM-SHA-512")
     assert (both.status, "altered twice" in both.err) == (1, True)
     for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
         assert on_broker("kafka-configs", "--alter", *named, "--delete-config", mechanism).status == 0
-    assert on_broker("kafka-configs", "--describe", *named).out == ""
+    described_as(on_broker, named)
     again = on_broker("kafka-configs", "--alter", *named, "--delete-config", "SCRAM-SHA-512")
     assert (again.status, "user credential" in again.err) == (1, True)
