@@ -8,7 +8,7 @@ A Fetch says in which leader epoch the record before the offset was written. A l
 from Kafka 2.7 on, where its log parts from the one that was read (KIP-320, KIP-595).
 """
 
-from spark_kafka_native.client.cluster import Cluster
+from spark_kafka_native.client.cluster import UNKNOWN_TOPIC_TRIES, Cluster
 from spark_kafka_native.client.errors import LogTruncated, TopicRecreated
 from spark_kafka_native.client.fetch_request import (
     FetchMetrics,
@@ -119,11 +119,18 @@ class FetchChannel:
 
     def _find_leader(self, deadline: Deadline) -> PartitionLeader:
         if self._leader is None:
-            self._leader = self._cluster.leader(self._partition, deadline)
-            if ZERO_UUID not in {self._topic_id, self._leader.topic_id} and self._leader.topic_id != self._topic_id:
-                raise TopicRecreated(self._partition, str(self._topic_id), str(self._leader.topic_id))
-            if self._leader.topic_id != ZERO_UUID:
-                self._topic_id = self._leader.topic_id
+            leader = self._cluster.leader(self._partition, deadline)
+            backoff, tries = self._cluster.backoff(), 1
+            while ZERO_UUID not in {self._topic_id, leader.topic_id} and leader.topic_id != self._topic_id:
+                # A broker that does not know yet that the topic was created again before the plan has the earlier id.
+                if tries == UNKNOWN_TOPIC_TRIES or not deadline.pause(backoff.next_ms()):
+                    raise TopicRecreated(self._partition, str(self._topic_id), str(leader.topic_id))
+                tries += 1
+                self._cluster.mark_stale(self._partition.topic)
+                leader = self._cluster.leader(self._partition, deadline)
+            self._leader = leader
+            if leader.topic_id != ZERO_UUID:
+                self._topic_id = leader.topic_id
         return self._leader
 
     def _lose_leader(self) -> None:

@@ -130,8 +130,8 @@ class JointFetcher:
         }
 
     @property
-    def recreated(self) -> frozenset[str]:
-        """All topics that TopicRecreated concerns, once it was raised."""
+    def recreated(self) -> frozenset[TopicPartition]:
+        """All partitions that TopicRecreated concerns, once it was raised."""
         return self._terms.planned.recreated
 
     def close(self) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 from uuid import UUID
 
-from spark_kafka_native.client.cluster import Cluster
+from spark_kafka_native.client.cluster import UNKNOWN_TOPIC_TRIES, Cluster
 from spark_kafka_native.client.errors import TopicRecreated
 from spark_kafka_native.client.metadata import PartitionLeader
 from spark_kafka_native.net.deadline import Deadline
@@ -25,14 +25,15 @@ class PlannedTopics:
 
     def __init__(self, cluster: Cluster, planned: Mapping[TopicPartition, PartitionLeader | None]) -> None:
         self._cluster = cluster
-        self._planned: dict[str, tuple[TopicPartition, UUID]] = {}
-        """By topic, its first partition for the error, and its id."""
-        for partition, leader in planned.items():
-            if leader is not None and leader.topic_id != ZERO_UUID:
-                self._planned.setdefault(partition.topic, (partition, leader.topic_id))
+        self._planned: dict[TopicPartition, UUID] = {
+            partition: leader.topic_id
+            for partition, leader in planned.items()
+            if leader is not None and leader.topic_id != ZERO_UUID
+        }
+        self._topics = dict.fromkeys(partition.topic for partition in self._planned)
         self._are_named = False
-        self.recreated: frozenset[str] = frozenset()
-        """All topics that the comparison found to be other ones; TopicRecreated names the first."""
+        self.recreated: frozenset[TopicPartition] = frozenset()
+        """All partitions whose topic is another one, as the comparison found; TopicRecreated names the first."""
 
     def check_first(self, deadline: Deadline) -> None:
         """Compare the ids before the first Fetch that names its topics. Raises as ``check_last``."""
@@ -50,13 +51,22 @@ class PlannedTopics:
             self._compare()
 
     def _compare(self, timeout_ms: float | None = None) -> None:
-        found = self._cluster.metadata(self._planned, timeout_ms=timeout_ms).topics
-        errors = [
-            TopicRecreated(partition, str(planned_id), str(found[topic].topic_id))
-            for topic, (partition, planned_id) in self._planned.items()
-            # Without an id: a broker before 2.8 answered, in a cluster that is being upgraded.
-            if found[topic].topic_id not in {planned_id, ZERO_UUID}
-        ]
-        self.recreated = frozenset(error.partition.topic for error in errors)
-        if errors:
-            raise errors[0]
+        default_ms = self._cluster.config.default_api_timeout_ms
+        deadline = Deadline.after_ms(default_ms if timeout_ms is None else timeout_ms)
+        backoff = self._cluster.backoff()
+        for number in range(1, UNKNOWN_TOPIC_TRIES + 1):
+            found = self._cluster.metadata(self._topics, timeout_ms=deadline.remaining_ms).topics
+            others = {
+                partition: found[partition.topic].topic_id
+                for partition, planned_id in self._planned.items()
+                # Without an id: a broker before 2.8 answered, in a cluster that is being upgraded.
+                if found[partition.topic].topic_id not in {planned_id, ZERO_UUID}
+            }
+            if not others:
+                return
+            # A broker that does not know yet that the topic was created again before the plan has the earlier id.
+            if number == UNKNOWN_TOPIC_TRIES or not deadline.pause(backoff.next_ms()):
+                break
+        self.recreated = frozenset(others)
+        partition, other_id = next(iter(others.items()))
+        raise TopicRecreated(partition, str(self._planned[partition]), str(other_id))

@@ -43,7 +43,7 @@ class ConnectionPool:
         """How long the idle connection to ``address`` that is lent next takes no request; 0 if there is none."""
         with self._lock:
             idle = self._idle.get(address)
-            return idle[-1].throttle_ms if idle else 0.0
+            return 0.0 if not idle or idle[-1].is_stale() else idle[-1].throttle_ms
 
     def borrow(self, address: HostPort, deadline: Deadline) -> Connection:
         """A connection that nobody else uses: an idle one that is still good, or a new one.

@@ -41,10 +41,8 @@ from spark_kafka_native.records.compression import CompressionType
 
 _FIRST_VERSION_WITH_ZSTD: Final = 7
 _LONGEST_WAIT_S: Final = 1.0
-
 _MAYBE_WRITTEN: Final = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
 """Errors after which the leader has the batch, or may have it."""
-
 _Ready = tuple[PartitionQueue, PartitionLeader]
 
 
@@ -200,11 +198,13 @@ class Sender:
         if unknown:
             left_ms = self._setup_ms(now)
             try:
-                self._cluster.metadata(unknown, create=True, missing_ok=True, throttled_ok=False, timeout_ms=left_ms)
+                found = self._cluster.metadata(
+                    unknown, create=True, missing_ok=True, throttled_ok=False, timeout_ms=left_ms
+                ).leaders(queue.partition for queue in queues)
+                leaders = {queue: leader or found.get(queue.partition) for queue, leader in leaders.items()}
             except KafkaError as error:
                 self._check_trust(queues[0], error)
                 trouble = self._told_by(error, left_ms)
-            leaders = {queue: self._cluster.known_leader(queue.partition) for queue in queues}
         for queue, leader in leaders.items():
             if leader is None:
                 queue.postpone(self.now(), trouble)

@@ -20,7 +20,7 @@ from spark_kafka_native.client.errors import (
 )
 from spark_kafka_native.client.fetcher import Fetcher
 from spark_kafka_native.client.joint_fetcher import Place
-from spark_kafka_native.client.metadata import NO_EPOCH
+from spark_kafka_native.client.metadata import NO_EPOCH, PartitionLeader
 from spark_kafka_native.net.errors import BrokerUnreachable
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
@@ -56,7 +56,7 @@ def read_range(
     tp = piece.topic_partition
     try:
         bound = piece if begun is not None else _bound(options, piece)
-        is_planned = begun is not None or piece.leader is not None or piece.until_offset != LATEST_OFFSET
+        is_planned = begun is not None or _planned_leader(piece) is not None or piece.until_offset != LATEST_OFFSET
         try:
             yield from _read(options, layout, bound, begun, is_planned=is_planned)
         except TopicRecreated:
@@ -87,14 +87,20 @@ def bind_ranges(options: SourceOptions, pieces: Sequence[OffsetRange]) -> dict[T
         bound[tp] = bind_range(piece, firsts.get(tp, 0), lasts.get(tp, 0))
         if piece.until_offset == LATEST_OFFSET:
             # Whoever answered leads in this epoch, or one before it, and has the log up to the end that was found.
-            leader, planned = shared_cluster(options.client).known_leader(tp), piece.leader
-            if leader and planned and planned.topic_id != ZERO_UUID and piece.from_offset != EARLIEST_OFFSET:
-                leader = leader._replace(topic_id=planned.topic_id)  # the start is an offset of that topic
+            planned = _planned_leader(piece)
+            leader = shared_cluster(options.client).known_leader(tp) or planned
+            if leader and planned and planned.topic_id != ZERO_UUID:
+                leader = leader._replace(topic_id=planned.topic_id)
             bound[tp] = bound[tp]._replace(leader=leader)
         if bound[tp].size < 0 and piece.from_offset != EARLIEST_OFFSET:
             loss = not_there_yet(tp, bound[tp].until_offset, bound[tp].from_offset)
             accept_or_raise(loss, fail=options.fail_on_data_loss)
     return bound
+
+
+def _planned_leader(piece: OffsetRange) -> PartitionLeader | None:
+    """The leader whose topic id and epoch the start of a range belongs to; None for earliest, which the task binds."""
+    return None if piece.from_offset == EARLIEST_OFFSET else piece.leader
 
 
 def _bound(options: SourceOptions, piece: OffsetRange) -> OffsetRange:

@@ -61,7 +61,7 @@ def _read_together(options: SourceOptions, layout: Layout, task: Task) -> Iterat
         left = joint.left  # and reported by a reader of its own
         for piece in wanted:
             end = left[piece.partition].position if piece.partition in left else piece.until_offset
-            if piece.partition.topic in joint.recreated and end > piece.from_offset:
+            if piece.partition in joint.recreated and end > piece.from_offset:
                 loss = recreated(piece.partition, piece.from_offset, end)
                 accept_or_raise(loss, fail=options.fail_on_data_loss)
     except KafkaError as error:

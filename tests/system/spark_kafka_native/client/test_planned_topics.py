@@ -1,5 +1,6 @@
 """Topic ids compared where Fetch requests have names; whole tasks are in spark/source/test_task_reader.py."""
 
+import dataclasses
 import uuid
 from collections.abc import Iterator, Mapping
 
@@ -14,11 +15,11 @@ from spark_kafka_native.client.metadata import PartitionLeader
 from spark_kafka_native.client.planned_topics import FETCH_WITH_IDS, PlannedTopics
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages import FetchRequest, MetadataRequest
+from spark_kafka_native.protocol.messages import FetchRequest, MetadataRequest, MetadataResponse
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.protocol.wire import ZERO_UUID
 from tests.support.fetched_logs import LAST, fill
-from tests.support.scripted_broker import KAFKA_4_3, Pass, Refuse, ScriptedCluster
+from tests.support.scripted_broker import KAFKA_4_3, Pass, Refuse, Respond, ScriptedCluster
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 
@@ -103,6 +104,25 @@ def test_another_topic_is_found_before_and_after_the_read(brokers: ScriptedClust
     for check in (early.first, late.last):
         with pytest.raises(TopicRecreated, match="u-0: the topic was deleted and created again"):
             check()
+
+
+@pytest.mark.parametrize("brokers", [12, KAFKA_4_3[1][1]], indirect=True)
+def test_a_broker_that_does_not_know_of_the_topic_yet_is_asked_again(brokers: ScriptedCluster) -> None:
+    """The topic was created again shortly before the plan."""
+    fill(brokers.partition("t"))
+    with Cluster(brokers.config()) as planning:
+        leader = planning.leader(T0)
+
+    def lagging(request: MetadataRequest) -> MetadataResponse:
+        answer = brokers.brokers[1].carry_out(request, KAFKA_4_3[3][1])
+        assert isinstance(answer, MetadataResponse)
+        topics = tuple(dataclasses.replace(topic, topic_id=uuid.UUID(int=7)) for topic in answer.topics)
+        return dataclasses.replace(answer, topics=topics)
+
+    brokers.script(FetchRequest, Refuse(ErrorCode.UNKNOWN_TOPIC_ID))
+    brokers.script(MetadataRequest, Respond(lagging), Respond(lagging), Pass(), Respond(lagging))
+    with Cluster(brokers.config()) as cluster, Fetcher(cluster, T0, 0, LAST, leader=leader) as fetcher:
+        assert sum(batch.num_rows for batch in fetcher) == LAST
 
 
 def test_a_topic_that_is_gone_cannot_be_confirmed(brokers: ScriptedCluster, cluster: Cluster) -> None:

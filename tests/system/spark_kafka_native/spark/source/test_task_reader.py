@@ -8,7 +8,6 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native.client.cluster import UNKNOWN_TOPIC_TRIES, close_shared_clusters, shared_cluster
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages import FetchRequest, ListOffsetsRequest, MetadataRequest
@@ -17,9 +16,6 @@ from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.compression import CompressionType
 from spark_kafka_native.spark.errors import DataLossError, TaskError
 from spark_kafka_native.spark.options.parsing import Query, SourceOptions, parse_source_options
-from spark_kafka_native.spark.planning.batch import bind_batch_query, plan_batch_query
-from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
-from spark_kafka_native.spark.planning.pacing import SystemClock
 from spark_kafka_native.spark.planning.packing import Task
 from spark_kafka_native.spark.planning.ranges import range_of
 from spark_kafka_native.spark.source.schema import Layout, layout_of, source_schema
@@ -29,7 +25,6 @@ from tests.support.guards import Guard
 from tests.support.joint_reading import two_leaders
 from tests.support.record_batches import batch_of
 from tests.support.scripted_broker import KAFKA_4_3, Drop, Pass, Refuse, Respond, ScriptedCluster, Step
-from tests.support.topics import Topics
 
 PARTITIONS = 4
 LAYOUT = layout_of(source_schema(include_headers=False))
@@ -284,74 +279,6 @@ def test_a_batch_above_the_cap_names_its_offset_and_the_option(brokers: Scripted
     assert 1 <= fetched_at.count(LAST) <= partitions, "a batch that is too large was fetched again by the same reader"
     accepted = read_task(options(brokers, maxDecompressedBatchBytes="101000"), LAYOUT, wanted)
     assert sum(batch.num_rows for batch in accepted) == partitions * LAST + 2
-
-
-@pytest.mark.parametrize("partitions", [1, 2])
-@pytest.mark.parametrize("as_version", ["2.8", "3.0", "3.1"])
-def test_a_topic_created_again_after_the_plan_is_not_read(as_version: str, partitions: int) -> None:
-    """Brokers before 3.1 have topic ids, and Fetch requests without them."""
-    with EmbeddedBroker(settings={"as.version": as_version}) as broker, Topics(broker.bootstrap_servers) as topics:
-        broker.create_topic("t", partitions)
-        for number in range(partitions):
-            topics.write("t", ["planned"] * 5, partition=number)
-        given = {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": "t"}
-        parsed = parse_source_options(given, Query.BATCH)
-        bound = bind_batch_query(parsed, ClusterOffsets(parsed.client), SystemClock())
-        assert sum(batch.num_rows for batch in read_task(parsed, LAYOUT, bound)) == 5 * partitions
-        broker.delete_topic("t")
-        broker.create_topic("t", partitions)
-        for number in range(partitions):
-            topics.write("t", ["another"] * 5, partition=number)
-        with pytest.raises(DataLossError, match=r"TOPIC_RECREATED\] offsets \[0, 5\) of t-0 are gone"):
-            next(read_task(parsed, LAYOUT, bound))
-        careless = parse_source_options(given | {"failOnDataLoss": "false"}, Query.BATCH)
-        assert list(read_task(careless, LAYOUT, bound)) == []
-
-
-@pytest.mark.parametrize("partitions", [1, 2])
-@pytest.mark.parametrize("as_version", ["3.0", "4.3"])
-def test_a_range_that_the_task_binds_is_of_the_topic_of_now(as_version: str, partitions: int) -> None:
-    """The worker process has the id of the earlier topic in memory; nothing was planned in that one."""
-    with EmbeddedBroker(settings={"as.version": as_version}) as broker, Topics(broker.bootstrap_servers) as topics:
-        parsed = parse_source_options(
-            {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": "t"}, Query.BATCH
-        )
-        for value in ("earlier", "now"):
-            broker.create_topic("t", partitions)
-            for number in range(partitions):
-                topics.write("t", [value] * 5, partition=number)
-            batches = list(read_task(parsed, LAYOUT, task(-2, -1, partitions=partitions)))
-            values = [row for batch in batches for row in batch.column("value").to_pylist()]
-            assert values == [value.encode()] * 5 * partitions
-            broker.delete_topic("t")
-
-
-@pytest.mark.parametrize("partitions", [1, 2])
-@pytest.mark.parametrize("as_version", ["3.0", "4.3"])
-def test_a_start_that_was_looked_up_is_not_an_offset_of_a_topic_created_again(as_version: str, partitions: int) -> None:
-    """Although the task looks up the end, in a process that has not read the planned topic."""
-    with EmbeddedBroker(settings={"as.version": as_version}) as broker, Topics(broker.bootstrap_servers) as topics:
-        given = {
-            "kafka.bootstrap.servers": broker.bootstrap_servers,
-            "subscribe": "t",
-            "startingOffsets": "latest-2",
-            "maxPartitions": "1",
-        }
-        parsed = parse_source_options(given, Query.BATCH)
-        broker.create_topic("t", partitions)
-        for number in range(partitions):
-            topics.write("t", ["planned"] * 5, partition=number)
-        (planned,) = plan_batch_query(parsed, ClusterOffsets(parsed.client), SystemClock())
-        assert sum(batch.num_rows for batch in read_task(parsed, LAYOUT, planned)) == 2 * partitions
-        broker.delete_topic("t")
-        broker.create_topic("t", partitions)
-        for number in range(partitions):
-            topics.write("t", ["another"] * 9, partition=number)
-        close_shared_clusters()
-        with pytest.raises(DataLossError, match=r"TOPIC_RECREATED\] offsets \[3, 9\) of t-0 are gone"):
-            next(read_task(parsed, LAYOUT, planned))
-        careless = parse_source_options(given | {"failOnDataLoss": "false"}, Query.BATCH)
-        assert list(read_task(careless, LAYOUT, planned)) == []
 
 
 @pytest.mark.parametrize("fail", ["true", "false"])
