@@ -210,8 +210,13 @@ class OffsetIndex(_SparseIndex):
 
         Raises OSError, CorruptIndex.
         """
-        found = self._floor(min(offset - self.base_offset, MAX_RELATIVE_OFFSET))
-        return 0 if found is None else found[1]
+        found, last = self._floor(min(offset - self.base_offset, MAX_RELATIVE_OFFSET)), self._last()
+        if found is None:
+            return 0
+        if last is None or not 0 < found[1] <= last[1]:
+            entry = (self.base_offset + found[0], found[1])
+            raise CorruptIndex(self.path, f"entry {entry} is not before the last one, {last}")
+        return found[1]
 
     def truncate_to(self, offset: int) -> None:
         """Drop the entries from ``offset`` on. Raises OSError, CorruptIndex."""

@@ -235,6 +235,8 @@ class MemoryFile:
         return len(self._live())
 
     def read_at(self, position: int, length: int) -> bytes:
+        if position < 0:
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), self.path)
         return bytes(self._live()[position : position + length])
 
     def write_at(self, position: int, data: Buffer) -> None:

@@ -115,6 +115,9 @@ def test_locating_does_without_an_index_that_lies(driver: SegmentDriver, caplog:
         struct.pack(">ii", 0, 33),
         struct.pack(">ii", 0, driver.segment.size - 1),
         struct.pack(">ii", 0, 84 * 20),
+        struct.pack(">ii", 0, -841),
+        struct.pack(">ii", 0, 0),
+        struct.pack(">ii", 0, driver.segment.size + 1),
     ):
         index.write_at(0, entry)
         located = driver.reopened().locate(BASE + 1, driver.segment.size)
