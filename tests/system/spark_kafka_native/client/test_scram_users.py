@@ -8,6 +8,7 @@ from spark_kafka_native.net.secret import Secret
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from tests.support.brokers import AnyBroker
 from tests.support.our_client import config_of
+from tests.support.waiting import eventually
 
 SECRET = Secret("hunter2")
 
@@ -24,11 +25,12 @@ def test_a_user_has_a_credential_for_each_mechanism(cluster: Cluster) -> None:
     more = Password(mechanism="SCRAM-SHA-512", password=SECRET, iterations=5000)
     alter_scram_user(cluster, "scram-users-a", [more])
     credentials = {"SCRAM-SHA-256": 4096, "SCRAM-SHA-512": 5000}
-    assert describe_scram_users(cluster, "scram-users-a") == {"scram-users-a": credentials}
+    # A broker of Apache Kafka answers an alteration before its own metadata has it.
+    eventually(lambda: describe_scram_users(cluster, "scram-users-a"), {"scram-users-a": credentials})
     assert describe_scram_users(cluster)["scram-users-a"] == credentials
     alter_scram_user(cluster, "scram-users-a", deleted=["SCRAM-SHA-256"])
     alter_scram_user(cluster, "scram-users-a", deleted=["SCRAM-SHA-512"])
-    assert describe_scram_users(cluster, "scram-users-a") == {}
+    eventually(lambda: describe_scram_users(cluster, "scram-users-a"), {})
 
 
 def test_a_credential_that_the_cluster_refuses(cluster: Cluster) -> None:
