@@ -33,23 +33,32 @@ class ClientPresence:
     """Whether the client of one connection is still there, for work that is done for it. Belongs to the event loop.
 
     A client that has closed its side of the connection is taken to wait for no answer that takes long. What it wants
-    done without an answer (acks=0) is cancelled only when the whole connection is closed.
+    done without an answer (acks=0) is cancelled only when the whole connection is closed, and `is_waited_for` keeps it
+    open.
     """
 
-    __slots__ = ("_closed", "_has_left", "_holders", "_on_released", "_works")
+    __slots__ = ("_closed", "_has_left", "_holders", "_on_released", "_unanswered", "_works")
 
     def __init__(self) -> None:
         self._closed: str | None = None
         self._has_left = False
         self._works: dict[Callable[[str], object], bool] = {}
         """What cancels each piece of work, and whether the client waits for its result."""
-        self._holders = 0
+        self._holders = self._unanswered = 0
         self._on_released: Callable[[], object] | None = None
 
     @property
     def has_left(self) -> bool:
         """Whether the client has closed its side of the connection."""
         return self._has_left
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether the connection stays open until its present request is served, although nothing moves on it.
+
+        That is so if the client is still there, or if it has left a Produce with acks=0.
+        """
+        return not self._has_left or self._unanswered > 0
 
     def leave(self) -> None:
         """The client will send no more: cancel the work whose result it would wait for."""
@@ -82,13 +91,18 @@ class ClientPresence:
             del self._works[cancel]
 
     @contextlib.contextmanager
-    def holding(self) -> Iterator[None]:
-        """Keep the memory of the present request reserved within the block, even if the connection is closed."""
+    def holding(self, *, is_awaited: bool) -> Iterator[None]:
+        """Keep the memory of the present request reserved within the block, even if the connection is closed.
+
+        ``is_awaited``: the client waits for an answer.
+        """
         self._holders += 1
+        self._unanswered += not is_awaited
         try:
             yield
         finally:
             self._holders -= 1
+            self._unanswered -= not is_awaited
             if not self._holders and self._on_released is not None:
                 on_released, self._on_released = self._on_released, None
                 on_released()

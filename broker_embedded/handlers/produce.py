@@ -101,7 +101,7 @@ async def _append_in_turn(
     request: ProduceRequest, context: RequestContext, appends: "_Appends", joining: Joining
 ) -> ProduceResponse | None:
     """Append while nothing is decided about the transaction, so that no marker comes between."""
-    with context.presence.holding():
+    with context.presence.holding(is_awaited=request.acks != 0):
         async with joining.turn():
             return await _append_elsewhere(request, context, appends)
 
@@ -115,7 +115,7 @@ async def _append_elsewhere(
     connection is still open. Raises WorkCancelled: partitions that were begun may have been appended to.
     """
     threads, presence, is_awaited = context.broker.threads, context.presence, request.acks != 0
-    with presence.holding():
+    with presence.holding(is_awaited=is_awaited):
         for _, parts in appends:
             for append in parts:
                 presence.check(is_awaited=is_awaited)

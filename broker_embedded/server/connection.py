@@ -169,8 +169,8 @@ class Connection:
 
     @property
     def is_parked(self) -> bool:
-        """Whether a client that is still there waits for the answer to its request."""
-        return self._state is _State.WORKING and not self._ended
+        """Whether nothing moves because a request is worked on: the client waits for its answer, or acks is 0."""
+        return self._state is _State.WORKING and self._presence.is_waited_for
 
     def limit_requests(self, max_bytes: int, setting: str) -> None:
         """From the next request on none may be larger, because of a setting."""

@@ -213,8 +213,8 @@ def test_a_broker_that_stops_cancels_all_and_takes_no_more() -> None:
 
 def test_memory_is_released_when_the_last_work_has_ended() -> None:
     presence, released = ClientPresence(), list[int]()
-    with presence.holding():
-        with presence.holding():
+    with presence.holding(is_awaited=True):
+        with presence.holding(is_awaited=True):
             presence.when_released(lambda: released.append(1))
         assert released == []
     assert released == [1]

@@ -164,6 +164,36 @@ def test_partitions_are_not_begun_after_the_client_has_left_unless_it_wants_no_a
     assert len(appends.begun) == begun
 
 
+def test_records_with_acks_0_of_a_client_that_left_outlive_connections_max_idle_ms(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with EmbeddedBroker(topics={"plain": 1}, settings={"connections.max.idle.ms": 200}) as broker:
+        broker.create_topic("compacted", 2, {"cleanup.policy": "compact"})
+        appends = Held(monkeypatch, LocalPartition, "append", 2)
+        with RawClient(broker.bootstrap_servers) as first, RawClient(broker.bootstrap_servers) as second:
+            first.send(produce(0))
+            second.send(produce(1))
+            appends.wait_for(2)
+            with RawClient(broker.bootstrap_servers) as leaving:
+                leaving.send(produce_many(1, acks=0))
+            eventually(lambda: ended(broker), 1)
+            with RawClient(broker.bootstrap_servers) as fetching:  # it waits for records, and leaves
+                fetching.send(request_bytes(fetch_request("plain", max_wait_ms=1_000_000, min_bytes=1), 7))
+            for _ in range(2):  # the second one is closed in a later look at all connections
+                with RawClient(broker.bootstrap_servers) as idle:
+                    assert idle.is_closed()
+            assert ended(broker) == 1, "the connection of the Produce is open, that of the Fetch is closed"
+            appends.release()
+            first.frame()
+            second.frame()
+            appends.wait_for(3)
+        eventually(lambda: broker._server.connection_count, 0)
+        eventually(lambda: reserved(broker), 0)
+        with RawClient(broker.bootstrap_servers) as client:
+            answer = client.ask(fetch_request("compacted"), 7)
+            assert answer.responses[0].partitions[0].high_watermark == 2
+
+
 def test_a_client_that_leaves_is_noticed_although_its_requests_fill_the_buffer(
     broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
