@@ -222,7 +222,7 @@ class Connection:
         except (BlockingIOError, InterruptedError):
             return
         except OSError as error:
-            self.close(f"reading failed: {error}")
+            self._on_reset(f"reading failed: {error}")
             return
         self._received += received
         self.last_active_ms = self._shared.timers.elapsed_ms()
@@ -243,7 +243,7 @@ class Connection:
         poll.register(self._socket, _POLLRDHUP)
         for _, events in poll.poll(0):
             if events & select.POLLERR:
-                self.close("the client reset it")
+                self._on_reset("the client reset it")
             else:
                 self._presence.leave()
 
@@ -261,6 +261,15 @@ class Connection:
                 self.close(f"the client closed it {left} bytes into a request", logging.INFO)
             else:
                 self.close("the client closed it")
+
+    def _on_reset(self, reason: str) -> None:
+        """The connection is broken: close it, once a Produce with acks=0 that is worked on has ended."""
+        self._presence.leave()
+        if self.is_parked:
+            self._ended = True
+            self._set_reading(False)
+        else:
+            self.close(reason)
 
     def _work(self) -> None:
         """Take a turn: whole requests from the buffer, for as long as they are answered at once."""

@@ -164,6 +164,24 @@ def test_partitions_are_not_begun_after_the_client_has_left_unless_it_wants_no_a
     assert len(appends.begun) == begun
 
 
+@pytest.mark.parametrize("has_read", [True, False])
+def test_a_produce_with_acks_0_that_is_worked_on_outlives_a_reset_of_its_connection(
+    broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch, has_read: bool
+) -> None:
+    """``has_read``: the broker reads from the connection. It does not once the next requests have filled its buffer."""
+    appends = Held(monkeypatch, LocalPartition, "append", 1)
+    client = RawClient(broker.bootstrap_servers)
+    client.send(produce_many(10, acks=0) + (b"" if has_read else (200_000).to_bytes(4) + bytes(100_000)))
+    appends.wait_for(1)
+    if not has_read:
+        eventually(lambda: any(connection._inbox.is_full for connection in broker._server._connections), True)
+    reset(client)
+    eventually(lambda: ended(broker), 1)
+    appends.release()
+    eventually(lambda: broker._server.connection_count, 0)
+    assert len(appends.begun) == 10
+
+
 def test_records_with_acks_0_of_a_client_that_left_outlive_connections_max_idle_ms(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
