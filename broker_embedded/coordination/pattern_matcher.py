@@ -15,7 +15,10 @@ from broker_embedded.timers import Timers
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 
 _SLICE_NS: Final = 50_000_000
-"""The matcher takes the pending expressions in turn, for so long each; a name takes up to 20 ms."""
+"""The matcher takes the pending expressions in turn, for so long each, or for one name.
+
+A large expression takes up to 20 ms for the name of a topic, and up to 3 s for a transactional id of 32,767 characters.
+"""
 
 
 class PatternMatcher:
