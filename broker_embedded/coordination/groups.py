@@ -30,7 +30,6 @@ from broker_embedded.coordinator.consumer.group import ConsumerGroup
 from broker_embedded.coordinator.group import Group
 from broker_embedded.coordinator.offsets import GroupOffsets, OffsetCommit
 from broker_embedded.coordinator.outcome import AnswerT, Outcome, Parked, Reply, SetTimer, TimerKey
-from broker_embedded.coordinator.pattern import PatternError
 from broker_embedded.coordinator.pending_offsets import OpenTransaction
 from broker_embedded.coordinator.replay import ReplayContext, replay
 from broker_embedded.coordinator.transaction.decisions import Producer
@@ -218,6 +217,7 @@ class Groups:
             self._groups[group_id] = outcome.group
             if before is None or before.state_name != outcome.group.state_name:
                 logger.info("group %s is %s", group_id, outcome.group.state_name)
+        self._forget_patterns(group_id)
         for change in outcome.timers:
             self._timers.change(group_id, change)
             self._due.discard((group_id, change.key))
@@ -296,6 +296,8 @@ class Groups:
         """Forget all positions in a topic that is deleted; with ``__consumer_offsets`` everything."""
         if topic == OFFSETS_TOPIC:
             self._unload()
+            for group_id in self._groups:
+                self._patterns.forget(group_id)
             self._groups.clear()
             self.offsets.clear()
             return
@@ -353,7 +355,7 @@ class Groups:
         view = group.context.topics()
         self._looked_up.add(group_id)
         try:
-            topics = {regex: await self._matching(regex, view.by_name) for regex in sorted(group.subscribed_regexes)}
+            topics = await self._patterns.matching_each(group_id, sorted(group.subscribed_regexes), view.by_name)
             await self.apply(
                 group_id,
                 lambda group, now_ms: (
@@ -366,12 +368,14 @@ class Groups:
             self._retry(group_id, REGEX_TIMER, error)
         finally:
             self._looked_up.discard(group_id)
+            self._forget_patterns(group_id)
 
-    async def _matching(self, regex: str, names: Iterable[str]) -> frozenset[str]:
-        try:
-            return await self._patterns.matching(regex, names)
-        except PatternError:  # written by a broker with another regular expression library
-            return frozenset()
+    def _forget_patterns(self, group_id: str) -> None:
+        """Keep no compiled regular expressions of a group that subscribes to none any more, or is deleted."""
+        if self._patterns.keeps(group_id):
+            group = self._groups.get(group_id)
+            if not isinstance(group, ConsumerGroup) or not group.subscribed_regexes:
+                self._patterns.forget(group_id)
 
     def _check_released(self) -> None:
         if self._released:

@@ -55,8 +55,11 @@ class Pattern:
             raise PatternError(f"pattern too large: its repetitions are more than {MAX_REPETITIONS} in all")
         if _FOLDS.search(expression) and len(_CLASS.findall(expression)) > MAX_FOLDED_CLASSES:
             raise PatternError(f"more than {MAX_FOLDED_CLASSES} classes of characters and (?i)")
+        options = _options(expression)
+        self.max_bytes: Final[int] = options.max_mem
+        """Upper bound of the memory that the compiled program and its cache of states take."""
         try:
-            self._compiled = re2.compile(expression, _options(expression))
+            self._compiled = re2.compile(expression, options)
         except re2.error as error:
             raise PatternError(error.args[0].decode(errors="replace")) from error
         re2.purge()  # otherwise the package would keep 128 expressions of clients

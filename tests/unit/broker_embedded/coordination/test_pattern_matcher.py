@@ -11,7 +11,7 @@ import pytest
 from broker_embedded.coordination import pattern_matcher
 from broker_embedded.coordination.pattern_matcher import PatternMatcher
 from broker_embedded.coordinator.consumer.group import ConsumerGroup
-from broker_embedded.coordinator.pattern import Pattern, PatternError
+from broker_embedded.coordinator.pattern import MAX_PROGRAM_BYTES, Pattern, PatternError
 from broker_embedded.platform import ManualClock
 from broker_embedded.timers import timers_for
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
@@ -46,17 +46,35 @@ def slow_matching(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowMatching]:
         slow.released.set()
 
 
-def join(broker: BrokerDriver, member_id: str, regex: str | None) -> None:
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Expressions in the order in which the matcher compiles them; the check of a heartbeat is not counted."""
+    seen = list[str]()
+
+    class Counted(Pattern):
+        def __init__(self, expression: str) -> None:
+            seen.append(expression)
+            super().__init__(expression)
+
+    monkeypatch.setattr(pattern_matcher, "Pattern", Counted)
+    return seen
+
+
+def join(broker: BrokerDriver, member_id: str, regex: str | None, *, epoch: int = 0) -> None:
     request = ConsumerGroupHeartbeatRequest(
         group_id="g",
         member_id=member_id,
-        member_epoch=0,
+        member_epoch=epoch,
         rebalance_timeout_ms=60_000,
         topic_partitions=(),
         subscribed_topic_names=(),
         subscribed_topic_regex=regex,
     )
     assert broker.ask(request, 1).error_code == ErrorCode.NONE
+
+
+def leave(broker: BrokerDriver, member_id: str) -> None:
+    join(broker, member_id, None, epoch=-1)
 
 
 def resolved(broker: BrokerDriver) -> dict[str, set[str]]:
@@ -94,6 +112,63 @@ def test_a_group_has_one_lookup_at_a_time(broker: BrokerDriver, monkeypatch: pyt
     assert set(resolved(broker)) == {"t.*", "u.*", "v.*"}
 
 
+def test_an_expression_is_compiled_again_only_if_it_was_not_subscribed_meanwhile(
+    broker: BrokerDriver, compiled: list[str]
+) -> None:
+    broker.create("t")
+    join(broker, "a", "t.*")
+    broker.advance(0)
+    assert compiled == ["t.*"]
+    for member_id, regex in (("b", "u.*"), ("c", "v.*")):
+        broker.advance(10_001)
+        join(broker, member_id, regex)
+        broker.advance(0)
+    assert compiled == ["t.*", "u.*", "v.*"]
+    assert set(resolved(broker)) == {"t.*", "u.*", "v.*"}
+    leave(broker, "b")
+    broker.advance(10_001)
+    join(broker, "d", "w.*")
+    broker.advance(10_001)
+    join(broker, "e", "u.*")
+    broker.advance(0)
+    assert compiled[3:] == ["w.*", "u.*"]
+
+
+@pytest.mark.parametrize("deletes", ["members", "__consumer_offsets"])
+def test_no_expression_is_kept_for_a_group_that_subscribes_to_none(
+    broker: BrokerDriver, compiled: list[str], deletes: str
+) -> None:
+    join(broker, "a", "t.*")
+    broker.advance(0)
+    assert broker.broker.patterns.kept_bytes > 0
+    if deletes == "members":
+        leave(broker, "a")
+    else:
+        broker.run(broker.broker.groups.forget_topic(deletes))
+    assert broker.broker.patterns.kept_bytes == 0
+    join(broker, "a", "t.*")
+    broker.advance(0)
+    assert compiled == ["t.*", "t.*"]
+
+
+def test_an_expression_is_not_compiled_again_if_its_lookup_could_not_be_written(
+    broker: BrokerDriver, compiled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker.create("t")
+    join(broker, "a", "t.*")
+    with monkeypatch.context() as patched:
+
+        def fails(*_: object, **__: object) -> None:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk fails")
+
+        patched.setattr(broker.broker.groups, "apply", fails)
+        broker.advance(0)
+    assert resolved(broker) == {}
+    broker.advance(500)
+    assert set(resolved(broker)) == {"t.*"}
+    assert compiled == ["t.*"]
+
+
 def test_a_malformed_expression_of_another_broker_matches_nothing(
     broker: BrokerDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,6 +204,45 @@ def test_names_are_matched_in_parts_and_all_count(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(KafkaError) as refused:
         asyncio.run(matcher.matching("a.", names))
     assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+@pytest.mark.parametrize("names", [[], ["x1"]])
+def test_the_event_loop_runs_other_tasks_after_each_compilation(compiled: list[str], names: list[str]) -> None:
+    matcher = PatternMatcher(timers_for(ManualClock()))
+    expressions = [f"x{number}" for number in range(5)]
+
+    async def story() -> None:
+        seen = set[int]()
+
+        async def watch() -> None:
+            while len(compiled) < len(expressions):
+                seen.add(len(compiled))
+                await asyncio.sleep(0)
+
+        found, _ = await asyncio.gather(matcher.matching_each("g", expressions, names), watch())
+        assert found == {regex: frozenset({"x1"} & {regex} & set(names)) for regex in expressions}
+        assert seen >= {1, 2, 3, 4}
+
+    asyncio.run(story())
+    matcher.stop()
+
+
+def test_kept_expressions_take_a_bounded_number_of_bytes(compiled: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pattern_matcher, "MAX_KEPT_BYTES", 3 * MAX_PROGRAM_BYTES)
+    matcher = PatternMatcher(timers_for(ManualClock()))
+
+    async def story() -> None:
+        for _ in range(2):
+            await matcher.matching_each("g", ["a+", "b+"], ["a"])
+            await matcher.matching_each("h", ["c+", "d+"], ["a"])
+            assert matcher.kept_bytes == 3 * MAX_PROGRAM_BYTES
+        matcher.forget("g")
+        matcher.forget("g")
+        assert matcher.kept_bytes == MAX_PROGRAM_BYTES
+
+    asyncio.run(story())
+    matcher.stop()
+    assert compiled == ["a+", "b+", "c+", "d+", "d+"]
 
 
 def test_a_slow_expression_gives_others_a_turn_after_a_slice_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
