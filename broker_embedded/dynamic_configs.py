@@ -21,7 +21,7 @@ from broker_embedded.features import with_levels
 from broker_embedded.finishing import Finishing
 from broker_embedded.platform import FileSystem
 from broker_embedded.settings import ConfigError, no_such_setting
-from broker_embedded.stored_files import OnDisk, read_private_file, replace_file
+from broker_embedded.stored_files import OnDisk, read_private_file, remove_unfinished, replace_file
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 
 logger = logging.getLogger(__name__)
@@ -85,7 +85,9 @@ class DynamicConfigs:
         check: Callable[[BrokerConfig], None],
         use: Callable[[BrokerConfig], Awaitable[None]],
     ) -> None:
-        """``turn`` is held during a change, so that what topics go by does not change under it.
+        """Remove what a crash has left of the file's write. Blocks; the data directory must be locked.
+
+        ``turn`` is held during a change, so that what topics go by does not change under it.
 
         ``check`` is called with each configuration that the broker would have, and raises ConfigError if it cannot.
 
@@ -101,6 +103,7 @@ class DynamicConfigs:
         self._check = check
         self._use = use
         self._turn = turn
+        remove_unfinished(file_system, path)
 
     @property
     def started_with(self) -> BrokerConfig:

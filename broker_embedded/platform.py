@@ -393,7 +393,7 @@ def write_file(
     2. Rename it to ``path``. Crash here: the old or the new file stands, whole.
     3. Sync the directory. From here on it is the new one.
     """
-    temporary = f"{path}.tmp"
+    temporary = temporary_path(path)
     if private:
         remove_if_exists(file_system, temporary)  # other users may be allowed to read a leftover
     file = file_system.create(temporary, private=private)
@@ -402,6 +402,11 @@ def write_file(
     file_system.rename(temporary, path)
     if sync_directory:
         file_system.sync_directory(os.path.dirname(path))
+
+
+def temporary_path(path: str) -> str:
+    """Where `write_file` writes what is to be at ``path``. No file is read from there."""
+    return f"{path}.tmp"
 
 
 def remove_if_exists(file_system: FileSystem, path: str) -> bool:

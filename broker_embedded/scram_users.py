@@ -18,7 +18,7 @@ from broker_embedded.sasl import credentials_file
 from broker_embedded.sasl.alterations import Results, altered, described
 from broker_embedded.sasl.credentials import Credentials, ScramCredential, ScramUser
 from broker_embedded.sasl.first_users import FirstUser
-from broker_embedded.stored_files import OnDisk, read_private_file, replace_file
+from broker_embedded.stored_files import OnDisk, read_private_file, remove_unfinished, replace_file
 from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.protocol.messages.alter_user_scram_credentials import (
     ScramCredentialDeletion,
@@ -44,7 +44,7 @@ class ScramUsers:
         on_disk: OnDisk,
         finishing: Finishing,
     ) -> None:
-        """Read the file, if there is one, and make the first users that are not in it. Blocks.
+        """Read the file, if there is one, and make the first users that are not in it. Blocks, in a locked directory.
 
         Raises OSError, ScramUsersError.
         """
@@ -53,6 +53,7 @@ class ScramUsers:
         self._on_disk = on_disk
         self._finishing = finishing
         self._turn = asyncio.Lock()
+        remove_unfinished(file_system, self._path)
         self._credentials = add_users(file_system, data_dir, first_users)
 
     def credential(self, user: ScramUser) -> ScramCredential | None:

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 
-from broker_embedded.platform import FileSystem, read_file, write_file
+from broker_embedded.platform import FileSystem, read_file, remove_if_exists, temporary_path, write_file
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 
 logger = logging.getLogger(__name__)
@@ -45,3 +45,16 @@ def read_private_file(file_system: FileSystem, path: str) -> bytes:
     except OSError as error:
         logger.warning("%s: mode 0600 cannot be set, so other users of this machine may read the file: %s", path, error)
     return read_file(file_system, path)
+
+
+def remove_unfinished(file_system: FileSystem, path: str) -> None:
+    """Remove what a crash has left of a write of the private file at ``path``, because other users may read it.
+
+    The data directory must be locked, or the write of a broker that runs would fail. An error is logged.
+    """
+    temporary = temporary_path(path)
+    try:
+        if remove_if_exists(file_system, temporary):
+            logger.warning("%s: removed, because the write of %s had not been finished", temporary, path)
+    except OSError as error:
+        logger.warning("%s: cannot be removed, so other users of this machine may read the file: %s", temporary, error)

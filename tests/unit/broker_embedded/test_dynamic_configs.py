@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.broker import DataDirectoryError
+from broker_embedded.broker import Broker, DataDirectoryError
 from broker_embedded.cluster.configs_file import StoredConfigs, encode
 from broker_embedded.config import BrokerConfig
 from broker_embedded.dynamic_configs import FILE_NAME, ConfigsAtStart
-from broker_embedded.platform import RealFileSystem
+from broker_embedded.platform import Platform, RealFileSystem
 from spark_kafka_native.protocol.errors import ErrorCode
 from tests.support.broker_driver import BrokerDriver, batch, idempotent
 from tests.support.configs import BROKER, DELETE, SET, change, put, value_of
@@ -272,3 +272,20 @@ def test_a_start_takes_the_file_from_other_users(broker: BrokerDriver, caplog: p
         broker.open()
         assert stat.S_IMODE(path.stat().st_mode) == (0o600 if changed else mode)
         assert (f"{path}: mode 0600" in caplog.text) is changed
+
+
+@pytest.mark.parametrize("name", ["configs.json", "scram-credentials.json"])
+def test_a_start_removes_an_unfinished_file_that_other_users_may_read(
+    broker: BrokerDriver, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    """An earlier version made it with mode 0644 and crashed before it was renamed."""
+    leftover = broker.data_dir / f"{name}.tmp"
+    leftover.write_bytes(b"secret")
+    leftover.chmod(0o644)
+    with pytest.raises(DataDirectoryError, match="in use by another broker"):
+        Broker.open(BrokerConfig(), str(broker.data_dir), Platform())
+    assert leftover.exists(), "it could be that of the broker that runs"
+    broker.run(broker.broker.close())
+    broker.open()
+    assert not leftover.exists()
+    assert f"{leftover}: removed" in caplog.text

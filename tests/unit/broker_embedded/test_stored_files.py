@@ -9,7 +9,7 @@ from typing import TypeVar
 import pytest
 
 from broker_embedded.platform import read_file
-from broker_embedded.stored_files import read_private_file, replace_file
+from broker_embedded.stored_files import read_private_file, remove_unfinished, replace_file
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from tests.support.disk import FaultyFileSystem, MemoryFileSystem
 
@@ -58,3 +58,14 @@ def test_a_file_whose_mode_cannot_be_changed_is_read_with_a_warning(
     files.fail("make_private topics.json", errno.EPERM)
     assert read_private_file(files, PATH) == b"secret"
     assert f"{PATH}: mode 0600 cannot be set, so other users of this machine may read the file" in caplog.text
+
+
+def test_an_unfinished_file_that_cannot_be_removed_is_named_in_a_warning(
+    files: FaultyFileSystem, caplog: pytest.LogCaptureFixture
+) -> None:
+    remove_unfinished(files, PATH)
+    assert caplog.text == ""
+    files.create(f"{PATH}.tmp")
+    files.fail("remove topics.json.tmp", errno.EROFS)
+    remove_unfinished(files, PATH)
+    assert f"{PATH}.tmp: cannot be removed, so other users of this machine may read the file" in caplog.text
