@@ -81,10 +81,31 @@ def _list(cluster: Cluster, _: argparse.Namespace) -> None:
         say(f"{prefix} ({opened[prefix]} transactions open)")
 
 
+def _existing_names(cluster: Cluster, prefix: str, *, topic_needed: bool = False) -> Names:
+    """The names of a prefix that the cluster has its topic of decisions or, unless ``topic_needed``, an id of.
+
+    Raises ToolFailure: it has not, so that a mistyped prefix makes neither the topic nor ``<prefix>.driver``. The ids
+    count because the topic may have been deleted before its transactions were ended.
+    """
+    names = Names(prefix=prefix)
+    if names.decisions_topic in cluster.metadata(None).topics:
+        return names
+    ids = [listing.transactional_id for listing in list_transactions(cluster, prefix=f"{prefix}.")]
+    if not any(name == names.driver_id or names.parse(name) for name in ids):
+        raise ToolFailure(
+            f"there is nothing of prefix {prefix}: no topic {names.decisions_topic}, no transactional id "
+            f"{names.driver_id}, and none of a task; nothing was changed"
+        )
+    if topic_needed:
+        raise ToolFailure(
+            f"there is no topic {names.decisions_topic}, only transactional ids of prefix {prefix}; nothing was "
+            f"changed. release {prefix} aborts what is open and makes the topic again, remove {prefix} deletes it, too"
+        )
+    return names
+
+
 def _status(cluster: Cluster, options: argparse.Namespace) -> None:
-    names = Names(prefix=options.prefix)
-    if names.decisions_topic not in cluster.metadata(None).topics:
-        raise ToolFailure(f"there is no topic {names.decisions_topic}: nothing was ever written with this prefix")
+    names = _existing_names(cluster, options.prefix, topic_needed=True)
     found = carry_out(cluster, status(names))
     say(f"topic of decisions: {names.decisions_topic}")
     say(f"last batch: {_told(found.last)}")
@@ -105,24 +126,24 @@ def _told(last: Decision | None) -> str:
 
 
 def _recover(cluster: Cluster, options: argparse.Namespace) -> None:
-    names = Names(prefix=options.prefix)
+    names = _existing_names(cluster, options.prefix)
     found: Plan = carry_out(cluster, recover(names, _TIMING, accept_loss=options.accept_loss))
     last = "none" if found.last is None else f"{found.last.batch_id} of {found.last.owner}, all of it committed"
     say(f"last batch: {last}")
 
 
 def _run_again(cluster: Cluster, options: argparse.Namespace) -> None:
-    carry_out(cluster, run_again(Names(prefix=options.prefix), _TIMING))
+    carry_out(cluster, run_again(_existing_names(cluster, options.prefix, topic_needed=True), _TIMING))
     say("the decision is taken back: the query's next start runs the batch again")
 
 
 def _release(cluster: Cluster, options: argparse.Namespace) -> None:
-    carry_out(cluster, release(Names(prefix=options.prefix), _TIMING))
+    carry_out(cluster, release(_existing_names(cluster, options.prefix), _TIMING))
     say(f"{options.prefix} is free: the next query begins with it anew")
 
 
 def _remove(cluster: Cluster, options: argparse.Namespace) -> None:
-    names = Names(prefix=options.prefix)
+    names = _existing_names(cluster, options.prefix)
     carry_out(cluster, release(names, _TIMING))
     delete_topics(cluster, [names.decisions_topic])
     say(f"{options.prefix} is gone; brokers forget its transactional ids after transactional.id.expiration.ms")

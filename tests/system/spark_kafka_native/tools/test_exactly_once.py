@@ -5,7 +5,9 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
+from spark_kafka_native.client.admin import delete_topics
 from spark_kafka_native.client.cluster import Cluster
+from spark_kafka_native.client.describe_transactions import TransactionState, describe_transactions, list_transactions
 from spark_kafka_native.client.producer import Producer
 from spark_kafka_native.client.transactional_producer import TransactionalProducer
 from spark_kafka_native.spark.exactly_once.batch import Message
@@ -157,6 +159,33 @@ def test_bad_usage(on_broker: Tool, arguments: tuple[str, ...], says: str) -> No
     assert (answer.status, says in answer.err) == (2, True), answer.err
 
 
-def test_a_prefix_that_nothing_was_written_with(on_broker: Tool) -> None:
-    answer = on_broker("exactly-once", "status", "unused")
-    assert (answer.status, "there is no topic unused.decisions" in answer.err) == (1, True), answer.err
+@pytest.mark.parametrize("command", ["status", "recover", "run-again", "release", "remove"])
+def test_a_prefix_that_nothing_was_written_with_is_an_error_and_makes_nothing(
+    on_broker: Tool, query: Query, command: str
+) -> None:
+    unused = f"unused-{query.topic}"
+    with TransactionalProducer(query.cluster, f"{unused}.driver.of.another.program") as producer:
+        producer.begin()
+        producer.abort()
+    answer = on_broker("exactly-once", command, unused)
+    assert (answer.status, answer.out) == (1, "")
+    assert f"there is nothing of prefix {unused}: no topic {unused}.decisions, no transactional id" in answer.err
+    assert f"{unused}.decisions" not in query.cluster.metadata(None).topics
+    assert describe_transactions(query.cluster, [f"{unused}.driver"]) == {}
+
+
+def test_remove_is_repeatable_after_the_topic_of_decisions_was_deleted(on_broker: Tool, query: Query) -> None:
+    prefix, topic = query.names.prefix, query.names.decisions_topic
+    query.write(0)  # its transaction stays open
+    delete_topics(query.cluster, [topic])
+    eventually(lambda: topic in query.cluster.metadata(None).topics, False)
+    for command in ("status", "run-again"):
+        answer = on_broker("exactly-once", command, prefix)
+        assert (answer.status, f"no topic {topic}, only transactional ids" in answer.err) == (1, True), answer.err
+    assert topic not in query.cluster.metadata(None).topics
+    for _ in range(2):
+        removed = on_broker("exactly-once", "remove", prefix)
+        assert (removed.status, removed.err) == (0, "")
+        eventually(lambda: topic in query.cluster.metadata(None).topics, False)
+    listed = list_transactions(query.cluster, states=[TransactionState.ONGOING], prefix=f"{prefix}.")
+    assert listed == []
