@@ -22,6 +22,8 @@ from spark_kafka_native.protocol.messages.offset_delete import (
 from spark_kafka_native.protocol.topic import TopicPartition, by_topic
 from spark_kafka_native.protocol.wire import Buffer
 
+_UNKNOWN_MEMBER_TYPE: Final = -1
+_UPGRADED: Final = 1
 _CLASSIC_AGAIN: Final = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION})
 
 
@@ -37,18 +39,28 @@ class GroupListing:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMember:
-    """One member, and the partitions that it reads."""
+    """One member, and the partitions that it reads.
+
+    ``epoch``, ``target`` (the partitions that it is to read) and ``upgraded`` (whether it uses the consumer protocol
+    itself) are those of a group of the consumer protocol; brokers before 4.0 do not know ``upgraded``.
+    """
 
     member_id: str
     client_id: str
     host: str
     instance_id: str | None = None
     partitions: tuple[TopicPartition, ...] = ()
+    epoch: int | None = None
+    target: tuple[TopicPartition, ...] = ()
+    upgraded: bool | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class GroupDescription:
-    """A group as it is now. ``assignor`` is the way in which partitions are shared out."""
+    """A group as it is now. ``assignor`` is the way in which partitions are shared out.
+
+    ``epoch`` and ``assignment_epoch`` are those of a group of the consumer protocol.
+    """
 
     group_id: str
     state: str
@@ -56,6 +68,8 @@ class GroupDescription:
     assignor: str
     coordinator: int
     members: tuple[GroupMember, ...] = ()
+    epoch: int | None = None
+    assignment_epoch: int | None = None
 
 
 def list_groups(cluster: Cluster, *, timeout_ms: float | None = None) -> list[GroupListing]:
@@ -147,9 +161,14 @@ def _consumer_group(connection: Connection, group_id: str, timeout_ms: float) ->
                 host=member.client_host,
                 instance_id=member.instance_id,
                 partitions=_partitions(member.assignment),
+                epoch=member.member_epoch,
+                target=_partitions(member.target_assignment),
+                upgraded=None if member.member_type == _UNKNOWN_MEMBER_TYPE else member.member_type == _UPGRADED,
             )
             for member in group.members
         ),
+        epoch=group.group_epoch,
+        assignment_epoch=group.assignment_epoch,
     )
 
 

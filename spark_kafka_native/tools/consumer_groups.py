@@ -6,7 +6,7 @@ from typing import Final
 
 from spark_kafka_native.client.cluster import Cluster
 from spark_kafka_native.client.group_admin import (
-    GroupDescription,
+    GroupListing,
     delete_group,
     delete_offsets,
     describe_group,
@@ -14,13 +14,24 @@ from spark_kafka_native.client.group_admin import (
 )
 from spark_kafka_native.client.groups import fetch_offsets
 from spark_kafka_native.client.offsets import LATEST, list_offsets
+from spark_kafka_native.protocol.consumer_protocol import CONSUMER_PROTOCOL
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.tools.connection import INT64, ToolError, ToolParser, complain, run, say
+from spark_kafka_native.tools.group_tables import (
+    print_groups,
+    print_members,
+    print_new_offsets,
+    print_offsets,
+    print_outcomes,
+    print_state,
+)
 from spark_kafka_native.tools.offset_reset import add_positions, chosen_partitions, reset
 
 _TOOL: Final = "kafka-consumer-groups"
-_EMPTY: Final = frozenset({"Empty", "Dead"})
+_PROTOCOL_TYPES: Final = frozenset({"", CONSUMER_PROTOCOL})
+_TYPES: Final = frozenset({"", "classic", "consumer"})
+"""Of groups of consumers. Brokers before 3.8 do not say a type."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -44,7 +55,9 @@ def _parser() -> ToolParser:
     parser.add_argument("--type", nargs="?", const="", metavar="TYPE", help="with --list: only of TYPE")
     parser.add_argument("--members", action="store_true", help="with --describe: the members")
     parser.add_argument("--offsets", action="store_true", help="with --describe: offsets and lag, as by default")
-    parser.add_argument("--verbose", action="store_true", help="with --members: their partitions too")
+    parser.add_argument(
+        "--verbose", action="store_true", help="with --describe: epochs, and partitions of members"
+    )
     parser.add_argument("--topic", action="append", default=[], metavar="TOPIC[:0,1]", help="partitions to act on")
     parser.add_argument("--all-topics", action="store_true", help="all partitions that the group has offsets for")
     parser.add_argument("--timeout", type=INT64, metavar="MS", help="how long to try")
@@ -53,7 +66,7 @@ def _parser() -> ToolParser:
 
 
 def _list(cluster: Cluster, options: argparse.Namespace) -> None:
-    groups = list_groups(cluster, timeout_ms=options.timeout)
+    groups = _consumer_groups(cluster, options)
     wanted = {part.strip().lower() for part in (options.state or "").split(",") if part.strip()}
     types = {part.strip().lower() for part in (options.type or "").split(",") if part.strip()}
     chosen = [
@@ -65,17 +78,18 @@ def _list(cluster: Cluster, options: argparse.Namespace) -> None:
         for group in chosen:
             say(group.group_id)
         return
-    rows = [(group.group_id, *_if(options, group.type, group.state)) for group in chosen]
-    _table(("GROUP", *_if(options, "TYPE", "STATE")), rows)
+    print_groups(chosen, types=options.type is not None, states=options.state is not None)
 
 
-def _if(options: argparse.Namespace, of_type: str, of_state: str) -> tuple[str, ...]:
-    return (() if options.type is None else (of_type,)) + (() if options.state is None else (of_state,))
+def _consumer_groups(cluster: Cluster, options: argparse.Namespace) -> list[GroupListing]:
+    """The groups of consumers, without those of Kafka Connect, of share groups and of streams groups."""
+    groups = list_groups(cluster, timeout_ms=options.timeout)
+    return [each for each in groups if each.protocol_type in _PROTOCOL_TYPES and each.type.lower() in _TYPES]
 
 
 def _groups(cluster: Cluster, options: argparse.Namespace) -> list[str]:
     if options.all_groups:
-        return [group.group_id for group in list_groups(cluster, timeout_ms=options.timeout)]
+        return [group.group_id for group in _consumer_groups(cluster, options)]
     if not options.group:
         raise ToolError("--group: say which group, or --all-groups")
     return list(options.group)
@@ -84,52 +98,15 @@ def _groups(cluster: Cluster, options: argparse.Namespace) -> list[str]:
 def _describe(cluster: Cluster, options: argparse.Namespace) -> None:
     for group_id in _groups(cluster, options):
         group = describe_group(cluster, group_id, timeout_ms=options.timeout)
-        if options.state is not None:
-            columns = ("GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS")
+        if options.members:
+            print_members(group, verbose=options.verbose)
+        elif options.state is not None and not options.offsets:
             node = cluster.metadata([]).brokers.get(group.coordinator)
-            place = f"{node.address if node else '-'} ({group.coordinator})"
-            _table(columns, [(group_id, place, group.assignor, group.state, str(len(group.members)))])
-        elif options.members:
-            _print_members(group, verbose=options.verbose)
+            print_state(group, str(node.address) if node else "-", verbose=options.verbose)
         else:
-            _print_offsets(cluster, group)
-
-
-def _print_members(group: GroupDescription, *, verbose: bool) -> None:
-    columns = ["GROUP", "CONSUMER-ID", "GROUP-INSTANCE-ID", "HOST", "CLIENT-ID", "#PARTITIONS"]
-    rows = []
-    for member in group.members:
-        row = [group.group_id, member.member_id, member.instance_id or "-", member.host, member.client_id]
-        row.append(str(len(member.partitions)))
-        if verbose:
-            row.append(", ".join(map(str, sorted(member.partitions))) or "-")
-        rows.append(tuple(row))
-    if not rows:
-        complain(f"Consumer group '{group.group_id}' has no active members.")
-    _table((*columns, *(("ASSIGNMENT",) if verbose else ())), rows)
-
-
-def _print_offsets(cluster: Cluster, group: GroupDescription) -> None:
-    committed = fetch_offsets(cluster, group.group_id)
-    owners = {partition: member for member in group.members for partition in member.partitions}
-    ends = _ends(cluster, {*committed, *owners})
-    rows = []
-    for partition in sorted({*committed, *owners}):
-        owner = owners.get(partition)
-        position = committed[partition].offset if partition in committed else None
-        end = ends.get(partition)
-        lag = "-" if position is None or end is None else str(end - position)
-        place = (partition.topic, str(partition.partition))
-        who = (owner.member_id, owner.host, owner.client_id) if owner else ("-", "-", "-")
-        rows.append((group.group_id, *place, _shown(position), _shown(end), lag, *who))
-    if group.state in _EMPTY:
-        complain(f"Consumer group '{group.group_id}' has no active members.")
-    columns = ("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID", "HOST")
-    _table((*columns, "CLIENT-ID"), rows)
-
-
-def _shown(number: int | None) -> str:
-    return "-" if number is None else str(number)
+            committed = fetch_offsets(cluster, group_id)
+            assigned = {partition for member in group.members for partition in member.partitions}
+            print_offsets(group, committed, _ends(cluster, {*committed, *assigned}), verbose=options.verbose)
 
 
 def _ends(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -160,34 +137,28 @@ def _delete_offsets(cluster: Cluster, options: argparse.Namespace) -> None:
     (group_id,) = _one(_groups(cluster, options))
     partitions = chosen_partitions(cluster, group_id, options)
     results = delete_offsets(cluster, group_id, partitions, timeout_ms=options.timeout)
-    rows = [
-        (partition.topic, str(partition.partition), "Successful" if code is ErrorCode.NONE else f"Error: {code.name}")
-        for partition, code in sorted(results.items())
-    ]
-    _table(("TOPIC", "PARTITION", "STATUS"), rows)
     failed = next((code for code in results.values() if code is not ErrorCode.NONE), None)
+    if failed is None:
+        say(f"Request succeeded for deleting offsets from group {group_id}.")
+    outcomes = {
+        partition: "Successful" if code is ErrorCode.NONE else f"Error: {code.name}"
+        for partition, code in results.items()
+    }
+    print_outcomes(outcomes)
     if failed is not None:
         raise KafkaError(failed, f"group {group_id}: not all offsets could be deleted")
 
 
 def _reset(cluster: Cluster, options: argparse.Namespace) -> None:
-    rows = []
-    for group_id in _groups(cluster, options):
-        for partition, offset in sorted(reset(cluster, group_id, options).items()):
-            rows.append((group_id, partition.topic, str(partition.partition), str(offset)))
-    _table(("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"), rows)
+    offsets = [
+        (group_id, partition, offset)
+        for group_id in _groups(cluster, options)
+        for partition, offset in sorted(reset(cluster, group_id, options).items())
+    ]
+    print_new_offsets(offsets)
 
 
 def _one(groups: Sequence[str]) -> Sequence[str]:
     if len(groups) != 1:
         raise ToolError(f"--group: one group, not {len(groups)}")
     return groups
-
-
-def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Columns as wide as what is in them, a blank line before: as programs that read this expect."""
-    lines = [columns, *rows]
-    widths = [max(len(line[index]) for line in lines) for index in range(len(columns))]
-    say("")
-    for line in lines:
-        say(" ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())

@@ -24,13 +24,16 @@ def cells(lines: list[str]) -> list[list[str]]:
 def test_groups_are_listed(on_broker: Tool, topic: str) -> None:
     assert topic in on_broker("kafka-consumer-groups", "--list").lines
     assert [topic, "Empty"] in cells(on_broker("kafka-consumer-groups", "--list", "--state").lines)
+    assert on_broker("kafka-consumer-groups", "--list", "--state").lines[0].split() == ["GROUP", "STATE"]
     assert [topic, "Empty"] not in cells(on_broker("kafka-consumer-groups", "--list", "--state", "Stable").lines)
 
 
 def test_offsets_and_lag_are_described(on_broker: Tool, topic: str) -> None:
     answer = on_broker("kafka-consumer-groups", "--describe", "--group", topic)
-    assert answer.err == f"Consumer group '{topic}' has no active members.\n"
+    assert answer.err == f"\nConsumer group '{topic}' has no active members.\n"
     header, row = cells(answer.lines)
+    verbose = on_broker("kafka-consumer-groups", "--describe", "--group", topic, "--offsets", "--verbose")
+    assert cells(verbose.lines)[0][3] == "LEADER-EPOCH"
     assert header[:6] == ["GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG"]
     assert row == [topic, topic, "0", "4", "6", "2", "-", "-", "-"]
 
@@ -38,10 +41,11 @@ def test_offsets_and_lag_are_described(on_broker: Tool, topic: str) -> None:
 def test_state_and_members_are_described(on_broker: Tool, topic: str) -> None:
     _, row = cells(on_broker("kafka-consumer-groups", "--describe", "--group", topic, "--state").lines)
     assert (row[0], row[-2:]) == (topic, ["Empty", "0"])
+    assert row[-3] == "-"  # no member, no assignment strategy
     (header,) = cells(
         on_broker("kafka-consumer-groups", "--describe", "--group", topic, "--members", "--verbose").lines
     )
-    assert header[-1] == "ASSIGNMENT"
+    assert header[-1] == "TARGET-ASSIGNMENT"
 
 
 def test_a_group_that_is_not_there(on_broker: Tool) -> None:
@@ -59,7 +63,8 @@ def test_a_group_is_deleted(on_broker: Tool, topic: str) -> None:
 
 def test_offsets_are_deleted(on_broker: Tool, topic: str) -> None:
     answer = on_broker("kafka-consumer-groups", "--delete-offsets", "--group", topic, "--topic", f"{topic}:0")
-    assert cells(answer.lines)[1] == [topic, "0", "Successful"]
+    assert answer.lines[0] == f"Request succeeded for deleting offsets from group {topic}."
+    assert cells(answer.lines)[2] == [topic, "0", "Successful"]
     refused = on_broker("kafka-consumer-groups", "--delete-offsets", "--group", "not-there", "--topic", topic)
     assert refused.status == 1
 
