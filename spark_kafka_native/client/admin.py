@@ -51,6 +51,12 @@ class TopicsError(KafkaError):
         super().__init__(next(iter(self.errors.values())).code, "; ".join(map(str, self.errors.values())))
 
     @property
+    def reasons(self) -> list[str]:
+        """What the broker said of each topic, or what its error code means, without the topic's name before it."""
+        details = [(error, error.detail.removeprefix(_subject(name, ""))) for name, error in self.errors.items()]
+        return [detail.removeprefix(": ") or error.code.message for error, detail in details]
+
+    @property
     def retriable(self) -> bool:
         """False: it was tried again for as long as allowed."""
         return False
@@ -181,8 +187,12 @@ def _troubles(outcomes: list[Outcome], asked: list[str]) -> dict[str, KafkaError
     for name in asked:
         code, message = answered.get(name, (ErrorCode.UNKNOWN_SERVER_ERROR, "the answer does not name it"))
         if code is not ErrorCode.NONE:
-            troubles[name] = KafkaError(code, f"topic {name}: {message}" if message else f"topic {name}")
+            troubles[name] = KafkaError(code, _subject(name, message))
     return troubles
+
+
+def _subject(topic: str, message: str | None) -> str:
+    return f"topic {topic}: {message}" if message else f"topic {topic}"
 
 
 def _may_be_done(error: KafkaError) -> bool:

@@ -4,6 +4,7 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import metadata
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +13,9 @@ from spark_kafka_native.client.cluster import Cluster
 from spark_kafka_native.client.config import ClientConfig, ConfigError
 from spark_kafka_native.protocol.errors import KafkaError, LocalProtocolError
 
+KAFKA_VERSION: Final = "4.3.0"
+"""The release of Apache Kafka whose tools these are like."""
+_PACKAGE: Final = "spark-kafka-native"
 FAILED: Final = 1
 BAD_USAGE: Final = 2
 
@@ -45,11 +49,25 @@ INT32: Final = _integer(32)
 INT64: Final = _integer(64)
 
 
+class _Version(argparse.Action):
+    """Prints the version that programs read from Apache Kafka's tools, and this package's, and ends the tool."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        try:
+            ours = metadata.version(_PACKAGE)
+        except metadata.PackageNotFoundError:  # run from its sources
+            ours = "not installed"
+        say(f"{KAFKA_VERSION} ({_PACKAGE} {ours})")
+        parser.exit(0)
+
+
 class ToolParser(argparse.ArgumentParser):
     """Options as Kafka's tools spell them: whole names only, ``--config`` is not short for ``--config-file``."""
 
     def __init__(self, prog: str, description: str) -> None:
         super().__init__(prog=prog, description=description, allow_abbrev=False)
+        text = "print the release of Apache Kafka whose tools these are like, and that of this package"
+        self.add_argument("--version", action=_Version, nargs=0, help=text)
 
     def add_cluster(self, *, files: Sequence[str] = ("--command-config",)) -> None:
         """``--bootstrap-server``, its older name ``--broker-list``, and properties files for the client."""

@@ -55,9 +55,7 @@ def _parser() -> ToolParser:
     parser.add_argument("--type", nargs="?", const="", metavar="TYPE", help="with --list: only of TYPE")
     parser.add_argument("--members", action="store_true", help="with --describe: the members")
     parser.add_argument("--offsets", action="store_true", help="with --describe: offsets and lag, as by default")
-    parser.add_argument(
-        "--verbose", action="store_true", help="with --describe: epochs, and partitions of members"
-    )
+    parser.add_argument("--verbose", action="store_true", help="with --describe: epochs, and partitions of members")
     parser.add_argument("--topic", action="append", default=[], metavar="TOPIC[:0,1]", help="partitions to act on")
     parser.add_argument("--all-topics", action="store_true", help="all partitions that the group has offsets for")
     parser.add_argument("--timeout", type=INT64, metavar="MS", help="how long to try")

@@ -5,18 +5,24 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
+from uuid import UUID
 
 from spark_kafka_native.client.admin import NewTopic, TopicsError, create_partitions, create_topics, delete_topics
 from spark_kafka_native.client.cluster import Cluster
-from spark_kafka_native.client.configs import Resource, ResourceType, describe_configs
-from spark_kafka_native.client.metadata import NO_LEADER, PartitionMetadata, TopicMetadata
+from spark_kafka_native.client.metadata import ClusterMetadata, TopicMetadata
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.ids import spell_id
+from spark_kafka_native.protocol.ids import parse_id
 from spark_kafka_native.protocol.wire import ZERO_UUID
 from spark_kafka_native.tools.connection import FAILED, INT16, INT32, ToolError, ToolParser, complain, run, say
 from spark_kafka_native.tools.properties import parse_pairs
+from spark_kafka_native.tools.topic_descriptions import add_filters, describe
 
 _TOOL: Final = "kafka-topics"
+_COLLISIONS: Final = (
+    "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') could collide. "
+    "To avoid issues it is best to use either, but not both."
+)
+"""Apache Kafka's own words."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -25,8 +31,10 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _refused(error: KafkaError) -> int:
-    # Programs that call the script look for these words.
-    say(f"Error while executing topic command : {error.detail or error}")
+    # Programs that call the script look for these words, and for what the broker says after them.
+    reasons = error.reasons if isinstance(error, TopicsError) else [error.detail or str(error)]
+    for reason in reasons:
+        say(f"Error while executing topic command : {reason}")
     complain(f"{_TOOL}: {error.code.name}")
     return FAILED
 
@@ -42,6 +50,7 @@ def _parser() -> ToolParser:
         ("--alter", _alter, "give a topic more partitions"),
     )
     parser.add_argument("--topic", help="the topic; a regular expression but for --create and --alter")
+    parser.add_argument("--topic-id", metavar="ID", help="with --describe: the topic with this id, instead of --topic")
     parser.add_argument("--partitions", type=INT32, help="how many partitions; by default the broker's num.partitions")
     parser.add_argument("--replication-factor", type=INT16, help="how many replicas; by default the broker's")
     parser.add_argument("--replica-assignment", metavar="B:B,B:B", help="the brokers of each partition, leader first")
@@ -49,16 +58,14 @@ def _parser() -> ToolParser:
     parser.add_argument("--if-not-exists", action="store_true", help="with --create: a topic that is there is fine")
     parser.add_argument("--if-exists", action="store_true", help="otherwise: a topic that is not there is fine")
     parser.add_argument("--exclude-internal", action="store_true", help="leave out the broker's own topics")
-    parser.add_argument("--topics-with-overrides", action="store_true", help="only topics with settings of their own")
-    parser.add_argument("--unavailable-partitions", action="store_true", help="only partitions without a leader")
-    parser.add_argument(
-        "--under-replicated-partitions", action="store_true", help="only partitions with replicas out of sync"
-    )
+    add_filters(parser)
     return parser
 
 
 def _create(cluster: Cluster, options: argparse.Namespace) -> None:
     name = _required(options)
+    if "." in name or "_" in name:
+        say(_COLLISIONS)
     topic = NewTopic(
         name=name,
         partitions=-1 if options.partitions is None else options.partitions,
@@ -83,59 +90,54 @@ def _assignments(text: str | None) -> dict[int, tuple[int, ...]]:
 
 def _delete(cluster: Cluster, options: argparse.Namespace) -> None:
     _required(options)
-    chosen = _chosen(cluster, options)
+    chosen = _chosen(cluster.metadata(), options)
     if chosen:
         with _ignoring(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, if_given=options.if_exists):
-            delete_topics(cluster, chosen)
+            delete_topics(cluster, [topic.name for topic in chosen])
 
 
 def _alter(cluster: Cluster, options: argparse.Namespace) -> None:
     name = _required(options)
     if options.partitions is None:
         raise ToolError("--alter needs --partitions; settings are altered with kafka-configs")
-    if options.if_exists and cluster.metadata([name], missing_ok=True).topics[name].error is not ErrorCode.NONE:
-        return
+    if cluster.metadata([name], missing_ok=True).topics[name].error is not ErrorCode.NONE:
+        if options.if_exists:
+            return
+        raise _missing(name)
     create_partitions(cluster, {name: options.partitions})
 
 
 def _list(cluster: Cluster, options: argparse.Namespace) -> None:
-    for name in _chosen(cluster, options, must_exist=False):
-        say(name)
+    for topic in _chosen(cluster.metadata(), options, must_exist=False):
+        say(topic.name)
 
 
 def _describe(cluster: Cluster, options: argparse.Namespace) -> None:
-    of_partitions = options.unavailable_partitions or options.under_replicated_partitions
-    for topic in _chosen(cluster, options).values():
-        entries = describe_configs(cluster, Resource(type=ResourceType.TOPIC, name=topic.name)).values()
-        own = sorted(f"{entry.name}={entry.value}" for entry in entries if entry.is_set_on(ResourceType.TOPIC))
-        if options.topics_with_overrides and not own:
-            continue
-        if not of_partitions:
-            say(_topic_line(topic, ",".join(own)))
-        if not options.topics_with_overrides:
-            for partition in topic.partitions.values():
-                if not of_partitions or _is_wanted(partition, options):
-                    say(_partition_line(topic, partition))
+    if options.if_exists and not options.topic and not options.topic_id:
+        raise ToolError("--if-exists: --describe needs --topic or --topic-id with it")
+    wanted = _topic_id(options.topic_id)
+    metadata = cluster.metadata()
+    if wanted == ZERO_UUID:
+        options.topic_id = None  # as if it were not given, as in Apache Kafka
+        chosen = _chosen(metadata, options)
+    else:
+        chosen = [
+            topic
+            for topic in metadata.topics.values()
+            if topic.topic_id == wanted and not (options.exclude_internal and topic.internal)
+        ]
+        if not chosen and not options.if_exists:
+            detail = f"TopicId '{options.topic_id}' does not exist as expected"
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, detail)
+    describe(cluster, metadata, chosen, options)
 
 
-def _topic_line(topic: TopicMetadata, configs: str) -> str:
-    replicas = max((len(partition.replicas) for partition in topic.partitions.values()), default=0)
-    topic_id = "" if topic.topic_id == ZERO_UUID else f"\tTopicId: {spell_id(topic.topic_id)}"
-    counts = f"\tPartitionCount: {len(topic.partitions)}\tReplicationFactor: {replicas}"
-    return f"Topic: {topic.name}{topic_id}{counts}\tConfigs: {configs}"
-
-
-def _partition_line(topic: TopicMetadata, partition: PartitionMetadata) -> str:
-    leader = "none" if partition.leader_id == NO_LEADER else str(partition.leader_id)
-    replicas, isr = (",".join(map(str, nodes)) for nodes in (partition.replicas, partition.isr))
-    place = f"\tTopic: {topic.name}\tPartition: {partition.partition}"
-    return f"{place}\tLeader: {leader}\tReplicas: {replicas}\tIsr: {isr}"
-
-
-def _is_wanted(partition: PartitionMetadata, options: argparse.Namespace) -> bool:
-    if options.unavailable_partitions and partition.leader_id == NO_LEADER:
-        return True
-    return bool(options.under_replicated_partitions and len(partition.isr) < len(partition.replicas))
+def _topic_id(text: str | None) -> UUID:
+    """The id that ``--topic-id`` gives; zeroes if it gives none. Raises ToolError."""
+    try:
+        return ZERO_UUID if text is None else parse_id(text)
+    except ValueError as error:
+        raise ToolError(f"--topic-id: {error}") from error
 
 
 def _required(options: argparse.Namespace) -> str:
@@ -144,19 +146,22 @@ def _required(options: argparse.Namespace) -> str:
     return str(options.topic)
 
 
-def _chosen(cluster: Cluster, options: argparse.Namespace, *, must_exist: bool = True) -> dict[str, TopicMetadata]:
+def _chosen(metadata: ClusterMetadata, options: argparse.Namespace, *, must_exist: bool = True) -> list[TopicMetadata]:
     """The topics that ``--topic`` stands for, by name. Raises KafkaError: there is none, and there ought to be."""
     wanted = _expressions(options.topic)
-    topics = {
-        name: topic
-        for name, topic in sorted(cluster.metadata().topics.items())
+    topics = [
+        topic
+        for name, topic in sorted(metadata.topics.items())
         if any(expression.fullmatch(name) for expression in wanted)
         and not (options.exclude_internal and topic.internal)
-    }
+    ]
     if options.topic and not topics and must_exist and not options.if_exists:
-        detail = f"Topic '{options.topic}' does not exist as expected"
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, detail)
+        raise _missing(options.topic)
     return topics
+
+
+def _missing(topic: str) -> KafkaError:
+    return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{topic}' does not exist as expected")
 
 
 def _expressions(text: str | None) -> list[re.Pattern[str]]:

@@ -6,17 +6,22 @@ from difflib import unified_diff
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
+from dirty_equals import HasLen
 
 from broker_embedded.testing import BrokerProcess
 from spark_kafka_native.tools.__main__ import main
 from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable, run_tool
 from tests.support.hard_topics import HardTopics
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.interop
 
 CLASSES = {
     "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "kafka-dump-log": "org.apache.kafka.tools.DumpLogSegments",
+    "kafka-topics": "org.apache.kafka.tools.TopicCommand",
     "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
 }
 STARTED_AND_DURATION = re.compile(r"(\t1\d{12} *\t)\d+ *")
@@ -118,3 +123,71 @@ def test_quotas_and_users(broker: BrokerProcess, capfd: pytest.CaptureFixture[st
         ]
         assert both[0] == both[1]
         assert both[0]
+
+
+@pytest.mark.parametrize("cluster", ["broker", "kafka"])
+def test_descriptions_of_topics(
+    request: pytest.FixtureRequest, capfd: pytest.CaptureFixture[str], cluster: str
+) -> None:
+    running: BrokerProcess | ApacheKafka = request.getfixturevalue(cluster)
+    servers = ("--bootstrap-server", running.bootstrap_servers)
+    settings = ("--config", "retention.ms=70000", "--config", "cleanup.policy=compact,delete")
+    ours(capfd, "kafka-topics", *servers, "--create", "--topic", "configured", *settings)
+    ours(capfd, "kafka-topics", *servers, "--create", "--topic", "wide_", "--partitions", "3")
+    (line, *_) = ours(capfd, "kafka-topics", *servers, "--describe", "--topic", "wide_")
+    topic_id = line.split("\t")[1].removeprefix("TopicId: ")
+    for options in (
+        (),
+        ("--topic", "configured"),
+        ("--topic-id", topic_id),
+        ("--topics-with-overrides",),
+        ("--under-min-isr-partitions",),
+        ("--at-min-isr-partitions",),
+        ("--unavailable-partitions", "--under-replicated-partitions"),
+    ):
+        both = [
+            sorted(sorted(re.split(r"(?<=Configs: )|,", line)) for line in lines)
+            for lines in (
+                ours(capfd, "kafka-topics", *servers, "--describe", *options),
+                theirs("kafka-topics", *servers, "--describe", *options),
+            )
+        ]
+        assert both[0] == both[1]
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize("cluster", ["broker", "kafka"])
+def test_descriptions_of_groups(
+    request: pytest.FixtureRequest, capfd: pytest.CaptureFixture[str], cluster: str, protocol: str
+) -> None:
+    running: BrokerProcess | ApacheKafka = request.getfixturevalue(cluster)
+    servers = ("--bootstrap-server", running.bootstrap_servers)
+    ours(capfd, "kafka-topics", *servers, "--create", "--topic", "t", "--partitions", "3")
+    group = f"a-group-of-protocol-{protocol}"
+    settings = {
+        "bootstrap.servers": running.bootstrap_servers,
+        "group.id": group,
+        "group.protocol": protocol,
+        "group.instance.id": "instance",
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+    }
+
+    def compare() -> None:
+        for options in (
+            ("--list", "--state", "--type"),
+            ("--list", "--type", "consumer"),
+            *(("--describe", "--group", group, *which) for which in ((), ("--state",), ("--members",))),
+            *(("--describe", "--group", group, "--verbose", *which) for which in ((), ("--state",), ("--members",))),
+        ):
+            described = ours(capfd, "kafka-consumer-groups", *servers, *options)
+            assert described == theirs("kafka-consumer-groups", *servers, *options)
+
+    consumer = Consumer(settings)
+    try:
+        consumer.subscribe(["t"])
+        assigned = eventually(lambda: (consumer.poll(0.1), consumer.assignment())[1], HasLen(3))
+        consumer.commit(offsets=[TopicPartition("t", assigned[0].partition, 0)], asynchronous=False)
+        compare()
+    finally:
+        consumer.close()

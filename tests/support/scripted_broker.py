@@ -56,7 +56,7 @@ KAFKA_2_3: Final[Versions] = {
 KAFKA_4_3: Final[Versions] = {
     0: (0, 13), 1: (4, 18), 2: (1, 11), 3: (0, 13), 8: (2, 10), 9: (1, 10), 10: (0, 6), 18: (0, 4), 19: (2, 7),
     20: (1, 6), 22: (0, 5), 23: (2, 4), 24: (0, 5), 25: (0, 4), 26: (0, 5), 28: (0, 5), 37: (0, 3), 61: (0, 0),
-    65: (0, 0), 66: (0, 2),
+    65: (0, 0), 66: (0, 2), 75: (0, 0),
 }  # fmt: skip
 """What brokers of these releases answer to ApiVersions, for the APIs that the client uses."""
 

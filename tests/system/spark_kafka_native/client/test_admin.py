@@ -71,6 +71,7 @@ def test_topics_that_are_refused_are_named_and_the_others_are_made(brokers: Scri
     assert list(caught.value.errors) == ["t"]
     assert caught.value.code is ErrorCode.TOPIC_ALREADY_EXISTS
     assert "topic t" in str(caught.value)
+    assert caught.value.reasons == [ErrorCode.TOPIC_ALREADY_EXISTS.message]
     assert "a" in brokers.state.topics
 
 
@@ -79,8 +80,9 @@ def test_the_brokers_words_are_passed_on(brokers: ScriptedCluster, cluster: Clus
         name="a", error_code=ErrorCode.INVALID_CONFIG, error_message="retention.ms: not a number"
     )
     brokers.script(CreateTopicsRequest, Respond(lambda _: CreateTopicsResponse(topics=(result,))))
-    with pytest.raises(TopicsError, match=r"topic a: retention.ms: not a number"):
+    with pytest.raises(TopicsError, match=r"topic a: retention.ms: not a number") as caught:
         create_topics(cluster, [NewTopic(name="a")])
+    assert caught.value.reasons == ["retention.ms: not a number"]
 
 
 def test_a_topic_that_the_answer_leaves_out_is_an_error(brokers: ScriptedCluster, cluster: Cluster) -> None:

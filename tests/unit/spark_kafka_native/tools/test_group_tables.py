@@ -64,12 +64,18 @@ def test_offsets_have_leader_epochs_with_verbose(capsys: pytest.CaptureFixture[s
     parts = ("LEADER-EPOCH    ", "7               ", "-               ") if verbose else ("", "", "")
     assert lines == [
         "",
-        f"GROUP           TOPIC           PARTITION  {parts[0]}CURRENT-OFFSET  LOG-END-OFFSET  LAG             "
-        "CONSUMER-ID     HOST            CLIENT-ID",
-        f"g               orders          0          {parts[1]}4               6               2               "
-        "m               /127.0.0.1      c",
-        f"g               orders          1          {parts[2]}1               -               -               "
-        "-               -               -",
+        (
+            f"GROUP           TOPIC           PARTITION  {parts[0]}CURRENT-OFFSET  LOG-END-OFFSET  LAG             "
+            "CONSUMER-ID     HOST            CLIENT-ID"
+        ),
+        (
+            f"g               orders          0          {parts[1]}4               6               2               "
+            "m               /127.0.0.1      c"
+        ),
+        (
+            f"g               orders          1          {parts[2]}1               -               -               "
+            "-               -               -"
+        ),
     ]
 
 
@@ -86,12 +92,18 @@ def test_members_of_a_group_of_both_protocols(capsys: pytest.CaptureFixture[str]
     assert said.err == "\nWarning: Consumer group 'a-group-with-a-long-name' is rebalancing.\n"
     assert said.out.splitlines() == [
         "",
-        "GROUP                    CONSUMER-ID     GROUP-INSTANCE-ID HOST            CLIENT-ID       #PARTITIONS     "
-        "CURRENT-EPOCH   CURRENT-ASSIGNMENT   TARGET-EPOCH    TARGET-ASSIGNMENT    UPGRADED",
-        "a-group-with-a-long-name m-1                               /h              c               2               "
-        "3               orders:0,1           4               -                    true",
-        "a-group-with-a-long-name m-2             i                 /h              c               0               "
-        "4               -                    4               orders:0             false",
+        (
+            "GROUP                    CONSUMER-ID     GROUP-INSTANCE-ID HOST            CLIENT-ID       "
+            "#PARTITIONS     CURRENT-EPOCH   CURRENT-ASSIGNMENT   TARGET-EPOCH    TARGET-ASSIGNMENT    UPGRADED"
+        ),
+        (
+            "a-group-with-a-long-name m-1                               /h              c               "
+            "2               3               orders:0,1           4               -                    true"
+        ),
+        (
+            "a-group-with-a-long-name m-2             i                 /h              c               "
+            "0               4               -                    4               orders:0             false"
+        ),
     ]
 
 
@@ -105,10 +117,14 @@ def test_the_state_of_a_group(capsys: pytest.CaptureFixture[str]) -> None:
     print_state(CONSUMERS, "127.0.0.1:9092", verbose=True)
     assert printed(capsys) == [
         "",
-        "GROUP                    COORDINATOR (ID)          ASSIGNMENT-STRATEGY  STATE                "
-        "GROUP-EPOCH     TARGET-ASSIGNMENT-EPOCH   #MEMBERS",
-        "a-group-with-a-long-name 127.0.0.1:9092  (1)       uniform              Reconciling          "
-        "5               4                         2",
+        (
+            "GROUP                    COORDINATOR (ID)          ASSIGNMENT-STRATEGY  STATE                "
+            "GROUP-EPOCH     TARGET-ASSIGNMENT-EPOCH   #MEMBERS"
+        ),
+        (
+            "a-group-with-a-long-name 127.0.0.1:9092  (1)       uniform              Reconciling          "
+            "5               4                         2"
+        ),
     ]
 
 
