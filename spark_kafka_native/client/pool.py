@@ -7,6 +7,7 @@ while a socket is waited for.
 Idle connections to all brokers are checked for ``connections.max.idle.ms`` whenever a connection is lent or given back.
 """
 
+import logging
 import threading
 import time
 from typing import Final
@@ -19,6 +20,8 @@ from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.net.errors import BrokerUnreachable
 from spark_kafka_native.net.remembered import RememberedAnswer
 from spark_kafka_native.protocol.messages.metadata import MetadataResponse
+
+_log = logging.getLogger(__name__)
 
 _ROOM_IN_FRAME_BYTES: Final = 1 << 20
 """What an answer may have besides the records that were asked for."""
@@ -122,8 +125,12 @@ class ConnectionPool:
         )
         try:
             connection = Connection.open(address, options, deadline)
-        except BrokerUnreachable:
+        except BrokerUnreachable as error:
             self._failures[address] = failures + 1
+            if not deadline.expired:
+                # Not a warning: a query on Spark would log one for each try of each task while a broker restarts.
+                reason = error.tried.get(address, error.detail)
+                _log.info("%s: %s; trying again for %.3g s", address, reason, deadline.remaining_ms / 1000)
             raise
         self._failures.pop(address, None)
         return connection

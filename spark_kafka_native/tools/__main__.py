@@ -4,7 +4,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 
-from spark_kafka_native.tools.connection import BAD_USAGE, ToolError, complain
+from spark_kafka_native.tools.connection import BAD_USAGE, ToolError, complain, reporting_connections
 from spark_kafka_native.tools.home import SCRIPTS
 from spark_kafka_native.tools.run_class import refused, tool_and_arguments
 
@@ -26,7 +26,8 @@ def main(arguments: Sequence[str]) -> int:
         return BAD_USAGE
     tool = importlib.import_module(f"spark_kafka_native.tools.{_module(name)}")
     try:
-        return int(tool.main(left))
+        with reporting_connections():
+            return int(tool.main(left))
     except KeyboardInterrupt:
         return _ABORTED
 

@@ -1,6 +1,8 @@
 """What tools have in common: which cluster they talk to, and how they say that something went wrong."""
 
 import argparse
+import logging
+import socket
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,6 +13,8 @@ from typing import Final
 from broker_embedded.settings import read_properties
 from spark_kafka_native.client.cluster import Cluster
 from spark_kafka_native.client.config import ClientConfig, ConfigError
+from spark_kafka_native.net.address import HostPort
+from spark_kafka_native.net.dialing import reason_of
 from spark_kafka_native.protocol.errors import KafkaError, LocalProtocolError
 
 KAFKA_VERSION: Final = "4.3.0"
@@ -42,6 +46,13 @@ def _integer(bits: int) -> Callable[[str], int]:
         return value
 
     return parse
+
+
+_CLIENT: Final = "spark_kafka_native.client"
+_MOST_REASONS: Final = 100
+_UNKNOWN_NAME: Final = frozenset(
+    getattr(socket, name) for name in ("EAI_NONAME", "EAI_NODATA") if hasattr(socket, name)
+)
 
 
 INT16: Final = _integer(16)
@@ -131,9 +142,59 @@ def open_cluster(options: argparse.Namespace, properties: dict[str, str] | None 
         given.update(properties_in(options.command_config))
     given |= {**(properties or {}), "bootstrap.servers": options.bootstrap_server}
     try:
-        return Cluster(ClientConfig.parse(given))
+        config = ClientConfig.parse(given)
+        _refuse_unresolvable(config.bootstrap_servers)
+        return Cluster(config)
     except ConfigError as error:
         raise ToolError(str(error)) from error
+
+
+def _refuse_unresolvable(addresses: Sequence[HostPort]) -> None:
+    """Raise ToolError if the resolver says of every host name that it does not exist, as Kafka's Java client does.
+
+    A resolver that does not answer may do so later: the client tries again then.
+    """
+    reasons = []
+    for address in addresses:
+        try:
+            socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+        except (socket.gaierror, UnicodeError) as error:
+            if isinstance(error, socket.gaierror) and error.errno not in _UNKNOWN_NAME:
+                return
+            reasons.append(f"{address} ({reason_of(error)})")
+        else:
+            return
+    raise ToolError(f"--bootstrap-server: no host name can be resolved: {', '.join(reasons)}")
+
+
+@contextmanager
+def reporting_connections() -> Iterator[None]:
+    """While the block runs, print what the client logs: why a broker cannot be reached, and warnings. Each once."""
+    client = logging.getLogger(_CLIENT)
+    handler, level = _OncePerReason(logging.INFO), client.level
+    client.addHandler(handler)
+    client.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        client.setLevel(level)
+        client.removeHandler(handler)
+
+
+class _OncePerReason(logging.Handler):
+    """Prints the first record of each address and reason to stderr."""
+
+    def __init__(self, level: int) -> None:
+        super().__init__(level)
+        self._printed: set[tuple[object, ...]] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        # The third argument is the time that is left, which is another one each time.
+        arguments = record.args[:2] if isinstance(record.args, tuple) else ()
+        key = (record.msg, *map(str, arguments))
+        if key not in self._printed and len(self._printed) < _MOST_REASONS:
+            self._printed.add(key)
+            complain(record.getMessage())
 
 
 def properties_in(path: Path) -> dict[str, str]:

@@ -1,7 +1,11 @@
+import socket
 from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
+from dirty_equals import IsStr
 
+from broker_embedded.testing import EmbeddedBroker
 from tests.system.spark_kafka_native.tools.conftest import Tool
 
 
@@ -63,6 +67,61 @@ def test_a_cluster_that_is_not_there_is_named(tool: Tool, tmp_path: Path) -> Non
     answer = tool("kafka-topics", "--list", "--bootstrap-server", "127.0.0.1:1", "--command-config", str(properties))
     assert answer.status == 1
     assert "127.0.0.1:1" in answer.out
+
+
+def test_a_server_that_cannot_be_reached_is_reported_once_while_the_tool_tries_again(
+    tool: Tool, tmp_path: Path
+) -> None:
+    properties = tmp_path / "client.properties"
+    properties.write_text("default.api.timeout.ms=500\nrequest.timeout.ms=100\nreconnect.backoff.ms=1\n")
+    servers = ("--bootstrap-server", "127.0.0.1:1,127.0.0.2:1")
+    for _ in range(2):
+        answer = tool("kafka-get-offsets", *servers, "--command-config", str(properties))
+        *tries, last = answer.err.splitlines()
+        assert sorted(tries) == [
+            IsStr(regex=rf"{host}:1: connection refused; trying again for 0\.[0-9]+ s")
+            for host in ("127.0.0.1", "127.0.0.2")
+        ]
+        assert last.startswith("kafka-get-offsets: ")
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "words"),
+    [
+        (
+            socket.EAI_NONAME,
+            2,
+            "kafka-topics: --bootstrap-server: no host name can be resolved: nosuch:1 (no such name)",
+        ),
+        (socket.EAI_AGAIN, 1, "nosuch:1: the host name is unknown (no such name); trying again for"),
+    ],
+)
+def test_names_that_do_not_exist_are_a_bad_option(
+    tool: Tool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, status: int, words: str
+) -> None:
+    def resolve(*_: object, **__: object) -> NoReturn:
+        raise socket.gaierror(code, "no such name")
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    properties = tmp_path / "client.properties"
+    properties.write_text("default.api.timeout.ms=200\nrequest.timeout.ms=100\n")
+    arguments = ("--list", "--bootstrap-server", "nosuch:1", "--command-config", str(properties))
+    answer = tool("kafka-topics", *arguments)
+    assert (answer.status, answer.err.splitlines()[0].startswith(words)) == (status, True), answer.err
+
+
+def test_one_name_that_exists_is_enough(tool: Tool, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = socket.getaddrinfo
+
+    def resolve(host: str, *arguments: Any, **options: Any) -> Any:
+        if host == "nosuch":
+            raise socket.gaierror(socket.EAI_NONAME, "no such name")
+        return real(host, *arguments, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    with EmbeddedBroker(topics={"t": 1}) as broker:
+        answer = tool("kafka-topics", "--list", "--bootstrap-server", f"nosuch:1,{broker.bootstrap_servers}")
+    assert (answer.status, answer.lines) == (0, ["t"])
 
 
 def test_options_are_not_guessed_from_their_beginnings(tool: Tool) -> None:
