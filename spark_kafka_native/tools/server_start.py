@@ -4,7 +4,6 @@ import asyncio
 import logging
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from broker_embedded.broker import DataDirectoryError
 from broker_embedded.scram_users import ScramUsers
 from broker_embedded.server.listener import ListenError
 from broker_embedded.server.run import EndOfRun, running_broker
+from spark_kafka_native.tools.background import add_daemon, report_started, start_in_background
 from spark_kafka_native.tools.connection import ToolError, ToolFailure, ToolParser, refuse
 from spark_kafka_native.tools.properties import parse_pairs
 from spark_kafka_native.tools.server_properties import ServerProperties, read_server_properties
@@ -22,21 +22,25 @@ from spark_kafka_native.tools.server_stop import registered
 _TOOL: Final = "kafka-server-start"
 _LOG_FORMAT: Final = "[%(asctime)s,%(msecs)03d] %(levelname)s %(message)s (%(name)s)"
 _TIME_FORMAT: Final = "%Y-%m-%d %H:%M:%S"
-_DAEMON_LOG: Final = "kafkaServer.out"
+_OUTPUT: Final = "kafkaServer.out"
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run a broker until SIGTERM or SIGINT; the exit status.
 
-    0: stopped in order. 1: the address is taken, or the data directory cannot be used. 2: a bad option or setting.
+    0: stopped in order, or with -daemon: started. 1: the address is taken, or the data directory cannot be used. 2: a
+    bad option or setting.
     """
     parser = ToolParser(_TOOL, "Start a broker. Settings that it does not have are passed over with a warning.")
-    parser.add_argument("-daemon", action="store_true", help="go on in the background, with output in a file")
+    add_daemon(parser, _OUTPUT)
     parser.add_argument("properties", type=Path, metavar="server.properties", help="settings, with Kafka's names")
     parser.add_argument("--override", action="append", default=[], metavar="KEY=VALUE", help="goes before the file")
     options = parser.parse_args(arguments)
     if options.daemon:
-        return _start_in_background([argument for argument in arguments if argument != "-daemon"])
+        try:
+            return start_in_background(_TOOL, arguments, _OUTPUT)
+        except OSError as error:
+            return refuse(_TOOL, error)
     logging.basicConfig(level=logging.INFO, stream=sys.stdout, format=_LOG_FORMAT, datefmt=_TIME_FORMAT)
     try:
         overrides = parse_pairs(options.override, "--override")
@@ -63,6 +67,7 @@ async def _run(server: ServerProperties) -> int:
             _log_scram_users(node_id, running.broker.scram_users)
             logger = logging.getLogger("kafka.server.KafkaRaftServer")
             logger.info("[KafkaRaftServer nodeId=%d] Kafka Server started", node_id)
+        report_started()
         return await end.wait()
 
 
@@ -76,18 +81,3 @@ def _log_scram_users(node_id: int, users: ScramUsers) -> None:
             user.name,
             user.mechanism.replace("-", "_"),
         )
-
-
-def _start_in_background(arguments: Sequence[str]) -> int:
-    """Start the same command in a session of its own; 0 once it runs."""
-    folder = Path(os.environ.get("LOG_DIR", "logs"))
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / _DAEMON_LOG).open("ab") as output:
-        subprocess.Popen(
-            [sys.executable, "-m", "spark_kafka_native.tools", _TOOL, *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    return 0

@@ -13,21 +13,32 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from spark_kafka_native.tools.background import add_daemon, report_started, start_in_background
 from spark_kafka_native.tools.connection import ToolError, ToolFailure, ToolParser, properties_in, refuse
 from spark_kafka_native.tools.server_stop import registered
 
 logger = logging.getLogger("org.apache.zookeeper.server.NIOServerCnxnFactory")
 
 _TOOL: Final = "zookeeper-server-start"
+_OUTPUT: Final = "zookeeper.out"
 _WORDS: Final = {b"ruok": b"imok", b"srvr": b"Mode: standalone\nNode count: 0\n", b"stat": b"Mode: standalone\n"}
 _PATIENCE_S: Final = 5.0
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Listen until SIGTERM or SIGINT; the exit status. 0: stopped. 1: the port is taken. 2: a bad file."""
+    """Listen until SIGTERM or SIGINT; the exit status.
+
+    0: stopped, or with -daemon: started. 1: the port is taken. 2: a bad file.
+    """
     parser = ToolParser(_TOOL, "Stand in for a ZooKeeper that brokers here do not need.")
     parser.add_argument("properties", type=Path, metavar="zookeeper.properties", help="clientPort, clientPortAddress")
+    add_daemon(parser, _OUTPUT)
     options = parser.parse_args(arguments)
+    if options.daemon:
+        try:
+            return start_in_background(_TOOL, arguments, _OUTPUT)
+        except OSError as error:
+            return refuse(_TOOL, error)
     logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="[%(asctime)s] %(levelname)s %(message)s")
     try:
         given = properties_in(options.properties)
@@ -52,6 +63,7 @@ async def _serve(host: str, port: int) -> None:
         address = server.sockets[0].getsockname()
         logger.info("binding to port %s:%d", address[0], address[1])
         logger.info("this is no ZooKeeper: brokers here need none")
+        report_started()
         await stop.wait()
 
 

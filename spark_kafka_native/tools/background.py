@@ -1,0 +1,94 @@
+"""``-daemon`` of the scripts that start servers: the same command in a process and session of its own.
+
+The server inherits the write end of a pipe and writes a byte when it serves clients. The end of the pipe without that
+byte means that the process has ended.
+"""
+
+import os
+import selectors
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Final
+
+from spark_kafka_native.tools.connection import FAILED, ToolParser, complain, say
+from spark_kafka_native.tools.server_stop import HOME_VARIABLE
+
+_OPTION: Final = "-daemon"
+_PIPE_VARIABLE: Final = "SPARK_KAFKA_NATIVE_STARTED_PIPE"
+_STARTED: Final = b"1"
+_START_TIMEOUT_S: Final = 60.0
+_LONGEST_TAIL_BYTES: Final = 65_536
+
+
+def add_daemon(parser: ToolParser, output_name: str) -> None:
+    """The option ``-daemon``. ``output_name`` is the file that the server's output goes to."""
+    text = f"run in the background; the output is in {output_name} in LOG_DIR, by default KAFKA_HOME/logs"
+    parser.add_argument(_OPTION, action="store_true", help=text)
+
+
+def start_in_background(tool: str, arguments: Sequence[str], output_name: str) -> int:
+    """Start a tool without ``-daemon`` in the background; the exit status.
+
+    0: the server serves clients, or it is still starting after 60 seconds. Otherwise the server has ended, and the
+    status is its own. Raises OSError: its output cannot be written.
+    """
+    folder = Path(os.environ.get("LOG_DIR") or Path(os.environ.get(HOME_VARIABLE) or ".", "logs"))
+    folder.mkdir(parents=True, exist_ok=True)
+    path = (folder / output_name).resolve()
+    left = [argument for argument in arguments if argument != _OPTION]
+    with path.open("a+b") as output:
+        begin = output.seek(0, os.SEEK_END)
+        process, started = _start([sys.executable, "-m", "spark_kafka_native.tools", tool, *left], output)
+        if started is None:
+            complain(f"{tool}: process {process.pid} is still starting after {_START_TIMEOUT_S:g} s; see {path}")
+            return 0
+        if started:
+            say(f"{tool}: process {process.pid} runs in the background; its output is in {path}")
+            return 0
+        status = process.wait()
+        complain(_last_line(output, begin) or f"{tool}: ended with status {status}")
+        complain(f"{tool}: the server has not started; its output is in {path}")
+    return status if status > 0 else FAILED
+
+
+def report_started() -> None:
+    """Tell the process that started this one in the background, if one did, that the server serves clients."""
+    text = os.environ.pop(_PIPE_VARIABLE, "")
+    if text:
+        # The other process may have given up waiting: then the pipe is broken.
+        with suppress(BrokenPipeError), os.fdopen(int(text), "wb", buffering=0) as pipe:
+            pipe.write(_STARTED)
+
+
+def _start(command: Sequence[str], output: IO[bytes]) -> tuple[subprocess.Popen[bytes], bool | None]:
+    """Start a process; whether it has reported that it serves clients. False: it has ended. None: neither yet."""
+    reader, writer = os.pipe()
+    with os.fdopen(reader, "rb", buffering=0) as reports:
+        try:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                pass_fds=(writer,),
+                env={**os.environ, _PIPE_VARIABLE: str(writer)},
+            )
+        finally:
+            os.close(writer)
+        with selectors.DefaultSelector() as selector:
+            selector.register(reports, selectors.EVENT_READ)
+            if not selector.select(_START_TIMEOUT_S):
+                return process, None
+        return process, reports.read(1) == _STARTED
+
+
+def _last_line(output: IO[bytes], begin: int) -> str:
+    """The last line that has been written to a file since the position ``begin``."""
+    end = output.seek(0, os.SEEK_END)
+    output.seek(max(begin, end - _LONGEST_TAIL_BYTES))
+    lines = output.read().decode(errors="replace").splitlines()
+    return next((line for line in reversed(lines) if line.strip()), "")
