@@ -10,7 +10,6 @@ the Python value itself. A field of type ``tuple[str, ...]`` is one of Kafka's l
 """
 
 import dataclasses
-import difflib
 import functools
 import math
 import types
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final, Self, Union, get_args, get_origin, get_type_hints
 
 from spark_kafka_native.net.secret import Secret
+from spark_kafka_native.protocol.nearest import did_you_mean
 
 SHORT_MAX: Final = 2**15 - 1
 INT_MAX: Final = 2**31 - 1
@@ -228,8 +228,7 @@ def refuse_unknown(given: Iterable[str], known: Collection[str]) -> None:
 
 def no_such_setting(key: str, known: Collection[str]) -> str:
     """The problem with a key that is not known, with the nearest that is."""
-    near = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
-    return f"no such setting; did you mean {near[0]}?" if near else "no such setting"
+    return f"no such setting{did_you_mean(key, known)}"
 
 
 def spelled(value: object) -> str:

@@ -8,7 +8,6 @@ A `Rule` is parsed from such a mapping once; a `Fault` is a rule at work, which 
 """
 
 import dataclasses
-import difflib
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from broker_embedded.testing.fields import FieldError, Fields
 from broker_embedded.testing.scopes import EVERYTHING, Scope
 from spark_kafka_native.protocol import messages
 from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native.protocol.nearest import did_you_mean
 from spark_kafka_native.protocol.schema import Request
 
 ANY_API: Final = "*"
@@ -153,13 +153,8 @@ def _api(name: str) -> str:
         return name
     names = [request.api_name for request in messages.REQUESTS.values()]
     if name not in names:
-        raise FieldError("api", f"there is no API {name!r}{_suggestion(name, names)}")
+        raise FieldError("api", f"there is no API {name!r}{did_you_mean(name, names)}")
     return name
-
-
-def _suggestion(name: str, names: Sequence[str]) -> str:
-    found = difflib.get_close_matches(name.lower(), [each.lower() for each in names], n=1)
-    return "".join(f"; did you mean {each}?" for each in names if each.lower() in found)
 
 
 def scope_of(given: Fields, api: str = ANY_API) -> Scope:
@@ -190,6 +185,6 @@ def _error(field: str, value: Any) -> ErrorCode:
     if isinstance(value, int) and not isinstance(value, bool) and value in set(ErrorCode):
         return ErrorCode.of(value)
     if not isinstance(value, str) or value not in ErrorCode.__members__:
-        hint = _suggestion(value, list(ErrorCode.__members__)) if isinstance(value, str) else ""
+        hint = did_you_mean(value, ErrorCode.__members__) if isinstance(value, str) else ""
         raise FieldError(field, f"there is no error {value!r}{hint}")
     return ErrorCode[value]

@@ -7,7 +7,6 @@ of Apache Kafka 4.3's ``ProducerConfig`` and ``ConsumerConfig``, except for thos
 """
 
 import dataclasses
-import difflib
 import logging
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -27,6 +26,7 @@ from spark_kafka_native.client.properties import (
 from spark_kafka_native.client.property_table import DEPARTURES, REFUSED, WITHOUT_EFFECT
 from spark_kafka_native.client.security_config import SecurityConfig
 from spark_kafka_native.net.address import HostPort
+from spark_kafka_native.protocol.nearest import did_you_mean
 from spark_kafka_native.records.compression import CompressionType
 
 __all__ = [
@@ -204,8 +204,7 @@ def _check_name(name: str) -> None:
         return
     if name in REFUSED:
         raise ConfigError(name, f"is not supported: {REFUSED[name]}")
-    nearest = difflib.get_close_matches(name, [*PROPERTIES, *WITHOUT_EFFECT, *REFUSED], n=1)
-    suggestion = f"; did you mean {nearest[0]}?" if nearest else ""
+    suggestion = did_you_mean(name, [*PROPERTIES, *WITHOUT_EFFECT, *REFUSED])
     raise ConfigError(name or "''", f"is not a Kafka client property{suggestion}")
 
 

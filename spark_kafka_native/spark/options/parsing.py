@@ -5,7 +5,6 @@ nobody knows is an error with the nearest name as a suggestion, and so is one th
 source does not: a query never runs otherwise than its options say.
 """
 
-import difflib
 import functools
 import logging
 from collections.abc import Mapping
@@ -14,6 +13,7 @@ from enum import Enum
 from typing import Any, Final
 
 from spark_kafka_native.client.config import ClientConfig, ConfigError
+from spark_kafka_native.protocol.nearest import nearest_name
 from spark_kafka_native.records.compression import MAX_DECOMPRESSED_BYTES
 from spark_kafka_native.spark.errors import OptionError, redacted
 from spark_kafka_native.spark.offsets import Earliest, Latest, OffsetLimit
@@ -227,9 +227,9 @@ def _unknown(name: str, table: tuple[Option, ...], other_side: tuple[Option, ...
             name, f"belongs to the connector of Databricks, not to Apache Spark's; {_OF_DATABRICKS[name]}"
         )
     side, other = ("source", "sink") if table is SOURCE_OPTIONS else ("sink", "source")
-    near = difflib.get_close_matches(name, [option.name.lower() for option in table], n=1)
+    near = nearest_name(name, [option.name for option in table])
     names = {option.name.lower(): option.name for option in (*table, *other_side)}
-    suggestion = f"; did you mean '{names[near[0]]}'?" if near else ""
+    suggestion = f"; did you mean '{near}'?" if near else ""
     if name in names:
         return OptionError(names[name], f"belongs to the {other}, not to the {side}{suggestion}")
     return OptionError(name, f"is not an option of the pykafka {side}{suggestion}")
