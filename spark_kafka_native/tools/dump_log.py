@@ -125,6 +125,8 @@ class _Dump:
 
     def file(self, path: str) -> None:
         """Print one file by what its name ends with. Raises OSError, ToolError, ToolFailure."""
+        if not os.path.exists(path):
+            raise ToolFailure(f"--files: {path} does not exist")
         suffix = Path(path).suffix
         if suffix in self._dumps:
             self._dumps[suffix](path)

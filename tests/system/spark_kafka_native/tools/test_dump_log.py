@@ -9,6 +9,13 @@ from tests.system.spark_kafka_native.tools.conftest import Tool, dumped_files, w
 LOG = "t-0/00000000000000000000.log"
 
 
+def test_a_file_that_does_not_exist_is_named(tool: Tool, tmp_path: Path) -> None:
+    for name in ("nope.log", "00000000000000000000.index", "nope.txt"):
+        path = str(tmp_path / name)
+        answer = tool("kafka-dump-log", "--files", path)
+        assert (answer.status, answer.err) == (1, f"kafka-dump-log: --files: {path} does not exist\n")
+
+
 def test_batches_and_records(tool: Tool, tmp_path: Path) -> None:
     log = written_segment(tool, tmp_path)
     dumped = tool("kafka-dump-log", "--files", str(log), "--print-data-log")
@@ -72,6 +79,8 @@ def test_a_record_whose_headers_are_cut_off(tool: Tool, tmp_path: Path) -> None:
     ],
 )
 def test_files_that_cannot_be_dumped(tool: Tool, tmp_path: Path, name: str, status: int, words: str) -> None:
+    if status != 1:
+        (tmp_path / name).touch()
     dumped = tool("kafka-dump-log", "--files", str(tmp_path / name))
     assert (dumped.status, words in dumped.err) == (status, True)
 
