@@ -7,14 +7,14 @@ docs/security.md lists the security settings that are refused and those that are
 
 import dataclasses
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from broker_embedded.config import BrokerConfig
 from broker_embedded.listener_settings import PREFIX, SASL_PLAINTEXT, prefixed_settings
-from broker_embedded.settings import ConfigError, Setting
+from broker_embedded.settings import ConfigError, Setting, no_such_setting
 from broker_embedded.unused_settings import unused_settings
 from spark_kafka_native.tools.connection import ToolError, properties_in
 from spark_kafka_native.tools.jaas_file import jaas_settings
@@ -27,6 +27,8 @@ REFUSED: Final[Mapping[str, Setting]] = {key: item for key, item in unused_setti
 Each may be set for one listener, too: ``listener.name.LISTENER.plain.sasl.server.callback.handler.class``.
 """
 _OLD_NAMES: Final = {"broker.id": "node.id", "log.dir": "log.dirs"}
+_OF_ZOOKEEPER: Final = "zookeeper."
+_OF_AUTHORIZERS: Final = frozenset({"allow.everyone.if.no.acl.found", "super.users"})
 _DEFAULT_DATA_DIR: Final = "/tmp/kafka-logs"  # noqa: S108  # Kafka's own default
 _DEFAULT_LISTENER: Final = "PLAINTEXT://:9092"
 
@@ -83,10 +85,25 @@ def understand(given: Mapping[str, str], jvm_options: str = "") -> ServerPropert
     for name in protocols:
         settings |= prefixed_settings(name.lower())
     known = {key: value for key, value in entries.items() if key in settings and key not in without_restriction}
-    passed_over = sorted(entries.keys() - known.keys())
-    if passed_over:
-        logger.warning("settings without effect here: %s", ", ".join(passed_over))
+    _log_ignored(sorted(entries.keys() - known.keys()), settings)
     return ServerProperties(config=BrokerConfig.parse(known), data_dir=data_dir, zookeeper=zookeeper)
+
+
+def _log_ignored(keys: Sequence[str], settings: Collection[str]) -> None:
+    """Log which settings are ignored: those of Apache Kafka in one line, and each one that it does not have."""
+    known = {*settings, *BrokerConfig.settings(), *unused_settings(), *_OF_AUTHORIZERS}
+    ours = [key for key in keys if key in known or key.startswith(_OF_ZOOKEEPER) or _is_of_listener(key, known)]
+    if ours:
+        logger.warning("settings without effect here: %s", ", ".join(ours))
+    for key in keys:
+        if key not in ours:
+            logger.warning("ignored %s: %s", key, no_such_setting(key, known))
+
+
+def _is_of_listener(key: str, known: Collection[str]) -> bool:
+    """Whether a setting is one of ``known`` for a single listener, and maybe mechanism: ``listener.name.l.KEY``."""
+    parts = key.removeprefix(PREFIX).split(".") if key.startswith(PREFIX) else []
+    return any(".".join(parts[begin:]) in known for begin in range(1, len(parts)))
 
 
 @contextmanager

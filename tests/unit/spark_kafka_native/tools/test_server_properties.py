@@ -163,3 +163,21 @@ def test_storage_needs_no_users(tmp_path: Path) -> None:
     file.write_text("node.id=x\n")
     with pytest.raises(ToolError, match=r"server\.properties: node\.id: 'x' is not a whole number"):
         read_storage_properties(file)
+
+
+def test_settings_that_kafka_does_not_have_are_ignored_with_the_nearest_name(caplog: pytest.LogCaptureFixture) -> None:
+    understand({
+        "log.retention.hour": "1",
+        "nonsense.setting": "x",
+        "zookeeper.connection.timeout.ms": "18000",
+        "super.users": "User:a",
+        "listener.name.plaintext.ssl.keystore.location": "f",
+    })  # fmt: skip
+    assert caplog.messages == [
+        (
+            "settings without effect here: listener.name.plaintext.ssl.keystore.location, super.users, "
+            "zookeeper.connection.timeout.ms"
+        ),
+        "ignored log.retention.hour: no such setting; did you mean log.retention.hours?",
+        "ignored nonsense.setting: no such setting",
+    ]
