@@ -1,14 +1,16 @@
 """What tools have in common: which cluster they talk to, and how they say that something went wrong."""
 
 import argparse
+import itertools
 import logging
+import re
 import socket
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from broker_embedded.settings import read_properties
 from spark_kafka_native.client.cluster import Cluster
@@ -16,6 +18,7 @@ from spark_kafka_native.client.config import ClientConfig, ConfigError
 from spark_kafka_native.net.address import HostPort
 from spark_kafka_native.net.dialing import reason_of
 from spark_kafka_native.protocol.errors import KafkaError, LocalProtocolError
+from spark_kafka_native.protocol.nearest import did_you_mean
 
 KAFKA_VERSION: Final = "4.3.0"
 """The release of Apache Kafka whose tools these are like."""
@@ -26,6 +29,10 @@ BAD_USAGE: Final = 2
 
 class ToolError(Exception):
     """A bad option, or a bad value in a file that an option names; ``str()`` is for the user."""
+
+
+class OutputClosed(Exception):
+    """The program that reads stdout or stderr has closed it. No OSError, because tools report those."""
 
 
 class ToolFailure(Exception):
@@ -48,6 +55,7 @@ def _integer(bits: int) -> Callable[[str], int]:
     return parse
 
 
+_NEGATIVE_NUMBER: Final = re.compile(r"-\d+|-\d*\.\d+")
 _CLIENT: Final = "spark_kafka_native.client"
 _MOST_REASONS: Final = 100
 _UNKNOWN_NAME: Final = frozenset(
@@ -72,7 +80,31 @@ class _Version(argparse.Action):
         parser.exit(0)
 
 
-class ToolParser(argparse.ArgumentParser):
+class CommandParser(argparse.ArgumentParser):
+    """A parser that reports unknown options before any other error. Also that of one command of a tool."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As in argparse. Ends the program if an option is unknown."""
+        words = sys.argv[1:] if args is None else list(args)
+        if self._subparsers is None:  # otherwise options may be those of a command
+            options = itertools.takewhile(lambda word: word != "--", words)
+            unknown = [name for word in options if (name := self._unknown(word)) is not None]
+            if unknown:
+                known = [option for option in self._option_string_actions if option.startswith("-")]
+                self.error(f"unrecognized arguments: {', '.join(each + did_you_mean(each, known) for each in unknown)}")
+        return super().parse_known_args(words, namespace)
+
+    def _unknown(self, word: str) -> str | None:
+        """The option that a word names, without its value, if there is no such option."""
+        name = word.partition("=")[0]
+        if not word.startswith("-") or word == "-" or " " in word or _NEGATIVE_NUMBER.fullmatch(word):
+            return None
+        known = self._option_string_actions
+        with_value = not word.startswith("--") and word[:2] in known  # -tVALUE
+        return None if name in known or with_value else name
+
+
+class ToolParser(CommandParser):
     """Options as Kafka's tools spell them: whole names only, ``--config`` is not short for ``--config-file``."""
 
     def __init__(self, prog: str, description: str) -> None:
@@ -206,13 +238,30 @@ def properties_in(path: Path) -> dict[str, str]:
 
 
 def say(text: str) -> None:
-    """Print a line of a tool's answer at once, whoever reads it."""
-    print(text, flush=True)  # noqa: T201  # what a command line tool is for
+    """Print a line of a tool's answer at once. Raises OutputClosed."""
+    with _output():
+        print(text, flush=True)  # noqa: T201  # what a command line tool is for
+
+
+def say_bytes(data: bytes) -> None:
+    """Write bytes of a tool's answer at once. Raises OutputClosed."""
+    with _output():
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
 
 
 def complain(text: str) -> None:
-    """Print a line about something that went wrong."""
-    print(text, file=sys.stderr, flush=True)  # noqa: T201  # a command line tool says so on stderr
+    """Print a line about an error to stderr. Raises OutputClosed."""
+    with _output():
+        print(text, file=sys.stderr, flush=True)  # noqa: T201  # a command line tool says so on stderr
+
+
+@contextmanager
+def _output() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise OutputClosed from error
 
 
 def refuse(tool: str, error: Exception) -> int:

@@ -6,7 +6,6 @@ committed in its name; the tool is no member of the group, so brokers refuse tha
 
 import argparse
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -28,6 +27,7 @@ from spark_kafka_native.tools.connection import (
     complain,
     open_cluster,
     refuse,
+    say_bytes,
 )
 from spark_kafka_native.tools.properties import parse_pairs, with_defaults
 
@@ -60,13 +60,10 @@ def main(arguments: Sequence[str]) -> int:
         properties["isolation.level"] = options.isolation_level
         with open_cluster(options, properties) as cluster:
             for line in _lines(cluster, options, form):
-                sys.stdout.buffer.write(line)
-                sys.stdout.buffer.flush()
+                say_bytes(line)
                 printed += 1
     except (ToolError, ValueError) as error:
         return refuse(_TOOL, ToolError(str(error)))
-    except BrokenPipeError:
-        return 0  # whoever reads has enough
     except (KafkaError, ToolFailure, OSError) as error:
         return refuse(_TOOL, error)
     finally:

@@ -15,25 +15,25 @@ from typing import Final
 from spark_kafka_native.tools.connection import ToolParser, say
 from spark_kafka_native.tools.server_stop import HOME_VARIABLE
 
-SCRIPTS: Final = (
-    "kafka-configs",
-    "kafka-console-consumer",
-    "kafka-console-producer",
-    "kafka-consumer-groups",
-    "kafka-delete-records",
-    "kafka-dump-log",
-    "kafka-get-offsets",
-    "kafka-run-class",
-    "kafka-server-start",
-    "kafka-server-stop",
-    "kafka-storage",
-    "kafka-topics",
-    "kafka-transactions",
-    "zookeeper-server-start",
-    "zookeeper-server-stop",
-    "zookeeper-shell",
-)
-"""The scripts, without their ``.sh``."""
+SCRIPTS: Final = {
+    "kafka-configs": "Describe and alter settings of topics, brokers and groups, quotas, and users of SCRAM.",
+    "kafka-console-consumer": "Print records as text.",
+    "kafka-console-producer": "Send lines of text as records.",
+    "kafka-consumer-groups": "List, describe, reset and delete consumer groups.",
+    "kafka-delete-records": "Delete the records of partitions before an offset.",
+    "kafka-dump-log": "Print the files of a partition's directory.",
+    "kafka-get-offsets": "Print first, last and other offsets of partitions.",
+    "kafka-run-class": "Run a tool by the name of its Java class.",
+    "kafka-server-start": "Start the bundled broker.",
+    "kafka-server-stop": "Stop the brokers that scripts of this KAFKA_HOME have started.",
+    "kafka-storage": "Format a data directory for a cluster.",
+    "kafka-topics": "Create, delete, list, describe and alter topics.",
+    "kafka-transactions": "List, describe and end transactions.",
+    "zookeeper-server-start": "Listen in place of ZooKeeper, for programs that start it before Kafka.",
+    "zookeeper-server-stop": "Stop what zookeeper-server-start has started.",
+    "zookeeper-shell": "Fail, because there is no ZooKeeper.",
+}
+"""The scripts, without their ``.sh``, with what they do."""
 
 _SCRIPT: Final = """\
 #!/bin/sh

@@ -26,6 +26,7 @@ from spark_kafka_native.tools.connection import (
     INT32,
     INT64,
     Action,
+    CommandParser,
     ToolError,
     ToolFailure,
     ToolParser,
@@ -79,7 +80,7 @@ def main(arguments: Sequence[str]) -> int:
 def _parser() -> ToolParser:
     parser = ToolParser(_TOOL, "List, describe and end transactions, and find those that hang.")
     parser.add_cluster()
-    actions = parser.add_subparsers(required=True, metavar="ACTION", parser_class=argparse.ArgumentParser)
+    actions = parser.add_subparsers(required=True, metavar="ACTION", parser_class=CommandParser)
 
     def add(name: str, action: Action, text: str) -> argparse.ArgumentParser:
         made = actions.add_parser(name, help=text, allow_abbrev=False)

@@ -128,3 +128,29 @@ def test_options_are_not_guessed_from_their_beginnings(tool: Tool) -> None:
     answer = tool("kafka-topics", "--list", "--boot", "127.0.0.1:1")
     assert answer.status == 2
     assert "--boot" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("kafka-topics", "--lst"), "unrecognized arguments: --lst; did you mean --list?"),
+        (("kafka-topics", "--list", "--topc=t"), "unrecognized arguments: --topc; did you mean --topic?"),
+        (("kafka-configs", "--xyzzy", "--descrbe"), "unrecognized arguments: --xyzzy, --descrbe; did you mean"),
+        (("kafka-storage", "format", "--confg", "f"), "unrecognized arguments: --confg; did you mean --config?"),
+        (("kafka-transactions", "abort", "--topc", "t"), "unrecognized arguments: --topc; did you mean --topic?"),
+        (("kafka-server-start", "-demon", "f"), "unrecognized arguments: -demon; did you mean -daemon?"),
+        (("exactly-once", "--accept-lost"), "unrecognized arguments: --accept-lost; did you mean --accept-loss?"),
+        (("kafka-topics", "--", "--lst"), "one of the arguments --create"),
+    ],
+)
+def test_an_unknown_option_is_the_first_error(tool: Tool, arguments: tuple[str, ...], words: str) -> None:
+    answer = tool(*arguments)
+    assert (answer.status, words in answer.err) == (2, True), answer.err
+
+
+def test_values_that_begin_with_a_dash_are_no_options(tool: Tool, tmp_path: Path) -> None:
+    assert "is not between" in tool("kafka-topics", "--create", "--partitions", "-3000000000").err
+    properties = tmp_path / "server.properties"
+    properties.write_text(f"log.dirs={tmp_path / 'data'}\n")
+    formatted = tool("kafka-storage", "format", "-t", "-id-with-a-dash-------", f"-c{properties}")
+    assert (formatted.status, formatted.err) == (0, "")
