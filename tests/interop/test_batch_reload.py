@@ -18,10 +18,11 @@ import pytest
 
 from broker_embedded.testing import BrokerProcess
 from spark_kafka_native.jobs.batch_reload.clean import clean
-from spark_kafka_native.jobs.batch_reload.errors import Conflict
+from spark_kafka_native.jobs.batch_reload.errors import Conflict, UsageError
 from spark_kafka_native.jobs.batch_reload.manifest import Manifest
 from spark_kafka_native.jobs.batch_reload.object_storage import ObjectStorage
-from spark_kafka_native.jobs.batch_reload.storage import LocalStorage
+from spark_kafka_native.jobs.batch_reload.storage import SAMPLE_SIZE, LocalStorage
+from spark_kafka_native.jobs.batch_reload.target import check_own
 from spark_kafka_native.jobs.batch_reload.versions import read_version
 from spark_kafka_native.jobs.java import ensure_java
 from spark_kafka_native.spark.planning.ranges import OffsetRange
@@ -267,3 +268,19 @@ def test_s3_keeps_runs_apart(s3: dict[str, str], tmp_path: Path) -> None:
         thread.join()
     assert len(winners) == 1
     assert storage.read("race") == b"%d" % winners[0]
+
+
+def test_s3_prefix_of_something_else_is_found_by_one_page_of_a_listing(s3: dict[str, str]) -> None:
+    storage = ObjectStorage("s3://loads/other", s3)
+    assert storage.sample("") == ()
+    for number in range(2 * SAMPLE_SIZE + 20):
+        storage.put(f"{number:06d}", b"")
+    pages: list[dict[str, str]] = []
+    events = storage._files.s3.meta.events
+    events.register("before-call.s3.ListObjectsV2", lambda params, **_: pages.append(params["query_string"]))
+    with pytest.raises(UsageError, match=r"--target: s3://loads/other holds something else \(000000, 000001, 000002, "):
+        check_own(storage, "--target")
+    assert pages[0]["prefix"] == "other/"
+    assert not [page for page in pages if "continuation-token" in page]
+    storage.put("_loads/1/t/x.json", b"")
+    check_own(storage, "--target")

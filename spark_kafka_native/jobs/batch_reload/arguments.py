@@ -69,6 +69,8 @@ class Arguments:
     until: Point | None
     place: Place
     """Where manifests are, and files if there are any."""
+    place_option: str
+    """The option that names the place: --target or --state."""
     target: str | None
     table: str | None
     format: str | None
@@ -113,6 +115,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> Arguments:
         source_options=tuple(_source_options(given, action).items()),
         start=_point("--from-offsets", parse_offsets, given.from_offsets) or _point("--from", parse_point, given.start),
         until=_point("--until", parse_point, given.until),
+        place_option="--state" if given.state else "--target",
         place=Place(url=given.state or given.target, options=_pairs(given.storage_option, "--storage-option")),
         target=given.target,
         table=given.table,

@@ -29,6 +29,7 @@ from spark_kafka_native.jobs.batch_reload.manifest import Manifest, StoredFormat
 from spark_kafka_native.jobs.batch_reload.plan import Plan, make_plan
 from spark_kafka_native.jobs.batch_reload.running import SparkRunner, Watch
 from spark_kafka_native.jobs.batch_reload.storage import Storage
+from spark_kafka_native.jobs.batch_reload.target import check_own, prepare
 from spark_kafka_native.jobs.batch_reload.verify import VerifyJob, check_version, grouped
 from spark_kafka_native.jobs.batch_reload.versions import read_version, with_all_entries
 from spark_kafka_native.jobs.batch_reload.writing import WriteJob
@@ -71,7 +72,10 @@ class Job:
         """Raises UsageError: there is no such storage."""
         self._arguments = arguments
         self._console = console
-        self._storage: Storage = arguments.place.open()
+        try:
+            self._storage: Storage = arguments.place.open()
+        except UsageError as error:
+            raise UsageError(f"{arguments.place_option}: {error}") from None
 
     def run(self) -> int:
         """Do what was asked for; the exit status."""
@@ -85,6 +89,8 @@ class Job:
 
     def _clean(self) -> int:
         said = self._arguments
+        if read_version(self._storage) is None:
+            check_own(self._storage, said.place_option)
         removed = clean(self._storage, now_s=time.time(), lease_s=said.lease_s, keep_versions=said.keep_versions)
         self._say(report.cleaned_line(removed))
         return 0
@@ -92,6 +98,8 @@ class Job:
     def _load(self) -> int:
         base = read_version(self._storage)
         said = self._arguments
+        if base is None:
+            check_own(self._storage, said.place_option)
         if base is not None and said.start is not None:
             base = with_all_entries(self._storage, base)
         form = stored_format(base, name=said.format, columns=said.columns, as_string=said.as_string)
@@ -110,6 +118,7 @@ class Job:
             raise UsageError(
                 f"--from: {form.name} cannot be loaded again: rows that are there already cannot be taken back"
             )
+        prepare(self._storage, said.place_option)
         load_id = new_load_id(time.time())
         self._warn_of_others(load_id)
         with self._spark() as spark, report.progress_bar(self._console) as progress:

@@ -12,7 +12,7 @@ from typing import IO, Any, Final
 from urllib.parse import urlsplit
 
 from spark_kafka_native.jobs.batch_reload.errors import UsageError
-from spark_kafka_native.jobs.batch_reload.storage import Stored
+from spark_kafka_native.jobs.batch_reload.storage import SAMPLE_SIZE, Stored
 
 _CONDITIONAL: Final = ("s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "memory")
 """Schemes whose clients can create an object only if there is none."""
@@ -23,7 +23,7 @@ class ObjectStorage:
 
     def __init__(self, url: str, options: Mapping[str, str]) -> None:
         """Raises UsageError: not a store that can keep a load, or its client is not installed."""
-        scheme = urlsplit(url).scheme
+        self._scheme = scheme = urlsplit(url).scheme
         if scheme not in _CONDITIONAL:
             raise UsageError(
                 f"{url}: cannot publish there; it takes a file system, or a store with conditional writes: "
@@ -84,6 +84,26 @@ class ObjectStorage:
             name.removeprefix(f"{self._root}/"): Stored(int(entry["size"]), self._modified_s(name, entry))
             for name, entry in found.items()
         }
+
+    def sample(self, folder: str) -> tuple[str, ...]:
+        """Names below a prefix; S3 and Google return one page, Azure's client reads the whole level."""
+        path = self._path(folder).rstrip("/")
+        with self._told():
+            self._files.invalidate_cache()
+            try:
+                if self._scheme in {"s3", "s3a"}:
+                    found = self._files.find(path, max_items=SAMPLE_SIZE)
+                else:
+                    bound = {"max_results": SAMPLE_SIZE} if self._scheme in {"gs", "gcs"} else {}
+                    found = self._files.ls(path, detail=False, **bound)
+            except FileNotFoundError:
+                return ()
+        below = f"{path}/"  # a marker of the folder itself, which consoles make, has no name after it
+        names = {name.removeprefix(below).partition("/")[0] for name in map(str, found) if name.startswith(below)}
+        return tuple(sorted(names - {""})[:SAMPLE_SIZE])
+
+    def prepare(self) -> None:
+        """Nothing: a prefix is no object, and the lease shows whether objects can be made."""
 
     def remove(self, path: str) -> None:
         """Delete an object."""

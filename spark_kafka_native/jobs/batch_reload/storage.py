@@ -6,14 +6,17 @@ renamed, and no directory means anything by being there.
 """
 
 import contextlib
+import itertools
 import os
 import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, Final, Protocol
 from urllib.parse import unquote, urlsplit
 
+SAMPLE_SIZE: Final = 500
+"""Most names that ``Storage.sample`` reads; half of a page of S3's listing, which s3fs asks for by the half."""
 _TEMPORARY = ".creating-"
 """How a file begins its name while it is not whole yet."""
 
@@ -60,6 +63,17 @@ class Storage(Protocol):
 
     def list(self, folder: str) -> dict[str, Stored]:
         """All files below a folder by path; empty where there is no such folder."""
+        ...
+
+    def sample(self, folder: str) -> tuple[str, ...]:
+        """Names of files and folders in a folder, at most ``SAMPLE_SIZE``, sorted; empty where there is no such folder.
+
+        Reads one page of a listing, where the storage's client can. Raises NotADirectoryError: the folder is a file.
+        """
+        ...
+
+    def prepare(self) -> None:
+        """Make the root, if storage of this kind needs one, and make and delete a file in it."""
         ...
 
     def remove(self, path: str) -> None:
@@ -134,6 +148,21 @@ class LocalStorage:
                     status = os.stat(full)
                     found[os.path.relpath(full, self._root)] = Stored(status.st_size, status.st_mtime)
         return found
+
+    def sample(self, folder: str) -> tuple[str, ...]:
+        """The first names that the file system lists."""
+        try:
+            with os.scandir(self._path(folder)) as entries:
+                return tuple(sorted(entry.name for entry in itertools.islice(entries, SAMPLE_SIZE)))
+        except FileNotFoundError:
+            return ()
+
+    def prepare(self) -> None:
+        """Make the directory, and a file in it."""
+        self._make_folder(self._root)
+        temporary = self._path(f"{_TEMPORARY}{secrets.token_hex(8)}")
+        with open(temporary, "xb"):
+            os.unlink(temporary)
 
     def remove(self, path: str) -> None:
         """Delete a file, and the directories that it leaves empty."""

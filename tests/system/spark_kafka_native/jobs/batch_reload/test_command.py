@@ -173,6 +173,44 @@ def test_errors_are_one_line_and_a_status(run: Run, more: list[str], status: int
     assert said in text
 
 
+@pytest.fixture
+def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "ensure_java", lambda: pytest.fail("Spark was started"))
+
+
+@pytest.mark.usefixtures("no_spark")
+@pytest.mark.parametrize("more", [[], ["--dry-run"], ["--clean"], ["--format", "noop", "--state"]])
+def test_directory_of_something_else_is_refused(run: Run, tmp_path: Path, more: list[str]) -> None:
+    """Before Spark starts, and nothing is written."""
+    target = tmp_path / "target"
+    for name in ("bin", "include", "lib", "lib64"):
+        (target / name).mkdir(parents=True)
+    state = [str(target), "--target", str(tmp_path / "rows")] if "--state" in more else []
+    status, said = run(*more, *state)
+    option = "--state" if state else "--target"
+    assert status == 2
+    assert said == (
+        f"batch_reload: {option}: {target} holds something else (bin, include, lib, ...) and nothing of this job; "
+        "name a directory that is empty, or not there yet"
+    )
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["bin", "include", "lib", "lib64", "target"]
+
+
+@pytest.mark.usefixtures("no_spark")
+def test_target_that_is_a_file_or_cannot_be_written(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert run("--target", str(tmp_path / "file")) == (
+        2,
+        f"batch_reload: --target: {tmp_path / 'file'} is not a directory",
+    )
+    status, said = run("--target", str(tmp_path / "file" / "a"))
+    assert (status, said) == (2, f"batch_reload: --target: {tmp_path / 'file' / 'a'} is not a directory")
+    if Path("/proc/self").exists():
+        status, said = run("--target", "/proc/a")
+        assert status == 2
+        assert said.startswith("batch_reload: --target: /proc/a cannot be written to: ")
+
+
 def test_cluster_that_cannot_be_reached(run: Run) -> None:
     run.arguments[1] = "127.0.0.1:1"
     status, text = run("--option", "kafka.default.api.timeout.ms=300", "--option", "kafka.request.timeout.ms=200")

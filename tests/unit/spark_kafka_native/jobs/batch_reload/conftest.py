@@ -1,5 +1,25 @@
-"""A target, and topics to load into it."""
+"""A target, topics to load into it, and storage of both kinds."""
 
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from spark_kafka_native.jobs.batch_reload.object_storage import ObjectStorage
+from spark_kafka_native.jobs.batch_reload.storage import LocalStorage, Storage
 from tests.support.reload_driver import story
 
 __all__ = ["story"]
+
+
+@pytest.fixture(params=["directory", "object store"])
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Storage]:
+    """A directory that is not there yet, or an object store in memory."""
+    if request.param == "directory":
+        yield LocalStorage(str(tmp_path / "a" / "b"))
+        return
+    made = ObjectStorage(f"memory://{uuid.uuid4().hex}/a", {})
+    yield made
+    for path in made.list(""):
+        made.remove(path)

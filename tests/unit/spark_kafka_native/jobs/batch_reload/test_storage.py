@@ -2,8 +2,6 @@
 
 import os
 import threading
-import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,17 +9,6 @@ import pytest
 from spark_kafka_native.jobs.batch_reload.errors import UsageError
 from spark_kafka_native.jobs.batch_reload.object_storage import ObjectStorage
 from spark_kafka_native.jobs.batch_reload.storage import LocalStorage, Place, Storage, is_whole
-
-
-@pytest.fixture(params=["directory", "object store"])
-def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Storage]:
-    if request.param == "directory":
-        yield LocalStorage(str(tmp_path / "a" / "b"))
-        return
-    made = ObjectStorage(f"memory://{uuid.uuid4().hex}/a", {})
-    yield made
-    for path in made.list(""):
-        made.remove(path)
 
 
 def test_file_is_made_once(storage: Storage) -> None:
@@ -61,6 +48,32 @@ def test_removed_files_are_gone(storage: Storage) -> None:
     assert list(storage.list("x")) == ["x/y/2"]
     storage.remove("x/y/2")
     assert storage.list("x") == {}
+
+
+def test_sample_names_what_is_at_the_top(storage: Storage) -> None:
+    assert storage.sample("") == ()
+    storage.create("x/y/1", b"")
+    storage.create("x/y/2", b"")
+    storage.create("file", b"")
+    assert storage.sample("") == ("file", "x")
+    assert storage.sample("x/y") == ("1", "2")
+    assert storage.sample("nothing") == ()
+
+
+def test_sample_is_bounded(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("storage", "object_storage"):
+        monkeypatch.setattr(f"spark_kafka_native.jobs.batch_reload.{module}.SAMPLE_SIZE", 2)
+    for number in range(5):
+        storage.create(f"{number}", b"")
+    assert len(storage.sample("")) == 2
+
+
+def test_prepared_storage_holds_nothing_yet(storage: Storage, tmp_path: Path) -> None:
+    storage.prepare()
+    storage.prepare()
+    assert storage.sample("") == ()
+    if isinstance(storage, LocalStorage):
+        assert (tmp_path / "a" / "b").is_dir()
 
 
 def test_of_many_that_make_a_file_at_once_one_does(storage: Storage) -> None:

@@ -1,0 +1,66 @@
+"""What is checked of a target before anything is written, of a directory and of an object store in memory alike."""
+
+from pathlib import Path
+
+import pytest
+
+from spark_kafka_native.jobs.batch_reload.errors import UsageError
+from spark_kafka_native.jobs.batch_reload.leases import Lease
+from spark_kafka_native.jobs.batch_reload.storage import LocalStorage, Storage
+from spark_kafka_native.jobs.batch_reload.target import check_own, prepare
+from tests.support.reload_driver import Story
+
+
+def test_target_that_is_not_there_or_empty(storage: Storage) -> None:
+    check_own(storage, "--target")
+    storage.prepare()
+    check_own(storage, "--target")
+
+
+def test_entries_of_something_else_are_named(storage: Storage) -> None:
+    storage.put("README.md", b"")
+    with pytest.raises(UsageError, match=r"^--state: .* holds something else \(README\.md\) and nothing of this job"):
+        check_own(storage, "--state")
+    for name in ("bin/python", "lib/x", "share/y"):
+        storage.put(name, b"")
+    with pytest.raises(UsageError, match=r"\(README\.md, bin, lib, \.\.\.\)"):
+        check_own(storage, "--target")
+
+
+@pytest.mark.parametrize("path", ["_loads/1/t/x.json", "_leases/1.json", "_manifests/0000000001.json"])
+def test_first_load_that_was_interrupted_stays_loadable(storage: Storage, path: str) -> None:
+    storage.put(path, b"")
+    storage.put("notes.txt", b"")
+    check_own(storage, "--target")
+
+
+def test_folders_of_the_job_are_found_although_a_sample_has_none(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sample = storage.sample
+    storage.put("0", b"")
+    storage.put("_loads/1/t/x.json", b"")
+    monkeypatch.setattr(storage, "sample", lambda folder: sample(folder) if folder else ("0",))
+    check_own(storage, "--target")
+
+
+def test_released_lease_of_a_run_that_failed_leaves_a_loadable_directory(tmp_path: Path) -> None:
+    story = Story(tmp_path / "t")
+    with Lease(story.storage, "1").held():
+        pass
+    assert story.storage.sample("") == ("_leases",)
+    check_own(story.storage, "--target")
+
+
+def test_entries_of_a_new_volume_do_not_count(tmp_path: Path) -> None:
+    (tmp_path / "lost+found").mkdir()
+    (tmp_path / ".snapshot").mkdir()
+    check_own(LocalStorage(str(tmp_path)), "--target")
+
+
+def test_target_below_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match=r"--target: .*/file is not a directory"):
+        check_own(LocalStorage(str(tmp_path / "file")), "--target")
+    with pytest.raises(UsageError, match=r"--target: .*/file/a cannot be written to: Not a directory"):
+        prepare(LocalStorage(str(tmp_path / "file" / "a")), "--target")
