@@ -41,6 +41,7 @@ from spark_kafka_native.client.cluster import Cluster
 from spark_kafka_native.client.config import ClientConfig, ConfigError
 from spark_kafka_native.client.producer import Producer
 from spark_kafka_native.jobs.comparison import Comparison, compare
+from spark_kafka_native.jobs.interrupts import run_interruptible
 from spark_kafka_native.jobs.java import JavaMissing, ensure_java
 from spark_kafka_native.jobs.page_views import page_views
 from spark_kafka_native.jobs.session import spark_session
@@ -77,13 +78,17 @@ class Topics:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the quick start and say how it went; the exit status."""
     options = _parse(arguments)
+    return run_interruptible(lambda: _run_and_report(options), lambda: _complain("interrupted"))
+
+
+def _run_and_report(options: Options) -> int:
     console = Console(highlight=False, markup=False)
     try:
         console.print(ensure_java(), style="dim", soft_wrap=True)
         with _cluster(options, console) as bootstrap_servers:
             result = run(bootstrap_servers, options, console)
     except (JavaMissing, ConfigError, KafkaError, PySparkException, Py4JError) as error:
-        _complain(error)
+        _complain(str(error).partition("\n=== Streaming Query ===")[0].strip())  # the query's plan follows
         return 2
     console.print(_table(result))
     for page in result.wrong_counts:
@@ -95,8 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0 if result.perfect and result.rows_in == options.events else 1
 
 
-def _complain(error: Exception) -> None:
-    reason = str(error).partition("\n=== Streaming Query ===")[0].strip()  # what follows is the query's plan
+def _complain(reason: str) -> None:
     Console(stderr=True, highlight=False, markup=False).print(f"quickstart: {reason}", style="red", soft_wrap=True)
 
 

@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import SparkSession
 
+from spark_kafka_native.jobs.interrupts import sigint_handler_kept, stop_interrupted
 from spark_kafka_native.spark.datasource import PyKafkaDataSource
 
 
@@ -36,8 +37,13 @@ def spark_session(name: str, *, tasks: int) -> Iterator[SparkSession]:
         spark.dataSource.register(PyKafkaDataSource)
         try:
             yield spark
-        finally:
+        except KeyboardInterrupt:
+            stop_interrupted(spark)
+            raise
+        except BaseException:
             spark.stop()
+            raise
+        spark.stop()
 
 
 def set_default(spark: SparkSession, key: str, value: str) -> None:
@@ -48,7 +54,9 @@ def set_default(spark: SparkSession, key: str, value: str) -> None:
 
 @contextlib.contextmanager
 def _submitted(name: str) -> Iterator[SparkSession]:
-    yield SparkSession.builder.appName(name).getOrCreate()
+    with sigint_handler_kept():
+        spark = SparkSession.builder.appName(name).getOrCreate()
+    yield spark
 
 
 @contextlib.contextmanager
@@ -63,7 +71,7 @@ def _on_this_machine(name: str) -> Iterator[SparkSession]:
         .config("spark.ui.showConsoleProgress", "false")
     )
     with said_only_on_failure() as messages:
-        with stderr_into(messages):
+        with stderr_into(messages), sigint_handler_kept():
             spark = builder.getOrCreate()
         yield spark
 

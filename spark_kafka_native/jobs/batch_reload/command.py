@@ -33,6 +33,7 @@ from spark_kafka_native.jobs.batch_reload.target import check_own, prepare
 from spark_kafka_native.jobs.batch_reload.verify import VerifyJob, check_version, grouped
 from spark_kafka_native.jobs.batch_reload.versions import read_version, with_all_entries
 from spark_kafka_native.jobs.batch_reload.writing import WriteJob
+from spark_kafka_native.jobs.interrupts import run_interruptible
 from spark_kafka_native.jobs.java import JavaMissing, ensure_java
 from spark_kafka_native.jobs.session import spark_session
 from spark_kafka_native.protocol.errors import KafkaError
@@ -45,11 +46,18 @@ from spark_kafka_native.spark.planning.pacing import SystemClock
 from spark_kafka_native.spark.source.schema import layout_of
 
 _RAISED: Final = re.compile(r"^(?:[\w.]+\.)?(?:\w*Error|\w*Exception|Conflict): (.+)$", re.MULTILINE)
-_INTERRUPTED: Final = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job and say how it went; the exit status."""
+
+    def say_interrupted() -> None:
+        _note("interrupted; a version is there as a whole or not at all", style="red")
+
+    return run_interruptible(lambda: _run_and_report(arguments), say_interrupted)
+
+
+def _run_and_report(arguments: Sequence[str] | None) -> int:
     console = Console(highlight=False, markup=False)
     try:
         return Job(parse_arguments(arguments), console).run()
@@ -61,8 +69,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complain(str(error), ReloadError.status)
     except (PySparkException, Py4JError) as error:
         return _complain(_reason(error), ReloadError.status)
-    except KeyboardInterrupt:
-        return _complain("interrupted; a version is there as a whole or not at all", _INTERRUPTED)
 
 
 class Job:

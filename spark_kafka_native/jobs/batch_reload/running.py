@@ -5,6 +5,7 @@ no pandas as ``mapInArrow`` does, makes its answer of it. What a task returns co
 it or had it run twice at a time.
 """
 
+import contextlib
 import pickle
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -79,7 +80,8 @@ class SparkRunner:
                 thread.join(_POLL_S)
                 watch(_completed(context, group))
         except BaseException:
-            context.cancelJobGroup(group)
+            with contextlib.suppress(Exception):  # an interrupted call may have left no connection; the error is raised
+                context.cancelJobGroup(group)
             raise
         if trouble:
             raise trouble[0]

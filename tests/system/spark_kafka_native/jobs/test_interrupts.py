@@ -1,0 +1,163 @@
+"""Ctrl-C: the exit status 130 and one line, whatever Spark is doing; nothing of the job is left behind."""
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from broker_embedded.testing import EmbeddedBroker
+from spark_kafka_native.client.cluster import Cluster
+from spark_kafka_native.client.config import ClientConfig
+from spark_kafka_native.jobs.interrupts import run_interruptible, sigint_handler_kept
+from tests.support.topics import Topics
+
+ROOT = Path(__file__).parents[4]
+PATIENCE_S = 200
+
+
+def interrupt() -> None:
+    signal.raise_signal(signal.SIGINT)
+
+
+def ended(job: Callable[[], int]) -> tuple[int, list[str]]:
+    said: list[str] = []
+    return run_interruptible(job, lambda: said.append("interrupted")), said
+
+
+def test_a_job_that_ends_says_nothing() -> None:
+    assert ended(lambda: 3) == (3, [])
+
+
+def test_an_interrupted_job_has_one_line_and_its_status() -> None:
+    before = signal.getsignal(signal.SIGINT)
+
+    def job() -> int:
+        interrupt()
+        return 0
+
+    assert ended(job) == (130, ["interrupted"])
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_handler_that_is_set_within_a_block_is_replaced() -> None:
+    def job() -> int:
+        with sigint_handler_kept():
+            signal.signal(signal.SIGINT, lambda *_: pytest.fail("the other handler was called"))
+        interrupt()
+        return 0
+
+    assert ended(job) == (130, ["interrupted"])
+
+
+def test_an_interrupt_that_a_finalizer_has_dropped_comes_again() -> None:
+    class Finalized:
+        def __del__(self) -> None:
+            interrupt()
+
+    def job() -> int:
+        Finalized()
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            time.sleep(0.01)
+        return 0
+
+    assert ended(job) == (130, ["interrupted"])
+
+
+def test_records_of_py4j_are_dropped_once_interrupted(caplog: pytest.LogCaptureFixture) -> None:
+    def log(path: str) -> None:
+        root = logging.getLogger()
+        root.handle(root.makeRecord("root", logging.ERROR, path, 1, path, (), None))
+
+    def job() -> int:
+        log("py4j/before.py")
+        try:
+            interrupt()
+        finally:
+            log("py4j/after.py")
+            log("other/after.py")
+        return 0
+
+    ended(job)
+    assert caplog.messages == ["py4j/before.py", "other/after.py"]
+
+
+class Terminal:
+    """A job in a process group of its own, which gets signals as from a terminal."""
+
+    def __init__(self, module: str, *arguments: str) -> None:
+        hidden = ("PYSPARK_", "SPARK_", "JDK_JAVA_OPTIONS")
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", module, *arguments],
+            cwd=ROOT,
+            env={name: value for name, value in os.environ.items() if not name.startswith(hidden)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def press_ctrl_c(self, when: Callable[[], bool]) -> tuple[int, str]:
+        """The exit status and stderr."""
+        try:
+            deadline = time.monotonic() + PATIENCE_S
+            while not when() and self._process.poll() is None and time.monotonic() < deadline:
+                time.sleep(0.05)
+            assert self._process.poll() is None, self._process.communicate()
+            os.killpg(self._process.pid, signal.SIGINT)
+            _, stderr = self._process.communicate(timeout=PATIENCE_S)
+            return self._process.returncode, stderr
+        finally:
+            self._process.kill()
+            self._process.wait()
+
+
+@pytest.fixture
+def broker() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker() as made:
+        yield made
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(2 * PATIENCE_S + 30)
+def test_the_quick_start_interrupted_while_a_query_runs(broker: EmbeddedBroker) -> None:
+    servers = broker.bootstrap_servers
+    terminal = Terminal(
+        "spark_kafka_native.jobs.quickstart",
+        *("--bootstrap-servers", servers, "--events", "50000", "--events-per-trigger", "100", "--partitions", "1"),
+    )
+    with Cluster(ClientConfig.parse({"bootstrap.servers": servers})) as cluster, Topics(servers) as topics:
+
+        def own() -> list[str]:
+            return sorted(name for name in cluster.metadata(None).topics if name.startswith("quickstart"))
+
+        def counts_are_written() -> bool:
+            (counts,) = [name for name in own() if name.endswith("-counts")] or [""]
+            return bool(counts) and sum(topics.ends(counts).values()) > 0
+
+        assert terminal.press_ctrl_c(counts_are_written) == (130, "quickstart: interrupted\n")
+        assert own() == []
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(2 * PATIENCE_S + 30)
+def test_a_batch_load_interrupted_while_its_tasks_run(broker: EmbeddedBroker, tmp_path: Path) -> None:
+    with Topics(broker.bootstrap_servers) as topics:
+        topic = topics.create(1)
+        topics.write(topic, [f"{n}" for n in range(2_000)])
+        terminal = Terminal(
+            "spark_kafka_native.jobs.batch_reload.command",
+            *("--bootstrap-servers", broker.bootstrap_servers, "--topics", topic, "--target", str(tmp_path / "t")),
+            *("--max-records-per-task", "1"),
+        )
+        assert terminal.press_ctrl_c(lambda: any(tmp_path.glob("t/_loads/*/*/*.parquet"))) == (
+            130,
+            "batch_reload: interrupted; a version is there as a whole or not at all\n",
+        )
+        assert list(tmp_path.glob("t/_manifests/*")) == []
