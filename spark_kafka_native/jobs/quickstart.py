@@ -8,7 +8,7 @@ three topics of its own that it deletes afterwards unless ``--keep`` is given.
 2. Stream: count views per page (complete mode) into a second topic, and copy the events into a third.
 3. Read the topics back and compare: every event once in the copy, key and value the same, and the counts equal.
 
-Exit status: 0 when all of that holds, 1 when it does not, 2 when the job could not be run.
+Exit status: 0 when all of that holds, 1 when it does not or the job failed, 2 for a bad option, 130 when interrupted.
 """
 
 import argparse
@@ -87,9 +87,12 @@ def _run_and_report(options: Options) -> int:
         console.print(ensure_java(), style="dim", soft_wrap=True)
         with _cluster(options, console) as bootstrap_servers:
             result = run(bootstrap_servers, options, console)
-    except (JavaMissing, ConfigError, KafkaError, PySparkException, Py4JError) as error:
-        _complain(str(error).partition("\n=== Streaming Query ===")[0].strip())  # the query's plan follows
+    except ConfigError as error:  # of --bootstrap-servers, the only one that is given here
+        _complain(str(error))
         return 2
+    except (JavaMissing, KafkaError, PySparkException, Py4JError) as error:
+        _complain(str(error).partition("\n=== Streaming Query ===")[0].strip())  # the query's plan follows
+        return 1
     console.print(_table(result))
     for page in result.wrong_counts:
         console.print(f"{page.page}: {page.sent} views were sent and {page.counted} counted", style="red")
