@@ -17,9 +17,11 @@ from rich import box
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
 from spark_kafka_native.spark.progress.report import QueryReport, report_of
 
+_NUMBERS: Final = ("batch", "rows", "rows/s", "bytes/s", "behind", "most\nbehind", "trigger")
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB")
 
 
@@ -40,14 +42,19 @@ def query_states(queries: Iterable[StreamingQuery]) -> list[QueryState]:
 
 
 def progress_table(states: Sequence[QueryState]) -> Table:
-    """The states as a table; in a notebook, the last expression of a cell is enough to show it."""
-    table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("query", overflow="fold")
-    table.add_column("state", overflow="fold")
-    for title in ("batch", "rows", "rows/s", "bytes/s", "behind", "most behind", "trigger"):
-        table.add_column(title, justify="right", no_wrap=True)
-    for state in states:
-        table.add_row(state.name, state.status, *_cells(state.report))
+    """The states as a table; in a notebook, the last expression of a cell is enough to show it.
+
+    ``bytes/s`` is left out where no query has it. In a narrow terminal names are cut before numbers are.
+    """
+    rows = [_cells(state.report) for state in states]
+    shown = [column for column, title in enumerate(_NUMBERS) if title != "bytes/s" or any(row[column] for row in rows)]
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    table.add_column("query", min_width=len("query"), overflow="ellipsis")
+    table.add_column("state", min_width=len("running"), overflow="fold")
+    for column in shown:
+        table.add_column(_NUMBERS[column], justify="right", no_wrap=True)
+    for state, row in zip(states, rows, strict=True):
+        table.add_row(Text(state.name), Text(state.status), *(row[column] for column in shown))
     return table
 
 
@@ -144,7 +151,7 @@ def _json_of(progress: Any) -> str:
 
 def _cells(report: QueryReport | None) -> tuple[str, ...]:
     if report is None:
-        return ("",) * 7
+        return ("",) * len(_NUMBERS)
     lag = report.lag
     return (
         f"{report.batch_id:,}",

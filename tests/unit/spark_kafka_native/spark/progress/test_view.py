@@ -57,9 +57,9 @@ class New(Query):
     lastProgress = None  # noqa: N815  # Spark's name
 
 
-def drawn(*queries: Any) -> str:
+def drawn(*queries: Any, width: int = 120) -> str:
     out = io.StringIO()
-    Console(file=out, width=120).print(progress_table(query_states(queries)))
+    Console(file=out, width=width).print(progress_table(query_states(queries)))
     return out.getvalue()
 
 
@@ -80,6 +80,53 @@ def test_a_query_that_failed_says_why_in_one_line() -> None:
     text = drawn(Query("copy", batches=0, failure="[KAFKA_DATA_LOSS] gone\nand a long plan"))
     assert "failed: [KAFKA_DATA_LOSS] gone" in text
     assert "plan" not in text
+
+
+class Counting(Query):
+    """A query that does not count bytes, as those on other sources."""
+
+    @property
+    def lastProgress(self) -> Any:  # noqa: N802  # Spark's name
+        progress = json.loads(super().lastProgress.json) | {"observedMetrics": {}}
+        return SimpleNamespace(json=json.dumps(progress))
+
+
+def lines(text: str) -> list[str]:
+    return [line.rstrip() for line in text.splitlines() if line.strip()]
+
+
+def test_a_terminal_of_80_columns_shows_whole_words_and_numbers() -> None:
+    """As README's example, which counts no bytes."""
+    assert lines(drawn(Counting("visits"), width=80)) == [
+        "                                                  most",
+        " query   state    batch   rows  rows/s  behind  behind   trigger",
+        " ───────────────────────────────────────────────────────────────",
+        " visits  running      0  1,234     617   2,050   2,000  2,000 ms",
+    ]
+
+
+@pytest.mark.parametrize("kind", [Query, Counting])
+def test_a_long_name_is_cut_in_a_narrow_terminal_and_nothing_else(kind: type[Query]) -> None:
+    _, head, _, visits, copy = lines(
+        drawn(kind("visits"), kind("copy-of-all-visits-into-the-archive-of-2026"), width=80)
+    )
+    assert [len(line) <= 80 for line in (head, visits, copy)] == [True] * 3
+    assert visits.split()[:3] == ["visits", "running", "0"]
+    name, *others = copy.split()
+    assert name.startswith("copy-of-")
+    assert name.endswith("…")
+    assert others == visits.split()[1:]
+
+
+def test_bytes_are_shown_if_a_query_counts_them() -> None:
+    assert "bytes/s" not in drawn(Counting("a"), New())
+    assert "bytes/s" in drawn(Counting("a"), Query("b"))
+
+
+def test_a_failure_is_wrapped_between_words_in_a_narrow_terminal() -> None:
+    text = drawn(Query("copy", batches=0, failure="topic visits was deleted and created again"), width=80)
+    words = "failed: topic visits was deleted and created again 1,234 2,050 2,000 ms"
+    assert set(words.split()) <= set(text.split())
 
 
 @pytest.fixture
