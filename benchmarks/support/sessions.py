@@ -19,7 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from benchmarks.support.report import Report
 from benchmarks.support.stubs import StubSource
 from spark_kafka_native.jobs.java import ensure_java
-from spark_kafka_native.spark.datasource import PyKafkaDataSource
+from spark_kafka_native.spark.datasource import register
 from tests.support.jvm_connector import connector_jars, connector_name, jvm_connector_unavailable
 
 ROOT = Path(__file__).parents[2]
@@ -62,7 +62,7 @@ def local_session(
         builder = builder.config(key.replace("__", "."), value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
-    spark.dataSource.register(PyKafkaDataSource)
+    register(spark)
     spark.dataSource.register(StubSource)
     return spark
 

@@ -13,7 +13,7 @@ from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import SparkSession
 
 from spark_kafka_native.jobs.interrupts import sigint_handler_kept, stop_interrupted
-from spark_kafka_native.spark.datasource import PyKafkaDataSource
+from spark_kafka_native.spark.datasource import register
 
 
 @contextlib.contextmanager
@@ -28,13 +28,13 @@ def spark_session(name: str, *, tasks: int) -> Iterator[SparkSession]:
     """
     present = SparkSession.getActiveSession()
     if present is not None:
-        present.dataSource.register(PyKafkaDataSource)
+        register(present)
         yield present
         return
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     with _submitted(name) if submitted else _on_this_machine(name) as spark:
         set_default(spark, "spark.sql.shuffle.partitions", str(tasks))
-        spark.dataSource.register(PyKafkaDataSource)
+        register(spark)
         try:
             yield spark
         except KeyboardInterrupt:

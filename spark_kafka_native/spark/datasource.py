@@ -6,7 +6,10 @@ DataFrame reads.
 """
 
 import uuid
+from typing import Any
 
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
@@ -71,3 +74,21 @@ class PyKafkaDataSource(DataSource):
         options = parse_sink_options(self.options)
         kind = PyKafkaStreamWriter if options.exactly_once is None else ExactlyOnceStreamWriter
         return kind(options, sink_rows(schema, options.topic, include_timestamp=options.include_timestamp))
+
+
+def register(spark: SparkSession) -> None:
+    """Make ``format("pykafka")`` known to a session that has not found it by itself.
+
+    A second registration does no harm, but Spark logs a warning of it, and one more at each start of a stream.
+    """
+    if not _is_known(spark):
+        spark.dataSource.register(PyKafkaDataSource)
+
+
+def _is_known(spark: Any) -> bool:
+    """Whether the session has the format, found by Spark or registered; False where it cannot say, as Spark Connect."""
+    try:
+        manager = spark._jsparkSession.sessionState().dataSourceManager()  # noqa: SLF001  # there is no public way
+        return bool(manager.dataSourceExists(PyKafkaDataSource.name()))
+    except (AttributeError, TypeError, Py4JError):
+        return False

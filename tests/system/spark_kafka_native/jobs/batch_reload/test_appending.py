@@ -131,10 +131,10 @@ def test_an_append_that_is_not_published_says_what_is_written(story: Story) -> N
 def test_rows_are_those_of_the_plan_with_their_load_id(story: Story, spark: SparkSession) -> None:
     """Records that come after the plan belong to the next run."""
     from broker_embedded.testing import EmbeddedBroker
-    from spark_kafka_native.spark.datasource import PyKafkaDataSource
+    from spark_kafka_native.spark.datasource import register
     from tests.support.topics import Topics
 
-    spark.dataSource.register(PyKafkaDataSource)
+    register(spark)
     with EmbeddedBroker() as broker, Topics(broker.bootstrap_servers) as topics:
         topics.create(2, name="t")
         topics.write("t", [f"{n}" for n in range(20)], partition=[n % 2 for n in range(20)])
