@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from broker_embedded.command_line import SuggestingParser
 from broker_embedded.settings import read_properties
 from spark_kafka_native.jobs.batch_reload.bounds import Point, parse_offsets, parse_point
 from spark_kafka_native.jobs.batch_reload.errors import UsageError
 from spark_kafka_native.jobs.batch_reload.formats import COMPRESSIONS
 from spark_kafka_native.jobs.batch_reload.storage import Place
+from spark_kafka_native.protocol.nearest import did_you_mean
 
 DEFAULT_KEEP_VERSIONS: Final = 10
 DEFAULT_LEASE_MINUTES: Final = 60
@@ -55,7 +57,9 @@ examples
 
 exit status
   0 done, or nothing to do   1 it failed, or --verify found something wrong; nothing half done is visible
-  2 a bad option             3 another run published the same partitions meanwhile; run it again"""
+  2 a bad option, or a target that holds something else or cannot be written to
+  3 another run published the same partitions meanwhile; run it again
+  130 interrupted; a version is there as a whole or not at all"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +152,7 @@ def _joined(arguments: Sequence[str]) -> list[str]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = SuggestingParser(
         prog="batch_reload",
         description=_ABOUT,
         epilog=_EXAMPLES,
@@ -270,7 +274,10 @@ def _check(given: argparse.Namespace, action: str, *, other: bool) -> None:
 
 def _check_other(given: argparse.Namespace) -> None:
     if given.state is None:
-        raise UsageError(f"--state: {given.format} is no file format of this job; say where to keep positions")
+        name = given.format
+        if suggestion := did_you_mean(name, COMPRESSIONS):
+            raise UsageError(f"--format: {name} is no file format of this job{suggestion} Spark's others need --state")
+        raise UsageError(f"--state: {name} is no file format of this job; say where to keep positions")
     if given.table is not None and given.target is not None:
         raise UsageError("--table: is in place of --target; give one of them")
     if given.compression is not None:

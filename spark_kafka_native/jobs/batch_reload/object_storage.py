@@ -16,6 +16,12 @@ from spark_kafka_native.jobs.batch_reload.storage import SAMPLE_SIZE, Stored
 
 _CONDITIONAL: Final = ("s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "memory")
 """Schemes whose clients can create an object only if there is none."""
+_CLIENTS: Final = {
+    **dict.fromkeys(("s3", "s3a"), ("s3fs",)),
+    **dict.fromkeys(("gs", "gcs"), ("gcsfs",)),
+    **dict.fromkeys(("abfs", "abfss", "az"), ("adlfs",)),
+}
+"""The package of the client that fsspec has for a scheme."""
 
 
 class ObjectStorage:
@@ -35,7 +41,10 @@ class ObjectStorage:
             self._files, root = importlib.import_module("fsspec.core").url_to_fs(
                 self._url, use_listings_cache=False, **dict(options)
             )
-        except Exception as error:  # a client is missing, or an option that it does not know
+        except ImportError:
+            packages = " ".join(("fsspec", *_CLIENTS.get(scheme, ())))
+            raise UsageError(f"{url} needs {packages}: pip install {packages}") from None
+        except Exception as error:  # such as an option that the client does not know
             raise UsageError(f"{url}: {type(error).__name__}: {error}") from None
         self._root = str(root).rstrip("/")
 

@@ -28,7 +28,7 @@ def plan_table(plan: Plan) -> Table:
     table.add_column("partition", footer="all")
     for name in ("from", "until"):
         table.add_column(name, justify="right")
-    table.add_column("records", justify="right", footer=f"{plan.records:,}")
+    table.add_column("offsets", justify="right", footer=f"{plan.records:,}")
     table.add_column("tasks", justify="right", footer=f"{len(plan.pieces):,}")
     table.add_column("files there are")
     tasks = Counter(piece.topic_partition for piece in plan.pieces)

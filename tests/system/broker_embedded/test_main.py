@@ -60,6 +60,16 @@ def test_bad_options_are_named_in_one_line(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_nearest_option_is_suggested(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--lisen", "127.0.0.1:0", "--data-dir", "d"])
+    assert ended.value.code == 2
+    assert "unrecognized arguments: --lisen 127.0.0.1:0; did you mean --listen?\n" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["--data-dir", "d", "what"])
+    assert capsys.readouterr().err.endswith("unrecognized arguments: what\n")
+
+
 def test_what_keeps_it_from_starting_is_named_in_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     with EmbeddedBroker(tmp_path / "data") as broker:
         assert main(["--data-dir", str(tmp_path / "other"), "--listen", broker.bootstrap_servers]) == 1

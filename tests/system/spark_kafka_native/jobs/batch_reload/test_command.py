@@ -162,7 +162,7 @@ def test_records_that_are_gone(run: Run, topics: Topics) -> None:
         (["--option", "startingOffsets=x"], 2, "say it with --from"),
         (["--format", "parquet", "--compression", "zip"], 2, "--compression: parquet has snappy"),
         (["--columns", "valeu"], 2, "there is no column 'valeu'"),
-        (["--target", "ftp://host/x"], 2, "cannot publish there"),
+        (["--target", "ftp://host/x"], 2, "--target: ftp://host/x: cannot publish there"),
         (["--verify"], 1, "nothing has been loaded there"),
         (["--from", '{"w":"earliest"}'], 2, "names topics that are not loaded: w"),
     ],

@@ -94,6 +94,7 @@ def test_clean_and_verify_need_less() -> None:
         ([*PLAIN, "--option", "MinPartitions=4"], "--option MinPartitions: say it with --min-tasks"),
         ([*PLAIN, "--option", "failOnDataLoss=false"], "say it with --accept-data-loss"),
         ([*PLAIN, "--properties-file", "/no/such/file"], "--properties-file"),
+        ([*PLAIN, "--format", "parket"], r"^--format: parket is no file format of this job; did you mean parquet\?"),
         ([*PLAIN, "--format", "jdbc"], "--state: jdbc is no file format"),
         ([*PLAIN, "--format", "jdbc", "--state", "/s", "--table", "t"], "--table: is in place of --target"),
         ([*SOURCE, "--format", "jdbc", "--state", "/s", "--compression", "gzip"], "--compression: is for file formats"),
@@ -125,6 +126,13 @@ def test_argparse_refuses(wrong: list[str], capsys: pytest.CaptureFixture[str]) 
     assert wrong[0] in capsys.readouterr().err
 
 
+def test_nearest_option_is_suggested(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        parse_arguments(["--topcs", "ck", "--target", "/x"])
+    assert ended.value.code == 2
+    assert "unrecognized arguments: --topcs ck; did you mean --topics?\n" in capsys.readouterr().err
+
+
 @pytest.mark.feature("reload.exactlyOnce", "reload.otherFormats")
 def test_help_says_what_is_exact_and_what_is_not(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
@@ -133,3 +141,5 @@ def test_help_says_what_is_exact_and_what_is_not(capsys: pytest.CaptureFixture[s
     assert "EXACTLY ONCE. Files of a run" in text
     assert "AT LEAST ONCE. Rows are appended with a column load_id" in text
     assert "exit status" in text
+    assert "2 a bad option, or a target that holds something else" in text
+    assert "130 interrupted" in text

@@ -13,10 +13,23 @@ def test_locations_are_urls() -> None:
     assert ObjectStorage("memory://bucket/raw/", {}).location("_loads/x") == "memory://bucket/raw/_loads/x"
 
 
-def test_missing_client_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "fsspec.core", None)
-    with pytest.raises(UsageError, match=r"memory://x: .*fsspec"):
-        ObjectStorage("memory://x", {})
+@pytest.mark.parametrize(
+    ("url", "missing", "packages"),
+    [
+        ("memory://x", "fsspec.core", "fsspec"),
+        ("s3://bucket/a", "fsspec.core", "fsspec s3fs"),
+        ("s3a://bucket/a", "s3fs", "fsspec s3fs"),
+        ("gs://bucket/a", "gcsfs", "fsspec gcsfs"),
+        ("abfs://container/a", "adlfs", "fsspec adlfs"),
+    ],
+)
+def test_packages_of_a_missing_client_are_named(
+    monkeypatch: pytest.MonkeyPatch, url: str, missing: str, packages: str
+) -> None:
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(UsageError) as caught:
+        ObjectStorage(url, {})
+    assert str(caught.value) == f"{url} needs {packages}: pip install {packages}"
 
 
 def test_errors_in_the_words_of_a_client(monkeypatch: pytest.MonkeyPatch) -> None:

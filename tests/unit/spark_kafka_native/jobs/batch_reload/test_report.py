@@ -33,7 +33,7 @@ def test_plan_with_counts(story: Story) -> None:
     story.produce("t", 1, 10)
     story.age_out("t", 0, 1600)
     lines = printed(plan_table(story.plan(story.version(), max_records_per_task=300, accept_loss=True)))
-    assert lines[0] == "partition from until records tasks files there are"
+    assert lines[0] == "partition from until offsets tasks files there are"
     assert lines[2:] == [
         "t-0 1,600 2,000 400 2 offsets [1500, 1600) are gone",
         "t-1 0 10 10 1",
