@@ -128,8 +128,10 @@ class ListenerSettings(ConsumerGroupSettings):
             if protocol is None:
                 raise ConfigError("listener.security.protocol.map", f"it has no protocol for the listener {name}")
             if protocol not in {PLAINTEXT, SASL_PLAINTEXT}:
-                problem = f"{protocol} ({name}) is not supported; {PLAINTEXT} and {SASL_PLAINTEXT} are"
-                raise ConfigError("listener.security.protocol.map", problem)
+                key = "listeners" if name == protocol else "listener.security.protocol.map"
+                listener = f"{name}://" if name == protocol else f"{name}:{protocol}"
+                problem = f"{listener}: {protocol} is not supported; {PLAINTEXT} and {SASL_PLAINTEXT} are"
+                raise ConfigError(key, problem)
             if protocol == SASL_PLAINTEXT and _SASL_HANDSHAKE not in release(as_version).offered:
                 raise ConfigError("listeners", f"{name} has SASL, which as.version = {as_version} does not")
         for name, endpoint in self.advertised().items():

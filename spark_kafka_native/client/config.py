@@ -131,6 +131,8 @@ class ClientConfig(SecurityConfig):
 
     given: frozenset[str] = frozenset()
     """Names of the properties that were set, as opposed to left at their defaults."""
+    option_prefix: str = dataclasses.field(default="", compare=False)
+    """What stands before a property's name where it was given, for errors that name one."""
 
     @classmethod
     def parse(cls, options: Mapping[str, object]) -> Self:

@@ -12,13 +12,14 @@ import threading
 import time
 from typing import Final
 
-from spark_kafka_native.client.config import ClientConfig
+from spark_kafka_native.client.config import ClientConfig, ConfigError
 from spark_kafka_native.client.security_source import SecuritySource
 from spark_kafka_native.net.address import HostPort
 from spark_kafka_native.net.blocking import DEFAULT_MAX_FRAME_BYTES, Connection, SocketOptions
 from spark_kafka_native.net.deadline import Deadline
-from spark_kafka_native.net.errors import BrokerUnreachable
+from spark_kafka_native.net.errors import AuthenticationFailed, BrokerUnreachable
 from spark_kafka_native.net.remembered import RememberedAnswer
+from spark_kafka_native.net.security import Security
 from spark_kafka_native.protocol.messages.metadata import MetadataResponse
 
 _log = logging.getLogger(__name__)
@@ -120,11 +121,14 @@ class ConnectionPool:
             receive_buffer_bytes=config.receive_buffer_bytes,
             send_buffer_bytes=config.send_buffer_bytes,
             max_frame_bytes=max(DEFAULT_MAX_FRAME_BYTES, config.max_partition_fetch_bytes + _ROOM_IN_FRAME_BYTES),
-            security=self._security.current(),
+            security=self._current_security(),
             remembered=self._remembered,
         )
         try:
             connection = Connection.open(address, options, deadline)
+        except AuthenticationFailed as error:
+            option = f"{config.option_prefix}{error.option}"
+            raise AuthenticationFailed(error.address, option, error.reason, error.code) from error
         except BrokerUnreachable as error:
             self._failures[address] = failures + 1
             if not deadline.expired:
@@ -134,3 +138,9 @@ class ConnectionPool:
             raise
         self._failures.pop(address, None)
         return connection
+
+    def _current_security(self) -> Security:
+        try:
+            return self._security.current()
+        except ConfigError as error:
+            raise ConfigError(f"{self._config.option_prefix}{error.option}", error.message) from error

@@ -65,7 +65,7 @@ def integer(
             raise ValueError(f"{value!r} is not an integer")
         number = int(text)
         if number not in besides and not at_least <= number <= at_most:
-            largest = f", at most {at_most}" if number > at_most else ""
+            largest = f", at most {at_most}" if number > at_most and legal.startswith("at least") else ""
             raise ValueError(f"{number} is out of bounds; expected {legal}{largest}")
         return number
 

@@ -12,12 +12,13 @@ partitions sorted as numbers.
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, assert_never
 
 from spark_kafka_native.client.properties import INT32_MAX, INT64_MAX
+from spark_kafka_native.protocol.nearest import nearest_name
 from spark_kafka_native.protocol.topic import TopicPartition
 
 EARLIEST_OFFSET: Final = -2
@@ -31,6 +32,9 @@ OffsetJson = dict[str, dict[str, int]]
 """An ``OffsetMap`` as Spark stores it: topic -> partition in decimal -> offset."""
 
 _WORD: Final = re.compile(r"(earliest)|(latest)(?:\s*-\s*([0-9]+))?")
+_NAME: Final = re.compile(r"[a-z]")
+_OF_JSON: Final = ("true", "false", "null")
+_EXAMPLE: Final = '"earliest", "latest", "latest-100" or {"topicA":{"0":23,"1":-1},"topicB":"earliest"}'
 _PARTITION: Final = re.compile(r"0|[1-9][0-9]{0,9}")
 
 
@@ -128,9 +132,28 @@ def parse_position(text: str) -> Position:
     return _position(parse_word(text))
 
 
-def parse_offset_limit(text: str) -> OffsetLimit:
-    """A word (``parse_word``) or offset JSON -> a limit. Raises ValueError saying what is wrong."""
-    return parse_word(text) if _WORD.fullmatch(text.strip().lower()) else _parse_specific(text)
+def parse_offset_limit(text: str, *other_words: str) -> OffsetLimit:
+    """A word (``parse_word``) or offset JSON -> a limit.
+
+    Raises ValueError saying what is wrong; for a word, with the nearest one, ``other_words`` of the caller included.
+    """
+    word = text.strip().lower()
+    if _WORD.fullmatch(word):
+        return parse_word(text)
+    if _NAME.match(word) and word not in _OF_JSON:
+        raise ValueError(
+            f"{text!r} is neither one of these words nor JSON; expected e.g. {_EXAMPLE}{_suggestion(word, other_words)}"
+        )
+    return _parse_specific(text)
+
+
+def _suggestion(word: str, other_words: Sequence[str]) -> str:
+    name, _, count = word.partition("-")
+    near = nearest_name(name.strip(), ("earliest", "latest", *other_words))
+    if near is None:
+        return ""
+    number = f"-{count.strip()}" if near == "latest" and count.strip().isdecimal() else ""
+    return f"; did you mean {near}{number}?"
 
 
 def parse_timestamps(text: str) -> dict[TopicPartition, int]:
@@ -194,7 +217,7 @@ def _position(limit: Earliest | Latest | BeforeLatest) -> Position:
 
 
 def _parse_specific(text: str) -> SpecificOffsets:
-    example = '"earliest", "latest", "latest-100" or {"topicA":{"0":23,"1":-1},"topicB":"earliest"}'
+    example = _EXAMPLE
     offsets: dict[TopicPartition, Position] = {}
     topics: dict[str, Position] = {}
     for topic, value in _load_object(text, example).items():

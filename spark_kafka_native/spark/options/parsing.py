@@ -5,6 +5,7 @@ nobody knows is an error with the nearest name as a suggestion, and so is one th
 source does not: a query never runs otherwise than its options say.
 """
 
+import dataclasses
 import functools
 import logging
 from collections.abc import Mapping
@@ -254,7 +255,7 @@ def _client(given: Mapping[str, str], refused: Mapping[str, str]) -> ClientConfi
 @functools.lru_cache(maxsize=64)
 def _parsed_once(properties: frozenset[tuple[str, str]]) -> ClientConfig:
     """Spark makes writers anew for every micro-batch: what a configuration has to say, it logs once per process."""
-    return ClientConfig.parse(dict(properties))
+    return dataclasses.replace(ClientConfig.parse(dict(properties)), option_prefix="kafka.")
 
 
 def _one_subscription(values: Mapping[str, Any]) -> Subscription:

@@ -23,6 +23,7 @@ _MS_PER_UNIT: Final = {
     **dict.fromkeys(("h", "hour", "hours"), 3_600_000),
     **dict.fromkeys(("d", "day", "days"), 86_400_000),
 }
+COMMITTED: Final = "committed"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _DURATION: Final = re.compile(r"([0-9]+)\s*([a-z]*)")
 
@@ -86,7 +87,10 @@ def point_in_time(text: str) -> int | Ago:
     if re.fullmatch(r"[+-]?[0-9]+", stripped):
         return integer(0)(stripped)
     if stripped.startswith("-"):
-        return Ago(duration_ms=duration_ms(stripped[1:]))
+        try:
+            return Ago(duration_ms=duration_ms(stripped[1:]))
+        except ValueError:
+            raise ValueError(f"{text!r} is not so long before now; expected e.g. -90s, -10m, -1h or -2 days") from None
     try:
         moment = datetime.fromisoformat(stripped)
     except ValueError:
@@ -148,4 +152,4 @@ def subscribe_pattern(text: str) -> SubscribePattern:
 
 def starting_offsets(text: str) -> OffsetLimit | Literal["committed"]:
     """Offsets as ``parse_offset_limit`` reads them, or ``committed``: which group's, and else, other options say."""
-    return "committed" if text.strip().lower() == "committed" else parse_offset_limit(text)
+    return COMMITTED if text.strip().lower() == COMMITTED else parse_offset_limit(text, COMMITTED)

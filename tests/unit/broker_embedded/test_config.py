@@ -167,7 +167,7 @@ def test_unknown_settings_suggest_the_nearest_of_all() -> None:
         ({"listeners": "INSIDE://a:1"}, "no protocol for the listener INSIDE"),
         (
             {"listeners": "SSL://a:1", "listener.security.protocol.map": "SSL:SSL"},
-            r"SSL \(SSL\) is not supported; PLAINTEXT and SASL_PLAINTEXT are",
+            r"listeners: SSL://: SSL is not supported; PLAINTEXT and SASL_PLAINTEXT are",
         ),
         ({"advertised.listeners": "OTHER://a:1"}, "there is no listener OTHER"),
         ({"advertised.listeners": "PLAINTEXT://0.0.0.0:1"}, "no client can reach 0.0.0.0"),

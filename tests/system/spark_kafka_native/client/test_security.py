@@ -1,6 +1,7 @@
 """Security properties: what they are made into, and what is said of those that contradict each other."""
 
 import base64
+import dataclasses
 import http.server
 import threading
 from pathlib import Path
@@ -284,6 +285,21 @@ def test_a_wrong_password_is_tried_once(guard: Guard) -> None:
             assert "wrong-hunter" not in f"{caught.value} {caught.value!r} {caught.value.__cause__!r}"
         handshakes = [1 for _, request, _ in running.received if type(request).__name__ == "SaslHandshakeRequest"]
         assert len(handshakes) == 2
+
+
+def test_errors_of_a_connection_name_the_option_as_it_was_given(guard: Guard, tmp_path: Path) -> None:
+    """In Spark with ``kafka.`` in front."""
+    wrong = options(guard, SCRAM.replace("hunter2", "wrong-hunter"))
+    missing = options(guard) | {"ssl_truststore_location": str(tmp_path / "gone.jks")}
+    del missing["ssl_truststore_certificates"]
+    with ScriptedCluster(topics={"t": 1}, guard=guard) as running:
+        for more, kind, text in (
+            (wrong, AuthenticationFailed, r"127\.0\.0\.1:[0-9]+: kafka\.sasl\.jaas\.config: "),
+            (missing, ConfigError, r"^kafka\.ssl\.truststore\.location: .*gone\.jks: cannot be read"),
+        ):
+            config = dataclasses.replace(running.config(**more), option_prefix="kafka.")
+            with Cluster(config) as cluster, pytest.raises(kind, match=text):
+                cluster.metadata(["t"])
 
 
 def test_a_token_server_with_an_authority_of_its_own(tmp_path: Path) -> None:

@@ -40,7 +40,8 @@ def test_servers_alone_are_enough() -> None:
 
 
 def test_every_field_that_can_be_set_is_a_property_with_bounds_and_a_meaning() -> None:
-    assert {field.name.replace("_", ".") for field in dataclasses.fields(ClientConfig)} - {"given"} == set(PROPERTIES)
+    fields = {field.name.replace("_", ".") for field in dataclasses.fields(ClientConfig)}
+    assert fields - {"given", "option.prefix"} == set(PROPERTIES)
     for declared in PROPERTIES.values():
         assert declared.doc.endswith(".") or declared.doc.endswith("...")
         assert declared.legal

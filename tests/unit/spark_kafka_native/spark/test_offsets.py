@@ -74,7 +74,9 @@ def test_an_offset_before_the_end_has_bounds() -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("latests", "not valid JSON"),
+        ("latests", "; did you mean latest?"),
+        ("lates-10", "; did you mean latest-10?"),
+        ("begin", "'begin' is neither one of these words nor JSON"),
         ('{"t":{"0":"latest-x"}}', "'latest-x' of t-0 is not an offset"),
         ('{"t":{"x":"latest"}}', "'x' of topic 't' is not a partition"),
         ('{"t":5}', "needs an object of partitions, or a word"),
