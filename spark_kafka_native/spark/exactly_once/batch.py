@@ -6,7 +6,7 @@ from enum import Enum
 
 from spark_kafka_native.spark.exactly_once.decision import Decision, Handle, Owner, OwnerKind
 from spark_kafka_native.spark.exactly_once.effects import Producer
-from spark_kafka_native.spark.exactly_once.errors import COMMAND, ExactlyOnceError, Trouble
+from spark_kafka_native.spark.exactly_once.errors import ExactlyOnceError, Trouble, command
 from spark_kafka_native.spark.exactly_once.names import Names
 
 
@@ -99,7 +99,7 @@ def _refused(plan: Plan, why: str) -> ExactlyOnceError:
     return ExactlyOnceError(
         Trouble.REFUSED,
         f"option 'transactional.id.prefix' = {plan.prefix}: {why}. Nothing was written. Give every query, and batch "
-        f"writes, a prefix of their own, or let this one go: {COMMAND} release {plan.prefix}",
+        f"writes, a prefix of their own, or let this one go: {command('release', plan.prefix)}",
     )
 
 

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.exactly_once.effects import End, Entry, Log, Producer, Written
-from spark_kafka_native.spark.exactly_once.errors import COMMAND, ExactlyOnceError, Trouble
+from spark_kafka_native.spark.exactly_once.errors import ExactlyOnceError, Trouble, command
 
 VERSION: Final = 1
 PART_BYTES: Final = 256 * 1024
@@ -237,5 +237,5 @@ def _corrupt(topic: str, what: str) -> ExactlyOnceError:
         Trouble.CORRUPT,
         f"topic {topic}: {what}. Nothing was decided or written because of it. Did anybody but this sink write to the "
         "topic? This makes its prefix usable again, forgets the last batch, and aborts what of it is not committed: "
-        f"{COMMAND} release {topic.removesuffix('.decisions')}",
+        + command("release", topic.removesuffix(".decisions")),
     )

@@ -20,7 +20,7 @@ from spark_kafka_native.spark.exactly_once.effects import (
     ReadDecisions,
     Steps,
 )
-from spark_kafka_native.spark.exactly_once.errors import COMMAND, ExactlyOnceError, Trouble, is_fenced, is_refused
+from spark_kafka_native.spark.exactly_once.errors import ExactlyOnceError, Trouble, command, is_fenced, is_refused
 from spark_kafka_native.spark.exactly_once.names import Names
 
 TAIL: Final = 64
@@ -159,11 +159,11 @@ def told(names: Names, error: KafkaError) -> KafkaError | ExactlyOnceError:
 
 
 def _lost(names: Names, decision: Decision, lost: tuple[Handle, ...], *, readable: bool) -> ExactlyOnceError:
-    accept = f"{COMMAND} recover --accept-loss {names.prefix}"
+    accept = command("recover --accept-loss", names.prefix)
     rest = (
         f"What else the batch wrote is, or will be. Once these rows are made up for: {accept}."
         if readable
-        else f"Nor is anything else of the batch, so it can run again as a whole: {COMMAND} run-again {names.prefix}."
+        else f"Nor is anything else of the batch, so it can run again as a whole: {command('run-again', names.prefix)}."
     )
     text = listed(str(span) for handle in lost for span in handle.written)
     return ExactlyOnceError(
@@ -179,6 +179,6 @@ def _not_committed(names: Names, decision: Decision, error: KafkaError) -> Exact
     return ExactlyOnceError(
         Trouble.UNKNOWN,
         f"prefix {names.prefix}: batch {decision.batch_id} of {decision.owner} is decided, and not all of it could be "
-        f"committed yet. The next start completes it, or {COMMAND} recover {names.prefix}, if it comes before the "
+        f"committed yet. The next start completes it, or {command('recover', names.prefix)}, if it comes before the "
         f"transactions time out ({error})",
     )

@@ -5,8 +5,12 @@ from typing import Any, Final
 
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 
-COMMAND: Final = "python -m spark_kafka_native.tools exactly-once"
-"""What users type to repair a prefix."""
+_SERVERS: Final = "--bootstrap-server HOST:PORT"
+
+
+def command(action: str, prefix: str) -> str:
+    """What users type to repair a prefix; ``ExactlyOnceError.at`` puts the cluster's servers in."""
+    return f"python -m spark_kafka_native.tools exactly-once {action} {prefix} {_SERVERS}"
 
 
 class Trouble(StrEnum):
@@ -35,6 +39,10 @@ class ExactlyOnceError(RuntimeError):
         self.trouble = trouble
         self.message = message
         super().__init__(f"[PYKAFKA_EXACTLY_ONCE.{trouble.value}] {message}")
+
+    def at(self, servers: str) -> "ExactlyOnceError":
+        """The same error, its commands complete; ``servers`` is ``host:port[,host:port...]``."""
+        return ExactlyOnceError(self.trouble, self.message.replace(_SERVERS, f"--bootstrap-server {servers}"))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.trouble, self.message)

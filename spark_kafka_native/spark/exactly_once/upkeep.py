@@ -14,7 +14,7 @@ from spark_kafka_native.spark.exactly_once.effects import (
     Steps,
 )
 from spark_kafka_native.spark.exactly_once.ending import look_up, read_last, write
-from spark_kafka_native.spark.exactly_once.errors import COMMAND, ExactlyOnceError, Trouble
+from spark_kafka_native.spark.exactly_once.errors import ExactlyOnceError, Trouble, command
 from spark_kafka_native.spark.exactly_once.names import Names
 from spark_kafka_native.spark.exactly_once.plan import plan
 
@@ -59,7 +59,7 @@ def run_again(names: Names, timing: Timing) -> Steps[None]:
     if fates.committed:
         raise _refused(names, f"{len(fates.committed)} transactions of batch {last.batch_id} are committed already")
     if not fates.gone:
-        raise _refused(names, f"batch {last.batch_id} can still be committed: {COMMAND} recover {names.prefix}")
+        raise _refused(names, f"batch {last.batch_id} can still be committed: {command('recover', names.prefix)}")
     if fates.open:
         # An earlier driver that is on its way may commit one before this; none can after it.
         results: tuple[Ended, ...] = yield EndTransactions(tuple(handle.end for handle in fates.open), commit=False)

@@ -34,6 +34,7 @@ from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.exactly_once import effects as ask
+from spark_kafka_native.spark.exactly_once.errors import ExactlyOnceError
 
 T = TypeVar("T")
 Send = Callable[[Producer], None]
@@ -48,7 +49,7 @@ _GONE: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def carry_out(cluster: Cluster, steps: ask.Steps[T], *, send: Send | None = None, partitioner: str | None = None) -> T:
-    """Go through ``steps``: what they return, or raise.
+    """Go through ``steps``: what they return, or raise; commands in errors name the cluster's servers.
 
     ``send`` and ``partitioner`` are for steps that write rows. An error of ``send`` that is none of Kafka's is thrown
     into the steps too.
@@ -66,6 +67,8 @@ def carry_out(cluster: Cluster, steps: ask.Steps[T], *, send: Send | None = None
     except StopIteration as stop:
         result: T = stop.value
         return result
+    except ExactlyOnceError as error:
+        raise error.at(",".join(map(str, cluster.config.bootstrap_servers))) from error.__cause__
     finally:
         runner.close()
 

@@ -1,5 +1,6 @@
 """The exactly-once sink in a Spark session, on both brokers: restarts, batches that fail, prefixes that are taken."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from spark_kafka_native.tools import __main__ as tools
 from tests.support.brokers import AnyBroker, TopicMaker
 from tests.support.spark_queries import KafkaFrames, error_text, failure, finish, unique
 from tests.support.topics import Topics
@@ -40,7 +42,7 @@ def forget_last_commit(checkpoint: Path) -> None:
 
 @pytest.mark.feature("sink.exactlyOnce", "sink.delivery")
 def test_a_batch_that_is_run_again_is_not_written_again(
-    frames: KafkaFrames, committed: Topics, new_topic: TopicMaker, tmp_path: Path
+    frames: KafkaFrames, any_broker: AnyBroker, committed: Topics, new_topic: TopicMaker, tmp_path: Path
 ) -> None:
     source, target, prefix = new_topic(2), new_topic(3), unique("orders")
     values = [f"v{number}".encode() for number in range(40)]
@@ -59,7 +61,12 @@ def test_a_batch_that_is_run_again_is_not_written_again(
     stream = frames.stream(subscribe=source, startingOffsets="earliest")
     text = failure(lambda: frames.write_stream(stream, tmp_path / "new", topic=target, **guarantee(prefix)))
     assert f"option 'transactional.id.prefix' = {prefix}: its last batch was of streaming query" in text
-    assert f"exactly-once release {prefix}" in text
+    printed = re.search(
+        r"python -m spark_kafka_native\.tools (exactly-once release \S+ --bootstrap-server \S+:[0-9]+)", text
+    )
+    assert printed is not None, text
+    assert printed[1] == f"exactly-once release {prefix} --bootstrap-server {any_broker.bootstrap_servers}"
+    assert tools.main(printed[1].split()) == 0
 
 
 @pytest.mark.feature("sink.exactlyOnceBatch")
