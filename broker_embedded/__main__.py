@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from broker_embedded.addresses import parse_address, spell_address
 from broker_embedded.broker import DataDirectoryError
-from broker_embedded.command_line import SuggestingParser
+from broker_embedded.command_line import CommandParser
 from broker_embedded.config import BrokerConfig
 from broker_embedded.listener_settings import prefixed_settings
 from broker_embedded.releases import RELEASE_NAMES
@@ -115,7 +115,7 @@ def _settings(options: argparse.Namespace) -> dict[str, object]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = SuggestingParser(
+    parser = CommandParser(
         prog="python -m broker_embedded",
         description="A Kafka-compatible broker with an on-disk log. Prints 'listening on HOST:PORT' when it is ready.",
         epilog="\n".join(_documents()),

@@ -1,21 +1,42 @@
-"""Command lines that suggest the nearest option for one that they do not know."""
+"""Command lines whose first error is an option that they do not know, with the nearest that they do."""
 
 import argparse
-from collections.abc import Sequence
-from typing import Any
+import itertools
+import re
+import sys
+from typing import Any, Final
 
 from spark_kafka_native.protocol.nearest import did_you_mean
 
+_NEGATIVE_NUMBER: Final = re.compile(r"-\d+|-\d*\.\d+")
 
-class SuggestingParser(argparse.ArgumentParser):
-    """As argparse; the error for ``--topcs`` ends with ``did you mean --topics?``."""
 
-    def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]  # overloads
-        """As argparse; ends the program with status 2 for options that are not known."""
-        found, unknown = self.parse_known_args(args, namespace)
-        if unknown:
-            options = [each.partition("=")[0] for each in unknown if each.startswith("-")]
-            # argparse names what follows an unknown option, too.
-            suggestion = did_you_mean(options[0], self._option_string_actions) if options else ""
-            self.error(f"unrecognized arguments: {' '.join(unknown)}{suggestion}")
-        return found
+class CommandParser(argparse.ArgumentParser):
+    """As argparse, but options are whole names, and those that are not known are reported before any other error.
+
+    argparse reports required options that are missing first, which a mistyped one is.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        """As argparse, except for ``allow_abbrev``."""
+        super().__init__(allow_abbrev=False, **settings)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As in argparse. Ends the program with status 2 if an option is unknown."""
+        words = sys.argv[1:] if args is None else list(args)
+        if self._subparsers is None:  # otherwise options may be those of a command
+            options = itertools.takewhile(lambda word: word != "--", words)
+            unknown = [name for word in options if (name := self._unknown(word)) is not None]
+            if unknown:
+                known = [option for option in self._option_string_actions if option.startswith("-")]
+                self.error(f"unrecognized arguments: {', '.join(each + did_you_mean(each, known) for each in unknown)}")
+        return super().parse_known_args(words, namespace)
+
+    def _unknown(self, word: str) -> str | None:
+        """The option that a word names, without its value, if there is no such option."""
+        name = word.partition("=")[0]
+        if not word.startswith("-") or word == "-" or " " in word or _NEGATIVE_NUMBER.fullmatch(word):
+            return None
+        known = self._option_string_actions
+        with_value = not word.startswith("--") and word[:2] in known  # -tVALUE
+        return None if name in known or with_value else name

@@ -35,7 +35,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from broker_embedded.command_line import SuggestingParser
+from broker_embedded.command_line import CommandParser
 from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native.client.admin import NewTopic, create_topics, delete_topics
 from spark_kafka_native.client.cluster import Cluster
@@ -169,7 +169,7 @@ def stream(spark: SparkSession, bootstrap_servers: str, topics: Topics, options:
 
 
 def _parse(arguments: Sequence[str] | None) -> Options:
-    parser = SuggestingParser(prog="quickstart", description=(__doc__ or "").split("\n", maxsplit=1)[0])
+    parser = CommandParser(prog="quickstart", description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--bootstrap-servers", metavar="HOST:PORT,...", help="a cluster; default: the bundled broker")
     parser.add_argument("--events", type=_positive, default=200_000, help="how many events (default: %(default)s)")
     parser.add_argument("--partitions", type=_positive, default=4, help="partitions per topic (default: %(default)s)")

@@ -1,24 +1,22 @@
 """What tools have in common: which cluster they talk to, and how they say that something went wrong."""
 
 import argparse
-import itertools
 import logging
-import re
 import socket
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from broker_embedded.command_line import CommandParser
 from broker_embedded.settings import read_properties
 from spark_kafka_native.client.cluster import Cluster
 from spark_kafka_native.client.config import ClientConfig, ConfigError
 from spark_kafka_native.net.address import HostPort
 from spark_kafka_native.net.dialing import reason_of
 from spark_kafka_native.protocol.errors import KafkaError, LocalProtocolError
-from spark_kafka_native.protocol.nearest import did_you_mean
 
 KAFKA_VERSION: Final = "4.3.0"
 """The release of Apache Kafka whose tools these are like."""
@@ -55,7 +53,6 @@ def _integer(bits: int) -> Callable[[str], int]:
     return parse
 
 
-_NEGATIVE_NUMBER: Final = re.compile(r"-\d+|-\d*\.\d+")
 _CLIENT: Final = "spark_kafka_native.client"
 _MOST_REASONS: Final = 100
 _UNKNOWN_NAME: Final = frozenset(
@@ -80,35 +77,11 @@ class _Version(argparse.Action):
         parser.exit(0)
 
 
-class CommandParser(argparse.ArgumentParser):
-    """A parser that reports unknown options before any other error. Also that of one command of a tool."""
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As in argparse. Ends the program if an option is unknown."""
-        words = sys.argv[1:] if args is None else list(args)
-        if self._subparsers is None:  # otherwise options may be those of a command
-            options = itertools.takewhile(lambda word: word != "--", words)
-            unknown = [name for word in options if (name := self._unknown(word)) is not None]
-            if unknown:
-                known = [option for option in self._option_string_actions if option.startswith("-")]
-                self.error(f"unrecognized arguments: {', '.join(each + did_you_mean(each, known) for each in unknown)}")
-        return super().parse_known_args(words, namespace)
-
-    def _unknown(self, word: str) -> str | None:
-        """The option that a word names, without its value, if there is no such option."""
-        name = word.partition("=")[0]
-        if not word.startswith("-") or word == "-" or " " in word or _NEGATIVE_NUMBER.fullmatch(word):
-            return None
-        known = self._option_string_actions
-        with_value = not word.startswith("--") and word[:2] in known  # -tVALUE
-        return None if name in known or with_value else name
-
-
 class ToolParser(CommandParser):
-    """Options as Kafka's tools spell them: whole names only, ``--config`` is not short for ``--config-file``."""
+    """Options as Kafka's tools spell them: ``--version``, and those for the cluster."""
 
     def __init__(self, prog: str, description: str) -> None:
-        super().__init__(prog=prog, description=description, allow_abbrev=False)
+        super().__init__(prog=prog, description=description)
         text = "print the release of Apache Kafka whose tools these are like, and that of this package"
         self.add_argument("--version", action=_Version, nargs=0, help=text)
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from broker_embedded.command_line import CommandParser
 from broker_embedded.log.checkpoints import (
     META_PROPERTIES,
     CorruptCheckpoint,
@@ -19,7 +20,7 @@ from broker_embedded.sasl.first_users import FirstUserError, parse_first_users
 from broker_embedded.scram_users import ScramUsersError, add_users
 from spark_kafka_native.net.secret import Secret
 from spark_kafka_native.protocol.ids import spell_id
-from spark_kafka_native.tools.connection import CommandParser, ToolError, ToolFailure, ToolParser, refuse, say
+from spark_kafka_native.tools.connection import ToolError, ToolFailure, ToolParser, refuse, say
 from spark_kafka_native.tools.server_properties import StorageProperties, read_storage_properties
 
 _TOOL: Final = "kafka-storage"

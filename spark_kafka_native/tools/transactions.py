@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
+from broker_embedded.command_line import CommandParser
 from spark_kafka_native.client.cluster import Cluster
 from spark_kafka_native.client.coordinators import look_up_coordinator
 from spark_kafka_native.client.describe_producers import describe_producers
@@ -26,7 +27,6 @@ from spark_kafka_native.tools.connection import (
     INT32,
     INT64,
     Action,
-    CommandParser,
     ToolError,
     ToolFailure,
     ToolParser,
@@ -83,7 +83,7 @@ def _parser() -> ToolParser:
     actions = parser.add_subparsers(required=True, metavar="ACTION", parser_class=CommandParser)
 
     def add(name: str, action: Action, text: str) -> argparse.ArgumentParser:
-        made = actions.add_parser(name, help=text, allow_abbrev=False)
+        made = actions.add_parser(name, help=text)
         made.set_defaults(action=action)
         return made
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from broker_embedded.command_line import SuggestingParser
+from broker_embedded.command_line import CommandParser
 from broker_embedded.settings import read_properties
 from spark_kafka_native.jobs.batch_reload.bounds import Point, parse_offsets, parse_point
 from spark_kafka_native.jobs.batch_reload.errors import UsageError
@@ -152,12 +152,11 @@ def _joined(arguments: Sequence[str]) -> list[str]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = SuggestingParser(
+    parser = CommandParser(
         prog="batch_reload",
         description=_ABOUT,
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     _add_source(parser.add_argument_group("from"))
     _add_range(parser.add_argument_group("which records"))

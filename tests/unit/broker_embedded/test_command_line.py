@@ -2,27 +2,29 @@
 
 import pytest
 
-from broker_embedded.command_line import SuggestingParser
+from broker_embedded.command_line import CommandParser
 
 
-def parser() -> SuggestingParser:
-    made = SuggestingParser(prog="p", allow_abbrev=False)
+def parser() -> CommandParser:
+    made = CommandParser(prog="p")
     made.add_argument("--listen")
-    made.add_argument("--data-dir")
+    made.add_argument("--data-dir", required=True)
     return made
 
 
 def test_known_options_are_parsed() -> None:
-    assert parser().parse_args(["--listen", "a:1"]).listen == "a:1"
+    assert parser().parse_args(["--listen", "a:1", "--data-dir", "-1"]).listen == "a:1"
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--lisen", "a:1"], "unrecognized arguments: --lisen a:1; did you mean --listen?"),
-        (["--listen", "a:1", "--data-dri=/x"], "unrecognized arguments: --data-dri=/x; did you mean --data-dir?"),
+        (["--lisen", "a:1"], "unrecognized arguments: --lisen; did you mean --listen?"),
+        (["--listen", "a:1", "--data-dri=/x"], "unrecognized arguments: --data-dri; did you mean --data-dir?"),
+        (["--list", "a:1"], "unrecognized arguments: --list; did you mean --listen?"),
+        (["--lisen=a:1"], "unrecognized arguments: --lisen; did you mean --listen?"),
         (["--what"], "unrecognized arguments: --what"),
-        (["what"], "unrecognized arguments: what"),
+        (["what", "--data-dir=d"], "unrecognized arguments: what"),
     ],
 )
 def test_nearest_option_is_suggested(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
