@@ -14,6 +14,7 @@ from broker_embedded.listener_settings import PREFIX
 from broker_embedded.settings import ConfigError
 from spark_kafka_native.net.sasl.jaas import JaasError, ModuleText, parse_jaas_file
 from spark_kafka_native.net.secret import Secret
+from spark_kafka_native.tools.connection import ToolFailure
 
 _OPTIONS: Final = "KAFKA_OPTS"
 _PROPERTY: Final = "-Djava.security.auth.login.config="
@@ -29,7 +30,8 @@ _NOT_SERVED: Final = {
 def jaas_settings(jvm_options: str, listeners: Iterable[str]) -> dict[str, str]:
     """The settings of ``listeners`` that the JAAS file stands for; none if ``jvm_options`` names no file.
 
-    Users of SCRAM are not in the file. Raises ConfigError naming the file and the section.
+    Users of SCRAM are not in the file. Raises ConfigError naming the file and the section; ToolFailure: there is no
+    such file, or it is not readable.
     """
     path = _path(jvm_options)
     if path is None:
@@ -37,7 +39,9 @@ def jaas_settings(jvm_options: str, listeners: Iterable[str]) -> dict[str, str]:
     problem = f"{_PROPERTY}{path}"
     try:
         sections = parse_jaas_file(Secret(path.read_text(encoding="utf-8")))
-    except (OSError, UnicodeDecodeError, JaasError) as error:
+    except OSError as error:
+        raise ToolFailure(f"{_OPTIONS}: {problem}: {error}") from None
+    except (UnicodeDecodeError, JaasError) as error:
         raise ConfigError(_OPTIONS, f"{problem}: {error}") from None
     found = {}
     for listener in listeners:

@@ -27,7 +27,7 @@ _TOOL: Final = "kafka-storage"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Format or look at a data directory; the exit status. 0: done. 2: a bad option, or it cannot be."""
+    """Format or look at a data directory; the exit status. 0: done. 1: it cannot be. 2: a bad option."""
     parser = ToolParser(_TOOL, "Give data directories to clusters, and look at them.")
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION", parser_class=CommandParser)
     actions.add_parser("random-uuid", help="print an id for a new cluster")
@@ -56,9 +56,9 @@ def main(arguments: Sequence[str]) -> int:
             _info(read_storage_properties(options.config))
         else:
             _format(read_storage_properties(options.config), options)
-    except (ToolError, FirstUserError, ScramUsersError) as error:
+    except (ToolError, FirstUserError) as error:
         return refuse(_TOOL, ToolError(str(error)))
-    except (ToolFailure, OSError, CorruptCheckpoint) as error:
+    except (ToolFailure, OSError, CorruptCheckpoint, ScramUsersError) as error:
         return refuse(_TOOL, error)
     return 0
 

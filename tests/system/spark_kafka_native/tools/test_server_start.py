@@ -29,6 +29,14 @@ def test_a_setting_that_cannot_be_honoured_is_named(tool: Tool, tmp_path: Path) 
     assert "--override: 'x' is not KEY=VALUE" in tool("kafka-server-start", str(properties), "--override", "x").err
 
 
+def test_a_missing_jaas_file_is_no_bad_setting(tool: Tool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    properties = tmp_path / "server.properties"
+    properties.write_text("listeners=SASL_PLAINTEXT://127.0.0.1:0\n")
+    monkeypatch.setenv("KAFKA_OPTS", f"-Djava.security.auth.login.config={tmp_path / 'none.conf'}")
+    answer = tool("kafka-server-start", str(properties))
+    assert (answer.status, str(tmp_path / "none.conf") in answer.err) == (1, True)
+
+
 def test_an_address_that_is_taken_ends_it(tool: Tool, tmp_path: Path) -> None:
     properties = tmp_path / "server.properties"
     port = free_port()

@@ -50,3 +50,11 @@ def test_the_first_users_are_made(tool: Tool, properties: str, tmp_path: Path) -
     with EmbeddedBroker(tmp_path / "data") as broker:
         found = broker._server.broker.scram_users.describe(None)
     assert found == {"alice": {"SCRAM-SHA-256": 4096}, "bob": {"SCRAM-SHA-512": 8192}}
+
+
+def test_unreadable_credentials_are_no_bad_option(tool: Tool, properties: str, tmp_path: Path) -> None:
+    file = tmp_path / "data" / "scram-credentials.json"
+    file.parent.mkdir()
+    file.write_text("{")
+    answer = tool("kafka-storage", "format", "-t", "c", "-c", properties, "-S", "SCRAM-SHA-256=[name=a,password=b]")
+    assert (answer.status, str(file) in answer.err) == (1, True)

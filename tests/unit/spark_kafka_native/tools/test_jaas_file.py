@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from broker_embedded.settings import ConfigError
+from spark_kafka_native.tools.connection import ToolFailure
 from spark_kafka_native.tools.jaas_file import jaas_settings
 
 PACKAGE = "org.apache.kafka.common.security"
@@ -61,8 +62,10 @@ def test_login_modules_that_are_not_supported_are_named(file: Path, module: str,
     assert "hunter2" not in str(caught.value)
 
 
-@pytest.mark.parametrize("text", [None, "KafkaServer", b"\xff"])
-def test_a_file_that_cannot_be_read_is_named(file: Path, text: str | bytes | None) -> None:
-    file.unlink() if text is None else file.write_bytes(text.encode() if isinstance(text, str) else text)
-    with pytest.raises(ConfigError, match=str(file)):
+@pytest.mark.parametrize(
+    ("content", "error"), [(None, ToolFailure), (b"KafkaServer", ConfigError), (b"\xff", ConfigError)]
+)
+def test_a_file_that_cannot_be_read_is_named(file: Path, content: bytes | None, error: type[Exception]) -> None:
+    file.unlink() if content is None else file.write_bytes(content)
+    with pytest.raises(error, match=str(file)):
         jaas_settings(f"-Djava.security.auth.login.config={file}", ["SASL_PLAINTEXT"])
