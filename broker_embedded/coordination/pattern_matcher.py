@@ -8,7 +8,7 @@ again and again, and therefore kept compiled.
 import asyncio
 import functools
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -24,6 +24,8 @@ A large expression takes up to 20 ms for the name of a topic, and up to 3 s for 
 
 MAX_KEPT_BYTES: Final = 64 * 1024 * 1024
 """Upper bound of the memory of kept expressions, all groups together: 512 expressions, or 64 of many names."""
+_MAX_OTHERS: Final = 64
+"""How many expressions that are not kept may be compiled at a time: others wait for their turn."""
 
 
 class PatternMatcher:
@@ -34,35 +36,35 @@ class PatternMatcher:
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="broker-pattern")
         self._stopped = False
         self._kept: dict[str, dict[str, Pattern]] = {}
-        """By group, the compiled expressions of its last lookup. They take `MAX_KEPT_BYTES` at most."""
+        """By group, compiled expressions that it subscribes to. They take `MAX_KEPT_BYTES` at most."""
         self._kept_bytes = 0
+        self._others = asyncio.Semaphore(_MAX_OTHERS)
 
     async def matching(self, expression: str, names: Iterable[str]) -> frozenset[str]:
         """The names that the expression matches as a whole.
 
         Raises PatternError; KafkaError COORDINATOR_NOT_AVAILABLE: the broker stops.
         """
-        return await self._match(await self._compile(expression), names)
+        return await self._match_once(expression, names, None)
 
     async def matching_each(
-        self, group_id: str, expressions: Iterable[str], names: Iterable[str]
+        self, group_id: str, expressions: Collection[str], names: Iterable[str]
     ) -> Mapping[str, frozenset[str]]:
         """By expression the names that it matches as a whole; none if it is malformed or too large.
 
-        Keeps the compiled expressions for the next lookup of the group, in place of those of its last one. A group has
-        one lookup at a time. Raises KafkaError COORDINATOR_NOT_AVAILABLE: the broker stops.
+        Keeps those of the compiled expressions that there is memory for, in place of those of the group's last lookup.
+        A group has one lookup at a time. Raises KafkaError COORDINATOR_NOT_AVAILABLE: the broker stops.
         """
-        before, compiled, found = self._kept.get(group_id, {}), dict[str, Pattern](), dict[str, frozenset[str]]()
-        names = tuple(names)
+        names, found = tuple(names), dict[str, frozenset[str]]()
+        self._drop(group_id, self._kept.get(group_id, {}).keys() - set(expressions))
         for expression in expressions:
+            kept = self._kept.get(group_id, {}).get(expression)
             try:
-                pattern = before.get(expression) or await self._compile(expression)
+                found[expression] = await (
+                    self._match_once(expression, names, group_id) if kept is None else self._match(kept, names)
+                )
             except PatternError:  # written by a broker with another regular expression library
                 found[expression] = frozenset()
-            else:
-                compiled[expression] = pattern
-                found[expression] = await self._match(pattern, names)
-        self._keep(group_id, compiled)
         return found
 
     def keeps(self, group_id: str) -> bool:
@@ -71,7 +73,7 @@ class PatternMatcher:
 
     def forget(self, group_id: str) -> None:
         """Keep no expression of a group any more."""
-        self._kept_bytes -= sum(pattern.max_bytes for pattern in self._kept.pop(group_id, {}).values())
+        self._drop(group_id, set(self._kept.get(group_id, {})))
 
     @property
     def kept_bytes(self) -> int:
@@ -83,16 +85,28 @@ class PatternMatcher:
         self._stopped = True
         self._executor.shutdown(wait=False)
 
-    def _keep(self, group_id: str, compiled: Mapping[str, Pattern]) -> None:
-        """Keep expressions of a group in place of those of its last lookup, as many as there is memory for."""
-        self.forget(group_id)
-        kept = dict[str, Pattern]()
-        for expression, pattern in compiled.items():
-            if self._kept_bytes + pattern.max_bytes <= MAX_KEPT_BYTES:
-                self._kept_bytes += pattern.max_bytes
-                kept[expression] = pattern
-        if kept:
-            self._kept[group_id] = kept
+    def _keep(self, group_id: str, expression: str, pattern: Pattern) -> bool:
+        """Keep an expression of a group if there is memory for it; whether there is."""
+        if self._kept_bytes + pattern.max_bytes > MAX_KEPT_BYTES:
+            return False
+        self._kept_bytes += pattern.max_bytes
+        self._kept.setdefault(group_id, {})[expression] = pattern
+        return True
+
+    def _drop(self, group_id: str, expressions: Iterable[str]) -> None:
+        kept = self._kept.get(group_id, {})
+        for expression in expressions:
+            self._kept_bytes -= kept.pop(expression).max_bytes
+        if not kept:
+            self._kept.pop(group_id, None)
+
+    async def _match_once(self, expression: str, names: Iterable[str], group_id: str | None) -> frozenset[str]:
+        """Compile an expression, and match names; keep it for the group, if one is given. Raises PatternError."""
+        async with self._others:
+            pattern = await self._compile(expression)
+            if group_id is None or not self._keep(group_id, expression, pattern):
+                return await self._match(pattern, names)
+        return await self._match(pattern, names)
 
     async def _compile(self, expression: str) -> Pattern:
         """Compile an expression, then let other tasks of the event loop run. Raises PatternError, KafkaError."""

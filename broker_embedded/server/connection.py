@@ -263,7 +263,10 @@ class Connection:
                 self.close("the client closed it")
 
     def _on_reset(self, reason: str) -> None:
-        """The connection is broken: close it, once a Produce with acks=0 that is worked on has ended."""
+        """The connection is broken: close it, once a Produce with acks=0 that is worked on has ended.
+
+        Requests that were received after it are dropped: while one is worked on, Kafka does not read the next one.
+        """
         self._presence.leave()
         if self.is_parked:
             self._ended = True

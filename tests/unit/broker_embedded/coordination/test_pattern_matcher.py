@@ -2,9 +2,11 @@
 
 import asyncio
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -243,6 +245,45 @@ def test_kept_expressions_take_a_bounded_number_of_bytes(compiled: list[str], mo
     asyncio.run(story())
     matcher.stop()
     assert compiled == ["a+", "b+", "c+", "d+", "d+"]
+
+
+class Counted(Pattern):
+    """A pattern that knows how many bytes all that exist may take."""
+
+    live: ClassVar[weakref.WeakSet[Pattern]] = weakref.WeakSet()
+
+    def __init__(self, expression: str) -> None:
+        super().__init__(expression)
+        self.live.add(self)
+
+    @classmethod
+    def bytes(cls) -> int:
+        return sum(pattern.max_bytes for pattern in cls.live)
+
+
+def test_compiled_expressions_take_a_bounded_number_of_bytes_during_a_lookup(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pattern_matcher, "Pattern", Counted)
+    monkeypatch.setattr(pattern_matcher, "MAX_KEPT_BYTES", 3 * MAX_PROGRAM_BYTES)
+    monkeypatch.setattr(pattern_matcher, "_MAX_OTHERS", 2)
+    matcher = PatternMatcher(timers_for(ManualClock()))
+    most = 0
+    fullmatch = Pattern.fullmatch
+
+    def observed(pattern: Pattern, name: str) -> bool:
+        nonlocal most
+        most = max(most, Counted.bytes())
+        return fullmatch(pattern, name)
+
+    monkeypatch.setattr(Counted, "fullmatch", observed)
+
+    async def story() -> None:
+        groups = [matcher.matching_each(f"g{number}", [f"{number}.*", f"x{number}+"], ["1a"]) for number in range(10)]
+        found = await asyncio.gather(*groups, *(matcher.matching(f"{number}a+", ["1a"]) for number in range(10)))
+        assert [len(each) for each in found] == [2] * 10 + [0, 1] + [0] * 8
+
+    asyncio.run(story())
+    matcher.stop()
+    assert 3 * MAX_PROGRAM_BYTES < most <= 5 * MAX_PROGRAM_BYTES
 
 
 def test_a_slow_expression_gives_others_a_turn_after_a_slice_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
