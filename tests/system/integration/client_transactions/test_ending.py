@@ -89,7 +89,9 @@ def test_a_transaction_whose_time_was_up_is_told_from_one_that_is_done(
     assert handle.timeout_ms == 500
     found = describe_transactions(transactions.cluster, [name])[name]
     assert found.timeout_ms == 500
-    eventually(lambda: describe_transactions(transactions.cluster, [name])[name].is_open_for(handle), False)
+    # Below level 2 Apache Kafka raises the epoch before it aborts: the transaction is Ongoing then.
+    aborted = IsOneOf(TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT)
+    eventually(lambda: describe_transactions(transactions.cluster, [name])[name].state, aborted)
     for _ in range(2):
         ending = end_transaction(transactions.cluster, handle, commit=True)
         assert (ending.outcome, ending.is_closed) == (Outcome.OTHERWISE, True)
