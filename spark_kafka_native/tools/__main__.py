@@ -4,8 +4,19 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
-from spark_kafka_native.tools.connection import BAD_USAGE, OutputClosed, ToolError, complain, reporting_connections, say
+from spark_kafka_native.tools.connection import (
+    BAD_USAGE,
+    FAILED,
+    OutputClosed,
+    OutputFailed,
+    ToolError,
+    complain,
+    flush_output,
+    reporting_connections,
+    say,
+)
 from spark_kafka_native.tools.home import SCRIPTS
 from spark_kafka_native.tools.run_class import refused, tool_and_arguments
 
@@ -14,6 +25,7 @@ _OUR_OWN = {
     "home": "Make a KAFKA_HOME with scripts of these tools.",
 }
 """Tools that Apache Kafka does not have, with what they do."""
+_TOOLS = {**_OUR_OWN, **SCRIPTS}
 _ABORTED = 130
 """The shell's status of a program that the user has interrupted."""
 _PIPE_CLOSED = 141
@@ -21,17 +33,51 @@ _PIPE_CLOSED = 141
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run a tool by its name; its exit status. 2: there is no such tool. 141: nobody reads the output any more."""
+    """Run a tool by its name; its exit status.
+
+    1: stdout cannot be written. 2: there is no such tool. 141: nobody reads the output any more.
+    """
+    _open_closed_streams()
     try:
         try:
             return _run(arguments)
         finally:
-            sys.stdout.flush()
-    except (OutputClosed, BrokenPipeError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        for stream in (sys.stdout, sys.stderr):
-            os.dup2(nowhere, stream.fileno())  # so that Python does not fail when it flushes them at its end
+            flush_output()
+    except OutputClosed:
         return _PIPE_CLOSED
+    except OutputFailed as error:
+        with suppress(OutputClosed):
+            complain(f"{next((name for name in arguments[:1] if name in _TOOLS), 'tools')}: {error}")
+        return FAILED
+    finally:
+        _discard_buffers()
+
+
+def _open_closed_streams() -> None:
+    """Open the null device for those of stdin, stdout and stderr that are closed, so that no file gets their number.
+
+    A closed stdout is no error, as in Apache Kafka's tools. ``sys.stdin`` stays None, for those that read it.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest number that is free: this one
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(1, "w", closefd=False)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w", closefd=False)
+
+
+def _discard_buffers() -> None:
+    """Discard what stdout and stderr cannot write. Python flushes them at its end, and exits with 120 if it cannot."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, stream.fileno())
+            os.close(nowhere)
 
 
 def _run(arguments: Sequence[str]) -> int:
@@ -44,8 +90,8 @@ def _run(arguments: Sequence[str]) -> int:
             name, left = tool_and_arguments(left)
         except ToolError as error:
             return refused(error)
-    if name not in {*_OUR_OWN, *SCRIPTS}:
-        complain(f"tools: there are {', '.join((*_OUR_OWN, *SCRIPTS))}" + (f"; no {name!r}" if name else ""))
+    if name not in _TOOLS:
+        complain(f"tools: there are {', '.join(_TOOLS)}" + (f"; no {name!r}" if name else ""))
         return BAD_USAGE
     tool = importlib.import_module(f"spark_kafka_native.tools.{_module(name)}")
     try:
@@ -56,9 +102,8 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def _usage() -> str:
-    tools = {**_OUR_OWN, **SCRIPTS}
-    width = max(map(len, tools))
-    lines = [f"  {name.ljust(width)}  {text}" for name, text in sorted(tools.items())]
+    width = max(map(len, _TOOLS))
+    lines = [f"  {name.ljust(width)}  {text}" for name, text in sorted(_TOOLS.items())]
     return "\n".join(["usage: python -m spark_kafka_native.tools TOOL ...", "", *lines, "", "TOOL --help: its options"])
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from broker_embedded.command_line import CommandParser
 from broker_embedded.settings import read_properties
@@ -31,6 +31,10 @@ class ToolError(Exception):
 
 class OutputClosed(Exception):
     """The program that reads stdout or stderr has closed it. No OSError, because tools report those."""
+
+
+class OutputFailed(Exception):
+    """Stdout cannot be written, as on a full disk. As ToolError. No OSError, because tools report those."""
 
 
 class ToolFailure(Exception):
@@ -77,7 +81,18 @@ class _Version(argparse.Action):
         parser.exit(0)
 
 
-class ToolParser(CommandParser):
+class ActionParser(CommandParser):
+    """The options of one action of a tool. argparse ignores it if the help cannot be written."""
+
+    def print_help(self, file: Any = None) -> None:
+        """As in argparse, to stdout. Raises OutputClosed, OutputFailed."""
+        if file is None:
+            say(self.format_help().removesuffix("\n"))
+        else:
+            super().print_help(file)
+
+
+class ToolParser(ActionParser):
     """Options as Kafka's tools spell them: ``--version``, and those for the cluster."""
 
     def __init__(self, prog: str, description: str) -> None:
@@ -211,21 +226,29 @@ def properties_in(path: Path) -> dict[str, str]:
 
 
 def say(text: str) -> None:
-    """Print a line of a tool's answer at once. Raises OutputClosed."""
+    """Print a line of a tool's answer at once. Raises OutputClosed, OutputFailed."""
     with _output():
         print(text, flush=True)  # noqa: T201  # what a command line tool is for
 
 
 def say_bytes(data: bytes) -> None:
-    """Write bytes of a tool's answer at once. Raises OutputClosed."""
+    """Write bytes of a tool's answer at once. Raises OutputClosed, OutputFailed."""
     with _output():
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
 
 
+def flush_output() -> None:
+    """Write what stdout and stderr have buffered. Raises OutputClosed, OutputFailed."""
+    with _output():
+        sys.stdout.flush()
+    with _errors():
+        sys.stderr.flush()
+
+
 def complain(text: str) -> None:
     """Print a line about an error to stderr. Raises OutputClosed."""
-    with _output():
+    with _errors():
         print(text, file=sys.stderr, flush=True)  # noqa: T201  # a command line tool says so on stderr
 
 
@@ -235,6 +258,19 @@ def _output() -> Iterator[None]:
         yield
     except BrokenPipeError as error:
         raise OutputClosed from error
+    except OSError as error:
+        raise OutputFailed(f"stdout cannot be written: {error.strerror}") from error
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
+    """As ``_output`` for stderr, where an OSError is ignored: there is nowhere to report it, and the status remains."""
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise OutputClosed from error
+    except OSError:
+        pass
 
 
 def refuse(tool: str, error: Exception) -> int:

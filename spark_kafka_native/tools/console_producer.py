@@ -24,6 +24,8 @@ def main(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     try:
         reading = _reader_properties(options.property)
+        if sys.stdin is None:
+            raise ToolFailure("stdin is closed")
         with (
             open_cluster(options, _producer_properties(options)) as cluster,
             Producer(cluster) as producer,

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from broker_embedded.command_line import CommandParser
 from broker_embedded.log.checkpoints import (
     META_PROPERTIES,
     CorruptCheckpoint,
@@ -20,7 +19,7 @@ from broker_embedded.sasl.first_users import FirstUserError, parse_first_users
 from broker_embedded.scram_users import ScramUsersError, add_users
 from spark_kafka_native.net.secret import Secret
 from spark_kafka_native.protocol.ids import spell_id
-from spark_kafka_native.tools.connection import ToolError, ToolFailure, ToolParser, refuse, say
+from spark_kafka_native.tools.connection import ActionParser, ToolError, ToolFailure, ToolParser, refuse, say
 from spark_kafka_native.tools.server_properties import StorageProperties, read_storage_properties
 
 _TOOL: Final = "kafka-storage"
@@ -29,7 +28,7 @@ _TOOL: Final = "kafka-storage"
 def main(arguments: Sequence[str]) -> int:
     """Format or look at a data directory; the exit status. 0: done. 1: it cannot be. 2: a bad option."""
     parser = ToolParser(_TOOL, "Give data directories to clusters, and look at them.")
-    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION", parser_class=CommandParser)
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION", parser_class=ActionParser)
     actions.add_parser("random-uuid", help="print an id for a new cluster")
     info = actions.add_parser("info", help="say whose the data directory is")
     made = actions.add_parser("format", help="give the data directory to a cluster")

@@ -6,7 +6,6 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from broker_embedded.command_line import CommandParser
 from spark_kafka_native.client.cluster import Cluster
 from spark_kafka_native.client.coordinators import look_up_coordinator
 from spark_kafka_native.client.describe_producers import describe_producers
@@ -27,6 +26,7 @@ from spark_kafka_native.tools.connection import (
     INT32,
     INT64,
     Action,
+    ActionParser,
     ToolError,
     ToolFailure,
     ToolParser,
@@ -80,7 +80,7 @@ def main(arguments: Sequence[str]) -> int:
 def _parser() -> ToolParser:
     parser = ToolParser(_TOOL, "List, describe and end transactions, and find those that hang.")
     parser.add_cluster()
-    actions = parser.add_subparsers(required=True, metavar="ACTION", parser_class=CommandParser)
+    actions = parser.add_subparsers(required=True, metavar="ACTION", parser_class=ActionParser)
 
     def add(name: str, action: Action, text: str) -> argparse.ArgumentParser:
         made = actions.add_parser(name, help=text)

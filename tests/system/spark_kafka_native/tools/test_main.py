@@ -68,3 +68,80 @@ def test_only_a_closed_stdout_is_no_error_on_stderr(tmp_path: Path) -> None:
         process.stdout = None
         _, errors = process.communicate(timeout=120)
     assert (process.returncode, errors) == (141, b"")
+
+
+SERVER = ("--bootstrap-server", "nonsense")
+FULL = "stdout cannot be written: No space left on device\n"
+PRODUCER = ("kafka-console-producer", *SERVER, "--topic", "t")
+LIST = ("kafka-topics", "--list", *SERVER)
+
+
+@pytest.mark.parametrize(
+    ("redirection", "arguments", "status", "out", "err"),
+    [
+        (">&-", ("kafka-topics", "--help"), 0, "", ""),
+        (">&-", ("kafka-topics", "--version"), 0, "", ""),
+        (">&-", LIST, 2, "", "kafka-topics: bootstrap.servers"),
+        (">&-", ("kafka-topics", "--lst"), 2, "", "usage: "),
+        ("2>&-", LIST, 2, "", ""),
+        ("2>&-", ("kafka-topics", "--lst"), 2, "", ""),
+        ("<&- >&- 2>&-", ("kafka-topics", "--version"), 0, "", ""),
+        ("<&- >&- 2>&-", LIST, 2, "", ""),
+        (
+            "<&-",
+            ("kafka-console-producer", *SERVER, "--topic", "t"),
+            1,
+            "",
+            "kafka-console-producer: stdin is closed",
+        ),
+    ],
+)
+def test_a_closed_stream_changes_no_exit_status(
+    tmp_path: Path, redirection: str, arguments: tuple[str, ...], status: int, out: str, err: str
+) -> None:
+    done = redirected(redirection, *arguments, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (status, out), done.stderr
+    assert done.stderr.startswith(err)
+    assert err or not done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="/dev/full is Linux's")
+@pytest.mark.parametrize(
+    ("redirection", "arguments", "status", "err"),
+    [
+        (">/dev/full", ("kafka-topics", "--version"), 1, f"kafka-topics: {FULL}"),
+        (
+            ">/dev/full",
+            ("kafka-topics", "--help"),
+            1,
+            f"kafka-topics: {FULL}",
+        ),
+        (">/dev/full", ("kafka-storage", "info", "--help"), 1, f"kafka-storage: {FULL}"),
+        (">/dev/full", ("--help",), 1, f"tools: {FULL}"),
+        (">/dev/full 2>/dev/full", ("kafka-topics", "--help"), 1, ""),
+        ("2>/dev/full", LIST, 2, ""),
+        ("2>/dev/full", ("kafka-topics", "--lst"), 2, ""),
+    ],
+)
+def test_output_that_cannot_be_written_is_an_error(
+    tmp_path: Path, redirection: str, arguments: tuple[str, ...], status: int, err: str
+) -> None:
+    done = redirected(redirection, *arguments, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (status, err)
+
+
+def redirected(redirection: str, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run a tool with a redirection of the shell."""
+    command = [
+        "sh",
+        "-c",
+        f'exec "$@" {redirection}',
+        "sh",
+        sys.executable,
+        "-m",
+        "spark_kafka_native.tools",
+        *arguments,
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[4])}
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=cwd, env=environment)
