@@ -58,7 +58,7 @@ def _parser() -> ToolParser:
     parser.add_argument("--verbose", action="store_true", help="with --describe: epochs, and partitions of members")
     parser.add_argument("--topic", action="append", default=[], metavar="TOPIC[:0,1]", help="partitions to act on")
     parser.add_argument("--all-topics", action="store_true", help="all partitions that the group has offsets for")
-    parser.add_argument("--timeout", type=INT64, metavar="MS", help="how long to try")
+    parser.add_argument("--timeout", type=INT64, metavar="MS", help="how long to try each request")
     add_positions(parser)
     return parser
 
@@ -99,23 +99,21 @@ def _describe(cluster: Cluster, options: argparse.Namespace) -> None:
         if options.members:
             print_members(group, verbose=options.verbose)
         elif options.state is not None and not options.offsets:
-            node = cluster.metadata([]).brokers.get(group.coordinator)
+            node = cluster.metadata([], timeout_ms=options.timeout).brokers.get(group.coordinator)
             print_state(group, str(node.address) if node else "-", verbose=options.verbose)
         else:
-            committed = fetch_offsets(cluster, group_id)
+            committed = fetch_offsets(cluster, group_id, timeout_ms=options.timeout)
             assigned = {partition for member in group.members for partition in member.partitions}
-            print_offsets(group, committed, _ends(cluster, {*committed, *assigned}), verbose=options.verbose)
+            ends = _ends(cluster, {*committed, *assigned}, options.timeout)
+            print_offsets(group, committed, ends, verbose=options.verbose)
 
 
-def _ends(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    """The ends of the partitions that are still there."""
-    there = cluster.metadata(sorted({partition.topic for partition in partitions}), missing_ok=True).topics
-    wanted = {
-        partition: LATEST
-        for partition in partitions
-        if partition.topic in there and partition.partition in there[partition.topic].partitions
-    }
-    return {partition: found.offset for partition, found in list_offsets(cluster, wanted).items()}
+def _ends(cluster: Cluster, partitions: Iterable[TopicPartition], timeout_ms: int | None) -> dict[TopicPartition, int]:
+    """The ends of the partitions that have a leader. Partitions without one, or that do not exist, are left out."""
+    topics = sorted({partition.topic for partition in partitions})
+    led = cluster.metadata(topics, missing_ok=True, timeout_ms=timeout_ms).leaders(partitions)
+    found = list_offsets(cluster, dict.fromkeys(led, LATEST), timeout_ms=timeout_ms)
+    return {partition: end.offset for partition, end in found.items()}
 
 
 def _delete(cluster: Cluster, options: argparse.Namespace) -> None:

@@ -50,7 +50,7 @@ def print_offsets(
     *,
     verbose: bool,
 ) -> None:
-    """Print the partitions of a group, those with members first. ``ends`` has no partition that does not exist."""
+    """Print the partitions of a group, those with members first. Those that ``ends`` lacks have no end and no lag."""
     rows = []
     for member in sorted(group.members, key=lambda member: -len(member.partitions)):
         who = (member.member_id, member.host, member.client_id)

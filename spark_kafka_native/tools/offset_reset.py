@@ -34,8 +34,11 @@ def add_positions(parser: ToolParser) -> None:
 
 
 def reset(cluster: Cluster, group_id: str, options: argparse.Namespace) -> Offsets:
-    """The new offsets of a group, committed with ``--execute``. Raises ToolFailure: the group has members."""
-    state = _state(cluster, group_id)
+    """The new offsets of a group, committed with ``--execute``.
+
+    Raises ToolFailure: the group has members, a partition has no leader.
+    """
+    state = _state(cluster, group_id, options.timeout)
     if state not in _RESETTABLE:
         raise ToolFailure(f"group {group_id} is {state}: offsets are reset while a group has no members")
     partitions = chosen_partitions(cluster, group_id, options)
@@ -49,13 +52,13 @@ def reset(cluster: Cluster, group_id: str, options: argparse.Namespace) -> Offse
 def chosen_partitions(cluster: Cluster, group_id: str, options: argparse.Namespace) -> list[TopicPartition]:
     """What ``--topic`` or ``--all-topics`` stands for. Raises ToolError, KafkaError."""
     if options.all_topics:
-        return sorted(fetch_offsets(cluster, group_id))
+        return sorted(fetch_offsets(cluster, group_id, timeout_ms=options.timeout))
     if not options.topic:
         raise ToolError("--topic: say which topics, or --all-topics")
     chosen: list[TopicPartition] = []
     for item in options.topic:
         name, _, numbers = item.partition(":")
-        there = cluster.metadata([name]).topics[name].partitions
+        there = cluster.metadata([name], timeout_ms=options.timeout).topics[name].partitions
         try:
             wanted = [int(number) for number in numbers.split(",")] if numbers else sorted(there)
         except ValueError:
@@ -71,8 +74,9 @@ def new_offsets(
     cluster: Cluster, group_id: str, partitions: list[TopicPartition], options: argparse.Namespace
 ) -> Offsets:
     """The offsets that the options of ``add_positions`` stand for, within what the partitions have."""
-    first = _listed(cluster, dict.fromkeys(partitions, EARLIEST))
-    last = _listed(cluster, dict.fromkeys(partitions, LATEST))
+    _refuse_leaderless(cluster, group_id, partitions, options.timeout)
+    first = _listed(cluster, dict.fromkeys(partitions, EARLIEST), options.timeout)
+    last = _listed(cluster, dict.fromkeys(partitions, LATEST), options.timeout)
     if options.to_earliest:
         return first
     if options.to_latest:
@@ -88,9 +92,10 @@ def _wanted(
         return dict.fromkeys(partitions, options.to_offset)
     if options.to_datetime is not None or options.by_duration is not None:
         since_ms = _since_ms(options)
-        found = _listed(cluster, dict.fromkeys(partitions, since_ms))
+        found = _listed(cluster, dict.fromkeys(partitions, since_ms), options.timeout)
         return {partition: offset if offset >= 0 else last[partition] for partition, offset in found.items()}
-    committed = {partition: found.offset for partition, found in fetch_offsets(cluster, group_id, partitions).items()}
+    there = fetch_offsets(cluster, group_id, partitions, timeout_ms=options.timeout)
+    committed = {partition: found.offset for partition, found in there.items()}
     if options.to_current:
         return {partition: committed.get(partition, last[partition]) for partition in partitions}
     if options.shift_by is not None:
@@ -120,13 +125,29 @@ def parse_duration(text: str) -> timedelta:
     return timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
 
 
-def _listed(cluster: Cluster, wanted: Offsets) -> Offsets:
-    return {partition: found.offset for partition, found in list_offsets(cluster, wanted).items()}
+def _refuse_leaderless(
+    cluster: Cluster, group_id: str, partitions: list[TopicPartition], timeout_ms: int | None
+) -> None:
+    """Raise ToolFailure if partitions exist and have no leader, as Apache Kafka does. Their offsets are unknown."""
+    metadata = cluster.metadata({partition.topic for partition in partitions}, timeout_ms=timeout_ms)
+    led = metadata.leaders(partitions)
+    without = sorted(
+        each for each in partitions if each not in led and each.partition in metadata.topics[each.topic].partitions
+    )
+    if without:
+        names = ", ".join(map(str, without))
+        raise ToolFailure(f"group {group_id}: no offset was reset, because these partitions have no leader: {names}")
 
 
-def _state(cluster: Cluster, group_id: str) -> str:
+def _listed(cluster: Cluster, wanted: Offsets, timeout_ms: int | None) -> Offsets:
+    return {
+        partition: found.offset for partition, found in list_offsets(cluster, wanted, timeout_ms=timeout_ms).items()
+    }
+
+
+def _state(cluster: Cluster, group_id: str, timeout_ms: int | None) -> str:
     try:
-        return describe_group(cluster, group_id).state
+        return describe_group(cluster, group_id, timeout_ms=timeout_ms).state
     except KafkaError as error:
         if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
             return "Dead"  # one that is made by the commit
