@@ -7,7 +7,7 @@ from typing import Final
 from spark_kafka_native.client.cluster import Cluster
 from spark_kafka_native.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, list_offsets
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.tools.connection import ToolError, ToolParser, run, say
+from spark_kafka_native.tools.connection import ToolError, ToolParser, complain, run, say
 
 _TOOL: Final = "kafka-get-offsets"
 _POSITIONS: Final = {"latest": LATEST, "earliest": EARLIEST, "max-timestamp": MAX_TIMESTAMP}
@@ -30,15 +30,18 @@ def main(arguments: Sequence[str]) -> int:
 def _print_offsets(cluster: Cluster, options: argparse.Namespace) -> None:
     position = _position(options.time)
     chosen = _numbers(options.partitions)
-    topics = cluster.metadata([options.topic] if options.topic else None).topics
+    metadata = cluster.metadata([options.topic] if options.topic else None)
     wanted = {
-        TopicPartition(name, index): position
-        for name, topic in topics.items()
+        TopicPartition(name, index)
+        for name, topic in metadata.topics.items()
         if not (options.exclude_internal_topics and topic.internal)
         for index in topic.partitions
         if chosen is None or index in chosen
     }
-    for partition, found in sorted(list_offsets(cluster, wanted).items()):
+    led = metadata.leaders(wanted)
+    for partition in sorted(wanted - led.keys()):
+        complain(f"Skip getting offsets for topic-partition {partition} due to error: {partition} has no leader")
+    for partition, found in sorted(list_offsets(cluster, dict.fromkeys(led, position)).items()):
         say(f"{partition.topic}:{partition.partition}:{found.offset if found.offset >= 0 else ''}")
 
 

@@ -86,3 +86,10 @@ def test_a_timeout_bounds_the_look_up_of_offsets(
     brokers.script(ListOffsetsRequest, *[Silent()] * 2)
     arguments = (*action, "--group", "g", "--timeout", "500", "--command-config", str(properties))
     assert groups_tool(tool, brokers, *arguments).status == 1
+
+
+def test_get_offsets_skips_partitions_without_a_leader(tool: Tool, brokers: ScriptedCluster) -> None:
+    answer = tool("kafka-get-offsets", "--bootstrap-server", brokers.bootstrap_servers, "--topic", "t")
+    assert (answer.status, answer.out) == (0, "t:0:0\n")
+    words = "Skip getting offsets for topic-partition {0} due to error: {0} has no leader"
+    assert answer.err.splitlines() == [words.format(partition) for partition in ("t-1", "t-2")]
