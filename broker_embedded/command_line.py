@@ -4,6 +4,7 @@ import argparse
 import itertools
 import re
 import sys
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from spark_kafka_native.protocol.nearest import did_you_mean
@@ -24,13 +25,27 @@ class CommandParser(argparse.ArgumentParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As in argparse. Ends the program with status 2 if an option is unknown."""
         words = sys.argv[1:] if args is None else list(args)
-        if self._subparsers is None:  # otherwise options may be those of a command
-            options = itertools.takewhile(lambda word: word != "--", words)
-            unknown = [name for word in options if (name := self._unknown(word)) is not None]
-            if unknown:
-                known = [option for option in self._option_string_actions if option.startswith("-")]
-                self.error(f"unrecognized arguments: {', '.join(each + did_you_mean(each, known) for each in unknown)}")
+        unknown = [name for word in self._own_words(words) if (name := self._unknown(word)) is not None]
+        if unknown:
+            known = [option for option in self._option_string_actions if option.startswith("-")]
+            self.error(f"unrecognized arguments: {', '.join(each + did_you_mean(each, known) for each in unknown)}")
         return super().parse_known_args(words, namespace)
+
+    def _own_words(self, words: Sequence[str]) -> Iterator[str]:
+        """The words before ``--``; with commands only the options before the command. Later ones are the command's."""
+        own = itertools.takewhile(lambda word: word != "--", words)
+        if self._subparsers is None:
+            yield from own
+            return
+        for word in own:
+            if not word.startswith("-"):
+                return
+            yield word
+            option = self._option_string_actions.get(word)
+            if option is not None:
+                values = 1 if option.nargs is None else option.nargs
+                for _ in range(values if isinstance(values, int) else 0):
+                    next(own, None)
 
     def _unknown(self, word: str) -> str | None:
         """The option that a word names, without its value, if there is no such option."""

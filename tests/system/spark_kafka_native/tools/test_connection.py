@@ -138,6 +138,8 @@ def test_options_are_not_guessed_from_their_beginnings(tool: Tool) -> None:
         (("kafka-configs", "--xyzzy", "--descrbe"), "unrecognized arguments: --xyzzy, --descrbe; did you mean"),
         (("kafka-storage", "format", "--confg", "f"), "unrecognized arguments: --confg; did you mean --config?"),
         (("kafka-transactions", "abort", "--topc", "t"), "unrecognized arguments: --topc; did you mean --topic?"),
+        (("kafka-transactions", "--lst"), "unrecognized arguments: --lst"),
+        (("kafka-transactions", "--bootstrap-servr", "h:1", "list"), "did you mean --bootstrap-server?"),
         (("kafka-server-start", "-demon", "f"), "unrecognized arguments: -demon; did you mean -daemon?"),
         (("exactly-once", "--accept-lost"), "unrecognized arguments: --accept-lost; did you mean --accept-loss?"),
         (("kafka-topics", "--", "--lst"), "one of the arguments --create"),
