@@ -10,9 +10,10 @@ from spark_kafka_native.client.metadata import ClusterMetadata, PartitionMetadat
 from spark_kafka_native.protocol.ids import spell_id
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.protocol.wire import ZERO_UUID
-from spark_kafka_native.tools.connection import ToolParser, say
+from spark_kafka_native.tools.connection import ToolFailure, ToolParser, say
 
 _NOT_ASKED = "N/A"
+_MIN_IN_SYNC = "min.insync.replicas"
 _DEFAULTS = frozenset({ConfigSource.DEFAULT_CONFIG, ConfigSource.UNKNOWN})
 """Sources of settings that nobody has set. Brokers before 1.1 name no source."""
 
@@ -48,7 +49,7 @@ def describe(
         for partition in topic.partitions.values():
             has_leader = partition.leader_id in metadata.brokers
             if not options.filters or any(
-                _is_wanted(name, partition, entries, has_leader=has_leader) for name in options.filters
+                _is_wanted(name, topic.name, partition, entries, has_leader=has_leader) for name in options.filters
             ):
                 found = eligible.get(TopicPartition(topic.name, partition.partition))
                 say(_partition_line(topic, partition, found, has_leader=has_leader))
@@ -76,12 +77,20 @@ def _nodes(node_ids: Iterable[int]) -> str:
 
 
 def _is_wanted(
-    name: str, partition: PartitionMetadata, entries: Mapping[str, ConfigEntry], *, has_leader: bool
+    name: str, topic: str, partition: PartitionMetadata, entries: Mapping[str, ConfigEntry], *, has_leader: bool
 ) -> bool:
+    """Whether a partition has the property that the filter ``name`` stands for.
+
+    Raises ToolFailure: the property depends on a setting that the cluster does not return.
+    """
     in_sync = len(partition.isr)
     if name == "--unavailable-partitions":
         return not has_leader
     if name == "--under-replicated-partitions":
         return in_sync < len(partition.replicas)
-    least = int(entries["min.insync.replicas"].value or 1)
-    return in_sync == least if name == "--at-min-isr-partitions" else not has_leader or in_sync < least
+    if name == "--under-min-isr-partitions" and not has_leader:
+        return True
+    least = entries.get(_MIN_IN_SYNC)
+    if least is None or least.value is None:
+        raise ToolFailure(f"{name}: the cluster returns no {_MIN_IN_SYNC} for topic {topic}")
+    return in_sync == int(least.value) if name == "--at-min-isr-partitions" else in_sync < int(least.value)

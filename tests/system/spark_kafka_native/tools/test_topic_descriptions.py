@@ -91,3 +91,14 @@ def test_a_partition_whose_leader_is_no_live_broker_has_none(tool: Tool) -> None
             lines = tool("kafka-topics", *arguments).lines
             assert lines[-1].startswith("\tTopic: t\tPartition: 1\tLeader: none\t")
             assert len(lines) == (1 if option == "--unavailable-partitions" else 2)
+
+
+@pytest.mark.parametrize("option", ["--under-min-isr-partitions", "--at-min-isr-partitions"])
+def test_a_broker_without_min_insync_replicas_is_an_error(tool: Tool, option: str) -> None:
+    configs = (DescribeConfigsResourceResult(name="retention.ms", value="2", config_source=5),)
+    answer = DescribeConfigsResponse(results=(DescribeConfigsResult(configs=configs),))
+    with ScriptedCluster(topics={"t": 1}, versions={**KAFKA_2_1, 32: (0, 4)}) as brokers:
+        brokers.script(DescribeConfigsRequest, Respond(lambda _: answer))
+        described = tool("kafka-topics", "--bootstrap-server", brokers.bootstrap_servers, "--describe", option)
+    words = f"{option}: the cluster returns no min.insync.replicas for topic t"
+    assert (described.status, described.out, described.err) == (1, "", f"kafka-topics: {words}\n")
