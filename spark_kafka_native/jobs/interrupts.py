@@ -14,7 +14,9 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Any, Final
 
 from pyspark.sql import SparkSession
@@ -29,12 +31,17 @@ _AGAIN_S: Final = 0.05
 def run_interruptible(job: Callable[[], int], say: Callable[[], object]) -> int:
     """The exit status of ``job``; INTERRUPTED, after calling ``say``, if it was interrupted.
 
-    Restores what it sets for the job: the handler of SIGINT, in the main thread, and a filter of py4j's log records.
+    SIGINT is ignored after the job has ended, until this function returns.
     """
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(_interrupts_raised())
+    with _sigint_handled() as state:
         try:
-            return job()
+            try:
+                state.raises = True
+                if state.interrupted:
+                    raise KeyboardInterrupt
+                return job()
+            finally:
+                state.raises = False  # an assignment, because Python may run signal handlers at each call
         except KeyboardInterrupt:
             say()
             return INTERRUPTED
@@ -43,14 +50,12 @@ def run_interruptible(job: Callable[[], int], say: Callable[[], object]) -> int:
 @contextlib.contextmanager
 def sigint_handler_kept() -> Iterator[None]:
     """Keep the handler of SIGINT over a block that makes a SparkContext."""
-    if threading.current_thread() is not threading.main_thread():  # pyspark leaves the handler as it is, too
-        yield
-        return
-    handler = signal.getsignal(signal.SIGINT)
+    handler = _replaceable_handler()
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, handler)
+        if handler is not None:
+            signal.signal(signal.SIGINT, handler)
 
 
 def stop_interrupted(spark: SparkSession) -> None:
@@ -66,37 +71,66 @@ def stop_interrupted(spark: SparkSession) -> None:
     thread.join(_STOP_S)
 
 
+@dataclass(slots=True)
+class _State:
+    interrupted: bool = False
+    raises: bool = False
+    """Whether SIGINT raises KeyboardInterrupt, as long as the job runs."""
+
+
+def _replaceable_handler() -> Callable[[int, FrameType | None], Any] | int | None:
+    """The handler of SIGINT.
+
+    None: this is not the main thread, and only that one may set handlers and runs them; or the handler was installed
+    from C before Python started, and Python cannot install it again.
+    """
+    return signal.getsignal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else None
+
+
 @contextlib.contextmanager
-def _interrupts_raised() -> Iterator[None]:
-    interrupted = threading.Event()
+def _sigint_handled() -> Iterator[_State]:
+    """Raise KeyboardInterrupt at SIGINT, again if a finalizer has dropped it, and drop py4j's log records then.
+
+    Nothing is set in another thread than the main thread, nor if the process ignores SIGINT, as in the background of a
+    shell that is not interactive, nor if the handler could not be restored.
+    """
+    state = _State()
+    handler = _replaceable_handler()
+    if handler is None or handler == signal.SIG_IGN:
+        yield state
+        return
+    timers: list[threading.Timer] = []  # one per SIGINT that a finalizer has dropped
 
     def raise_it(_signal: int, _frame: object) -> None:
-        interrupted.set()
-        raise KeyboardInterrupt
+        state.interrupted = True
+        if state.raises:
+            raise KeyboardInterrupt
 
     def is_shown(record: logging.LogRecord) -> bool:
-        return not (interrupted.is_set() and "py4j" in Path(record.pathname).parts)
+        return not (state.interrupted and "py4j" in Path(record.pathname).parts)
 
     def raise_again(unraisable: Any) -> None:
         """A finalizer, such as those of py4j's objects, was interrupted: Python drops what that raises."""
         if unraisable.exc_type is KeyboardInterrupt:
-            timer = threading.Timer(_AGAIN_S, _thread.interrupt_main)
-            timer.daemon = True
-            timer.start()
+            timers.append(threading.Timer(_AGAIN_S, _thread.interrupt_main))
+            timers[-1].daemon = True
+            timers[-1].start()
         else:
             hook(unraisable)
 
     hook = sys.unraisablehook
     loggers = [logging.getLogger(name) for name in (None, "py4j.clientserver", "py4j.java_gateway")]
     with sigint_handler_kept():
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, raise_it)
         sys.unraisablehook = raise_again
         for logger in loggers:
             logger.addFilter(is_shown)
+        signal.signal(signal.SIGINT, raise_it)
         try:
-            yield
+            yield state
         finally:
+            for timer in timers:  # one that fired later would interrupt the caller
+                timer.cancel()
+                timer.join()
             for logger in loggers:
                 logger.removeFilter(is_shown)
             sys.unraisablehook = hook

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -86,6 +87,89 @@ def test_records_of_py4j_are_dropped_once_interrupted(caplog: pytest.LogCaptureF
 
     ended(job)
     assert caplog.messages == ["py4j/before.py", "other/after.py"]
+
+
+def test_a_second_interrupt_is_ignored_once_the_job_has_ended() -> None:
+    said: list[str] = []
+
+    def say() -> None:
+        interrupt()
+        said.append("interrupted")
+
+    def job() -> int:
+        interrupt()
+        return 0
+
+    assert (run_interruptible(job, say), said) == (130, ["interrupted"])
+
+
+def test_an_interrupt_that_a_finalizer_has_dropped_does_not_come_after_the_job() -> None:
+    before = threading.enumerate()
+
+    class Finalized:
+        def __del__(self) -> None:
+            interrupt()
+
+    def job() -> int:
+        Finalized()
+        return 3
+
+    assert ended(job) == (3, [])
+    assert threading.enumerate() == before, "a thread is left that raises the interrupt in the caller"
+
+
+def test_jobs_that_overlap_in_threads_leave_the_hooks_of_the_process() -> None:
+    hook, filters = sys.unraisablehook, list(logging.getLogger().filters)
+    running = [threading.Event(), threading.Event()]
+    end = [threading.Event(), threading.Event()]
+
+    def job(number: int) -> int:
+        running[number].set()
+        return 0 if end[number].wait(30) else 1
+
+    threads = [threading.Thread(target=run_interruptible, args=(lambda n=n: job(n), list)) for n in (0, 1)]
+    for number, thread in enumerate(threads):
+        thread.start()
+        assert running[number].wait(30)
+    for number, thread in enumerate(threads):
+        end[number].set()
+        thread.join()
+    assert (sys.unraisablehook, logging.getLogger().filters) == (hook, filters)
+
+
+@pytest.fixture
+def ignored() -> Iterator[None]:
+    """SIGINT as in the background of a shell that is not interactive."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ignored")
+def test_a_process_that_ignores_sigint_ignores_it_in_a_job() -> None:
+    def job() -> int:
+        interrupt()
+        with sigint_handler_kept():
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        interrupt()
+        return 3
+
+    assert ended(job) == (3, [])
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
+def test_a_handler_that_was_installed_from_c_is_left_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python shows it as None and cannot install it again."""
+    before = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr(signal, "getsignal", lambda _: None)
+
+    def job() -> int:
+        with sigint_handler_kept():
+            return 3
+
+    assert ended(job) == (3, [])
+    monkeypatch.undo()
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 class Terminal:
