@@ -19,8 +19,6 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
-from pyspark.sql import SparkSession
-
 INTERRUPTED: Final = 130
 """The exit status: 128 and the number of SIGINT, as shells have it."""
 _STOP_S: Final = 20.0
@@ -58,15 +56,18 @@ def sigint_handler_kept() -> Iterator[None]:
             signal.signal(signal.SIGINT, handler)
 
 
-def stop_interrupted(spark: SparkSession) -> None:
-    """Stop Spark after a KeyboardInterrupt, which may have come within a call of the JVM. Errors are dropped."""
+def stop_interrupted(stop: Callable[[], object]) -> None:
+    """Stop Spark or a part of it after a KeyboardInterrupt, which may have come within a call of the JVM.
 
-    def stop() -> None:
+    Waits at most 20 seconds. Errors are dropped.
+    """
+
+    def stop_quietly() -> None:
         with contextlib.suppress(Exception), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that the JVM could not be shut down in order
-            spark.stop()
+            stop()
 
-    thread = threading.Thread(target=stop, name="stop Spark", daemon=True)
+    thread = threading.Thread(target=stop_quietly, name="stop Spark", daemon=True)
     thread.start()
     thread.join(_STOP_S)
 

@@ -38,7 +38,7 @@ def spark_session(name: str, *, tasks: int) -> Iterator[SparkSession]:
         try:
             yield spark
         except KeyboardInterrupt:
-            stop_interrupted(spark)
+            stop_interrupted(spark.stop)
             raise
         except BaseException:
             spark.stop()

@@ -5,7 +5,6 @@ no pandas as ``mapInArrow`` does, makes its answer of it. What a task returns co
 it or had it run twice at a time.
 """
 
-import contextlib
 import pickle
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +15,8 @@ import pyarrow as pa
 from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]  # its stub lags behind
+
+from spark_kafka_native.jobs.interrupts import stop_interrupted
 
 _POLL_S: Final = 0.2
 _TYPES: Final[Mapping[type, tuple[str, pa.DataType]]] = {str: ("string", pa.string()), int: ("bigint", pa.int64())}
@@ -60,7 +61,7 @@ class SparkRunner:
         return [result(**answer.asDict()) for (answer,) in self.watched(answers.collect, watch)]
 
     def watched(self, action: Callable[[], Any], watch: Watch) -> Any:
-        """What ``action``, a Spark job, returns; ``watch`` is called until then. Ends the job if that raises."""
+        """What ``action``, a Spark job, returns; ``watch`` is called until then. Cancels the job if that raises."""
         context = self._spark.sparkContext
         group = f"batch-reload-{secrets.token_hex(4)}"
         answers: list[Any] = []
@@ -74,14 +75,15 @@ class SparkRunner:
                 trouble.append(error)
 
         thread = InheritableThread(target=work, name=self._name, daemon=True)
-        thread.start()
         try:
+            thread.start()
             while thread.is_alive():
                 thread.join(_POLL_S)
                 watch(_completed(context, group))
         except BaseException:
-            with contextlib.suppress(Exception):  # an interrupted call may have left no connection; the error is raised
-                context.cancelJobGroup(group)
+            # With its later jobs: the action may be about to start its first one, or be between two.
+            # PySpark's own cancelJobGroup cancels running jobs only.
+            stop_interrupted(lambda: context._jsc.sc().cancelJobGroupAndFutureJobs(group))  # noqa: SLF001
             raise
         if trouble:
             raise trouble[0]

@@ -1,6 +1,7 @@
 """Tasks on Spark, and in this process."""
 
 import sys
+import threading
 from dataclasses import dataclass
 
 import pytest
@@ -53,6 +54,32 @@ def test_on_spark_one_task_each(spark: SparkSession) -> None:
     with pytest.raises(KeyboardInterrupt):
         runner(measure, words, Answer, enough)
     assert len(runner(measure, words, Answer, seen.append)) == 9, "the session is as it was"
+
+
+@pytest.mark.spark
+def test_an_interrupted_action_starts_no_further_job(spark: SparkSession) -> None:
+    """In a session that runs on, an action of several jobs is cancelled between two of them, too."""
+    interrupted, ended = threading.Event(), threading.Event()
+    failed: list[bool] = []
+
+    def action() -> None:
+        assert interrupted.wait(60)
+        try:
+            spark.range(10).count()
+            failed.append(False)
+        except Exception:
+            failed.append(True)
+        ended.set()
+
+    def watch(_: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        SparkRunner(spark, "words").watched(action, watch)
+    interrupted.set()
+    assert ended.wait(60)
+    assert failed == [True]
+    assert spark.range(10).count() == 10
 
 
 @pytest.mark.spark
