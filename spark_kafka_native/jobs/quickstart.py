@@ -18,10 +18,13 @@ import json
 import secrets
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,6 +33,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
@@ -42,7 +46,7 @@ from spark_kafka_native.client.cluster import Cluster
 from spark_kafka_native.client.config import ClientConfig, ConfigError
 from spark_kafka_native.client.producer import Producer
 from spark_kafka_native.jobs.comparison import Comparison, compare
-from spark_kafka_native.jobs.interrupts import run_interruptible
+from spark_kafka_native.jobs.interrupts import run_interruptible, stop_interrupted
 from spark_kafka_native.jobs.java import JavaMissing, ensure_java
 from spark_kafka_native.jobs.page_views import page_views
 from spark_kafka_native.jobs.session import spark_session
@@ -156,16 +160,16 @@ def stream(spark: SparkSession, bootstrap_servers: str, topics: Topics, options:
             ("count views per page", counts, topics.counts, "complete"),
             ("copy events", copy, topics.copy, "append"),
         ):
-            query = (
+            writer = (
                 frame.writeStream.format("pykafka")
                 .option("kafka.bootstrap.servers", bootstrap_servers)
                 .option("topic", topic)
                 .option("checkpointLocation", f"{checkpoints}/{topic}")
                 .outputMode(mode)
                 .trigger(availableNow=True)
-                .start()
             )
-            _watch(query, progress, progress.add_task(name, total=options.events))
+            with _running(spark, writer) as query:
+                _watch(query, progress, progress.add_task(name, total=options.events))
 
 
 def _parse(arguments: Sequence[str] | None) -> Options:
@@ -244,6 +248,32 @@ def _views_per_page(chunk: pa.RecordBatch) -> Mapping[str, int]:
     text = chunk.column("value").cast(pa.string())
     page = pc.struct_field(pc.extract_regex(text, '"page": "(?P<page>[^"]*)"'), "page")
     return {str(row["values"]): int(row["counts"]) for row in pc.value_counts(page).to_pylist()}
+
+
+@contextlib.contextmanager
+def _running(spark: SparkSession, writer: DataStreamWriter) -> Iterator[StreamingQuery]:
+    """Start a query, and stop it if the block raises: the session may be the caller's and runs on.
+
+    It is started in a thread, because a KeyboardInterrupt within the call would lose a query that the JVM starts all
+    the same.
+    """
+    starting: Future[StreamingQuery] = Future()
+    jvm: Any = spark._jvm  # noqa: SLF001  # PySpark has no method for it
+
+    def start() -> None:
+        try:
+            # Spark looks up registered sources in the active session, which each thread has of its own.
+            jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)  # noqa: SLF001
+            starting.set_result(writer.start())
+        except BaseException as error:  # raised again where it is waited for
+            starting.set_exception(error)
+
+    threading.Thread(target=start, name="start query", daemon=True).start()
+    try:
+        yield starting.result()
+    except BaseException:
+        stop_interrupted(lambda: starting.result().stop())
+        raise
 
 
 def _watch(query: StreamingQuery, progress: Progress, bar: TaskID) -> None:
