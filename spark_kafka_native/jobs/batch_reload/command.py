@@ -29,7 +29,7 @@ from spark_kafka_native.jobs.batch_reload.manifest import Manifest, StoredFormat
 from spark_kafka_native.jobs.batch_reload.plan import Plan, make_plan
 from spark_kafka_native.jobs.batch_reload.running import SparkRunner, Watch
 from spark_kafka_native.jobs.batch_reload.storage import Storage
-from spark_kafka_native.jobs.batch_reload.target import check_own, prepare
+from spark_kafka_native.jobs.batch_reload.target import check_own, errors_named, prepare
 from spark_kafka_native.jobs.batch_reload.verify import VerifyJob, check_version, grouped
 from spark_kafka_native.jobs.batch_reload.versions import read_version, with_all_entries
 from spark_kafka_native.jobs.batch_reload.writing import WriteJob
@@ -95,14 +95,14 @@ class Job:
 
     def _clean(self) -> int:
         said = self._arguments
-        if read_version(self._storage) is None:
+        if self._version() is None:
             check_own(self._storage, said.place_option)
         removed = clean(self._storage, now_s=time.time(), lease_s=said.lease_s, keep_versions=said.keep_versions)
         self._say(report.cleaned_line(removed))
         return 0
 
     def _load(self) -> int:
-        base = read_version(self._storage)
+        base = self._version()
         said = self._arguments
         if base is None:
             check_own(self._storage, said.place_option)
@@ -141,6 +141,11 @@ class Job:
             progress.update(bar, completed=len(plan.pieces))
         self._say(report.loaded_line(made, load_id, plan, said.target or said.table or form.name))
         return 0
+
+    def _version(self, number: int | None = None) -> Manifest | None:
+        """As ``read_version``; errors name the option of the target."""
+        with errors_named(self._storage, self._arguments.place_option):
+            return read_version(self._storage, number)
 
     def _plan(self, base: Manifest | None) -> Plan:
         said = self._arguments
@@ -198,7 +203,7 @@ class Job:
         return lambda: check_unchanged(ClusterOffsets(self._options().client), plan)
 
     def _verify(self) -> int:
-        manifest = read_version(self._storage, self._arguments.version)
+        manifest = self._version(self._arguments.version)
         if manifest is None or not manifest.positions:  # a clean may have been before the first load
             raise ReloadError(f"{self._storage.url}: nothing has been loaded there")
         manifest = with_all_entries(self._storage, manifest)

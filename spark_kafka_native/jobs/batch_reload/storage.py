@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import IO, Final, Protocol
 from urllib.parse import unquote, urlsplit
 
+from spark_kafka_native.jobs.batch_reload.errors import UsageError
+
 SAMPLE_SIZE: Final = 500
 """Most names that ``Storage.sample`` reads; half of a page of S3's listing, which s3fs asks for by the half."""
 _TEMPORARY = ".creating-"
@@ -217,12 +219,13 @@ class Place:
         return f"Place({self.url})"  # options may be secret
 
     def open(self) -> Storage:
-        """The storage. Raises UsageError: there is no client for such URLs, or it cannot keep a load."""
+        """The storage. Raises UsageError: no client for such URLs, it cannot keep a load, or the path has a NUL."""
         scheme = urlsplit(self.url).scheme
-        if scheme == "file":
-            return LocalStorage(unquote(urlsplit(self.url).path))
-        if "://" not in self.url:
-            return LocalStorage(self.url)
+        if scheme == "file" or "://" not in self.url:
+            path = unquote(urlsplit(self.url).path) if scheme == "file" else self.url
+            if "\0" in path:
+                raise UsageError(f"{self.url!r}: a path has no NUL")
+            return LocalStorage(path)
         from spark_kafka_native.jobs.batch_reload.object_storage import ObjectStorage  # noqa: PLC0415  # it imports us
 
         return ObjectStorage(self.url, dict(self.options))

@@ -3,34 +3,52 @@
 A first load that was interrupted leaves folders of the job without a version, so that a folder of the job is enough.
 """
 
+import contextlib
+import errno
+from collections.abc import Iterator
 from typing import Final
 
-from spark_kafka_native.jobs.batch_reload.errors import UsageError
+from spark_kafka_native.jobs.batch_reload.errors import ReloadError, UsageError
 from spark_kafka_native.jobs.batch_reload.leases import LEASES
 from spark_kafka_native.jobs.batch_reload.storage import Storage
 from spark_kafka_native.jobs.batch_reload.versions import LOADS, MANIFESTS
 
 _OWN: Final = frozenset({LEASES, LOADS, MANIFESTS})
 _OF_FILE_SYSTEM: Final = "lost+found"
+_UNUSABLE: Final = frozenset({errno.ENAMETOOLONG, errno.ELOOP})
 _NAMED: Final = 3
 """How many of the names that were found an error lists."""
+
+
+@contextlib.contextmanager
+def errors_named(storage: Storage, option: str) -> Iterator[None]:
+    """Turn each OSError of a target that is read into an error that names ``option``.
+
+    Raises UsageError if another target or other permissions are needed, ReloadError for any other OSError.
+    """
+    try:
+        yield
+    except NotADirectoryError:
+        raise UsageError(f"{option}: {storage.url} is not a directory") from None
+    except OSError as error:
+        reason = error.strerror or str(error)  # errors of an object store's client have no strerror
+        name = str(error.filename).rstrip("/") if error.filename else storage.url
+        text = f"{option}: {name}: {reason.removeprefix(f'{storage.url}: ')}"
+        refused = isinstance(error, PermissionError) or error.errno in _UNUSABLE
+        raise (UsageError if refused else ReloadError)(text) from None
 
 
 def check_own(storage: Storage, option: str) -> None:
     """Raise UsageError if a target without a version holds entries, none of them this job's; ``option`` names it.
 
-    Hidden entries (``.name``) and ``lost+found``, which a new volume has, do not count.
+    Hidden entries (``.name``) and ``lost+found``, which a new volume has, do not count. Raises as ``errors_named``.
     """
-    try:
+    with errors_named(storage, option):
         found = storage.sample("")
         foreign = [name for name in found if not name.startswith(".") and name != _OF_FILE_SYSTEM]
         # A sample of a full target may not have the job's folders in it.
         if not foreign or not _OWN.isdisjoint(found) or any(storage.sample(folder) for folder in _OWN):
             return
-    except NotADirectoryError:
-        raise UsageError(f"{option}: {storage.url} is not a directory") from None
-    except PermissionError as error:
-        raise UsageError(f"{option}: {storage.url}: {error.strerror}") from None
     named = ", ".join(foreign[:_NAMED]) + (", ..." if len(foreign) > _NAMED else "")
     raise UsageError(
         f"{option}: {storage.url} holds something else ({named}) and nothing of this job; "

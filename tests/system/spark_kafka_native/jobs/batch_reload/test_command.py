@@ -15,7 +15,7 @@ from spark_kafka_native.jobs.batch_reload.errors import Conflict
 from spark_kafka_native.jobs.batch_reload.loading import FileLoad
 from spark_kafka_native.jobs.batch_reload.manifest import TAIL_ENTRIES, Manifest
 from spark_kafka_native.jobs.batch_reload.plan import Plan
-from spark_kafka_native.jobs.batch_reload.storage import LocalStorage
+from spark_kafka_native.jobs.batch_reload.storage import LocalStorage, Stored
 from spark_kafka_native.jobs.batch_reload.versions import read_version, with_all_entries
 from tests.support.feature import showing
 from tests.support.reload_driver import Story
@@ -205,10 +205,28 @@ def test_target_that_is_a_file_or_cannot_be_written(run: Run, tmp_path: Path) ->
     )
     status, said = run("--target", str(tmp_path / "file" / "a"))
     assert (status, said) == (2, f"batch_reload: --target: {tmp_path / 'file' / 'a'} is not a directory")
+    long = tmp_path / ("x" * 300)
+    assert run("--target", str(long)) == (2, f"batch_reload: --target: {long}: File name too long")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    status, said = run("--target", str(tmp_path / "loop"))
+    assert (status, said) == (2, f"batch_reload: --target: {tmp_path / 'loop'}: Too many levels of symbolic links")
+    assert run("--target", "file:///a%00b") == (2, "batch_reload: --target: 'file:///a%00b': a path has no NUL")
     if Path("/proc/self").exists():
         status, said = run("--target", "/proc/a")
         assert status == 2
         assert said.startswith("batch_reload: --target: /proc/a cannot be written to: ")
+
+
+@pytest.mark.usefixtures("no_spark")
+@pytest.mark.parametrize("more", [[], ["--verify"], ["--clean"], ["--dry-run"]])
+def test_target_whose_versions_cannot_be_listed(run: Run, monkeypatch: pytest.MonkeyPatch, more: list[str]) -> None:
+    """An object store's client refuses the first request that the job makes."""
+
+    def refuse(*_: object) -> dict[str, Stored]:
+        raise PermissionError("Access Denied")
+
+    monkeypatch.setattr(LocalStorage, "list", refuse)
+    assert run(*more) == (2, f"batch_reload: --target: {run.arguments[5]}: Access Denied")
 
 
 def test_cluster_that_cannot_be_reached(run: Run) -> None:

@@ -1,12 +1,13 @@
 """What is checked of a target before anything is written, of a directory and of an object store in memory alike."""
 
+import errno
 from pathlib import Path
 
 import pytest
 
-from spark_kafka_native.jobs.batch_reload.errors import UsageError
+from spark_kafka_native.jobs.batch_reload.errors import ReloadError, UsageError
 from spark_kafka_native.jobs.batch_reload.leases import Lease
-from spark_kafka_native.jobs.batch_reload.storage import LocalStorage, Storage
+from spark_kafka_native.jobs.batch_reload.storage import LocalStorage, Place, Storage
 from spark_kafka_native.jobs.batch_reload.target import check_own, prepare
 from tests.support.reload_driver import Story
 
@@ -64,3 +65,37 @@ def test_target_below_a_file(tmp_path: Path) -> None:
         check_own(LocalStorage(str(tmp_path / "file")), "--target")
     with pytest.raises(UsageError, match=r"--target: .*/file/a cannot be written to: Not a directory"):
         prepare(LocalStorage(str(tmp_path / "file" / "a")), "--target")
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "said"),
+    [
+        (PermissionError("Access Denied"), 2, "--state: s3://b/p: Access Denied"),
+        (PermissionError(errno.EACCES, "Permission denied", "/p/_loads"), 2, "--state: /p/_loads: Permission denied"),
+        (OSError(errno.ENAMETOOLONG, "File name too long", "/p/"), 2, "--state: /p: File name too long"),
+        (OSError(errno.ELOOP, "Too many levels", "/p/"), 2, "--state: /p: Too many levels"),
+        (NotADirectoryError(errno.ENOTDIR, "Not a directory", "/p"), 2, "--state: s3://b/p is not a directory"),
+        (OSError(errno.EIO, "Input/output error"), 1, "--state: s3://b/p: Input/output error"),
+        (OSError("s3://b/p: NoCredentialsError: none"), 1, "--state: s3://b/p: NoCredentialsError: none"),
+    ],
+)
+def test_errors_of_a_target_name_the_option(
+    error: OSError, status: int, said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Status 2 where another target is needed, and 1 where the same one may work later."""
+
+    def fail(*_: object) -> tuple[str, ...]:
+        raise error
+
+    storage = LocalStorage(str(tmp_path))
+    monkeypatch.setattr(LocalStorage, "url", "s3://b/p")
+    monkeypatch.setattr(storage, "sample", fail)
+    with pytest.raises(ReloadError) as caught:
+        check_own(storage, "--state")
+    assert (caught.value.status, str(caught.value)) == (status, said)
+
+
+@pytest.mark.parametrize("url", ["a\0b", "file:///a%00b"])
+def test_target_with_a_nul_is_refused(url: str) -> None:
+    with pytest.raises(UsageError, match="NUL"):
+        Place(url=url).open()
