@@ -18,13 +18,10 @@ import json
 import secrets
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,7 +30,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.streaming.readwriter import DataStreamWriter
 from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
@@ -167,9 +163,10 @@ def stream(spark: SparkSession, bootstrap_servers: str, topics: Topics, options:
                 .option("checkpointLocation", f"{checkpoints}/{topic}")
                 .outputMode(mode)
                 .trigger(availableNow=True)
+                .queryName(topic)
             )
-            with _running(spark, writer) as query:
-                _watch(query, progress, progress.add_task(name, total=options.events))
+            with _stopped_on_error(spark, topic):
+                _watch(writer.start(), progress, progress.add_task(name, total=options.events))
 
 
 def _parse(arguments: Sequence[str] | None) -> Options:
@@ -251,28 +248,18 @@ def _views_per_page(chunk: pa.RecordBatch) -> Mapping[str, int]:
 
 
 @contextlib.contextmanager
-def _running(spark: SparkSession, writer: DataStreamWriter) -> Iterator[StreamingQuery]:
-    """Start a query, and stop it if the block raises: the session may be the caller's and runs on.
+def _stopped_on_error(spark: SparkSession, name: str) -> Iterator[None]:
+    """Stop the query of this name if the block raises: the session may be the caller's, which runs on."""
 
-    It is started in a thread, because a KeyboardInterrupt within the call would lose a query that the JVM starts all
-    the same.
-    """
-    starting: Future[StreamingQuery] = Future()
-    jvm: Any = spark._jvm  # noqa: SLF001  # PySpark has no method for it
+    def stop() -> None:
+        for query in spark.streams.active:
+            if query.name == name:
+                query.stop()
 
-    def start() -> None:
-        try:
-            # Spark looks up registered sources in the active session, which each thread has of its own.
-            jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)  # noqa: SLF001
-            starting.set_result(writer.start())
-        except BaseException as error:  # raised again where it is waited for
-            starting.set_exception(error)
-
-    threading.Thread(target=start, name="start query", daemon=True).start()
     try:
-        yield starting.result()
+        yield
     except BaseException:
-        stop_interrupted(lambda: starting.result().stop())
+        stop_interrupted(stop)
         raise
 
 

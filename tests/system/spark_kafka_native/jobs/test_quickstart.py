@@ -4,15 +4,13 @@ import os
 import signal
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native.client.admin import delete_topics
@@ -21,7 +19,6 @@ from spark_kafka_native.client.config import ClientConfig
 from spark_kafka_native.client.producer import Producer
 from spark_kafka_native.jobs import quickstart
 from spark_kafka_native.jobs.comparison import Comparison, PageCount
-from spark_kafka_native.jobs.interrupts import stop_interrupted
 from spark_kafka_native.jobs.page_views import PAGES, page_views
 from spark_kafka_native.jobs.quickstart import Options, Topics, _checkpoints, _parse, main
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
@@ -82,36 +79,20 @@ def test_a_copy_that_was_tampered_with_is_exit_1(
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("when", ["while the query starts", "while the query runs"])
 def test_an_interrupted_quick_start_stops_its_query_in_a_session_that_was_there(
-    spark: SparkSession, when: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The query is stopped before the topics are deleted."""
-    really_start, really_delete = DataStreamWriter.start, delete_topics
     active_at_delete: list[list[StreamingQuery]] = []
-
-    def start(writer: DataStreamWriter) -> StreamingQuery:
-        query = really_start(writer)
-        if when == "while the query starts":
-            signal.pthread_kill(main_thread, signal.SIGINT)
-            assert main_is_interrupted.wait(60)
-        return query
 
     def watch(*_: object) -> None:
         signal.raise_signal(signal.SIGINT)
 
-    def stop(call: Callable[[], object]) -> None:
-        main_is_interrupted.set()
-        stop_interrupted(call)
-
     def delete(cluster: Cluster, names: Sequence[str]) -> None:
         active_at_delete.append(spark.streams.active)
-        really_delete(cluster, names)
+        delete_topics(cluster, names)
 
-    main_thread, main_is_interrupted = threading.get_ident(), threading.Event()
-    monkeypatch.setattr(DataStreamWriter, "start", start)
     monkeypatch.setattr(quickstart, "_watch", watch)
-    monkeypatch.setattr(quickstart, "stop_interrupted", stop)
     monkeypatch.setattr(quickstart, "delete_topics", delete)
     with EmbeddedBroker() as broker:
         assert main([*SMALL, "--bootstrap-servers", broker.bootstrap_servers]) == 130
