@@ -64,7 +64,7 @@ def test_the_nearest_option_is_suggested(capsys: pytest.CaptureFixture[str]) -> 
     with pytest.raises(SystemExit) as ended:
         main(["--lisen", "127.0.0.1:0", "--data-dir", "d"])
     assert ended.value.code == 2
-    assert "unrecognized arguments: --lisen 127.0.0.1:0; did you mean --listen?\n" in capsys.readouterr().err
+    assert "unrecognized arguments: --lisen; did you mean --listen?\n" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main(["--data-dir", "d", "what"])
     assert capsys.readouterr().err.endswith("unrecognized arguments: what\n")
