@@ -159,6 +159,10 @@ def _session() -> SparkSession:
         .config("spark.scheduler.maxRegisteredResourcesWaitingTime", "120s")
         .config("spark.locality.wait", "0")
         .config("spark.shuffle.reduceLocality.enabled", "false")
+        # The other executor would read the files of the killed one if it knows its directories, and nothing were lost.
+        .config("spark.shuffle.readHostLocalDisk", "false")
+        .config("spark.shuffle.io.maxRetries", "1")
+        .config("spark.shuffle.io.retryWait", "100ms")
         .getOrCreate()
     )
 
