@@ -141,9 +141,12 @@ class LocalStorage:
         self._sync_folder(os.path.dirname(final))
 
     def list(self, folder: str) -> dict[str, Stored]:
-        """Files below a folder, those left half made by a crash included."""
+        """Files below a folder, those left half made by a crash included.
+
+        Raises OSError: a directory cannot be listed.
+        """
         found: dict[str, Stored] = {}
-        for directory, _, names in os.walk(self._path(folder)):
+        for directory, _, names in os.walk(self._path(folder), onerror=_raise_unless_missing):
             for name in names:
                 full = os.path.join(directory, name)
                 with contextlib.suppress(FileNotFoundError):  # it went while we looked
@@ -229,6 +232,11 @@ class Place:
         from spark_kafka_native.jobs.batch_reload.object_storage import ObjectStorage  # noqa: PLC0415  # it imports us
 
         return ObjectStorage(self.url, dict(self.options))
+
+
+def _raise_unless_missing(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):  # a clean may have deleted the directory meanwhile
+        raise error
 
 
 def create_own(storage: Storage, path: str, data: bytes) -> None:

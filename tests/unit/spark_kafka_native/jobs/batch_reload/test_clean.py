@@ -1,5 +1,9 @@
 """What a clean takes away, and what it leaves to runs that live."""
 
+import errno
+import os
+from typing import Any
+
 import pytest
 
 from spark_kafka_native.jobs.batch_reload.clean import clean, find_rubbish
@@ -31,6 +35,22 @@ def test_old_versions_go_and_files_that_only_they_name(loaded: Story) -> None:
     assert versions(loaded.storage) == [3], "a clean that expels nobody makes no version"
     assert loaded.records() == loaded.produced()
     assert loaded.unnamed_files() == []
+
+
+def test_a_clean_that_cannot_list_a_directory_deletes_nothing(loaded: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    scandir, files = os.scandir, loaded.storage.list("")
+
+    def fails(path: str) -> Any:
+        if path.endswith("/_manifests"):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+        return scandir(path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "scandir", fails)
+        with pytest.raises(OSError, match=r"Input/output error: '.*/_manifests'"):
+            loaded.clean(keep_versions=1)
+    assert loaded.storage.list("") == files
+    assert loaded.records() == loaded.produced()
 
 
 def test_run_that_lives_keeps_its_files(loaded: Story) -> None:
