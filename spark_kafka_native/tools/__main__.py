@@ -66,7 +66,7 @@ def _open_closed_streams() -> None:
     if sys.stdout is None:
         sys.stdout = os.fdopen(1, "w", closefd=False)
     if sys.stderr is None:
-        sys.stderr = os.fdopen(2, "w", closefd=False)
+        sys.stderr = os.fdopen(2, "w", errors="backslashreplace", closefd=False)
 
 
 def _discard_buffers() -> None:

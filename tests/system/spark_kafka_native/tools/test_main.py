@@ -87,6 +87,7 @@ LIST = ("kafka-topics", "--list", *SERVER)
         ("2>&-", ("kafka-topics", "--lst"), 2, "", ""),
         ("<&- >&- 2>&-", ("kafka-topics", "--version"), 0, "", ""),
         ("<&- >&- 2>&-", LIST, 2, "", ""),
+        ("2>&-", ("kafka-topics", "--l\udcff"), 2, "", ""),
         (
             "<&-",
             ("kafka-console-producer", *SERVER, "--topic", "t"),
