@@ -9,9 +9,11 @@ thread, which has a connection of its own.
 import _thread
 import contextlib
 import logging
+import queue
 import signal
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -89,6 +91,25 @@ def _replaceable_handler() -> Callable[[int, FrameType | None], Any] | int | Non
 
 
 @contextlib.contextmanager
+def _interrupting_again() -> Iterator[queue.SimpleQueue[bool]]:
+    """A queue: each True that is put into it interrupts the main thread 50 ms later, before the block is left."""
+    dropped = queue.SimpleQueue[bool]()
+
+    def interrupt_again() -> None:
+        while dropped.get():
+            time.sleep(_AGAIN_S)  # until the finalizer has returned
+            _thread.interrupt_main()
+
+    thread = threading.Thread(target=interrupt_again, name="interrupt again", daemon=True)
+    thread.start()
+    try:
+        yield dropped
+    finally:
+        dropped.put(False)
+        thread.join()
+
+
+@contextlib.contextmanager
 def _sigint_handled() -> Iterator[_State]:
     """Raise KeyboardInterrupt at SIGINT, again if a finalizer has dropped it, and drop py4j's log records then.
 
@@ -100,7 +121,6 @@ def _sigint_handled() -> Iterator[_State]:
     if handler is None or handler == signal.SIG_IGN:
         yield state
         return
-    timers: list[threading.Timer] = []  # one per SIGINT that a finalizer has dropped
 
     def raise_it(_signal: int, _frame: object) -> None:
         state.interrupted = True
@@ -113,15 +133,13 @@ def _sigint_handled() -> Iterator[_State]:
     def raise_again(unraisable: Any) -> None:
         """A finalizer, such as those of py4j's objects, was interrupted: Python drops what that raises."""
         if unraisable.exc_type is KeyboardInterrupt:
-            timers.append(threading.Timer(_AGAIN_S, _thread.interrupt_main))
-            timers[-1].daemon = True
-            timers[-1].start()
+            dropped.put(True)  # in one step, because Python drops a second KeyboardInterrupt raised here, too
         else:
             hook(unraisable)
 
     hook = sys.unraisablehook
     loggers = [logging.getLogger(name) for name in (None, "py4j.clientserver", "py4j.java_gateway")]
-    with sigint_handler_kept():
+    with sigint_handler_kept(), _interrupting_again() as dropped:
         sys.unraisablehook = raise_again
         for logger in loggers:
             logger.addFilter(is_shown)
@@ -129,9 +147,6 @@ def _sigint_handled() -> Iterator[_State]:
         try:
             yield state
         finally:
-            for timer in timers:  # one that fired later would interrupt the caller
-                timer.cancel()
-                timer.join()
             for logger in loggers:
                 logger.removeFilter(is_shown)
             sys.unraisablehook = hook

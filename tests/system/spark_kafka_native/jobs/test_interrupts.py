@@ -6,9 +6,10 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
@@ -17,6 +18,7 @@ from spark_kafka_native.client.cluster import Cluster
 from spark_kafka_native.client.config import ClientConfig
 from spark_kafka_native.jobs.interrupts import run_interruptible, sigint_handler_kept
 from tests.support.topics import Topics
+from tests.support.waiting import eventually
 
 ROOT = Path(__file__).parents[4]
 PATIENCE_S = 200
@@ -56,19 +58,49 @@ def test_a_handler_that_is_set_within_a_block_is_replaced() -> None:
     assert ended(job) == (130, ["interrupted"])
 
 
-def test_an_interrupt_that_a_finalizer_has_dropped_comes_again() -> None:
-    class Finalized:
-        def __del__(self) -> None:
-            interrupt()
+class Finalized:
+    """Its finalizer is interrupted, and Python drops the KeyboardInterrupt."""
 
+    def __del__(self) -> None:
+        interrupt()
+
+
+def wait_for_interrupt() -> int:
+    eventually(lambda: None, "an interrupt")
+    return 0
+
+
+def test_an_interrupt_that_a_finalizer_has_dropped_comes_again() -> None:
     def job() -> int:
         Finalized()
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline:
-            time.sleep(0.01)
-        return 0
+        return wait_for_interrupt()
 
     assert ended(job) == (130, ["interrupted"])
+
+
+def test_a_second_interrupt_does_not_lose_one_that_a_finalizer_has_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It comes after one of the hook's calls. Python runs signal handlers there, and drops what they raise, too."""
+    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
+
+    def job(at_call: int) -> int:
+        calls = 0
+
+        def profile(_frame: FrameType, event: str, function: object) -> None:
+            nonlocal calls
+            if event == "c_return" and function not in {signal.raise_signal, sys.setprofile}:
+                calls += 1
+                if calls == at_call:
+                    interrupt()
+
+        finalized = Finalized()
+        sys.setprofile(profile)
+        try:
+            del finalized
+        finally:
+            sys.setprofile(None)
+        return wait_for_interrupt()
+
+    assert [ended(partial(job, at_call)) for at_call in range(1, 5)] == [(130, ["interrupted"])] * 4
 
 
 def test_records_of_py4j_are_dropped_once_interrupted(caplog: pytest.LogCaptureFixture) -> None:
@@ -105,10 +137,6 @@ def test_a_second_interrupt_is_ignored_once_the_job_has_ended() -> None:
 
 def test_an_interrupt_that_a_finalizer_has_dropped_does_not_come_after_the_job() -> None:
     before = threading.enumerate()
-
-    class Finalized:
-        def __del__(self) -> None:
-            interrupt()
 
     def job() -> int:
         Finalized()
@@ -190,9 +218,7 @@ class Terminal:
     def press_ctrl_c(self, when: Callable[[], bool]) -> tuple[int, str]:
         """The exit status and stderr."""
         try:
-            deadline = time.monotonic() + PATIENCE_S
-            while not when() and self._process.poll() is None and time.monotonic() < deadline:
-                time.sleep(0.05)
+            eventually(lambda: self._process.poll() is not None or when(), True, within_s=PATIENCE_S)
             assert self._process.poll() is None, self._process.communicate()
             os.killpg(self._process.pid, signal.SIGINT)
             _, stderr = self._process.communicate(timeout=PATIENCE_S)
