@@ -24,8 +24,8 @@ A large expression takes up to 20 ms for the name of a topic, and up to 3 s for 
 
 MAX_KEPT_BYTES: Final = 64 * 1024 * 1024
 """Upper bound of the memory of kept expressions, all groups together: 512 expressions, or 64 of many names."""
-_MAX_OTHERS: Final = 64
-"""How many expressions that are not kept may be compiled at a time: others wait for their turn."""
+_MAX_PENDING: Final = 64
+"""How many expressions that are not kept may be compiled at a time, of requests and of groups each."""
 
 
 class PatternMatcher:
@@ -38,7 +38,9 @@ class PatternMatcher:
         self._kept: dict[str, dict[str, Pattern]] = {}
         """By group, compiled expressions that it subscribes to. They take `MAX_KEPT_BYTES` at most."""
         self._kept_bytes = 0
-        self._others = asyncio.Semaphore(_MAX_OTHERS)
+        self._requests = asyncio.Semaphore(_MAX_PENDING)
+        self._lookups = asyncio.Semaphore(_MAX_PENDING)
+        """One semaphore each, so that no client's requests keep a group from its lookup."""
 
     async def matching(self, expression: str, names: Iterable[str]) -> frozenset[str]:
         """The names that the expression matches as a whole.
@@ -102,7 +104,7 @@ class PatternMatcher:
 
     async def _match_once(self, expression: str, names: Iterable[str], group_id: str | None) -> frozenset[str]:
         """Compile an expression, and match names; keep it for the group, if one is given. Raises PatternError."""
-        async with self._others:
+        async with self._requests if group_id is None else self._lookups:
             pattern = await self._compile(expression)
             if group_id is None or not self._keep(group_id, expression, pattern):
                 return await self._match(pattern, names)

@@ -264,7 +264,7 @@ class Counted(Pattern):
 def test_compiled_expressions_take_a_bounded_number_of_bytes_during_a_lookup(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pattern_matcher, "Pattern", Counted)
     monkeypatch.setattr(pattern_matcher, "MAX_KEPT_BYTES", 3 * MAX_PROGRAM_BYTES)
-    monkeypatch.setattr(pattern_matcher, "_MAX_OTHERS", 2)
+    monkeypatch.setattr(pattern_matcher, "_MAX_PENDING", 1)
     matcher = PatternMatcher(timers_for(ManualClock()))
     most = 0
     fullmatch = Pattern.fullmatch
@@ -284,6 +284,29 @@ def test_compiled_expressions_take_a_bounded_number_of_bytes_during_a_lookup(mon
     asyncio.run(story())
     matcher.stop()
     assert 3 * MAX_PROGRAM_BYTES < most <= 5 * MAX_PROGRAM_BYTES
+
+
+def test_requests_that_are_pending_keep_no_group_from_its_lookup(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pattern_matcher, "_MAX_PENDING", 1)
+    monkeypatch.setattr(pattern_matcher, "_SLICE_NS", 0)
+    matcher = PatternMatcher(timers_for(ManualClock()))
+
+    async def story() -> None:
+        order = list[str]()
+
+        async def request(name: str) -> None:
+            await matcher.matching("a+", [str(number) for number in range(100)])
+            order.append(name)
+
+        async def lookup() -> None:
+            await matcher.matching_each("g", ["b+"], ["b"])
+            order.append("lookup")
+
+        await asyncio.gather(request("first"), request("second"), lookup())
+        assert order == ["lookup", "first", "second"]
+
+    asyncio.run(story())
+    matcher.stop()
 
 
 def test_a_slow_expression_gives_others_a_turn_after_a_slice_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
