@@ -31,6 +31,7 @@ from tests.support.reload_driver import Record, Story
 from tests.support.report import Report
 from tests.support.topics import Topics
 from tests.support.transactions import TransactionalWriter
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -95,12 +96,15 @@ class Job:
 
 
 def wait_for(moment: Callable[[], bool], running: "subprocess.Popen[str]") -> None:
-    """Return at a moment in a job's life, as soon as it is there; the job must not have ended by itself before."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not moment():
+    """Return at a moment in a job's life; the job must not have ended by itself before."""
+
+    def is_there() -> bool:
+        if moment():
+            return True
         assert running.poll() is None, running.stdout and not running.stdout.closed and running.stdout.read()
-        assert time.monotonic() < deadline
-        time.sleep(0.002)  # between two looks
+        return False
+
+    eventually(is_there, True, within_s=PATIENCE_S)
 
 
 def kill_at(running: "subprocess.Popen[str]", moment: Callable[[], bool]) -> None:

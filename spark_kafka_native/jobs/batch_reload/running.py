@@ -82,8 +82,8 @@ class SparkRunner:
                 watch(_completed(context, group))
         except BaseException:
             # With its later jobs: the action may be about to start its first one, or be between two.
-            # PySpark's own cancelJobGroup cancels running jobs only.
-            stop_interrupted(lambda: context._jsc.sc().cancelJobGroupAndFutureJobs(group))  # noqa: SLF001
+            jsc = context._jsc  # noqa: SLF001  # PySpark's own cancelJobGroup cancels running jobs only
+            stop_interrupted(lambda: jsc.sc().cancelJobGroupAndFutureJobs(group))
             raise
         if trouble:
             raise trouble[0]
