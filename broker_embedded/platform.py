@@ -260,7 +260,11 @@ class RealFileSystem:
 
     def exists(self, path: str) -> bool:
         """Whether the name is taken."""
-        return os.path.lexists(path)
+        try:
+            os.lstat(path)  # os.path.lexists takes every error for a name that is not
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
 
     def list_directory(self, path: str) -> list[DirectoryEntry]:
         """What is in a directory, ordered by name; what vanishes meanwhile is left out."""

@@ -101,6 +101,30 @@ def test_a_damaged_directory_is_not_guessed_at(broker: BrokerDriver, name: str, 
     broker.create("u")
 
 
+@pytest.mark.parametrize(
+    "name", ["topics.json", "producer-ids.json", "configs.json", "scram-credentials.json", "client-quotas.json"]
+)
+def test_a_file_of_which_the_disk_does_not_say_whether_it_exists(
+    broker: BrokerDriver, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Taken for a missing one it would be replaced, and the topics' settings be lost."""
+    broker.create("t", retention_ms="-1")
+    broker.drop()
+    lstat, before = os.lstat, (broker.data_dir / "topics.json").read_bytes()
+
+    def fails(path: str) -> os.stat_result:
+        if os.path.basename(path) == name:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+        return lstat(path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "lstat", fails)
+        with pytest.raises(DataDirectoryError, match=rf"Input/output error: '.*{name}'"):
+            broker.open()
+    assert (broker.data_dir / "topics.json").read_bytes() == before
+    broker.open()
+
+
 def test_a_topic_whose_settings_this_broker_does_not_know(broker: BrokerDriver) -> None:
     broker.create("t")
     broker.drop()
