@@ -1,4 +1,4 @@
-"""Clients' regular expressions are matched in a thread of their own, so that no expression delays the event loop.
+"""Clients' regular expressions are matched in threads of their own, so that no expression delays the event loop.
 
 They are compiled on the event loop: google-re2 lets no other thread run meanwhile. `Pattern` bounds how long it takes.
 Other tasks of the event loop run between two compilations. The expressions that a group subscribes to are looked up
@@ -17,7 +17,7 @@ from broker_embedded.timers import Timers
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 
 _SLICE_NS: Final = 50_000_000
-"""The matcher takes the pending expressions in turn, for so long each, or for one name.
+"""A thread takes its pending expressions in turn, for so long each, or for one name.
 
 A large expression takes up to 20 ms for the name of a topic, and up to 3 s for a transactional id of 32,767 characters.
 """
@@ -25,22 +25,30 @@ A large expression takes up to 20 ms for the name of a topic, and up to 3 s for 
 MAX_KEPT_BYTES: Final = 64 * 1024 * 1024
 """Upper bound of the memory of kept expressions, all groups together: 512 expressions, or 64 of many names."""
 _MAX_PENDING: Final = 64
-"""How many expressions that are not kept may be compiled at a time, of requests and of groups each."""
+"""How many expressions that are not kept a thread may have compiled at a time: others wait for their turn."""
+
+
+class _Worker:
+    """A thread, and a semaphore that bounds how many expressions are compiled for it."""
+
+    def __init__(self, name: str) -> None:
+        self.thread = ThreadPoolExecutor(1, thread_name_prefix=f"broker-pattern-{name}")
+        self.pending = asyncio.Semaphore(_MAX_PENDING)
 
 
 class PatternMatcher:
-    """One thread that matches names with regular expressions. Belongs to one event loop."""
+    """Two threads that match names with regular expressions. Belongs to one event loop.
+
+    One is for requests and one for groups' lookups, because the longest transactional ids take seconds each.
+    """
 
     def __init__(self, timers: Timers) -> None:
         self._timers = timers
-        self._executor = ThreadPoolExecutor(1, thread_name_prefix="broker-pattern")
+        self._requests, self._lookups = _Worker("requests"), _Worker("lookups")
         self._stopped = False
         self._kept: dict[str, dict[str, Pattern]] = {}
         """By group, compiled expressions that it subscribes to. They take `MAX_KEPT_BYTES` at most."""
         self._kept_bytes = 0
-        self._requests = asyncio.Semaphore(_MAX_PENDING)
-        self._lookups = asyncio.Semaphore(_MAX_PENDING)
-        """One semaphore each, so that no client's requests keep a group from its lookup."""
 
     async def matching(self, expression: str, names: Iterable[str]) -> frozenset[str]:
         """The names that the expression matches as a whole.
@@ -63,7 +71,9 @@ class PatternMatcher:
             kept = self._kept.get(group_id, {}).get(expression)
             try:
                 found[expression] = await (
-                    self._match_once(expression, names, group_id) if kept is None else self._match(kept, names)
+                    self._match_once(expression, names, group_id)
+                    if kept is None
+                    else self._match(kept, names, self._lookups)
                 )
             except PatternError:  # written by a broker with another regular expression library
                 found[expression] = frozenset()
@@ -85,7 +95,8 @@ class PatternMatcher:
     def stop(self) -> None:
         """Make every pending ``matching`` raise once the name in progress is matched."""
         self._stopped = True
-        self._executor.shutdown(wait=False)
+        for worker in (self._requests, self._lookups):
+            worker.thread.shutdown(wait=False)
 
     def _keep(self, group_id: str, expression: str, pattern: Pattern) -> bool:
         """Keep an expression of a group if there is memory for it; whether there is."""
@@ -104,11 +115,12 @@ class PatternMatcher:
 
     async def _match_once(self, expression: str, names: Iterable[str], group_id: str | None) -> frozenset[str]:
         """Compile an expression, and match names; keep it for the group, if one is given. Raises PatternError."""
-        async with self._requests if group_id is None else self._lookups:
+        worker = self._requests if group_id is None else self._lookups
+        async with worker.pending:
             pattern = await self._compile(expression)
             if group_id is None or not self._keep(group_id, expression, pattern):
-                return await self._match(pattern, names)
-        return await self._match(pattern, names)
+                return await self._match(pattern, names, worker)
+        return await self._match(pattern, names, worker)
 
     async def _compile(self, expression: str) -> Pattern:
         """Compile an expression, then let other tasks of the event loop run. Raises PatternError, KafkaError."""
@@ -118,13 +130,13 @@ class PatternMatcher:
         finally:
             await asyncio.sleep(0)
 
-    async def _match(self, pattern: Pattern, names: Iterable[str]) -> frozenset[str]:
+    async def _match(self, pattern: Pattern, names: Iterable[str], worker: _Worker) -> frozenset[str]:
         remaining, found = list(names), set[str]()
         while remaining:
             self._check_stopped()
             part = functools.partial(self._match_some, pattern, remaining, found)
             with self._timers.working():
-                await asyncio.get_running_loop().run_in_executor(self._executor, part)
+                await asyncio.get_running_loop().run_in_executor(worker.thread, part)
         return frozenset(found)
 
     def _match_some(self, pattern: Pattern, remaining: list[str], found: set[str]) -> None:
