@@ -6,7 +6,6 @@ interrupted calls with a traceback. Here SIGINT raises KeyboardInterrupt and not
 thread, which has a connection of its own.
 """
 
-import _thread
 import contextlib
 import logging
 import queue
@@ -18,7 +17,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any, Final
 
 INTERRUPTED: Final = 130
@@ -77,6 +76,8 @@ def stop_interrupted(stop: Callable[[], object]) -> None:
 @dataclass(slots=True)
 class _State:
     interrupted: bool = False
+    count: int = 0
+    """How often SIGINT has raised KeyboardInterrupt."""
     raises: bool = False
     """Whether SIGINT raises KeyboardInterrupt, as long as the job runs."""
 
@@ -91,22 +92,33 @@ def _replaceable_handler() -> Callable[[int, FrameType | None], Any] | int | Non
 
 
 @contextlib.contextmanager
-def _interrupting_again() -> Iterator[queue.SimpleQueue[bool]]:
-    """A queue: each True that is put into it interrupts the main thread 50 ms later, before the block is left."""
-    dropped = queue.SimpleQueue[bool]()
+def _interrupting_again(state: _State) -> Iterator[queue.SimpleQueue[int | None]]:
+    """A queue for ``state.count`` as it is when Python has dropped a KeyboardInterrupt.
+
+    SIGINT is sent to the main thread 50 ms later, before the block is left, unless it has raised again meanwhile.
+    """
+    dropped = queue.SimpleQueue[int | None]()
 
     def interrupt_again() -> None:
-        while dropped.get():
+        while (count := dropped.get()) is not None:
             time.sleep(_AGAIN_S)  # until the finalizer has returned
-            _thread.interrupt_main()
+            if state.count == count:
+                signal.pthread_kill(main, signal.SIGINT)  # a flag alone would not end a system call
 
+    main = threading.get_ident()
     thread = threading.Thread(target=interrupt_again, name="interrupt again", daemon=True)
     thread.start()
     try:
         yield dropped
     finally:
-        dropped.put(False)
+        dropped.put(None)
         thread.join()
+
+
+def _is_within(code: CodeType, frame: FrameType | None) -> bool:
+    while frame is not None and frame.f_code is not code:
+        frame = frame.f_back
+    return frame is not None
 
 
 @contextlib.contextmanager
@@ -122,10 +134,15 @@ def _sigint_handled() -> Iterator[_State]:
         yield state
         return
 
-    def raise_it(_signal: int, _frame: object) -> None:
+    def raise_it(_signal: int, frame: FrameType | None) -> None:
         state.interrupted = True
-        if state.raises:
-            raise KeyboardInterrupt
+        if not state.raises:
+            return
+        if _is_within(raise_again.__code__, frame):  # Python drops what the hook raises, too
+            dropped.put(state.count)
+            return
+        state.count += 1
+        raise KeyboardInterrupt
 
     def is_shown(record: logging.LogRecord) -> bool:
         return not (state.interrupted and "py4j" in Path(record.pathname).parts)
@@ -133,13 +150,13 @@ def _sigint_handled() -> Iterator[_State]:
     def raise_again(unraisable: Any) -> None:
         """A finalizer, such as those of py4j's objects, was interrupted: Python drops what that raises."""
         if unraisable.exc_type is KeyboardInterrupt:
-            dropped.put(True)  # in one step, because Python drops a second KeyboardInterrupt raised here, too
+            dropped.put(state.count)
         else:
             hook(unraisable)
 
     hook = sys.unraisablehook
     loggers = [logging.getLogger(name) for name in (None, "py4j.clientserver", "py4j.java_gateway")]
-    with sigint_handler_kept(), _interrupting_again() as dropped:
+    with sigint_handler_kept(), _interrupting_again(state) as dropped:
         sys.unraisablehook = raise_again
         for logger in loggers:
             logger.addFilter(is_shown)

@@ -3,6 +3,7 @@
 import logging
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -79,7 +80,7 @@ def test_an_interrupt_that_a_finalizer_has_dropped_comes_again() -> None:
 
 
 def test_a_second_interrupt_does_not_lose_one_that_a_finalizer_has_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It comes after one of the hook's calls. Python runs signal handlers there, and drops what they raise, too."""
+    """It comes within the hook. Python drops what a signal handler raises there, too."""
     monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
 
     def job(at_call: int) -> int:
@@ -87,7 +88,7 @@ def test_a_second_interrupt_does_not_lose_one_that_a_finalizer_has_dropped(monke
 
         def profile(_frame: FrameType, event: str, function: object) -> None:
             nonlocal calls
-            if event == "c_return" and function not in {signal.raise_signal, sys.setprofile}:
+            if event in {"call", "c_return"} and function not in {signal.raise_signal, sys.setprofile}:
                 calls += 1
                 if calls == at_call:
                     interrupt()
@@ -100,7 +101,48 @@ def test_a_second_interrupt_does_not_lose_one_that_a_finalizer_has_dropped(monke
             sys.setprofile(None)
         return wait_for_interrupt()
 
-    assert [ended(partial(job, at_call)) for at_call in range(1, 5)] == [(130, ["interrupted"])] * 4
+    assert [ended(partial(job, at_call)) for at_call in range(1, 9)] == [(130, ["interrupted"])] * 8
+
+
+def test_an_interrupt_while_an_error_of_a_finalizer_is_shown_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Failing:
+        def __del__(self) -> None:
+            raise ValueError
+
+    def job() -> int:
+        Failing()
+        return wait_for_interrupt()
+
+    monkeypatch.setattr(sys, "unraisablehook", lambda _: interrupt())
+    assert ended(job) == (130, ["interrupted"])
+
+
+def test_an_interrupt_that_a_finalizer_has_dropped_ends_a_system_call() -> None:
+    """pytest-timeout ends this test if it does not."""
+    here, there = socket.socketpair()
+
+    def job() -> int:
+        Finalized()
+        here.recv(1)
+        return 0
+
+    with here, there:
+        assert ended(job) == (130, ["interrupted"])
+
+
+def test_an_interrupt_that_a_finalizer_has_dropped_does_not_come_after_another_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It would interrupt the job's ``finally``."""
+    sent: list[int] = []
+    monkeypatch.setattr(signal, "pthread_kill", lambda _, number: sent.append(number))
+
+    def job() -> int:
+        Finalized()
+        interrupt()
+        return 0
+
+    assert (ended(job), sent) == ((130, ["interrupted"]), [])
 
 
 def test_records_of_py4j_are_dropped_once_interrupted(caplog: pytest.LogCaptureFixture) -> None:
