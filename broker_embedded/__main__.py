@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from broker_embedded.addresses import parse_address, spell_address
 from broker_embedded.broker import DataDirectoryError
-from broker_embedded.command_line import CommandParser
+from broker_embedded.command_line import CommandParser, open_closed_streams
 from broker_embedded.config import BrokerConfig
 from broker_embedded.listener_settings import prefixed_settings
 from broker_embedded.releases import RELEASE_NAMES
@@ -33,6 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0: stopped in order. 1: the address is taken, the data directory is locked or cannot be used, or all its logs went
     offline. 2: a bad option.
     """
+    open_closed_streams()
     parser = _parser()
     options = parser.parse_args(arguments)
     logging.basicConfig(

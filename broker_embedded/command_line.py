@@ -1,7 +1,8 @@
-"""Command lines whose first error is an option that they do not know, with the nearest that they do."""
+"""Command lines: the first error is an option that is unknown, with the nearest known one; closed standard streams."""
 
 import argparse
 import itertools
+import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -55,3 +56,19 @@ class CommandParser(argparse.ArgumentParser):
         known = self._option_string_actions
         with_value = not word.startswith("--") and word[:2] in known  # -tVALUE
         return None if name in known or with_value else name
+
+
+def open_closed_streams() -> None:
+    """Open the null device for those of stdin, stdout and stderr that are closed, so that no file gets their number.
+
+    A closed stdout is no error, as in Apache Kafka's tools. ``sys.stdin`` stays None, for those that read it.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest number that is free: this one
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(1, "w", closefd=False)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w", errors="backslashreplace", closefd=False)

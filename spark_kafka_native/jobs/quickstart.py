@@ -35,7 +35,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from broker_embedded.command_line import CommandParser
+from broker_embedded.command_line import CommandParser, open_closed_streams
 from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native.client.admin import NewTopic, create_topics, delete_topics
 from spark_kafka_native.client.cluster import Cluster
@@ -78,6 +78,7 @@ class Topics:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the quick start and say how it went; the exit status."""
+    open_closed_streams()
     options = _parse(arguments)
     return run_interruptible(lambda: _run_and_report(options), lambda: _complain("interrupted"))
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
+from broker_embedded.command_line import open_closed_streams
 from spark_kafka_native.tools.connection import (
     BAD_USAGE,
     FAILED,
@@ -37,7 +38,7 @@ def main(arguments: Sequence[str]) -> int:
 
     1: stdout cannot be written. 2: there is no such tool. 141: nobody reads the output any more.
     """
-    _open_closed_streams()
+    open_closed_streams()
     try:
         try:
             return _run(arguments)
@@ -51,22 +52,6 @@ def main(arguments: Sequence[str]) -> int:
         return FAILED
     finally:
         _discard_buffers()
-
-
-def _open_closed_streams() -> None:
-    """Open the null device for those of stdin, stdout and stderr that are closed, so that no file gets their number.
-
-    A closed stdout is no error, as in Apache Kafka's tools. ``sys.stdin`` stays None, for those that read it.
-    """
-    for descriptor in range(3):
-        try:
-            os.fstat(descriptor)
-        except OSError:
-            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest number that is free: this one
-    if sys.stdout is None:
-        sys.stdout = os.fdopen(1, "w", closefd=False)
-    if sys.stderr is None:
-        sys.stderr = os.fdopen(2, "w", errors="backslashreplace", closefd=False)
 
 
 def _discard_buffers() -> None:

@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from rich.console import Console
 
+from broker_embedded.command_line import open_closed_streams
 from spark_kafka_native.client.cluster import shared_cluster
 from spark_kafka_native.client.config import ConfigError
 from spark_kafka_native.client.configs import Resource, ResourceType, describe_configs
@@ -54,6 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def say_interrupted() -> None:
         _note("interrupted; a version is there as a whole or not at all", style="red")
 
+    open_closed_streams()
     return run_interruptible(lambda: _run_and_report(arguments), say_interrupted)
 
 

@@ -60,6 +60,14 @@ def test_bad_options_are_named_in_one_line(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_errors_do_not_go_to_stdout_if_stderr_is_closed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stderr", None)
+    assert main([]) == 2
+    assert capsys.readouterr().out == ""
+
+
 def test_the_nearest_option_is_suggested(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["--lisen", "127.0.0.1:0", "--data-dir", "d"])

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 from py4j.protocol import Py4JError
@@ -9,7 +10,21 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import SparkSession
 
+from spark_kafka_native.jobs import quickstart
+from spark_kafka_native.jobs.batch_reload.command import main as batch_reload
 from spark_kafka_native.jobs.session import said_only_on_failure, set_default, spark_session, stderr_into
+
+
+@pytest.mark.parametrize("job", [batch_reload, quickstart.main])
+def test_a_job_with_a_closed_stderr_opens_the_null_device(
+    job: Callable[[list[str]], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The session flushes stderr, which is None if it is closed when Python starts."""
+    monkeypatch.setattr(sys, "stderr", None)
+    with pytest.raises(SystemExit, match="2"):
+        job(["--nonsense"])
+    assert sys.stderr is not None
+    sys.stderr.close()
 
 
 @pytest.mark.spark
