@@ -98,12 +98,16 @@ class _Local:
         self._root = root
 
     def names(self, path: str) -> list[str]:
-        directory = self._root / path
-        return sorted(entry.name for entry in directory.iterdir()) if directory.is_dir() else []
+        try:
+            return sorted(entry.name for entry in (self._root / path).iterdir())
+        except (FileNotFoundError, NotADirectoryError):  # Path.is_dir answers False for other errors, too
+            return []
 
     def read(self, path: str) -> bytes | None:
-        file = self._root / path
-        return file.read_bytes() if file.is_file() else None
+        try:
+            return (self._root / path).read_bytes()
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return None
 
 
 class _Remote:
