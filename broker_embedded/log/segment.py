@@ -417,8 +417,8 @@ class LogSegment:
         The ``.log`` is renamed first: a crash before the others leaves indexes without a log, which the next start
         removes. Files that cannot be renamed keep their names.
         """
-        suffix = self.deleted_suffix()
-        rename_deleted(self._parts(), self._platform.open_files, self._directory, self.base_offset, suffix)
+        platform = self._platform
+        rename_deleted(self._parts(), platform.file_system, platform.open_files, self._directory, self.base_offset)
 
     def deleted_suffix(self) -> str:
         """The suffix of the files' names after deletion, such as ``.deleted``."""

@@ -66,11 +66,18 @@ def deleted_suffix(files: FileSystem, directory: str, base_offset: int) -> str:
     return suffix
 
 
-def rename_deleted(parts: Iterable[Part], open_files: OpenFiles, directory: str, base_offset: int, suffix: str) -> None:
-    """As ``rename``, with a suffix of deleted segments.
+def rename_deleted(
+    parts: Iterable[Part], files: FileSystem, open_files: OpenFiles, directory: str, base_offset: int
+) -> None:
+    """As ``rename``, with the suffix of ``deleted_suffix``.
 
-    A file that cannot be renamed keeps its name, because a full disk must not stop retention.
+    A file that cannot be renamed keeps its name, because a full or failing disk must not stop retention.
     """
+    try:
+        suffix = deleted_suffix(files, directory, base_offset)
+    except OSError as error:
+        logger.warning("%s: segment %d is deleted without being renamed first: %s", directory, base_offset, error)
+        return
     for kind, part in parts:
         target = segment_path(directory, base_offset, kind + suffix)
         try:

@@ -330,6 +330,7 @@ class FaultyFileSystem:
         return _FaultyFile(self, self.inner.open(path))
 
     def exists(self, path: str) -> bool:
+        self.check("exists", path)
         return self.inner.exists(path)
 
     def list_directory(self, path: str) -> list[DirectoryEntry]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker_embedded.log.segment_files import DELETED, INDEX, LOG, SWAP, Part, rename, rename_deleted, segment_path
+from broker_embedded.log.segment_files import INDEX, LOG, SWAP, Part, rename, rename_deleted, segment_path
 from broker_embedded.open_files import OpenFiles
 from tests.support.disk import FaultyFileSystem, MemoryFileSystem
 
@@ -69,7 +69,7 @@ def test_deleted_files_that_keep_their_names_or_are_not_there(
     open_files, some = OpenFiles(files, 4), parts(files)
     missing = Named(segment_path("", 7, ".txnindex"))
     files.fail("rename *.index")
-    rename_deleted([*some, (".txnindex", missing)], open_files, "", 7, DELETED)
+    rename_deleted([*some, (".txnindex", missing)], files, open_files, "", 7)
     assert [part.path for _, part in some] == [segment_path("", 7, ".log.deleted"), segment_path("", 7, INDEX)]
     assert missing.path == segment_path("", 7, ".txnindex.deleted")
     assert "is deleted without being renamed first" in caplog.text

@@ -84,12 +84,13 @@ def test_an_active_segment_that_is_too_old_is_replaced_by_an_empty_one() -> None
     driver.check()
 
 
-def test_retention_works_on_a_full_disk() -> None:
+@pytest.mark.parametrize("fault", [("rename *", errno.ENOSPC), ("exists *.deleted", errno.EIO)])
+def test_retention_works_on_a_full_or_failing_disk(fault: tuple[str, int]) -> None:
     driver = LogDriver({**SMALL, "retention.bytes": 400})
     for _ in range(20):
         driver.append()
     driver.faults.space = 0
-    driver.faults.fail("rename *", errno.ENOSPC)
+    driver.faults.fail(*fault)
     assert driver.log.delete_old_segments() > 0
     driver.log.remove_retired(driver.clock.now_ms() + 60_000)
     assert [name for name in driver.files() if name.endswith(".log")] == [
