@@ -15,7 +15,6 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, Final
@@ -32,15 +31,15 @@ def run_interruptible(job: Callable[[], int], say: Callable[[], object]) -> int:
 
     SIGINT is ignored after the job has ended, until this function returns.
     """
-    with _sigint_handled() as state:
+    with _sigint_handled() as interrupts:
         try:
             try:
-                state.raises = True
-                if state.interrupted:
+                interrupts.raises = True
+                if interrupts.interrupted:
                     raise KeyboardInterrupt
                 return job()
             finally:
-                state.raises = False  # an assignment, because Python may run signal handlers at each call
+                interrupts.raises = False  # an assignment, because Python may run signal handlers at each call
         except KeyboardInterrupt:
             say()
             return INTERRUPTED
@@ -73,15 +72,6 @@ def stop_interrupted(stop: Callable[[], object]) -> None:
     thread.join(_STOP_S)
 
 
-@dataclass(slots=True)
-class _State:
-    interrupted: bool = False
-    count: int = 0
-    """How often SIGINT has raised KeyboardInterrupt."""
-    raises: bool = False
-    """Whether SIGINT raises KeyboardInterrupt, as long as the job runs."""
-
-
 def _replaceable_handler() -> Callable[[int, FrameType | None], Any] | int | None:
     """The handler of SIGINT.
 
@@ -91,28 +81,86 @@ def _replaceable_handler() -> Callable[[int, FrameType | None], Any] | int | Non
     return signal.getsignal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else None
 
 
-@contextlib.contextmanager
-def _interrupting_again(state: _State) -> Iterator[queue.SimpleQueue[int | None]]:
-    """A queue for ``state.count`` as it is when Python has dropped a KeyboardInterrupt.
+class _Interrupts:
+    """What SIGINT does in the main thread while one job runs.
 
-    SIGINT is sent to the main thread 50 ms later, before the block is left, unless it has raised again meanwhile.
+    Python drops exceptions of finalizers, such as those of py4j's objects, and shows them by ``sys.unraisablehook``. A
+    KeyboardInterrupt that it drops is raised again.
     """
-    dropped = queue.SimpleQueue[int | None]()
 
-    def interrupt_again() -> None:
-        while (count := dropped.get()) is not None:
+    def __init__(self) -> None:
+        self.interrupted = False
+        self.raises = False
+        """Whether SIGINT raises KeyboardInterrupt, as long as the job runs."""
+        self._count = 0
+        """How often SIGINT has raised KeyboardInterrupt."""
+        self._dropped = queue.SimpleQueue[int | None]()
+        """The count at each KeyboardInterrupt that was dropped; None ends the thread."""
+        self._shows = False
+        """Whether the error of a finalizer is being written, which may block."""
+        self._show = sys.unraisablehook
+
+    @contextlib.contextmanager
+    def handled(self) -> Iterator[None]:
+        """Handle SIGINT over a block, and drop py4j's log records once interrupted."""
+        loggers = [logging.getLogger(name) for name in (None, "py4j.clientserver", "py4j.java_gateway")]
+        with sigint_handler_kept(), self._raised_again():
+            sys.unraisablehook = self._unraisable
+            for logger in loggers:
+                logger.addFilter(self._is_shown)
+            signal.signal(signal.SIGINT, self._raise)
+            try:
+                yield
+            finally:
+                for logger in loggers:
+                    logger.removeFilter(self._is_shown)
+                sys.unraisablehook = self._show
+
+    @contextlib.contextmanager
+    def _raised_again(self) -> Iterator[None]:
+        """Send SIGINT to this thread 50 ms after it was dropped, unless it has raised again meanwhile.
+
+        It sends no SIGINT after the block.
+        """
+        thread = threading.Thread(
+            target=self._send_again, args=(threading.get_ident(),), name="interrupt again", daemon=True
+        )
+        thread.start()
+        try:
+            yield
+        finally:
+            self._dropped.put(None)
+            thread.join()
+
+    def _send_again(self, main: int) -> None:
+        while (count := self._dropped.get()) is not None:
             time.sleep(_AGAIN_S)  # until the finalizer has returned
-            if state.count == count:
-                signal.pthread_kill(main, signal.SIGINT)  # a flag alone would not end a system call
+            if self._count == count:
+                signal.pthread_kill(main, signal.SIGINT)  # _thread.interrupt_main would not end a system call
 
-    main = threading.get_ident()
-    thread = threading.Thread(target=interrupt_again, name="interrupt again", daemon=True)
-    thread.start()
-    try:
-        yield dropped
-    finally:
-        dropped.put(None)
-        thread.join()
+    def _raise(self, _signal: int, frame: FrameType | None) -> None:
+        self.interrupted = True
+        if not self.raises:
+            return
+        if not self._shows and _is_within(_Interrupts._unraisable.__code__, frame):
+            self._dropped.put(self._count)  # Python drops what the hook raises, too
+            return
+        self._count += 1
+        raise KeyboardInterrupt
+
+    def _unraisable(self, unraisable: Any) -> None:
+        if unraisable.exc_type is not KeyboardInterrupt:
+            try:
+                self._shows = True
+                self._show(unraisable)
+                self._shows = False
+                return
+            except KeyboardInterrupt:
+                self._shows = False
+        self._dropped.put(self._count)
+
+    def _is_shown(self, record: logging.LogRecord) -> bool:
+        return not (self.interrupted and "py4j" in Path(record.pathname).parts)
 
 
 def _is_within(code: CodeType, frame: FrameType | None) -> bool:
@@ -122,48 +170,16 @@ def _is_within(code: CodeType, frame: FrameType | None) -> bool:
 
 
 @contextlib.contextmanager
-def _sigint_handled() -> Iterator[_State]:
-    """Raise KeyboardInterrupt at SIGINT, again if a finalizer has dropped it, and drop py4j's log records then.
+def _sigint_handled() -> Iterator[_Interrupts]:
+    """Raise KeyboardInterrupt at SIGINT, also if it comes in a finalizer, and drop py4j's log records then.
 
     Nothing is set in another thread than the main thread, nor if the process ignores SIGINT, as in the background of a
     shell that is not interactive, nor if the handler could not be restored.
     """
-    state = _State()
+    interrupts = _Interrupts()
     handler = _replaceable_handler()
     if handler is None or handler == signal.SIG_IGN:
-        yield state
+        yield interrupts
         return
-
-    def raise_it(_signal: int, frame: FrameType | None) -> None:
-        state.interrupted = True
-        if not state.raises:
-            return
-        if _is_within(raise_again.__code__, frame):  # Python drops what the hook raises, too
-            dropped.put(state.count)
-            return
-        state.count += 1
-        raise KeyboardInterrupt
-
-    def is_shown(record: logging.LogRecord) -> bool:
-        return not (state.interrupted and "py4j" in Path(record.pathname).parts)
-
-    def raise_again(unraisable: Any) -> None:
-        """A finalizer, such as those of py4j's objects, was interrupted: Python drops what that raises."""
-        if unraisable.exc_type is KeyboardInterrupt:
-            dropped.put(state.count)
-        else:
-            hook(unraisable)
-
-    hook = sys.unraisablehook
-    loggers = [logging.getLogger(name) for name in (None, "py4j.clientserver", "py4j.java_gateway")]
-    with sigint_handler_kept(), _interrupting_again(state) as dropped:
-        sys.unraisablehook = raise_again
-        for logger in loggers:
-            logger.addFilter(is_shown)
-        signal.signal(signal.SIGINT, raise_it)
-        try:
-            yield state
-        finally:
-            for logger in loggers:
-                logger.removeFilter(is_shown)
-            sys.unraisablehook = hook
+    with interrupts.handled():
+        yield interrupts

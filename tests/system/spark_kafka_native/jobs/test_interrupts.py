@@ -117,6 +117,27 @@ def test_an_interrupt_while_an_error_of_a_finalizer_is_shown_is_not_lost(monkeyp
     assert ended(job) == (130, ["interrupted"])
 
 
+def test_an_interrupt_ends_the_write_of_an_error_of_a_finalizer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """pytest-timeout ends this test if it does not: nothing reads what is written."""
+    here, there = socket.socketpair()
+
+    class Failing:
+        def __del__(self) -> None:
+            raise ValueError
+
+    def show(_: object) -> None:
+        threading.Timer(0, signal.pthread_kill, (threading.get_ident(), signal.SIGINT)).start()
+        here.recv(1)
+
+    def job() -> int:
+        Failing()
+        return wait_for_interrupt()
+
+    monkeypatch.setattr(sys, "unraisablehook", show)
+    with here, there:
+        assert ended(job) == (130, ["interrupted"])
+
+
 def test_an_interrupt_that_a_finalizer_has_dropped_ends_a_system_call() -> None:
     """pytest-timeout ends this test if it does not."""
     here, there = socket.socketpair()
