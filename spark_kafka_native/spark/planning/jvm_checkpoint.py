@@ -12,7 +12,9 @@ A Python source is told no path, so a query whose first batch the JVM connector 
 """
 
 import json
+import os
 import re
+import stat
 from pathlib import Path
 from typing import Final, Protocol
 from urllib.parse import unquote, urlsplit
@@ -93,20 +95,25 @@ def _directory(location: str) -> Directory:
     return _Remote(location)
 
 
+_NOT_THERE: Final = (FileNotFoundError, NotADirectoryError, ValueError)
+"""ValueError: of a NUL or a surrogate. Path.is_dir and is_file answer False for every OSError since Python 3.14."""
+
+
 class _Local:
     def __init__(self, root: Path) -> None:
         self._root = root
 
     def names(self, path: str) -> list[str]:
         try:
-            return sorted(entry.name for entry in (self._root / path).iterdir())
-        except (FileNotFoundError, NotADirectoryError):  # Path.is_dir answers False for other errors, too
+            return sorted(os.listdir(self._root / path))
+        except _NOT_THERE:
             return []
 
     def read(self, path: str) -> bytes | None:
+        file = self._root / path
         try:
-            return (self._root / path).read_bytes()
-        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return file.read_bytes() if stat.S_ISREG(file.stat().st_mode) else None
+        except _NOT_THERE:
             return None
 
 

@@ -1,5 +1,7 @@
 """The file in which the JVM connector keeps the start of a query."""
 
+import errno
+import os
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -84,10 +86,26 @@ def test_source_that_is_not_kafka_is_passed_over(tmp_path: Path) -> None:
     assert read_initial_offsets(str(root)) == OFFSETS
 
 
-@pytest.mark.parametrize("location", ["nothing/here", "file:///nothing/here"])
+@pytest.mark.parametrize("location", ["nothing/here", "file:///nothing/here", "file:///a%00b", "/a/\ud800"])
 def test_nothing_there(location: str) -> None:
     with pytest.raises(OptionError, match="has no file 0: it is not the checkpoint"):
         read_initial_offsets(location)
+
+
+def test_what_is_no_regular_file_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "0")
+    with pytest.raises(OptionError, match="has no file 0: it is not the checkpoint"):
+        read_initial_offsets(str(tmp_path))
+
+
+def test_a_directory_that_cannot_be_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(path: object) -> list[str]:
+        raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+
+    root = checkpoint(tmp_path, s0=INITIAL)
+    monkeypatch.setattr(os, "listdir", fails)
+    with pytest.raises(OptionError, match=r"cannot be read: .* Input/output error"):
+        read_initial_offsets(str(root))
 
 
 def test_file_system_that_cannot_be_read() -> None:
