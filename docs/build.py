@@ -109,9 +109,6 @@ take longer, and no query fails within these bounds:
   error that names the quota after ten minutes of throttle without a record.
 - The sink: the time counts towards `kafka.delivery.timeout.ms`, as in Apache Kafka's producer. A record batch that
   cannot be written within it ends the task with an error that names the quota. Raise it where a quota is small.
-
-With the quotas above, reading 36 MB of values took 15 s on the bundled broker and 24 s on Apache Kafka, and 1 s on both
-without them.
 """
 
 _WITHOUT_EFFECT = """
