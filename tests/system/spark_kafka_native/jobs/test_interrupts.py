@@ -19,7 +19,7 @@ from spark_kafka_native.client.cluster import Cluster
 from spark_kafka_native.client.config import ClientConfig
 from spark_kafka_native.jobs.interrupts import run_interruptible, sigint_handler_kept
 from tests.support.topics import Topics
-from tests.support.waiting import eventually
+from tests.support.waiting import WITHIN_S, eventually
 
 ROOT = Path(__file__).parents[4]
 PATIENCE_S = 200
@@ -66,6 +66,13 @@ class Finalized:
         interrupt()
 
 
+class Failing:
+    """Its finalizer fails, and Python shows the error."""
+
+    def __del__(self) -> None:
+        raise ValueError
+
+
 def wait_for_interrupt() -> int:
     eventually(lambda: None, "an interrupt")
     return 0
@@ -105,10 +112,6 @@ def test_a_second_interrupt_does_not_lose_one_that_a_finalizer_has_dropped(monke
 
 
 def test_an_interrupt_while_an_error_of_a_finalizer_is_shown_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Failing:
-        def __del__(self) -> None:
-            raise ValueError
-
     def job() -> int:
         Failing()
         return wait_for_interrupt()
@@ -118,16 +121,19 @@ def test_an_interrupt_while_an_error_of_a_finalizer_is_shown_is_not_lost(monkeyp
 
 
 def test_an_interrupt_ends_the_write_of_an_error_of_a_finalizer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """pytest-timeout ends this test if it does not: nothing reads what is written."""
+    """The write blocks, as one to a pipe that nothing reads."""
     here, there = socket.socketpair()
-
-    class Failing:
-        def __del__(self) -> None:
-            raise ValueError
+    here.settimeout(WITHIN_S)
+    raised: list[type[BaseException]] = []
+    sender = threading.Thread(target=signal.pthread_kill, args=(threading.get_ident(), signal.SIGINT))
 
     def show(_: object) -> None:
-        threading.Timer(0, signal.pthread_kill, (threading.get_ident(), signal.SIGINT)).start()
-        here.recv(1)
+        try:
+            sender.start()
+            here.recv(1)
+        except BaseException as error:
+            raised.append(type(error))
+            raise
 
     def job() -> int:
         Failing()
@@ -135,7 +141,8 @@ def test_an_interrupt_ends_the_write_of_an_error_of_a_finalizer(monkeypatch: pyt
 
     monkeypatch.setattr(sys, "unraisablehook", show)
     with here, there:
-        assert ended(job) == (130, ["interrupted"])
+        assert (ended(job), raised) == ((130, ["interrupted"]), [KeyboardInterrupt])
+    sender.join()
 
 
 def test_an_interrupt_that_a_finalizer_has_dropped_ends_a_system_call() -> None:
