@@ -30,6 +30,8 @@ class CpuMeter:
     wall: float = 0.0
     """Seconds of the last interval."""
     _last: dict[str, float] = field(default_factory=dict)
+    _forked: dict[psutil.Process, float] = field(default_factory=dict)
+    """CPU seconds of each worker that a daemon has forked, as last seen."""
 
     @classmethod
     def beside(cls, broker_pid: int) -> "CpuMeter":
@@ -59,16 +61,36 @@ class CpuMeter:
         return run
 
     def _now(self) -> Mapping[str, float]:
-        """CPU seconds since the processes started; of workers, those that have ended included."""
+        """CPU seconds since the processes started; of workers, those that have ended included.
+
+        PySpark's daemon ignores SIGCHLD, so that the CPU of a worker that has ended is in no process's times: it
+        counts as it was last seen. Of the JVM's own children the JVM's times tell, once they have ended.
+        """
         jvm = psutil.Process(self.jvm_pid)
-        workers = [times for child in jvm.children(recursive=True) if (times := _times(child)) is not None]
         own = jvm.cpu_times()
-        broker = psutil.Process(self.broker_pid).cpu_times()
+        while True:
+            children, before, own = self._look_at_workers(jvm), own, jvm.cpu_times()
+            if (own.children_user, own.children_system) == (before.children_user, before.children_system):
+                break  # no child has ended meanwhile, which would count twice or not at all
         return {
-            BROKER: broker.user + broker.system,
+            BROKER: _seconds(psutil.Process(self.broker_pid)),
             JVM: own.user + own.system,
-            WORKERS: sum(map(sum, workers)) + own.children_user + own.children_system,
+            WORKERS: sum(self._forked.values()) + children + own.children_user + own.children_system,
         }
+
+    def _look_at_workers(self, jvm: psutil.Process) -> float:
+        """Note the CPU seconds of all that daemons have forked; the sum of those of the JVM's own children."""
+        children = 0.0
+        for process in jvm.children(recursive=True):
+            try:
+                seconds, is_child = _seconds(process), process.ppid() == jvm.pid
+            except psutil.NoSuchProcess:
+                continue
+            if is_child:
+                children += seconds
+            else:
+                self._forked[process] = seconds
+        return children
 
     def row_us(self, name: str, rows: int, rounds: int) -> dict[str, float]:
         """Microseconds for a row by process, medians of the last ``rounds`` runs; ``SPARK`` is all but the broker."""
@@ -81,10 +103,7 @@ class CpuMeter:
         return [[what, name, *self.row_us(name, rows, rounds).values()] for name in self.taken]
 
 
-def _times(process: psutil.Process) -> tuple[float, ...] | None:
-    """User and system time, of the children that have ended, too."""
-    try:
-        times = process.cpu_times()
-    except psutil.NoSuchProcess:
-        return None
-    return times.user, times.system, times.children_user, times.children_system
+def _seconds(process: psutil.Process) -> float:
+    """User and system time of the process alone."""
+    times = process.cpu_times()
+    return times.user + times.system
