@@ -327,7 +327,9 @@ def _tell(report: Report, ways: Sequence[Way], found: dict[str, Latencies], leas
         times = mine.percentile(50.0) / found[best[way.asynchronous]].percentile(50.0) if best else None
         rows.append([way.name, sum(map(len, mine.rounds)), *percentiles, spread, mine.worst(), times])
         if way.connector == OURS and not way.asynchronous and best:
-            whom, theirs = "Spark's JVM connector", found[best[way.asynchronous]].percentile(50.0)
+            fastest = best[way.asynchronous]
+            whom = f"Spark's JVM connector{', tuned' if fastest.startswith(TUNED) else ''}"
+            theirs = found[fastest].percentile(50.0)
             report.beside("topic to topic, p50", "ms", mine.percentile(50.0), whom, theirs, less_is_better=True)
     percents = (f"p{each:g}" for each in PERCENTILES)
     report.table(["", "records", *percents, "p50 of the rounds", "slowest", "p50, x the faster JVM"], rows)

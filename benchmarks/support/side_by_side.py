@@ -139,7 +139,8 @@ class Comparison:
                 if wanted is not None:
                     what = f"{mode}, {shape.value_bytes:,} B: times {FASTEST}"
                     report.target(what, wanted, ratio(seconds[OURS], seconds[theirs]))
-                beside(report, f"{self.verb} a {mode}", shape, seconds)
+                what = "stream, steady state" if mode == STEADY else mode
+                beside(report, f"{self.verb} a {what}", shape, seconds)
         rows = [row for mode, by_shape in found.items() if mode != STEADY for row in fits(mode, by_shape)]
         if rows:
             report.table(FIT_COLUMNS, rows, "What a query, a task and a row take, by least squares")
