@@ -32,7 +32,7 @@ _HEAD: Final = """\
 # Results
 
 Made by `python -m benchmarks.results` from `benchmarks/results/*.json`; edits here are lost. `make bench` measures
-everything anew, and `python -m benchmarks.all --list` says what there is.
+everything again, and `python -m benchmarks.all --list` says what there is.
 
 All that stand in one table took turns in one run on one machine, which brokers and clients share. Read the ratios: rows
 per second are those of this machine. What was compared with what, and how, is in each module's first lines.
@@ -129,7 +129,7 @@ def headline(results: Sequence[Result], root: Path) -> str:
     parts.append(
         f"\nMedians of rounds in which all took turns, {' to '.join(dict.fromkeys((dates[0], dates[-1])))}, "
         f"{' and '.join(processors)}. [All results]({PAGE.as_posix()}), with their commands; "
-        "`make bench` measures them anew.\n"
+        "`make bench` measures them again.\n"
     )
     return "".join(parts)
 
