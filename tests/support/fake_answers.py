@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 from spark_kafka_native.protocol.errors import ErrorCode
@@ -14,6 +15,8 @@ from spark_kafka_native.protocol.messages import (
     DeleteTopicsResponse,
     DescribeProducersRequest,
     DescribeProducersResponse,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
     FetchRequest,
     FetchResponse,
     FindCoordinatorRequest,
@@ -36,6 +39,7 @@ from spark_kafka_native.protocol.messages import (
     create_topics,
     delete_topics,
     describe_producers,
+    describe_topic_partitions,
     fetch,
     find_coordinator,
     list_offsets,
@@ -75,7 +79,7 @@ def _metadata(request: MetadataRequest, state: FakeState, _broker: int, ports: P
     )
 
 
-def _topic(name: str, state: FakeState) -> metadata.MetadataResponseTopic:
+def _topic(name: str, state: FakeState, first: int = 0, stop: int | None = None) -> metadata.MetadataResponseTopic:
     topic = state.topics.get(name)
     if topic is None:
         return metadata.MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name)
@@ -87,7 +91,7 @@ def _topic(name: str, state: FakeState) -> metadata.MetadataResponseTopic:
             replica_nodes=(part.leader,) if part.leader > 0 else (),
             leader_epoch=part.leader_epoch,
         )
-        for number, part in topic.partitions.items()
+        for number, part in islice(topic.partitions.items(), first, stop)
     )
     return metadata.MetadataResponseTopic(name=name, topic_id=topic.topic_id, partitions=partitions)
 
@@ -366,8 +370,51 @@ def _describe_producers(
     )
 
 
+def _describe_topic_partitions(
+    request: DescribeTopicPartitionsRequest, state: FakeState, _broker: int, _ports: Ports
+) -> DescribeTopicPartitionsResponse:
+    """The page that begins at the cursor, of the topics that are named."""
+    start = request.cursor or describe_topic_partitions.Cursor()
+    left = request.response_partition_limit
+    topics: list[describe_topic_partitions.DescribeTopicPartitionsResponseTopic] = []
+    following = None
+    for name in sorted(topic.name for topic in request.topics if topic.name >= start.topic_name):
+        first = start.partition_index if name == start.topic_name else 0
+        if left == 0:
+            following = describe_topic_partitions.Cursor(topic_name=name)
+            break
+        described = _topic(name, state, first, first + left)
+        until = first + len(described.partitions)
+        left -= len(described.partitions)
+        topics.append(
+            describe_topic_partitions.DescribeTopicPartitionsResponseTopic(
+                error_code=described.error_code,
+                name=name,
+                topic_id=described.topic_id,
+                partitions=tuple(
+                    describe_topic_partitions.DescribeTopicPartitionsResponsePartition(
+                        error_code=partition.error_code,
+                        partition_index=partition.partition_index,
+                        leader_id=partition.leader_id,
+                        leader_epoch=partition.leader_epoch,
+                        replica_nodes=partition.replica_nodes,
+                        isr_nodes=partition.isr_nodes,
+                        eligible_leader_replicas=(),
+                        last_known_elr=(),
+                    )
+                    for partition in described.partitions
+                ),
+            )
+        )
+        if name in state.topics and until < len(state.topics[name].partitions):
+            following = describe_topic_partitions.Cursor(topic_name=name, partition_index=until)
+            break
+    return DescribeTopicPartitionsResponse(topics=tuple(topics), next_cursor=following)
+
+
 _ANSWERS: dict[type[Request[Any]], Callable[..., Response]] = {
     DescribeProducersRequest: _describe_producers,
+    DescribeTopicPartitionsRequest: _describe_topic_partitions,
     MetadataRequest: _metadata,
     ProduceRequest: _produce,
     FetchRequest: _fetch,

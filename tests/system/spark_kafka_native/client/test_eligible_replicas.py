@@ -34,6 +34,13 @@ def test_every_page_is_read() -> None:
     assert found == {TopicPartition("t", index): EligibleReplicas((index + 1,), ()) for index in (0, 1)}
 
 
+def test_a_topic_of_more_partitions_than_a_page_holds() -> None:
+    with ScriptedCluster(topics={"a": 2_500, "b": 2_500}) as brokers, Cluster(brokers.config()) as cluster:
+        found = eligible_replicas(cluster, ["b", "a"])
+        assert len(brokers.requests(DescribeTopicPartitionsRequest)) == 3
+    assert list(found) == [TopicPartition(topic, index) for topic in ("a", "b") for index in range(2_500)]
+
+
 def test_pages_that_do_not_advance_end_in_an_error() -> None:
     same = Cursor(topic_name="t", partition_index=0)
     with ScriptedCluster(topics={"t": 2}) as brokers, Cluster(brokers.config()) as cluster:
