@@ -2,28 +2,48 @@
 
 import importlib.util
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from tests.support.scripts import free_port, listens
+from tests.support.toolchains import ToolMissing, debian_package, debian_program, python_packages
 from tests.support.waiting import eventually
 
 REALM = "TEST.LOCAL"
 
-_PATH = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin"))
-_PROGRAMS = ("krb5kdc", "kdb5_util", "kadmin.local")
+_SERVER = "krb5-admin-server"
+"""Debian's package with kadmin.local; it depends on the one with krb5kdc and kdb5_util."""
 
 
-def kdc_unavailable() -> str | None:
-    """Why there can be no realm, or None."""
-    missing = [program for program in _PROGRAMS if shutil.which(program, path=_PATH) is None]
-    if missing:
-        return f"MIT Kerberos' {', '.join(missing)} are not installed"
-    return None if importlib.util.find_spec("gssapi") else "the package gssapi is not installed"
+def provide_gssapi(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the package gssapi be imported: the installed one, or one built with Debian's libraries of MIT Kerberos.
+
+    Raises ToolMissing.
+    """
+    if importlib.util.find_spec("gssapi") is None:
+        monkeypatch.syspath_prepend(_built_gssapi())
+
+
+def _built_gssapi() -> Path:
+    root = debian_package("libkrb5-dev")
+    library = next(root.glob("usr/lib/*/libgssapi_krb5.so.2"), None)
+    if library is None:
+        raise ToolMissing("libkrb5-dev came without libgssapi_krb5.so.2: install it, and the package gssapi")
+    # DT_RPATH, unlike DT_RUNPATH, is used for the libraries of the libraries as well.
+    path = f"-L{library.parent} -Wl,--disable-new-dtags,-rpath,{library.parent}"
+    headers = f"-DHAS_GSSAPI_EXT_H -I{root}/usr/include -I{root}/usr/include/mit-krb5"
+    build = {
+        "GSSAPI_COMPILER_ARGS": headers,
+        "GSSAPI_LINKER_ARGS": f"{path} -l:libgssapi_krb5.so.2 -l:libkrb5.so.3",
+        "GSSAPI_MAIN_LIB": str(library),
+        "LD_LIBRARY_PATH": str(library.parent),
+    }
+    return python_packages("gssapi", ["gssapi"], build)
 
 
 @dataclass
@@ -42,7 +62,7 @@ class Realm:
         return path
 
     def run(self, program: str, *arguments: str) -> None:
-        command = [str(shutil.which(program, path=_PATH)), *arguments]
+        command = [*debian_program(_SERVER, program), *arguments]
         subprocess.run(command, env=self.environment, check=True, capture_output=True, timeout=60)
 
     @property
@@ -53,9 +73,9 @@ class Realm:
 
 @contextmanager
 def realm(directory: Path) -> Iterator[Realm]:
-    """A realm with no principals, while the block lasts."""
-    port = free_port()
-    plugins = Path(str(shutil.which("krb5kdc", path=_PATH))).resolve().parents[1]
+    """A realm with no principals, while the block lasts. Raises ToolMissing."""
+    port, server_command = free_port(), debian_program(_SERVER, "krb5kdc")
+    plugins = Path(server_command[-1]).resolve().parents[1]
     modules = next(iter(plugins.glob("lib/*/krb5/plugins/kdb")), plugins / "lib/krb5/plugins/kdb")
     config = directory / "krb5.conf"
     config.write_text(
@@ -70,7 +90,7 @@ def realm(directory: Path) -> Iterator[Realm]:
     )
     made = Realm(config, directory)
     made.run("kdb5_util", "create", "-s", "-r", REALM, "-P", "master")
-    server = subprocess.Popen([str(shutil.which("krb5kdc", path=_PATH)), "-n"], env=made.environment)
+    server = subprocess.Popen([*server_command, "-n"], env=made.environment)
     try:
         eventually(lambda: listens(port), True)
         yield made

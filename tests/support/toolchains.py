@@ -79,14 +79,35 @@ def python_source(requirement: str) -> Path:
     return _made(requirement.replace("==", "-") + "-source", [requirement.encode()], make)
 
 
+def python_packages(name: str, requirements: Sequence[str], environment: Mapping[str, str]) -> Path:
+    """A directory to import packages from, which are built here with these variables in the environment."""
+
+    def make(directory: Path) -> None:
+        wanted = ("--no-binary", name, "--retries=1", "--target", str(directory), *requirements)
+        command = (sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wanted)
+        run(*command, environment={**os.environ, **environment})
+
+    version = ".".join(map(str, sys.version_info[:2]))
+    inputs = [*requirements, *(f"{key}={value}" for key, value in sorted(environment.items()))]
+    return _made(f"{name}-packages-py{version}", [text.encode() for text in inputs], make)
+
+
+def debian_package(package: str) -> Path:
+    """The directory that a package is unpacked in, with those of its dependencies that this machine does not have."""
+    return _made(f"debian-{package}", [package.encode()], lambda directory: _unpack_debian(package, directory))
+
+
 def debian_program(package: str, program: str) -> list[str]:
-    """How to start a program: the one on the PATH, or Debian's package unpacked in the cache."""
-    on_path = shutil.which(program)
+    """How to start a program: the one on the PATH or in /usr/sbin, or that of Debian's package."""
+    on_path = shutil.which(program, path=os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin")))
     if on_path is not None:
         return [on_path]
-    root = _made(f"debian-{package}", [package.encode()], lambda directory: _unpack_debian(package, directory))
+    root = debian_package(package)
     libraries = ":".join(sorted({str(path.parent) for path in root.rglob("*.so*")}))
-    return ["env", f"LD_LIBRARY_PATH={libraries}", str(root / "usr" / "bin" / program)]
+    folder = next((name for name in ("bin", "sbin") if (root / "usr" / name / program).exists()), None)
+    if folder is None:
+        raise ToolMissing(f"Debian's package {package} has no program {program}")
+    return ["env", f"LD_LIBRARY_PATH={libraries}", str(root / "usr" / folder / program)]
 
 
 def _unpack_debian(package: str, directory: Path) -> None:
