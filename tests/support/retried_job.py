@@ -18,9 +18,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from dirty_equals import IsInt
 from py4j.protocol import Py4JError
-from pyspark import RDD
+from pyspark import RDD, TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -56,14 +55,19 @@ class Hold:
             raise TimeoutError("the executor was not killed")
         return iter(values)
 
-    def held_by(self) -> int | None:
-        """The worker whose task is stopped."""
+    def held(self) -> tuple[int, int] | None:
+        """The worker whose task is stopped, and the task's stage."""
         text = self._file.read_text() if self._file.exists() else ""
-        return int(text) if text.endswith("\n") else None
+        if not text.endswith("\n"):
+            return None
+        worker, stage = map(int, text.split())
+        return worker, stage
 
     def _is_first(self) -> bool:
         with contextlib.suppress(FileExistsError), self._file.open("x") as file:
-            file.write(f"{os.getpid()}\n")
+            task = TaskContext.get()
+            assert task is not None
+            file.write(f"{os.getpid()} {task.stageId()}\n")
             return True
         return False
 
@@ -121,18 +125,27 @@ class Cluster:
         return values
 
     def _kill(self, topic: str, hold: Hold, others: int) -> None:
-        """Once a task is held and the ``others`` have ended: append records, and end the executor of that task."""
-        eventually(lambda: (hold.held_by(), self._completed()), (IsInt, others), within_s=_PATIENCE_S)
+        """Once a task is held and the ``others`` of its stage have ended: append records, and end its executor."""
+        eventually(lambda: self._completed(hold), others, within_s=_PATIENCE_S)
         for number in range(PARTITIONS):
             self._topics.write(topic, [f"{number}:later {row}" for row in range(LATER)], partition=number)
-        worker = hold.held_by()
+        held = hold.held()
+        assert held is not None
+        worker, _ = held
         (executor,) = [each for each in self._executors() if worker in {below.pid for below in descendants(each.pid)}]
         executor.kill()
 
-    def _completed(self) -> int:
-        tracker = self._spark.sparkContext.statusTracker()
-        stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-        return max((stage.numCompletedTasks for stage in stages if stage is not None), default=0)
+    def _completed(self, hold: Hold) -> int | None:
+        """How many tasks of the held task's stage have ended; None before one is held.
+
+        Not of any active stage: Spark's status lags, and may show an earlier stage on its way.
+        """
+        held = hold.held()
+        if held is None:
+            return None
+        _, stage = held
+        found = self._spark.sparkContext.statusTracker().getStageInfo(stage)
+        return None if found is None else found.numCompletedTasks
 
     def _executors(self) -> list[Process]:
         return [each for each in descendants(os.getpid()) if PARTS["executor"] in each.command]
