@@ -138,7 +138,7 @@ class Cluster:
     def _completed(self, hold: Hold) -> int | None:
         """How many tasks of the held task's stage have ended; None before one is held.
 
-        Not of any active stage: Spark's status lags, and may show an earlier stage on its way.
+        Other active stages do not count, because Spark's status lags and may still show an earlier one.
         """
         held = hold.held()
         if held is None:
