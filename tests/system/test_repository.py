@@ -1,4 +1,4 @@
-"""The house's rules that a machine can hold: docstrings, sizes, mirrored tests, a light broker, no private paths."""
+"""Rules of the repository: docstrings, module sizes, tests for each package, a light broker, no private paths."""
 
 import ast
 import re
@@ -19,12 +19,9 @@ LONGEST_TEST_LINES = 600
 # Modules that are longer, and how long they may be. Only ever lower these.
 LONGER_MODULES: dict[str, int] = {}
 
-# Modules without a test file of their own, and why. Only ever remove from here.
-TESTED_ELSEWHERE: dict[str, str] = {}
-
-_MESSAGES = "spark_kafka_native/protocol/messages/"
-_ONE_TEST_FOR_ALL_MESSAGES = Path("spark_kafka_native/protocol/test_messages.py")
 _SUITES = (Path("tests/unit"), Path("tests/system"))
+# One test covers all messages: tests/unit/spark_kafka_native/protocol/test_messages.py.
+_TESTED_BY_THEIR_PARENT = {Path("spark_kafka_native/protocol/messages")}
 
 
 def modules(*folders: str, kind: str = "py") -> list[Path]:
@@ -60,28 +57,23 @@ def test_no_module_is_too_long() -> None:
     assert settled == [], "these are short enough now, or gone: take them off LONGER_MODULES"
 
 
-def mirror(module: Path) -> Path:
-    """``spark_kafka_native/x/_y.py`` -> ``spark_kafka_native/x/test_y.py``, below `tests/unit` or `tests/system`."""
-    if module.as_posix().startswith(_MESSAGES):
-        return _ONE_TEST_FOR_ALL_MESSAGES
-    return module.with_name(f"test_{module.stem.strip('_')}.py")
+def test_every_package_has_tests() -> None:
+    packages = {path.parent for path in modules(*PACKAGES) if path.name != "__init__.py"}
+    packages |= {path.parent for path in modules(*PACKAGES, kind="pyx")}
+    tested = {path.parent for suite in _SUITES for path in _tests_below(suite)}
+    assert sorted(map(str, packages - tested - _TESTED_BY_THEIR_PARENT)) == []
 
 
-def test_every_module_has_its_test_file() -> None:
-    named = [module for module in modules(*PACKAGES) + modules(*PACKAGES, kind="pyx") if module.name != "__init__.py"]
-    tested = {test.relative_to(suite) for suite in _SUITES for test in modules(str(suite))}
-    without = {module.as_posix(): str(mirror(module)) for module in named if mirror(module) not in tested}
-    missing = {module: test for module, test in without.items() if module not in TESTED_ELSEWHERE}
-    assert missing == {}, "write these, below tests/unit or tests/system"
-    settled = sorted(TESTED_ELSEWHERE.keys() - without.keys())
-    assert settled == [], "these have a test file now, or are gone: take them off TESTED_ELSEWHERE"
-
-
-def test_the_suites_have_the_packages_rooms() -> None:
-    rooms = {path.parent for package in PACKAGES for path in modules(package)}
+def test_test_folders_are_named_after_packages() -> None:
+    packages = {path.parent for path in modules(*PACKAGES)}
     for suite in _SUITES:
-        tests = [path for package in PACKAGES for path in modules(str(suite / package))]
-        assert [str(test) for test in tests if test.parent.relative_to(suite) not in rooms] == []
+        assert [str(path) for path in _tests_below(suite) if path.parent not in packages] == []
+
+
+def _tests_below(suite: Path) -> list[Path]:
+    """The test files of both packages, relative to the suite."""
+    paths = [path.relative_to(suite) for package in PACKAGES for path in modules(str(suite / package))]
+    return [path for path in paths if path.name.startswith("test_")]
 
 
 def test_jobs_are_thin() -> None:
