@@ -23,10 +23,10 @@ from typing import Any
 from uuid import uuid4
 
 from benchmarks.support.report import Cell, Report, arguments, parse
+from broker_embedded.config.log_config import LogConfig
 from broker_embedded.log.checkpoints import CLEAN_SHUTDOWN, RECOVERY_POINTS
-from broker_embedded.log.config import LogConfig
 from broker_embedded.log.manager import LogManager
-from broker_embedded.platform import Platform
+from broker_embedded.platform.platform import Platform
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.batch import RECORD_BATCH_OVERHEAD, seal, write_header
 from spark_kafka_native.records.record import encode_first_record

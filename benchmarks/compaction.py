@@ -13,10 +13,11 @@ from pathlib import Path
 from uuid import uuid4
 
 from benchmarks.support.report import Cell, Report, arguments, parse
-from broker_embedded.log.config import LogConfig
-from broker_embedded.log.log_cleaner import CleanerConfig, LogCleaner
+from broker_embedded.config.cleaner_config import CleanerConfig
+from broker_embedded.config.log_config import LogConfig
+from broker_embedded.log.cleaner.log_cleaner import LogCleaner
 from broker_embedded.log.manager import LogManager
-from broker_embedded.platform import Platform
+from broker_embedded.platform.platform import Platform
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.batch import RECORD_BATCH_OVERHEAD, CompressionType, seal, write_header
 from spark_kafka_native.records.compression import compress

@@ -9,16 +9,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from broker_embedded.addresses import parse_address, spell_address
 from broker_embedded.broker import DataDirectoryError
-from broker_embedded.command_line import CommandParser, open_closed_streams
-from broker_embedded.config import BrokerConfig
-from broker_embedded.listener_settings import prefixed_settings
-from broker_embedded.releases import RELEASE_NAMES
+from broker_embedded.config.addresses import parse_address, spell_address
+from broker_embedded.config.command_line import CommandParser, open_closed_streams
+from broker_embedded.config.config import BrokerConfig
+from broker_embedded.config.listener_settings import prefixed_settings
+from broker_embedded.config.releases import RELEASE_NAMES
+from broker_embedded.config.settings import ConfigError, read_properties
+from broker_embedded.config.unused_settings import unused_settings
 from broker_embedded.server.listener import ListenError
 from broker_embedded.server.run import EndOfRun, lines_at_start, running_broker
-from broker_embedded.settings import ConfigError, read_properties
-from broker_embedded.unused_settings import unused_settings
 
 if TYPE_CHECKING:
     from broker_embedded.testing.command import ControlOptions

@@ -7,17 +7,14 @@ import logging
 import os
 from typing import TypeVar
 
-from broker_embedded.cluster import topics_file
-from broker_embedded.cluster.configs_file import ConfigsFileError
-from broker_embedded.cluster.image import ClusterImage, TopicImage
-from broker_embedded.cluster.reconcile import InconsistentTopicError, Reconciled, reconcile, with_epochs
-from broker_embedded.cluster.topics_file import TopicsFile, TopicsFileError
-from broker_embedded.compaction import Compaction
-from broker_embedded.config import BrokerConfig
-from broker_embedded.coordination.group_settings import replay_context
-from broker_embedded.coordination.group_topics import ConsumerTopics
-from broker_embedded.coordination.groups import Groups
-from broker_embedded.coordination.log import (
+from broker_embedded.config.config import BrokerConfig
+from broker_embedded.config.log_config import LogConfig
+from broker_embedded.config.releases import Feature
+from broker_embedded.config.settings import ConfigError
+from broker_embedded.coordinator.group_settings import replay_context
+from broker_embedded.coordinator.group_topics import ConsumerTopics
+from broker_embedded.coordinator.groups import Groups
+from broker_embedded.coordinator.log import (
     OFFSETS_TOPIC,
     TRANSACTIONS_TOPIC,
     CoordinatorLog,
@@ -25,18 +22,24 @@ from broker_embedded.coordination.log import (
     offsets_topic,
     transactions_topic,
 )
-from broker_embedded.coordination.markers import TransactionMarkers
-from broker_embedded.coordination.pattern_matcher import PatternMatcher
-from broker_embedded.coordination.transactions import Transactions
-from broker_embedded.delayed import DelayedOperations
-from broker_embedded.dynamic_configs import FILE_NAME as CONFIGS_FILE_NAME
-from broker_embedded.dynamic_configs import ConfigsAtStart, DynamicConfigs
-from broker_embedded.features import features_of, transaction_version
-from broker_embedded.fetch_sessions import FetchSessions, new_session_id
-from broker_embedded.finishing import Finishing
+from broker_embedded.coordinator.markers import TransactionMarkers
+from broker_embedded.coordinator.pattern_matcher import PatternMatcher
+from broker_embedded.coordinator.transactions import Transactions
 from broker_embedded.log.checkpoints import new_id
-from broker_embedded.log.config import LogConfig
+from broker_embedded.log.cleaner.threads import Compaction
 from broker_embedded.log.manager import LogManager
+from broker_embedded.metadata import topics_file
+from broker_embedded.metadata.client_quotas import ClientQuotas, ClientQuotasError
+from broker_embedded.metadata.configs_file import ConfigsFileError
+from broker_embedded.metadata.dynamic_configs import FILE_NAME as CONFIGS_FILE_NAME
+from broker_embedded.metadata.dynamic_configs import ConfigsAtStart, DynamicConfigs
+from broker_embedded.metadata.features import features_of, transaction_version
+from broker_embedded.metadata.image import ClusterImage, TopicImage
+from broker_embedded.metadata.producer_ids import ProducerIds, ProducerIdsError
+from broker_embedded.metadata.reconcile import InconsistentTopicError, Reconciled, reconcile, with_epochs
+from broker_embedded.metadata.scram_users import ScramUsers, ScramUsersError
+from broker_embedded.metadata.topics import FILE_NAME, Topics
+from broker_embedded.metadata.topics_file import TopicsFile, TopicsFileError
 from broker_embedded.metrics.prometheus import text_of
 from broker_embedded.metrics.snapshot import (
     BrokerMetrics,
@@ -50,16 +53,13 @@ from broker_embedded.metrics.snapshot import (
     transaction_counts,
 )
 from broker_embedded.metrics.traffic import Traffic
-from broker_embedded.partitions import Partitions
-from broker_embedded.platform import Platform, read_file, write_file
-from broker_embedded.producer_ids import ProducerIds, ProducerIdsError
-from broker_embedded.quotas.client_quotas import ClientQuotas, ClientQuotasError
-from broker_embedded.releases import Feature
-from broker_embedded.scram_users import ScramUsers, ScramUsersError
-from broker_embedded.settings import ConfigError
-from broker_embedded.timers import VirtualTimers, timers_for
-from broker_embedded.topics import FILE_NAME, Topics
-from broker_embedded.worker_threads import WorkerThreads
+from broker_embedded.platform.finishing import Finishing
+from broker_embedded.platform.platform import Platform, read_file, write_file
+from broker_embedded.platform.timers import VirtualTimers, timers_for
+from broker_embedded.platform.worker_threads import WorkerThreads
+from broker_embedded.replica.delayed import DelayedOperations
+from broker_embedded.replica.fetch_sessions import FetchSessions, new_session_id
+from broker_embedded.replica.partitions import Partitions
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.create_topics import CreatableTopic
 from spark_kafka_native.protocol.topic import INTERNAL_TOPICS, TopicPartition

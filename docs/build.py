@@ -9,9 +9,15 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from broker_embedded.config import BrokerConfig
-from broker_embedded.consumer_settings import GroupSettings
-from broker_embedded.coordinator.pattern import (
+from broker_embedded.config.config import BrokerConfig
+from broker_embedded.config.consumer_settings import GroupSettings
+from broker_embedded.config.listener_settings import prefixed_settings
+from broker_embedded.config.log_config import LogConfig
+from broker_embedded.config.log_defaults import LOG_SYNONYMS
+from broker_embedded.config.releases import NOT_SERVED, RELEASE_NAMES, api_names
+from broker_embedded.config.settings import INT_MAX, LONG_MAX, SHORT_MAX, Setting
+from broker_embedded.config.unused_settings import unused_settings
+from broker_embedded.groups.pattern import (
     MAX_CHARACTERS,
     MAX_FOLDED_CLASSES,
     MAX_NAMES,
@@ -20,12 +26,6 @@ from broker_embedded.coordinator.pattern import (
     MAX_REPETITIONS,
     MAX_UNICODE_CLASSES,
 )
-from broker_embedded.listener_settings import prefixed_settings
-from broker_embedded.log.config import LogConfig
-from broker_embedded.log_defaults import LOG_SYNONYMS
-from broker_embedded.releases import NOT_SERVED, RELEASE_NAMES, api_names
-from broker_embedded.settings import INT_MAX, LONG_MAX, SHORT_MAX, Setting
-from broker_embedded.unused_settings import unused_settings
 from docs.marked import replace_between
 from spark_kafka_native.client.config import DEPARTURES, PROPERTIES, WITHOUT_EFFECT
 from spark_kafka_native.client.properties import Property

@@ -1,1 +1,1 @@
-"""Coordinators as state machines: a request yields an answer and records; replaying the records yields the state."""
+"""Coordinators at work: what `broker_embedded.groups` decides is written to a log, timed, and answered."""

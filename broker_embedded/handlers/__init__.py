@@ -57,7 +57,7 @@ from broker_embedded.handlers import (
     update_features,
     write_txn_markers,
 )
-from broker_embedded.handlers.registry import APIS, CloseConnection, RequestContext
+from broker_embedded.handlers.support.registry import APIS, CloseConnection, RequestContext
 
 __all__ = [
     "APIS",

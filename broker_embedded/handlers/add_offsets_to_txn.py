@@ -9,10 +9,10 @@ What joins the transaction is the partition of ``__consumer_offsets`` that keeps
 
 from typing import Final
 
-from broker_embedded.coordinator.transaction.decisions import Producer
-from broker_embedded.coordinator.transaction.state import TransactionVersion
-from broker_embedded.handlers.fencing import code_heard
-from broker_embedded.handlers.registry import RequestContext, handles
+from broker_embedded.handlers.support.fencing import code_heard
+from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.transactions.decisions import Producer
+from broker_embedded.transactions.state import TransactionVersion
 from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Final
 
-from broker_embedded.coordinator.transaction.decisions import Producer
-from broker_embedded.coordinator.transaction.state import TransactionVersion
-from broker_embedded.handlers.fencing import code_heard
-from broker_embedded.handlers.registry import RequestContext, handles
+from broker_embedded.handlers.support.fencing import code_heard
+from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.transactions.decisions import Producer
+from broker_embedded.transactions.state import TransactionVersion
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,

@@ -6,7 +6,7 @@ Each entity stands for itself: it gets all that is asked for it, or nothing. An 
 with INVALID_REQUEST although the first change holds, as by Apache Kafka.
 """
 
-from broker_embedded.handlers.registry import RequestContext, handles
+from broker_embedded.handlers.support.registry import RequestContext, handles
 from broker_embedded.quotas.entities import Entity
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.alter_client_quotas import (

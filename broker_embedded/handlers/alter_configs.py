@@ -9,10 +9,10 @@ What is not named goes back to its default. Each resource stands for itself; one
 import functools
 from collections.abc import Mapping
 
-from broker_embedded.cluster.config_changes import repeated, replaced
-from broker_embedded.config_resources import alter, resource_key
-from broker_embedded.handlers.registry import RequestContext, handles
-from broker_embedded.settings import Setting
+from broker_embedded.config.settings import Setting
+from broker_embedded.handlers.support.config_resources import alter, resource_key
+from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.metadata.config_changes import repeated, replaced
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.alter_configs import (
     AlterConfigsRequest,

@@ -8,9 +8,9 @@ With one broker a partition is where it may be, or is wanted on a broker that do
 
 from collections.abc import Sequence
 
-from broker_embedded.cluster.controller import check_replicas
-from broker_embedded.cluster.image import ClusterImage
-from broker_embedded.handlers.registry import RequestContext, handles
+from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.metadata.controller import check_replicas
+from broker_embedded.metadata.image import ClusterImage
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,

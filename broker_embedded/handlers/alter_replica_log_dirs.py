@@ -6,7 +6,7 @@ v2  flexible
 This broker has one directory, so a replica is where it is wanted or cannot go there.
 """
 
-from broker_embedded.handlers.registry import RequestContext, handles
+from broker_embedded.handlers.support.registry import RequestContext, handles
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,

@@ -3,7 +3,7 @@
 Clients salt the passwords, which therefore do not travel. Who is connected stays so until its login ends.
 """
 
-from broker_embedded.handlers.registry import RequestContext, handles
+from broker_embedded.handlers.support.registry import RequestContext, handles
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,

@@ -13,8 +13,8 @@ so that the client can ask again.
 import re
 from typing import Final
 
-from broker_embedded.handlers.registry import Api, RequestContext, apis_of, handles
-from broker_embedded.releases import Release
+from broker_embedded.config.releases import Release
+from broker_embedded.handlers.support.registry import Api, RequestContext, apis_of, handles
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.api_versions import (
     ApiVersion,

@@ -6,11 +6,11 @@ v1  which protocol a member speaks (KIP-1099)
 from collections.abc import Iterable
 from typing import Final
 
-from broker_embedded.coordinator.consumer.group import ConsumerGroup
-from broker_embedded.coordinator.consumer.member import ConsumerMember, TopicIdPartition, by_topic
-from broker_embedded.coordinator.consumer.topics import TopicsView
-from broker_embedded.handlers.registry import RequestContext, handles
-from broker_embedded.operations import GROUP_OPERATIONS, NOT_ASKED
+from broker_embedded.groups.consumer.group import ConsumerGroup
+from broker_embedded.groups.consumer.member import ConsumerMember, TopicIdPartition, by_topic
+from broker_embedded.groups.consumer.topics import TopicsView
+from broker_embedded.handlers.support.operations import GROUP_OPERATIONS, NOT_ASKED
+from broker_embedded.handlers.support.registry import RequestContext, handles
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.consumer_group_describe import (
     Assignment,

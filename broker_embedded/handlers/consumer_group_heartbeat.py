@@ -9,12 +9,12 @@ A release whose clusters have not gone over to the new protocol (group.version) 
 import dataclasses
 import uuid
 
-from broker_embedded.coordinator.consumer.heartbeat import Sender
-from broker_embedded.coordinator.consumer.heartbeat import heartbeat as decide_heartbeat
-from broker_embedded.coordinator.consumer.request import check_request
-from broker_embedded.coordinator.group import Group
-from broker_embedded.coordinator.outcome import Outcome
-from broker_embedded.handlers.registry import RequestContext, handles
+from broker_embedded.groups.consumer.heartbeat import Sender
+from broker_embedded.groups.consumer.heartbeat import heartbeat as decide_heartbeat
+from broker_embedded.groups.consumer.request import check_request
+from broker_embedded.groups.group import Group
+from broker_embedded.groups.outcome import Outcome
+from broker_embedded.handlers.support.registry import RequestContext, handles
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,

@@ -10,8 +10,8 @@ with INVALID_REQUEST.
 from collections import Counter
 from typing import Final
 
-from broker_embedded.handlers.registry import RequestContext, handles
-from broker_embedded.handlers.throttling import MutationCharge
+from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.handlers.support.throttling import MutationCharge
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.create_partitions import (
     CreatePartitionsRequest,

@@ -14,10 +14,10 @@ itself; one that is named twice is answered once, with INVALID_REQUEST.
 from collections import Counter
 from typing import Final
 
-from broker_embedded.cluster.image import TopicImage
-from broker_embedded.config_entries import topic_entries
-from broker_embedded.handlers.registry import RequestContext, handles
-from broker_embedded.handlers.throttling import MutationCharge
+from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.handlers.support.throttling import MutationCharge
+from broker_embedded.metadata.config_entries import topic_entries
+from broker_embedded.metadata.image import TopicImage
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.create_topics import (
     CreatableTopic,

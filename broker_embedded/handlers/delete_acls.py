@@ -5,7 +5,7 @@ v2  flexible
 v3  user resources (KIP-373)
 """
 
-from broker_embedded.handlers.registry import RequestContext, handles
+from broker_embedded.handlers.support.registry import RequestContext, handles
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.delete_acls import (
     DeleteAclsFilterResult,

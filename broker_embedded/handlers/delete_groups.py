@@ -1,6 +1,6 @@
 """DeleteGroups (42) v0-v2: forget empty groups, with all their offsets."""
 
-from broker_embedded.handlers.registry import RequestContext, handles
+from broker_embedded.handlers.support.registry import RequestContext, handles
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.delete_groups import (
     DeletableGroupResult,

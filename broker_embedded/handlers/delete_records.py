@@ -9,7 +9,7 @@ are compacted and not deleted from keep theirs.
 
 import functools
 
-from broker_embedded.handlers.registry import RequestContext, handles
+from broker_embedded.handlers.support.registry import RequestContext, handles
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.delete_records import (
     DeleteRecordsPartition,

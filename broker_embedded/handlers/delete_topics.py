@@ -11,10 +11,10 @@ Answered when the topics are gone for every client; their files leave the disk i
 
 from typing import Final
 
-from broker_embedded.cluster.controller import find_deletions
-from broker_embedded.cluster.image import TopicImage
-from broker_embedded.handlers.registry import RequestContext, handles
-from broker_embedded.handlers.throttling import MutationCharge
+from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.handlers.support.throttling import MutationCharge
+from broker_embedded.metadata.controller import find_deletions
+from broker_embedded.metadata.image import TopicImage
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.delete_topics import (
     DeletableTopicResult,

@@ -3,7 +3,7 @@
 v1  flexible
 """
 
-from broker_embedded.handlers.registry import RequestContext, handles
+from broker_embedded.handlers.support.registry import RequestContext, handles
 from broker_embedded.quotas.entities import EntityFilter
 from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.protocol.messages.describe_client_quotas import (

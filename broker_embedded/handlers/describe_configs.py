@@ -16,11 +16,11 @@ groups without settings of their own a request describes `_MOST_GROUPS`, and the
 import asyncio
 import dataclasses
 
-from broker_embedded.cluster.config_changes import ResourceType
-from broker_embedded.config_entries import ConfigEntry, ConfigSource
-from broker_embedded.config_resources import entries, resource_key
-from broker_embedded.handlers.once import once
-from broker_embedded.handlers.registry import RequestContext, handles
+from broker_embedded.handlers.support.config_resources import entries, resource_key
+from broker_embedded.handlers.support.once import once
+from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.metadata.config_changes import ResourceType
+from broker_embedded.metadata.config_entries import ConfigEntry, ConfigSource
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.describe_configs import (
     DescribeConfigsRequest,

@@ -8,10 +8,10 @@ v6  GROUP_ID_NOT_FOUND, with a message, instead of a group in state Dead (KIP-10
 import dataclasses
 from typing import Final
 
-from broker_embedded.coordination.groups import Groups
-from broker_embedded.coordinator.classic.group import ClassicGroup
-from broker_embedded.handlers.registry import RequestContext, handles
-from broker_embedded.operations import GROUP_OPERATIONS
+from broker_embedded.coordinator.groups import Groups
+from broker_embedded.groups.classic.group import ClassicGroup
+from broker_embedded.handlers.support.operations import GROUP_OPERATIONS
+from broker_embedded.handlers.support.registry import RequestContext, handles
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.describe_groups import (
     DescribedGroup,

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Iterator
 
 from broker_embedded.broker import Broker
-from broker_embedded.handlers.registry import RequestContext, handles
+from broker_embedded.handlers.support.registry import RequestContext, handles
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,

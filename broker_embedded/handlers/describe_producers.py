@@ -5,9 +5,9 @@ v0  flexible
 A transaction hangs if it is open here and its coordinator does not know of it.
 """
 
-from broker_embedded.handlers.once import once
-from broker_embedded.handlers.registry import RequestContext, handles
-from broker_embedded.log.producer_state import ProducerEntry
+from broker_embedded.handlers.support.once import once
+from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.log.append.producer_state import ProducerEntry
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.describe_producers import (
     DescribeProducersRequest,

@@ -7,8 +7,8 @@ v2  directories, listeners and error messages (KIP-853)
 There is no such log here; its offsets count the changes to topics since the broker's start.
 """
 
-from broker_embedded.cluster.controller import METADATA_TOPIC
-from broker_embedded.handlers.registry import RequestContext, handles
+from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.metadata.controller import METADATA_TOPIC
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.describe_quorum import (
     DescribeQuorumRequest,

@@ -7,9 +7,9 @@ Topics come in the order of their names; an answer holds ``response_partition_li
 the whole request, as with Kafka.
 """
 
-from broker_embedded.cluster.image import ClusterImage, TopicImage
-from broker_embedded.handlers.registry import RequestContext, handles
-from broker_embedded.operations import TOPIC_OPERATIONS
+from broker_embedded.handlers.support.operations import TOPIC_OPERATIONS
+from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.metadata.image import ClusterImage, TopicImage
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.describe_topic_partitions import (
     Cursor,

@@ -5,8 +5,8 @@ v0  flexible
 An id that is not known is TRANSACTIONAL_ID_NOT_FOUND, an empty one INVALID_REQUEST.
 """
 
-from broker_embedded.coordinator.transaction.views import describe
-from broker_embedded.handlers.registry import RequestContext, handles
+from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.transactions.views import describe
 from spark_kafka_native.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,

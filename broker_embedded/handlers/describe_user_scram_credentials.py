@@ -1,6 +1,6 @@
 """DescribeUserScramCredentials (50) v0: who may log in by SCRAM, with which mechanisms (KIP-554)."""
 
-from broker_embedded.handlers.registry import RequestContext, handles
+from broker_embedded.handlers.support.registry import RequestContext, handles
 from spark_kafka_native.net.sasl.scram import MECHANISMS
 from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.protocol.messages.describe_user_scram_credentials import (

@@ -12,8 +12,8 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from broker_embedded.cluster.image import ClusterImage
-from broker_embedded.handlers.registry import RequestContext, handles
+from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.metadata.image import ClusterImage
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.elect_leaders import (
     ElectLeadersRequest,

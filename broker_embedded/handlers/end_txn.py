@@ -8,10 +8,10 @@ v5  the epoch rises with every transaction; the answer says who the producer is 
 
 from typing import Final
 
-from broker_embedded.coordinator.transaction.decisions import Producer
-from broker_embedded.coordinator.transaction.state import TransactionVersion
-from broker_embedded.handlers.fencing import code_heard
-from broker_embedded.handlers.registry import RequestContext, handles
+from broker_embedded.handlers.support.fencing import code_heard
+from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.transactions.decisions import Producer
+from broker_embedded.transactions.state import TransactionVersion
 from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 

@@ -25,10 +25,10 @@ import itertools
 from collections.abc import Awaitable, Iterable, Sequence
 from typing import Final
 
-from broker_embedded.fetch_sessions import FetchContext
-from broker_embedded.fetching import FetchLimits, PartitionRead, Reading
-from broker_embedded.handlers.registry import RequestContext, handles
-from broker_embedded.handlers.throttling import charge_time
+from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.handlers.support.throttling import charge_time
+from broker_embedded.replica.fetch_sessions import FetchContext
+from broker_embedded.replica.fetching import FetchLimits, PartitionRead, Reading
 from spark_kafka_native.protocol.codec import encode
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.fetch import (

@@ -10,7 +10,7 @@ question, as in Kafka. Share groups and unknown types are INVALID_REQUEST.
 
 from typing import Final
 
-from broker_embedded.handlers.registry import RequestContext, handles
+from broker_embedded.handlers.support.registry import RequestContext, handles
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.find_coordinator import (
     Coordinator,

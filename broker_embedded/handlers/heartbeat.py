@@ -3,12 +3,12 @@
 v3  static members (KIP-345)
 """
 
-from broker_embedded.coordinator.classic.group import ClassicGroup
-from broker_embedded.coordinator.classic.leave import heartbeat as decide_heartbeat
-from broker_embedded.coordinator.consumer.group import ConsumerGroup
-from broker_embedded.coordinator.group import Group
-from broker_embedded.coordinator.outcome import Outcome
-from broker_embedded.handlers.registry import RequestContext, handles
+from broker_embedded.groups.classic.group import ClassicGroup
+from broker_embedded.groups.classic.leave import heartbeat as decide_heartbeat
+from broker_embedded.groups.consumer.group import ConsumerGroup
+from broker_embedded.groups.group import Group
+from broker_embedded.groups.outcome import Outcome
+from broker_embedded.handlers.support.registry import RequestContext, handles
 from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 

@@ -8,10 +8,10 @@ Each resource stands for itself, and all its changes are made or none; one that 
 import functools
 from collections.abc import Mapping
 
-from broker_embedded.cluster.config_changes import ConfigChange, ResourceType, changed, incremental, repeated
-from broker_embedded.config_resources import alter, alter_loggers, resource_key
-from broker_embedded.handlers.registry import RequestContext, handles
-from broker_embedded.settings import Setting
+from broker_embedded.config.settings import Setting
+from broker_embedded.handlers.support.config_resources import alter, alter_loggers, resource_key
+from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.metadata.config_changes import ConfigChange, ResourceType, changed, incremental, repeated
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,

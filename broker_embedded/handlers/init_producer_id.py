@@ -11,9 +11,9 @@ Kafka answers CONCURRENT_TRANSACTIONS and is asked again.
 
 from typing import Final
 
-from broker_embedded.coordinator.transaction.decisions import Producer
-from broker_embedded.handlers.fencing import code_heard
-from broker_embedded.handlers.registry import RequestContext, handles
+from broker_embedded.handlers.support.fencing import code_heard
+from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.transactions.decisions import Producer
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 

@@ -7,12 +7,12 @@ v5     the reason why (KIP-800)
 
 from typing import Final
 
-from broker_embedded.coordinator.classic.group import ClassicGroup
-from broker_embedded.coordinator.classic.leave import leave
-from broker_embedded.coordinator.consumer.group import ConsumerGroup
-from broker_embedded.coordinator.group import Group
-from broker_embedded.coordinator.outcome import Outcome
-from broker_embedded.handlers.registry import RequestContext, handles
+from broker_embedded.groups.classic.group import ClassicGroup
+from broker_embedded.groups.classic.leave import leave
+from broker_embedded.groups.consumer.group import ConsumerGroup
+from broker_embedded.groups.group import Group
+from broker_embedded.groups.outcome import Outcome
+from broker_embedded.handlers.support.registry import RequestContext, handles
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 

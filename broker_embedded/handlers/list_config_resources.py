@@ -4,9 +4,9 @@ v0  subscriptions to client metrics, of which there are none here
 v1  all types, or those asked for
 """
 
-from broker_embedded.cluster.config_changes import ResourceType
-from broker_embedded.config_resources import resources
-from broker_embedded.handlers.registry import RequestContext, handles
+from broker_embedded.handlers.support.config_resources import resources
+from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.metadata.config_changes import ResourceType
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.list_config_resources import (
     ConfigResource,

@@ -4,7 +4,7 @@ v4  states, and a filter by them (KIP-518)
 v5  types, and a filter by them (KIP-848)
 """
 
-from broker_embedded.handlers.registry import RequestContext, handles
+from broker_embedded.handlers.support.registry import RequestContext, handles
 from spark_kafka_native.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 

@@ -21,11 +21,11 @@ import functools
 from collections import Counter
 from typing import Final
 
-from broker_embedded.handlers.once import once
-from broker_embedded.handlers.registry import RequestContext, handles
+from broker_embedded.handlers.support.once import once
+from broker_embedded.handlers.support.registry import RequestContext, handles
 from broker_embedded.log.log import Log
 from broker_embedded.log.timestamp_lookup import ContinueAt, Lookup, OffsetTimestamp
-from broker_embedded.partitions import LocalPartition
+from broker_embedded.replica.partitions import LocalPartition
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.list_offsets import (
     ListOffsetsPartition,

@@ -6,9 +6,9 @@ v2  a filter by an RE2 expression, which must match the whole id (KIP-1152)
 States that nobody knows are named in the answer. An expression that is none is INVALID_REGULAR_EXPRESSION.
 """
 
-from broker_embedded.coordinator.pattern import PatternError
-from broker_embedded.coordinator.transaction.views import list_matching
-from broker_embedded.handlers.registry import RequestContext, handles
+from broker_embedded.groups.pattern import PatternError
+from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.transactions.views import list_matching
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 

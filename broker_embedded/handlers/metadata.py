@@ -15,10 +15,10 @@ Apache Kafka answers UNKNOWN_TOPIC_OR_PARTITION first and lets the client ask ag
 from collections.abc import Iterable
 from typing import Final
 
-from broker_embedded.cluster.image import TopicImage
-from broker_embedded.handlers.registry import RequestContext, handles
-from broker_embedded.handlers.throttling import charge_silently
-from broker_embedded.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from broker_embedded.handlers.support.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.handlers.support.throttling import charge_silently
+from broker_embedded.metadata.image import TopicImage
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.metadata import (
     MetadataRequest,

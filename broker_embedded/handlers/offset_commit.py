@@ -15,9 +15,9 @@ The answer is given once the commit is in the log of ``__consumer_offsets``.
 from collections.abc import Mapping
 from typing import Final
 
-from broker_embedded.cluster.image import TopicImage
-from broker_embedded.coordinator.offsets import OffsetCommit
-from broker_embedded.handlers.registry import RequestContext, handles
+from broker_embedded.groups.offsets import OffsetCommit
+from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.metadata.image import TopicImage
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.offset_commit import (
     OffsetCommitRequest,

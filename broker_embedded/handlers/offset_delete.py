@@ -1,6 +1,6 @@
 """OffsetDelete (47) v0: forget single offsets of a group, in topics that its members do not read."""
 
-from broker_embedded.handlers.registry import RequestContext, handles
+from broker_embedded.handlers.support.registry import RequestContext, handles
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.offset_delete import (
     OffsetDeleteRequest,

@@ -16,10 +16,10 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from broker_embedded.broker import Broker
-from broker_embedded.coordinator.offsets import GroupOffsets
-from broker_embedded.coordinator.records import OffsetCommitValue
-from broker_embedded.handlers.once import once
-from broker_embedded.handlers.registry import RequestContext, handles
+from broker_embedded.groups.offsets import GroupOffsets
+from broker_embedded.groups.records import OffsetCommitValue
+from broker_embedded.handlers.support.once import once
+from broker_embedded.handlers.support.registry import RequestContext, handles
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.offset_fetch import (
     OffsetFetchRequest,

@@ -8,7 +8,7 @@ v4  flexible
 Of an epoch that the log does not know, the largest one before it is told; of one yet to come, -1 and no error.
 """
 
-from broker_embedded.handlers.registry import RequestContext, handles
+from broker_embedded.handlers.support.registry import RequestContext, handles
 from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,

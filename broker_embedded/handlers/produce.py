@@ -23,13 +23,13 @@ from collections.abc import Awaitable, Sequence
 from typing import Final, TypeAlias
 
 from broker_embedded.broker import Broker
-from broker_embedded.cancellation import NEVER_CANCELLED, Cancellation
-from broker_embedded.coordinator.transaction.decisions import Producer
-from broker_embedded.handlers.joining import Joining
-from broker_embedded.handlers.registry import CloseConnection, RequestContext, handles
-from broker_embedded.log.incoming import FROM_CLIENT, InvalidRecords, RecordError, Terms
+from broker_embedded.handlers.support.joining import Joining
+from broker_embedded.handlers.support.registry import CloseConnection, RequestContext, handles
+from broker_embedded.log.append.incoming import FROM_CLIENT, InvalidRecords, RecordError, Terms
 from broker_embedded.log.log import AppendResult
-from broker_embedded.partitions import LocalPartition
+from broker_embedded.platform.cancellation import NEVER_CANCELLED, Cancellation
+from broker_embedded.replica.partitions import LocalPartition
+from broker_embedded.transactions.decisions import Producer
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.produce import (
     BatchIndexAndErrorMessage,

@@ -4,7 +4,7 @@ v1  the client is told how long its login lasts (KIP-368)
 v2  flexible
 """
 
-from broker_embedded.handlers.registry import RequestContext, handles
+from broker_embedded.handlers.support.registry import RequestContext, handles
 from spark_kafka_native.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 
 

@@ -3,7 +3,7 @@
 v1  the mechanism's messages come in SaslAuthenticate requests (KIP-152); after v0 they come without requests
 """
 
-from broker_embedded.handlers.registry import RequestContext, handles
+from broker_embedded.handlers.support.registry import RequestContext, handles
 from spark_kafka_native.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 _IN_REQUESTS_SINCE = 1

@@ -14,11 +14,11 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from broker_embedded.cluster.image import ClusterImage
-from broker_embedded.coordinator.offsets import OffsetCommit
-from broker_embedded.coordinator.transaction.decisions import Producer
-from broker_embedded.coordinator.transaction.state import TransactionVersion
-from broker_embedded.handlers.registry import RequestContext, handles
+from broker_embedded.groups.offsets import OffsetCommit
+from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.metadata.image import ClusterImage
+from broker_embedded.transactions.decisions import Producer
+from broker_embedded.transactions.state import TransactionVersion
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,

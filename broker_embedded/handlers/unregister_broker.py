@@ -5,7 +5,7 @@ v0  flexible
 The one broker on the list is this one, which is not gone: INVALID_REQUEST, where Kafka's controller would let it go.
 """
 
-from broker_embedded.handlers.registry import RequestContext, handles
+from broker_embedded.handlers.support.registry import RequestContext, handles
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 

@@ -12,10 +12,10 @@ another level of these is refused, where Kafka would downgrade some. All changes
 from collections.abc import Mapping
 from typing import Final
 
-from broker_embedded.cluster.configs_file import StoredConfigs
-from broker_embedded.features import SETTABLE, features_of, with_levels
-from broker_embedded.handlers.registry import RequestContext, handles
-from broker_embedded.releases import Feature
+from broker_embedded.config.releases import Feature
+from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.metadata.configs_file import StoredConfigs
+from broker_embedded.metadata.features import SETTABLE, features_of, with_levels
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.update_features import (
     FeatureUpdateKey,

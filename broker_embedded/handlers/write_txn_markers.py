@@ -7,9 +7,9 @@ Brokers send it to each other, and there is one broker. Admin clients send it to
 coordinator knows nothing of, such as those of a ``__transaction_state`` that was deleted (KIP-664).
 """
 
-from broker_embedded.coordinator.transaction.decisions import Producer
-from broker_embedded.coordinator.transaction.state import TransactionVersion
-from broker_embedded.handlers.registry import RequestContext, handles
+from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.transactions.decisions import Producer
+from broker_embedded.transactions.state import TransactionVersion
 from spark_kafka_native.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,

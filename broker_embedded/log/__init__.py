@@ -10,8 +10,7 @@ A data directory holds one directory per topic-partition, ``{topic}-{partition}`
     leader-epoch-checkpoint       where each leader epoch began
     partition.metadata            the topic's id
 
-What is where: ``manager`` all logs of a data directory, ``log`` one partition, ``segment`` one ``.log`` file with its
-indexes, ``recovery`` what happens after a crash, ``log_cleaner`` compaction: ``cleaner`` what it keeps of a batch,
-``cleaning`` how it goes through a log, ``shrinking`` how the result takes its place. Nothing here knows sockets or
-event loops: file operations block, and ``log`` says what may run beside what in other threads.
+``manager`` is all logs of a data directory, ``log`` one partition, ``segment`` one ``.log`` file with its indexes,
+``recovery`` the recovery after a crash, ``append/`` the path of a produced batch, ``cleaner/`` compaction. Nothing here
+uses sockets or event loops: file operations block, and ``log`` says what may run beside what in other threads.
 """

@@ -6,7 +6,7 @@ from typing import Final
 
 from crc32c import crc32c
 
-from broker_embedded.platform import File
+from broker_embedded.platform.platform import File
 from spark_kafka_native.records.batch import MAGIC, BatchHeader, CorruptBatch, IncompleteBatch, UnreadableBatch
 from spark_kafka_native.records.conversion import read_records
 from spark_kafka_native.records.formats import MIN_HEADER_BYTES, check_any_crc, read_any

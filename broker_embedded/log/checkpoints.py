@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID, uuid4
 
-from broker_embedded.platform import FileSystem, read_file, remove_if_exists, write_file
+from broker_embedded.platform.platform import FileSystem, read_file, remove_if_exists, write_file
 from spark_kafka_native.protocol.ids import parse_id, spell_id
 from spark_kafka_native.protocol.topic import TopicPartition
 

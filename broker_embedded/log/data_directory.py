@@ -18,7 +18,7 @@ from broker_embedded.log.checkpoints import (
 )
 from broker_embedded.log.deleted import DeletedDirectories
 from broker_embedded.log.opening import parse_directory_name
-from broker_embedded.platform import FileLock, FileSystem
+from broker_embedded.platform.platform import FileLock, FileSystem
 from spark_kafka_native.protocol.ids import spell_id
 from spark_kafka_native.protocol.topic import TopicPartition
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import uuid4
 
-from broker_embedded.descriptors import OUT_OF_DESCRIPTORS
-from broker_embedded.platform import Platform
+from broker_embedded.platform.descriptors import OUT_OF_DESCRIPTORS
+from broker_embedded.platform.platform import Platform
 from spark_kafka_native.protocol.topic import TopicPartition
 
 logger = logging.getLogger(__name__)

@@ -11,9 +11,9 @@ it: an answer without messages would be asked for again and again.
 
 from typing import Final
 
-from broker_embedded.cancellation import NEVER_CANCELLED, Cancellation
 from broker_embedded.log.readable import ReadableLog
 from broker_embedded.log.view import bytes_of
+from broker_embedded.platform.cancellation import NEVER_CANCELLED, Cancellation
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.wire import FileRegion
 from spark_kafka_native.records.batch import CompressionType, CorruptBatch

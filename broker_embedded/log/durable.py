@@ -13,14 +13,14 @@ crash costs the recovery of little more than the active one.
 
 import threading
 
-from broker_embedded.descriptors import OUT_OF_DESCRIPTORS
-from broker_embedded.log.config import LogConfig
+from broker_embedded.config.log_config import LogConfig
 from broker_embedded.log.opening import LogParts
 from broker_embedded.log.readable import ReadableLog
 from broker_embedded.log.retired import RetiredSegments
 from broker_embedded.log.segment import LogSegment
 from broker_embedded.log.view import LogView
-from broker_embedded.platform import Platform
+from broker_embedded.platform.descriptors import OUT_OF_DESCRIPTORS
+from broker_embedded.platform.platform import Platform
 
 
 class DurableLog(ReadableLog):

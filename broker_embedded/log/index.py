@@ -23,7 +23,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from typing import ClassVar, Final, NamedTuple
 
-from broker_embedded.open_files import OpenFiles
+from broker_embedded.platform.open_files import OpenFiles
 from spark_kafka_native.records.batch import NO_TIMESTAMP, BatchHeader
 
 MAX_RELATIVE_OFFSET: Final = 2**31 - 1

@@ -7,7 +7,7 @@ not at each change: a batch carries its epoch in the header, from which recovery
 from itertools import pairwise
 
 from broker_embedded.log.checkpoints import CorruptCheckpoint, read_rows, write_rows
-from broker_embedded.platform import FileSystem
+from broker_embedded.platform.platform import FileSystem
 
 
 class LeaderEpochs:

@@ -26,17 +26,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from broker_embedded.cancellation import NEVER_CANCELLED, Cancellation
-from broker_embedded.log.config import LogConfig
-from broker_embedded.log.incoming import FROM_CLIENT, Append, AppendOrigin, IncomingBatch, Terms, Validated
-from broker_embedded.log.message_sets import renumbered
+from broker_embedded.config.log_config import LogConfig
+from broker_embedded.log.append.incoming import FROM_CLIENT, Append, AppendOrigin, IncomingBatch, Terms, Validated
+from broker_embedded.log.append.message_sets import renumbered
+from broker_embedded.log.append.producer_state import ProducerChanges
+from broker_embedded.log.append.producer_store import PRODUCER_ID_EXPIRATION_MS
+from broker_embedded.log.append.validation import assign, validate
 from broker_embedded.log.opening import load_parts
-from broker_embedded.log.producer_state import ProducerChanges
-from broker_embedded.log.producer_store import PRODUCER_ID_EXPIRATION_MS
 from broker_embedded.log.segment import LogSegment, UncutTail
 from broker_embedded.log.shrinking import ShrinkingLog
-from broker_embedded.log.validation import assign, validate
-from broker_embedded.platform import File, Platform
+from broker_embedded.platform.cancellation import NEVER_CANCELLED, Cancellation
+from broker_embedded.platform.platform import File, Platform
 from spark_kafka_native.records.batch import MAGIC, NO_TIMESTAMP, UnreadableBatch
 
 logger = logging.getLogger(__name__)

@@ -25,6 +25,8 @@ import os
 from collections.abc import Iterable, Mapping
 from uuid import UUID
 
+from broker_embedded.config.log_config import LogConfig
+from broker_embedded.log.append.producer_store import PRODUCER_ID_EXPIRATION_MS
 from broker_embedded.log.checkpoints import (
     CLEANED_OFFSETS,
     HIGH_WATERMARKS,
@@ -33,13 +35,11 @@ from broker_embedded.log.checkpoints import (
     CorruptCheckpoint,
     MetaProperties,
 )
-from broker_embedded.log.config import LogConfig
 from broker_embedded.log.data_directory import DataDirectory
 from broker_embedded.log.deleted import DeletedDirectories
 from broker_embedded.log.log import Log
 from broker_embedded.log.offset_checkpoints import CleanedOffsets, OffsetCheckpoints
-from broker_embedded.log.producer_store import PRODUCER_ID_EXPIRATION_MS
-from broker_embedded.platform import FileSystem, Platform
+from broker_embedded.platform.platform import FileSystem, Platform
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
 

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Mapping
 
 from broker_embedded.log.checkpoints import CorruptCheckpoint, read_offsets, write_offsets
-from broker_embedded.platform import FileSystem
+from broker_embedded.platform.platform import FileSystem
 from spark_kafka_native.protocol.topic import TopicPartition
 
 logger = logging.getLogger(__name__)

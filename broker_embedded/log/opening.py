@@ -5,6 +5,8 @@ import os
 from dataclasses import dataclass
 from uuid import UUID
 
+from broker_embedded.config.log_config import LogConfig
+from broker_embedded.log.append.producer_store import ProducerStore
 from broker_embedded.log.checkpoints import (
     LEADER_EPOCHS,
     PARTITION_METADATA,
@@ -12,12 +14,10 @@ from broker_embedded.log.checkpoints import (
     read_partition_metadata,
     write_partition_metadata,
 )
-from broker_embedded.log.config import LogConfig
 from broker_embedded.log.index import CorruptIndex
 from broker_embedded.log.leader_epochs import LeaderEpochs
-from broker_embedded.log.producer_store import ProducerStore
 from broker_embedded.log.recovery import LoadedSegments, Recovery
-from broker_embedded.platform import Platform
+from broker_embedded.platform.platform import Platform
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.batch import UnreadableBatch

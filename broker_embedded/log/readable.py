@@ -6,14 +6,14 @@ from dataclasses import replace
 from typing import Final, NoReturn, TypeVar
 from uuid import UUID
 
-from broker_embedded.cancellation import NEVER_CANCELLED, Cancellation
-from broker_embedded.log.config import LogConfig
+from broker_embedded.config.log_config import LogConfig
+from broker_embedded.log.append.producer_state import ProducerEntry
 from broker_embedded.log.index import CorruptIndex
 from broker_embedded.log.opening import LogParts
-from broker_embedded.log.producer_state import ProducerEntry
 from broker_embedded.log.timestamp_lookup import ContinueAt, Lookup, OffsetTimestamp
 from broker_embedded.log.view import FirstBatch, LogSlice, LogView, bytes_of
-from broker_embedded.platform import Platform
+from broker_embedded.platform.cancellation import NEVER_CANCELLED, Cancellation
+from broker_embedded.platform.platform import Platform
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.records.batch import UnreadableBatch
 

@@ -27,8 +27,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from broker_embedded.config.log_config import LogConfig
 from broker_embedded.log.batches import checked_batches, is_zeroes
-from broker_embedded.log.config import LogConfig
 from broker_embedded.log.index import MAX_RELATIVE_OFFSET, CorruptIndex
 from broker_embedded.log.segment import LogSegment
 from broker_embedded.log.segment_files import (
@@ -44,7 +44,7 @@ from broker_embedded.log.segment_files import (
     SegmentFiles,
     segment_path,
 )
-from broker_embedded.platform import DirectoryEntry, Platform
+from broker_embedded.platform.platform import DirectoryEntry, Platform
 from spark_kafka_native.records.batch import BatchHeader, CorruptBatch, UnreadableBatch
 
 logger = logging.getLogger(__name__)

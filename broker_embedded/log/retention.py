@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from broker_embedded.log.config import LogConfig
+from broker_embedded.config.log_config import LogConfig
 from broker_embedded.log.segment import LogSegment
 
 

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterable
 
 from broker_embedded.log.segment import LogSegment
-from broker_embedded.platform import FileSystem, remove_if_exists
+from broker_embedded.platform.platform import FileSystem, remove_if_exists
 
 logger = logging.getLogger(__name__)
 

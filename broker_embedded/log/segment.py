@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 from zlib import crc32
 
+from broker_embedded.config.log_config import LogConfig
 from broker_embedded.log.batches import batch_headers, first_offset
-from broker_embedded.log.config import LogConfig
 from broker_embedded.log.index import (
     MAX_RELATIVE_OFFSET,
     CorruptIndex,
@@ -29,8 +29,8 @@ from broker_embedded.log.segment_files import (
     segment_path,
 )
 from broker_embedded.log.transaction_index import TransactionIndex
-from broker_embedded.open_files import HasPath
-from broker_embedded.platform import Buffer, File, Platform, remove_if_exists
+from broker_embedded.platform.open_files import HasPath
+from broker_embedded.platform.platform import Buffer, File, Platform, remove_if_exists
 from spark_kafka_native.records.batch import NO_TIMESTAMP, BatchHeader, CorruptBatch
 
 logger = logging.getLogger(__name__)

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from broker_embedded.open_files import HasPath, OpenFiles
-from broker_embedded.platform import FileSystem
+from broker_embedded.platform.open_files import HasPath, OpenFiles
+from broker_embedded.platform.platform import FileSystem
 
 logger = logging.getLogger(__name__)
 

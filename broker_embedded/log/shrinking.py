@@ -23,14 +23,14 @@ recovery point, on the disk, is behind what it compacts, so that recovery does n
 import logging
 from collections.abc import Sequence
 
-from broker_embedded.descriptors import OUT_OF_DESCRIPTORS
+from broker_embedded.log.append.producer_state import LastRecord
 from broker_embedded.log.durable import DurableLog
 from broker_embedded.log.index import CorruptIndex
-from broker_embedded.log.producer_state import LastRecord
 from broker_embedded.log.retention import count_deletable
 from broker_embedded.log.segment import LogSegment
 from broker_embedded.log.segment_files import CLEANED, SWAP
 from broker_embedded.log.view import LogView
+from broker_embedded.platform.descriptors import OUT_OF_DESCRIPTORS
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.records.batch import UnreadableBatch
 

@@ -9,10 +9,10 @@ largest timestamp that the records have, so that the next lookup does not decomp
 
 from typing import NamedTuple, TypeAlias
 
-from broker_embedded.cancellation import Cancellation
 from broker_embedded.log.batches import batch_bytes, batch_records
 from broker_embedded.log.index import CorruptIndex
 from broker_embedded.log.segment import LogSegment
+from broker_embedded.platform.cancellation import Cancellation
 from spark_kafka_native.records.batch import MAGIC, NO_TIMESTAMP, BatchHeader, UnreadableBatch
 from spark_kafka_native.records.conversion import payload_pieces
 from spark_kafka_native.records.scan import RecordScan

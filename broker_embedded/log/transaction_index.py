@@ -13,8 +13,8 @@ import struct
 from typing import Final, NamedTuple
 
 from broker_embedded.log.index import CorruptIndex
-from broker_embedded.open_files import OpenFiles
-from broker_embedded.platform import File, FileSystem, remove_if_exists
+from broker_embedded.platform.open_files import OpenFiles
+from broker_embedded.platform.platform import File, FileSystem, remove_if_exists
 
 _ENTRY: Final = struct.Struct(">hqqqq")
 

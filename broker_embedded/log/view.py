@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, cast
 
-from broker_embedded.cancellation import Cancellation
 from broker_embedded.log.segment import LogSegment
 from broker_embedded.log.timestamp_lookup import Lookup, first_at_or_after, first_of_largest
 from broker_embedded.log.transaction_index import AbortedTransaction
-from broker_embedded.platform import File
+from broker_embedded.platform.cancellation import Cancellation
+from broker_embedded.platform.platform import File
 from spark_kafka_native.protocol.wire import FileRegion
 from spark_kafka_native.records.batch import BatchHeader
 

@@ -1,6 +1,5 @@
-"""Client quotas: how much each user and client may write, read, compute and change, and what is done about more.
+"""Client quotas: the limits of users and clients, and the throttle times of clients that exceed them. Pure.
 
-`rates` measures, `entities` says whose quota is meant, `limits` finds the one that holds for a client, `enforcement`
-tells how long a client must wait, `store` keeps them over restarts. All but `client_quotas`, which puts them together,
-is pure.
+`rates` measures, `entities` parses quota entities, `limits` finds the quota of a client, `enforcement` computes
+throttle times. `metadata.client_quotas` keeps quotas over restarts.
 """

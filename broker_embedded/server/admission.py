@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from broker_embedded.addresses import addresses_of
-from broker_embedded.config import BrokerConfig
-from broker_embedded.descriptors import connection_share
+from broker_embedded.config.addresses import addresses_of
+from broker_embedded.config.config import BrokerConfig
+from broker_embedded.platform.descriptors import connection_share
 from broker_embedded.quotas.limits import NOT_LIMITED
 from broker_embedded.quotas.rates import SampledRate
 

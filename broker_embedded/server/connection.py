@@ -21,13 +21,13 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, TypeAlias
 
-from broker_embedded.handlers.registry import CloseConnection
-from broker_embedded.handlers.throttling import Throttle
-from broker_embedded.record_threads import ClientPresence
+from broker_embedded.handlers.support.registry import CloseConnection
+from broker_embedded.handlers.support.throttling import Throttle
+from broker_embedded.platform.record_threads import ClientPresence
+from broker_embedded.platform.timers import Timer, Timers
 from broker_embedded.server.inbox import BadSize, Inbox
 from broker_embedded.server.memory import Buffers, RequestMemory
 from broker_embedded.server.outbox import Outbox, RegionLost
-from broker_embedded.timers import Timer, Timers
 from spark_kafka_native.protocol.errors import RemoteProtocolError
 from spark_kafka_native.protocol.wire import Chunk
 

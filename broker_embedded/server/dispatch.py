@@ -7,14 +7,14 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeAlias, cast
 
 from broker_embedded.broker import Broker
-from broker_embedded.cancellation import WorkCancelled
-from broker_embedded.cluster.image import BrokerNode
 from broker_embedded.handlers import CloseConnection, RequestContext
 from broker_embedded.handlers.api_versions import unsupported_version
-from broker_embedded.handlers.registry import Api, apis_of
-from broker_embedded.handlers.throttling import Throttle, charge_time
-from broker_embedded.record_threads import ClientPresence
-from broker_embedded.sasl.session import NO_SASL, Session
+from broker_embedded.handlers.support.registry import Api, apis_of
+from broker_embedded.handlers.support.throttling import Throttle, charge_time
+from broker_embedded.metadata.image import BrokerNode
+from broker_embedded.platform.cancellation import WorkCancelled
+from broker_embedded.platform.record_threads import ClientPresence
+from broker_embedded.security.session import NO_SASL, Session
 from spark_kafka_native.protocol.codec import decode_from
 from spark_kafka_native.protocol.framing import RequestHeader, decode_request_header, response_frame
 from spark_kafka_native.protocol.schema import Request, Response

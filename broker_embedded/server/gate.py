@@ -4,11 +4,11 @@ import inspect
 from collections.abc import Awaitable
 from typing import TypeAlias
 
-from broker_embedded.delayed import DelayedOperations
-from broker_embedded.handlers.registry import CloseConnection
-from broker_embedded.handlers.throttling import Throttle
-from broker_embedded.sasl.mechanism import SaslRefused
-from broker_embedded.sasl.session import SaslSession
+from broker_embedded.handlers.support.registry import CloseConnection
+from broker_embedded.handlers.support.throttling import Throttle
+from broker_embedded.replica.delayed import DelayedOperations
+from broker_embedded.security.mechanism import SaslRefused
+from broker_embedded.security.session import SaslSession
 from broker_embedded.server.connection import Answer, Serve
 from spark_kafka_native.protocol.errors import RemoteProtocolError
 

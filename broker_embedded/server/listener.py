@@ -8,7 +8,7 @@ import socket
 from collections.abc import Callable
 from typing import Any, Final
 
-from broker_embedded.addresses import Endpoint, spell_address
+from broker_embedded.config.addresses import Endpoint, spell_address
 
 logger = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ import socket
 from collections.abc import Awaitable, Callable
 from typing import Final, Self
 
-from broker_embedded.addresses import Endpoint, spell_address
-from broker_embedded.config import BrokerConfig
+from broker_embedded.config.addresses import Endpoint, spell_address
+from broker_embedded.config.config import BrokerConfig
 from broker_embedded.metrics.prometheus import CONTENT_TYPE
 from broker_embedded.server.listener import Listener
 

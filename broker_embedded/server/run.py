@@ -7,8 +7,8 @@ from contextlib import ExitStack, asynccontextmanager
 from typing import Final
 
 from broker_embedded.broker import Broker
-from broker_embedded.config import BrokerConfig
-from broker_embedded.platform import Platform
+from broker_embedded.config.config import BrokerConfig
+from broker_embedded.platform.platform import Platform
 from broker_embedded.server.dispatch import Intercept
 from broker_embedded.server.listener import Listener
 from broker_embedded.server.metrics_port import MetricsPort

@@ -9,12 +9,14 @@ import socket
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from broker_embedded.addresses import WILDCARD_HOSTS
 from broker_embedded.broker import Broker
-from broker_embedded.cluster.image import BrokerNode
-from broker_embedded.handlers.throttling import Throttle
-from broker_embedded.record_threads import ClientPresence
-from broker_embedded.sasl.session import NO_SASL, SaslSession, Session
+from broker_embedded.config.addresses import WILDCARD_HOSTS
+from broker_embedded.handlers.support.throttling import Throttle
+from broker_embedded.metadata.image import BrokerNode
+from broker_embedded.platform.periodic import PeriodicTasks
+from broker_embedded.platform.record_threads import ClientPresence
+from broker_embedded.platform.timers import Timer
+from broker_embedded.security.session import NO_SASL, SaslSession, Session
 from broker_embedded.server.admission import Admission, Refused
 from broker_embedded.server.connection import Connection, Shared
 from broker_embedded.server.dispatch import Frame, Intercept, serve
@@ -22,8 +24,6 @@ from broker_embedded.server.gate import Gate
 from broker_embedded.server.listener import Listener
 from broker_embedded.server.memory import RequestMemory
 from broker_embedded.server.metrics_port import MetricsPort
-from broker_embedded.server.periodic import PeriodicTasks
-from broker_embedded.timers import Timer
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any, Final, Self
 
-from broker_embedded.config import BrokerConfig
+from broker_embedded.config.config import BrokerConfig
 from broker_embedded.testing.faults import Faults
 from broker_embedded.testing.recording import RecordedRequest
 from broker_embedded.testing.users import settings_with_users

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from broker_embedded import clocks
-from broker_embedded.clocks import MovableClock, ShiftedClock, SystemClock
-from broker_embedded.settings import ConfigError
+from broker_embedded.config.settings import ConfigError
+from broker_embedded.platform import clocks
+from broker_embedded.platform.clocks import MovableClock, ShiftedClock, SystemClock
 
 _MANUAL: Final = "manual"
 _AHEAD: Final = "ahead"

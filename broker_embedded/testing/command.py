@@ -8,8 +8,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, Self
 
-from broker_embedded.clocks import MovableClock, ShiftedClock
-from broker_embedded.config import BrokerConfig
+from broker_embedded.config.config import BrokerConfig
+from broker_embedded.platform.clocks import MovableClock, ShiftedClock
 from broker_embedded.server.run import lines_at_start
 from broker_embedded.testing.clocks import parse_clock
 from broker_embedded.testing.control import Control

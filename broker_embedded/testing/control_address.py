@@ -5,8 +5,8 @@ import socket
 from dataclasses import dataclass
 from typing import Final, Self
 
-from broker_embedded.addresses import parse_address
-from broker_embedded.settings import ConfigError
+from broker_embedded.config.addresses import parse_address
+from broker_embedded.config.settings import ConfigError
 
 LOOPBACK: Final = "127.0.0.1:0"
 _EVERYWHERE: Final = "0.0.0.0"  # noqa: S104  # asked about, not bound

@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import h11
 
-from broker_embedded.addresses import Endpoint, spell_address
+from broker_embedded.config.addresses import Endpoint, spell_address
 from broker_embedded.server.listener import Listener
 from broker_embedded.testing.control import BAD_REQUEST, Answer, Control
 from broker_embedded.testing.control_address import ControlAddress

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from broker_embedded.clocks import MovableClock
+from broker_embedded.platform.clocks import MovableClock
 from broker_embedded.testing.brokers import ControlledBroker, creatable
 from broker_embedded.testing.control import Control
 from broker_embedded.testing.control_address import LOOPBACK, ControlAddress

@@ -11,7 +11,7 @@ from typing import Final
 from uuid import UUID
 
 from broker_embedded.broker import Broker
-from broker_embedded.partitions import LocalPartition
+from broker_embedded.replica.partitions import LocalPartition
 from broker_embedded.testing.scopes import Scope, TopicNames
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.fetch import (

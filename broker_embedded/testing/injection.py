@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Awaitable, Iterator
 from typing import Any, Final
 
-from broker_embedded.handlers.registry import Api, CloseConnection, RequestContext
+from broker_embedded.handlers.support.registry import Api, CloseConnection, RequestContext
 from broker_embedded.testing.fetches import SESSION_REFUSED, Pauses, goes_on_with_a_session, without_session
 from broker_embedded.testing.moves import Moves
 from broker_embedded.testing.planning import Plan, strike

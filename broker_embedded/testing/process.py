@@ -15,11 +15,11 @@ from collections.abc import Iterable, Mapping
 from typing import IO, Any, Final, TypeVar
 from urllib.parse import urlencode, urlsplit
 
-from broker_embedded.addresses import parse_address
-from broker_embedded.clocks import MovableClock, ShiftedClock
-from broker_embedded.config import BrokerConfig
+from broker_embedded.config.addresses import parse_address
+from broker_embedded.config.config import BrokerConfig
+from broker_embedded.config.settings import spelled
+from broker_embedded.platform.clocks import MovableClock, ShiftedClock
 from broker_embedded.server.run import LISTENING
-from broker_embedded.settings import spelled
 from broker_embedded.testing.brokers import ControlledBroker, creatable
 from broker_embedded.testing.clocks import spell_clock
 from broker_embedded.testing.command import CONTROLLED

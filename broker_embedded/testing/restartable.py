@@ -3,14 +3,14 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 
-from broker_embedded.clocks import MovableClock, ShiftedClock
-from broker_embedded.config import BrokerConfig
-from broker_embedded.platform import Platform
+from broker_embedded.config.config import BrokerConfig
+from broker_embedded.platform.clocks import MovableClock, ShiftedClock
+from broker_embedded.platform.platform import Platform
+from broker_embedded.platform.timers import VirtualTimers
 from broker_embedded.server.run import kill_broker, start_broker, stop_broker
 from broker_embedded.server.server import BrokerServer
 from broker_embedded.testing.injection import Injector
 from broker_embedded.testing.recording import MOST_REQUESTS, Recorder
-from broker_embedded.timers import VirtualTimers
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
 

@@ -5,8 +5,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from broker_embedded.listener_settings import PREFIX, SASL_PLAINTEXT
-from broker_embedded.settings import ConfigError
+from broker_embedded.config.listener_settings import PREFIX, SASL_PLAINTEXT
+from broker_embedded.config.settings import ConfigError
 from spark_kafka_native.net.sasl.scram import FEWEST_ITERATIONS, HASHES, salted_password
 from spark_kafka_native.net.secret import Secret
 

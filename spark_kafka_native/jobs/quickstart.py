@@ -35,7 +35,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from broker_embedded.command_line import CommandParser, open_closed_streams
+from broker_embedded.config.command_line import CommandParser, open_closed_streams
 from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native.client.admin import NewTopic, create_topics, delete_topics
 from spark_kafka_native.client.cluster import Cluster

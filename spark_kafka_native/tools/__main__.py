@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
-from broker_embedded.command_line import open_closed_streams
+from broker_embedded.config.command_line import open_closed_streams
 from spark_kafka_native.tools.connection import (
     BAD_USAGE,
     FAILED,

@@ -10,8 +10,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
-from broker_embedded.command_line import CommandParser
-from broker_embedded.settings import read_properties
+from broker_embedded.config.command_line import CommandParser
+from broker_embedded.config.settings import read_properties
 from spark_kafka_native.client.cluster import Cluster
 from spark_kafka_native.client.config import ClientConfig, ConfigError
 from spark_kafka_native.net.address import HostPort

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from broker_embedded.log.batches import batch_bytes, batch_headers, batch_records
-from broker_embedded.platform import File, RealFile
+from broker_embedded.platform.platform import File, RealFile
 from spark_kafka_native.records.batch import (
     MAGIC,
     BatchHeader,

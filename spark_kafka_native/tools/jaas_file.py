@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from broker_embedded.listener_settings import PREFIX
-from broker_embedded.settings import ConfigError
+from broker_embedded.config.listener_settings import PREFIX
+from broker_embedded.config.settings import ConfigError
 from spark_kafka_native.net.sasl.jaas import JaasError, ModuleText, parse_jaas_file
 from spark_kafka_native.net.secret import Secret
 from spark_kafka_native.tools.connection import ToolFailure

@@ -1,4 +1,4 @@
-"""Properties as options have them; those in files are read by ``broker_embedded.settings``."""
+"""Properties as options have them; those in files are read by ``broker_embedded.config.settings``."""
 
 from collections.abc import Iterable, Mapping
 

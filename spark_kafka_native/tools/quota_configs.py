@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from broker_embedded.sasl.credentials import MOST_ITERATIONS
+from broker_embedded.security.credentials import MOST_ITERATIONS
 from spark_kafka_native.client.cluster import Cluster
 from spark_kafka_native.client.quotas import ANY_NAME, alter_quotas, describe_quotas
 from spark_kafka_native.client.scram_users import Password, alter_scram_user, describe_scram_users

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 from uuid import UUID
 
-from broker_embedded.coordinator.classic.records import CLASSIC_GROUP_RECORDS, GROUP_KEY_VERSION
-from broker_embedded.coordinator.consumer.records import CONSUMER_GROUP_RECORDS
-from broker_embedded.coordinator.records import (
+from broker_embedded.groups.classic.records import CLASSIC_GROUP_RECORDS, GROUP_KEY_VERSION
+from broker_embedded.groups.consumer.records import CONSUMER_GROUP_RECORDS
+from broker_embedded.groups.records import (
     OFFSET_KEY_VERSIONS,
     OFFSET_RECORDS,
     CoordinatorRecord,
@@ -20,7 +20,7 @@ from broker_embedded.coordinator.records import (
     key_version,
     value_version,
 )
-from broker_embedded.coordinator.transaction.records import TRANSACTION_KEY_VERSION, TRANSACTION_RECORDS
+from broker_embedded.transactions.records import TRANSACTION_KEY_VERSION, TRANSACTION_RECORDS
 from spark_kafka_native.protocol.consumer_protocol import (
     CONSUMER_PROTOCOL,
     MalformedEmbedded,

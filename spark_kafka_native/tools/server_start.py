@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from broker_embedded.broker import DataDirectoryError
-from broker_embedded.scram_users import ScramUsers
+from broker_embedded.metadata.scram_users import ScramUsers
 from broker_embedded.server.listener import ListenError
 from broker_embedded.server.run import EndOfRun, running_broker
 from spark_kafka_native.tools.background import add_daemon, report_started, start_in_background

@@ -14,9 +14,9 @@ from broker_embedded.log.checkpoints import (
     read_meta_properties,
     write_meta_properties,
 )
-from broker_embedded.platform import Platform
-from broker_embedded.sasl.first_users import FirstUserError, parse_first_users
-from broker_embedded.scram_users import ScramUsersError, add_users
+from broker_embedded.metadata.scram_users import ScramUsersError, add_users
+from broker_embedded.platform.platform import Platform
+from broker_embedded.security.first_users import FirstUserError, parse_first_users
 from spark_kafka_native.net.secret import Secret
 from spark_kafka_native.protocol.ids import spell_id
 from spark_kafka_native.tools.connection import ActionParser, ToolError, ToolFailure, ToolParser, refuse, say

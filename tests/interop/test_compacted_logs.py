@@ -16,11 +16,12 @@ from typing import Any
 
 import pytest
 
+from broker_embedded.config.cleaner_config import CleanerConfig
+from broker_embedded.config.log_config import LogConfig
 from broker_embedded.log.checkpoints import read_offsets
-from broker_embedded.log.config import LogConfig
-from broker_embedded.log.log_cleaner import CleanerConfig, LogCleaner
+from broker_embedded.log.cleaner.log_cleaner import LogCleaner
 from broker_embedded.log.manager import LogManager
-from broker_embedded.platform import Platform, RealFileSystem
+from broker_embedded.platform.platform import Platform, RealFileSystem
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.batch import BatchHeader, check_crc, iter_batches, seal
 from spark_kafka_native.records.compression import decompress

@@ -17,9 +17,9 @@ import pytest
 from dirty_equals import Contains, IsStr
 
 from broker_embedded.broker import Broker, DataDirectoryError
-from broker_embedded.config import BrokerConfig
+from broker_embedded.config.config import BrokerConfig
 from broker_embedded.log.checkpoints import read_meta_properties, read_partition_metadata
-from broker_embedded.platform import Platform, RealFileSystem
+from broker_embedded.platform.platform import Platform, RealFileSystem
 from broker_embedded.testing import BrokerProcess
 from spark_kafka_native.protocol.ids import spell_id
 from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest

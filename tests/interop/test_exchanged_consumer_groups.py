@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from dirty_equals import IsOneOf
 
-from broker_embedded.coordinator.consumer.records import KEY_VERSIONS, read_entry, to_record
 from broker_embedded.coordinator.hashing import partition_for
-from broker_embedded.coordinator.records import CoordinatorRecord, decode_batch, key_version
+from broker_embedded.groups.consumer.records import KEY_VERSIONS, read_entry, to_record
+from broker_embedded.groups.records import CoordinatorRecord, decode_batch, key_version
 from broker_embedded.testing import BrokerProcess
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.consumer_group_describe import Assignment, DescribedGroup, Member

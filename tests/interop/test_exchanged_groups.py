@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.coordinator.classic.records import GROUP_KEY_VERSION, group_record
-from broker_embedded.coordinator.classic.replay import replay_group
-from broker_embedded.coordinator.classic.state import ClassicConfig
 from broker_embedded.coordinator.hashing import partition_for
-from broker_embedded.coordinator.records import decode_batch, key_version, offset_record, read_offset_record
+from broker_embedded.groups.classic.records import GROUP_KEY_VERSION, group_record
+from broker_embedded.groups.classic.replay import replay_group
+from broker_embedded.groups.classic.state import ClassicConfig
+from broker_embedded.groups.records import decode_batch, key_version, offset_record, read_offset_record
 from broker_embedded.testing import BrokerProcess
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest

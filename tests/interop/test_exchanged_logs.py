@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from broker_embedded.config.log_config import LogConfig
 from broker_embedded.log.checkpoints import read_offsets, read_partition_metadata
-from broker_embedded.log.config import LogConfig
 from broker_embedded.log.log import Log
 from broker_embedded.log.manager import LogManager
-from broker_embedded.platform import Platform, RealFileSystem
+from broker_embedded.platform.platform import Platform, RealFileSystem
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable
 from tests.support.batches import batch, rows

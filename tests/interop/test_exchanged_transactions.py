@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.coordinator.records import decode_batch
-from broker_embedded.coordinator.transaction.records import read_transaction_record, transaction_record
+from broker_embedded.groups.records import decode_batch
 from broker_embedded.testing import BrokerProcess
+from broker_embedded.transactions.records import read_transaction_record, transaction_record
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.describe_transactions import TransactionState
 from spark_kafka_native.records.batch import iter_batches

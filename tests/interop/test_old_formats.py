@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.log.config import LogConfig
+from broker_embedded.config.log_config import LogConfig
 from broker_embedded.log.log import Log
-from broker_embedded.platform import Platform
+from broker_embedded.platform.platform import Platform
 from broker_embedded.testing import BrokerProcess
 from spark_kafka_native.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from spark_kafka_native.records.batch import CompressionType

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.coordinator.pattern import Pattern, PatternError
+from broker_embedded.groups.pattern import Pattern, PatternError
 from tests.support import maven, toolchains
 from tests.support.apache_kafka import apache_kafka_unavailable, kafka_jars
 

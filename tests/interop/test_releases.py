@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.releases import release
+from broker_embedded.config.releases import release
 from broker_embedded.testing import EmbeddedBroker
 from tests.support.clients import CODECS
 from tests.support.kafka_python_client import poll_kafka_python

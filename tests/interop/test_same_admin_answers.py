@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker_embedded.releases import NOT_SERVED
+from broker_embedded.config.releases import NOT_SERVED
 from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native.protocol.messages import alter_partition_reassignments as moving
 from spark_kafka_native.protocol.messages import create_acls, delete_acls, describe_acls

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.config import BrokerConfig
+from broker_embedded.config.config import BrokerConfig
 from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native.protocol.messages import describe_configs as describing
 from spark_kafka_native.protocol.messages.list_config_resources import ListConfigResourcesRequest

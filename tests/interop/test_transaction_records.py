@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.coordinator.records import CoordinatorRecord
-from broker_embedded.coordinator.transaction.records import read_transaction_record, transaction_record
-from broker_embedded.coordinator.transaction.state import NEVER_MS, Transaction, TransactionState, TransactionVersion
+from broker_embedded.groups.records import CoordinatorRecord
+from broker_embedded.transactions.records import read_transaction_record, transaction_record
+from broker_embedded.transactions.state import NEVER_MS, Transaction, TransactionState, TransactionVersion
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support import maven, toolchains
 from tests.support.apache_kafka import apache_kafka_unavailable, kafka_jars

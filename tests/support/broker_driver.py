@@ -10,13 +10,13 @@ from typing import Any, Self, TypeVar, cast
 from dirty_equals import IsInt
 
 from broker_embedded.broker import Broker
-from broker_embedded.cluster.image import BrokerNode
-from broker_embedded.config import BrokerConfig
-from broker_embedded.coordinator.records import CoordinatorRecord, decode_batch, encode_batch
-from broker_embedded.handlers.throttling import Throttle
-from broker_embedded.platform import Clock, File, FileSystem, ManualClock, Platform
+from broker_embedded.config.config import BrokerConfig
+from broker_embedded.groups.records import CoordinatorRecord, decode_batch, encode_batch
+from broker_embedded.handlers.support.throttling import Throttle
+from broker_embedded.metadata.image import BrokerNode
+from broker_embedded.platform.platform import Clock, File, FileSystem, ManualClock, Platform
+from broker_embedded.platform.timers import VirtualTimers
 from broker_embedded.server.dispatch import Intercept, serve
-from broker_embedded.timers import VirtualTimers
 from spark_kafka_native.protocol.framing import decode_response, request_frame
 from spark_kafka_native.protocol.messages.create_topics import (
     CreatableTopic,

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from broker_embedded.coordinator.classic.group import ClassicGroup
-from broker_embedded.coordinator.consumer.member import TopicIdPartition
-from broker_embedded.coordinator.consumer.protocol import assignment_of
-from broker_embedded.coordinator.outcome import Parked
+from broker_embedded.groups.classic.group import ClassicGroup
+from broker_embedded.groups.consumer.member import TopicIdPartition
+from broker_embedded.groups.consumer.protocol import assignment_of
+from broker_embedded.groups.outcome import Parked
 from spark_kafka_native.protocol.messages.sync_group import SyncGroupRequestAssignment
 from tests.support.classic_requests import ClassicClient
 from tests.support.consumer_driver import ConsumerDriver, topic_id

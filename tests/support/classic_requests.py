@@ -5,15 +5,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from broker_embedded.coordinator.classic.group import ClassicGroup
-from broker_embedded.coordinator.classic.join import Joining, join
-from broker_embedded.coordinator.classic.leave import heartbeat as classic_heartbeat
-from broker_embedded.coordinator.classic.leave import leave as classic_leave
-from broker_embedded.coordinator.classic.sync import sync
-from broker_embedded.coordinator.consumer.config import ConsumerContext
-from broker_embedded.coordinator.consumer.group import ConsumerGroup
-from broker_embedded.coordinator.group import Group
-from broker_embedded.coordinator.outcome import Outcome, Parked
+from broker_embedded.groups.classic.group import ClassicGroup
+from broker_embedded.groups.classic.join import Joining, join
+from broker_embedded.groups.classic.leave import heartbeat as classic_heartbeat
+from broker_embedded.groups.classic.leave import leave as classic_leave
+from broker_embedded.groups.classic.sync import sync
+from broker_embedded.groups.consumer.config import ConsumerContext
+from broker_embedded.groups.consumer.group import ConsumerGroup
+from broker_embedded.groups.group import Group
+from broker_embedded.groups.outcome import Outcome, Parked
 from spark_kafka_native.protocol.consumer_protocol import (
     Subscription,
     TopicPartitions,

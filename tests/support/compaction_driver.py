@@ -6,12 +6,13 @@ from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
-from broker_embedded.log.config import LogConfig
-from broker_embedded.log.incoming import AppendOrigin, Terms
+from broker_embedded.config.cleaner_config import CleanerConfig
+from broker_embedded.config.log_config import LogConfig
+from broker_embedded.log.append.incoming import AppendOrigin, Terms
+from broker_embedded.log.cleaner.log_cleaner import LogCleaner
 from broker_embedded.log.log import AppendResult, Log
-from broker_embedded.log.log_cleaner import CleanerConfig, LogCleaner
 from broker_embedded.log.manager import LogManager
-from broker_embedded.platform import ManualClock, Platform
+from broker_embedded.platform.platform import ManualClock, Platform
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.batch import iter_batches
 from spark_kafka_native.records.control import ControlType, encode_end_txn_marker

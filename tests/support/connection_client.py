@@ -6,11 +6,11 @@ import struct
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, ClassVar, TypeAlias
 
-from broker_embedded.handlers.throttling import Throttle
-from broker_embedded.platform import ManualClock
+from broker_embedded.handlers.support.throttling import Throttle
+from broker_embedded.platform.platform import ManualClock
+from broker_embedded.platform.timers import VirtualTimers
 from broker_embedded.server.connection import Answer, Connection, Shared
 from broker_embedded.server.memory import RequestMemory
-from broker_embedded.timers import VirtualTimers
 
 LIMIT = 1_000_000
 SimpleServe: TypeAlias = Callable[[memoryview], Answer | Awaitable[Answer]]

@@ -14,20 +14,20 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
-from broker_embedded.coordinator.classic.state import ClassicConfig
-from broker_embedded.coordinator.consumer import regexes
-from broker_embedded.coordinator.consumer.config import ConsumerConfig, ConsumerContext
-from broker_embedded.coordinator.consumer.draft import REGEX_TIMER
-from broker_embedded.coordinator.consumer.group import ConsumerGroup
-from broker_embedded.coordinator.consumer.heartbeat import Sender, heartbeat
-from broker_embedded.coordinator.consumer.member import ConsumerMember, TopicIdPartition
-from broker_embedded.coordinator.consumer.request import check_request
-from broker_embedded.coordinator.consumer.topics import EMPTY_VIEW, SubscribableTopic, TopicsView
-from broker_embedded.coordinator.group import Group
-from broker_embedded.coordinator.outcome import CancelTimer, Outcome, Parked, TimerKey
-from broker_embedded.coordinator.pattern import matching
-from broker_embedded.coordinator.records import CoordinatorRecord
-from broker_embedded.coordinator.replay import ReplayContext, replay
+from broker_embedded.groups.classic.state import ClassicConfig
+from broker_embedded.groups.consumer import regexes
+from broker_embedded.groups.consumer.config import ConsumerConfig, ConsumerContext
+from broker_embedded.groups.consumer.draft import REGEX_TIMER
+from broker_embedded.groups.consumer.group import ConsumerGroup
+from broker_embedded.groups.consumer.heartbeat import Sender, heartbeat
+from broker_embedded.groups.consumer.member import ConsumerMember, TopicIdPartition
+from broker_embedded.groups.consumer.request import check_request
+from broker_embedded.groups.consumer.topics import EMPTY_VIEW, SubscribableTopic, TopicsView
+from broker_embedded.groups.group import Group
+from broker_embedded.groups.outcome import CancelTimer, Outcome, Parked, TimerKey
+from broker_embedded.groups.pattern import matching
+from broker_embedded.groups.records import CoordinatorRecord
+from broker_embedded.groups.replay import ReplayContext, replay
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages import consumer_group_heartbeat as messages
 from tests.support.classic_requests import GROUP_ID, ClassicRequests

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TypeAlias
 
-from broker_embedded.platform import Buffer, Clock, DirectoryEntry, File, FileLock, FileSystem, ManualClock
+from broker_embedded.platform.platform import Buffer, Clock, DirectoryEntry, File, FileLock, FileSystem, ManualClock
 
 Change: TypeAlias = tuple[int, bytes | None]
 """A write: position and bytes; or a truncation: size and None."""

@@ -14,8 +14,8 @@ import sys
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from broker_embedded.config import BrokerConfig
-from broker_embedded.platform import Buffer, File, Platform, RealFileSystem
+from broker_embedded.config.config import BrokerConfig
+from broker_embedded.platform.platform import Buffer, File, Platform, RealFileSystem
 from broker_embedded.server.run import running_broker
 
 Moment = Literal["before", "half", "after"]

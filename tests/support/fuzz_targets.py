@@ -12,11 +12,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from broker_embedded.config.log_config import LogConfig
 from broker_embedded.handlers import CloseConnection, RequestContext
-from broker_embedded.handlers.registry import Api, apis_of
-from broker_embedded.log.config import LogConfig
+from broker_embedded.handlers.support.registry import Api, apis_of
 from broker_embedded.log.log import Log
-from broker_embedded.platform import ManualClock, Platform
+from broker_embedded.platform.platform import ManualClock, Platform
 from broker_embedded.server.dispatch import serve
 from spark_kafka_native.protocol.codec import decode as decode_message
 from spark_kafka_native.protocol.codec import encode as encode_message

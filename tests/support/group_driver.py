@@ -8,17 +8,17 @@ import itertools
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from broker_embedded.coordinator.classic.group import ClassicGroup
-from broker_embedded.coordinator.classic.join import Joining, join
-from broker_embedded.coordinator.classic.leave import heartbeat, leave
-from broker_embedded.coordinator.classic.records import group_record
-from broker_embedded.coordinator.classic.replay import replay_group
-from broker_embedded.coordinator.classic.state import JOIN_TIMER, SYNC_TIMER, ClassicConfig, ClassicState, session_timer
-from broker_embedded.coordinator.classic.sync import sync
-from broker_embedded.coordinator.group import Group
-from broker_embedded.coordinator.outcome import CancelTimer, Outcome, Parked, Reply, SetTimer, TimerKey
-from broker_embedded.coordinator.records import CoordinatorRecord
-from broker_embedded.coordinator.replay import ReplayContext, replay
+from broker_embedded.groups.classic.group import ClassicGroup
+from broker_embedded.groups.classic.join import Joining, join
+from broker_embedded.groups.classic.leave import heartbeat, leave
+from broker_embedded.groups.classic.records import group_record
+from broker_embedded.groups.classic.replay import replay_group
+from broker_embedded.groups.classic.state import JOIN_TIMER, SYNC_TIMER, ClassicConfig, ClassicState, session_timer
+from broker_embedded.groups.classic.sync import sync
+from broker_embedded.groups.group import Group
+from broker_embedded.groups.outcome import CancelTimer, Outcome, Parked, Reply, SetTimer, TimerKey
+from broker_embedded.groups.records import CoordinatorRecord
+from broker_embedded.groups.replay import ReplayContext, replay
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.heartbeat import HeartbeatRequest
 from spark_kafka_native.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol

@@ -4,10 +4,10 @@ import random
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from broker_embedded.log.config import LogConfig
+from broker_embedded.config.log_config import LogConfig
 from broker_embedded.log.log import AppendResult, Log
 from broker_embedded.log.view import LogSlice
-from broker_embedded.platform import File, ManualClock, Platform
+from broker_embedded.platform.platform import File, ManualClock, Platform
 from spark_kafka_native.protocol.wire import FileRegion
 from spark_kafka_native.records.batch import BatchHeader
 from spark_kafka_native.records.formats import iter_any

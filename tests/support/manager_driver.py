@@ -4,9 +4,9 @@ import random
 from typing import Any
 from uuid import UUID
 
-from broker_embedded.log.config import LogConfig
+from broker_embedded.config.log_config import LogConfig
 from broker_embedded.log.manager import LogManager
-from broker_embedded.platform import ManualClock, Platform, read_file
+from broker_embedded.platform.platform import ManualClock, Platform, read_file
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.batches import batch
 from tests.support.disk import FaultyFileSystem, MemoryFileSystem

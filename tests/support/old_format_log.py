@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from broker_embedded.log.config import LogConfig
+from broker_embedded.config.log_config import LogConfig
 from broker_embedded.log.log import AppendResult
 from spark_kafka_native.records.batch import Buffer, CompressionType
 from spark_kafka_native.records.legacy import Message

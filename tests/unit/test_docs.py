@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.config import BrokerConfig
-from broker_embedded.consumer_settings import GroupSettings
-from broker_embedded.listener_settings import prefixed_settings
-from broker_embedded.log.config import LogConfig
-from broker_embedded.releases import NOT_SERVED, api_names
-from broker_embedded.settings import Setting
-from broker_embedded.unused_settings import unused_settings
+from broker_embedded.config.config import BrokerConfig
+from broker_embedded.config.consumer_settings import GroupSettings
+from broker_embedded.config.listener_settings import prefixed_settings
+from broker_embedded.config.log_config import LogConfig
+from broker_embedded.config.releases import NOT_SERVED, api_names
+from broker_embedded.config.settings import Setting
+from broker_embedded.config.unused_settings import unused_settings
 from docs import build
 from spark_kafka_native.client.config import PROPERTIES
 from spark_kafka_native.spark.errors import OptionError

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.config import BrokerConfig
-from broker_embedded.listener_settings import prefixed_settings
+from broker_embedded.config.config import BrokerConfig
+from broker_embedded.config.listener_settings import prefixed_settings
 from spark_kafka_native.client.config import PROPERTIES, REFUSED, ClientConfig
 from spark_kafka_native.tools.server_properties import REFUSED as REFUSED_OF_SERVERS
 from spark_kafka_native.tools.server_properties import understand

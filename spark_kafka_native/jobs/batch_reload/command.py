@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from broker_embedded.command_line import open_closed_streams
+from broker_embedded.config.command_line import open_closed_streams
 from spark_kafka_native.client.cluster import shared_cluster
 from spark_kafka_native.client.config import ConfigError
 from spark_kafka_native.client.configs import Resource, ResourceType, describe_configs

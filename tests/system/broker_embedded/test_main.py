@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from broker_embedded.__main__ import _parser, _settings, main
-from broker_embedded.config import BrokerConfig
+from broker_embedded.config.config import BrokerConfig
 from broker_embedded.testing import EmbeddedBroker
 
 

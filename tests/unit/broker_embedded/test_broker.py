@@ -14,11 +14,11 @@ import pytest
 from dirty_equals import IsInt
 
 from broker_embedded.broker import Broker, DataDirectoryError
-from broker_embedded.config import BrokerConfig
-from broker_embedded.handlers.registry import CloseConnection
+from broker_embedded.config.config import BrokerConfig
+from broker_embedded.handlers.support.registry import CloseConnection
 from broker_embedded.log.log import AppendResult
-from broker_embedded.partitions import LocalPartition
-from broker_embedded.platform import Platform, RealFileSystem
+from broker_embedded.platform.platform import Platform, RealFileSystem
+from broker_embedded.replica.partitions import LocalPartition
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.delete_topics import DeleteTopicsRequest
 from spark_kafka_native.protocol.messages.produce import ProduceResponse

@@ -13,7 +13,7 @@ from uuid import UUID
 
 import pytest
 
-from broker_embedded.handlers.registry import Api, apis_of
+from broker_embedded.handlers.support.registry import Api, apis_of
 from spark_kafka_native.protocol.codec import encode
 from spark_kafka_native.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from broker_embedded.handlers.registry import Api, apis_of
+from broker_embedded.handlers.support.registry import Api, apis_of
 from spark_kafka_native.protocol.codec import encode
 from spark_kafka_native.records.batch import CompressionType
 from tests.support.batches import batch

@@ -6,9 +6,9 @@ from pathlib import Path
 
 MANY_SEGMENTS = """
 import resource, sys
-from broker_embedded.log.config import LogConfig
+from broker_embedded.config.log_config import LogConfig
 from broker_embedded.log.log import Log
-from broker_embedded.platform import Platform
+from broker_embedded.platform.platform import Platform
 from tests.support.batches import batch
 from tests.support.log_driver import batches_of
 

@@ -9,7 +9,7 @@ from collections.abc import Awaitable
 
 import pytest
 
-from broker_embedded.handlers.registry import CloseConnection
+from broker_embedded.handlers.support.registry import CloseConnection
 from broker_embedded.server.connection import Answer
 from broker_embedded.server.outbox import Outbox
 from spark_kafka_native.protocol.errors import LocalProtocolError, RemoteProtocolError

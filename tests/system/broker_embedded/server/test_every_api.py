@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from broker_embedded.handlers import APIS
-from broker_embedded.handlers.registry import apis_of
+from broker_embedded.handlers.support.registry import apis_of
 from broker_embedded.metrics.error_codes import error_finder
 from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native.protocol.errors import ErrorCode

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from dirty_equals import Contains, IsInt
 
-from broker_embedded.platform import ManualClock
+from broker_embedded.platform.platform import ManualClock
 from broker_embedded.server import server as server_module
 from broker_embedded.server.server import BrokerServer
 from broker_embedded.testing import EmbeddedBroker

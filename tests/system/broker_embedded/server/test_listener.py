@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from broker_embedded.addresses import Endpoint
+from broker_embedded.config.addresses import Endpoint
 from broker_embedded.server.listener import Listener, ListenError
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.config import BrokerConfig
+from broker_embedded.config.config import BrokerConfig
 from broker_embedded.server.listener import ListenError
 from broker_embedded.server.metrics_port import MetricsPort
 from broker_embedded.testing import EmbeddedBroker

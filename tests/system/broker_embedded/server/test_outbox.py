@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.platform import RealFile
+from broker_embedded.platform.platform import RealFile
 from broker_embedded.server import outbox as outbox_module
 from broker_embedded.server.outbox import Outbox, RegionLost
 from spark_kafka_native.protocol.wire import Chunk, FileRegion

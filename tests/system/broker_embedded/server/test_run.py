@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from broker_embedded.broker import DataDirectoryError
-from broker_embedded.config import BrokerConfig
+from broker_embedded.config.config import BrokerConfig
 from broker_embedded.server.listener import ListenError
 from broker_embedded.server.run import running_broker
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.coordinator.transaction.state import Transaction, TransactionState
 from broker_embedded.testing import EmbeddedBroker
+from broker_embedded.transactions.state import Transaction, TransactionState
 from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from tests.support.batches import batch
 from tests.support.broker_driver import SMALL_SETTINGS, fetch_request, produce_request

@@ -9,9 +9,9 @@ import pytest
 from dirty_equals import IsInt
 
 from broker_embedded.broker import DataDirectoryError
-from broker_embedded.cluster.config_changes import ResourceType
+from broker_embedded.config.settings import ConfigError
+from broker_embedded.metadata.config_changes import ResourceType
 from broker_embedded.server.listener import ListenError
-from broker_embedded.settings import ConfigError
 from broker_embedded.testing import (
     BrokerProcess,
     BrokerStartError,

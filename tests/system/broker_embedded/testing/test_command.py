@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.clocks import ShiftedClock
-from broker_embedded.settings import ConfigError
+from broker_embedded.config.settings import ConfigError
+from broker_embedded.platform.clocks import ShiftedClock
 from broker_embedded.testing.command import ControlOptions, controlled_broker
 from broker_embedded.testing.control_address import ControlAddress
 from tests.support.raw_client import RawClient

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.platform import ManualClock
+from broker_embedded.platform.platform import ManualClock
 from broker_embedded.testing.control import Answer, Control, _plain
 from broker_embedded.testing.fields import FieldError
 from broker_embedded.testing.restartable import RestartableBroker

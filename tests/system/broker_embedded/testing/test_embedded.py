@@ -9,7 +9,7 @@ import pytest
 from dirty_equals import IsTrueLike
 
 from broker_embedded.broker import DataDirectoryError
-from broker_embedded.settings import ConfigError
+from broker_embedded.config.settings import ConfigError
 from broker_embedded.testing import EmbeddedBroker, ErrorCode, ManualClock
 from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
 from spark_kafka_native.protocol.messages.metadata import MetadataRequest

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.settings import ConfigError
+from broker_embedded.config.settings import ConfigError
 from broker_embedded.testing import BrokerProcess, BrokerStartError, ErrorCode, KafkaError, ManualClock
 from spark_kafka_native.protocol.messages.api_versions import ApiVersionsRequest
 from tests.support.raw_client import RawClient, request_bytes

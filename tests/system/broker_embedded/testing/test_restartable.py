@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.platform import ManualClock
+from broker_embedded.platform.platform import ManualClock
 from broker_embedded.testing.restartable import NotRunning, RestartableBroker, with_addresses
 from spark_kafka_native.protocol.messages.create_topics import CreatableTopic
 from spark_kafka_native.protocol.topic import TopicPartition

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.config import BrokerConfig
-from broker_embedded.settings import ConfigError
+from broker_embedded.config.config import BrokerConfig
+from broker_embedded.config.settings import ConfigError
 from broker_embedded.testing import BrokerProcess, EmbeddedBroker
 from broker_embedded.testing.users import settings_with_users
 from spark_kafka_native.client.cluster import Cluster

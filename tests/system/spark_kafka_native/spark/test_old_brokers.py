@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from broker_embedded.releases import RELEASE_NAMES, release
+from broker_embedded.config.releases import RELEASE_NAMES, release
 from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native.client.cluster import close_shared_clusters
 from spark_kafka_native.protocol.errors import KafkaError

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.log.producer_snapshot import encode
-from broker_embedded.log.producer_state import ProducerEntry
+from broker_embedded.log.append.producer_snapshot import encode
+from broker_embedded.log.append.producer_state import ProducerEntry
 from tests.system.spark_kafka_native.tools.conftest import Tool, dumped_files, written_segment
 
 

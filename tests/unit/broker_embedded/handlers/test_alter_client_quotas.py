@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker_embedded.quotas.client_quotas import FILE_NAME
+from broker_embedded.metadata.client_quotas import FILE_NAME
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,

@@ -3,7 +3,7 @@
 import errno
 from pathlib import Path
 
-from broker_embedded.sasl.credentials_file import FILE_NAME
+from broker_embedded.metadata.credentials_file import FILE_NAME
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,

@@ -2,9 +2,9 @@
 
 import pytest
 
+from broker_embedded.config.releases import RELEASE_NAMES, release
 from broker_embedded.handlers import APIS, CloseConnection
 from broker_embedded.handlers.api_versions import unsupported_version
-from broker_embedded.releases import RELEASE_NAMES, release
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from spark_kafka_native.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest

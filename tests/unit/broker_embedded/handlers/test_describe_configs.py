@@ -84,7 +84,7 @@ def test_a_type_that_does_not_exist_spoils_the_request(broker: BrokerDriver) -> 
 
 def test_loggers_have_levels(broker: BrokerDriver) -> None:
     found = {config.name: config for config in described(broker, LOGGER, "1").configs}
-    assert {"root", "broker_embedded.topics"} <= set(found)
+    assert {"root", "broker_embedded.metadata.topics"} <= set(found)
     assert {config.config_source for config in found.values()} == {6}
     assert found["root"].value in {"TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL"}
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.platform import RealFileSystem
+from broker_embedded.platform.platform import RealFileSystem
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.describe_log_dirs import (
     DescribableLogDirTopic,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker_embedded.log.incoming import Terms
+from broker_embedded.log.append.incoming import Terms
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.describe_producers import (
     DescribeProducersRequest,

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from broker_embedded.cluster.image import TopicImage
+from broker_embedded.metadata.image import TopicImage
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.fetch import (
     FetchPartition,

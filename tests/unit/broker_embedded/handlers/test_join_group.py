@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker_embedded.coordinator.classic.group import ClassicGroup
+from broker_embedded.groups.classic.group import ClassicGroup
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.join_group import JoinGroupResponseMember
 from tests.support.broker_driver import BrokerDriver

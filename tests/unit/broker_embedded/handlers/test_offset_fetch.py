@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from broker_embedded.coordinator.offsets import OffsetCommit
+from broker_embedded.groups.offsets import OffsetCommit
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.offset_commit import (
     OffsetCommitRequest,

@@ -11,7 +11,7 @@ import pytest
 
 from broker_embedded.handlers import CloseConnection
 from broker_embedded.log.log import AppendResult
-from broker_embedded.partitions import LocalPartition
+from broker_embedded.replica.partitions import LocalPartition
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.produce import (
     PartitionProduceData,

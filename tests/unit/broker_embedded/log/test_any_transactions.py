@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from broker_embedded.log.incoming import AppendOrigin, Terms
+from broker_embedded.log.append.incoming import AppendOrigin, Terms
 from broker_embedded.log.log import Log
 from spark_kafka_native.records.batch import iter_batches
 from spark_kafka_native.records.control import ControlType, decode_control, encode_end_txn_marker

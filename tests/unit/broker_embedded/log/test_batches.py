@@ -5,7 +5,7 @@ import random
 import pytest
 
 from broker_embedded.log.batches import batch_headers, batch_records, checked_batches, first_offset, is_zeroes
-from broker_embedded.platform import Buffer, File
+from broker_embedded.platform.platform import Buffer, File
 from spark_kafka_native.records.batch import CompressionType, CorruptBatch, IncompleteBatch
 from tests.support.batches import batch, joined
 from tests.support.disk import MemoryFileSystem

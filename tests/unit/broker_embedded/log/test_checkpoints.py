@@ -8,7 +8,7 @@ import pytest
 
 from broker_embedded.log import checkpoints
 from broker_embedded.log.checkpoints import CorruptCheckpoint, MetaProperties
-from broker_embedded.platform import read_file, write_file
+from broker_embedded.platform.platform import read_file, write_file
 from spark_kafka_native.protocol.ids import spell_id
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.disk import FaultyFileSystem, MemoryFileSystem, SimulatedCrash

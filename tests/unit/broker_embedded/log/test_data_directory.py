@@ -7,7 +7,7 @@ import pytest
 from broker_embedded.log.checkpoints import CorruptCheckpoint
 from broker_embedded.log.data_directory import DataDirectory
 from broker_embedded.log.deleted import DeletedDirectories
-from broker_embedded.platform import Platform
+from broker_embedded.platform.platform import Platform
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.disk import MemoryFileSystem
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from broker_embedded.log.deleted import DeletedDirectories
-from broker_embedded.platform import Platform
+from broker_embedded.platform.platform import Platform
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.disk import FaultyFileSystem, MemoryFileSystem
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_embedded.log.index import CorruptIndex, OffsetIndex, OffsetPosition, TimeIndex, TimestampOffset
-from broker_embedded.open_files import OpenFiles
-from broker_embedded.platform import read_file
+from broker_embedded.platform.open_files import OpenFiles
+from broker_embedded.platform.platform import read_file
 from tests.support.disk import FaultyFileSystem, MemoryFileSystem
 
 PATH = "/00000000000000001000.index"

@@ -9,15 +9,16 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.cancellation import Cancellation, WorkCancelled
-from broker_embedded.log import conversion, log, message_sets
-from broker_embedded.log.cleaned_transactions import CleanedTransactions
-from broker_embedded.log.cleaner import BatchCleaner, Rules, keyed_offsets
-from broker_embedded.log.config import LogConfig
-from broker_embedded.log.incoming import Append, InvalidRecords
-from broker_embedded.log.message_sets import renumbered
-from broker_embedded.log.offset_map import OffsetMap
-from broker_embedded.log.validation import AppendOrigin, Validated, assign, max_records, validate
+from broker_embedded.config.log_config import LogConfig
+from broker_embedded.log import log
+from broker_embedded.log.append import conversion, message_sets
+from broker_embedded.log.append.incoming import Append, InvalidRecords
+from broker_embedded.log.append.message_sets import renumbered
+from broker_embedded.log.append.validation import AppendOrigin, Validated, assign, max_records, validate
+from broker_embedded.log.cleaner.cleaned_transactions import CleanedTransactions
+from broker_embedded.log.cleaner.cleaner import BatchCleaner, Rules, keyed_offsets
+from broker_embedded.log.cleaner.offset_map import OffsetMap
+from broker_embedded.platform.cancellation import Cancellation, WorkCancelled
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.records import blocks
 from spark_kafka_native.records import conversion as records_conversion

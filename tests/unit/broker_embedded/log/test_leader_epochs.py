@@ -4,7 +4,7 @@ import pytest
 
 from broker_embedded.log.checkpoints import CorruptCheckpoint
 from broker_embedded.log.leader_epochs import LeaderEpochs
-from broker_embedded.platform import read_file, write_file
+from broker_embedded.platform.platform import read_file, write_file
 from tests.support.disk import FaultyFileSystem, MemoryFileSystem
 
 PATH = "/leader-epoch-checkpoint"

@@ -7,9 +7,9 @@ from uuid import UUID
 
 import pytest
 
-from broker_embedded.log.config import LogConfig
+from broker_embedded.config.log_config import LogConfig
 from broker_embedded.log.manager import LogManager
-from broker_embedded.platform import Platform, write_file
+from broker_embedded.platform.platform import Platform, write_file
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.manager_driver import SMALL, T0, T1, TOPIC_ID, U0, ManagerDriver

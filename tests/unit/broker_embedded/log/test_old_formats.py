@@ -7,7 +7,7 @@ import pytest
 
 from broker_embedded.log.batches import batch_headers
 from broker_embedded.log.timestamp_lookup import OffsetTimestamp
-from broker_embedded.platform import read_file
+from broker_embedded.platform.platform import read_file
 from spark_kafka_native.records.batch import CompressionType
 from spark_kafka_native.records.legacy import CODECS
 from tests.support.batches import NOW_MS

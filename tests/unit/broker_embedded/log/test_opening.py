@@ -4,11 +4,11 @@ from uuid import UUID
 
 import pytest
 
+from broker_embedded.config.log_config import LogConfig
 from broker_embedded.log.checkpoints import LEADER_EPOCHS, PARTITION_METADATA
-from broker_embedded.log.config import LogConfig
 from broker_embedded.log.log import Log
 from broker_embedded.log.opening import parse_directory_name
-from broker_embedded.platform import Platform, read_file, write_file
+from broker_embedded.platform.platform import Platform, read_file, write_file
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.disk import FaultyFileSystem, MemoryFileSystem

@@ -8,12 +8,12 @@ from typing import cast
 
 import pytest
 
-from broker_embedded.log.config import LogConfig
-from broker_embedded.log.incoming import Terms
+from broker_embedded.config.log_config import LogConfig
+from broker_embedded.log.append.incoming import Terms
+from broker_embedded.log.append.producer_state import ProducerStates
 from broker_embedded.log.log import Log
-from broker_embedded.log.producer_state import ProducerStates
 from broker_embedded.log.view import bytes_of
-from broker_embedded.platform import Clock, Platform
+from broker_embedded.platform.platform import Clock, Platform
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from tests.support.batches import batch, rows
 from tests.support.log_driver import DIRECTORY, LogDriver

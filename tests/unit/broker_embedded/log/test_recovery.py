@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from broker_embedded.platform import read_file
+from broker_embedded.platform.platform import read_file
 from tests.support.batches import NOW_MS, batch
 from tests.support.log_driver import DIRECTORY, LogDriver
 

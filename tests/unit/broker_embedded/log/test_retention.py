@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from broker_embedded.log.config import LogConfig
+from broker_embedded.config.log_config import LogConfig
 from broker_embedded.log.retention import count_deletable
 from broker_embedded.log.segment import LogSegment
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.log.config import LogConfig
+from broker_embedded.config.log_config import LogConfig
 from broker_embedded.log.index import CorruptIndex, TimestampOffset
 from broker_embedded.log.segment import LogSegment, PlacedBatch
 from broker_embedded.log.segment_files import SegmentFiles, segment_path
 from broker_embedded.log.transaction_index import AbortedTransaction
-from broker_embedded.platform import ManualClock, Platform, read_file
+from broker_embedded.platform.platform import ManualClock, Platform, read_file
 from spark_kafka_native.records.batch import NO_TIMESTAMP, read_header
 from tests.support.batches import NOW_MS, batch, rows
 from tests.support.disk import FaultyFileSystem, MemoryFileSystem

@@ -3,7 +3,7 @@
 import pytest
 
 from broker_embedded.log.segment_files import INDEX, LOG, SWAP, Part, rename, rename_deleted, segment_path
-from broker_embedded.open_files import OpenFiles
+from broker_embedded.platform.open_files import OpenFiles
 from tests.support.disk import FaultyFileSystem, MemoryFileSystem
 
 

@@ -9,12 +9,13 @@ from uuid import UUID
 
 import pytest
 
-from broker_embedded.log.config import LogConfig
-from broker_embedded.log.log_cleaner import CleanerConfig, LogCleaner
+from broker_embedded.config.cleaner_config import CleanerConfig
+from broker_embedded.config.log_config import LogConfig
+from broker_embedded.log.cleaner.log_cleaner import LogCleaner
 from broker_embedded.log.manager import LogManager
 from broker_embedded.log.segment import LogSegment
 from broker_embedded.log.shrinking import CleaningAborted
-from broker_embedded.platform import Platform
+from broker_embedded.platform.platform import Platform
 from spark_kafka_native.protocol.errors import ErrorCode
 from tests.support import reference_records as reference
 from tests.support.batches import rows

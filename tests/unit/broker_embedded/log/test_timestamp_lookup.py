@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker_embedded.cancellation import Cancellation, WorkCancelled
 from broker_embedded.log import batches, index, timestamp_lookup
 from broker_embedded.log.timestamp_lookup import ContinueAt, OffsetTimestamp
-from broker_embedded.platform import File
+from broker_embedded.platform.cancellation import Cancellation, WorkCancelled
+from broker_embedded.platform.platform import File
 from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.records import scan
 from spark_kafka_native.records.batch import BatchHeader, CompressionType

@@ -6,8 +6,8 @@ import pytest
 
 from broker_embedded.log.index import CorruptIndex
 from broker_embedded.log.transaction_index import AbortedTransaction, TransactionIndex
-from broker_embedded.open_files import OpenFiles
-from broker_embedded.platform import read_file
+from broker_embedded.platform.open_files import OpenFiles
+from broker_embedded.platform.platform import read_file
 from tests.support.disk import FaultyFileSystem, MemoryFileSystem
 
 PATH = "/00000000000000000000.txnindex"

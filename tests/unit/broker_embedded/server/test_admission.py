@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.config import BrokerConfig
+from broker_embedded.config.config import BrokerConfig
 from broker_embedded.server.admission import Admission, Refused
 
 HERE, THERE = "127.0.0.1", "10.0.0.9"

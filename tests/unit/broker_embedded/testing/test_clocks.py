@@ -2,8 +2,8 @@
 
 import pytest
 
-from broker_embedded.clocks import MovableClock, ShiftedClock, SystemClock
-from broker_embedded.settings import ConfigError
+from broker_embedded.config.settings import ConfigError
+from broker_embedded.platform.clocks import MovableClock, ShiftedClock, SystemClock
 from broker_embedded.testing.clocks import ManualClock, parse_clock, spell_clock
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker_embedded.settings import ConfigError
+from broker_embedded.config.settings import ConfigError
 from broker_embedded.testing.control_address import LOOPBACK, ControlAddress
 
 

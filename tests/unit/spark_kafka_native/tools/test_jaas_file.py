@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.settings import ConfigError
+from broker_embedded.config.settings import ConfigError
 from spark_kafka_native.tools.connection import ToolFailure
 from spark_kafka_native.tools.jaas_file import jaas_settings
 

@@ -4,14 +4,14 @@ from uuid import UUID
 
 import pytest
 
-from broker_embedded.coordinator.classic.records import (
+from broker_embedded.groups.classic.records import (
     GROUP_KEY_VERSION,
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,
     group_tombstone,
 )
-from broker_embedded.coordinator.consumer.records import (
+from broker_embedded.groups.consumer.records import (
     ClassicMemberMetadata,
     ClassicProtocolEntry,
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -22,7 +22,7 @@ from broker_embedded.coordinator.consumer.records import (
     Entry,
     to_record,
 )
-from broker_embedded.coordinator.records import (
+from broker_embedded.groups.records import (
     CoordinatorRecord,
     OffsetCommitKey,
     OffsetCommitValue,
@@ -30,7 +30,7 @@ from broker_embedded.coordinator.records import (
     encode_record,
     offset_record,
 )
-from broker_embedded.coordinator.transaction.records import (
+from broker_embedded.transactions.records import (
     TopicPartitions,
     TransactionLogKey,
     TransactionLogValue,

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.settings import ConfigError
+from broker_embedded.config.settings import ConfigError
 from spark_kafka_native.tools.connection import ToolError
 from spark_kafka_native.tools.server_properties import (
     REFUSED,

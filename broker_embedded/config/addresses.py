@@ -1,0 +1,60 @@
+"""Where brokers listen and who connects: addresses as people write them, and those that a host has."""
+
+import ipaddress
+import socket
+from dataclasses import dataclass
+from typing import Final, Self
+
+from broker_embedded.config.settings import ConfigError
+
+WILDCARD_HOSTS: Final = {"", "0.0.0.0", "::"}  # noqa: S104  # compared with, not bound
+"""Hosts that stand for every interface, to which nobody can connect by that name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """A listener's name and address. An empty host is every interface; port 0 lets the system choose one."""
+
+    name: str
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, key: str, text: str) -> Self:
+        """``PLAINTEXT://127.0.0.1:9092`` or ``PLAINTEXT://[::1]:9092``. Raises ConfigError."""
+        name, separator, address = text.strip().partition("://")
+        if not separator or not name:
+            raise ConfigError(key, f"{text!r} is not NAME://HOST:PORT")
+        host, port = parse_address(key, address)
+        return cls(name=name, host=host, port=port)
+
+    @property
+    def address(self) -> str:
+        """``host:port``, an IPv6 host in brackets."""
+        return spell_address(self.host, self.port)
+
+
+def parse_address(key: str, text: str) -> tuple[str, int]:
+    """Host and port of ``HOST:PORT``, ``[IPV6]:PORT`` or ``:PORT``. Raises ConfigError naming ``key``."""
+    host, separator, port = text.rpartition(":")
+    bracketed = host.startswith("[") and host.endswith("]")
+    if not separator or not (port.isascii() and port.isdigit()) or int(port) > 65535 or (":" in host and not bracketed):
+        raise ConfigError(key, f"{text!r} is not HOST:PORT")
+    return (host[1:-1] if bracketed else host), int(port)
+
+
+def spell_address(host: str, port: int) -> str:
+    """``host:port``, an IPv6 host in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def addresses_of(host: str) -> set[str]:
+    """The address that ``host`` is, or those of the host as the system finds them; none if there is no such host."""
+    try:
+        return {str(ipaddress.ip_address(host))}
+    except ValueError:
+        pass
+    try:
+        return {str(found[4][0]) for found in socket.getaddrinfo(host, None)}
+    except (OSError, UnicodeError):
+        return set()

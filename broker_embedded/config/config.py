@@ -1,0 +1,450 @@
+"""The broker's settings: Apache Kafka's names, defaults and bounds, for everything that this broker honours.
+
+`python -m broker_embedded --help` and the documents are made from the table here. The settings of logs, such as
+``log.retention.ms``, are declared with the topic settings that they are the defaults of (`log_config`).
+Kafka's other settings are in `unused_settings`.
+"""
+
+import dataclasses
+import math
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Self
+
+from broker_embedded.config.addresses import parse_address
+from broker_embedded.config.cleaner_config import keys_fit
+from broker_embedded.config.listener_settings import PREFIX, ListenerSettings, apart
+from broker_embedded.config.log_config import LogConfig
+from broker_embedded.config.log_defaults import LOG_SYNONYMS, in_milliseconds, log_default_settings, parse_log_defaults
+from broker_embedded.config.message_format import is_ignored, parse_release, record_magic
+from broker_embedded.config.releases import RELEASE_NAMES, TRANSACTION_VERSION, Release, release
+from broker_embedded.config.settings import (
+    LONG_MAX,
+    SHORT_MAX,
+    ConfigError,
+    Setting,
+    parse_settings,
+    refuse_unknown,
+    setting,
+    settings_of,
+    spelled,
+)
+from broker_embedded.config.unused_settings import unused_settings
+from spark_kafka_native.net.secret import HIDDEN
+
+_MIB: Final = 1024 * 1024
+_MOST_THREADS: Final = 128
+"""Upper bound of the threads of one pool, because each takes a stack and buffers. Apache Kafka has no bound."""
+_MOST_UNKNOWN: Final = 100
+"""Upper bound of the unknown settings stored for one broker, and of those for all brokers. Kafka has no bound."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerConfig(ListenerSettings):
+    """Every setting of a broker. The field ``num_partitions`` is Kafka's ``num.partitions``."""
+
+    node_id: int = setting(1, "The id of this broker, and what clients know it by.", at_least=0)
+    cluster_id: str = setting(
+        "", "The id of the cluster. Empty: that of the data directory, or a new one when the directory is new."
+    )
+    log_dirs: str = setting("", "The data directory, one; --data-dir goes before it.")
+    as_version: str = setting(
+        RELEASE_NAMES[-1],
+        f"The release of Apache Kafka to pass for, {RELEASE_NAMES[0]} to {RELEASE_NAMES[-1]}. Its versions of its APIs "
+        "are offered, as far as this broker serves them.",
+    )
+    inter_broker_protocol_version: str = setting(
+        "",
+        "The release whose protocol brokers speak among each other; before 3.0 it bounds message.format.version, from "
+        "3.0 on that is ignored. Empty: neither. Only when as.version is before 4.0.",
+        removed=True,
+    )
+    broker_rack: str | None = setting(None, "The rack of this broker, as clients see it in metadata.")
+    num_partitions: int = setting(1, "Partitions of a topic that does not say how many it wants.", at_least=1)
+    default_replication_factor: int = setting(1, "Replicas of a topic that does not say how many it wants.", at_least=1)
+    auto_create_topics_enable: bool = setting(True, "Whether a client that asks for a missing topic makes it.")
+    delete_topic_enable: bool = setting(True, "Whether topics may be deleted.")
+    max_request_partition_size_limit: int = setting(
+        2000, "Partitions in one DescribeTopicPartitions answer at most.", at_least=1
+    )
+    fetch_max_bytes: int = setting(57671680, "Bytes of records in one Fetch answer at most.", at_least=1024)
+    producer_id_expiration_ms: int = setting(
+        86400000, "Forget an idempotent producer that has not written for this long.", at_least=1, dynamic=True
+    )
+    producer_id_expiration_check_interval_ms: int = setting(
+        600000, "Time between two looks for producers to forget.", at_least=1
+    )
+
+    socket_request_max_bytes: int = setting(
+        104857600, "Largest request in bytes; a larger one closes its connection.", at_least=1
+    )
+    socket_send_buffer_bytes: int = setting(
+        -1,
+        "SO_SNDBUF of connections; -1: the system sets it, unlike Kafka's default, 102400.",
+        at_least=-1,
+    )
+    socket_receive_buffer_bytes: int = setting(
+        -1,
+        "SO_RCVBUF of connections; -1: the system sets it, unlike Kafka's default, 102400.",
+        at_least=-1,
+    )
+    socket_listen_backlog_size: int = setting(50, "Connections that may wait to be accepted.", at_least=1)
+    connections_max_idle_ms: int = setting(
+        600000, "Close a connection on which nothing has moved for this long; -1: never.", at_least=-1, at_most=LONG_MAX
+    )
+    max_connections: int = setting(
+        2**31 - 1, "Connections at once; further ones wait to be accepted.", at_least=0, dynamic=True
+    )
+    max_connections_per_ip: int = setting(
+        2**31 - 1, "Connections at once from one address; further ones are closed.", at_least=0, dynamic=True
+    )
+    max_connections_per_ip_overrides: tuple[str, ...] = setting(
+        (), "max.connections.per.ip for single addresses or hosts, ADDRESS:NUMBER, comma-separated.", dynamic=True
+    )
+    max_connection_creation_rate: int = setting(
+        2**31 - 1, "Connections accepted in a second; further ones wait to be accepted.", at_least=0, dynamic=True
+    )
+    queued_max_request_bytes: int = setting(
+        536870912,
+        "Bytes of requests over 16 KiB in memory before no further one is read; -1: no limit, which is Kafka's "
+        "default.",
+        at_least=-1,
+        at_most=LONG_MAX,
+    )
+    max_incremental_fetch_session_cache_slots: int = setting(
+        1000, "Fetch sessions (KIP-227) at once; further clients fetch without.", at_least=0
+    )
+    quota_window_num: int = setting(11, "Samples that a quota's rate is the mean of.", at_least=1)
+    quota_window_size_seconds: int = setting(1, "Time that each sample of a quota's rate is over.", at_least=1)
+    controller_quota_window_num: int = setting(
+        11, "quota.window.num for controller_mutation_rate, the quota of partitions made and deleted.", at_least=1
+    )
+    controller_quota_window_size_seconds: int = setting(
+        1, "quota.window.size.seconds for controller_mutation_rate.", at_least=1
+    )
+    metrics_listener: str = setting(
+        "",
+        "HOST:PORT at which metrics are told in Prometheus' text format, under /metrics; port 0 is a free port. Empty: "
+        "nowhere. This broker's own setting, not one of Kafka's.",
+    )
+
+    log_retention_minutes: int | None = setting(
+        None, "log.retention.ms in minutes, where that is not set.", at_least=-1
+    )
+    log_retention_hours: int = setting(168, "log.retention.ms in hours, where neither is set.", at_least=-1)
+    log_roll_hours: int = setting(168, "log.roll.ms in hours, where that is not set.", at_least=1)
+    log_roll_jitter_hours: int = setting(0, "log.roll.jitter.ms in hours, where that is not set.", at_least=0)
+    log_retention_check_interval_ms: int = setting(
+        300000, "Time between two looks for segments to delete.", at_least=1, at_most=LONG_MAX
+    )
+    log_flush_scheduler_interval_ms: int = setting(
+        1000,
+        "Time between two looks for logs whose flush.ms has passed. Kafka's default is never, and so is its flush.ms.",
+        at_least=1,
+        at_most=LONG_MAX,
+    )
+    log_flush_offset_checkpoint_interval_ms: int = setting(
+        60000, "Time between two records of how far each log is safely on the disk.", at_least=1
+    )
+    log_flush_start_offset_checkpoint_interval_ms: int = setting(
+        60000, "Time between two records of where each log starts.", at_least=1
+    )
+
+    replica_high_watermark_checkpoint_interval_ms: int = setting(
+        5000, "Time between two records of each log's high watermark.", at_least=1, at_most=LONG_MAX
+    )
+
+    log_cleaner_enable: bool = setting(True, "Whether topics with cleanup.policy=compact are compacted at all.")
+    log_cleaner_threads: int = setting(
+        1,
+        "Partitions that are compacted at the same time. At run time it can be halved or doubled in one change.",
+        at_least=0,
+        at_most=_MOST_THREADS,
+        dynamic=True,
+        is_pool=True,
+    )
+    log_cleaner_backoff_ms: int = setting(
+        15000,
+        "Time until the next look for partitions to compact when there was none.",
+        at_least=0,
+        at_most=LONG_MAX,
+        dynamic=True,
+    )
+    log_cleaner_dedupe_buffer_size: int = setting(
+        134217728,
+        "Bytes of memory for the last offsets of keys, shared by the threads: 24 for a key. More than 1 MiB a thread.",
+        at_least=1,
+        at_most=LONG_MAX,
+        dynamic=True,
+    )
+    log_cleaner_io_buffer_load_factor: float = setting(
+        0.9, "How full that memory may become. The fuller, the slower.", at_least=0, at_most=1, dynamic=True
+    )
+    log_cleaner_io_buffer_size: int = setting(
+        524288,
+        "Bytes of memory for reading and writing, shared by the threads; a larger batch takes what it needs.",
+        at_least=0,
+        dynamic=True,
+    )
+    log_cleaner_io_max_bytes_per_second: float = setting(
+        sys.float_info.max,
+        "Bytes a second that compaction reads and writes, on average.",
+        at_least=1,
+        at_most=math.inf,
+        dynamic=True,
+    )
+
+    offset_metadata_max_bytes: int = setting(4096, "Largest note that a client may store with an offset.", at_least=0)
+    offsets_topic_num_partitions: int = setting(
+        50, "Partitions of __consumer_offsets; fixed once the topic is there.", at_least=1
+    )
+    offsets_topic_replication_factor: int = setting(
+        1, "Replicas of __consumer_offsets. Kafka's default, 3, needs three brokers.", at_least=1, at_most=SHORT_MAX
+    )
+    offsets_topic_segment_bytes: int = setting(104857600, "Segment size of __consumer_offsets.", at_least=1)
+    offsets_retention_minutes: int = setting(
+        10080,
+        "Forget a group's offsets this long after it lost its last member, or after the commit if it never had any.",
+        at_least=1,
+    )
+    offsets_retention_check_interval_ms: int = setting(
+        600000, "Time between two looks for offsets and empty groups to forget.", at_least=1, at_most=LONG_MAX
+    )
+    group_min_session_timeout_ms: int = setting(
+        6000, "Shortest session timeout that a member of a classic group may ask for.", at_least=0
+    )
+    group_max_session_timeout_ms: int = setting(
+        1800000, "Longest session timeout that a member of a classic group may ask for.", at_least=0
+    )
+    group_initial_rebalance_delay_ms: int = setting(
+        3000, "How long the first members of an empty classic group wait for others.", at_least=0
+    )
+    group_max_size: int = setting(2**31 - 1, "Members of a classic group at most.", at_least=1)
+
+    transaction_max_timeout_ms: int = setting(
+        900000, "Longest timeout that a transactional producer may ask for.", at_least=1
+    )
+    transactional_id_expiration_ms: int = setting(
+        604800000, "Forget a transactional id that has had no transaction for this long.", at_least=1
+    )
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int = setting(
+        10000, "Time between two looks for transactions to abort because they have timed out.", at_least=1
+    )
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = setting(
+        3600000, "Time between two looks for transactional ids to forget.", at_least=1
+    )
+    transaction_partition_verification_enable: bool = setting(
+        True,
+        "Whether records of a transaction are taken only in partitions that its coordinator knows to be in it.",
+        dynamic=True,
+    )
+    transaction_state_log_num_partitions: int = setting(
+        50, "Partitions of __transaction_state; fixed once the topic is there.", at_least=1
+    )
+    transaction_state_log_replication_factor: int = setting(
+        1, "Replicas of __transaction_state. Kafka's default, 3, needs three brokers.", at_least=1, at_most=SHORT_MAX
+    )
+    transaction_state_log_min_isr: int = setting(
+        1, "min.insync.replicas of __transaction_state. Kafka's default, 2, needs two brokers.", at_least=1
+    )
+    transaction_state_log_segment_bytes: int = setting(104857600, "Segment size of __transaction_state.", at_least=1)
+    transaction_version: int | None = setting(
+        None,
+        "Level of the feature transaction.version until UpdateFeatures sets another; not set: the release's. This "
+        "broker's own setting, not one of Kafka's.",
+        at_least=0,
+    )
+
+    log: LogConfig = field(default_factory=LogConfig)
+
+    given: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """What was set for all listeners when the broker started, as text, secrets hidden."""
+    unused: Mapping[str, object] = field(default_factory=dict, compare=False)
+    """The values of `unused_settings` that are set, by key."""
+
+    @classmethod
+    def parse(cls, given: Mapping[str, object]) -> Self:
+        """A configuration from Kafka's names, text or values.
+
+        Raises ConfigError: an unknown key, with the nearest that is known; a bad value; listeners that make no sense.
+        """
+        given, of_listeners = apart(given)
+        known = cls.settings_for(given)
+        refuse_unknown(given, known)
+        own = _settings()
+        values: dict[str, Any] = parse_settings(own, {key: value for key, value in given.items() if key in own})
+        of_logs = in_milliseconds({key: value for key, value in given.items() if key in LOG_SYNONYMS}, values)
+        log = parse_log_defaults(of_logs, _log_defaults(**values))
+        unused = {key: known[key].parse(value) for key, value in given.items() if key in unused_settings()}
+        text = {key: HIDDEN if known[key].is_secret else spelled(value) for key, value in given.items()}
+        config = cls(**values, log=log, own=of_listeners, given=text, unused=unused)
+        config.check()
+        config._check_one_broker()
+        return config
+
+    def changed(self, dynamic: Mapping[str, str], *, of_all_brokers: bool = False) -> Self:
+        """The configuration with the dynamic settings applied. Unknown settings are skipped, as in Kafka.
+
+        Raises ConfigError: a bad value, a key that cannot change at run time, or too many unknown keys.
+        """
+        known = self.known()
+        for key in dynamic:
+            _check_dynamic(key, known.get(key), of_all_brokers=of_all_brokers)
+        unknown = dynamic.keys() - known.keys()
+        if len(unknown) > _MOST_UNKNOWN:
+            raise ConfigError(min(unknown)[:100], f"{len(unknown)} unknown settings are more than {_MOST_UNKNOWN}")
+        if too_long := [key for key in unknown if len(key) + len(dynamic[key]) > SHORT_MAX]:
+            raise ConfigError(min(too_long)[:100], f"an unknown setting may have {SHORT_MAX} characters with its value")
+        unused = {key: known[key].parse(value) for key, value in dynamic.items() if key in unused_settings()}
+        used = {key: value for key, value in dynamic.items() if key not in unused and key not in unknown}
+        own: dict[str, Any] = parse_settings(known, {key: used[key] for key in used if key not in LOG_SYNONYMS})
+        log = parse_log_defaults({key: used[key] for key in used if key in LOG_SYNONYMS}, self.log)
+        config = dataclasses.replace(self, **own, log=log, unused={**self.unused, **unused})
+        config.check()
+        return config
+
+    @classmethod
+    def settings(cls) -> dict[str, Setting]:
+        """The settings that this broker acts on, by key. Those of logs have the broker's names."""
+        return {**_settings(), **log_default_settings()}
+
+    @classmethod
+    def all_settings(cls) -> dict[str, Setting]:
+        """Every setting by its key, with those of Kafka that this broker does not act on."""
+        return {**cls.settings(), **unused_settings()}
+
+    @classmethod
+    def settings_for(cls, given: Mapping[str, object]) -> dict[str, Setting]:
+        """The settings that a broker has which is started with ``given``: those of the release in ``as.version``.
+
+        Raises ConfigError: that is no release.
+        """
+        settings = cls.all_settings()
+        wanted = settings["as.version"].parse(given.get("as.version", RELEASE_NAMES[-1]))
+        return _of_release(settings, release(str(wanted)))
+
+    def known(self) -> dict[str, Setting]:
+        """The settings that this broker has with the release that it passes for."""
+        return _of_release(self.all_settings(), self.release)
+
+    def spelled(self) -> dict[str, str | None]:
+        """Every setting as text by its key, None for one that is not set."""
+        own = {key: getattr(self, key.replace(".", "_")) for key in _settings()}
+        of_logs = self.log.spelled()
+        found = {key: None if value is None else spelled(value) for key, value in own.items()}
+        found |= {key: of_logs[topic_key] for key, topic_key in LOG_SYNONYMS.items()}
+        for key, item in unused_settings().items():
+            value = self.unused.get(key, item.default)
+            found[key] = None if value is None else spelled(value)
+        return {key: found[key] for key in self.known()}
+
+    @property
+    def release(self) -> Release:
+        """The release of Kafka to pass for."""
+        return release(self.as_version)
+
+    def check(self) -> None:
+        """Raise ConfigError for settings that contradict each other or that this broker cannot serve."""
+        release(self.as_version)
+        self.check_listeners(self.as_version)
+        if "," in self.log_dirs:
+            raise ConfigError("log.dirs", "only one directory is supported")
+        self._check_transaction_version()
+        self._check_message_format()
+        self._check_cleaner()
+        self.check_consumer_groups()
+        self.connection_overrides()
+        self.metrics_address()
+
+    def _check_one_broker(self) -> None:
+        """Raise ConfigError if a replication factor or ``min.insync.replicas`` is above 1, because there is one broker.
+
+        Apache Kafka starts, and refuses to create the topic or to append to it. At run time ``min.insync.replicas`` may
+        be above 1, as in Apache Kafka.
+        """
+        for key, replicas in (
+            ("default.replication.factor", self.default_replication_factor),
+            ("offsets.topic.replication.factor", self.offsets_topic_replication_factor),
+            ("transaction.state.log.replication.factor", self.transaction_state_log_replication_factor),
+            ("transaction.state.log.min.isr", self.transaction_state_log_min_isr),
+            ("min.insync.replicas", self.log.min_insync_replicas),
+        ):
+            if replicas > 1:
+                raise ConfigError(key, f"{replicas} replicas need {replicas} brokers, but there is one; set {key}=1")
+
+    def _check_transaction_version(self) -> None:
+        known = {feature.name: feature for feature in self.release.features}.get(TRANSACTION_VERSION)
+        highest = 0 if known is None else known.max_level
+        if self.transaction_version is not None and self.transaction_version > highest:
+            problem = f"{self.transaction_version} is above {highest}, the highest of as.version = {self.as_version}"
+            raise ConfigError(TRANSACTION_VERSION, problem)
+
+    def _check_message_format(self) -> None:
+        log = self.log
+        if "log.message.format.version" in self.given and not is_ignored(log.inter_broker_protocol):
+            wanted = record_magic(log.message_format_version, "")
+            if log.record_magic < wanted:
+                raise ConfigError(
+                    "log.message.format.version",
+                    f"{log.message_format_version} is newer than inter.broker.protocol.version = "
+                    f"{log.inter_broker_protocol}",
+                )
+
+    def _check_cleaner(self) -> None:
+        bytes_each = self.log_cleaner_dedupe_buffer_size // max(self.log_cleaner_threads, 1)
+        if bytes_each <= _MIB:
+            raise ConfigError("log.cleaner.dedupe.buffer.size", "each of log.cleaner.threads needs more than 1 MiB")
+        if not keys_fit(bytes_each, self.log_cleaner_io_buffer_load_factor):
+            raise ConfigError("log.cleaner.io.buffer.load.factor", "it leaves no room for a single key")
+
+    def connection_overrides(self) -> dict[str, int]:
+        """How many connections addresses or hosts may have that are not to be held to max.connections.per.ip."""
+        found: dict[str, int] = {}
+        for item in self.max_connections_per_ip_overrides:
+            host, separator, count = item.rpartition(":")
+            if not separator or not host or not (count.isascii() and count.isdigit()):
+                raise ConfigError("max.connections.per.ip.overrides", f"{item!r} is not ADDRESS:NUMBER")
+            found[host.removeprefix("[").removesuffix("]")] = int(count)
+        return found
+
+    def metrics_address(self) -> tuple[str, int] | None:
+        """Where to tell metrics, None for nowhere."""
+        return parse_address("metrics.listener", self.metrics_listener) if self.metrics_listener else None
+
+
+def _log_defaults(
+    *, as_version: str = RELEASE_NAMES[-1], inter_broker_protocol_version: str = "", **_: object
+) -> LogConfig:
+    """What logs go by unless told otherwise, which depends on the release to pass for."""
+    passed_for = release(as_version)
+    if inter_broker_protocol_version:
+        parse_release("inter.broker.protocol.version", inter_broker_protocol_version)
+    before_kafka_4 = not passed_for.since("4.0")
+    config = LogConfig(inter_broker_protocol=inter_broker_protocol_version, before_kafka_4=before_kafka_4)
+    if before_kafka_4:
+        config = dataclasses.replace(config, message_timestamp_after_max_ms=LONG_MAX)
+    if not passed_for.since("3.0"):
+        config = dataclasses.replace(config, message_format_version=passed_for.message_format)
+    return config
+
+
+def _check_dynamic(key: str, known: Setting | None, *, of_all_brokers: bool) -> None:
+    """Raise ConfigError for a setting that cannot change at run time."""
+    if key.startswith(PREFIX):
+        raise ConfigError(key, "settings of a listener cannot change while the broker runs")
+    if known is not None and not known.dynamic:
+        raise ConfigError(key, "it cannot change while the broker runs")
+    if known is not None and known.per_broker and of_all_brokers:
+        raise ConfigError(key, "it can change for a single broker only")
+
+
+def _of_release(settings: Mapping[str, Setting], wanted: Release) -> dict[str, Setting]:
+    known = {key: item for key, item in settings.items() if not item.since or wanted.since(item.since)}
+    return {key: item for key, item in known.items() if not (item.removed and wanted.since("4.0"))}
+
+
+def _settings() -> dict[str, Setting]:
+    """Every setting but those of logs, what is declared here before what is inherited."""
+    found = settings_of(BrokerConfig)
+    return {key: found[key] for key in sorted(found, key=lambda key: key.startswith("group.consumer."))}

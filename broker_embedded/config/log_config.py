@@ -1,0 +1,340 @@
+"""Topic settings that the log honours: Kafka's names, defaults and bounds."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from types import MappingProxyType
+from typing import Final
+
+from broker_embedded.config.message_format import LATEST_MAGIC, record_magic
+from broker_embedded.config.settings import (
+    LONG_MAX,
+    ConfigError,
+    Setting,
+    parse_settings,
+    refuse_unknown,
+    setting,
+    settings_of,
+    spelled,
+)
+from spark_kafka_native.records.compression import CompressionType
+
+_CODECS: Final = {"uncompressed": CompressionType.NONE} | {codec.label: codec for codec in CompressionType}
+_HOUR_MS: Final = 60 * 60 * 1000
+_DAY_MS: Final = 24 * _HOUR_MS
+_WEEK_MS: Final = 7 * _DAY_MS
+_REPLICA: Final = re.compile(r"([0-9]+:[0-9]+)?")
+_NOT_TIERED: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "remote.storage.enable": "false",
+        "remote.log.copy.disable": "false",
+        "remote.log.delete.on.disable": "false",
+        "local.retention.ms": "-2",
+        "local.retention.bytes": "-2",
+    }
+)
+"""What settings of tiered storage can be without any."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogConfig:
+    """One topic's settings. The field ``segment_bytes`` is Kafka's topic setting ``segment.bytes``.
+
+    Defaults are Apache Kafka 4.3's. A setting whose only choice is the default is one that this broker does not do yet:
+    asking for anything else is an error rather than a surprise.
+    """
+
+    segment_bytes: int = setting(
+        1024 * 1024 * 1024,
+        "Start a new segment file before one would grow beyond this. Kafka 4 asks for 1 MiB at least.",
+        at_least=14,
+    )
+    segment_ms: int = setting(
+        _WEEK_MS,
+        "Start a new segment once records are this much younger than the segment's first.",
+        at_least=1,
+        at_most=LONG_MAX,
+    )
+    segment_jitter_ms: int = setting(
+        0,
+        "Start a new segment up to this much earlier than segment.ms asks for, so that not all partitions do at once.",
+        at_least=0,
+        at_most=LONG_MAX,
+    )
+    segment_index_bytes: int = setting(
+        10 * 1024 * 1024, "Start a new segment before one of its indexes would grow beyond this.", at_least=4
+    )
+    index_interval_bytes: int = setting(4096, "Bytes of log between two entries of an index.", at_least=0)
+    retention_ms: int = setting(
+        _WEEK_MS,
+        "Delete a segment once its youngest record is older than this; -1 keeps it forever.",
+        at_least=-1,
+        at_most=LONG_MAX,
+    )
+    retention_bytes: int = setting(
+        -1,
+        "Delete the oldest segments of a partition while the others still hold this many bytes; -1: no limit.",
+        at_least=-1,
+        at_most=LONG_MAX,
+    )
+    max_message_bytes: int = setting(1024 * 1024 + 12, "Largest record batch accepted, header included.", at_least=0)
+    message_timestamp_type: str = setting(
+        "CreateTime",
+        "Whose clock a record's timestamp is: the producer's, or the broker's at append.",
+        choices=("CreateTime", "LogAppendTime"),
+    )
+    message_timestamp_before_max_ms: int = setting(
+        LONG_MAX,
+        "Refuse records whose timestamp is further than this in the past.",
+        at_least=0,
+        at_most=LONG_MAX,
+    )
+    message_timestamp_after_max_ms: int = setting(
+        _HOUR_MS,
+        "Refuse records whose timestamp is further than this in the future.",
+        at_least=0,
+        at_most=LONG_MAX,
+    )
+    file_delete_delay_ms: int = setting(
+        60_000,
+        "Time between a deleted segment's leaving the log and its files' leaving the disk.",
+        at_least=0,
+        at_most=LONG_MAX,
+    )
+    flush_messages: int = setting(
+        LONG_MAX,
+        "Force the log to the disk each time this many records were appended; 1 after every append.",
+        at_least=1,
+        at_most=LONG_MAX,
+    )
+    flush_ms: int = setting(
+        LONG_MAX,
+        "Force the log to the disk once records have waited this long for it.",
+        at_least=0,
+        at_most=LONG_MAX,
+    )
+    min_insync_replicas: int = setting(1, "In-sync replicas that an append with acks=all needs.", at_least=1)
+    cleanup_policy: tuple[str, ...] = setting(
+        ("delete",),
+        "What happens to old records: delete takes whole segments by retention.ms and retention.bytes, compact all but "
+        "the last record of each key; both, or empty for neither.",
+        choices=("compact", "delete"),
+    )
+    min_cleanable_dirty_ratio: float = setting(
+        0.5,
+        "Compact a partition once this part of its bytes has come in since the last time.",
+        at_least=0,
+        at_most=1,
+    )
+    min_compaction_lag_ms: int = setting(
+        0, "Leave records alone that are younger than this.", at_least=0, at_most=LONG_MAX
+    )
+    max_compaction_lag_ms: int = setting(
+        LONG_MAX,
+        "Compact a partition once records have waited this long for it, however few they are.",
+        at_least=1,
+        at_most=LONG_MAX,
+    )
+    delete_retention_ms: int = setting(
+        _DAY_MS,
+        "How long compaction leaves a tombstone, a record without a value, for consumers to see.",
+        at_least=0,
+        at_most=LONG_MAX,
+    )
+    compression_type: str = setting(
+        "producer",
+        "The codec that batches are stored in: the one they come in, or this one.",
+        choices=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
+    )
+    compression_gzip_level: int = setting(
+        -1, "Level of compression.type=gzip, 1 to 9; -1: zlib's own choice.", at_least=-1, at_most=9
+    )
+    compression_lz4_level: int = setting(9, "Level of compression.type=lz4.", at_least=1, at_most=17)
+    compression_zstd_level: int = setting(3, "Level of compression.type=zstd.", at_least=-131072, at_most=22)
+    message_format_version: str = setting(
+        "3.0-IV1",
+        "Store records in the format of this release: before 0.10.0 message sets v0, before 0.11.0 v1, else record "
+        "batches. Ignored once inter.broker.protocol.version is 3.0 or later. Only when as.version is before 4.0.",
+        removed=True,
+    )
+    message_timestamp_difference_max_ms: int = setting(
+        LONG_MAX,
+        "What message.timestamp.before.max.ms and message.timestamp.after.max.ms are where they are not set. Only "
+        "when as.version is before 4.0.",
+        removed=True,
+        at_least=0,
+        at_most=LONG_MAX,
+    )
+    message_downconversion_enable: bool = setting(
+        True,
+        "Whether consumers that know only old message formats get records converted, or UNSUPPORTED_VERSION. Only when "
+        "as.version is before 4.0.",
+        removed=True,
+    )
+    preallocate: bool = setting(
+        False, "Whether a segment file takes its full size when it is made, and gives back the rest when it is closed."
+    )
+    unclean_leader_election_enable: bool = setting(
+        False,
+        "Whether a replica that is not in sync may lead. The one replica that there is always is in sync, so either "
+        "holds.",
+    )
+    leader_replication_throttled_replicas: tuple[str, ...] = setting(
+        (),
+        "Replicas whose leaders are slowed down while others copy from them, PARTITION:BROKER, or *. One replica is "
+        "copied by none.",
+    )
+    follower_replication_throttled_replicas: tuple[str, ...] = setting(
+        (),
+        "Replicas that are slowed down while they copy, PARTITION:BROKER, or *. One replica copies from none.",
+    )
+    remote_storage_enable: bool = setting(
+        False, "Whether old segments move to tiered storage. There is none, so only false."
+    )
+    remote_log_copy_disable: bool = setting(
+        False, "Whether no further segments move to tiered storage. There is none, so only false."
+    )
+    remote_log_delete_on_disable: bool = setting(
+        False, "Whether segments in tiered storage go when it is disabled. There is none, so only false."
+    )
+    local_retention_ms: int = setting(
+        -2,
+        "retention.ms of segments that are in tiered storage too. There is none, so only -2, as retention.ms.",
+        at_least=-2,
+        at_most=LONG_MAX,
+    )
+    local_retention_bytes: int = setting(
+        -2,
+        "retention.bytes of segments that are in tiered storage too. There is none, so only -2, as retention.bytes.",
+        at_least=-2,
+        at_most=LONG_MAX,
+    )
+
+    inter_broker_protocol: str = ""
+    """The broker's ``inter.broker.protocol.version``, empty if it is not set."""
+    before_kafka_4: bool = field(default=True, compare=False)
+    """Whether the broker passes for a release that has the settings which Kafka 4 removed."""
+
+    # What follows from the settings and every append asks for.
+    timestamp_before_max_ms: int = field(init=False, compare=False)
+    """How far in the past a record's timestamp may be."""
+    timestamp_after_max_ms: int = field(init=False, compare=False)
+    """How far in the future a record's timestamp may be."""
+    record_magic: int = field(init=False, compare=False)
+    """The format that records are stored in: 0 and 1 message sets, 2 record batches."""
+    stores_as_sent: bool = field(init=False, compare=False)
+    """Whether a record batch is stored byte for byte as it came, its records unseen unless the topic ``bounds_age``."""
+
+    def __post_init__(self) -> None:
+        before, after = self.message_timestamp_before_max_ms, self.message_timestamp_after_max_ms
+        difference = self.message_timestamp_difference_max_ms
+        magic = record_magic(self.message_format_version, self.inter_broker_protocol)
+        set_once = object.__setattr__  # the one way into a frozen dataclass
+        set_once(self, "timestamp_before_max_ms", difference if before == LONG_MAX else before)
+        is_default = after in {_HOUR_MS, LONG_MAX}
+        set_once(self, "timestamp_after_max_ms", difference if is_default and difference != LONG_MAX else after)
+        set_once(self, "record_magic", magic)
+        as_sent = self.compression_type == "producer" and not self.compacts and magic == LATEST_MAGIC
+        set_once(self, "stores_as_sent", as_sent)
+
+    @classmethod
+    def parse(cls, given: Mapping[str, object], defaults: "LogConfig | None" = None) -> "LogConfig":
+        """Settings by Kafka's names, text or values; what is not given is as in ``defaults``.
+
+        Raises ConfigError: a key that is not known, with the nearest that is, or a value out of bounds.
+        """
+        base = defaults or cls()
+        known = base.known()
+        refuse_unknown(given, known)
+        config = replace(base, **parse_settings(known, given))  # type: ignore[arg-type]  # typed by the table
+        if config.compression_gzip_level == 0:
+            raise ConfigError("compression.gzip.level", "0 is none of -1 and 1 to 9")
+        _check_lags(config)
+        _check_throttled(config)
+        _check_not_tiered(config)
+        return config
+
+    @classmethod
+    def parse_stored(cls, stored: Mapping[str, object], defaults: "LogConfig") -> "LogConfig":
+        """As ``parse``, of what a topic has been given by and by: what Kafka 4 removed since then is passed over."""
+        removed = cls.settings().keys() - defaults.known().keys()
+        return cls.parse({key: value for key, value in stored.items() if key not in removed}, defaults)
+
+    @classmethod
+    def settings(cls) -> dict[str, Setting]:
+        """Every setting by its key, for documents."""
+        return settings_of(cls)
+
+    def known(self) -> dict[str, Setting]:
+        """The settings that topics can have with the release that the broker passes for, by key."""
+        return {key: item for key, item in self.settings().items() if self.before_kafka_4 or not item.removed}
+
+    def spelled(self) -> dict[str, str]:
+        """Every setting as text by its key, as ``parse`` takes it."""
+        settings = [each.name for each in fields(self) if "setting" in each.metadata]
+        return {name.replace("_", "."): spelled(getattr(self, name)) for name in settings}
+
+    @property
+    def compacts(self) -> bool:
+        """Whether only the last record of each key is kept."""
+        return "compact" in self.cleanup_policy
+
+    @property
+    def deletes(self) -> bool:
+        """Whether old segments go by their age or size."""
+        return "delete" in self.cleanup_policy
+
+    @property
+    def roll_ms(self) -> int:
+        """The time that a segment's records may span; compaction in time needs the segment to end in time."""
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.compacts else self.segment_ms
+
+    @property
+    def log_append_time(self) -> bool:
+        """Whether the broker's clock stamps records."""
+        return self.message_timestamp_type == "LogAppendTime"
+
+    @property
+    def bounds_age(self) -> bool:
+        """Whether a record may be too old, so that each one's timestamp counts."""
+        return self.timestamp_before_max_ms != LONG_MAX and not self.log_append_time
+
+    def stored_codec(self, sent: CompressionType) -> CompressionType:
+        """The codec that what was sent in one is stored in."""
+        return sent if self.compression_type == "producer" else _CODECS[self.compression_type]
+
+    def compression_level(self, codec: CompressionType) -> int | None:
+        """The level to compress with, None for the codec's own choice."""
+        if self.compression_type != codec.label:
+            return None
+        match codec:
+            case CompressionType.GZIP:
+                return self.compression_gzip_level if self.compression_gzip_level > 0 else None
+            case CompressionType.LZ4:
+                return self.compression_lz4_level
+            case CompressionType.ZSTD:
+                return self.compression_zstd_level
+            case _:
+                return None
+
+
+def _check_lags(config: LogConfig) -> None:
+    least, most = config.min_compaction_lag_ms, config.max_compaction_lag_ms
+    if least > most:
+        raise ConfigError("min.compaction.lag.ms", f"{least} is more than max.compaction.lag.ms = {most}")
+
+
+def _check_throttled(config: LogConfig) -> None:
+    for key, replicas in (
+        ("leader.replication.throttled.replicas", config.leader_replication_throttled_replicas),
+        ("follower.replication.throttled.replicas", config.follower_replication_throttled_replicas),
+    ):
+        if replicas != ("*",) and not all(_REPLICA.fullmatch(replica) for replica in replicas):
+            raise ConfigError(key, f"{spelled(replicas)!r} is neither * nor a list of PARTITION:BROKER")
+
+
+def _check_not_tiered(config: LogConfig) -> None:
+    values = config.spelled()
+    for key, only in _NOT_TIERED.items():
+        if values[key] != only:
+            raise ConfigError(key, f"{values[key]} cannot be, only {only}: there is no tiered storage")

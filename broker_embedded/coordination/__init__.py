@@ -1,1 +1,0 @@
-"""Coordinators at work: what `broker_embedded.coordinator` decides is written to a log, timed, and answered."""

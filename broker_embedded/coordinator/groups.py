@@ -1,0 +1,436 @@
+"""The groups that this broker coordinates: who decides, what is written down, who is answered.
+
+Groups of all kinds share one space of ids: classic ones, consumer groups (KIP-848), and simple ones, which are classic
+groups that never had a member. Every request about a group takes the same road:
+
+1. Decide by the group as it is: a pure function of the group, the request and the time makes an `Outcome`.
+2. Append the outcome's records to the group's partition of ``__consumer_offsets``. Crash here: it is decided, unless
+   the append was cut short; nobody has been told.
+3. Replay positions, put the new group in the old one's place, set timers, answer.
+
+While 2 waits for the disk, other requests about the same group wait for their turn. A request that is parked (JoinGroup
+and SyncGroup wait for other members) is a ticket in the group and a future here.
+"""
+
+import asyncio
+import contextlib
+import itertools
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Final, Generic, NamedTuple, TypeAlias
+
+from broker_embedded.coordinator.group_timers import GroupTimers
+from broker_embedded.coordinator.log import OFFSETS_TOPIC, Appended, CoordinatorLog, Within
+from broker_embedded.coordinator.pattern_matcher import PatternMatcher
+from broker_embedded.coordinator.turns import Turns
+from broker_embedded.groups.consumer import regexes as consumer_regexes
+from broker_embedded.groups.consumer.draft import REGEX_TIMER
+from broker_embedded.groups.consumer.group import ConsumerGroup
+from broker_embedded.groups.group import Group
+from broker_embedded.groups.offsets import GroupOffsets, OffsetCommit
+from broker_embedded.groups.outcome import AnswerT, Outcome, Parked, Reply, SetTimer, TimerKey
+from broker_embedded.groups.pending_offsets import OpenTransaction
+from broker_embedded.groups.replay import ReplayContext, replay
+from broker_embedded.platform.finishing import Finishing
+from broker_embedded.platform.timers import Timers
+from broker_embedded.transactions.decisions import Producer
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages.offset_commit import OffsetCommitRequest
+from spark_kafka_native.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.records.errors import CorruptBatch
+
+logger = logging.getLogger(__name__)
+
+Decision: TypeAlias = Callable[[Group | None, int], Outcome[AnswerT]]
+"""Decides about a group, None where there is none, by the time in milliseconds. Raises KafkaError: nothing changes."""
+
+_RETRY_TIMER_MS: Final = 500
+"""When to come back to a timer whose records could not be written; Apache Kafka waits as long."""
+
+
+class Groups:
+    """All groups, their positions, and ``__consumer_offsets`` behind them. Belongs to one event loop."""
+
+    def __init__(
+        self,
+        *,
+        log: CoordinatorLog,
+        timers: Timers,
+        finishing: Finishing,
+        context: ReplayContext,
+        patterns: PatternMatcher,
+        max_metadata_chars: int,
+        offsets_retention_ms: int,
+    ) -> None:
+        self.log = log
+        self.context = context
+        self.offsets = GroupOffsets(max_metadata_chars=max_metadata_chars)
+        self._retention_ms = offsets_retention_ms
+        self._clock = timers
+        self._patterns = patterns
+        self._finishing = finishing
+        self._groups: dict[str, Group] = {}
+        self._turns = Turns()
+        self._parked: dict[int, asyncio.Future[Any]] = {}
+        self._tickets = itertools.count(1)
+        self._timers = GroupTimers(timers, self._on_timer)
+        self._markers = _Markers()
+        self._due: set[tuple[str, TimerKey]] = set()
+        """Timers that have fired and wait for their turn. Whoever sets or cancels one before makes it void."""
+        self._looked_up: set[str] = set()
+        """Groups whose regular expressions are being looked up."""
+        self._resumed = False
+        self._released = False
+        self._term = 0
+
+    # --- from start to stop ------------------------------------------------------------------------------------------
+
+    def load(self) -> None:
+        """Replay what is in the log. Blocks; called before the broker serves anybody."""
+        for partition, logged in self.log.logged():
+            transaction = None if logged.producer_id is None else OpenTransaction(partition, logged.producer_id)
+            try:
+                self.offsets.replay(logged.record, logged.offset, transaction)
+                replay(self._groups, logged.record, self.context)
+            except CorruptBatch as error:
+                logger.error("a record of %s means nothing: %s", OFFSETS_TOPIC, error)
+
+    def resume(self) -> None:
+        """Give the groups that were loaded their timers. Called on the event loop; more than once does no harm."""
+        if self._resumed:
+            return
+        self._resumed = True
+        for group in list(self._groups.values()):
+            self._carry_out(group.group_id, group.resumed())
+
+    def release(self) -> None:
+        """Answer every parked request and take no more: the broker stops."""
+        self._released = True
+        self._unload()
+
+    def abandon(self) -> None:
+        """Do nothing any more, as after a crash of the process: nobody is answered."""
+        self._released = True
+        self._term += 1
+        self._timers.close()
+
+    async def make_ready(self) -> None:
+        """See to it that groups can be kept. Raises KafkaError: their log cannot be made now."""
+        await self.log.make_ready()
+        self.resume()
+
+    # --- what there is -----------------------------------------------------------------------------------------------
+
+    @property
+    def all(self) -> Mapping[str, Group]:
+        """Every group, by id."""
+        return MappingProxyType(self._groups)
+
+    def get(self, group_id: str) -> Group | None:
+        """A group, or None."""
+        return self._groups.get(group_id)
+
+    def offsets_partition(self, group_id: str) -> TopicPartition:
+        """The partition of ``__consumer_offsets`` that keeps a group. Raises KafkaError: there is no such topic yet."""
+        return self.log.partition_of(group_id)
+
+    @property
+    def parked_count(self) -> int:
+        """How many requests are parked."""
+        return len(self._parked)
+
+    # --- decisions ---------------------------------------------------------------------------------------------------
+
+    def ticket(self) -> int:
+        """A number under which a request can be parked."""
+        return next(self._tickets)
+
+    async def apply(self, group_id: str, decide: Decision[AnswerT], *, within: Within | None = None) -> AnswerT:
+        """Decide about a group, carry the decision out, and return its answer, which may take until others decide.
+
+        ``within`` a transaction a decision may only set positions.
+
+        Raises KafkaError: nothing has changed. A caller that is cancelled leaves the decision to be carried out.
+        """
+        await self.make_ready()
+        self._check_released()
+        if group_id in self._turns or self.log.waits_for_disk(group_id):
+            decided = await self._finishing.finish(self._decide_in_turn(group_id, decide, within))
+        else:
+            decided = self._decide_at_once(group_id, decide, within)
+        return decided.answer if isinstance(decided, _Answered) else await decided
+
+    def _decide_at_once(
+        self, group_id: str, decide: Decision[AnswerT], within: Within | None
+    ) -> "_Answered[AnswerT] | asyncio.Future[AnswerT]":
+        outcome = decide(self._groups.get(group_id), self._clock.now_ms())
+        appended = None
+        try:
+            if outcome.records:
+                appended = self.log.append(group_id, outcome.records, within)
+        except KafkaError as error:
+            outcome = _instead(outcome, error)
+        return self._carry_out(group_id, outcome, appended, within)
+
+    async def _decide_in_turn(
+        self, group_id: str, decide: Decision[AnswerT], within: Within | None
+    ) -> "_Answered[AnswerT] | asyncio.Future[AnswerT]":
+        async with self._turns.of(group_id):
+            self._check_released()
+            term = self._term
+            outcome = decide(self._groups.get(group_id), self._clock.now_ms())
+            appended = None
+            with self._markers.meanwhile() as markers:
+                try:
+                    if outcome.records:
+                        appended = await self.log.append_on_disk(group_id, outcome.records, within)
+                except KafkaError as error:
+                    outcome = _instead(outcome, error)
+                if term != self._term:
+                    raise KafkaError(ErrorCode.NOT_COORDINATOR, f"group {group_id!r} was given up meanwhile")
+                decided = self._carry_out(group_id, outcome, appended, within)
+                for marker in markers:
+                    self._end(marker)
+            return decided
+
+    def _carry_out(
+        self,
+        group_id: str,
+        outcome: Outcome[AnswerT],
+        appended: Appended | None = None,
+        within: Within | None = None,
+    ) -> "_Answered[AnswerT] | asyncio.Future[AnswerT]":
+        if appended is not None:
+            transaction = None
+            if within is not None:
+                transaction = OpenTransaction(appended.partition, within.producer.producer_id)
+            for offset, record in enumerate(outcome.records, appended.base_offset):
+                self.offsets.replay(record, offset, transaction)
+        if outcome.removed:
+            self._groups.pop(group_id, None)
+            self._timers.cancel_all(group_id)
+            logger.info("group %s is no more", group_id)
+        elif outcome.group is not None:
+            before = self._groups.get(group_id)
+            self._groups[group_id] = outcome.group
+            if before is None or before.state_name != outcome.group.state_name:
+                logger.info("group %s is %s", group_id, outcome.group.state_name)
+        self._forget_patterns(group_id)
+        for change in outcome.timers:
+            self._timers.change(group_id, change)
+            self._due.discard((group_id, change.key))
+        answer: _Answered[AnswerT] | asyncio.Future[AnswerT]
+        if isinstance(outcome.answer, Parked):
+            answer = self._parked[outcome.answer.ticket] = asyncio.get_running_loop().create_future()
+        else:
+            answer = _Answered(outcome.answer)
+        self._reply(outcome.replies)
+        return answer
+
+    def _reply(self, replies: tuple[Reply, ...]) -> None:
+        for reply in replies:
+            future = self._parked.pop(reply.ticket, None)
+            if future is not None and not future.done():
+                future.set_result(reply.answer)
+
+    # --- positions ---------------------------------------------------------------------------------------------------
+
+    async def commit(
+        self, request: OffsetCommitRequest, commits: Iterable[OffsetCommit], version: int
+    ) -> Mapping[TopicPartition, ErrorCode]:
+        """Commit offsets; an error code per partition. Raises KafkaError: none of them was committed."""
+        return await self.apply(
+            request.group_id,
+            lambda group, now_ms: self.offsets.commit(
+                group, request, commits, version=version, now_ms=now_ms, config=self.context.classic
+            ),
+        )
+
+    async def commit_in_transaction(
+        self, request: TxnOffsetCommitRequest, commits: Iterable[OffsetCommit], *, verified: bool = True
+    ) -> Mapping[TopicPartition, ErrorCode]:
+        """Commit offsets that count once their producer's transaction is committed; an error code per partition.
+
+        ``verified``: `offsets_partition` is part of the transaction, and no marker of it comes before this is over.
+        Else the log must know of the transaction. Raises KafkaError: none of them was committed.
+        """
+        return await self.apply(
+            request.group_id,
+            lambda group, now_ms: self.offsets.commit_in_transaction(
+                group, request, commits, now_ms=now_ms, config=self.context.classic
+            ),
+            within=Within(Producer(producer_id=request.producer_id, epoch=request.producer_epoch), verified),
+        )
+
+    def end_transaction(self, partition: int, producer_id: int, marker_offset: int, *, commit: bool) -> None:
+        """A marker is in a partition of ``__consumer_offsets``: what its transaction committed counts, or not."""
+        marker = _Marker(OpenTransaction(partition, producer_id), marker_offset, commit)
+        self._end(marker)
+        self._markers.add(marker)
+
+    def _end(self, marker: "_Marker") -> None:
+        self.offsets.end_transaction(marker.transaction, marker.offset, commit=marker.commit)
+
+    async def delete_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition]
+    ) -> Mapping[TopicPartition, ErrorCode]:
+        """Forget positions of a group; an error code per partition. Raises KafkaError: none of them was forgotten."""
+        return await self.apply(group_id, lambda group, _: self.offsets.delete(group, group_id, partitions))
+
+    async def delete(self, group_id: str) -> None:
+        """Forget an empty group and its positions. Raises KafkaError: it stays as it was."""
+        await self.apply(group_id, lambda group, _: self.offsets.delete_group(group, group_id))
+
+    async def expire(self) -> None:
+        """Forget positions that are too old, and empty groups that have none left."""
+        for group_id in list(self._groups):
+            await self._forget(
+                group_id,
+                lambda group, now_ms: self.offsets.expire(group, now_ms, self._retention_ms),
+                "they are too old",
+            )
+
+    async def forget_topic(self, topic: str) -> None:
+        """Forget all positions in a topic that is deleted; with ``__consumer_offsets`` everything."""
+        if topic == OFFSETS_TOPIC:
+            self._unload()
+            for group_id in self._groups:
+                self._patterns.forget(group_id)
+            self._groups.clear()
+            self.offsets.clear()
+            return
+        for group_id in self.offsets.groups_in(topic):
+            await self._forget_topic(group_id, topic)
+
+    async def _forget_topic(self, group_id: str, topic: str) -> None:
+        await self._forget(
+            group_id, lambda _group, _now_ms: self.offsets.forget_topic(group_id, topic), f"topic {topic} is deleted"
+        )
+
+    async def _forget(self, group_id: str, decide: Decision[bool], reason: str) -> None:
+        """Delete offsets of a group in batches. Other tasks of the event loop run between two batches."""
+        try:
+            while await self.apply(group_id, decide):
+                await asyncio.sleep(0)
+        except KafkaError as error:
+            logger.warning("offsets of group %s stay although %s: %s", group_id, reason, error)
+        await asyncio.sleep(0)
+
+    # --- by the clock ------------------------------------------------------------------------------------------------
+
+    def _on_timer(self, group_id: str, key: TimerKey) -> None:
+        if key == REGEX_TIMER:
+            if group_id not in self._looked_up:  # otherwise a later heartbeat sets the timer again
+                self._finishing.begin(self._look_up_regexes(group_id))
+            return
+        due = group_id, key
+
+        def decide(group: Group | None, now_ms: int) -> Outcome[None]:
+            is_due = due in self._due
+            self._due.discard(due)
+            return group.timer_fired(key, now_ms) if is_due and group is not None else Outcome(answer=None)
+
+        self._due.add(due)
+        self._finishing.begin(self._fire(group_id, key, decide))
+
+    async def _fire(self, group_id: str, key: TimerKey, decide: Decision[None]) -> None:
+        try:
+            await self.apply(group_id, decide)
+        except KafkaError as error:
+            self._retry(group_id, key, error)
+
+    def _retry(self, group_id: str, key: TimerKey, error: KafkaError) -> None:
+        if not self._released:
+            name, retry_ms = "-".join(key), _RETRY_TIMER_MS
+            logger.warning("timer %s of group %s failed, retrying in %d ms: %s", name, group_id, retry_ms, error)
+            self._timers.change(group_id, SetTimer(key=key, after_ms=retry_ms))
+
+    async def _look_up_regexes(self, group_id: str) -> None:
+        """Match all topic names with the group's regular expressions, and write the result to the group's log."""
+        group = self._groups.get(group_id)
+        if not isinstance(group, ConsumerGroup):
+            return
+        view = group.context.topics()
+        self._looked_up.add(group_id)
+        try:
+            topics = await self._patterns.matching_each(group_id, sorted(group.subscribed_regexes), view.by_name)
+            await self.apply(
+                group_id,
+                lambda group, now_ms: (
+                    consumer_regexes.resolved(group, topics, view.version, now_ms)
+                    if isinstance(group, ConsumerGroup)
+                    else Outcome(answer=None)
+                ),
+            )
+        except KafkaError as error:
+            self._retry(group_id, REGEX_TIMER, error)
+        finally:
+            self._looked_up.discard(group_id)
+            self._forget_patterns(group_id)
+
+    def _forget_patterns(self, group_id: str) -> None:
+        """Keep no compiled regular expressions of a group that subscribes to none any more, or is deleted."""
+        if self._patterns.keeps(group_id):
+            group = self._groups.get(group_id)
+            if not isinstance(group, ConsumerGroup) or not group.subscribed_regexes:
+                self._patterns.forget(group_id)
+
+    def _check_released(self) -> None:
+        if self._released:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR, "the broker stops")
+
+    def _unload(self) -> None:
+        """Coordinate these groups no more: whoever waits is told, and what is being decided is not carried out."""
+        self._term += 1
+        self._timers.close()
+        self._due.clear()
+        for group in self._groups.values():
+            self._reply(group.released(ErrorCode.NOT_COORDINATOR))
+
+
+class _Marker(NamedTuple):
+    """The end of a transaction in a partition of ``__consumer_offsets``."""
+
+    transaction: OpenTransaction
+    offset: int
+    commit: bool
+
+
+class _Markers:
+    """Markers that come while others wait for the disk, whose records may be before them in the log."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, list[_Marker]] = {}
+
+    @contextlib.contextmanager
+    def meanwhile(self) -> Iterator[list[_Marker]]:
+        """Those that come within the block."""
+        seen: list[_Marker] = []
+        self._waiting[id(seen)] = seen
+        try:
+            yield seen
+        finally:
+            del self._waiting[id(seen)]
+
+    def add(self, marker: _Marker) -> None:
+        """A marker is in the log."""
+        for seen in self._waiting.values():
+            seen.append(marker)
+
+
+class _Answered(Generic[AnswerT]):
+    """An answer that is there already."""
+
+    __slots__ = ("answer",)
+
+    def __init__(self, answer: AnswerT) -> None:
+        self.answer = answer
+
+
+def _instead(outcome: Outcome[AnswerT], error: KafkaError) -> Outcome[AnswerT]:
+    """What is decided when the records of ``outcome`` cannot be written. Raises KafkaError: nothing is."""
+    if outcome.otherwise is None:
+        raise error
+    return outcome.otherwise(error.code)

@@ -1,0 +1,92 @@
+"""Markers: how a transaction ended, written into its partitions as control batches (KIP-98).
+
+A marker that is in the log counts at once: the last stable offset moves, readers of committed records go on, and the
+offsets that a group committed in the transaction count or are dropped. A marker may come twice, as after a crash
+between it and the coordinator's Complete record; the second one changes nothing.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from broker_embedded.coordinator.groups import Groups
+from broker_embedded.coordinator.log import OFFSETS_TOPIC
+from broker_embedded.log.append.incoming import AppendOrigin, Terms
+from broker_embedded.platform.stored_files import OnDisk
+from broker_embedded.platform.timers import Timers
+from broker_embedded.replica.delayed import DelayedOperations
+from broker_embedded.replica.partitions import LocalPartition, Partitions
+from broker_embedded.transactions.decisions import Producer
+from broker_embedded.transactions.state import TransactionVersion
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.records.control import ControlType, encode_end_txn_marker
+
+logger = logging.getLogger(__name__)
+
+_AT_ONCE: Final = 50
+"""Markers after which other requests get a chance."""
+
+
+class TransactionMarkers:
+    """Writes markers into partitions that this broker leads. Belongs to one event loop."""
+
+    def __init__(
+        self, *, partitions: Partitions, groups: Groups, delayed: DelayedOperations, timers: Timers, on_disk: OnDisk
+    ) -> None:
+        self._partitions = partitions
+        self._groups = groups
+        self._delayed = delayed
+        self._timers = timers
+        self._on_disk = on_disk
+
+    async def write(
+        self,
+        partitions: Iterable[TopicPartition],
+        producer: Producer,
+        *,
+        commit: bool,
+        coordinator_epoch: int,
+        version: TransactionVersion,
+    ) -> Mapping[TopicPartition, ErrorCode]:
+        """Write one marker into each partition; an error code per partition, NONE where it is in the log.
+
+        UNKNOWN_TOPIC_OR_PARTITION: there is no such partition. INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED:
+        a later producer or coordinator has been there. KAFKA_STORAGE_ERROR: it may work another time. INVALID_REQUEST:
+        there is no such producer.
+        """
+        codes: dict[TopicPartition, ErrorCode] = {}
+        terms = Terms(origin=AppendOrigin.COORDINATOR, bumps_epochs=version.bumps_epochs)
+        for partition in sorted(partitions):
+            if codes and len(codes) % _AT_ONCE == 0:
+                await asyncio.sleep(0)
+            try:
+                local = self._partitions.get(*partition)
+                offset = await self._append(local, self._marker(producer, commit, coordinator_epoch), terms)
+            except KafkaError as error:
+                logger.debug("no marker of producer %d in %s: %s", producer.producer_id, partition, error)
+                codes[partition] = error.code
+                continue
+            codes[partition] = ErrorCode.NONE
+            if partition.topic == OFFSETS_TOPIC:
+                self._groups.end_transaction(partition.partition, producer.producer_id, offset, commit=commit)
+            self._delayed.changed(partition)
+        return codes
+
+    def _marker(self, producer: Producer, commit: bool, coordinator_epoch: int) -> bytearray:
+        if producer.producer_id < 0 or producer.epoch < 0:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"there is no producer {producer.producer_id}")
+        return encode_end_txn_marker(
+            ControlType.COMMIT if commit else ControlType.ABORT,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.epoch,
+            coordinator_epoch=coordinator_epoch,
+            timestamp_ms=self._timers.now_ms(),
+        )
+
+    async def _append(self, partition: LocalPartition, marker: bytearray, terms: Terms) -> int:
+        """Where the marker is. Raises KafkaError: it is not in the log."""
+        if partition.flushes_on_append:
+            return (await self._on_disk(lambda: partition.append(marker, terms))).base_offset
+        return partition.append(marker, terms).base_offset

@@ -1,0 +1,155 @@
+"""Clients' regular expressions are matched in threads of their own, so that no expression delays the event loop.
+
+They are compiled on the event loop: google-re2 lets no other thread run meanwhile. `Pattern` bounds how long it takes.
+Other tasks of the event loop run between two compilations. The expressions that a group subscribes to are looked up
+again and again, and therefore kept compiled.
+"""
+
+import asyncio
+import functools
+import time
+from collections.abc import Collection, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from broker_embedded.groups.pattern import Pattern, PatternError
+from broker_embedded.platform.timers import Timers
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+
+_SLICE_NS: Final = 50_000_000
+"""A thread takes its pending expressions in turn, for so long each, or for one name.
+
+A large expression takes up to 20 ms for the name of a topic, and up to 3 s for a transactional id of 32,767 characters.
+"""
+
+MAX_KEPT_BYTES: Final = 64 * 1024 * 1024
+"""Upper bound of the memory of kept expressions, all groups together: 512 expressions, or 64 of many names."""
+_MAX_PENDING: Final = 64
+"""How many expressions that are not kept a thread may have compiled at a time: others wait for their turn."""
+
+
+class _Worker:
+    """A thread, and a semaphore that bounds how many expressions are compiled for it."""
+
+    def __init__(self, name: str) -> None:
+        self.thread = ThreadPoolExecutor(1, thread_name_prefix=f"broker-pattern-{name}")
+        self.pending = asyncio.Semaphore(_MAX_PENDING)
+
+
+class PatternMatcher:
+    """Two threads that match names with regular expressions. Belongs to one event loop.
+
+    One is for requests and one for groups' lookups, because the longest transactional ids take seconds each.
+    """
+
+    def __init__(self, timers: Timers) -> None:
+        self._timers = timers
+        self._requests, self._lookups = _Worker("requests"), _Worker("lookups")
+        self._stopped = False
+        self._kept: dict[str, dict[str, Pattern]] = {}
+        """By group, compiled expressions that it subscribes to. They take `MAX_KEPT_BYTES` at most."""
+        self._kept_bytes = 0
+
+    async def matching(self, expression: str, names: Iterable[str]) -> frozenset[str]:
+        """The names that the expression matches as a whole.
+
+        Raises PatternError; KafkaError COORDINATOR_NOT_AVAILABLE: the broker stops.
+        """
+        return await self._match_once(expression, names, None)
+
+    async def matching_each(
+        self, group_id: str, expressions: Collection[str], names: Iterable[str]
+    ) -> Mapping[str, frozenset[str]]:
+        """By expression the names that it matches as a whole; none if it is malformed or too large.
+
+        Keeps those of the compiled expressions that there is memory for, in place of those of the group's last lookup.
+        A group has one lookup at a time. Raises KafkaError COORDINATOR_NOT_AVAILABLE: the broker stops.
+        """
+        names, found = tuple(names), dict[str, frozenset[str]]()
+        self._drop(group_id, self._kept.get(group_id, {}).keys() - set(expressions))
+        for expression in expressions:
+            kept = self._kept.get(group_id, {}).get(expression)
+            try:
+                found[expression] = await (
+                    self._match_once(expression, names, group_id)
+                    if kept is None
+                    else self._match(kept, names, self._lookups)
+                )
+            except PatternError:  # written by a broker with another regular expression library
+                found[expression] = frozenset()
+        return found
+
+    def keeps(self, group_id: str) -> bool:
+        """Whether an expression of a group is kept."""
+        return group_id in self._kept
+
+    def forget(self, group_id: str) -> None:
+        """Keep no expression of a group any more."""
+        self._drop(group_id, set(self._kept.get(group_id, {})))
+
+    @property
+    def kept_bytes(self) -> int:
+        """Upper bound of the memory that the kept expressions take."""
+        return self._kept_bytes
+
+    def stop(self) -> None:
+        """Make every pending ``matching`` raise once the name in progress is matched."""
+        self._stopped = True
+        for worker in (self._requests, self._lookups):
+            worker.thread.shutdown(wait=False)
+
+    def _keep(self, group_id: str, expression: str, pattern: Pattern) -> bool:
+        """Keep an expression of a group if there is memory for it; whether there is."""
+        if self._kept_bytes + pattern.max_bytes > MAX_KEPT_BYTES:
+            return False
+        self._kept_bytes += pattern.max_bytes
+        self._kept.setdefault(group_id, {})[expression] = pattern
+        return True
+
+    def _drop(self, group_id: str, expressions: Iterable[str]) -> None:
+        kept = self._kept.get(group_id, {})
+        for expression in expressions:
+            self._kept_bytes -= kept.pop(expression).max_bytes
+        if not kept:
+            self._kept.pop(group_id, None)
+
+    async def _match_once(self, expression: str, names: Iterable[str], group_id: str | None) -> frozenset[str]:
+        """Compile an expression, and match names; keep it for the group, if one is given. Raises PatternError."""
+        worker = self._requests if group_id is None else self._lookups
+        async with worker.pending:
+            pattern = await self._compile(expression)
+            if group_id is None or not self._keep(group_id, expression, pattern):
+                return await self._match(pattern, names, worker)
+        return await self._match(pattern, names, worker)
+
+    async def _compile(self, expression: str) -> Pattern:
+        """Compile an expression, then let other tasks of the event loop run. Raises PatternError, KafkaError."""
+        self._check_stopped()
+        try:
+            return Pattern(expression)
+        finally:
+            await asyncio.sleep(0)
+
+    async def _match(self, pattern: Pattern, names: Iterable[str], worker: _Worker) -> frozenset[str]:
+        remaining, found = list(names), set[str]()
+        while remaining:
+            self._check_stopped()
+            part = functools.partial(self._match_some, pattern, remaining, found)
+            with self._timers.working():
+                await asyncio.get_running_loop().run_in_executor(worker.thread, part)
+        return frozenset(found)
+
+    def _match_some(self, pattern: Pattern, remaining: list[str], found: set[str]) -> None:
+        """Take names off ``remaining`` for a slice of time, one at least; add those that match to ``found``."""
+        end_ns = time.perf_counter_ns() + _SLICE_NS
+        while remaining:
+            self._check_stopped()
+            name = remaining.pop()
+            if pattern.fullmatch(name):
+                found.add(name)
+            if time.perf_counter_ns() >= end_ns:
+                return
+
+    def _check_stopped(self) -> None:
+        if self._stopped:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the broker stops")

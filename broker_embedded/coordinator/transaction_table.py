@@ -1,0 +1,121 @@
+"""What is known of each transactional id, and the log behind it: nothing counts that is not written down."""
+
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from types import MappingProxyType
+
+from broker_embedded.coordinator.log import TRANSACTIONS_TOPIC, CoordinatorLog
+from broker_embedded.coordinator.turns import Turns
+from broker_embedded.groups.records import CoordinatorRecord
+from broker_embedded.transactions.records import read_transaction_record, transaction_record, transaction_tombstone
+from broker_embedded.transactions.state import Transaction, TransactionState, TransactionVersion
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.records.errors import CorruptBatch
+
+logger = logging.getLogger(__name__)
+
+
+class TransactionTable:
+    """Transactions by id. Whoever changes one has its turn, and says in which term the change was decided.
+
+    A term ends when everything is given up, because the log is deleted or the process is to look crashed: what was
+    decided before and is not written yet counts no more. Belongs to one event loop.
+    """
+
+    def __init__(self, log: CoordinatorLog, level: Callable[[], TransactionVersion]) -> None:
+        """``level`` is that of the feature transaction.version, at present."""
+        self.log = log
+        self.term = 0
+        self._level = level
+        self._transactions: dict[str, Transaction] = {}
+        self._ongoing: dict[str, int | None] = {}
+        """When each open transaction began, by `Timers.elapsed_ms`; None until ``timed_out`` sees it first."""
+        self._looked_ms: int | None = None
+        self._turns = Turns()
+
+    def load(self) -> None:
+        """Replay what is in the log. Blocks."""
+        for record in self.log.records():
+            try:
+                read = read_transaction_record(record)
+            except CorruptBatch as error:
+                logger.error("a record of %s means nothing: %s", TRANSACTIONS_TOPIC, error)
+                continue
+            if read is not None and read[1] is not None:
+                self._put(read[1])
+
+    @property
+    def all(self) -> Mapping[str, Transaction]:
+        """What is known of every id."""
+        return MappingProxyType(self._transactions)
+
+    def timed_out(self, now_ms: int, elapsed_ms: int) -> list[str]:
+        """The transactional ids whose transactions have timed out. Looks at open transactions only.
+
+        Age is measured by the monotonic ``elapsed_ms``, so a jump of the wall clock neither ends nor prolongs a
+        transaction. The recorded start and the wall clock ``now_ms`` count only for the time before the previous call,
+        such as the time before the broker's start.
+        """
+        longest_ms = None if self._looked_ms is None else elapsed_ms - self._looked_ms
+        self._looked_ms = elapsed_ms
+        for name, began_ms in self._ongoing.items():
+            if began_ms is None:
+                age_ms = max(0, now_ms - self._transactions[name].started_ms)
+                self._ongoing[name] = elapsed_ms - (age_ms if longest_ms is None else min(age_ms, longest_ms))
+        return [name for name in self._ongoing if self.has_timed_out(name, elapsed_ms)]
+
+    def has_timed_out(self, transactional_id: str, elapsed_ms: int) -> bool:
+        """Whether a transaction that ``timed_out`` has seen is still open and past its timeout."""
+        began_ms = self._ongoing.get(transactional_id)
+        return began_ms is not None and self._transactions[transactional_id].times_out(elapsed_ms - began_ms)
+
+    def get(self, transactional_id: str) -> Transaction | None:
+        """What is known of an id, None if nobody has used it."""
+        return self._transactions.get(transactional_id)
+
+    def turn(self, transactional_id: str) -> AbstractAsyncContextManager[None]:
+        """Let nobody else have the id's turn within the block."""
+        return self._turns.of(transactional_id)
+
+    async def write(self, transaction: Transaction, term: int) -> None:
+        """Make a decision count. Raises KafkaError: nothing has changed."""
+        name = transaction.transactional_id
+        flexible = self._level() >= TransactionVersion.TV_1
+        await self._append(name, transaction_record(transaction, flexible=flexible), term)
+        self._put(transaction)
+        logger.debug("%s is %s", name, transaction.state.label)
+
+    async def forget(self, transactional_id: str, term: int) -> None:
+        """Know nothing of an id any more. Raises KafkaError: nothing has changed."""
+        await self._append(transactional_id, transaction_tombstone(transactional_id), term)
+        del self._transactions[transactional_id]
+        self._ongoing.pop(transactional_id, None)
+
+    def give_up(self) -> Mapping[str, Transaction]:
+        """Know nothing of any id, and end the term; what was known."""
+        known, self._transactions = self._transactions, {}
+        self._ongoing.clear()
+        self.term += 1
+        return known
+
+    def _put(self, transaction: Transaction) -> None:
+        name = transaction.transactional_id
+        self._transactions[name] = transaction
+        if transaction.state is TransactionState.ONGOING:
+            self._ongoing.setdefault(name, None)
+        else:
+            self._ongoing.pop(name, None)
+
+    async def _append(self, name: str, record: CoordinatorRecord, term: int) -> None:
+        self._check(name, term)
+        self.log.check_replicas(name)
+        if self.log.waits_for_disk(name):
+            await self.log.append_on_disk(name, (record,))
+        else:
+            self.log.append(name, (record,))
+        self._check(name, term)
+
+    def _check(self, name: str, term: int) -> None:
+        if term != self.term:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR, f"{name!r} was given up meanwhile")

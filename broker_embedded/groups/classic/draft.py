@@ -1,0 +1,154 @@
+"""A classic group while a decision is being made: changed step by step, then frozen into an `Outcome`."""
+
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from broker_embedded.groups.classic.member import ClassicMember
+from broker_embedded.groups.classic.state import ClassicState, session_timer
+from broker_embedded.groups.outcome import AnswerT, CancelTimer, Outcome, Parked, Reply, SetTimer, TimerKey
+from broker_embedded.groups.records import CoordinatorRecord
+from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native.protocol.messages.join_group import JoinGroupResponse
+from spark_kafka_native.protocol.messages.sync_group import SyncGroupResponse
+
+if TYPE_CHECKING:
+    from broker_embedded.groups.classic.group import ClassicGroup
+
+
+class Draft:
+    """What is to become of a group, and what goes with it. The group that it starts from stays as it is."""
+
+    def __init__(self, group: "ClassicGroup", now_ms: int) -> None:
+        self._before = group
+        self._now_ms = now_ms
+        self.config = group.config
+        self.state = group.state
+        self.state_since_ms = group.state_since_ms
+        self.generation = group.generation
+        self.protocol_type = group.protocol_type
+        self.protocol_name = group.protocol_name
+        self.leader = group.leader
+        self.members = dict(group.members)
+        self.pending = set(group.pending)
+        self.pending_sync = set(group.pending_sync)
+        self.subscribed = group.subscribed
+        self.initial = group.initial
+        self.records: list[CoordinatorRecord] = []
+        self._timers: dict[TimerKey, SetTimer | CancelTimer] = {}
+        self._replies: list[Reply] = []
+
+    # --- what it looks like by now -----------------------------------------------------------------------------------
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """The longest time that a member asks for to rejoin."""
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    @property
+    def awaiting_join(self) -> int:
+        """How many JoinGroups are parked."""
+        return sum(member.awaits_join for member in self.members.values())
+
+    @property
+    def all_joined(self) -> bool:
+        """Whether nobody is waited for, neither members nor those who were given an id to join with."""
+        return not self.pending and all(member.awaits_join for member in self.members.values())
+
+    def supports(self, protocol_type: str, protocols: tuple[str, ...]) -> bool:
+        """Whether somebody with these protocols can be a member: one of them is known to all members."""
+        if self.state is ClassicState.EMPTY:
+            return bool(protocol_type) and bool(protocols)
+        if protocol_type != self.protocol_type:
+            return False
+        return any(all(member.supports(name) for member in self.members.values()) for name in protocols)
+
+    def frozen(self) -> "ClassicGroup":
+        """The group as it is by now."""
+        return replace(
+            self._before,
+            state=self.state,
+            state_since_ms=self.state_since_ms,
+            generation=self.generation,
+            protocol_type=self.protocol_type,
+            protocol_name=self.protocol_name,
+            leader=self.leader,
+            members=MappingProxyType(dict(self.members)),
+            pending=frozenset(self.pending),
+            pending_sync=frozenset(self.pending_sync),
+            subscribed=self.subscribed,
+            initial=self.initial,
+        )
+
+    def outcome(self, answer: AnswerT | Parked) -> Outcome[AnswerT]:
+        """The decision. The draft must not be changed any more."""
+        return Outcome(
+            answer=answer,
+            records=tuple(self.records),
+            group=self.frozen(),
+            timers=tuple(self._timers.values()),
+            replies=tuple(self._replies),
+        )
+
+    # --- steps -------------------------------------------------------------------------------------------------------
+
+    def become(self, state: ClassicState) -> None:
+        """Go over to another state."""
+        self.state = state
+        self.state_since_ms = self._now_ms
+
+    def add(self, member: ClassicMember, protocol_type: str) -> None:
+        """Take in a member; the first one brings the group's protocol type and leads it."""
+        if not self.members:
+            self.protocol_type = protocol_type
+        if self.leader is None:
+            self.leader = member.member_id
+        self.members[member.member_id] = member
+        self.pending.discard(member.member_id)
+
+    def change(self, member: ClassicMember, **changes: object) -> ClassicMember:
+        """Put a changed member in the place of the member as it was."""
+        changed = replace(member, **changes)  # type: ignore[arg-type]  # names of its fields
+        self.members[member.member_id] = changed
+        return changed
+
+    def remove(self, member_id: str) -> None:
+        """Let a member go, or somebody who was given an id; what of theirs is parked must be answered before."""
+        self.members.pop(member_id, None)
+        self.pending.discard(member_id)
+        self.pending_sync.discard(member_id)
+        if self.leader == member_id:
+            self.leader = next(iter(self.members), None)
+        self.cancel(session_timer(member_id))
+
+    def dismiss(self, member: ClassicMember, code: ErrorCode, member_id: str = "") -> None:
+        """Answer everything of a member's that is parked with an error, and let it go."""
+        member = self.answer_join(member, JoinGroupResponse(member_id=member_id, error_code=code))
+        self.answer_sync(member, SyncGroupResponse(error_code=code))
+        self.remove(member.member_id)
+
+    def answer_join(self, member: ClassicMember, answer: JoinGroupResponse) -> ClassicMember:
+        """Answer the member's JoinGroup if it is parked."""
+        if member.join_ticket is None:
+            return member
+        self._replies.append(Reply(ticket=member.join_ticket, answer=answer))
+        return self.change(member, join_ticket=None)
+
+    def answer_sync(self, member: ClassicMember, answer: SyncGroupResponse) -> ClassicMember:
+        """Answer the member's SyncGroup if it is parked."""
+        if member.sync_ticket is None:
+            return member
+        self._replies.append(Reply(ticket=member.sync_ticket, answer=answer))
+        return self.change(member, sync_ticket=None)
+
+    def set(self, key: TimerKey, after_ms: int) -> None:
+        """Set a timer."""
+        self._timers[key] = SetTimer(key=key, after_ms=after_ms)
+
+    def cancel(self, key: TimerKey) -> None:
+        """Cancel a timer."""
+        self._timers[key] = CancelTimer(key=key)
+
+    def renew_session(self, member: ClassicMember) -> None:
+        """The member has been heard of."""
+        self.set(session_timer(member.member_id), member.session_timeout_ms)

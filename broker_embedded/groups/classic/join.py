@@ -1,0 +1,245 @@
+"""JoinGroup in a classic group: who may join, under which id, and whether that takes a rebalance."""
+
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+from broker_embedded.groups.classic.draft import Draft
+from broker_embedded.groups.classic.group import ClassicGroup
+from broker_embedded.groups.classic.member import ClassicMember, as_join_answer, require_member, static_member
+from broker_embedded.groups.classic.rebalance import (
+    complete_join_if_all_joined,
+    prepare_rebalance,
+    rebalance,
+    select_protocol,
+    subscribed,
+)
+from broker_embedded.groups.classic.records import group_record, new_group_record
+from broker_embedded.groups.classic.state import ClassicConfig, ClassicState, session_timer
+from broker_embedded.groups.outcome import Outcome, Parked
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupResponse,
+    JoinGroupResponseMember,
+)
+from spark_kafka_native.protocol.messages.sync_group import SyncGroupResponse
+
+_UNKNOWN: Final = ""
+"""The member id of somebody who has none yet."""
+_ID_REQUIRED_SINCE: Final = 4
+_SKIPPING_SINCE: Final = 9
+_NEW_MEMBER_TIMEOUT_MS: Final = 300_000
+"""A new member whose JoinGroup is parked for so long is given up; its client may be gone, and will try again if not."""
+
+JoinAnswer: TypeAlias = JoinGroupResponse | Parked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joining:
+    """What surrounds a JoinGroup. ``fresh_id`` makes a new member id unique; ``ticket`` is to park the request with."""
+
+    version: int
+    client_id: str
+    client_host: str
+    fresh_id: str
+    ticket: int
+
+
+def join(
+    group: ClassicGroup | None, request: JoinGroupRequest, joining: Joining, config: ClassicConfig, now_ms: int
+) -> Outcome[JoinGroupResponse]:
+    """Join a group, which is made for a member without an id."""
+    member_id = request.member_id
+    if not request.group_id:
+        return Outcome(answer=_refused(ErrorCode.INVALID_GROUP_ID, member_id))
+    if not config.min_session_timeout_ms <= request.session_timeout_ms <= config.max_session_timeout_ms:
+        return Outcome(answer=_refused(ErrorCode.INVALID_SESSION_TIMEOUT, member_id))
+    if group is None and member_id != _UNKNOWN:
+        return Outcome(answer=_refused(ErrorCode.UNKNOWN_MEMBER_ID, member_id))
+    draft = Draft(group or ClassicGroup(group_id=request.group_id, config=config, state_since_ms=now_ms), now_ms)
+    answer = _Join(draft, request, joining).answer()
+    if group is None and not draft.records:
+        draft.records.append(new_group_record(request.group_id, now_ms, config.record_versions))
+    return draft.outcome(answer)
+
+
+class _Join:
+    """One JoinGroup being answered."""
+
+    def __init__(self, draft: Draft, request: JoinGroupRequest, joining: Joining) -> None:
+        self._draft = draft
+        self._request = request
+        self._joining = joining
+
+    def answer(self) -> JoinAnswer:
+        draft, request = self._draft, self._request
+        if not self._has_room():
+            draft.remove(request.member_id)
+            return _refused(ErrorCode.GROUP_MAX_SIZE_REACHED)
+        if not draft.supports(request.protocol_type, tuple(protocol.name for protocol in request.protocols)):
+            return _refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
+        if request.member_id == _UNKNOWN:
+            return self._join_unknown()
+        if request.member_id in draft.pending:
+            return self._join_pending()
+        try:
+            member = require_member(draft.members, request.member_id, request.group_instance_id)
+        except KafkaError as error:
+            return replace(_refused(error.code, request.member_id), protocol_name=None)
+        return self._rejoin(member)
+
+    def _has_room(self) -> bool:
+        """Whether group.max.size lets the sender in; in a rebalance the last to rejoin are those who are too many."""
+        draft = self._draft
+        member = draft.members.get(self._request.member_id)
+        match draft.state:
+            case ClassicState.EMPTY:
+                return True
+            case ClassicState.PREPARING_REBALANCE:
+                return (member is not None and member.awaits_join) or draft.awaiting_join < draft.config.max_size
+            case ClassicState.COMPLETING_REBALANCE | ClassicState.STABLE:
+                return member is not None or len(draft.members) < draft.config.max_size
+
+    # --- those without an id -----------------------------------------------------------------------------------------
+
+    def _join_unknown(self) -> JoinAnswer:
+        instance_id = self._request.group_instance_id
+        new_id = f"{self._joining.client_id if instance_id is None else instance_id}-{self._joining.fresh_id}"
+        if instance_id is not None:
+            member = static_member(self._draft.members, instance_id)
+            return self._add(new_id) if member is None else self._replace(member, new_id)
+        if self._joining.version < _ID_REQUIRED_SINCE:
+            return self._add(new_id)
+        self._draft.pending.add(new_id)
+        self._draft.set(session_timer(new_id), self._request.session_timeout_ms)
+        return _refused(ErrorCode.MEMBER_ID_REQUIRED, new_id)
+
+    def _join_pending(self) -> JoinAnswer:
+        if self._request.group_instance_id is not None:  # ids are not given out to static members
+            return _refused(ErrorCode.UNKNOWN_MEMBER_ID, self._request.member_id)
+        return self._add(self._request.member_id)
+
+    def _add(self, member_id: str) -> JoinAnswer:
+        draft, request = self._draft, self._request
+        member = ClassicMember(
+            member_id=member_id,
+            instance_id=request.group_instance_id,
+            client_id=self._joining.client_id,
+            client_host=self._joining.client_host,
+            session_timeout_ms=request.session_timeout_ms,
+            rebalance_timeout_ms=request.rebalance_timeout_ms,
+            protocols=request.protocols,
+            join_ticket=self._joining.ticket,
+            is_new=True,
+        )
+        if draft.initial is not None:
+            draft.initial = replace(draft.initial, member_added=True)
+        draft.add(member, request.protocol_type)
+        draft.set(session_timer(member_id), _NEW_MEMBER_TIMEOUT_MS)
+        rebalance(draft)
+        return self._parked()
+
+    # --- static members whose process is another one (KIP-345) -------------------------------------------------------
+
+    def _replace(self, old: ClassicMember, new_id: str) -> JoinAnswer:
+        draft = self._draft
+        old_leader = draft.leader
+        member = self._take_place(old, new_id)
+        if draft.state is ClassicState.STABLE and select_protocol(draft) == draft.protocol_name:
+            return self._replace_without_rebalance(draft.change(member, join_ticket=None), old_leader)
+        match draft.state:
+            case ClassicState.STABLE:
+                rebalance(draft)
+            case ClassicState.COMPLETING_REBALANCE:
+                prepare_rebalance(draft)  # the leader may have been told the old id
+            case ClassicState.PREPARING_REBALANCE | ClassicState.EMPTY:
+                complete_join_if_all_joined(draft)
+        return self._parked()
+
+    def _take_place(self, old: ClassicMember, new_id: str) -> ClassicMember:
+        """Put the new process where the old one was, which hears that it is fenced if it waits for an answer."""
+        draft, request = self._draft, self._request
+        code = ErrorCode.FENCED_INSTANCE_ID
+        was_leader, had_not_synced = draft.leader == old.member_id, old.member_id in draft.pending_sync
+        draft.answer_join(old, replace(_refused(code, old.member_id), protocol_name=None))
+        draft.answer_sync(old, SyncGroupResponse(error_code=code))
+        draft.remove(old.member_id)
+        member = replace(
+            old,
+            member_id=new_id,
+            session_timeout_ms=request.session_timeout_ms,
+            rebalance_timeout_ms=request.rebalance_timeout_ms,
+            protocols=request.protocols,
+            join_ticket=self._joining.ticket,
+            sync_ticket=None,
+            is_new=False,
+        )
+        draft.members[new_id] = member
+        if was_leader:
+            draft.leader = new_id
+        if had_not_synced:
+            draft.pending_sync.add(new_id)
+        draft.renew_session(member)
+        return member
+
+    def _replace_without_rebalance(self, member: ClassicMember, old_leader: str | None) -> JoinAnswer:
+        """The new process takes over its predecessor's assignment: its id, and maybe what it reads, are written."""
+        draft = self._draft
+        draft.subscribed = subscribed(draft)
+        draft.records.append(group_record(draft.frozen()))
+        answer = self._present_generation(member.member_id)
+        if self._joining.version >= _SKIPPING_SINCE:
+            is_leader = draft.leader == member.member_id
+            return replace(answer, skip_assignment=is_leader, members=self._members_for(member))
+        return replace(answer, leader=old_leader or _UNKNOWN)  # a leader that cannot skip must not assign
+
+    # --- members -----------------------------------------------------------------------------------------------------
+
+    def _rejoin(self, member: ClassicMember) -> JoinAnswer:
+        draft, unchanged = self._draft, member.protocols == self._request.protocols
+        is_leader = draft.leader == member.member_id
+        match draft.state:
+            case ClassicState.COMPLETING_REBALANCE if unchanged:  # it has not got its answer, perhaps
+                return replace(self._present_generation(member.member_id), members=self._members_for(member))
+            case ClassicState.STABLE if unchanged and not is_leader:
+                return self._present_generation(member.member_id)
+            case _:  # a leader that comes back wants its group to be assigned anew
+                return self._update(member)
+
+    def _update(self, member: ClassicMember) -> JoinAnswer:
+        draft, request = self._draft, self._request
+        # A client that asks twice has given up the first request.
+        answered = draft.answer_join(member, _refused(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
+        draft.change(
+            answered,
+            session_timeout_ms=request.session_timeout_ms,
+            rebalance_timeout_ms=request.rebalance_timeout_ms,
+            protocols=request.protocols,
+            join_ticket=self._joining.ticket,
+        )
+        rebalance(draft)
+        return self._parked()
+
+    def _members_for(self, member: ClassicMember) -> tuple[JoinGroupResponseMember, ...]:
+        """All members, for the leader; nobody, for others."""
+        draft = self._draft
+        if draft.leader != member.member_id or draft.protocol_name is None:
+            return ()
+        return as_join_answer(draft.members, draft.protocol_name)
+
+    def _present_generation(self, member_id: str) -> JoinGroupResponse:
+        draft = self._draft
+        return JoinGroupResponse(
+            generation_id=draft.generation,
+            protocol_type=draft.protocol_type,
+            protocol_name=draft.protocol_name,
+            leader=draft.leader or _UNKNOWN,
+            member_id=member_id,
+        )
+
+    def _parked(self) -> Parked:
+        return Parked(ticket=self._joining.ticket)
+
+
+def _refused(code: ErrorCode, member_id: str = _UNKNOWN) -> JoinGroupResponse:
+    return JoinGroupResponse(error_code=code, member_id=member_id)

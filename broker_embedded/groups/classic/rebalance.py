@@ -1,0 +1,138 @@
+"""From one generation of a classic group to the next: who waits for whom, and when it is enough."""
+
+from collections import Counter
+from dataclasses import replace
+from typing import Final
+
+from broker_embedded.groups.classic.draft import Draft
+from broker_embedded.groups.classic.member import as_join_answer
+from broker_embedded.groups.classic.records import group_record
+from broker_embedded.groups.classic.state import JOIN_TIMER, SYNC_TIMER, ClassicState, InitialDelay
+from broker_embedded.groups.classic.subscription import subscribed_topics
+from spark_kafka_native.protocol.consumer_protocol import CONSUMER_PROTOCOL
+from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native.protocol.messages.join_group import JoinGroupResponse
+from spark_kafka_native.protocol.messages.sync_group import SyncGroupResponse
+
+_NOBODY: Final = ""
+
+
+def rebalance(draft: Draft) -> None:
+    """Begin a rebalance, or go on with the one that is under way."""
+    if draft.state is ClassicState.PREPARING_REBALANCE:
+        complete_join_if_all_joined(draft)
+    else:
+        prepare_rebalance(draft)
+
+
+def prepare_rebalance(draft: Draft) -> None:
+    """Have all members join anew. The first rebalance of an empty group gives others time to come."""
+    if draft.state is ClassicState.COMPLETING_REBALANCE:
+        fail_assignment(draft, ErrorCode.REBALANCE_IN_PROGRESS)
+    draft.pending_sync.clear()
+    draft.cancel(SYNC_TIMER)
+    was_empty = draft.state is ClassicState.EMPTY
+    draft.become(ClassicState.PREPARING_REBALANCE)
+    if was_empty:
+        delay_ms = draft.config.initial_rebalance_delay_ms
+        draft.initial = InitialDelay(delay_ms=delay_ms, remaining_ms=max(draft.rebalance_timeout_ms - delay_ms, 0))
+        draft.set(JOIN_TIMER, delay_ms)
+    elif draft.all_joined:
+        complete_join(draft)
+    else:
+        draft.set(JOIN_TIMER, draft.rebalance_timeout_ms)
+
+
+def complete_join_if_all_joined(draft: Draft) -> None:
+    """End the wait for members when all have joined, unless it is the first one, which also waits for others."""
+    if draft.state is ClassicState.PREPARING_REBALANCE and draft.initial is None and draft.all_joined:
+        complete_join(draft)
+
+
+def extend_or_complete_join(draft: Draft) -> None:
+    """The wait for members is over, but for the first one: that goes on as long as members come and time is left."""
+    initial = draft.initial
+    if initial is None or not initial.member_added or not initial.remaining_ms:
+        complete_join(draft)
+        return
+    delay_ms = min(draft.config.initial_rebalance_delay_ms, initial.remaining_ms)
+    remaining_ms = max(initial.remaining_ms - initial.delay_ms, 0)
+    draft.initial = InitialDelay(delay_ms=delay_ms, remaining_ms=remaining_ms)
+    draft.set(JOIN_TIMER, delay_ms)
+
+
+def complete_join(draft: Draft) -> None:
+    """Go on with those who have joined. Static members stay though they have not; others have left."""
+    draft.cancel(JOIN_TIMER)
+    for member in list(draft.members.values()):
+        if not member.awaits_join and not member.is_static:
+            draft.remove(member.member_id)
+    if draft.members and not _elect_leader(draft):
+        draft.set(JOIN_TIMER, draft.rebalance_timeout_ms)  # static members alone: until one comes or all are silent
+        return
+    draft.generation += 1
+    draft.initial = None
+    draft.pending_sync.clear()
+    if draft.members:
+        _begin_generation(draft)
+    else:
+        draft.protocol_name = None
+        draft.subscribed = subscribed(draft)
+        draft.become(ClassicState.EMPTY)
+        draft.records.append(group_record(draft.frozen()))
+
+
+def fail_assignment(draft: Draft, code: ErrorCode) -> None:
+    """There will be no assignment in this generation; those who wait for it hear why."""
+    for member in list(draft.members.values()):
+        waited = member.sync_ticket is not None
+        changed = draft.change(draft.answer_sync(member, SyncGroupResponse(error_code=code)), assignment=b"")
+        if waited:
+            draft.renew_session(changed)
+
+
+def _elect_leader(draft: Draft) -> bool:
+    """Whether the group has a leader that has joined, after another one was made leader if need be."""
+    leader = draft.members.get(draft.leader or _NOBODY)
+    if leader is not None and not leader.awaits_join:
+        joined = (member.member_id for member in draft.members.values() if member.awaits_join)
+        draft.leader = next(joined, draft.leader)
+        leader = draft.members[draft.leader or _NOBODY]
+    return leader is not None and leader.awaits_join
+
+
+def _begin_generation(draft: Draft) -> None:
+    draft.protocol_name = select_protocol(draft)
+    draft.subscribed = subscribed(draft)
+    draft.become(ClassicState.COMPLETING_REBALANCE)
+    everybody = as_join_answer(draft.members, draft.protocol_name)
+    answer = JoinGroupResponse(
+        generation_id=draft.generation,
+        protocol_type=draft.protocol_type,
+        protocol_name=draft.protocol_name,
+        leader=draft.leader or _NOBODY,
+    )
+    for member in list(draft.members.values()):
+        told = everybody if member.member_id == draft.leader else ()
+        joined = draft.answer_join(member, replace(answer, member_id=member.member_id, members=told))
+        draft.renew_session(draft.change(joined, is_new=False))
+        draft.pending_sync.add(member.member_id)
+    draft.set(SYNC_TIMER, draft.rebalance_timeout_ms)
+
+
+def select_protocol(draft: Draft) -> str:
+    """The protocol with the most votes among those that all members know; each votes for what it likes best."""
+    members = list(draft.members.values())
+    candidates = {
+        protocol.name for protocol in members[0].protocols if all(member.supports(protocol.name) for member in members)
+    }
+    votes = Counter(member.vote(candidates) for member in members)
+    return max(votes, key=votes.__getitem__)
+
+
+def subscribed(draft: Draft) -> frozenset[str] | None:
+    """The topics that the members read, by what they say of the chosen protocol; None: that is not known."""
+    if draft.protocol_type != CONSUMER_PROTOCOL:
+        return None
+    protocol = draft.protocol_name or ""
+    return subscribed_topics(member.metadata(protocol) for member in draft.members.values())

@@ -1,0 +1,106 @@
+"""Records of classic groups, byte for byte as Apache Kafka writes them.
+
+key    =  int16 2 | group id
+value  =  int16 version | fields      versions 0 to 4; releases have written 0 to 3; a tombstone deletes the group
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from broker_embedded.groups.records import LATEST_VERSIONS, CoordinatorRecord, RecordKind, RecordVersions, encode_record
+from spark_kafka_native.protocol.schema import Struct, field, struct
+from spark_kafka_native.protocol.wire import Bytes, Int32, Int64, String
+
+if TYPE_CHECKING:
+    from broker_embedded.groups.classic.group import ClassicGroup
+
+GROUP_KEY_VERSION: Final = 2
+_LATEST_VERSION: Final = 4
+_FLEXIBLE_SINCE: Final = 4
+
+
+@struct
+class GroupMetadataKey(Struct):
+    """Which group."""
+
+    group: String = ""
+
+
+@struct
+class MemberMetadata(Struct):
+    """One entry of ``members``."""
+
+    member_id: String = ""
+    group_instance_id: String | None = field("3+", default=None, ignorable=True)
+    client_id: String = ""
+    client_host: String = ""
+    rebalance_timeout: Int32 = field("1+", default=-1, ignorable=True)
+    session_timeout: Int32 = 0
+    subscription: Bytes = b""
+    assignment: Bytes = b""
+
+
+@struct
+class GroupMetadataValue(Struct):
+    """A group between two rebalances: stable with these members, or empty."""
+
+    protocol_type: String = ""
+    generation: Int32 = 0
+    protocol: String | None = None
+    leader: String | None = None
+    current_state_timestamp: Int64 = field("2+", default=-1, ignorable=True)
+    members: tuple[MemberMetadata, ...] = ()
+
+
+CLASSIC_GROUP_RECORDS: Final = RecordKind(GroupMetadataKey, GroupMetadataValue, _LATEST_VERSION, _FLEXIBLE_SINCE)
+
+
+def group_record(group: "ClassicGroup") -> CoordinatorRecord:
+    """The record of a group with its assignments; members without a protocol to agree on cannot be written down."""
+    protocol = group.protocol_name
+    assert protocol is not None or not group.members
+    return _record(
+        group.group_id,
+        group.config.record_versions,
+        GroupMetadataValue(
+            protocol_type=group.protocol_type,
+            generation=group.generation,
+            protocol=protocol,
+            leader=group.leader,
+            current_state_timestamp=-1 if group.state_since_ms is None else group.state_since_ms,
+            members=tuple(
+                MemberMetadata(
+                    member_id=member.member_id,
+                    group_instance_id=member.instance_id,
+                    client_id=member.client_id,
+                    client_host=member.client_host,
+                    rebalance_timeout=member.rebalance_timeout_ms,
+                    session_timeout=member.session_timeout_ms,
+                    subscription=member.metadata(protocol or ""),
+                    assignment=member.assignment,
+                )
+                for member in group.members.values()
+            ),
+        ),
+    )
+
+
+def new_group_record(group_id: str, now_ms: int, versions: RecordVersions = LATEST_VERSIONS) -> CoordinatorRecord:
+    """The record of a group that has been asked for and had no generation yet."""
+    return _record(group_id, versions, GroupMetadataValue(current_state_timestamp=now_ms))
+
+
+def group_tombstone(group_id: str) -> CoordinatorRecord:
+    """The record that deletes a group."""
+    return encode_record(GroupMetadataKey(group=group_id), GROUP_KEY_VERSION, None, 0, flexible=False)
+
+
+def read_group_record(record: CoordinatorRecord) -> tuple[str, GroupMetadataValue | None]:
+    """The group's id, and what the record says of it. Raises CorruptBatch: not the bytes of such a record."""
+    key, value = CLASSIC_GROUP_RECORDS.read(record)
+    return key.group, value
+
+
+def _record(group_id: str, versions: RecordVersions, value: GroupMetadataValue) -> CoordinatorRecord:
+    version = versions.classic_group
+    key = GroupMetadataKey(group=group_id)
+    return encode_record(key, GROUP_KEY_VERSION, value, version, flexible=version >= _FLEXIBLE_SINCE)

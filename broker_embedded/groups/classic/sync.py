@@ -1,0 +1,73 @@
+"""SyncGroup in a classic group: the leader brings the assignments, everybody else waits for them."""
+
+from dataclasses import replace
+
+from broker_embedded.groups.classic.draft import Draft
+from broker_embedded.groups.classic.group import ClassicGroup
+from broker_embedded.groups.classic.rebalance import fail_assignment, rebalance
+from broker_embedded.groups.classic.records import group_record
+from broker_embedded.groups.classic.state import SYNC_TIMER, ClassicState
+from broker_embedded.groups.outcome import Outcome, Parked
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+
+def sync(group: ClassicGroup | None, request: SyncGroupRequest, ticket: int, now_ms: int) -> Outcome[SyncGroupResponse]:
+    """Ask for a member's assignment. ``ticket`` is to park the request with. Raises KafkaError."""
+    if not request.group_id:
+        raise KafkaError(ErrorCode.INVALID_GROUP_ID, "a group needs an id")
+    if group is None:
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"there is no group {request.group_id!r}")
+    member = group.require_member(request.member_id, request.group_instance_id)
+    group.require_generation(request.generation_id)
+    _check_protocol(group, request)
+    if group.state is ClassicState.PREPARING_REBALANCE:
+        raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, f"group {group.group_id!r} waits for members to join")
+    draft = Draft(group, now_ms)
+    draft.pending_sync.discard(member.member_id)
+    if not draft.pending_sync:
+        draft.cancel(SYNC_TIMER)
+    if group.state is ClassicState.STABLE:
+        return draft.outcome(_assignment(draft, member.assignment))
+    # A client that asks twice has given up the first request.
+    given_up = draft.answer_sync(member, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+    draft.change(given_up, sync_ticket=ticket)
+    if member.member_id == group.leader:
+        return _assign(draft, request, ticket, now_ms)
+    return draft.outcome(Parked(ticket=ticket))
+
+
+def _check_protocol(group: ClassicGroup, request: SyncGroupRequest) -> None:
+    pairs = ((request.protocol_type, group.protocol_type), (request.protocol_name, group.protocol_name))
+    for claimed, actual in pairs:
+        if claimed is not None and claimed != actual:
+            detail = f"group {group.group_id!r} has settled on {actual!r}, not {claimed!r}"
+            raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, detail)
+
+
+def _assign(draft: Draft, request: SyncGroupRequest, ticket: int, now_ms: int) -> Outcome[SyncGroupResponse]:
+    """Give everybody who waits the assignment that the leader brings, once it is in the log."""
+    unassigned = draft.frozen()
+    brought = {assignment.member_id: assignment.assignment for assignment in request.assignments}
+    for member in list(draft.members.values()):
+        assigned = draft.change(member, assignment=brought.get(member.member_id, b""))
+        if assigned.sync_ticket is not None:
+            draft.renew_session(draft.answer_sync(assigned, _assignment(draft, assigned.assignment)))
+    draft.state = ClassicState.STABLE  # since the generation began: that is the time in the log
+    draft.records.append(group_record(draft.frozen()))
+    decided: Outcome[SyncGroupResponse] = draft.outcome(Parked(ticket=ticket))
+    return replace(decided, otherwise=lambda code: _not_assigned(unassigned, ticket, code, now_ms))
+
+
+def _not_assigned(unassigned: ClassicGroup, ticket: int, code: ErrorCode, now_ms: int) -> Outcome[SyncGroupResponse]:
+    """The assignments cannot be written down: everybody who waits hears why, and the group begins again."""
+    draft = Draft(unassigned, now_ms)
+    fail_assignment(draft, code)
+    rebalance(draft)
+    return draft.outcome(Parked(ticket=ticket))
+
+
+def _assignment(draft: Draft, assignment: bytes) -> SyncGroupResponse:
+    return SyncGroupResponse(
+        protocol_type=draft.protocol_type, protocol_name=draft.protocol_name, assignment=assignment
+    )

@@ -1,0 +1,270 @@
+"""Members of a consumer group that speak the classic protocol: on the way to the new one, or back from it (KIP-848).
+
+To them the group looks like one that is always between two rebalances. JoinGroup takes the member the next step towards
+its target and is answered at once, with its epoch as the generation; SyncGroup tells what it has; Heartbeat sends it
+back to JoinGroup when there is another step to take. Nobody leads, and nobody waits for others.
+"""
+
+import dataclasses
+from typing import TYPE_CHECKING, Final
+
+from broker_embedded.groups.classic import join as classic_join
+from broker_embedded.groups.classic.state import session_timer
+from broker_embedded.groups.consumer import downgrade as consumer_downgrade
+from broker_embedded.groups.consumer import leave as consumer_leave
+from broker_embedded.groups.consumer import regexes as consumer_regexes
+from broker_embedded.groups.consumer.config import MigrationPolicy
+from broker_embedded.groups.consumer.draft import Draft, join_timer, sync_timer
+from broker_embedded.groups.consumer.entries import member_entry
+from broker_embedded.groups.consumer.joining import check_size, classic_metadata, take_over
+from broker_embedded.groups.consumer.member import ConsumerMember, MemberState
+from broker_embedded.groups.consumer.protocol import assignment_of, partitions_of
+from broker_embedded.groups.consumer.records import ClassicMemberMetadata
+from broker_embedded.groups.outcome import Outcome
+from spark_kafka_native.protocol.consumer_protocol import (
+    CONSUMER_PROTOCOL,
+    MalformedEmbedded,
+    Subscription,
+    read_subscription,
+    version_of,
+)
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from spark_kafka_native.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from spark_kafka_native.protocol.messages.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+    MemberResponse,
+)
+from spark_kafka_native.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+if TYPE_CHECKING:
+    from broker_embedded.groups.consumer.group import ConsumerGroup
+
+_UNKNOWN: Final = ""
+_ID_REQUIRED_SINCE: Final = 4
+
+
+def join(
+    group: "ConsumerGroup", request: JoinGroupRequest, joining: classic_join.Joining, now_ms: int
+) -> Outcome[JoinGroupResponse]:
+    """Join, or take the next step. An empty consumer group becomes a classic one. Raises KafkaError."""
+    classic = group.context.classic
+    if group.is_empty:
+        outcome = classic_join.join(None, request, joining, classic, now_ms)
+        ends = () if outcome.group is None else group.tombstones()
+        return dataclasses.replace(outcome, records=(*ends, *outcome.records))
+    if not classic.min_session_timeout_ms <= request.session_timeout_ms <= classic.max_session_timeout_ms:
+        return Outcome(
+            answer=JoinGroupResponse(error_code=ErrorCode.INVALID_SESSION_TIMEOUT, member_id=request.member_id)
+        )
+    draft = Draft(group, now_ms)
+    member_id = request.member_id or joining.fresh_id
+    _check_may_join(draft, request, member_id)
+    if request.member_id == _UNKNOWN and request.group_instance_id is None and joining.version >= _ID_REQUIRED_SINCE:
+        return Outcome(answer=JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id))
+    return _Join(draft, request, joining, member_id).decided()
+
+
+def _check_may_join(draft: Draft, request: JoinGroupRequest, member_id: str) -> None:
+    group = draft.group
+    code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if draft.config.migration_policy is MigrationPolicy.DISABLED:
+        raise KafkaError(code, f"group {group.group_id!r} is a consumer group (group.consumer.migration.policy)")
+    check_size(draft, member_id)
+    classic = [member.protocol_names for member in group.members.values() if member.classic is not None]
+    common = [entry.name for entry in request.protocols if all(entry.name in names for names in classic)]
+    if request.protocol_type != CONSUMER_PROTOCOL or not common:
+        raise KafkaError(code, f"member {member_id!r} has no protocol in common with group {group.group_id!r}")
+
+
+class _Join:
+    """One JoinGroup being decided, by the steps of a heartbeat."""
+
+    def __init__(self, draft: Draft, request: JoinGroupRequest, joining: classic_join.Joining, member_id: str) -> None:
+        self._draft = draft
+        self._request = request
+        self._joining = joining
+        self._member_id = member_id
+        self._subscription = _subscription(request)
+
+    def decided(self) -> Outcome[JoinGroupResponse]:
+        draft, before = self._draft, self._draft.group
+        last = self._static_member()
+        downgrades = last is not None and last.classic is None and consumer_downgrade.is_due(before, {last.member_id})
+        old = self._member(last)
+        new = self._updated(old)
+        if new != old or new.member_id not in draft.group.members:
+            draft.put(member_entry(before.group_id, new))
+        consumer_regexes.update_subscription(draft, before, old, new)
+        is_news = (
+            new.subscribed_topic_names != old.subscribed_topic_names
+            or new.subscribed_topic_regex != old.subscribed_topic_regex
+        )
+        draft.bump_epoch(if_topics_changed=not is_news)
+        if downgrades:
+            return self._decide_downgrade(is_news)
+        draft.update_target()
+        settled = self._reconciled(is_news)
+        draft.cancel_timer(join_timer(settled.member_id))
+        draft.set_timer(session_timer(settled.member_id), self._request.session_timeout_ms)
+        draft.set_timer(sync_timer(settled.member_id), self._request.rebalance_timeout_ms)
+        draft.note_told_to_join(settled.member_id, told=False)
+        return draft.decided(_join_answer(settled))
+
+    def _decide_downgrade(self, is_news: bool) -> Outcome[JoinGroupResponse]:
+        """It takes the place of the last member that spoke the new protocol."""
+        draft = self._draft
+        rebalance = draft.group.assignment_epoch < draft.group.epoch
+        settled = draft.group.members[self._member_id] if rebalance else self._reconciled(is_news)
+        return consumer_downgrade.downgrade(draft, _join_answer(settled), rebalance=rebalance)
+
+    def _static_member(self) -> ConsumerMember | None:
+        instance_id = self._request.group_instance_id
+        return None if instance_id is None else self._draft.group.static_member(instance_id)
+
+    def _member(self, last: ConsumerMember | None) -> ConsumerMember:
+        """The member as it was, or as yet without anything. Raises KafkaError: the instance id is another's."""
+        group, instance_id = self._draft.group, self._request.group_instance_id
+        if instance_id is not None and self._request.member_id != _UNKNOWN:
+            return group.require_static(instance_id, self._member_id)
+        if last is not None:
+            return take_over(self._draft, last, self._member_id)
+        return group.members.get(self._member_id) or ConsumerMember(member_id=self._member_id)
+
+    def _updated(self, old: ConsumerMember) -> ConsumerMember:
+        request = self._request
+        return dataclasses.replace(
+            old,
+            instance_id=old.instance_id if request.group_instance_id is None else request.group_instance_id,
+            rack_id=self._subscription.rack_id or old.rack_id,
+            rebalance_timeout_ms=request.rebalance_timeout_ms,
+            subscribed_topic_names=frozenset(self._subscription.topics),
+            subscribed_topic_regex="",
+            client_id=self._joining.client_id,
+            client_host=self._joining.client_host,
+            classic=classic_metadata(request.session_timeout_ms, request.protocols),
+        )
+
+    def _reconciled(self, is_news: bool) -> ConsumerMember:
+        topics = self._draft.group.context.topics()
+        owned = partitions_of(self._subscription.owned_partitions, topics)
+        return self._draft.reconcile(self._member_id, owned, subscription_changed=is_news)
+
+
+def _join_answer(member: ConsumerMember) -> JoinGroupResponse:
+    return JoinGroupResponse(
+        member_id=member.member_id,
+        generation_id=member.member_epoch,
+        protocol_type=CONSUMER_PROTOCOL,
+        protocol_name=_classic(member).supported_protocols[0].name,
+    )
+
+
+def _subscription(request: JoinGroupRequest) -> Subscription:
+    try:
+        return read_subscription(request.protocols[0].metadata)
+    except MalformedEmbedded as error:
+        detail = f"what a member of group {request.group_id!r} says of itself is malformed: {error}"
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, detail) from error
+
+
+def sync(group: "ConsumerGroup", request: SyncGroupRequest, now_ms: int) -> Outcome[SyncGroupResponse]:
+    """Tell a member what it has. Raises KafkaError."""
+    member = _require(group, request.member_id, request.group_instance_id, request.generation_id)
+    terms = _classic(member)
+    protocol = terms.supported_protocols[0]
+    if request.protocol_type not in {None, CONSUMER_PROTOCOL} or request.protocol_name not in {None, protocol.name}:
+        detail = (
+            f"member {member.member_id!r} of group {group.group_id!r} was told {CONSUMER_PROTOCOL}, {protocol.name}"
+        )
+        raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, detail)
+    draft = Draft(group, now_ms)
+    if group.assignment_epoch > member.member_epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
+        _tell_to_join(draft, member)
+        return draft.decided(SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+    draft.cancel_timer(sync_timer(member.member_id))
+    draft.set_timer(session_timer(member.member_id), terms.session_timeout_ms)
+    return draft.decided(
+        SyncGroupResponse(
+            protocol_type=request.protocol_type,
+            protocol_name=request.protocol_name,
+            assignment=assignment_of(member.assigned, group.context.topics(), version_of(protocol.metadata)),
+        )
+    )
+
+
+def heartbeat(group: "ConsumerGroup", request: HeartbeatRequest, now_ms: int) -> Outcome[HeartbeatResponse]:
+    """Prolong a session, and tell whether there is another step to take. Raises KafkaError."""
+    member = _require(group, request.member_id, request.group_instance_id, request.generation_id)
+    draft = Draft(group, now_ms)
+    draft.set_timer(session_timer(member.member_id), _classic(member).session_timeout_ms)
+    if group.classic_count == len(group.members):  # nobody is left whose heartbeats would see to that
+        draft.bump_epoch(if_topics_changed=True)
+        draft.update_target()
+    if not _must_join(draft.group, member):
+        return draft.decided(HeartbeatResponse())
+    _tell_to_join(draft, member)
+    return draft.decided(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+
+
+def leave(group: "ConsumerGroup", request: LeaveGroupRequest, now_ms: int) -> Outcome[LeaveGroupResponse]:
+    """Let members of either protocol go, static ones by their instance id alone if need be."""
+    leaving: dict[str, ConsumerMember] = {}
+    answers: list[MemberResponse] = []
+    for identity in request.members:
+        code = ErrorCode.NONE
+        try:
+            member = _identified(group, identity)
+            leaving[member.member_id] = member
+        except KafkaError as error:
+            code = error.code
+        answers.append(
+            MemberResponse(member_id=identity.member_id, group_instance_id=identity.group_instance_id, error_code=code)
+        )
+    answer = LeaveGroupResponse(members=tuple(answers))
+    return consumer_leave.without_members(group, list(leaving.values()), now_ms, answer)
+
+
+def _identified(group: "ConsumerGroup", identity: MemberIdentity) -> ConsumerMember:
+    instance_id = identity.group_instance_id
+    if instance_id is None:
+        return group.require_member(identity.member_id)
+    static = group.static_member(instance_id)
+    if identity.member_id == _UNKNOWN and static is not None:
+        return static
+    return group.require_static(instance_id, identity.member_id)
+
+
+def _require(group: "ConsumerGroup", member_id: str, instance_id: str | None, generation: int) -> ConsumerMember:
+    member = group.require_member(member_id) if instance_id is None else group.require_static(instance_id, member_id)
+    if member.classic is None:
+        detail = f"member {member_id!r} of group {group.group_id!r} does not speak the classic protocol"
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, detail)
+    if generation != member.member_epoch:
+        detail = f"member {member_id!r} of group {group.group_id!r} is in generation {member.member_epoch}"
+        raise KafkaError(ErrorCode.ILLEGAL_GENERATION, detail)
+    return member
+
+
+def _must_join(group: "ConsumerGroup", member: ConsumerMember) -> bool:
+    """Whether there is a new target, something to give back, or all that it waited for has become free."""
+    if member.member_epoch < group.assignment_epoch or member.state is MemberState.UNREVOKED_PARTITIONS:
+        return True
+    missing = group.targets.get(member.member_id, frozenset()) - member.assigned.keys()
+    return member.state is MemberState.UNRELEASED_PARTITIONS and not any(
+        group.is_taken(partition, but_by=member.member_id) for partition in missing
+    )
+
+
+def _tell_to_join(draft: Draft, member: ConsumerMember) -> None:
+    """It has its rebalance timeout for that, from the first time it is told."""
+    if member.member_id not in draft.group.told_to_join:
+        draft.set_timer(join_timer(member.member_id), member.rebalance_timeout_ms)
+        draft.note_told_to_join(member.member_id, told=True)
+
+
+def _classic(member: ConsumerMember) -> ClassicMemberMetadata:
+    assert member.classic is not None
+    return member.classic

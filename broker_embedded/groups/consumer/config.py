@@ -1,0 +1,52 @@
+"""What consumer groups need to know that is not theirs: settings, and the topics there are."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+
+from broker_embedded.groups.classic.state import ClassicConfig
+from broker_embedded.groups.consumer.topics import EMPTY_VIEW, TopicsView
+
+
+class MigrationPolicy(Enum):
+    """Between which protocols a group may move while it has members; one without members always may."""
+
+    DISABLED = "disabled"
+    DOWNGRADE = "downgrade"
+    UPGRADE = "upgrade"
+    BIDIRECTIONAL = "bidirectional"
+
+    @property
+    def allows_upgrade(self) -> bool:
+        """From the classic protocol to the consumer protocol."""
+        return self in {MigrationPolicy.UPGRADE, MigrationPolicy.BIDIRECTIONAL}
+
+    @property
+    def allows_downgrade(self) -> bool:
+        """From the consumer protocol to the classic protocol."""
+        return self in {MigrationPolicy.DOWNGRADE, MigrationPolicy.BIDIRECTIONAL}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerConfig:
+    """The settings of one consumer group: ``group.consumer.*``, and what was set for the group itself."""
+
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 5_000
+    assignment_interval_ms: int = 1_000
+    regex_refresh_interval_ms: int = 600_000
+    max_size: int = 2**31 - 1
+    assignors: tuple[str, ...] = ("uniform", "range")
+    migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerContext:
+    """Where a group asks for its settings and for the topics; the answer is that of the moment.
+
+    ``classic`` are the settings of classic groups: of one that it was, or becomes.
+    """
+
+    config: Callable[[str], ConsumerConfig] = lambda _: ConsumerConfig()
+    topics: Callable[[], TopicsView] = lambda: EMPTY_VIEW
+    classic: ClassicConfig = field(default_factory=ClassicConfig)

@@ -1,0 +1,188 @@
+"""A decision about a consumer group in the making, and the steps that decisions are made of."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from broker_embedded.groups.classic.state import session_timer
+from broker_embedded.groups.consumer.assignors import ASSIGNORS
+from broker_embedded.groups.consumer.entries import (
+    current_entry,
+    epoch_entry,
+    partition_metadata_tombstone,
+    target_entry,
+    target_epoch_entry,
+)
+from broker_embedded.groups.consumer.member import ConsumerMember, MemberState, TopicIdPartition
+from broker_embedded.groups.consumer.reconciliation import Target, reconcile
+from broker_embedded.groups.consumer.records import Entry, to_record
+from broker_embedded.groups.consumer.replay import after
+from broker_embedded.groups.consumer.uniform import Subscriber
+from broker_embedded.groups.outcome import AnswerT, CancelTimer, Outcome, Reply, SetTimer, TimerKey
+from broker_embedded.groups.records import CoordinatorRecord
+
+if TYPE_CHECKING:
+    from broker_embedded.groups.consumer.group import ConsumerGroup
+
+REGEX_TIMER: TimerKey = ("regex",)
+"""Makes `Groups` look up the group's regular expressions, because a heartbeat must not wait for the lookup."""
+
+
+def rebalance_timer(member_id: str) -> TimerKey:
+    """Ends the patience with a member that does not give back partitions."""
+    return "rebalance", member_id
+
+
+def join_timer(member_id: str) -> TimerKey:
+    """Ends the patience with a member of the classic protocol that was told to join again."""
+    return "join", member_id
+
+
+def sync_timer(member_id: str) -> TimerKey:
+    """Ends the patience with a member of the classic protocol that has joined and does not fetch its assignment."""
+    return "sync", member_id
+
+
+def member_timers(member_id: str) -> tuple[TimerKey, ...]:
+    """All timers of a member but that of its session, which members of classic groups have too."""
+    return rebalance_timer(member_id), join_timer(member_id), sync_timer(member_id)
+
+
+def is_within(interval_ms: int, since_ms: int, now_ms: int) -> bool:
+    """Whether the interval that began at ``since_ms``, a time from the group's log, still lasts at ``now_ms``.
+
+    If ``since_ms`` is in the future, the clock was set back. The interval counts as over then, because the clock may
+    need hours to reach its end.
+    """
+    return since_ms <= now_ms < since_ms + interval_ms
+
+
+class Draft:
+    """The group as it becomes, record by record, and the timers that this sets."""
+
+    def __init__(
+        self,
+        group: "ConsumerGroup",
+        now_ms: int,
+        *,
+        preceding: Iterable[CoordinatorRecord] = (),
+        replies: Iterable[Reply] = (),
+    ) -> None:
+        """``preceding`` are the records that end what had the group's id before, ``replies`` go to who waits there."""
+        self.group = group
+        self.now_ms = now_ms
+        self._group_before = group
+        self.config = group.context.config(group.group_id)
+        self.records = list(preceding)
+        self._replies = tuple(replies)
+        self._timers: dict[TimerKey, SetTimer | CancelTimer] = {}
+
+    def put(self, *entries: Entry) -> None:
+        """Write these records."""
+        self.records += map(to_record, entries)
+        self.group = after(self.group, entries)
+
+    def set_timer(self, key: TimerKey, after_ms: int) -> None:
+        """Set a timer, anew if it is set."""
+        self._timers[key] = SetTimer(key=key, after_ms=after_ms)
+
+    def cancel_timer(self, key: TimerKey) -> None:
+        """Cancel a timer."""
+        self._timers[key] = CancelTimer(key=key)
+
+    def cancel_timers_of(self, member_id: str) -> None:
+        """Cancel all timers of a member."""
+        for key in (session_timer(member_id), *member_timers(member_id)):
+            self.cancel_timer(key)
+
+    def note_told_to_join(self, member_id: str, *, told: bool) -> None:
+        """Remember, or forget, that a member of the classic protocol was sent back to JoinGroup."""
+        before = self.group.told_to_join
+        now = before | {member_id} if told else before - {member_id}
+        if now != before:
+            self.group = replace(self.group, told_to_join=now)
+
+    def decided(self, answer: AnswerT) -> Outcome[AnswerT]:
+        """The decision."""
+        return Outcome(
+            answer=answer,
+            records=tuple(self.records),
+            group=None if self.group is self._group_before and not self.records else self.group,
+            timers=tuple(self._timers.values()),
+            replies=self._replies,
+        )
+
+    # --- steps -------------------------------------------------------------------------------------------------------
+
+    def bump_epoch(self, *, if_topics_changed: bool) -> None:
+        """Make the group's epoch the next one: at once, or only if what it reads has changed since the last look."""
+        view = self.group.context.topics()
+        if not if_topics_changed or self.group.looked_at is not view:
+            topics_hash = self.group.current_hash()
+            if not if_topics_changed or topics_hash != self.group.metadata_hash:
+                self.put(epoch_entry(self.group.group_id, self.group.epoch + 1, topics_hash))
+            self.group = replace(self.group, looked_at=view)
+        if self.group.has_partition_metadata:
+            self.put(partition_metadata_tombstone(self.group.group_id))
+
+    def update_target(self) -> None:
+        """Make the target assignment anew if it is older than the group, and the last one not too young."""
+        group, config = self.group, self.config
+        if group.assignment_epoch >= group.epoch or (
+            is_within(config.assignment_interval_ms, group.assignment_timestamp, self.now_ms)
+            and group.assignment_timestamp != 0
+        ):
+            return
+        targets = self._assign()
+        self.put(
+            *(
+                target_entry(group.group_id, member_id, partitions)
+                for member_id, partitions in targets.items()
+                if partitions != group.targets.get(member_id)
+            ),
+            target_epoch_entry(group.group_id, group.epoch, self.now_ms),
+        )
+
+    def reconcile(
+        self, member_id: str, owned: frozenset[TopicIdPartition] | None, *, subscription_changed: bool
+    ) -> ConsumerMember:
+        """Take a member the next step towards its target. Raises KafkaError, FENCED_MEMBER_EPOCH."""
+        group = self.group
+        member = group.members[member_id]
+        if not subscription_changed and member.is_reconciled_to(group.assignment_epoch):
+            return member
+        target = Target(
+            epoch=group.assignment_epoch,
+            partitions=group.targets.get(member_id, frozenset()),
+            topic_ids=group.topic_ids_of(member),
+            is_taken=lambda partition: group.is_taken(partition, but_by=member_id),
+        )
+        settled = reconcile(member, target, owned=owned, subscription_changed=subscription_changed)
+        if settled == member:
+            return member
+        self.put(current_entry(group.group_id, settled))
+        if settled.classic is None:
+            if settled.state is MemberState.UNREVOKED_PARTITIONS:
+                self.set_timer(rebalance_timer(member_id), settled.rebalance_timeout_ms)
+            else:
+                self.cancel_timer(rebalance_timer(member_id))
+        return settled
+
+    def _assign(self) -> dict[str, frozenset[TopicIdPartition]]:
+        group = self.group
+        view = group.context.topics()
+        ids: dict[frozenset[str], frozenset[UUID]] = {}
+        subscribers: dict[str, Subscriber] = {}
+        for member in group.members.values():
+            names = group.subscriptions_of(member)
+            if names not in ids:
+                ids[names] = view.ids_of(names)
+            subscribers[member.member_id] = Subscriber(
+                topic_ids=ids[names],
+                assignment=group.targets.get(member.member_id, frozenset()),
+                instance_id=member.instance_id,
+            )
+        counts = {topic_id: view.by_id[topic_id].partitions for topic_id in frozenset().union(*ids.values())}
+        name = group.preferred_assignor
+        return ASSIGNORS[name if name in self.config.assignors else self.config.assignors[0]](subscribers, counts)

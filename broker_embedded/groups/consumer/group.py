@@ -1,0 +1,305 @@
+"""A consumer group of the new protocol (KIP-848): members that each go their own way to one target assignment.
+
+Three epochs say where everybody stands. The group's grows when there is something new to assign: a member came, left or
+subscribed to something else, or a topic changed. The target assignment's follows it as soon as the assignment is made
+anew. A member's follows the target's as soon as nothing must be given back any more (`consumer.reconciliation`).
+
+    Empty          no members
+    Assigning      the target assignment is older than the group
+    Reconciling    some member is not yet where the target has it
+    Stable         all are
+
+The group is a value; the modules beside this one decide: heartbeats (`consumer.heartbeat`), requests of members that
+speak the classic protocol still, or again (`consumer.classic`), and what happens by the clock (`consumer.clock`).
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+from uuid import UUID
+
+from broker_embedded.groups.consumer import classic as consumer_classic
+from broker_embedded.groups.consumer import clock as consumer_clock
+from broker_embedded.groups.consumer.config import ConsumerContext
+from broker_embedded.groups.consumer.entries import ResolvedRegex, group_tombstones
+from broker_embedded.groups.consumer.member import ConsumerMember, TopicIdPartition
+from broker_embedded.groups.consumer.records import to_record
+from broker_embedded.groups.consumer.topics import TopicsView
+from broker_embedded.groups.group import RetentionStart
+from broker_embedded.groups.outcome import Outcome, Reply, SetTimer, TimerKey
+from broker_embedded.groups.records import CoordinatorRecord
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from spark_kafka_native.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from spark_kafka_native.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from spark_kafka_native.protocol.messages.offset_commit import OffsetCommitRequest
+from spark_kafka_native.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from spark_kafka_native.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from spark_kafka_native.protocol.wire import ZERO_UUID
+
+if TYPE_CHECKING:
+    from broker_embedded.groups.classic.join import Joining
+
+_EPOCHS_SINCE: Final = 9
+"""OffsetCommit versions from here on carry member epochs."""
+
+
+class _Memo:
+    """What was worked out about a group's subscriptions, which costs a look at every member."""
+
+    __slots__ = ("regexes", "topics")
+
+    def __init__(self) -> None:
+        self.topics: frozenset[str] | None = None
+        self.regexes: Counter[str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroup:
+    """One consumer group. ``targets`` say what each member shall have, ``static_members`` who has which instance id.
+
+    A new group's epochs are 1, so that a member that joins without subscribing has an epoch above 0.
+    ``assignment_timestamp`` 0: it is not known when the target was made. ``regexes`` are the regular expressions that
+    have been looked up. ``has_partition_metadata``: there is a record of an older broker to be removed.
+
+    Known to this broker only: ``told_to_join`` are members of the classic protocol that were sent back to JoinGroup and
+    have not come yet, ``looked_at`` the topics that ``metadata_hash`` was last compared with.
+    """
+
+    group_id: str
+    context: ConsumerContext = field(repr=False, compare=False)
+    epoch: int = 1
+    metadata_hash: int = 0
+    assignment_epoch: int = 1
+    assignment_timestamp: int = 0
+    members: Mapping[str, ConsumerMember] = field(default_factory=dict)
+    static_members: Mapping[str, str] = field(default_factory=dict)
+    targets: Mapping[str, frozenset[TopicIdPartition]] = field(default_factory=dict)
+    regexes: Mapping[str, ResolvedRegex] = field(default_factory=dict)
+    has_partition_metadata: bool = False
+    told_to_join: frozenset[str] = field(default=frozenset(), compare=False)
+    looked_at: TopicsView | None = field(default=None, repr=False, compare=False)
+    memo: _Memo = field(default_factory=_Memo, repr=False, compare=False)
+
+    # --- what it is --------------------------------------------------------------------------------------------------
+
+    @property
+    def group_type(self) -> str:
+        """As ListGroups answers it."""
+        return "consumer"
+
+    @property
+    def protocol_type(self) -> str:
+        """As ListGroups answers it."""
+        return "consumer"
+
+    @property
+    def state_name(self) -> str:
+        """As clients are told."""
+        if not self.members:
+            return "Empty"
+        if self.epoch > self.assignment_epoch:
+            return "Assigning"
+        settled = all(member.is_reconciled_to(self.assignment_epoch) for member in self.members.values())
+        return "Stable" if settled else "Reconciling"
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no members."""
+        return not self.members
+
+    @property
+    def classic_count(self) -> int:
+        """How many members speak the classic protocol."""
+        return sum(member.classic is not None for member in self.members.values())
+
+    @property
+    def preferred_assignor(self) -> str | None:
+        """The assignor that most members ask for, if any does."""
+        votes = Counter(member.server_assignor for member in self.members.values() if member.server_assignor)
+        return max(votes, key=lambda name: (votes[name], name)) if votes else None
+
+    def require_member(self, member_id: str) -> ConsumerMember:
+        """A member by its id. Raises KafkaError, UNKNOWN_MEMBER_ID."""
+        member = self.members.get(member_id)
+        if member is None:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"group {self.group_id!r} has no member {member_id!r}")
+        return member
+
+    def require_static(self, instance_id: str, member_id: str) -> ConsumerMember:
+        """A static member by its ids. Raises KafkaError: UNKNOWN_MEMBER_ID; FENCED_INSTANCE_ID, another took over."""
+        member = self.static_member(instance_id)
+        if member is None:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"group {self.group_id!r} has no instance {instance_id!r}")
+        if member.member_id != member_id:
+            detail = (
+                f"instance {instance_id!r} of group {self.group_id!r} is {member.member_id!r} by now, not {member_id!r}"
+            )
+            raise KafkaError(ErrorCode.FENCED_INSTANCE_ID, detail)
+        return member
+
+    def static_member(self, instance_id: str) -> ConsumerMember | None:
+        """The member that has an instance id, or None."""
+        member_id = self.static_members.get(instance_id)
+        return None if member_id is None else self.members.get(member_id)
+
+    def is_taken(self, partition: TopicIdPartition, *, but_by: str) -> bool:
+        """Whether a member other than this one has a partition, or has not given it back yet."""
+        return any(
+            partition in member.assigned or partition in member.pending_revocation
+            for member in self.members.values()
+            if member.member_id != but_by
+        )
+
+    # --- what it reads -----------------------------------------------------------------------------------------------
+
+    def subscriptions_of(self, member: ConsumerMember) -> frozenset[str]:
+        """The topics that a member wants. A regular expression that has not been looked up yet matches nothing."""
+        resolved = self.regexes.get(member.regex) if member.regex is not None else None
+        return member.subscribed_topic_names if resolved is None else member.subscribed_topic_names | resolved.topics
+
+    def topic_ids_of(self, member: ConsumerMember) -> frozenset[UUID]:
+        """The ids of the topics that a member wants and that exist."""
+        return self.context.topics().ids_of(self.subscriptions_of(member))
+
+    @property
+    def subscribed_topics(self) -> frozenset[str]:
+        """The topics that any member wants."""
+        if self.memo.topics is None:
+            names = {name for member in self.members.values() for name in member.subscribed_topic_names}
+            self.memo.topics = frozenset(names.union(*(resolved.topics for resolved in self.regexes.values())))
+        return self.memo.topics
+
+    @property
+    def subscribed_regexes(self) -> Counter[str]:
+        """The regular expressions that members are subscribed to, and how many are to each."""
+        if self.memo.regexes is None:
+            self.memo.regexes = Counter(member.regex for member in self.members.values() if member.regex is not None)
+        return self.memo.regexes
+
+    def current_hash(self) -> int:
+        """The number that stands for the topics as they are; unlike ``metadata_hash`` when something has changed."""
+        return self.context.topics().metadata_hash(self.subscribed_topics)
+
+    def with_subscriptions_changed(self) -> "ConsumerGroup":
+        """The group, without what was worked out about its members' subscriptions."""
+        return replace(self, memo=_Memo())
+
+    # --- positions ---------------------------------------------------------------------------------------------------
+
+    def check_commit(self, request: OffsetCommitRequest, version: int) -> tuple[SetTimer, ...]:
+        """Raise KafkaError unless the sender may commit; a session is prolonged by heartbeats alone.
+
+        A member may be behind, if only it has had every partition that it names since the epoch that it is at.
+        """
+        epoch = request.generation_id_or_member_epoch
+        if epoch < 0 and self.is_empty:
+            return ()  # from outside any membership
+        member = self.require_member(request.member_id)
+        if member.classic is None and version < _EPOCHS_SINCE:
+            detail = f"members of group {self.group_id!r} commit with version {_EPOCHS_SINCE} or later"
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, detail)
+        named = (
+            (topic.name, topic.topic_id, part.partition_index) for topic in request.topics for part in topic.partitions
+        )
+        self._check_epoch(member, epoch, named)
+        return ()
+
+    def check_commit_in_transaction(self, request: TxnOffsetCommitRequest) -> None:
+        """Raise KafkaError unless the sender may commit in a transaction: a member, as in ``check_commit``, or nobody.
+
+        Old versions name neither member nor epoch, so these count only where some of it is said.
+        """
+        epoch = request.generation_id
+        if epoch < 0 and (self.is_empty or (not request.member_id and request.group_instance_id is None)):
+            return
+        member = self.require_member(request.member_id)
+        named = ((topic.name, ZERO_UUID, part.partition_index) for topic in request.topics for part in topic.partitions)
+        try:
+            self._check_epoch(member, epoch, named)
+        except KafkaError as error:
+            raise KafkaError(ErrorCode.ILLEGAL_GENERATION, error.detail) from error
+
+    def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        """Raise KafkaError unless the sender may ask for positions: anybody from outside, a member at its epoch."""
+        if member_id is None and member_epoch < 0:
+            return
+        member = self.require_member(member_id or "")
+        if member_epoch != member.member_epoch:
+            raise self._stale(member, member_epoch)
+
+    def check_offset_delete(self) -> None:
+        """Positions may be deleted at any time, of topics that nobody is subscribed to."""
+
+    def check_delete(self) -> None:
+        """Raise KafkaError, NON_EMPTY_GROUP, unless it is empty."""
+        if self.members:
+            raise KafkaError(ErrorCode.NON_EMPTY_GROUP, f"group {self.group_id!r} is {self.state_name}")
+
+    def is_subscribed(self, topic: str) -> bool:
+        """Whether members read a topic."""
+        return topic in self.subscribed_topics
+
+    def retention_start(self) -> RetentionStart | None:
+        """Positions of topics that nobody reads grow old from their commit on."""
+        return lambda value: value.commit_timestamp
+
+    def tombstones(self) -> tuple[CoordinatorRecord, ...]:
+        """The records that delete the group."""
+        return tuple(map(to_record, group_tombstones(self.group_id, self.members, self.regexes)))
+
+    def _check_epoch(self, member: ConsumerMember, epoch: int, named: Iterable[tuple[str, UUID, int]]) -> None:
+        """Raise KafkaError unless a member is at an epoch, or has had all these partitions since one before."""
+        behind = epoch < member.member_epoch
+        if epoch > member.member_epoch or (behind and not self._had_since(member, named, epoch)):
+            raise self._stale(member, epoch)
+
+    def _had_since(self, member: ConsumerMember, named: Iterable[tuple[str, UUID, int]], epoch: int) -> bool:
+        by_name = self.context.topics().by_name
+        for name, topic_id, index in named:
+            meant = by_name[name].topic_id if name in by_name else topic_id
+            since = member.assignment_epoch(TopicIdPartition(meant, index))
+            if since is None or epoch < since:
+                return False
+        return True
+
+    def _stale(self, member: ConsumerMember, epoch: int) -> KafkaError:
+        code = ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION
+        detail = (
+            f"member {member.member_id!r} of group {self.group_id!r} is at epoch {member.member_epoch}, not {epoch}"
+        )
+        return KafkaError(code, detail)
+
+    # --- members that speak the classic protocol ---------------------------------------------------------------------
+
+    def join(self, request: JoinGroupRequest, joining: "Joining", now_ms: int) -> Outcome[JoinGroupResponse]:
+        """Join, or take the next step. Raises KafkaError."""
+        return consumer_classic.join(self, request, joining, now_ms)
+
+    def sync(self, request: SyncGroupRequest, now_ms: int) -> Outcome[SyncGroupResponse]:
+        """Tell a member what it has. Raises KafkaError."""
+        return consumer_classic.sync(self, request, now_ms)
+
+    def heartbeat(self, request: HeartbeatRequest, now_ms: int) -> Outcome[HeartbeatResponse]:
+        """Prolong a session, and tell whether there is another step to take. Raises KafkaError."""
+        return consumer_classic.heartbeat(self, request, now_ms)
+
+    def leave(self, request: LeaveGroupRequest, now_ms: int) -> Outcome[LeaveGroupResponse]:
+        """Let members of either protocol go."""
+        return consumer_classic.leave(self, request, now_ms)
+
+    # --- by the clock ------------------------------------------------------------------------------------------------
+
+    def resumed(self) -> Outcome[None]:
+        """Fresh sessions for all members."""
+        return consumer_clock.resumed(self)
+
+    def timer_fired(self, key: TimerKey, now_ms: int) -> Outcome[None]:
+        """Go on without a member that was waited for long enough, or look up regular expressions."""
+        return consumer_clock.timer_fired(self, key, now_ms)
+
+    def released(self, code: ErrorCode) -> tuple[Reply, ...]:
+        """Nobody waits for an answer in this protocol."""
+        del code
+        return ()

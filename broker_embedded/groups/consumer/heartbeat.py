@@ -1,0 +1,203 @@
+"""ConsumerGroupHeartbeat: a member joins, stays, changes its mind, gives back partitions, or leaves.
+
+1. The member is made or changed. If that changes what is to be assigned, the group's epoch grows.
+2. If the group is ahead of the target assignment, that is made anew.
+3. The member takes the next step from what it has to what it shall have.
+"""
+
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from broker_embedded.groups.classic.group import ClassicGroup
+from broker_embedded.groups.classic.state import session_timer
+from broker_embedded.groups.consumer import leave as consumer_leave
+from broker_embedded.groups.consumer import regexes as consumer_regexes
+from broker_embedded.groups.consumer import upgrade as consumer_upgrade
+from broker_embedded.groups.consumer.config import ConsumerContext
+from broker_embedded.groups.consumer.draft import Draft
+from broker_embedded.groups.consumer.entries import member_entry
+from broker_embedded.groups.consumer.group import ConsumerGroup
+from broker_embedded.groups.consumer.joining import check_size, take_over
+from broker_embedded.groups.consumer.member import (
+    JOIN_EPOCH,
+    STATIC_LEAVE_EPOCH,
+    ConsumerMember,
+    TopicIdPartition,
+    by_topic,
+)
+from broker_embedded.groups.group import Group
+from broker_embedded.groups.outcome import Outcome
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sender:
+    """Where a request comes from: what the client calls itself, and its address."""
+
+    client_id: str
+    client_host: str
+
+
+def heartbeat(
+    group: Group | None,
+    request: ConsumerGroupHeartbeatRequest,
+    sender: Sender,
+    context: ConsumerContext,
+    now_ms: int,
+) -> Outcome[ConsumerGroupHeartbeatResponse]:
+    """Decide a heartbeat that `consumer.request` has found nothing wrong with. Raises KafkaError."""
+    if request.member_epoch < JOIN_EPOCH:
+        return consumer_leave.leave(_require(group, request.group_id), request, now_ms)
+    joins = request.member_epoch == JOIN_EPOCH
+    draft = (
+        _begin(group, request.group_id, context, now_ms) if joins else Draft(_require(group, request.group_id), now_ms)
+    )
+    check_size(draft, request.member_id)
+    owned = owned_partitions(request)
+    before = draft.group
+    old = _join(draft, request) if joins else _stay(draft.group, request, owned)
+    member, is_news, subscription_changed = _update(draft, before, old, request, sender)
+    draft.bump_epoch(if_topics_changed=not is_news)
+    draft.update_target()
+    settled = draft.reconcile(member.member_id, owned, subscription_changed=subscription_changed)
+    draft.set_timer(session_timer(settled.member_id), draft.config.session_timeout_ms)
+    tells = joins or _is_full(request) or settled.assigned != old.assigned
+    return draft.decided(
+        ConsumerGroupHeartbeatResponse(
+            member_id=settled.member_id,
+            member_epoch=settled.member_epoch,
+            heartbeat_interval_ms=draft.config.heartbeat_interval_ms,
+            assignment=_assignment(settled) if tells else None,
+        )
+    )
+
+
+def owned_partitions(request: ConsumerGroupHeartbeatRequest) -> frozenset[TopicIdPartition] | None:
+    """What the member says it has; None: it says nothing, because nothing has changed."""
+    if request.topic_partitions is None:
+        return None
+    return frozenset(
+        TopicIdPartition(topic.topic_id, number) for topic in request.topic_partitions for number in topic.partitions
+    )
+
+
+def _require(group: Group | None, group_id: str) -> ConsumerGroup:
+    if isinstance(group, ConsumerGroup):
+        return group
+    detail = f"group {group_id!r} is not there" if group is None else f"group {group_id!r} is not a consumer group"
+    raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, detail)
+
+
+def _begin(group: Group | None, group_id: str, context: ConsumerContext, now_ms: int) -> Draft:
+    """The group that a member joins: as it is, a new one, or the classic one turned into a consumer group."""
+    if group is None:
+        return Draft(ConsumerGroup(group_id=group_id, context=context), now_ms)
+    if not isinstance(group, ClassicGroup):
+        return Draft(_require(group, group_id), now_ms)
+    if group.is_empty:
+        return Draft(ConsumerGroup(group_id=group_id, context=context), now_ms, preceding=group.tombstones())
+    return consumer_upgrade.upgrade(group, context, now_ms)
+
+
+def _join(draft: Draft, request: ConsumerGroupHeartbeatRequest) -> ConsumerMember:
+    """The member that joins, as it was before or as yet without anything; a static one takes over from its last self.
+
+    Raises KafkaError, UNRELEASED_INSTANCE_ID: that has not left.
+    """
+    group, member_id = draft.group, request.member_id
+    last = None if request.instance_id is None else group.static_member(request.instance_id)
+    if last is None:
+        return group.members.get(member_id) or ConsumerMember(member_id=member_id)
+    if last.classic is None and last.member_epoch != STATIC_LEAVE_EPOCH:
+        detail = f"instance {request.instance_id!r} of group {group.group_id!r} belongs to member {last.member_id!r}"
+        raise KafkaError(ErrorCode.UNRELEASED_INSTANCE_ID, detail)
+    return take_over(draft, last, member_id)
+
+
+def _stay(
+    group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, owned: frozenset[TopicIdPartition] | None
+) -> ConsumerMember:
+    """The member that the heartbeat is of. Raises KafkaError: it is not in the group, or not where it says it is.
+
+    One at its last epoch is let be if it has no more than it may: the answer with its new epoch got lost.
+    """
+    if request.instance_id is None:
+        member = group.require_member(request.member_id)
+    else:
+        member = group.require_static(request.instance_id, request.member_id)
+    answer_lost = (
+        request.member_epoch < member.member_epoch
+        and request.member_epoch == member.previous_member_epoch
+        and owned is not None
+        and owned <= member.assigned.keys()
+    )
+    if request.member_epoch != member.member_epoch and not answer_lost:
+        detail = (
+            f"member {member.member_id!r} of group {group.group_id!r} is at epoch {member.member_epoch}, not "
+            f"{request.member_epoch}; it must give up all its partitions and join again"
+        )
+        raise KafkaError(ErrorCode.FENCED_MEMBER_EPOCH, detail)
+    return member
+
+
+def _update(
+    draft: Draft, before: ConsumerGroup, old: ConsumerMember, request: ConsumerGroupHeartbeatRequest, sender: Sender
+) -> tuple[ConsumerMember, bool, bool]:
+    """The member as it says it is by now; whether there is something new to assign; whether its subscription is new."""
+    new = replace(
+        old,
+        instance_id=_told(request.instance_id, old.instance_id),
+        rack_id=_told(request.rack_id, old.rack_id),
+        rebalance_timeout_ms=_told(_not_minus_one(request.rebalance_timeout_ms), old.rebalance_timeout_ms),
+        server_assignor=_told(request.server_assignor, old.server_assignor),
+        subscribed_topic_names=_told(_set(request.subscribed_topic_names), old.subscribed_topic_names),
+        subscribed_topic_regex=_told(request.subscribed_topic_regex, old.subscribed_topic_regex),
+        client_id=sender.client_id,
+        client_host=sender.client_host,
+        classic=None,
+    )
+    if new != old or new.member_id not in draft.group.members:
+        draft.put(member_entry(draft.group.group_id, new))
+    if old.classic is not None:
+        draft.cancel_timers_of(new.member_id)
+    names_changed = new.subscribed_topic_names != old.subscribed_topic_names
+    regex_changed = new.subscribed_topic_regex != old.subscribed_topic_regex
+    regex_is_news = consumer_regexes.update_subscription(draft, before, old, new)
+    return new, names_changed or regex_is_news, names_changed or regex_changed
+
+
+def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
+    """Whether the member says everything about itself, as it does after an error: then it is told everything."""
+    subscribes = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
+    return request.rebalance_timeout_ms != -1 and subscribes and request.topic_partitions is not None
+
+
+def _assignment(member: ConsumerMember) -> Assignment:
+    return Assignment(
+        topic_partitions=tuple(
+            TopicPartitions(topic_id=topic_id, partitions=tuple(numbers))
+            for topic_id, numbers in by_topic(member.assigned).items()
+        )
+    )
+
+
+ValueT = TypeVar("ValueT")
+
+
+def _told(value: ValueT | None, known: ValueT) -> ValueT:
+    """What a request says, or, where it says nothing, what is known."""
+    return known if value is None else value
+
+
+def _not_minus_one(value: int) -> int | None:
+    return None if value == -1 else value
+
+
+def _set(names: tuple[str, ...] | None) -> frozenset[str] | None:
+    return None if names is None else frozenset(names)

@@ -1,0 +1,57 @@
+"""Members that go: of their own accord, for a while, or because nothing was heard of them."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from broker_embedded.groups.consumer import downgrade as consumer_downgrade
+from broker_embedded.groups.consumer.draft import Draft, rebalance_timer
+from broker_embedded.groups.consumer.entries import current_entry, member_tombstones, regex_tombstone
+from broker_embedded.groups.consumer.member import STATIC_LEAVE_EPOCH, ConsumerMember
+from broker_embedded.groups.outcome import AnswerT, Outcome
+from spark_kafka_native.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+
+if TYPE_CHECKING:
+    from broker_embedded.groups.consumer.group import ConsumerGroup
+
+
+def leave(
+    group: "ConsumerGroup", request: ConsumerGroupHeartbeatRequest, now_ms: int
+) -> Outcome[ConsumerGroupHeartbeatResponse]:
+    """A heartbeat with the epoch -1 or -2. Raises KafkaError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
+    answer = ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
+    if request.instance_id is None:
+        return without_members(group, [group.require_member(request.member_id)], now_ms, answer)
+    member = group.require_static(request.instance_id, request.member_id)
+    if request.member_epoch != STATIC_LEAVE_EPOCH:
+        return without_members(group, [member], now_ms, answer)
+    draft = Draft(group, now_ms)
+    # Its partitions wait for whoever comes back with its instance id; to him they count as had from the beginning.
+    left = replace(
+        member, member_epoch=STATIC_LEAVE_EPOCH, assigned=dict.fromkeys(member.assigned, 0), pending_revocation={}
+    )
+    draft.put(current_entry(group.group_id, left))
+    draft.cancel_timer(rebalance_timer(member.member_id))
+    return draft.decided(answer)
+
+
+def without_members(
+    group: "ConsumerGroup", leaving: Sequence[ConsumerMember], now_ms: int, answer: AnswerT
+) -> Outcome[AnswerT]:
+    """The group goes on without these. If only members of the classic protocol are left, it becomes a classic group."""
+    if not leaving:
+        return Outcome(answer=answer)
+    draft = Draft(group, now_ms)
+    ids = {member.member_id for member in leaving}
+    if consumer_downgrade.is_due(group, ids):
+        return consumer_downgrade.downgrade(draft, answer, leaving=ids, rebalance=True)
+    for member in leaving:
+        draft.put(*member_tombstones(group.group_id, member.member_id))
+        draft.cancel_timers_of(member.member_id)
+    gone = {member.regex for member in leaving if member.regex is not None} - draft.group.subscribed_regexes.keys()
+    draft.put(*(regex_tombstone(group.group_id, regex) for regex in sorted(gone)))
+    draft.bump_epoch(if_topics_changed=False)
+    return draft.decided(answer)

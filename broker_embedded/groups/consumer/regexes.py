@@ -1,0 +1,90 @@
+"""Subscriptions by regular expression: what they match is looked up once per group, in a thread, not in a heartbeat.
+
+A look at all topics is taken soon after somebody brings a new expression, after topics were made, and every
+``group.consumer.regex.refresh.interval.ms``; never twice within ten seconds. What is found is written down, so that a
+member's subscription does not change when the broker does.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from broker_embedded.groups.consumer.draft import REGEX_TIMER, Draft, is_within
+from broker_embedded.groups.consumer.entries import ResolvedRegex, regex_entry, regex_tombstone
+from broker_embedded.groups.consumer.member import ConsumerMember
+from broker_embedded.groups.outcome import Outcome
+from broker_embedded.groups.pattern import Pattern, PatternError
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from broker_embedded.groups.consumer.group import ConsumerGroup
+
+_MIN_INTERVAL_MS: Final = 10_000
+
+
+def update_subscription(draft: Draft, before: "ConsumerGroup", old: ConsumerMember, new: ConsumerMember) -> bool:
+    """Take note of the member's regular expression, after the member itself; have expressions looked up if need be.
+
+    Answers whether the group has something new to assign: what the member's new expression matches is known already,
+    or it has none any more. Raises KafkaError, INVALID_REGULAR_EXPRESSION.
+    """
+    is_news = is_unknown = False
+    if old.subscribed_topic_regex != new.subscribed_topic_regex:
+        subscribed = draft.group.subscribed_regexes
+        if old.regex is not None and old.regex not in subscribed:
+            draft.put(regex_tombstone(before.group_id, old.regex))
+        if new.regex is None:
+            is_news = old.regex is not None
+        elif new.regex not in before.subscribed_regexes:
+            _check(new.regex)
+            is_unknown = True
+        else:
+            is_news = new.regex in before.regexes
+    if (is_unknown or before.subscribed_regexes) and _must_look(draft, before, is_unknown):
+        draft.set_timer(REGEX_TIMER, 0)
+    return is_news
+
+
+def resolved(group: "ConsumerGroup", topics: Mapping[str, frozenset[str]], version: int, now_ms: int) -> Outcome[None]:
+    """Record the ``topics`` that each expression matches in the metadata of ``version``.
+
+    An expression that lost its last subscribed member during the lookup is ignored.
+    """
+    draft = Draft(group, now_ms)
+    found = {
+        regex: ResolvedRegex(topics=topics[regex], version=version, timestamp=now_ms)
+        for regex in sorted(group.subscribed_regexes.keys() & topics.keys())
+    }
+    if not found:
+        return draft.decided(None)
+    draft.put(*(regex_entry(group.group_id, regex, matched) for regex, matched in found.items()))
+    unchanged = all(
+        matched.topics == (group.regexes[regex].topics if regex in group.regexes else frozenset())
+        for regex, matched in found.items()
+    )
+    draft.bump_epoch(if_topics_changed=unchanged)
+    return draft.decided(None)
+
+
+def _must_look(draft: Draft, before: "ConsumerGroup", is_unknown: bool) -> bool:
+    last_ms = max((resolved.timestamp for resolved in before.regexes.values()), default=None)
+    if last_ms is not None and is_within(_MIN_INTERVAL_MS + 1, last_ms, draft.now_ms):
+        return False
+    subscribed = draft.group.subscribed_regexes
+    if not subscribed:
+        return False
+    version = max((resolved.version for resolved in before.regexes.values()), default=0)
+    return (
+        is_unknown
+        or len(subscribed) != len(before.regexes)
+        or version < before.context.topics().created_version
+        or last_ms is None
+        or not is_within(draft.config.regex_refresh_interval_ms + 1, last_ms, draft.now_ms)
+    )
+
+
+def _check(regex: str) -> None:
+    try:
+        Pattern(regex)
+    except PatternError as error:
+        detail = f"SubscribedTopicRegex {regex!r} is not a valid regular expression: {error}"
+        raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, detail) from error

@@ -1,0 +1,289 @@
+"""Committed offsets of groups, their positions: a state machine over the records of ``__consumer_offsets``.
+
+What may be done with a group's positions depends on the group (`broker_embedded.groups.group`). A commit from
+outside any group membership (generation -1, no member id) to an id that is no group's makes a simple group.
+
+What is committed in a transaction (KIP-98) is pending until a marker ends that. Then it counts unless a record that is
+behind it in the log has set or removed the same position meanwhile; a tombstone takes what is pending along.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+from uuid import UUID
+
+from broker_embedded.groups.classic.group import ClassicGroup
+from broker_embedded.groups.classic.state import ClassicConfig
+from broker_embedded.groups.group import Group, RetentionStart
+from broker_embedded.groups.outcome import Outcome, SetTimer
+from broker_embedded.groups.pending_offsets import OpenTransaction, PendingOffsets, Position
+from broker_embedded.groups.records import (
+    CoordinatorRecord,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    offset_record,
+    read_offset_record,
+)
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages.offset_commit import OffsetCommitRequest
+from spark_kafka_native.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.protocol.wire import ZERO_UUID
+
+_GROUP_NOT_FOUND_SINCE: Final = 9
+"""OffsetCommit versions from here on know GROUP_ID_NOT_FOUND; older ones hear ILLEGAL_GENERATION."""
+_NEVER_MS: Final = 2**63 - 1
+"""The latest expiry time that an int64 holds. Java's sum overflows to before 1970: the offset expires at once."""
+_TOMBSTONES_AT_ONCE: Final = 1000
+"""Positions that are forgotten by one batch of records, which must not become too large for the log."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetCommit:
+    """One partition of a commit request. ``topic_id`` is that of the topic as it is now.
+
+    ``timestamp_ms`` is when the client says that it committed, or None.
+    """
+
+    partition: TopicPartition
+    topic_id: UUID
+    offset: int
+    leader_epoch: int
+    metadata: str
+    timestamp_ms: int | None = None
+
+
+class GroupOffsets:
+    """The positions of all groups. Change it by replaying records; the other methods only read or decide."""
+
+    def __init__(self, *, max_metadata_chars: int) -> None:
+        self._max_metadata_chars = max_metadata_chars
+        self._groups: dict[str, dict[TopicPartition, Position]] = {}
+        self._pending = PendingOffsets()
+
+    # --- the state ---------------------------------------------------------------------------------------------------
+
+    def replay(self, record: CoordinatorRecord, log_offset: int, transaction: OpenTransaction | None = None) -> None:
+        """Take a record that is in the log into the state; it may be part of a transaction that goes on.
+
+        Raises CorruptBatch; the state is as before then.
+        """
+        read = read_offset_record(record)
+        if read is None:
+            return
+        key, value = read
+        partition = TopicPartition(key.topic, key.partition)
+        if value is None:
+            self._pending.discard(key.group, partition)
+            self._remove(key.group, partition)
+        elif transaction is not None:
+            self._pending.add(transaction, key.group, partition, Position(value, log_offset))
+        else:
+            self._groups.setdefault(key.group, {})[partition] = Position(value, log_offset)
+
+    def end_transaction(self, transaction: OpenTransaction, marker_offset: int, *, commit: bool) -> None:
+        """A marker is in the log: what the transaction has committed counts now, or is forgotten."""
+        for group_id, partition, position in self._pending.end(transaction, marker_offset):
+            before = self._groups.get(group_id, {}).get(partition)
+            if commit and (before is None or before.log_offset < position.log_offset):
+                self._groups.setdefault(group_id, {})[partition] = position
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._groups.clear()
+        self._pending.clear()
+
+    def committed(self, group_id: str, partition: TopicPartition, topic_id: UUID) -> OffsetCommitValue | None:
+        """A group's position, or None. One that was committed for another topic of the same name does not count."""
+        position = self._groups.get(group_id, {}).get(partition)
+        return position.value if position is not None and _is_of(position, topic_id) else None
+
+    def all_committed(self, group_id: str) -> Mapping[TopicPartition, OffsetCommitValue]:
+        """All positions of a group; empty when it has none or does not exist."""
+        return {partition: position.value for partition, position in self._groups.get(group_id, {}).items()}
+
+    def is_unstable(self, group_id: str, partition: TopicPartition, topic_id: UUID) -> bool:
+        """Whether transactions that go on have committed a position, which so may change soon (KIP-447)."""
+        return any(_is_of(position, topic_id) for position in self._pending.of(group_id, partition))
+
+    def groups_in(self, topic: str) -> list[str]:
+        """The groups that have positions in a topic, or have such pending."""
+        groups = dict.fromkeys([*self._groups, *self._pending.groups])
+        return [group for group in groups if any(partition.topic == topic for partition in self._partitions(group))]
+
+    def _partitions(self, group_id: str) -> list[TopicPartition]:
+        """The partitions for which a group has a position, or one is pending."""
+        return list(dict.fromkeys([*self._groups.get(group_id, {}), *self._pending.partitions(group_id)]))
+
+    def _remove(self, group_id: str, partition: TopicPartition) -> None:
+        positions = self._groups.get(group_id, {})
+        if positions.pop(partition, None) is not None and not positions:
+            del self._groups[group_id]
+
+    # --- decisions ---------------------------------------------------------------------------------------------------
+
+    def commit(
+        self,
+        group: Group | None,
+        request: OffsetCommitRequest,
+        commits: Iterable[OffsetCommit],
+        *,
+        version: int,
+        now_ms: int,
+        config: ClassicConfig,
+    ) -> Outcome[dict[TopicPartition, ErrorCode]]:
+        """Decide a commit: an error code per partition, and the records of those without one.
+
+        ``version`` is the request's. Raises KafkaError: the sender must not commit for the group.
+        """
+        timers = _check_commit(group, request, version)
+        expires = -1 if request.retention_time_ms < 0 else min(now_ms + request.retention_time_ms, _NEVER_MS)
+        outcome = self._outcome(group, request.group_id, commits, now_ms=now_ms, expires=expires, config=config)
+        return replace(outcome, timers=timers)
+
+    def commit_in_transaction(
+        self,
+        group: Group | None,
+        request: TxnOffsetCommitRequest,
+        commits: Iterable[OffsetCommit],
+        *,
+        now_ms: int,
+        config: ClassicConfig,
+    ) -> Outcome[dict[TopicPartition, ErrorCode]]:
+        """Decide a commit in a transaction, as ``commit``; its records are to be written in that transaction.
+
+        Raises KafkaError: the sender must not commit for the group.
+        """
+        if group is not None:
+            group.check_commit_in_transaction(request)
+        elif request.generation_id >= 0:
+            raise KafkaError(ErrorCode.ILLEGAL_GENERATION, f"there is no group {request.group_id!r}")
+        return self._outcome(group, request.group_id, commits, now_ms=now_ms, expires=-1, config=config)
+
+    def _outcome(
+        self,
+        group: Group | None,
+        group_id: str,
+        commits: Iterable[OffsetCommit],
+        *,
+        now_ms: int,
+        expires: int,
+        config: ClassicConfig,
+    ) -> Outcome[dict[TopicPartition, ErrorCode]]:
+        answer: dict[TopicPartition, ErrorCode] = {}
+        records: list[CoordinatorRecord] = []
+        for commit in commits:
+            if _length(commit.metadata) > self._max_metadata_chars:
+                answer[commit.partition] = ErrorCode.OFFSET_METADATA_TOO_LARGE
+                continue
+            answer[commit.partition] = ErrorCode.NONE
+            records.append(
+                offset_record(
+                    _key(group_id, commit.partition),
+                    OffsetCommitValue(
+                        offset=commit.offset,
+                        leader_epoch=commit.leader_epoch,
+                        metadata=commit.metadata,
+                        commit_timestamp=now_ms if commit.timestamp_ms is None else commit.timestamp_ms,
+                        expire_timestamp=expires,
+                        topic_id=commit.topic_id,
+                    ),
+                    config.record_versions,
+                )
+            )
+        made = ClassicGroup(group_id=group_id, config=config) if group is None and records else None
+        return Outcome(answer=answer, records=tuple(records), group=made)
+
+    def delete(
+        self, group: Group | None, group_id: str, partitions: Iterable[TopicPartition]
+    ) -> Outcome[dict[TopicPartition, ErrorCode]]:
+        """Decide to forget positions, an error code for each. Raises KafkaError: there is no such group, or busy."""
+        if not group_id:
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID, "a group needs an id")
+        if group is None:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group_id!r}")
+        group.check_offset_delete()
+        answer = {
+            partition: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if group.is_subscribed(partition.topic) else ErrorCode.NONE
+            for partition in partitions
+        }
+        mine = set(self._partitions(group_id))
+        gone = [partition for partition, code in answer.items() if code is ErrorCode.NONE and partition in mine]
+        return Outcome(answer=answer, records=tuple(_tombstones(group_id, gone)))
+
+    def delete_group(self, group: Group | None, group_id: str) -> Outcome[None]:
+        """Decide to delete a group with all that it has. Raises KafkaError: there is no such group, or it is busy."""
+        if group is None:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group_id!r}")
+        group.check_delete()
+        gone = _tombstones(group_id, self._partitions(group_id))
+        return Outcome(answer=None, records=(*gone, *group.tombstones()), removed=True)
+
+    def forget_topic(self, group_id: str, topic: str) -> Outcome[bool]:
+        """Decide to forget a group's positions in a topic that is deleted; the answer is whether some are left."""
+        found = [partition for partition in self._partitions(group_id) if partition.topic == topic]
+        gone = found[:_TOMBSTONES_AT_ONCE]
+        return Outcome(answer=len(found) > len(gone), records=tuple(_tombstones(group_id, gone)))
+
+    def expire(self, group: Group | None, now_ms: int, retention_ms: int) -> Outcome[bool]:
+        """Decide to forget positions that are too old, and the group itself when it has neither any nor members.
+
+        What is pending keeps both the position and the group. The answer is whether there are more of them.
+        """
+        if group is None:
+            return Outcome(answer=False)
+        mine = self.all_committed(group.group_id)
+        pending = self._pending.partitions(group.group_id)
+        start = group.retention_start()
+        old = (
+            []
+            if start is None
+            else [
+                partition
+                for partition, value in mine.items()
+                if not group.is_subscribed(partition.topic)
+                and partition not in pending
+                and _is_over(value, start, now_ms, retention_ms)
+            ]
+        )
+        gone = old[:_TOMBSTONES_AT_ONCE]
+        records = tuple(_tombstones(group.group_id, gone))
+        if len(gone) == len(mine) and group.is_empty and not pending:
+            return Outcome(answer=False, records=(*records, *group.tombstones()), removed=True)
+        return Outcome(answer=len(old) > len(gone), records=records)
+
+
+def _check_commit(group: Group | None, request: OffsetCommitRequest, version: int) -> tuple[SetTimer, ...]:
+    if group is not None:
+        return group.check_commit(request, version)
+    if request.generation_id_or_member_epoch < 0:
+        return ()
+    known = version >= _GROUP_NOT_FOUND_SINCE
+    code = ErrorCode.GROUP_ID_NOT_FOUND if known else ErrorCode.ILLEGAL_GENERATION
+    raise KafkaError(code, f"there is no group {request.group_id!r}")
+
+
+def _is_of(position: Position, topic_id: UUID) -> bool:
+    """Whether a position was committed for the topic with this id, as far as both are known."""
+    return ZERO_UUID in {position.value.topic_id, topic_id} or position.value.topic_id == topic_id
+
+
+def _length(text: str) -> int:
+    """The length of a text as Java counts it."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le")) // 2
+
+
+def _is_over(value: OffsetCommitValue, start: RetentionStart, now_ms: int, retention_ms: int) -> bool:
+    """Whether a position is past its own expiry time, or else older than ``retention_ms``."""
+    if value.expire_timestamp >= 0:
+        return now_ms >= value.expire_timestamp
+    return now_ms - start(value) >= retention_ms
+
+
+def _tombstones(group_id: str, partitions: Iterable[TopicPartition]) -> Iterator[CoordinatorRecord]:
+    for partition in partitions:
+        yield offset_record(_key(group_id, partition), None)
+
+
+def _key(group_id: str, partition: TopicPartition) -> OffsetCommitKey:
+    return OffsetCommitKey(group=group_id, topic=partition.topic, partition=partition.partition)

@@ -1,0 +1,95 @@
+"""From the records of ``__consumer_offsets`` to groups: how each kind of record changes the group that it is about.
+
+key version   record of
+0, 1          a position (`broker_embedded.groups.offsets`); it makes a simple group where there is none
+2             a classic group
+3 to 8, 16    a consumer group (KIP-848)
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from broker_embedded.groups.classic.group import ClassicGroup
+from broker_embedded.groups.classic.records import GROUP_KEY_VERSION
+from broker_embedded.groups.classic.replay import replay_group
+from broker_embedded.groups.classic.state import ClassicConfig
+from broker_embedded.groups.consumer.config import ConsumerContext
+from broker_embedded.groups.consumer.group import ConsumerGroup
+from broker_embedded.groups.consumer.records import KEY_VERSIONS, ConsumerGroupMetadataKey, read_entry
+from broker_embedded.groups.consumer.replay import after
+from broker_embedded.groups.group import Group
+from broker_embedded.groups.records import (
+    OFFSET_KEY_VERSIONS,
+    CoordinatorRecord,
+    OffsetCommitKey,
+    decode_key,
+    key_version,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayContext:
+    """What groups are made with."""
+
+    classic: ClassicConfig
+    consumer: ConsumerContext = field(default_factory=ConsumerContext)
+
+
+Replay: TypeAlias = Callable[[Mapping[str, Group], CoordinatorRecord, ReplayContext], tuple[str, Group | None] | None]
+"""The group as a record leaves it, with its id; None for it when it is gone; nothing when the record changes no group.
+
+Raises CorruptBatch.
+"""
+
+
+def _replay_offset(
+    groups: Mapping[str, Group], record: CoordinatorRecord, context: ReplayContext
+) -> tuple[str, Group | None] | None:
+    if record.value is None:
+        return None
+    group_id = decode_key(record, OffsetCommitKey).group
+    return None if group_id in groups else (group_id, ClassicGroup(group_id=group_id, config=context.classic))
+
+
+def _replay_group(
+    groups: Mapping[str, Group], record: CoordinatorRecord, context: ReplayContext
+) -> tuple[str, Group | None] | None:
+    group_id, group = replay_group(record, context.classic)
+    if group is None and not isinstance(groups.get(group_id), ClassicGroup):
+        return None  # what it ended is gone already
+    return group_id, group
+
+
+def _replay_consumer_group(
+    groups: Mapping[str, Group], record: CoordinatorRecord, context: ReplayContext
+) -> tuple[str, Group | None] | None:
+    entry = read_entry(record)
+    group_id = entry.key.group_id
+    group = groups.get(group_id)
+    if not isinstance(group, ConsumerGroup):  # a simple group, which has no records that would end it
+        if entry.value is None:
+            return None
+        group = ConsumerGroup(group_id=group_id, context=context.consumer)
+    ends = entry.value is None and isinstance(entry.key, ConsumerGroupMetadataKey)
+    return group_id, None if ends else after(group, [entry])
+
+
+_REPLAYS: Final[Mapping[int, Replay]] = {
+    **dict.fromkeys(OFFSET_KEY_VERSIONS, _replay_offset),
+    GROUP_KEY_VERSION: _replay_group,
+    **dict.fromkeys(KEY_VERSIONS, _replay_consumer_group),
+}
+
+
+def replay(groups: dict[str, Group], record: CoordinatorRecord, context: ReplayContext) -> None:
+    """Take one record into ``groups``; one of an unknown kind changes nothing. Raises CorruptBatch, likewise."""
+    function = _REPLAYS.get(key_version(record))
+    changed = None if function is None else function(groups, record, context)
+    if changed is None:
+        return
+    group_id, group = changed
+    if group is None:
+        groups.pop(group_id, None)
+    else:
+        groups[group_id] = group

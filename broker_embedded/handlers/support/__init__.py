@@ -1,0 +1,1 @@
+"""What handlers share: the registry of APIs, throttling, transaction checks."""

@@ -1,0 +1,169 @@
+"""How batches of a Produce become part of their transaction, or are kept out of it.
+
+A transaction that its coordinator does not know of in a partition would never be ended there, and readers of committed
+records would wait for good. So a batch passes if
+
+- the partition's log knows the transaction to be open: the coordinator was asked before;
+- or the coordinator says that the partition is in it (before v12; unless transaction.partition.verification.enable is
+  off);
+- or the coordinator makes it part of it (v12 and later, KIP-890).
+
+No marker comes between that and the append. On the event loop nothing comes between; where one of the two has to wait,
+the transactional id's turn is held meanwhile. What the log itself knows it looks at again as it appends.
+
+Codes of the coordinator become those that producers know how to go on after, as Apache Kafka's do: NOT_ENOUGH_REPLICAS
+is tried again, without a new look at the cluster.
+"""
+
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from typing import Final, Protocol
+
+from broker_embedded.handlers.support.registry import RequestContext
+from broker_embedded.log.append.incoming import Terms
+from broker_embedded.transactions.decisions import Producer
+from broker_embedded.transactions.state import TransactionVersion
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.topic import TopicPartition
+
+_ABORTABLE_SINCE: Final = 11
+_ADDS_SINCE: Final = 12
+_NOT_NOW: Final = {
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+}
+
+
+class Member(Protocol):
+    """One partition of a Produce. The rest counts only where it is ``in_transaction``."""
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether there is a batch to append that is part of a transaction."""
+        ...
+
+    @property
+    def producer(self) -> Producer:
+        """Who writes it."""
+        ...
+
+    @property
+    def partition_id(self) -> TopicPartition:
+        """Where to."""
+        ...
+
+    @property
+    def begins(self) -> bool:
+        """Whether the partition's log does not know yet that it is in the transaction."""
+        ...
+
+    def accept(self, terms: Terms) -> None:
+        """Append on these terms."""
+        ...
+
+    def refuse(self, error: KafkaError) -> None:
+        """Do not append."""
+        ...
+
+
+class Joining:
+    """The partitions of one Produce that has batches of a transaction, on their way into it."""
+
+    def __init__(self, transactional_id: str | None, context: RequestContext, members: Sequence[Member]) -> None:
+        """Refuses all ``members`` of a request that is no producer's."""
+        self._name = transactional_id or ""
+        self._version = context.version
+        self._broker = context.broker
+        found = [member for member in members if member.in_transaction]
+        self._producer = found[0].producer
+        problem = _problem(transactional_id, found)
+        if problem is not None:
+            for member in members:
+                member.refuse(problem)
+        self._new = [member for member in found if problem is None and member.begins]
+
+    def needs_turn(self, *, waits_for_disk: bool) -> bool:
+        """Whether the appends must be made within `turn`; if not, they must be made now."""
+        if not self._new:
+            return False
+        if self._version >= _ADDS_SINCE:
+            return True
+        if not self._broker.config.transaction_partition_verification_enable:
+            self._accept()
+            return False
+        if waits_for_disk:
+            return True
+        self._check()
+        return False
+
+    @contextlib.asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Hold the transaction as it is within the block, for appends of the partitions that are in it by then."""
+        async with contextlib.AsyncExitStack() as stack:
+            try:
+                await stack.enter_async_context(self._broker.transactions.turn(self._name))
+                await self._join()
+            except KafkaError as error:
+                self._refuse(error)
+            yield
+
+    async def _join(self) -> None:
+        """Raises KafkaError: none of the partitions is in it."""
+        if self._version < _ADDS_SINCE:
+            self._check()
+            return
+        if not self._name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
+        partitions = {member.partition_id for member in self._new}
+        await self._broker.transactions.add_partitions_in_turn(
+            self._name, self._producer, partitions, TransactionVersion.TV_2
+        )
+        self._accept()
+
+    def _check(self) -> None:
+        """Accept the partitions that are in the transaction."""
+        try:
+            missing = self._broker.transactions.missing_partitions(
+                self._name, self._producer, {member.partition_id for member in self._new}
+            )
+        except KafkaError as error:
+            self._refuse(error)
+            return
+        for member in self._new:
+            if member.partition_id in missing:
+                detail = f"{member.partition_id} is not part of {self._name}'s transaction"
+                member.refuse(self._told(KafkaError(ErrorCode.TRANSACTION_ABORTABLE, detail)))
+            else:
+                member.accept(Terms(verified=True))
+
+    def _accept(self) -> None:
+        terms = Terms(verified=True, bumps_epochs=self._version >= _ADDS_SINCE)
+        for member in self._new:
+            member.accept(terms)
+
+    def _refuse(self, error: KafkaError) -> None:
+        told = self._told(error)
+        for member in self._new:
+            member.refuse(told)
+
+    def _told(self, error: KafkaError) -> KafkaError:
+        """What a producer hears when the coordinator says this."""
+        code = error.code
+        if code is ErrorCode.PRODUCER_FENCED:
+            code = ErrorCode.INVALID_PRODUCER_EPOCH
+        elif code is ErrorCode.TRANSACTION_ABORTABLE and self._version < _ABORTABLE_SINCE:
+            code = ErrorCode.INVALID_TXN_STATE
+        elif code in _NOT_NOW or (code is ErrorCode.CONCURRENT_TRANSACTIONS and self._version < _ADDS_SINCE):
+            code = ErrorCode.NOT_ENOUGH_REPLICAS
+        return KafkaError(code, error.detail)
+
+
+def _problem(transactional_id: str | None, members: Sequence[Member]) -> KafkaError | None:
+    """Why nothing of a request is taken."""
+    if transactional_id is None:
+        detail = "records of a transaction came without a transactional id"
+        return KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, detail)
+    if len({member.producer for member in members}) > 1:
+        return KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, "records of a transaction came from several producers")
+    return None

@@ -1,0 +1,198 @@
+"""Records into the codec and the message format that a topic stores them in.
+
+A batch that is stored as it was sent is not converted, though its records may be checked here. Records are read piece
+by piece, because a batch of a few KiB can decompress to 512 MiB.
+"""
+
+from array import array
+from collections.abc import Iterable, Iterator
+from typing import Final, NoReturn
+
+from broker_embedded.config.log_config import LogConfig
+from broker_embedded.log.append.incoming import Append, IncomingBatch, Validated, as_one_batch, refuse
+from broker_embedded.log.append.record_checks import RecordErrors, time_bounds
+from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native.records.batch import (
+    MAGIC,
+    NO_TIMESTAMP,
+    BatchHeader,
+    CompressionType,
+    CorruptBatch,
+    read_header,
+)
+from spark_kafka_native.records.compression import MAX_DECOMPRESSED_BYTES
+from spark_kafka_native.records.conversion import payload_pieces, read_records, recompress, write_batch
+from spark_kafka_native.records.errors import OversizedBatch
+from spark_kafka_native.records.legacy import NO_HEADERS, Message, read_message
+from spark_kafka_native.records.legacy_write import entry_size, write_message_set
+from spark_kafka_native.records.scan import RecordScan
+
+_LEAST_BOUND: Final = 64 * 1024 * 1024
+_TIMES_LARGER: Final = 64
+
+
+def max_payload_bytes(config: LogConfig) -> int:
+    """Largest decompressed size of a batch that is inspected: the larger of 64 MiB and 64 times max.message.bytes."""
+    return min(max(_LEAST_BOUND, _TIMES_LARGER * config.max_message_bytes), MAX_DECOMPRESSED_BYTES)
+
+
+def convert_batch(records: memoryview, batch: IncomingBatch, append: Append) -> Validated:
+    """Check every record of a record batch; what to store of it, in the format and codec that the topic asks for.
+
+    A control batch that came uncompressed stays so.
+
+    Raises KafkaError: CORRUPT_MESSAGE, it does not decompress. INVALID_RECORD, the records are not what the header
+    says. MESSAGE_TOO_LARGE, it grew, or decompresses to more than ``max_payload_bytes``. As ``RecordErrors`` and
+    ``write_records``.
+    """
+    position, header, config = batch.position, batch.header, append.config
+    scan = _check_records(records, batch, append)
+    codec = config.stored_codec(header.compression)
+    if header.is_control and not header.compression:
+        codec = header.compression
+    if config.record_magic == MAGIC and scan.in_order and scan.largest == header.max_timestamp:
+        if codec is header.compression:
+            return Validated(records[position : position + header.size_in_bytes], [IncomingBatch(0, header)])
+        stored = recompress(
+            append.cancellation.between(payload_pieces(records, position, header)),
+            header,
+            compression=codec,
+            level=config.compression_level(codec),
+            max_bytes=config.max_message_bytes,
+        )
+        return _stored_batch(stored, append)
+    return write_records(read_records(records, position, header), append, codec=codec, like=header)
+
+
+def _check_records(records: memoryview, batch: IncomingBatch, append: Append) -> RecordScan:
+    """Check every record, and return the finished scan."""
+    earliest, latest = time_bounds(append)
+    scan = RecordScan(batch.header, earliest=earliest, latest=latest, needs_key=append.config.compacts)
+    errors = RecordErrors(append)
+    max_bytes = max_payload_bytes(append.config)
+    pieces = _Pieces(payload_pieces(records, batch.position, batch.header, max_bytes=max_bytes))
+    try:
+        for record in scan.found(append.cancellation.between(pieces)):
+            errors.add(record.record_index, record.timestamp, has_key=record.has_key)
+    except OversizedBatch as error:
+        why = f"{error.detail}, the larger of 64 MiB and 64 times max.message.bytes"
+        refuse(ErrorCode.MESSAGE_TOO_LARGE, append.partition, why)
+    except CorruptBatch as error:
+        code = ErrorCode.CORRUPT_MESSAGE if pieces.failed else ErrorCode.INVALID_RECORD
+        refuse(code, append.partition, str(error.placed(start=batch.position)))
+    errors.check()
+    return scan
+
+
+class _Pieces:
+    """A payload's pieces. ``failed``: decompression has raised CorruptBatch, not the decoding of a record."""
+
+    def __init__(self, pieces: Iterator[bytes | bytearray | memoryview]) -> None:
+        self._pieces = pieces
+        self.failed = False
+
+    def __iter__(self) -> Iterator[bytes | bytearray | memoryview]:
+        try:
+            yield from self._pieces
+        except CorruptBatch:
+            self.failed = True
+            raise
+
+
+def write_records(
+    records: Iterable[Message], append: Append, *, codec: CompressionType, like: BatchHeader | None = None
+) -> Validated:
+    """The records, in the order given, as the topic stores them: one record batch, or a message set.
+
+    Offsets continue from the append's. ``like`` is the header of the record batch that they came in.
+
+    Raises KafkaError: UNSUPPORTED_FOR_MESSAGE_FORMAT, a producer id, a transaction or headers in a message set.
+    UNSUPPORTED_COMPRESSION_TYPE: zstd there. INVALID_TIMESTAMP: a negative one. MESSAGE_TOO_LARGE.
+    """
+    config, level = append.config, append.config.compression_level(codec)
+    if config.record_magic == MAGIC:
+        try:
+            batch = write_batch(
+                _Placed(records, append),
+                base_offset=append.base_offset,
+                compression=codec,
+                level=level,
+                like=like,
+                max_bytes=config.max_message_bytes,
+            )
+        except ValueError as error:  # the level was checked with the topic's config
+            refuse(ErrorCode.INVALID_TIMESTAMP, append.partition, str(error))
+        return _stored_batch(batch, append)
+    if like is not None and like.is_transactional:
+        _refuse_format(append, "records of a transaction")
+    if like is not None and like.has_producer_id:
+        _refuse_format(append, f"records of producer id {like.producer_id}")
+    if codec is CompressionType.ZSTD:
+        why = f"there is no zstd in message format v{config.record_magic}"
+        refuse(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, append.partition, why)
+    placed = _Placed(records, append, is_wrapped=codec is not CompressionType.NONE)
+    stored = write_message_set(
+        placed,
+        magic=config.record_magic,
+        compression=codec,
+        level=level,
+        max_bytes=config.max_message_bytes if codec else config.segment_bytes,
+    )
+    if codec:
+        check_size(len(stored), append)
+    first = read_message(stored)
+    return Validated(
+        memoryview(stored), [as_one_batch(first, placed.positions, len(stored), placed.count, placed.largest)]
+    )
+
+
+class _Placed:
+    """Records with offsets that continue from the append's, each checked when it is read.
+
+    Of the records read so far, ``count`` is the number and ``largest`` the largest timestamp. ``positions`` are their
+    positions in the message set; a wrapper has the position 0 only.
+    """
+
+    def __init__(self, records: Iterable[Message], append: Append, *, is_wrapped: bool = False) -> None:
+        self._records = records
+        self._append = append
+        self._is_wrapped = is_wrapped
+        self._end = 0
+        self.count = 0
+        self.largest = NO_TIMESTAMP
+        self.positions = array("q", [0] if is_wrapped else [])
+
+    def __iter__(self) -> Iterator[Message]:
+        magic = self._append.config.record_magic
+        for offset, record in enumerate(self._append.cancellation.between(self._records), self._append.base_offset):
+            if record.timestamp < NO_TIMESTAMP:
+                why = f"timestamp {record.timestamp} is before 1970"
+                refuse(ErrorCode.INVALID_TIMESTAMP, self._append.partition, why)
+            if magic < MAGIC and record.headers != NO_HEADERS:
+                _refuse_format(self._append, "records with headers")
+            if magic < MAGIC and not self._is_wrapped:
+                size = entry_size(record, magic)
+                check_size(size, self._append)
+                self.positions.append(self._end)
+                self._end += size
+            self.count += 1
+            self.largest = max(self.largest, record.timestamp)
+            yield record._replace(offset=offset)
+
+
+def _stored_batch(batch: bytearray, append: Append) -> Validated:
+    check_size(len(batch), append)
+    return Validated(memoryview(batch), [IncomingBatch(0, read_header(batch))])
+
+
+def check_size(size: int, append: Append) -> None:
+    """Raise KafkaError MESSAGE_TOO_LARGE if what is to be stored has ``size`` bytes or more and that is too much."""
+    limit = append.config.max_message_bytes
+    if size > limit:
+        why = f"converted to the topic's codec and format it has at least {size} bytes; max.message.bytes is {limit}"
+        refuse(ErrorCode.MESSAGE_TOO_LARGE, append.partition, why)
+
+
+def _refuse_format(append: Append, what: str) -> NoReturn:
+    why = f"message format v{append.config.record_magic} cannot store {what}; see message.format.version"
+    refuse(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, append.partition, why)

@@ -1,0 +1,288 @@
+"""Message sets, formats v0 and v1, on their way into a log: the checks, and the offsets and times that the log gives.
+
+What may be stored as it was sent is changed in place, in the header of each message alone. That is everything in the
+topic's format and codec but compressed v0 sets, inside which offsets are absolute, and v1 sets in which a producer did
+not count offsets from 0.
+"""
+
+import itertools
+import struct
+import zlib
+from array import array
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, NamedTuple
+
+from broker_embedded.log.append.conversion import check_size, max_payload_bytes, write_records
+from broker_embedded.log.append.incoming import Append, IncomingBatch, Validated, as_one_batch, refuse
+from broker_embedded.log.append.record_checks import check_records, time_bounds
+from broker_embedded.log.segment import PlacedBatch
+from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native.records.batch import (
+    LOG_OVERHEAD,
+    NO_TIMESTAMP,
+    BatchHeader,
+    CompressionType,
+    CorruptBatch,
+    TimestampType,
+)
+from spark_kafka_native.records.errors import InvalidMessageSet, OversizedBatch
+from spark_kafka_native.records.formats import iter_any
+from spark_kafka_native.records.legacy import (
+    Message,
+    check_message_crc,
+    read_message,
+    read_messages,
+    read_plain_messages,
+    set_message_offset,
+    set_message_timestamp,
+)
+from spark_kafka_native.records.legacy_write import renumber_wrapper
+
+_MAGIC_AT: Final = 16
+_SHARE: Final = 4
+"""A message set may decompress to this share of a record batch's limit, because all its messages are in memory."""
+_SIZE_AT: Final = 8
+_SIZE_AND_CRC: Final = struct.Struct(">iI")
+_OFFSET_SIZE_AND_TIME: Final = struct.Struct(">qi6xq")  # before the time, v1's, are CRC, magic and attributes
+_AT_ONCE: Final = 4096
+"""Uncompressed messages that are held as objects at a time."""
+
+
+def validate_message_set(records: memoryview, append: Append) -> Validated:
+    """Check a whole message set; what to store of it, in which format and codec the topic asks for.
+
+    A last message that is cut off is left out, as in Apache Kafka. Uncompressed messages are read some thousand at a
+    time, so that a set takes little more memory than its bytes.
+
+    Raises KafkaError, naming the partition: CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, INVALID_RECORD, INVALID_TIMESTAMP,
+    RECORD_LIST_TOO_LARGE, UNSUPPORTED_FOR_MESSAGE_FORMAT, UNSUPPORTED_COMPRESSION_TYPE. WorkCancelled.
+    """
+    found = _read_plain(records, append) or _read_any(records, append)
+    first, seen = found.first, found.seen
+    if seen.may_be_refused:
+        check_records(found.messages(), append)
+    if _keeps_format(first, append) and (not first.compression or (first.magic and seen.in_order)):
+        return Validated(
+            records[: found.size],
+            [as_one_batch(first, found.positions, found.size, seen.count, seen.largest)],
+        )
+    return write_records(found.messages(), append, codec=append.config.stored_codec(first.compression))
+
+
+class _Seen:
+    """What is known of records once they have been read. ``in_order``: their offsets count from 0."""
+
+    def __init__(self, append: Append) -> None:
+        self._earliest, self._latest = time_bounds(append)
+        self._needs_key = append.config.compacts
+        self.count = 0
+        self.largest = NO_TIMESTAMP
+        self.in_order = True
+        self.may_be_refused = False
+        """Whether one of them has a timestamp out of range, or lacks a key that it needs."""
+
+    def add(self, messages: Iterable[Message]) -> None:
+        """Take more records into account."""
+        earliest, latest, needs_key = self._earliest, self._latest, self._needs_key
+        for index, (offset, timestamp, key, _, _) in enumerate(messages, self.count):
+            self.count = index + 1
+            self.largest = max(self.largest, timestamp)
+            if offset != index:
+                self.in_order = False
+            if (timestamp != NO_TIMESTAMP and not earliest <= timestamp <= latest) or (needs_key and key is None):
+                self.may_be_refused = True
+
+
+class _Found(NamedTuple):
+    """The whole messages of a request, ``size`` bytes.
+
+    ``first`` is the header of the first one, ``positions`` are where they are. ``messages`` reads the records again.
+    """
+
+    first: BatchHeader
+    positions: "array[int]"
+    size: int
+    seen: _Seen
+    messages: Callable[[], Iterable[Message]]
+
+
+def _read_plain(records: memoryview, append: Append) -> _Found | None:
+    """The messages of a set without a codec, read as fast as can be; None if there is anything else in it."""
+    data, magic = bytes(records), records[_MAGIC_AT]
+    positions, seen, end = array("q"), _Seen(append), 0
+    while end < len(data):
+        append.cancellation.check()
+        part = read_plain_messages(data, magic, end, most=_AT_ONCE)
+        if part is None:
+            return None
+        starts, messages, end = part
+        largest = max(after - before for before, after in itertools.pairwise([*starts, end]))
+        if largest > append.config.max_message_bytes:
+            return None
+        positions.extend(starts)
+        seen.add(messages)
+        _check_segment(end, read_message(records), append)
+
+    def again() -> Iterator[Message]:
+        at = 0
+        while at < len(data):
+            append.cancellation.check()
+            part = read_plain_messages(data, magic, at, most=_AT_ONCE)
+            assert part is not None, "these bytes have been read before"
+            yield from part[1]
+            at = part[2]
+
+    return _Found(read_message(records), positions, end, seen, again)
+
+
+def _read_any(records: memoryview, append: Append) -> _Found:
+    """The messages of any set, or the one that all are compressed in."""
+    first: BatchHeader | None = None
+    positions, size = array("q"), 0
+    for position, header in append.cancellation.between(_outer_messages(records, append)):
+        first = first or header
+        positions.append(position)
+        size = position + header.size_in_bytes
+        _check_segment(size, first, append)
+    if first is None:
+        refuse(ErrorCode.INVALID_RECORD, append.partition, "there is no whole message in the request")
+    wrapped = _inner_messages(records, 0, first, append) if first.compression else None
+
+    def again() -> Iterable[Message]:
+        if wrapped is not None:
+            return wrapped
+        return (
+            message
+            for position in append.cancellation.between(positions)
+            for message in _inner_messages(records, position, read_message(records, position), append)
+        )
+
+    seen = _Seen(append)
+    seen.add(again())
+    return _Found(first, positions, size, seen, again)
+
+
+def _keeps_format(first: BatchHeader, append: Append) -> bool:
+    """Whether the topic stores the format and the codec of a set whose first message has this header."""
+    codec = append.config.stored_codec(first.compression)
+    return append.config.record_magic == first.magic and codec is first.compression
+
+
+def _check_segment(size: int, first: BatchHeader, append: Append) -> None:
+    """Refuse messages that are stored as they were sent once they have more bytes than a segment may have."""
+    limit = append.config.segment_bytes
+    if size > limit and not first.compression and _keeps_format(first, append):
+        why = f"the messages of the request are more than segment.bytes = {limit}"
+        refuse(ErrorCode.RECORD_LIST_TOO_LARGE, append.partition, why)
+
+
+def _outer_messages(records: memoryview, append: Append) -> Iterator[tuple[int, BatchHeader]]:
+    """Each whole message of the request, checked; all are of one format, and a wrapper is alone."""
+    first: BatchHeader | None = None
+    limit = append.config.max_message_bytes
+    for position, header in _messages(records, append):
+        first = first or header
+        if header.size_in_bytes > limit:
+            why = f"a message has {header.size_in_bytes} bytes, max.message.bytes is {limit}"
+            refuse(ErrorCode.MESSAGE_TOO_LARGE, append.partition, why)
+        if header.magic != first.magic:
+            why = f"format v{header.magic} behind format v{first.magic}"
+            refuse(ErrorCode.INVALID_RECORD, append.partition, why)
+        try:
+            check_message_crc(records, position, header)
+        except CorruptBatch as error:
+            refuse(ErrorCode.CORRUPT_MESSAGE, append.partition, str(error))
+        if position and (header.compression or first.compression):
+            refuse(ErrorCode.INVALID_RECORD, append.partition, "a compressed message must be alone")
+        if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
+            why = "a producer may not set the timestamp type LogAppendTime"
+            refuse(ErrorCode.INVALID_TIMESTAMP, append.partition, why)
+        yield position, header
+
+
+def _messages(records: memoryview, append: Append) -> Iterator[tuple[int, BatchHeader]]:
+    try:
+        yield from iter_any(records)
+    except InvalidMessageSet as error:
+        meant = error.position is not None and _crc_is_right(records, error.position)
+        code = ErrorCode.INVALID_RECORD if meant else ErrorCode.CORRUPT_MESSAGE
+        refuse(code, append.partition, str(error))
+    except CorruptBatch as error:
+        refuse(ErrorCode.CORRUPT_MESSAGE, append.partition, str(error))
+
+
+def _crc_is_right(records: memoryview, position: int) -> bool:
+    """Whether the CRC of a message whose end is there is right, so that what it says is meant, no flipped bit."""
+    size, crc = _SIZE_AND_CRC.unpack_from(records, position + _SIZE_AT)
+    return bool(zlib.crc32(records[position + 16 : position + LOG_OVERHEAD + size]) == crc)
+
+
+def _inner_messages(records: memoryview, position: int, header: BatchHeader, append: Append) -> list[Message]:
+    """The message at ``position``, or all that are compressed in it."""
+    try:
+        return read_messages(records, position, header, max_bytes=max_payload_bytes(append.config) // _SHARE)
+    except InvalidMessageSet as error:
+        refuse(ErrorCode.INVALID_RECORD, append.partition, str(error))
+    except CorruptBatch as error:
+        is_large = isinstance(error, OversizedBatch)
+        code = ErrorCode.MESSAGE_TOO_LARGE if is_large else ErrorCode.CORRUPT_MESSAGE
+        refuse(code, append.partition, str(error))
+
+
+def renumbered(validated: Validated, append: Append) -> Validated:
+    """The same batches with offsets that continue from the append's, inside compressed messages of format v0 too.
+
+    This is what has to be done again if the log has grown since the records were checked.
+
+    Raises KafkaError MESSAGE_TOO_LARGE: with these offsets a message compresses to more than it may have.
+    """
+    if not any(batch.holds_absolute_offsets for batch in validated.batches):
+        return validated
+    buffer, batches, base_offset = bytearray(), list[IncomingBatch](), append.base_offset
+    for batch in validated.batches:
+        header = batch.header
+        raw: memoryview | bytearray = validated.records[batch.position : batch.position + header.size_in_bytes]
+        if batch.holds_absolute_offsets:
+            level = append.config.compression_level(header.compression)
+            raw = renumber_wrapper(memoryview(raw), header, base_offset, level)
+            check_size(len(raw), append)
+            one = as_one_batch(read_message(raw), [0], len(raw), header.records_count, header.max_timestamp)
+            batches.append(one.moved(len(buffer)))
+        else:
+            batches.append(batch.moved(len(buffer) - batch.position))
+        buffer += raw
+        base_offset += header.last_offset_delta + 1
+    return Validated(memoryview(buffer), batches)
+
+
+def assign_messages(
+    records: memoryview, batch: IncomingBatch, *, base_offset: int, log_append_time_ms: int
+) -> Iterator[PlacedBatch]:
+    """Write offsets from ``base_offset`` on and, into v1, the time into the messages of ``batch``, in place.
+
+    A wrapper gets its last record's offset, and the append time or, where that is -1, the largest time of its records.
+    All is written when this returns; where the messages are is read as the result is iterated.
+    """
+    compressed = batch.header.compression is not CompressionType.NONE
+    if not compressed and log_append_time_ms == NO_TIMESTAMP:
+        for offset, position in enumerate(batch.messages, base_offset):
+            set_message_offset(records, position, offset)
+        return _placed(records, batch)
+    by_broker = log_append_time_ms != NO_TIMESTAMP
+    wanted = TimestampType.LOG_APPEND_TIME if by_broker else TimestampType.CREATE_TIME
+    for index, position in enumerate(batch.messages):
+        header = read_message(records, position)
+        last_offset = base_offset + (batch.header.last_offset_delta if compressed else index)
+        timestamp = log_append_time_ms if by_broker else batch.header.max_timestamp
+        set_message_offset(records, position, last_offset)
+        if header.magic and (header.max_timestamp, header.timestamp_type) != (timestamp, wanted):
+            set_message_timestamp(records, position, header, timestamp, wanted)
+    return _placed(records, batch)
+
+
+def _placed(records: memoryview, batch: IncomingBatch) -> Iterator[PlacedBatch]:
+    """Where the messages are, with the offsets and times that they have now."""
+    has_time = batch.header.magic > 0
+    for position in batch.messages:
+        offset, size, timestamp = _OFFSET_SIZE_AND_TIME.unpack_from(records, position)
+        yield PlacedBatch(position, LOG_OVERHEAD + size, offset, timestamp if has_time else NO_TIMESTAMP)

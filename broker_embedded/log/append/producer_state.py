@@ -1,0 +1,331 @@
+"""What a partition knows of its idempotent and transactional producers (KIP-98).
+
+Per producer id: its epoch, the last five batches, and where its open transaction began. From it follow whether a batch
+is a repetition, out of order, or from a producer that another has replaced; and the last stable offset.
+
+Pure: batches in, decisions out. ``producer_snapshot`` keeps the entries on disk.
+
+A producer id is forgotten when it was silent for ``producer.id.expiration.ms`` by the broker's clock. Apache Kafka
+compares the timestamp of the producer's last batch with the clock instead, and so forgets at once who writes records of
+the past; the field of the snapshot is the same.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
+
+from broker_embedded.log.append.incoming import FROM_CLIENT, AppendOrigin, Terms
+from broker_embedded.log.transaction_index import AbortedTransaction
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchHeader, increment_sequence
+
+BATCHES_KEPT: Final = 5
+"""A producer may have five requests in flight; any of them may come again."""
+NO_COORDINATOR_EPOCH: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class BatchMetadata:
+    """One batch that a producer appended. ``offset_delta`` is its record count less one, ``timestamp`` its largest."""
+
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+
+    @property
+    def first_offset(self) -> int:
+        """Where the batch begins."""
+        return self.last_offset - self.offset_delta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerEntry:
+    """One producer id. ``batches`` are the last ones of this epoch, oldest first; ``seen_ms`` by the broker's clock."""
+
+    producer_id: int
+    epoch: int = NO_PRODUCER_EPOCH
+    batches: tuple[BatchMetadata, ...] = ()
+    coordinator_epoch: int = NO_COORDINATOR_EPOCH
+    transaction_first_offset: int | None = None
+    seen_ms: int = -1
+
+    @property
+    def last_sequence(self) -> int:
+        """The sequence number of the last record appended, NO_SEQUENCE if there is none in this epoch."""
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+
+class LastRecord(NamedTuple):
+    """Where a producer's state is in the log: its last batch of records, or if None a marker of the epoch."""
+
+    last_offset: int | None
+    epoch: int
+
+
+class EndOfTransaction(NamedTuple):
+    """What the marker of a control batch says."""
+
+    is_abort: bool
+    coordinator_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendedBatch:
+    """A batch with the offset it gets. ``marker`` for a control batch that ends a transaction."""
+
+    header: BatchHeader
+    base_offset: int
+    max_timestamp: int
+    marker: EndOfTransaction | None = None
+
+    @property
+    def last_offset(self) -> int:
+        """Offset of the last record."""
+        return self.base_offset + self.header.last_offset_delta
+
+
+@dataclass(slots=True)
+class ProducerChanges:
+    """Entries as they will be once the batches are in the log, and the transactions that the batches abort."""
+
+    entries: dict[int, ProducerEntry] = field(default_factory=dict)
+    aborted: list[AbortedTransaction] = field(default_factory=list)
+
+
+class ProducerStates:
+    """The producers of one partition. ``partition`` is for messages. Not safe to change from two threads."""
+
+    def __init__(self, partition: str, *, expiration_ms: int) -> None:
+        self._partition = partition
+        self.expiration_ms = expiration_ms
+        self._entries: dict[int, ProducerEntry] = {}
+        self._open: dict[int, int] = {}  # producer id -> first offset of its open transaction
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def entries(self) -> Iterable[ProducerEntry]:
+        """Every producer known."""
+        return tuple(self._entries.values())
+
+    def last_records(self) -> dict[int, LastRecord]:
+        """For each producer id known, what compaction has to leave, so that the producer is known after a restart."""
+        return {
+            entry.producer_id: LastRecord(entry.batches[-1].last_offset if entry.batches else None, entry.epoch)
+            for entry in self._entries.values()
+        }
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """Where the oldest open transaction began."""
+        return min(self._open.values(), default=None)
+
+    @property
+    def open_transactions(self) -> int:
+        """How many transactions are open."""
+        return len(self._open)
+
+    def is_in_transaction(self, producer_id: int, epoch: int) -> bool:
+        """Whether a producer has a transaction open, with this very epoch. May be asked in any thread."""
+        entry = self._entries.get(producer_id)
+        return entry is not None and entry.transaction_first_offset is not None and entry.epoch == epoch
+
+    def duplicates(self, headers: Sequence[BatchHeader]) -> tuple[BatchMetadata, ...] | None:
+        """Where the batches of an append are already, if they are; None if they are new.
+
+        Raises KafkaError DUPLICATE_SEQUENCE_NUMBER: some are there and some are not, so that none can be appended
+        without parting them.
+        """
+        found = [self._find(header) for header in headers]
+        known = tuple(batch for batch in found if batch is not None)
+        if not known:
+            return None
+        if len(known) < len(found):
+            raise KafkaError(
+                ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
+                f"{self._partition}: {len(known)} of the request's {len(found)} batches were appended before",
+            )
+        return known
+
+    def _find(self, header: BatchHeader) -> BatchMetadata | None:
+        entry = self._entries.get(header.producer_id) if header.has_producer_id else None
+        if entry is None or entry.epoch != header.producer_epoch:
+            return None
+        last_sequence, offset_delta = header.last_sequence, header.last_offset_delta
+        for batch in entry.batches:
+            if batch.last_sequence == last_sequence and batch.offset_delta == offset_delta:
+                return batch
+        return None
+
+    def plan(
+        self, batches: Iterable[AppendedBatch], *, now_ms: int, terms: Terms | None = FROM_CLIENT
+    ) -> ProducerChanges:
+        """What appending ``batches`` would change; nothing is changed yet.
+
+        Without ``terms`` they are taken as they come, because they are in the log already.
+
+        Raises KafkaError: INVALID_PRODUCER_EPOCH, another producer with this id has taken over, or a marker does not
+        raise the epoch though it has to. OUT_OF_ORDER_SEQUENCE_NUMBER: records are missing between the last batch and
+        this. INVALID_TXN_STATE: a batch outside of the producer's open transaction, or of one that nobody vouches for.
+        TRANSACTION_COORDINATOR_FENCED: a marker of an old coordinator.
+        """
+        changes = ProducerChanges()
+        for batch in batches:
+            header = batch.header
+            if not header.has_producer_id:
+                continue
+            entry = changes.entries.get(header.producer_id) or self._entries.get(header.producer_id)
+            if entry is None:
+                entry = ProducerEntry(producer_id=header.producer_id)
+            if header.is_control:
+                entry = self._after_marker(entry, batch, changes, now_ms=now_ms, terms=terms)
+            else:
+                if terms is not None:
+                    self._check_data(entry, header, terms)
+                entry = _after_data(entry, batch, now_ms)
+            changes.entries[header.producer_id] = entry
+        return changes
+
+    def apply(self, changes: ProducerChanges) -> None:
+        """Make the changes of a plan whose batches are in the log now."""
+        for entry in changes.entries.values():
+            self.restore(entry)
+
+    def restore(self, entry: ProducerEntry) -> None:
+        """Take over an entry as it stands."""
+        self._entries[entry.producer_id] = entry
+        if entry.transaction_first_offset is None:
+            self._open.pop(entry.producer_id, None)
+        else:
+            self._open[entry.producer_id] = entry.transaction_first_offset
+
+    def clear(self) -> None:
+        """Forget every producer."""
+        self._entries.clear()
+        self._open.clear()
+
+    def expire(self, now_ms: int) -> int:
+        """Forget the producers that were silent for too long, but for those amid a transaction; how many they were."""
+        expired = [
+            entry.producer_id
+            for entry in self._entries.values()
+            if entry.transaction_first_offset is None and now_ms - entry.seen_ms >= self.expiration_ms
+        ]
+        for producer_id in expired:
+            del self._entries[producer_id]
+        return len(expired)
+
+    def _check_data(self, entry: ProducerEntry, header: BatchHeader, terms: Terms) -> None:
+        self._check_epoch(entry, header)
+        if header.is_transactional:
+            self._check_in_transaction(entry, header, terms)
+        if terms.origin is AppendOrigin.CLIENT:
+            self._check_sequence(entry, header)
+        if entry.transaction_first_offset is not None and not header.is_transactional:
+            raise KafkaError(
+                ErrorCode.INVALID_TXN_STATE,
+                f"{self._partition}: producer {header.producer_id} has a transaction open, the batch is outside of it",
+            )
+
+    def _check_in_transaction(self, entry: ProducerEntry, header: BatchHeader, terms: Terms) -> None:
+        """The coordinator must know of every transaction that begins here, or no marker would ever end it."""
+        if entry.transaction_first_offset is not None and entry.epoch == header.producer_epoch:
+            return
+        if not terms.verified:
+            raise KafkaError(
+                ErrorCode.INVALID_TXN_STATE,
+                f"{self._partition}: the batch of producer {header.producer_id} is part of no transaction that goes on",
+            )
+        if terms.bumps_epochs and not entry.batches and header.base_sequence > 0:
+            self._refuse_sequence(header, "a transaction starts at 0")
+
+    def _check_sequence(self, entry: ProducerEntry, header: BatchHeader) -> None:
+        if entry.epoch == NO_PRODUCER_EPOCH:
+            pass  # not known, or no longer: retention may have taken its records, so that any sequence number will do
+        elif header.producer_epoch != entry.epoch:
+            if header.base_sequence != 0:
+                self._refuse_sequence(header, f"the first batch of epoch {header.producer_epoch} starts at 0")
+        else:
+            expected = increment_sequence(entry.last_sequence, 1)
+            if header.base_sequence != expected:
+                self._refuse_sequence(header, f"{expected} comes next")
+
+    def _check_epoch(self, entry: ProducerEntry, header: BatchHeader) -> None:
+        if header.producer_epoch < entry.epoch:
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"{self._partition}: producer {header.producer_id} has epoch {entry.epoch} now, "
+                f"the batch has {header.producer_epoch}",
+            )
+
+    def _refuse_sequence(self, header: BatchHeader, expected: str) -> None:
+        raise KafkaError(
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+            f"{self._partition}: producer {header.producer_id} sent sequence number {header.base_sequence}, {expected}",
+        )
+
+    def _after_marker(
+        self, entry: ProducerEntry, batch: AppendedBatch, changes: ProducerChanges, *, now_ms: int, terms: Terms | None
+    ) -> ProducerEntry:
+        marker, header = batch.marker, batch.header
+        if marker is None:
+            return entry  # compaction has taken the marker; what it ended is gone too
+        if terms is not None:
+            self._check_epoch(entry, header)
+            is_open = entry.transaction_first_offset is not None
+            if is_open and terms.bumps_epochs and header.producer_epoch == entry.epoch:
+                raise KafkaError(
+                    ErrorCode.INVALID_PRODUCER_EPOCH,
+                    f"{self._partition}: a marker that raises the epoch of producer {header.producer_id} has its "
+                    f"present one, {entry.epoch}",
+                )
+            if marker.coordinator_epoch < entry.coordinator_epoch:
+                raise KafkaError(
+                    ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                    f"{self._partition}: a marker of coordinator epoch {marker.coordinator_epoch}, "
+                    f"after one of {entry.coordinator_epoch}",
+                )
+        first_offset = entry.transaction_first_offset
+        if marker.is_abort and first_offset is not None:
+            stable = self._stable_without(entry.producer_id, changes, default=batch.last_offset + 1)
+            changes.aborted.append(
+                AbortedTransaction(entry.producer_id, first_offset, batch.last_offset, stable),
+            )
+        return replace(
+            entry,
+            epoch=header.producer_epoch,
+            batches=entry.batches if header.producer_epoch == entry.epoch else (),
+            coordinator_epoch=marker.coordinator_epoch,
+            transaction_first_offset=None,
+            seen_ms=now_ms,
+        )
+
+    def _stable_without(self, producer_id: int, changes: ProducerChanges, *, default: int) -> int:
+        """The last stable offset once the transaction of ``producer_id`` is over."""
+        still_open = dict(self._open)
+        for entry in changes.entries.values():
+            if entry.transaction_first_offset is None:
+                still_open.pop(entry.producer_id, None)
+            else:
+                still_open[entry.producer_id] = entry.transaction_first_offset
+        still_open.pop(producer_id, None)
+        return min(still_open.values(), default=default)
+
+
+def _after_data(entry: ProducerEntry, batch: AppendedBatch, now_ms: int) -> ProducerEntry:
+    header = batch.header
+    appended = BatchMetadata(header.last_sequence, batch.last_offset, header.last_offset_delta, batch.max_timestamp)
+    kept = entry.batches[-(BATCHES_KEPT - 1) :] if header.producer_epoch == entry.epoch else ()
+    first_offset = entry.transaction_first_offset
+    if first_offset is None and header.is_transactional:
+        first_offset = batch.base_offset
+    return ProducerEntry(  # field by field, not by replace: this is done for every batch
+        producer_id=entry.producer_id,
+        epoch=header.producer_epoch,
+        batches=(*kept, appended),
+        coordinator_epoch=entry.coordinator_epoch,
+        transaction_first_offset=first_offset,
+        seen_ms=now_ms,
+    )

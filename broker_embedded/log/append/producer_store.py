@@ -1,0 +1,186 @@
+"""A partition's producers, kept across restarts by snapshots and by reading the log behind the last one."""
+
+import logging
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final
+
+from broker_embedded.log.append.incoming import Terms
+from broker_embedded.log.append.producer_snapshot import CorruptSnapshot, decode, encode
+from broker_embedded.log.append.producer_state import AppendedBatch, EndOfTransaction, ProducerChanges, ProducerStates
+from broker_embedded.log.append.validation import IncomingBatch
+from broker_embedded.log.segment import LogSegment
+from broker_embedded.log.segment_files import SNAPSHOT, segment_path
+from broker_embedded.platform.platform import Buffer, Platform, read_file, remove_if_exists
+from spark_kafka_native.records.batch import NO_TIMESTAMP, BatchHeader
+from spark_kafka_native.records.control import ControlType, decode_control
+
+logger = logging.getLogger(__name__)
+
+PRODUCER_ID_EXPIRATION_MS: Final = 24 * 60 * 60 * 1000
+
+
+class ProducerStore:
+    """``states`` and their snapshot files.
+
+    A snapshot is written when a segment is rolled, under the new segment's base offset, and when the log closes. It is
+    not synced before ``sync``: its CRC tells whether it can be trusted, and an older one will do.
+    """
+
+    def __init__(
+        self, directory: str, partition: str, platform: Platform, *, expiration_ms: int = PRODUCER_ID_EXPIRATION_MS
+    ) -> None:
+        self._directory = directory
+        self._platform = platform
+        self._offsets: list[int] = []
+        self._unsynced: list[int] = []
+        self.states = ProducerStates(partition, expiration_ms=expiration_ms)
+
+    def load(
+        self,
+        segments: Sequence[LogSegment],
+        snapshots: Iterable[int],
+        *,
+        end_offset: int,
+        rebuilt: Collection[int] = (),
+    ) -> None:
+        """Restore the producers as of ``end_offset``.
+
+        1. Snapshots behind the end of the log go: what they tell of is gone, and its offsets will be given again.
+        2. The last readable snapshot is restored, but none after the first of the ``rebuilt`` segments.
+        3. The headers after it are replayed. The transaction indexes of the ``rebuilt`` segments, which are empty, are
+           filled again.
+
+        Crash anywhere: the same is done again. Raises OSError, UnreadableBatch.
+        """
+        self._offsets = sorted(snapshots)
+        self.remove([offset for offset in self._offsets if offset > end_offset])
+        self._remove_strays(segments)
+        self.states.clear()
+        start = self._restore(min([end_offset, *rebuilt]))
+        now_ms = self._platform.clock.now_ms()
+        for index, segment in enumerate(segments):
+            following = segments[index + 1].base_offset if index + 1 < len(segments) else end_offset
+            if following > start:
+                self._replay(segment, start, now_ms, fill_transaction_index=segment.base_offset in rebuilt)
+
+    def plan(
+        self,
+        records: memoryview,
+        batches: Sequence[IncomingBatch],
+        *,
+        base_offset: int,
+        append_time: int,
+        now_ms: int,
+        terms: Terms,
+    ) -> ProducerChanges:
+        """What appending these batches from ``base_offset`` on would change; ``append_time`` is -1 if they keep theirs.
+
+        Raises KafkaError as ``ProducerStates.plan``, CorruptBatch: a control batch without a control record.
+        """
+        appended = []
+        for batch in batches:
+            header = batch.header
+            if header.has_producer_id:
+                appended.append(
+                    AppendedBatch(
+                        header=header,
+                        base_offset=base_offset,
+                        max_timestamp=header.max_timestamp if append_time == NO_TIMESTAMP else append_time,
+                        marker=marker_of(records, batch.position, header),
+                    )
+                )
+            base_offset += header.last_offset_delta + 1
+        return self.states.plan(appended, now_ms=now_ms, terms=terms)
+
+    def take(self, offset: int) -> None:
+        """Write the snapshot of ``offset``, the end of the log. Raises OSError: an older one still counts."""
+        data = encode(self.states.entries)
+        file = self._platform.file_system.create(self._path(offset))
+        file.write_at(0, data)
+        self._unsynced.append(offset)
+        if offset not in self._offsets:
+            self._offsets = sorted([*self._offsets, offset])
+
+    @property
+    def snapshots(self) -> tuple[int, ...]:
+        """The offsets of the snapshots there are, ascending."""
+        return tuple(self._offsets)
+
+    def unsynced(self) -> list[int]:
+        """Offsets of the snapshots written since the last call, for ``sync``."""
+        offsets, self._unsynced = self._unsynced, []
+        return offsets
+
+    def not_synced(self, offsets: Iterable[int]) -> None:
+        """Put back offsets that ``unsynced`` returned and whose snapshots could not be synced."""
+        self._unsynced += offsets
+
+    def sync(self, offsets: Iterable[int]) -> None:
+        """Force snapshots to the disk; those removed meanwhile are skipped. Raises OSError."""
+        for offset in offsets:
+            try:
+                self._platform.file_system.open(self._path(offset)).sync()
+            except FileNotFoundError:
+                continue
+
+    def remove(self, offsets: Iterable[int]) -> None:
+        """Remove snapshots, if they are there. One that cannot be removed is a stray to the next start."""
+        for offset in offsets:
+            if offset in self._offsets:
+                self._offsets.remove(offset)
+                try:
+                    remove_if_exists(self._platform.file_system, self._path(offset))
+                except OSError as error:
+                    logger.warning("%s cannot be removed: %s", self._path(offset), error)
+
+    def _remove_strays(self, segments: Sequence[LogSegment]) -> None:
+        """Keep one snapshot for each segment, and the last of all, which a clean shutdown left."""
+        keep = {segment.base_offset for segment in segments}
+        self.remove([offset for offset in self._offsets[:-1] if offset not in keep])
+
+    def _restore(self, until_offset: int) -> int:
+        for offset in reversed([offset for offset in self._offsets if offset <= until_offset]):
+            try:
+                for entry in decode(read_file(self._platform.file_system, self._path(offset))):
+                    self.states.restore(entry)
+            except CorruptSnapshot as error:
+                logger.warning("%s: removed: %s", self._path(offset), error)
+                self.remove([offset])
+            else:
+                return offset
+        return 0
+
+    def _replay(self, segment: LogSegment, start: int, now_ms: int, *, fill_transaction_index: bool) -> None:
+        position = segment.position_before(start)
+        for at, header in segment.headers(position, segment.size):
+            if header.base_offset < start or not header.has_producer_id:
+                continue
+            batch = AppendedBatch(
+                header=header,
+                base_offset=header.base_offset,
+                max_timestamp=header.max_timestamp,
+                marker=read_marker(segment, at, header),
+            )
+            changes = self.states.plan([batch], now_ms=now_ms, terms=None)
+            self.states.apply(changes)
+            if fill_transaction_index:
+                for aborted in changes.aborted:
+                    segment.transaction_index.append(aborted)
+
+    def _path(self, offset: int) -> str:
+        return segment_path(self._directory, offset, SNAPSHOT)
+
+
+def read_marker(segment: LogSegment, position: int, header: BatchHeader) -> EndOfTransaction | None:
+    """What a batch of a segment says if it ends a transaction. Raises OSError, CorruptBatch."""
+    if not header.is_control:
+        return None
+    return marker_of(segment.file().read_at(position, header.size_in_bytes), 0, header)
+
+
+def marker_of(buffer: Buffer, position: int, header: BatchHeader) -> EndOfTransaction | None:
+    """What the batch at ``position`` says if it ends a transaction; None for any other. Raises CorruptBatch."""
+    record = decode_control(buffer, position, header) if header.is_control else None
+    if record is None or record.coordinator_epoch is None:
+        return None
+    return EndOfTransaction(record.type is ControlType.ABORT, record.coordinator_epoch)

@@ -1,0 +1,223 @@
+"""What must be true of batches before they may enter a log, and the fields that the log gives them.
+
+A record batch that is stored as it was sent is known by its header, and by the CRC over the rest. So the count of
+records, the timestamps between the first and the largest, and the records' own offsets are what the producer says they
+are; Apache Kafka, which walks every record, checks those too. What a header can prove wrong is refused with the code
+that Kafka's clients expect: a count of records, too, that is impossible for the batch's size. Records are looked at one
+by one where something asks for it: a compacted topic, which has no use for records without a key; a bound on how old
+they may be; another codec or format to be stored in, see `conversion`; and message sets, formats v0 and v1, always.
+"""
+
+import itertools
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+from crc32c import crc32c
+
+from broker_embedded.config.log_config import LogConfig
+from broker_embedded.log.append.conversion import convert_batch
+from broker_embedded.log.append.incoming import Append, AppendOrigin, IncomingBatch, Validated, refuse
+from broker_embedded.log.append.message_sets import assign_messages, validate_message_set
+from broker_embedded.log.segment import PlacedBatch
+from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native.records.batch import (
+    LOG_OVERHEAD,
+    MAGIC,
+    NO_TIMESTAMP,
+    RECORD_BATCH_OVERHEAD,
+    BatchHeader,
+    CompressionType,
+    CorruptBatch,
+    OldFormatBatch,
+    TimestampType,
+    check_crc,
+    read_header,
+    set_log_append_time,
+    set_offsets,
+)
+from spark_kafka_native.records.compression import MAX_DECOMPRESSED_BYTES
+from spark_kafka_native.records.legacy import is_message
+from spark_kafka_native.records.record import MIN_RECORD_BYTES
+
+__all__ = ["AppendOrigin", "IncomingBatch", "Validated", "assign", "validate"]
+
+_FRAME: Final = struct.Struct(">i4xbIh")  # batch_length, (leader epoch), magic, crc, attributes: from byte 8 on
+_CRC_FROM: Final = 21
+_CODEC_MASK: Final = 0x07
+
+
+def validate(records: memoryview, append: Append) -> Validated:
+    """Check every batch of an append; the buffer is only read.
+
+    What comes back is to be stored: the same bytes, or others where the topic asks for another codec or format.
+
+    Raises KafkaError, naming the partition: INVALID_RECORD, CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, INVALID_TIMESTAMP,
+    RECORD_LIST_TOO_LARGE, UNSUPPORTED_COMPRESSION_TYPE, UNSUPPORTED_FOR_MESSAGE_FORMAT. Where single records are to
+    blame it is an InvalidRecords. WorkCancelled.
+    """
+    config, partition = append.config, append.partition
+    is_set = is_message(records)
+    inspects = is_set
+    batches = []
+    position = len(records) if is_set else 0
+    while position < len(records):
+        header = _read(records, position, partition)
+        _check_batch(records, position, header, config, partition)
+        if append.origin is AppendOrigin.CLIENT:
+            _check_client_batch(header, partition)
+        inspects = inspects or inspects_records(header, config, append.now_ms)
+        batches.append(IncomingBatch(position, header))
+        position += header.size_in_bytes
+    validated = Validated(records, batches)
+    if inspects:
+        validated = validate_message_set(records, append) if is_set else _convert_batches(validated, append)
+    if not validated.batches:
+        refuse(ErrorCode.INVALID_RECORD, partition, "there is no record batch in the request")
+    if len(validated.records) > config.segment_bytes and not validated.batches[0].header.is_control:
+        refuse(
+            ErrorCode.RECORD_LIST_TOO_LARGE,
+            partition,
+            f"{len(validated.records)} bytes of batches are more than segment.bytes = {config.segment_bytes}",
+        )
+    return validated
+
+
+def inspects_records(header: BatchHeader, config: LogConfig, now_ms: int) -> bool:
+    """Whether an append looks at each record of a record batch, for which it must decompress them."""
+    return not config.stores_as_sent or not _times_are_good(header, config, now_ms)
+
+
+def _convert_batches(found: Validated, append: Append) -> Validated:
+    """Check the records of every batch; what to store of them."""
+    buffer = bytearray()
+    batches: list[IncomingBatch] = []
+    for batch in found.batches:
+        part = convert_batch(found.records, batch, append)
+        if len(found.batches) == 1:
+            return part
+        batches += [part_of.moved(len(buffer)) for part_of in part.batches]
+        buffer += part.records
+        next_offset = append.base_offset + batch.header.last_offset_delta + 1
+        append = replace(append, base_offset=next_offset)
+    return Validated(memoryview(buffer), batches)
+
+
+def assign(
+    records: memoryview,
+    batches: Sequence[IncomingBatch],
+    *,
+    base_offset: int,
+    leader_epoch: int,
+    log_append_time_ms: int,
+) -> Iterator[PlacedBatch]:
+    """Write offsets from ``base_offset`` on, the leader epoch and, unless it is -1, the append time into the headers.
+
+    ``records`` is changed in place, all of it before this returns. Returns where the batches are.
+    """
+    placed: list[Iterable[PlacedBatch]] = []
+    for batch in batches:
+        if batch.messages:
+            placed.append(
+                assign_messages(records, batch, base_offset=base_offset, log_append_time_ms=log_append_time_ms)
+            )
+            base_offset += batch.header.last_offset_delta + 1
+            continue
+        set_offsets(records, batch.position, base_offset=base_offset, partition_leader_epoch=leader_epoch)
+        max_timestamp = batch.header.max_timestamp
+        if log_append_time_ms != NO_TIMESTAMP:
+            set_log_append_time(records, batch.position, log_append_time_ms)
+            max_timestamp = log_append_time_ms
+        last_offset = base_offset + batch.header.last_offset_delta
+        placed.append(
+            (
+                PlacedBatch(
+                    position=batch.position,
+                    size=batch.header.size_in_bytes,
+                    last_offset=last_offset,
+                    max_timestamp=max_timestamp,
+                ),
+            )
+        )
+        base_offset = last_offset + 1
+    return itertools.chain.from_iterable(placed)
+
+
+def _read(records: memoryview, position: int, partition: str) -> BatchHeader:
+    try:
+        return read_header(records, position)
+    except OldFormatBatch as error:
+        refuse(ErrorCode.INVALID_RECORD, partition, f"behind a record batch: {error}")
+    except CorruptBatch as error:
+        sound_but = _has_unknown_codec(records, position)
+        code = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE if sound_but else ErrorCode.CORRUPT_MESSAGE
+        refuse(code, partition, str(error))
+
+
+def _has_unknown_codec(records: memoryview, position: int) -> bool:
+    """Whether the batch is whole and its CRC right, so that its unknown codec is meant, not a flipped bit."""
+    if len(records) < position + RECORD_BATCH_OVERHEAD:
+        return False
+    batch_length, magic, crc, attributes = _FRAME.unpack_from(records, position + 8)
+    if magic != MAGIC or attributes & _CODEC_MASK <= max(CompressionType):
+        return False
+    return bool(crc32c(records[position + _CRC_FROM : position + LOG_OVERHEAD + batch_length]) == crc)
+
+
+def _check_batch(records: memoryview, position: int, header: BatchHeader, config: LogConfig, partition: str) -> None:
+    if header.size_in_bytes > config.max_message_bytes and not header.is_control:
+        refuse(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            partition,
+            f"a record batch has {header.size_in_bytes} bytes, max.message.bytes is {config.max_message_bytes}",
+        )
+    try:
+        check_crc(records, position, header)
+    except CorruptBatch as error:
+        refuse(ErrorCode.CORRUPT_MESSAGE, partition, str(error))
+
+
+def _check_client_batch(header: BatchHeader, partition: str) -> None:
+    if header.base_offset != 0:
+        trouble = f"the base offset of a batch to append must be 0, not {header.base_offset}"
+    elif header.is_control:
+        trouble = "clients may not write control batches"
+    elif header.timestamp_type is TimestampType.LOG_APPEND_TIME:
+        why = "a producer may not set the timestamp type LogAppendTime"
+        refuse(ErrorCode.INVALID_TIMESTAMP, partition, why)
+    elif header.is_transactional and not header.has_producer_id:
+        trouble = "a batch that is part of a transaction, but has no producer id"
+    elif header.records_count <= 0:
+        trouble = "a batch without records"
+    elif header.records_count > max_records(header):
+        stored = header.size_in_bytes - RECORD_BATCH_OVERHEAD
+        trouble = f"{header.records_count} records do not fit into {stored} bytes of {header.compression.label}"
+    elif header.records_count != header.last_offset_delta + 1:
+        trouble = f"{header.records_count} records, but a last offset delta of {header.last_offset_delta}"
+    elif header.has_producer_id and header.base_sequence < 0:
+        trouble = f"producer id {header.producer_id} with the sequence number {header.base_sequence}"
+    elif header.has_producer_id and header.producer_epoch < 0:
+        trouble = f"producer id {header.producer_id} with the epoch {header.producer_epoch}"
+    else:
+        return
+    refuse(ErrorCode.INVALID_RECORD, partition, trouble)
+
+
+def max_records(header: BatchHeader) -> int:
+    """Upper bound of the records in a batch of this size and codec; a record has at least `MIN_RECORD_BYTES`."""
+    stored = header.size_in_bytes - RECORD_BATCH_OVERHEAD
+    return min(header.compression.max_ratio * stored, MAX_DECOMPRESSED_BYTES) // MIN_RECORD_BYTES
+
+
+def _times_are_good(header: BatchHeader, config: LogConfig, now_ms: int) -> bool:
+    """Whether the header alone shows that every record's timestamp is in range."""
+    if config.log_append_time:
+        return True
+    if config.bounds_age and header.records_count > 1:
+        return False  # any record may be older than the first
+    before = config.timestamp_before_max_ms
+    first, largest, latest = header.base_timestamp, header.max_timestamp, now_ms + config.timestamp_after_max_ms
+    return (first == NO_TIMESTAMP or now_ms - before <= first <= latest) and (
+        largest == NO_TIMESTAMP or now_ms - before <= largest <= latest
+    )

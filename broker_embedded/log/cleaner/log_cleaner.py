@@ -1,0 +1,202 @@
+"""Which logs are compacted, and when: the dirtiest first, as many at a time as there are threads.
+
+A partition whose bytes do not read, or in which anything else goes wrong that trying again would not mend, is logged
+and left alone until the next start. A disk that fails or is full is tried again after ``log.cleaner.backoff.ms``.
+"""
+
+import logging
+import threading
+import time
+from dataclasses import dataclass
+
+from broker_embedded.config.cleaner_config import CleanerConfig, keys_fit
+from broker_embedded.log.cleaner.cleanable import CleanableRange, cleanable_range, first_dirty_offset
+from broker_embedded.log.cleaner.cleaning import Cleaning, CleaningReport, Tools
+from broker_embedded.log.cleaner.throttle import Throttle
+from broker_embedded.log.log import Log
+from broker_embedded.log.manager import LogManager
+from broker_embedded.log.shrinking import CleaningAborted
+from broker_embedded.platform.platform import Platform
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.topic import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanerStatus:
+    """What a cleaner is about, for metrics. ``last`` is the report of the compaction that ended last."""
+
+    max_dirty_ratio: float
+    last_look_ms: int
+    cleaning: frozenset[TopicPartition]
+    uncleanable: frozenset[TopicPartition]
+    last: CleaningReport | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    log: Log
+    dirty: CleanableRange
+
+
+class LogCleaner:
+    """Compacts the logs of a manager. Any number of threads may call ``clean_one`` at the same time."""
+
+    def __init__(self, logs: LogManager, platform: Platform, config: CleanerConfig) -> None:
+        self.config = config
+        self._logs = logs
+        self._platform = platform
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._throttle = Throttle(time.monotonic, self._stopping.wait)
+        self._busy: set[TopicPartition] = set()
+        self._tried: set[TopicPartition] = set()  # and not to be tried again before the next round
+        self._uncleanable: set[TopicPartition] = set()
+        self._max_dirty_ratio = 0.0
+        self._last_look_ms = platform.clock.now_ms()
+        self._last: CleaningReport | None = None
+
+    @property
+    def status(self) -> CleanerStatus:
+        """How it stands."""
+        with self._lock:
+            return CleanerStatus(
+                max_dirty_ratio=self._max_dirty_ratio,
+                last_look_ms=self._last_look_ms,
+                cleaning=frozenset(self._busy),
+                uncleanable=frozenset(self._uncleanable),
+                last=self._last,
+            )
+
+    @property
+    def stopped(self) -> bool:
+        """Whether ``stop`` was called."""
+        return self._stopping.is_set()
+
+    def stop(self) -> None:
+        """End what is under way soon, and begin nothing any more."""
+        self._stopping.set()
+
+    def clean_one(self) -> bool:
+        """Compact the dirtiest log that wants it, if there is one; whether there was. Failures are logged."""
+        found = None if self._stopping.is_set() else self._take_dirtiest()
+        if found is None:
+            return False
+        partition = found.log.partition
+        try:
+            self._clean(found)
+        finally:
+            with self._lock:
+                self._busy.discard(partition)
+        return True
+
+    # --- choosing ----------------------------------------------------------------------------------------------------
+
+    def _take_dirtiest(self) -> _Candidate | None:
+        with self._lock:
+            logs = self._logs.logs
+            now_ms = self._last_look_ms = self._platform.clock.now_ms()
+            self._uncleanable &= logs.keys()
+            passed_over = self._busy | self._tried | self._uncleanable
+            candidates = [
+                found
+                for partition, log in logs.items()
+                if log.config.compacts and log.offline is None and partition not in passed_over
+                if (found := self._look_at(log, now_ms)) is not None
+            ]
+            ratios = [candidate.dirty.dirty_ratio for candidate in candidates]
+            self._max_dirty_ratio = max(ratios, default=0.0)
+            due = [found for found in candidates if found.dirty.is_due(found.log.config.min_cleanable_dirty_ratio)]
+            if not due:
+                self._tried.clear()
+                return None
+            dirtiest = max(due, key=lambda candidate: candidate.dirty.dirty_ratio)
+            self._busy.add(dirtiest.log.partition)
+            return dirtiest
+
+    def _look_at(self, log: Log, now_ms: int) -> _Candidate | None:
+        try:
+            start = first_dirty_offset(log, self._logs.cleaned_offsets.get(log.partition))
+            return _Candidate(log, cleanable_range(log, start, now_ms))
+        except OSError as error:
+            logger.error("%s: cannot tell how dirty it is: %s", log, error)
+            self._tried.add(log.partition)
+        except Exception as error:  # whatever it is would come again, and the other logs have their turn
+            self._give_up(log, error)
+        return None
+
+    # --- compacting --------------------------------------------------------------------------------------------------
+
+    def _clean(self, found: _Candidate) -> None:
+        log, began_s = found.log, time.monotonic()
+        try:
+            log.flush_rolled()
+            self._logs.checkpoint_recovery_points()
+            report = Cleaning(log, found.dirty, self._tools(log), self._platform).run()
+            self._logs.note_compacted(log, report.until_offset)
+        except (CleaningAborted, FileNotFoundError) as error:
+            logger.info("%s: its compaction ended early: %s", log, error)
+            self._put_off(log)
+        except OSError as error:
+            logger.error("%s: cannot be compacted now, nothing has changed: %s", log, error)
+            self._put_off(log)
+        except Exception as error:  # whatever it is would come again, and the other logs have their turn
+            with self._lock:
+                self._give_up(log, error)
+        else:
+            self._last = report
+            _log_report(log, report, time.monotonic() - began_s)
+
+    def _tools(self, log: Log) -> Tools:
+        config, threads = self.config, max(1, self.config.threads)
+
+        def spend(size: int) -> None:
+            if self._stopping.is_set():
+                raise CleaningAborted("the broker stops")
+            if log.offline is not None:
+                raise CleaningAborted(log.offline)
+            if not log.config.compacts:
+                raise CleaningAborted("cleanup.policy has changed")
+            self._throttle.spend(size, self.config.io_max_bytes_per_second)
+
+        return Tools(
+            max_keys=keys_fit(config.dedupe_buffer_size // threads, config.io_buffer_load_factor),
+            load_factor=config.io_buffer_load_factor,
+            buffer_bytes=config.io_buffer_size // threads // 2,  # one for reading, one for writing
+            spend=spend,
+            rest=_rest,
+        )
+
+    def _put_off(self, log: Log) -> None:
+        with self._lock:
+            self._tried.add(log.partition)
+
+    def _give_up(self, log: Log, error: Exception) -> None:
+        if isinstance(error, KafkaError) and error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+            self._tried.add(log.partition)  # it is offline, and has said why
+            return
+        self._uncleanable.add(log.partition)
+        logger.error("%s is not compacted any more before the next start: %s", log, error, exc_info=error)
+
+
+def _rest() -> None:
+    """Let the event loop have the interpreter if it waits for it, which it would otherwise do for 5 ms each time."""
+    time.sleep(0)
+
+
+def _log_report(log: Log, report: CleaningReport, seconds: float) -> None:
+    logger.info(
+        "%s: compacted offsets %d to %d in %.1f s: %d bytes in %d segments, %d records of %d, are left of %d bytes "
+        "read; %d keys",
+        log,
+        report.from_offset,
+        report.until_offset,
+        seconds,
+        report.bytes_written,
+        report.segments_after,
+        report.records_kept,
+        report.records_read,
+        report.bytes_read,
+        report.map_keys,
+    )

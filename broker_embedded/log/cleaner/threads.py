@@ -1,0 +1,75 @@
+"""The threads that compact logs, so that the event loop does not wait for it."""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
+from broker_embedded.config.cleaner_config import CleanerConfig
+from broker_embedded.config.config import BrokerConfig
+from broker_embedded.log.cleaner.log_cleaner import CleanerStatus, LogCleaner
+from broker_embedded.log.manager import LogManager
+from broker_embedded.platform.platform import Platform
+from broker_embedded.platform.timers import Timers
+
+
+class Compaction:
+    """A cleaner with ``log.cleaner.threads`` threads. Belongs to the event loop."""
+
+    def __init__(self, config: BrokerConfig, logs: LogManager, platform: Platform, timers: Timers) -> None:
+        self._timers = timers
+        self._threads = _threads(config)
+        self._executor: ThreadPoolExecutor | None = None
+        self._executor_size = 0
+        self._cleaner = LogCleaner(logs, platform, _cleaner_config(config))
+
+    @property
+    def status(self) -> CleanerStatus:
+        """How it stands, for metrics."""
+        return self._cleaner.status
+
+    def use_config(self, config: BrokerConfig) -> None:
+        """Go by other settings, from the next log on."""
+        self._threads = _threads(config)
+        self._cleaner.config = _cleaner_config(config)
+
+    async def run(self) -> None:
+        """Compact every log that wants it, the dirtiest first; return when none is left."""
+        if self._threads:
+            await asyncio.gather(*(self._work(self._ready(self._threads)) for _ in range(self._threads)))
+
+    def stop(self) -> None:
+        """Make ``run`` return soon: what is under way is given up, and nothing is begun any more."""
+        self._cleaner.stop()
+
+    def join(self) -> None:
+        """Return when no thread is at work any more, after ``stop``. Blocks; may be called in any thread."""
+        if self._executor is not None:
+            self._executor.shutdown(wait=True)
+
+    async def _work(self, executor: ThreadPoolExecutor) -> None:
+        loop = asyncio.get_running_loop()
+        with self._timers.working():
+            while not self._cleaner.stopped and await loop.run_in_executor(executor, self._cleaner.clean_one):
+                pass
+
+    def _ready(self, threads: int) -> ThreadPoolExecutor:
+        """So many threads, which start when they are used."""
+        if self._executor is None or self._executor_size != threads:
+            if self._executor is not None:
+                self._executor.shutdown(wait=False)
+            self._executor = ThreadPoolExecutor(threads, thread_name_prefix="log-cleaner")
+            self._executor_size = threads
+        return self._executor
+
+
+def _threads(config: BrokerConfig) -> int:
+    return config.log_cleaner_threads if config.log_cleaner_enable else 0
+
+
+def _cleaner_config(config: BrokerConfig) -> CleanerConfig:
+    return CleanerConfig(
+        threads=config.log_cleaner_threads,
+        dedupe_buffer_size=config.log_cleaner_dedupe_buffer_size,
+        io_buffer_load_factor=config.log_cleaner_io_buffer_load_factor,
+        io_buffer_size=config.log_cleaner_io_buffer_size,
+        io_max_bytes_per_second=config.log_cleaner_io_max_bytes_per_second,
+    )

@@ -1,0 +1,102 @@
+"""What a start makes of ``topics.json`` and the partition directories that it finds, which a crash may have parted."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from broker_embedded.metadata.image import PartitionImage, TopicImage
+from broker_embedded.metadata.topics_file import TopicsFile
+from spark_kafka_native.protocol.topic import TopicPartition
+
+
+class InconsistentTopicError(Exception):
+    """A directory and the file speak of two topics with one name; ``str()`` says which. A person must decide."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reconciled:
+    """What there is, and what must be done so that it is.
+
+    ``leftovers`` are directories of deleted topics, to be removed; ``missing`` partitions without a directory, to be
+    made; ``adopted`` the topics of which the file said nothing, or that they were narrower.
+    """
+
+    topics: tuple[TopicImage, ...]
+    leftovers: tuple[TopicPartition, ...]
+    missing: Mapping[str, tuple[TopicPartition, ...]]
+    adopted: tuple[str, ...]
+
+
+def with_epochs(topics: Iterable[TopicImage], latest: Mapping[TopicPartition, int]) -> tuple[TopicImage, ...]:
+    """The topics, no partition with a leader epoch below ``latest``, the last one that its log knows of.
+
+    A log that comes from an Apache Kafka has had leaders there. Epochs in a log never go back, and clients that have
+    seen the last one take nothing from a leader of an earlier one.
+    """
+    return tuple(
+        replace(
+            topic,
+            partitions=tuple(
+                replace(image, leader_epoch=max(image.leader_epoch, latest.get(TopicPartition(topic.name, index), 0)))
+                for index, image in enumerate(topic.partitions)
+            ),
+        )
+        for topic in topics
+    )
+
+
+def reconcile(
+    stored: TopicsFile, found: Mapping[TopicPartition, UUID | None], *, node_id: int, new_id: Callable[[], UUID]
+) -> Reconciled:
+    """Bring the file and the directories, each with the topic id in it, together.
+
+    The file leads: a topic in it is completed, one that it names under ``deleting`` is removed. A directory that it
+    does not know was put there by somebody, say from an Apache Kafka, and is taken up as a topic: nothing goes that
+    nobody has deleted.
+
+    Raises InconsistentTopicError.
+    """
+    topics = {topic.name: topic for topic in stored.topics}
+    leftovers: list[TopicPartition] = []
+    adopted: dict[str, None] = {}
+    for partition, topic_id in sorted(found.items()):
+        topic = topics.get(partition.topic)
+        if _is_deleted(partition, topic_id, topic, stored.deleting):
+            leftovers.append(partition)
+            continue
+        if topic is None:
+            topic = TopicImage(name=partition.topic, topic_id=topic_id or new_id(), partitions=())
+        elif topic_id not in {None, topic.topic_id}:
+            raise InconsistentTopicError(
+                f"directory {partition} belongs to topic id {topic_id}, but topics.json gives {topic.name} the id "
+                f"{topic.topic_id}"
+            )
+        if partition.partition >= len(topic.partitions):
+            topic = _widened(topic, partition.partition + 1, node_id)
+            adopted[topic.name] = None
+        topics[topic.name] = topic
+    kept = found.keys() - set(leftovers)
+    return Reconciled(
+        topics=tuple(topics.values()),
+        leftovers=tuple(leftovers),
+        missing={topic.name: missing for topic in topics.values() if (missing := _missing(topic, kept))},
+        adopted=tuple(adopted),
+    )
+
+
+def _is_deleted(
+    partition: TopicPartition, topic_id: UUID | None, topic: TopicImage | None, deleting: Mapping[UUID, str]
+) -> bool:
+    if topic_id is None:  # of a Kafka before 2.8: the name must do
+        return topic is None and partition.topic in deleting.values()
+    return topic_id in deleting and (topic is None or topic.topic_id != topic_id)
+
+
+def _widened(topic: TopicImage, count: int, node_id: int) -> TopicImage:
+    ours = PartitionImage(leader=node_id, replicas=(node_id,), isr=(node_id,))
+    return replace(topic, partitions=topic.partitions + (ours,) * (count - len(topic.partitions)))
+
+
+def _missing(topic: TopicImage, kept: set[TopicPartition]) -> tuple[TopicPartition, ...]:
+    wanted = (TopicPartition(topic.name, index) for index in range(len(topic.partitions)))
+    return tuple(partition for partition in wanted if partition not in kept)

@@ -1,0 +1,66 @@
+"""What the broker does by the clock."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from broker_embedded.platform.timers import Timers
+
+logger = logging.getLogger(__name__)
+
+_LONGEST_MS: Final = 86_400_000
+"""An interval of years, as Kafka's "never" is, is slept in days: timers overflow beyond."""
+
+
+class PeriodicTasks:
+    """Functions called again and again, each by itself; a failure is logged and does not end the repetition."""
+
+    def __init__(self, timers: Timers) -> None:
+        self._timers = timers
+        self._tasks: list[asyncio.Task[None]] = []
+        self._pauses: set[asyncio.Future[None]] = set()
+        self._stopping = False
+
+    def every(
+        self, interval_ms: int | Callable[[], int], name: str, function: Callable[[], Awaitable[None] | None]
+    ) -> None:
+        """Call ``function`` ``interval_ms`` after now, and again as long after each call has ended.
+
+        An interval that can change is a function, which is called when each wait begins.
+        """
+        task = asyncio.get_running_loop().create_task(self._repeat(interval_ms, name, function), name=name)
+        self._tasks.append(task)
+
+    async def stop(self) -> None:
+        """End the repetitions, and wait for the functions that are at work: what they have begun they finish."""
+        self._stopping = True
+        for pause in self._pauses:
+            pause.cancel()
+        await asyncio.gather(*self._tasks)
+
+    def abandon(self) -> None:
+        """End the repetitions, whatever the functions have begun: a crash of the process would do so."""
+        for task in (*self._tasks, *self._pauses):
+            task.cancel()
+
+    async def _repeat(
+        self, interval_ms: int | Callable[[], int], name: str, function: Callable[[], Awaitable[None] | None]
+    ) -> None:
+        while not await self._stopped_within(interval_ms() if callable(interval_ms) else interval_ms):
+            try:
+                waits = function()
+                if waits is not None:
+                    await waits
+            except Exception:  # the edge of a server loop: retention that fails once must be tried again
+                logger.exception("%s failed; it will be tried again", name)
+
+    async def _stopped_within(self, interval_ms: int) -> bool:
+        """Sleep, unless the end comes before; whether it did."""
+        while interval_ms > 0 and not self._stopping:
+            pause = asyncio.ensure_future(self._timers.pause(min(interval_ms, _LONGEST_MS)))
+            self._pauses.add(pause)
+            await asyncio.wait((pause,))
+            self._pauses.discard(pause)
+            interval_ms -= _LONGEST_MS
+        return self._stopping

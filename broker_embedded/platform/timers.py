@@ -1,0 +1,233 @@
+"""Everything that the broker does later: by the system's time, or by a clock that a test moves.
+
+``Timers`` are asyncio's own, said in milliseconds. ``VirtualTimers`` belong to a clock that can be advanced: what falls
+due on the way is done in the order of its time, each thing with all that follows from it before the clock moves on, so
+that hours pass at once and always in the same way.
+"""
+
+import asyncio
+import contextlib
+import heapq
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Final, Protocol
+
+from broker_embedded.platform.clocks import Clock, MovableClock
+
+_CHORES_PER_ADVANCE: Final = 16
+"""How often at most, about, a chore such as the look for old segments is done while the clock is moved once."""
+_MOST_ROUNDS: Final = 1000
+"""Turns of the event loop after which the rest of the broker counts as settled, although clients keep it busy."""
+_ROUNDS_UNSEEN: Final = 50
+"""The same on an event loop that does not tell whether anything is left to do."""
+
+
+class Timer(Protocol):
+    """Something to be done later."""
+
+    def cancel(self) -> None:
+        """Do not do it. Cancelling what is done or cancelled does nothing."""
+        ...
+
+
+class Timers:
+    """Timers of one event loop, in whose thread everything here but ``now_ms`` must be called."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    def now_ms(self) -> int:
+        """The time, as in record timestamps; any thread may ask."""
+        return self._clock.now_ms()
+
+    def elapsed_ms(self) -> int:
+        """Milliseconds since some moment, which never jump as the machine's clock may: for measuring how long."""
+        return int(asyncio.get_running_loop().time() * 1000)
+
+    def at(self, when_ms: int, callback: Callable[[], object]) -> Timer:
+        """Call ``callback`` on the event loop when it is ``when_ms``; soon, but not before ``at`` returns, if it is.
+
+        The wait is measured from now on: a jump of the machine's clock neither ends nor prolongs it.
+        """
+        return asyncio.get_running_loop().call_later((when_ms - self.now_ms()) / 1000, callback)
+
+    async def sleep(self, ms: int) -> None:
+        """Return in ``ms`` milliseconds."""
+        await self._until(self.now_ms() + ms)
+
+    async def pause(self, ms: int) -> None:
+        """Sleep before the next round of a chore: where hours pass at once, a few rounds stand for all."""
+        await self.sleep(ms)
+
+    @contextlib.contextmanager
+    def working(self) -> Iterator[None]:
+        """Around waiting for something real, such as the disk, during which a clock that tests move must not move."""
+        yield
+
+    async def _until(self, when_ms: int) -> None:
+        future = asyncio.get_running_loop().create_future()
+        timer = self.at(when_ms, lambda: None if future.done() else future.set_result(None))
+        try:
+            await future
+        finally:
+            timer.cancel()
+
+
+class VirtualTimers(Timers):
+    """Timers by a clock that ``advance`` moves; where the clock also flows by itself, they fall due by that too."""
+
+    def __init__(self, clock: MovableClock) -> None:
+        super().__init__(clock)
+        self._movable = clock
+        self._queue: list[_Virtual] = []
+        self._cancelled = 0
+        self._numbers = itertools.count()
+        self._alarm: asyncio.TimerHandle | None = None
+        self._advancing = asyncio.Lock()
+        self._until_ms = self._stride_ms = 0
+        self._working = 0
+        self._rested = asyncio.Event()
+        self._moved_ms = 0
+        self._stopped = False
+
+    def elapsed_ms(self) -> int:
+        """Milliseconds that have passed, by the clock's moves and by themselves if it flows."""
+        return self._moved_ms + (super().elapsed_ms() if self._movable.flows else 0)
+
+    def at(self, when_ms: int, callback: Callable[[], object]) -> Timer:
+        """Call ``callback`` once the clock has come to ``when_ms``; of several, in the order of their times."""
+        timer = _Virtual(when_ms, next(self._numbers), callback, self)
+        if self._stopped:
+            return timer
+        heapq.heappush(self._queue, timer)
+        if when_ms <= self.now_ms() or (self._movable.flows and self._queue[0] is timer):
+            self._set_alarm()
+        return timer
+
+    async def pause(self, ms: int) -> None:
+        """While the clock is moved over a long time only some rounds are made, the last at the end of the move."""
+        when_ms = self.now_ms() + ms
+        if when_ms <= self._until_ms:
+            when_ms = min(max(when_ms, self.now_ms() + self._stride_ms), self._until_ms)
+        await self._until(when_ms)
+
+    @contextlib.contextmanager
+    def working(self) -> Iterator[None]:
+        """Hold the clock while something real is waited for."""
+        self._working += 1
+        try:
+            yield
+        finally:
+            self._working -= 1
+            if not self._working:
+                self._rested.set()
+
+    def stop(self) -> None:
+        """Do nothing of what is planned, now or later: what it belonged to has crashed."""
+        self._stopped = True
+        self._queue = []
+        self._set_alarm()
+
+    async def advance(self, ms: int) -> None:
+        """Move the clock on by ``ms`` and do all that falls due; return when all that follows from it is done too.
+
+        What clients do about it is not waited for. Calls at the same time take turns. Raises ValueError: ``ms`` < 0.
+        """
+        if ms < 0:
+            raise ValueError(f"the clock cannot go back, by {ms} ms")
+        async with self._advancing:
+            await self._settle()
+            begun_ms = self.now_ms()
+            self._until_ms, self._stride_ms = begun_ms + ms, ms // _CHORES_PER_ADVANCE
+            try:
+                while (timer := self._pop_due(self._until_ms)) is not None:
+                    self._move_to(timer.when_ms)
+                    asyncio.get_running_loop().call_soon(timer.run)
+                    await self._settle()
+                self._move_to(self._until_ms)
+                await self._settle()
+            finally:
+                self._until_ms = 0
+                self._set_alarm()
+
+    def _move_to(self, when_ms: int) -> None:
+        ahead_ms = when_ms - self.now_ms()
+        if ahead_ms > 0:
+            self._movable.advance(ahead_ms)
+            self._moved_ms += ahead_ms
+
+    async def _settle(self) -> None:
+        """Let everything go on that can."""
+        ready = getattr(asyncio.get_running_loop(), "_ready", None)  # what asyncio's own loops are about to do
+        for _ in range(_ROUNDS_UNSEEN if ready is None else _MOST_ROUNDS):
+            await asyncio.sleep(0)
+            while self._working:
+                self._rested.clear()
+                await self._rested.wait()
+            if ready is not None and not ready:
+                return
+
+    def _pop_due(self, until_ms: int) -> "_Virtual | None":
+        while self._queue and self._queue[0].when_ms <= until_ms:
+            timer = heapq.heappop(self._queue)
+            if timer.callback is not None:
+                return timer
+            self._cancelled -= 1
+        return None
+
+    def _set_alarm(self) -> None:
+        """See to it that the loop comes back when the first timer is due without a move, if it ever is."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        if not self._queue:
+            return
+        ahead_ms = self._queue[0].when_ms - self.now_ms()
+        if ahead_ms <= 0 or self._movable.flows:
+            self._alarm = asyncio.get_running_loop().call_later(max(0, ahead_ms) / 1000, self._on_alarm)
+
+    def _on_alarm(self) -> None:
+        self._alarm = None
+        while (timer := self._pop_due(self.now_ms())) is not None:
+            asyncio.get_running_loop().call_soon(timer.run)
+        self._set_alarm()
+
+    def on_cancelled(self) -> None:
+        """A timer of this queue has been cancelled: forget them all when they are more than the others."""
+        self._cancelled += 1
+        if self._cancelled > 16 and self._cancelled * 2 > len(self._queue):
+            self._queue = [timer for timer in self._queue if timer.callback is not None]
+            heapq.heapify(self._queue)
+            self._cancelled = 0
+
+
+class _Virtual:
+    """One timer in the queue; without a callback once it has run or is cancelled."""
+
+    __slots__ = ("callback", "number", "timers", "when_ms")
+
+    def __init__(self, when_ms: int, number: int, callback: Callable[[], object], timers: VirtualTimers) -> None:
+        self.when_ms = when_ms
+        self.number = number
+        self.callback: Callable[[], object] | None = callback
+        self.timers = timers
+
+    def __lt__(self, other: "_Virtual") -> bool:
+        return (self.when_ms, self.number) < (other.when_ms, other.number)
+
+    def run(self) -> None:
+        """Do it, unless it was cancelled."""
+        callback, self.callback = self.callback, None
+        if callback is not None:
+            callback()
+
+    def cancel(self) -> None:
+        """Do not do it."""
+        if self.callback is not None:
+            self.callback = None
+            self.timers.on_cancelled()
+
+
+def timers_for(clock: Clock) -> Timers:
+    """Timers that go by ``clock``: virtual ones if it can be moved."""
+    return VirtualTimers(clock) if isinstance(clock, MovableClock) else Timers(clock)

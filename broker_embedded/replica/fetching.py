@@ -1,0 +1,249 @@
+"""Reading partitions for a Fetch: in turn, within limits, and again when something has come.
+
+The first batch of an answer comes whole whatever the limits say (KIP-74), so that a large one cannot stop a consumer;
+of a later partition, whose first batch has no room left, nothing comes.
+"""
+
+from collections.abc import Awaitable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from broker_embedded.log.down_conversion import down_convert
+from broker_embedded.log.view import FirstBatch
+from broker_embedded.platform.cancellation import NEVER_CANCELLED, Cancellation
+from broker_embedded.replica.delayed import DelayedOperations
+from broker_embedded.replica.fetch_sessions import WantedPartition
+from broker_embedded.replica.partitions import LocalPartition, Partitions
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages.fetch import AbortedTransaction, EpochEndOffset
+from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.protocol.wire import FileRegion, RecordsValue
+
+CONSUMER: Final = -1
+DEBUGGER: Final = -2
+_ANY_EPOCH: Final = -1
+_MISSING: Final = {ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
+
+class FetchLimits(NamedTuple):
+    """What a Fetch asks for beside its partitions.
+
+    ``replica_id`` is a broker's, or `CONSUMER` or `DEBUGGER`. ``cuts_first``: as before Fetch v3 the first batch is cut
+    off too where the limit says so.
+    """
+
+    max_bytes: int
+    min_bytes: int
+    replica_id: int = CONSUMER
+    committed: bool = False
+    by_id: bool = False
+    cuts_first: bool = False
+
+    @property
+    def first_batch(self) -> FirstBatch:
+        """How the first batch of the response is read."""
+        return FirstBatch.CUT if self.cuts_first else FirstBatch.WHOLE
+
+    @property
+    def later_first_batch(self) -> FirstBatch:
+        """How the first batch of a later partition is read, after another partition has returned records."""
+        return FirstBatch.CUT if self.cuts_first else FirstBatch.FITTING
+
+
+@dataclass(slots=True, eq=False)
+class PartitionRead:
+    """What was found in one partition last.
+
+    ``partition`` is there once it was. ``records`` are what is to be sent of ``regions``, which have ``size`` bytes.
+    """
+
+    wanted: WantedPartition
+    partition: LocalPartition | None = None
+    error_code: int = ErrorCode.NONE
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    size: int = 0
+    regions: tuple[FileRegion, ...] = ()
+    records: RecordsValue = ()
+    aborted: tuple[AbortedTransaction, ...] | None = None
+    diverging_epoch: EpochEndOffset | None = None
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether there was no such partition when the request came."""
+        return self.partition is None and self.error_code in _MISSING
+
+    @property
+    def diverges(self) -> bool:
+        """Whether the client is to truncate what it has."""
+        return self.diverging_epoch is not None
+
+    def fail(self, code: int) -> None:
+        """Nothing was found, because of an error."""
+        self.error_code = code
+        self.high_watermark = self.last_stable_offset = self.log_start_offset = -1
+        self.size, self.regions, self.records = 0, (), ()
+        self.aborted = self.diverging_epoch = None
+
+
+class Reading:
+    """The partitions of one Fetch request, read as often as need be."""
+
+    def __init__(self, partitions: Partitions, wanted: Sequence[WantedPartition], limits: FetchLimits) -> None:
+        self._partitions = partitions
+        self._limits = limits
+        self._reads: dict[TopicPartition, PartitionRead] = {}
+        self._missing: list[PartitionRead] = []
+        self._found: list[PartitionRead] | None = None
+        self._done = False
+        self._bytes = 0
+        for each in wanted:
+            self._place(each)
+
+    def _place(self, wanted: WantedPartition) -> None:
+        """What is not there is answered, but does not cut the wait for the others short."""
+        read = PartitionRead(wanted)
+        if wanted.topic is None:
+            read.fail(ErrorCode.UNKNOWN_TOPIC_ID)
+        elif not self._partitions.has(wanted.topic, wanted.asked.partition):
+            read.fail(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        else:
+            self._reads[TopicPartition(wanted.topic, wanted.asked.partition)] = read
+            return
+        self._missing.append(read)
+
+    @property
+    def found(self) -> list[PartitionRead]:
+        """Every partition, in the order of the answer: those that are not there come last."""
+        if self._found is None:
+            self._found = [*self._reads.values(), *self._missing]
+        return self._found
+
+    @property
+    def is_done(self) -> bool:
+        """Whether there is enough, or something that the client should hear of at once, or nothing to wait for."""
+        return self._done or not self._reads or self._bytes >= self._limits.min_bytes
+
+    def read(self) -> None:
+        """Read all partitions that are there, within the limits."""
+        left, first_batch = self._limits.max_bytes, self._limits.first_batch
+        self._bytes, self._done = 0, False
+        for read in self._reads.values():
+            self._read(read, left, first_batch)
+            size = read.size
+            if size:
+                self._bytes += size
+                left = max(0, left - size)
+                first_batch = self._limits.later_first_batch
+
+    @property
+    def to_convert(self) -> list[PartitionRead]:
+        """The partitions whose records may have to be converted for old clients."""
+        return [read for read in self._reads.values() if read.partition is not None and read.size]
+
+    def convert(self, read: PartitionRead, magic: int, cancellation: Cancellation = NEVER_CANCELLED) -> None:
+        """Bring what was found in one partition into a message format that old clients know.
+
+        Blocks: not for the event loop. Raises WorkCancelled.
+        """
+        assert read.partition is not None
+        log, offset = read.partition.log, read.wanted.asked.fetch_offset
+        try:
+            read.records = down_convert(
+                log,
+                offset,
+                read.regions,
+                magic=magic,
+                until_offset=self._visible_until(read.partition),
+                cancellation=cancellation,
+            )
+        except KafkaError as error:
+            read.fail(error.code)
+
+    def wait(self, delayed: DelayedOperations, max_wait_ms: int) -> Coroutine[None, None, None]:
+        """Wait from this call on until there is enough or the time is over; then read again."""
+        return self._read_after(delayed.wait(self._reads, max_wait_ms, self._is_enough))
+
+    async def _read_after(self, enough: Awaitable[None]) -> None:
+        await enough
+        self.read()
+
+    def _is_enough(self, changed: TopicPartition) -> bool:
+        """Look again at the one partition that has changed."""
+        read = self._reads[changed]
+        before = read.size
+        self._read(read, self._limits.max_bytes, self._limits.first_batch)
+        self._bytes += read.size - before
+        return self.is_done
+
+    def _read(self, read: PartitionRead, left: int, first_batch: FirstBatch) -> None:
+        try:
+            self._read_log(read, self._partition_of(read.wanted), left, first_batch)
+            self._done = self._done or read.diverges
+        except KafkaError as error:
+            read.fail(error.code)
+            self._done = True
+
+    def _partition_of(self, wanted: WantedPartition) -> LocalPartition:
+        """The partition as it is now. Raises KafkaError: it is gone, or another has its name."""
+        assert wanted.topic is not None
+        partition = self._partitions.get(wanted.topic, wanted.asked.partition)
+        if self._limits.by_id and partition.topic_id != wanted.topic_id:
+            detail = f"{partition.id} has topic id {partition.topic_id}, not {wanted.topic_id}"
+            raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, detail)
+        return partition
+
+    def _read_log(self, read: PartitionRead, partition: LocalPartition, left: int, first_batch: FirstBatch) -> None:
+        read.partition = partition
+        asked, log = read.wanted.asked, partition.log
+        partition.check_leader_epoch(max(_ANY_EPOCH, asked.current_leader_epoch))
+        until = self._visible_until(partition)
+        read.diverging_epoch = None if asked.last_fetched_epoch < 0 else _divergence(partition, read.wanted)
+        if read.diverging_epoch is None:
+            found = log.read(
+                asked.fetch_offset,
+                max_bytes=min(asked.partition_max_bytes, left),
+                first_batch=first_batch,
+                upper_bound_offset=until,
+                with_aborted=self._limits.committed,
+            )
+            aborted = found.aborted
+            read.size, read.regions, read.records = found.size, found.regions, found.regions
+        else:
+            aborted = ()
+            read.size, read.regions, read.records = 0, (), ()
+        read.error_code = ErrorCode.NONE
+        read.high_watermark = log.high_watermark
+        read.last_stable_offset = log.last_stable_offset
+        read.log_start_offset = log.log_start_offset
+        if self._limits.committed:
+            read.aborted = tuple(
+                AbortedTransaction(producer_id=item.producer_id, first_offset=item.first_offset) for item in aborted
+            )
+
+    def _visible_until(self, partition: LocalPartition) -> int:
+        """The offset behind the last record that the client may see."""
+        if self._limits.replica_id >= 0:  # a follower, and no partition here has one
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if self._limits.replica_id == DEBUGGER:
+            return partition.log.log_end_offset
+        return partition.log.last_stable_offset if self._limits.committed else partition.log.high_watermark
+
+
+def _divergence(partition: LocalPartition, wanted: WantedPartition) -> EpochEndOffset | None:
+    """Where the client's log and this one part, if they do before the offset that it asks for (KIP-595).
+
+    Raises KafkaError OFFSET_OUT_OF_RANGE: the epoch that it fetched last is not known here, or the offset is gone.
+    """
+    asked, log = wanted.asked, partition.log
+    found = log.end_of_leader_epoch(asked.last_fetched_epoch)
+    if found is None:
+        detail = f"{partition.id}: where leader epoch {asked.last_fetched_epoch} ended is not known"
+        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, detail)
+    if asked.fetch_offset < log.log_start_offset:
+        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{partition.id} starts at {log.log_start_offset}")
+    epoch, end_offset = found
+    if epoch < asked.last_fetched_epoch or end_offset < asked.fetch_offset:
+        return EpochEndOffset(epoch=epoch, end_offset=end_offset)
+    return None

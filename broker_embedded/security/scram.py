@@ -1,0 +1,105 @@
+"""SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677), the broker's side, without channel binding (KIP-84)."""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Callable
+from typing import Final, NoReturn
+
+from broker_embedded.security.credentials import ScramCredential
+from broker_embedded.security.mechanism import OTHER_ID, SaslRefused
+from spark_kafka_native.net.sasl.scram import HASHES
+
+_NAME: Final = r"(?:[^=,\0]|=2C|=3D)+"
+_NONCE: Final = r"[\x21-\x2b\x2d-\x7e]+"
+_MORE: Final = r"(?:,[A-Za-z]+=[^,\0]+)*"
+_CLIENT_FIRST: Final = re.compile(
+    rf"(?P<header>n,(?:a=(?P<acting_as>{_NAME}))?,)(?P<bare>n=(?P<name>{_NAME}),r=(?P<nonce>{_NONCE})(?P<more>{_MORE}))"
+)
+_CLIENT_FINAL: Final = re.compile(
+    rf"(?P<unproved>c=(?P<channel>[A-Za-z0-9+/=]+),r=(?P<nonce>{_NONCE}){_MORE}),p=(?P<proof>[A-Za-z0-9+/=]+)"
+)
+_NONCE_BYTES: Final = 24
+
+
+class ScramServer:
+    """One exchange: client-first and server-first, client-final and server-final."""
+
+    def __init__(
+        self, name: str, credential_of: Callable[[str], ScramCredential | None], *, nonce: str | None = None
+    ) -> None:
+        """``credential_of`` a user's name; ``nonce`` is for tests."""
+        self._name = name
+        self._hash = HASHES[name]
+        self._credential_of = credential_of
+        self._own_nonce = nonce or secrets.token_urlsafe(_NONCE_BYTES)
+        self._claimed = ""
+        self._user: str | None = None
+        self._credential: ScramCredential | None = None
+        self._channel = b""
+        self._nonce = ""
+        self._said = ""
+
+    @property
+    def user(self) -> str | None:
+        """The name, once it was proved."""
+        return self._user
+
+    def take(self, token: bytes) -> bytes:
+        """Salt and nonce; then our own proof. Raises SaslRefused."""
+        try:
+            text = token.decode()
+        except UnicodeDecodeError:
+            self._refuse()
+        return (self._begin(text) if self._credential is None else self._end(text, self._credential)).encode()
+
+    def _begin(self, text: str) -> str:
+        found = _CLIENT_FIRST.fullmatch(text)
+        if found is None or "tokenauth=true" in found["more"].lower().split(","):  # there are no delegation tokens
+            self._refuse()
+        self._claimed = _unescaped(found["name"])
+        self._credential = self._credential_of(self._claimed)
+        if self._credential is None:
+            self._refuse()
+        if found["acting_as"] is not None and _unescaped(found["acting_as"]) != self._claimed:
+            raise SaslRefused(OTHER_ID)
+        self._channel = found["header"].encode()
+        self._nonce = found["nonce"] + self._own_nonce
+        salt = base64.b64encode(self._credential.salt).decode()
+        answer = f"r={self._nonce},s={salt},i={self._credential.iterations}"
+        self._said = f"{found['bare']},{answer}"
+        return answer
+
+    def _end(self, text: str, credential: ScramCredential) -> str:
+        found = _CLIENT_FINAL.fullmatch(text)
+        if found is None or found["nonce"] != self._nonce or _from_base64(found["channel"]) != self._channel:
+            self._refuse()
+        signed = f"{self._said},{found['unproved']}".encode()
+        proof, signature = _from_base64(found["proof"]), hmac.digest(credential.stored_key, signed, self._hash)
+        if proof is None or len(proof) != len(signature):
+            self._refuse()
+        client_key = bytes(left ^ right for left, right in zip(proof, signature, strict=True))
+        if not hmac.compare_digest(hashlib.new(self._hash, client_key).digest(), credential.stored_key):
+            self._refuse()
+        self._user = self._claimed
+        verifier = hmac.digest(credential.server_key, signed, self._hash)
+        return f"v={base64.b64encode(verifier).decode()}"
+
+    def _refuse(self) -> NoReturn:
+        """One text for all that can be wrong: who asks must not learn whether there is such a user."""
+        problem = "Authentication failed during authentication due to invalid credentials"
+        raise SaslRefused(f"{problem} with SASL mechanism {self._name}")
+
+
+def _unescaped(name: str) -> str:
+    return name.replace("=2C", ",").replace("=3D", "=")
+
+
+def _from_base64(text: str) -> bytes | None:
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error:
+        return None

@@ -1,0 +1,222 @@
+"""What a client may ask for over one connection, and who it is: Apache Kafka's order of SASL requests.
+
+With SASL a connection begins with ApiVersions, once at most, and SaslHandshake, which names a mechanism. Then come the
+mechanism's messages: as they are after SaslHandshake v0, in SaslAuthenticate after v1 (KIP-152). Everything else closes
+the connection. Where sessions end (``connections.max.reauth.ms``, KIP-368) the client logs in again over the same
+connection, by the same mechanism and as the same user, or its next request closes the connection.
+"""
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Final, Protocol
+
+from broker_embedded.security.credentials import ScramCredential, ScramUser
+from broker_embedded.security.listener import SaslListener
+from broker_embedded.security.mechanism import SaslRefused, ServerMechanism
+from broker_embedded.security.plain import PLAIN, PlainServer
+from broker_embedded.security.scram import ScramServer
+from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native.protocol.messages.sasl_authenticate import SaslAuthenticateResponse
+from spark_kafka_native.protocol.messages.sasl_handshake import SaslHandshakeResponse
+
+ANONYMOUS: Final = "ANONYMOUS"
+"""Kafka's name for users that it does not know."""
+_SASL_HANDSHAKE: Final = 17
+_API_VERSIONS: Final = 18
+_SASL_AUTHENTICATE: Final = 36
+_SOONEST_REAUTHENTICATION_MS: Final = 1000
+"""Who logs in again more often than this is told that it is in already."""
+
+
+class Session(Protocol):
+    """A connection's client. ``user`` is its name, or `ANONYMOUS`."""
+
+    user: str
+
+    def refusal(self, api_key: int) -> str | None:
+        """Why a request of an API closes the connection now; None: it does not."""
+
+    def told_versions(self) -> None:
+        """ApiVersions was answered."""
+
+    def handshake(self, mechanism: str, *, bare_tokens: bool) -> SaslHandshakeResponse:
+        """Answer a SaslHandshake. ``bare_tokens``: the mechanism's messages come without requests around them."""
+
+    def authenticate(self, token: bytes) -> SaslAuthenticateResponse:
+        """Answer a SaslAuthenticate."""
+
+
+class PlaintextSession:
+    """Of a listener that does not ask who its clients are."""
+
+    user = ANONYMOUS
+
+    def refusal(self, api_key: int) -> str | None:  # noqa: ARG002  # everything is allowed
+        """None."""
+        return None
+
+    def told_versions(self) -> None:
+        """Nothing changes."""
+
+    def handshake(self, mechanism: str, *, bare_tokens: bool) -> SaslHandshakeResponse:  # noqa: ARG002  # none fits
+        """ILLEGAL_SASL_STATE."""
+        return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
+
+    def authenticate(self, token: bytes) -> SaslAuthenticateResponse:  # noqa: ARG002  # none fits
+        """ILLEGAL_SASL_STATE."""
+        return _not_now()
+
+
+NO_SASL: Final = PlaintextSession()
+"""The session of every connection without SASL."""
+
+
+class _State(Enum):
+    NEW = 1
+    HANDSHAKE = 2
+    TOKENS = 3
+    OPEN = 4
+    FAILED = 5
+
+
+class SaslSession:
+    """Of a listener with SASL. ``failure`` is why the connection is to be closed, once it is."""
+
+    def __init__(
+        self,
+        listener: SaslListener,
+        *,
+        scram_credential: Callable[[ScramUser], ScramCredential | None],
+        now_ms: Callable[[], int],
+        on_open: Callable[[], None] = lambda: None,
+    ) -> None:
+        """``now_ms`` is any clock that does not go back; ``on_open`` is called when the client is known."""
+        self.user = ANONYMOUS
+        self.failure: str | None = None
+        self._listener = listener
+        self._scram_credential = scram_credential
+        self._now_ms = now_ms
+        self._on_open = on_open
+        self._state = _State.NEW
+        self._mechanism_name = ""
+        self._mechanism: ServerMechanism | None = None
+        self._bare_tokens = False
+        self._is_known = False
+        self._ends_ms: int | None = None
+        self._last_began_ms: int | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the client is known, and not logging in again."""
+        return self._state is _State.OPEN
+
+    @property
+    def expects_bare_token(self) -> bool:
+        """Whether the next frame is a message of the mechanism, for ``take``, and no request."""
+        return self._state is _State.TOKENS and self._bare_tokens
+
+    def refusal(self, api_key: int) -> str | None:
+        """Why a request of an API closes the connection now; None: it does not."""
+        match self._state:
+            case _State.OPEN:
+                if self._ends_ms is None or self._now_ms() <= self._ends_ms or api_key == _SASL_HANDSHAKE:
+                    return None
+                return "its session has ended (connections.max.reauth.ms), and it did not log in again"
+            case _State.NEW:
+                allowed = {_API_VERSIONS, _SASL_HANDSHAKE}
+            case _State.HANDSHAKE:
+                allowed = {_SASL_HANDSHAKE}
+            case _State.TOKENS:
+                allowed = {_SASL_HANDSHAKE, _SASL_AUTHENTICATE}
+            case _State.FAILED:
+                allowed = set()
+        return None if api_key in allowed else f"it asked for API key {api_key} before it had logged in"
+
+    def told_versions(self) -> None:
+        """ApiVersions was answered: next comes SaslHandshake."""
+        if self._state is _State.NEW:
+            self._state = _State.HANDSHAKE
+
+    def handshake(self, mechanism: str, *, bare_tokens: bool) -> SaslHandshakeResponse:
+        """Answer a SaslHandshake. ``bare_tokens``: the mechanism's messages come without requests around them."""
+        if self._state is _State.OPEN and not self._begin_again():
+            return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
+        if self._state is _State.TOKENS:
+            self._fail("it sent SaslHandshake in the middle of logging in")
+            return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
+        mechanisms = self._listener.mechanisms
+        if mechanism not in mechanisms:
+            self._fail(f"it asked for the SASL mechanism {mechanism!r}; there are {', '.join(mechanisms)}")
+            return SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=mechanisms)
+        self._bare_tokens = bare_tokens
+        self._mechanism = None if self._is_known and mechanism != self._mechanism_name else self._server_of(mechanism)
+        if not self._is_known:
+            self._mechanism_name = mechanism
+        self._state = _State.TOKENS
+        return SaslHandshakeResponse(mechanisms=mechanisms)
+
+    def authenticate(self, token: bytes) -> SaslAuthenticateResponse:
+        """Answer a SaslAuthenticate."""
+        if self._state is not _State.TOKENS:
+            return _not_now()
+        try:
+            answer = self.take(token)
+        except SaslRefused as refused:
+            return SaslAuthenticateResponse(
+                error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=str(refused), auth_bytes=b""
+            )
+        lifetime_ms = self._lifetime_ms if self.is_open else 0
+        return SaslAuthenticateResponse(auth_bytes=answer, session_lifetime_ms=lifetime_ms)
+
+    def take(self, token: bytes) -> bytes:
+        """Answer a message of the mechanism. Raises SaslRefused: the connection is to be closed."""
+        try:
+            if self._mechanism is None:
+                raise SaslRefused(f"A client logs in again by the mechanism it came in by, {self._mechanism_name}")
+            answer = self._mechanism.take(token)
+            if self._mechanism.user is not None:
+                self._open(self._mechanism.user)
+        except SaslRefused as refused:
+            self._fail(f"it did not log in: {refused}")
+            raise
+        return answer
+
+    def _open(self, user: str) -> None:
+        if self._is_known and user != self.user:
+            raise SaslRefused(f"Cannot change principals during re-authentication from User.{self.user}: User.{user}")
+        self.user = user
+        self._is_known = True
+        self._mechanism = None
+        self._ends_ms = self._now_ms() + self._lifetime_ms if self._lifetime_ms else None
+        self._state = _State.OPEN
+        self._on_open()
+
+    def _begin_again(self) -> bool:
+        """Let a client log in again where sessions end; whether it may now."""
+        now_ms = self._now_ms()
+        if self._ends_ms is None:
+            return False
+        if self._last_began_ms is not None and now_ms - self._last_began_ms < _SOONEST_REAUTHENTICATION_MS:
+            return False
+        self._last_began_ms = now_ms
+        self._state = _State.HANDSHAKE
+        return True
+
+    @property
+    def _lifetime_ms(self) -> int:
+        return self._listener.max_reauth_ms[self._mechanism_name]
+
+    def _server_of(self, mechanism: str) -> ServerMechanism:
+        if mechanism == PLAIN:
+            return PlainServer(self._listener.plain_users)
+        return ScramServer(mechanism, lambda name: self._scram_credential(ScramUser(name, mechanism)))
+
+    def _fail(self, reason: str) -> None:
+        self._state = _State.FAILED
+        self.failure = reason
+
+
+def _not_now() -> SaslAuthenticateResponse:
+    return SaslAuthenticateResponse(
+        error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message="there is no login under way on this connection"
+    )

@@ -1,0 +1,322 @@
+"""What a coordinator decides about a transactional id: pure functions of what is known of it, a request and the time.
+
+Each gives the transaction as it is to be; nothing has changed until its record is in the log. Errors are KafkaErrors,
+and change nothing. The caller lets one request about an id be carried out after the other, so that Kafka's "pending
+transitions", which it answers with CONCURRENT_TRANSACTIONS, do not come up.
+"""
+
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from typing import Final
+
+from broker_embedded.transactions.state import (
+    FENCING_EPOCH,
+    LAST_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    Producer,
+    Transaction,
+    TransactionState,
+    TransactionVersion,
+)
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.topic import TopicPartition
+
+__all__ = [
+    "Producer",
+    "add_partitions",
+    "begin_producer",
+    "check_claim",
+    "check_producer",
+    "complete",
+    "end",
+    "fence",
+    "missing_partitions",
+    "needs_producer_id_to_begin",
+    "needs_producer_id_to_end",
+    "new_transaction",
+    "producer_after",
+]
+
+_PREPARED: Final = {True: TransactionState.PREPARE_COMMIT, False: TransactionState.PREPARE_ABORT}
+_COMPLETE: Final = {True: TransactionState.COMPLETE_COMMIT, False: TransactionState.COMPLETE_ABORT}
+
+
+# --- InitProducerId ---------------------------------------------------------------------------------------------------
+
+
+def new_transaction(transactional_id: str, producer_id: int, timeout_ms: int, now_ms: int) -> Transaction:
+    """An id that nobody has used yet, before its first epoch."""
+    return Transaction(
+        transactional_id=transactional_id,
+        producer_id=producer_id,
+        producer_epoch=NO_PRODUCER_EPOCH,
+        timeout_ms=timeout_ms,
+        updated_ms=now_ms,
+    )
+
+
+def check_claim(known: Transaction, claimed: Producer | None) -> None:
+    """Check that a producer that claims to have an id has it, before what goes on is fenced in its name.
+
+    Raises KafkaError PRODUCER_FENCED: another has the id. Kafka looks at the epoch only once it has aborted what goes
+    on; here a fenced producer disturbs nobody. While a decided transaction is not over, nobody is refused.
+    """
+    if claimed is None or known.producer_epoch == NO_PRODUCER_EPOCH or known.state.is_prepared:
+        return
+    present = claimed == known.producer and claimed.epoch <= LAST_EPOCH
+    if not present and (known.state is TransactionState.ONGOING or not _had_it_before(known, claimed)):
+        raise _fenced(known, claimed)
+
+
+def needs_producer_id_to_begin(known: Transaction, claimed: Producer | None) -> bool:
+    """Whether `begin_producer` will want a new producer id: the present one has had its last epoch."""
+    if known.state is TransactionState.ONGOING or known.state.is_prepared:
+        return False
+    return known.is_exhausted and not _is_repeated(known, claimed)
+
+
+def begin_producer(
+    known: Transaction, claimed: Producer | None, timeout_ms: int, now_ms: int, *, fresh_producer_id: int | None = None
+) -> Transaction:
+    """A producer takes the id over, or goes on with it after an error if it claims to have it (KIP-360).
+
+    While a transaction goes on there is nothing to begin: see `fence`. ``fresh_producer_id`` is used where
+    `needs_producer_id_to_begin`, and must be given then.
+
+    Raises KafkaError: PRODUCER_FENCED, another has it; CONCURRENT_TRANSACTIONS, its last transaction is not over.
+    """
+    check_claim(known, claimed)
+    if known.state is TransactionState.ONGOING or known.state.is_prepared:
+        raise _not_over(known)
+    if _is_repeated(known, claimed):
+        producer = known.producer
+    elif known.is_exhausted:
+        assert fresh_producer_id is not None, f"{known.transactional_id} needs another producer id"
+        producer = Producer(producer_id=fresh_producer_id, epoch=0)
+    else:
+        producer = Producer(producer_id=known.producer_id, epoch=known.producer_epoch + 1)
+    return replace(
+        known,
+        producer_id=producer.producer_id,
+        previous_producer_id=known.producer_id if claimed is None else claimed.producer_id,
+        next_producer_id=NO_PRODUCER_ID,
+        producer_epoch=producer.epoch,
+        last_producer_epoch=NO_PRODUCER_EPOCH if claimed is None else claimed.epoch,
+        timeout_ms=timeout_ms,
+        state=TransactionState.EMPTY,
+        partitions=frozenset(),
+        started_ms=-1,
+        updated_ms=now_ms,
+    )
+
+
+def fence(
+    known: Transaction,
+    version: TransactionVersion,
+    now_ms: int,
+    *,
+    claimed: Producer | None = None,
+    fresh_producer_id: int | None = None,
+) -> Transaction:
+    """Decide to abort what goes on, with an epoch that its producer does not have.
+
+    ``version`` is the cluster's. Before TV_2 only a producer that asks for it itself, ``claimed``, may go on then; from
+    TV_2 on whoever had the epoch before may, by aborting once more. ``fresh_producer_id`` is used where
+    `needs_producer_id_to_end`, and must be given then.
+    """
+    decided = _prepare(known, TransactionState.PREPARE_ABORT, version, now_ms, fresh_producer_id=fresh_producer_id)
+    if version.bumps_epochs:
+        return decided
+    return replace(
+        decided,
+        producer_epoch=min(known.producer_epoch + 1, FENCING_EPOCH),
+        last_producer_epoch=NO_PRODUCER_EPOCH if claimed is None else claimed.epoch,
+    )
+
+
+def _had_it_before(known: Transaction, claimed: Producer | None) -> bool:
+    """Whether a producer had the epoch before the present one, and the present one was meant for it."""
+    before = Producer(producer_id=known.previous_producer_id, epoch=known.last_producer_epoch)
+    return claimed == before and claimed.epoch != NO_PRODUCER_EPOCH
+
+
+def _is_repeated(known: Transaction, claimed: Producer | None) -> bool:
+    """Whether a producer asks for the present epoch once more: the answer was lost."""
+    return known.producer_epoch <= LAST_EPOCH and _had_it_before(known, claimed)
+
+
+# --- partitions -------------------------------------------------------------------------------------------------------
+
+
+def check_producer(known: Transaction | None, claimed: Producer, transactional_id: str) -> Transaction:
+    """What is known of an id whose producer asks.
+
+    Raises KafkaError: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED; CONCURRENT_TRANSACTIONS, the producer has been told
+    its next id, and its last transaction is not over.
+    """
+    if known is None:
+        raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, f"{transactional_id} has no producer")
+    if known.state.is_prepared and known.producer != claimed == producer_after(known):
+        raise _not_over(known)
+    if known.producer_id != claimed.producer_id:
+        raise KafkaError(
+            ErrorCode.INVALID_PRODUCER_ID_MAPPING, f"{transactional_id} is not of producer {claimed.producer_id}"
+        )
+    if known.producer_epoch != claimed.epoch or claimed.epoch > LAST_EPOCH:
+        raise _fenced(known, claimed)
+    return known
+
+
+def add_partitions(
+    known: Transaction, partitions: AbstractSet[TopicPartition], version: TransactionVersion, now_ms: int
+) -> Transaction:
+    """Partitions join the transaction, which begins if none goes on. ``known`` itself: they were in it before.
+
+    Raises KafkaError CONCURRENT_TRANSACTIONS: the last transaction is not over.
+    """
+    if known.state.is_prepared:
+        raise _not_over(known)
+    goes_on = known.state is TransactionState.ONGOING
+    if goes_on and partitions <= known.partitions:
+        return known
+    return replace(
+        known,
+        previous_producer_id=known.producer_id,
+        next_producer_id=NO_PRODUCER_ID,
+        last_producer_epoch=NO_PRODUCER_EPOCH,
+        state=TransactionState.ONGOING,
+        partitions=(known.partitions if goes_on else frozenset()) | partitions,
+        started_ms=known.started_ms if goes_on else now_ms,
+        updated_ms=now_ms,
+        client_version=version,
+    )
+
+
+def missing_partitions(known: Transaction, partitions: AbstractSet[TopicPartition]) -> frozenset[TopicPartition]:
+    """Those that are not in a transaction that goes on (KIP-890: brokers ask before they append).
+
+    Raises KafkaError CONCURRENT_TRANSACTIONS: the last transaction is not over.
+    """
+    if known.state.is_prepared:
+        raise _not_over(known)
+    return frozenset(partitions) - known.partitions
+
+
+# --- EndTxn -----------------------------------------------------------------------------------------------------------
+
+
+def needs_producer_id_to_end(known: Transaction, version: TransactionVersion) -> bool:
+    """Whether ending a transaction of this version uses the producer's epochs up, so that a new id must follow."""
+    return version.bumps_epochs and known.is_exhausted and not known.state.is_prepared
+
+
+def end(
+    known: Transaction | None,
+    claimed: Producer,
+    *,
+    transactional_id: str,
+    commit: bool,
+    version: TransactionVersion,
+    now_ms: int,
+    fresh_producer_id: int | None = None,
+) -> Transaction:
+    """Decide the transaction. ``known`` itself: it was decided so before, and everybody knows.
+
+    ``version`` is the request's. Up to TV_1 the epoch stays, so that ending a transaction that has ended is taken for a
+    repeated request. In TV_2 a repeated request comes with the epoch before; with the present one there is a next
+    transaction, which nothing has joined as far as is known here: to abort it raises the epoch all the same, so that
+    what is still on its way to a partition is refused. ``fresh_producer_id`` is used where `needs_producer_id_to_end`,
+    and must be given then.
+
+    Raises KafkaError: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED; INVALID_TXN_STATE, there is none to end, or it
+    ended otherwise; CONCURRENT_TRANSACTIONS, it is decided so and not everybody knows yet.
+    """
+    again = known is not None and version.bumps_epochs and _is_repeated_end(known, claimed)
+    if known is None or not again:
+        known = check_producer(known, claimed, transactional_id)
+    if known.state is TransactionState.ONGOING:
+        return _prepare(known, _PREPARED[commit], version, now_ms, fresh_producer_id=fresh_producer_id)
+    # Up to TV_1, or if the version has risen since: the present epoch may mean the last transaction.
+    again = again or not (version.bumps_epochs and (known.client_version.bumps_epochs or not commit))
+    if known.state.is_prepared and (not again or known.state is _PREPARED[commit]):
+        raise _not_over(known)
+    if again and known.state is _COMPLETE[commit]:
+        return known
+    if not again and not commit:
+        begun = replace(known, partitions=frozenset(), started_ms=now_ms)
+        return _prepare(begun, _PREPARED[False], version, now_ms, fresh_producer_id=fresh_producer_id)
+    wanted = "commit" if commit else "abort"
+    raise KafkaError(
+        ErrorCode.INVALID_TXN_STATE, f"{transactional_id} is {known.state.label}: there is nothing to {wanted}"
+    )
+
+
+def complete(known: Transaction, now_ms: int) -> Transaction:
+    """The transaction is over: every partition has its marker."""
+    producer = producer_after(known)
+    return replace(
+        known,
+        producer_id=producer.producer_id,
+        previous_producer_id=known.producer_id,
+        next_producer_id=NO_PRODUCER_ID,
+        producer_epoch=producer.epoch,
+        state=_COMPLETE[known.state.is_commit],
+        partitions=frozenset(),
+        updated_ms=now_ms,
+    )
+
+
+def producer_after(known: Transaction) -> Producer:
+    """Who the producer is once a decided transaction is over: what the answer to EndTxn tells it."""
+    if known.state.is_prepared and known.next_producer_id != NO_PRODUCER_ID:
+        return Producer(producer_id=known.next_producer_id, epoch=0)
+    return known.producer
+
+
+def _prepare(
+    known: Transaction, state: TransactionState, version: TransactionVersion, now_ms: int, fresh_producer_id: int | None
+) -> Transaction:
+    decided = replace(
+        known,
+        previous_producer_id=known.producer_id,
+        next_producer_id=NO_PRODUCER_ID,
+        state=state,
+        updated_ms=now_ms,
+        client_version=TransactionVersion.TV_0,
+    )
+    if not version.bumps_epochs:
+        return decided
+    if known.is_exhausted:
+        assert fresh_producer_id is not None, f"{known.transactional_id} needs another producer id"
+        decided = replace(decided, next_producer_id=fresh_producer_id)
+    return replace(
+        decided,
+        producer_epoch=min(known.producer_epoch + 1, FENCING_EPOCH),
+        last_producer_epoch=known.producer_epoch,
+        client_version=version,
+    )
+
+
+def _is_repeated_end(known: Transaction, claimed: Producer) -> bool:
+    """Whether a producer repeats the EndTxn that raised its epoch: it does not know of the new one."""
+    if not known.state.is_decided or not known.client_version.bumps_epochs or claimed.epoch > LAST_EPOCH:
+        return False
+    if claimed.epoch == LAST_EPOCH and not known.state.is_prepared:
+        return known.producer_epoch == 0 and known.previous_producer_id == claimed.producer_id
+    return known.producer == Producer(producer_id=claimed.producer_id, epoch=claimed.epoch + 1)
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+
+def _not_over(known: Transaction) -> KafkaError:
+    return KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS, f"{known.transactional_id} is {known.state.label}")
+
+
+def _fenced(known: Transaction, claimed: Producer) -> KafkaError:
+    return KafkaError(
+        ErrorCode.PRODUCER_FENCED,
+        f"{known.transactional_id} is of producer {known.producer_id} with epoch {known.producer_epoch} now, "
+        f"not of {claimed.producer_id} with {claimed.epoch}",
+    )

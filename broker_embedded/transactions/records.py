@@ -1,0 +1,125 @@
+"""Records of ``__transaction_state``, byte for byte as Apache Kafka writes them.
+
+key    =  int16 0 | transactional id
+value  =  int16 version | fields      versions 0 and 1 (flexible); a tombstone forgets the id
+
+Version 0 has no room for the ids before and after and for the client's version. All that it keeps of a transaction is
+what Kafka before 4.0 knows of one.
+"""
+
+from typing import Final
+
+from broker_embedded.groups.records import CoordinatorRecord, RecordKind, encode_record, key_version
+from broker_embedded.transactions.state import Transaction, TransactionState, TransactionVersion
+from spark_kafka_native.protocol.schema import Struct, field, struct
+from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.protocol.wire import Int8, Int16, Int32, Int64, String
+from spark_kafka_native.records.errors import CorruptBatch
+
+TRANSACTION_KEY_VERSION: Final = 0
+_LATEST_VERSION: Final = 1
+_FLEXIBLE_SINCE: Final = 1
+
+
+@struct
+class TransactionLogKey(Struct):
+    """Which id."""
+
+    transactional_id: String = ""
+
+
+@struct
+class TopicPartitions(Struct):
+    """One entry of ``transaction_partitions``."""
+
+    topic: String = ""
+    partition_ids: tuple[Int32, ...] = ()
+
+
+@struct
+class TransactionLogValue(Struct):
+    """What is known of an id. ``transaction_partitions`` is null in states that have none."""
+
+    producer_id: Int64 = 0
+    previous_producer_id: Int64 = field("1+", default=-1, tag=0, ignorable=True)
+    next_producer_id: Int64 = field("1+", default=-1, tag=1, ignorable=True)
+    producer_epoch: Int16 = 0
+    next_producer_epoch: Int16 = field("1+", default=-1, tag=3, ignorable=True)
+    transaction_timeout_ms: Int32 = 0
+    transaction_status: Int8 = 0
+    transaction_partitions: tuple[TopicPartitions, ...] | None = ()
+    transaction_last_update_timestamp_ms: Int64 = 0
+    transaction_start_timestamp_ms: Int64 = 0
+    client_transaction_version: Int16 = field("1+", default=0, tag=2, ignorable=True)
+
+
+TRANSACTION_RECORDS: Final = RecordKind(TransactionLogKey, TransactionLogValue, _LATEST_VERSION, _FLEXIBLE_SINCE)
+
+
+def transaction_record(transaction: Transaction, *, flexible: bool) -> CoordinatorRecord:
+    """The record of a transaction; ``flexible`` from transaction.version 1 on, and where a TV_2 client needs it."""
+    partitions: tuple[TopicPartitions, ...] | None = None
+    if transaction.state is not TransactionState.EMPTY:
+        partitions = tuple(
+            TopicPartitions(topic=topic, partition_ids=tuple(numbers))
+            for topic, numbers in transaction.by_topic().items()
+        )
+    value = TransactionLogValue(
+        producer_id=transaction.producer_id,
+        previous_producer_id=transaction.previous_producer_id,
+        next_producer_id=transaction.next_producer_id,
+        producer_epoch=transaction.producer_epoch,
+        transaction_timeout_ms=transaction.timeout_ms,
+        transaction_status=transaction.state,
+        transaction_partitions=partitions,
+        transaction_last_update_timestamp_ms=transaction.updated_ms,
+        transaction_start_timestamp_ms=transaction.started_ms,
+        client_transaction_version=transaction.client_version,
+    )
+    has_more_to_say = transaction.state.is_decided and transaction.client_version.bumps_epochs
+    version = _LATEST_VERSION if flexible or has_more_to_say else 0
+    key = TransactionLogKey(transactional_id=transaction.transactional_id)
+    return encode_record(key, TRANSACTION_KEY_VERSION, value, version, flexible=version >= _FLEXIBLE_SINCE)
+
+
+def transaction_tombstone(transactional_id: str) -> CoordinatorRecord:
+    """The record that forgets an id."""
+    return encode_record(
+        TransactionLogKey(transactional_id=transactional_id), TRANSACTION_KEY_VERSION, None, 0, flexible=False
+    )
+
+
+def read_transaction_record(record: CoordinatorRecord) -> tuple[str, Transaction | None] | None:
+    """The id, and what the record says of it; None for a record of a kind that is not known.
+
+    Raises CorruptBatch: the bytes are not what their version says, or the version or a state is not known here.
+    """
+    if key_version(record) != TRANSACTION_KEY_VERSION:
+        return None
+    key, value = TRANSACTION_RECORDS.read(record)
+    name = key.transactional_id
+    if value is None:
+        return name, None
+    try:
+        state = TransactionState(value.transaction_status)
+        version = TransactionVersion(value.client_transaction_version)
+    except ValueError as error:
+        raise CorruptBatch(f"record of transactional id {name}: {error}") from None
+    return name, Transaction(
+        transactional_id=name,
+        producer_id=value.producer_id,
+        previous_producer_id=value.previous_producer_id,
+        next_producer_id=value.next_producer_id,
+        producer_epoch=value.producer_epoch,
+        timeout_ms=value.transaction_timeout_ms,
+        state=state,
+        partitions=frozenset(
+            TopicPartition(entry.topic, index)
+            for entry in value.transaction_partitions or ()
+            for index in entry.partition_ids
+            if state is not TransactionState.EMPTY
+        ),
+        started_ms=value.transaction_start_timestamp_ms,
+        updated_ms=value.transaction_last_update_timestamp_ms,
+        client_version=version,
+    )

@@ -1,0 +1,119 @@
+"""Settings of listeners: who may log in where, and what contradicts itself."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from broker_embedded.config.config import BrokerConfig
+from broker_embedded.config.listener_settings import MECHANISMS, apart, prefixed_settings
+from broker_embedded.config.settings import ConfigError
+from broker_embedded.security.listener import SaslListener
+
+LISTENERS = {"listeners": "PLAINTEXT://127.0.0.1:1,SASL_PLAINTEXT://127.0.0.1:2"}
+OWN = "listener.name.sasl_plaintext."
+PLAIN_USERS = f"{OWN}plain.sasl.jaas.config"
+JAAS = (
+    'org.apache.kafka.common.security.plain.PlainLoginModule required username="broker" password="b-hunter2" '
+    'user_alice="a-hunter2" user_bob="";'
+)
+SCRAM_JAAS = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+
+
+def sasl_with(settings: Mapping[str, object]) -> SaslListener:
+    found = BrokerConfig.parse({**LISTENERS, **settings}).sasl_of("SASL_PLAINTEXT")
+    assert found is not None
+    return found
+
+
+def test_without_sasl() -> None:
+    assert BrokerConfig.parse({}).sasl_of("PLAINTEXT") is None
+    assert BrokerConfig.parse(LISTENERS).sasl_of("PLAINTEXT") is None
+    assert BrokerConfig.parse(LISTENERS).sasl_of("OTHER") is None
+
+
+def test_defaults() -> None:
+    sasl = sasl_with({})
+    assert sasl.mechanisms == ("SCRAM-SHA-256", "SCRAM-SHA-512")
+    assert sasl.max_reauth_ms == dict.fromkeys(MECHANISMS, 0)
+    assert sasl.max_receive_bytes == 524288
+
+
+def test_users_of_plain() -> None:
+    sasl = sasl_with({PLAIN_USERS: JAAS})
+    assert sasl.mechanisms == MECHANISMS
+    assert {name: word.reveal() for name, word in sasl.plain_users.items()} == {"alice": "a-hunter2", "bob": ""}
+
+
+def test_a_listener_goes_by_its_own_settings_first() -> None:
+    settings = {
+        "sasl.enabled.mechanisms": "SCRAM-SHA-256",
+        "connections.max.reauth.ms": "1000",
+        "sasl.server.max.receive.size": 5000,
+        f"{OWN}sasl.enabled.mechanisms": "SCRAM-SHA-256, SCRAM-SHA-512,PLAIN",
+        f"{OWN}connections.max.reauth.ms": 2000,
+        f"{OWN}scram-sha-512.connections.max.reauth.ms": "3000",
+        f"{OWN}scram-sha-512.sasl.jaas.config": SCRAM_JAAS,
+        PLAIN_USERS: JAAS,
+        "listeners": "SASL_PLAINTEXT://:1,INSIDE://:2",
+        "listener.security.protocol.map": "SASL_PLAINTEXT:SASL_PLAINTEXT,INSIDE:SASL_PLAINTEXT",
+    }
+    sasl = sasl_with(settings)
+    assert sasl.mechanisms == ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN")
+    assert sasl.max_reauth_ms == {"PLAIN": 2000, "SCRAM-SHA-256": 2000, "SCRAM-SHA-512": 3000}
+    assert sasl.max_receive_bytes == 5000
+    other = BrokerConfig.parse(settings).sasl_of("INSIDE")
+    assert other is not None
+    assert (other.mechanisms, other.max_reauth_ms) == (("SCRAM-SHA-256",), dict.fromkeys(MECHANISMS, 1000))
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"sasl.enabled.mechanisms": "GSSAPI"}, "sasl.enabled.mechanisms: 'GSSAPI' is none of PLAIN,"),
+        ({f"{OWN}sasl.enabled.mechanisms": "GSSAPI"}, f"{OWN}sasl.enabled.mechanisms: 'GSSAPI' is none of"),
+        ({"sasl.enabled.mechanisms": "PLAIN"}, f"{PLAIN_USERS}: PLAIN needs users"),
+        ({PLAIN_USERS: "hunter2"}, f"{PLAIN_USERS}: is not of the form"),
+        ({PLAIN_USERS: SCRAM_JAAS}, f"{PLAIN_USERS}: it needs PlainLoginModule, not ScramLoginModule"),
+        ({f"{OWN}scram-sha-256.sasl.jaas.config": JAAS}, "it needs ScramLoginModule, not PlainLoginModule"),
+        ({f"{OWN}plain.connections.max.reauth.ms": "-1"}, "-1 is out of range"),
+        ({f"{OWN}sasl.enabled.mechanism": "PLAIN"}, "no such setting; did you mean"),
+        ({f"{OWN}num.partitions": "2"}, f"{OWN}num.partitions: no such setting"),
+        ({"listener.name.other.sasl.enabled.mechanisms": "PLAIN"}, "there is no listener other"),
+        ({"listener.name.plaintext.connections.max.reauth.ms": "1"}, "the listener has no SASL"),
+        ({"listener.name.": "1"}, "listener.name.: it is not listener.name.LISTENER.SETTING"),
+        ({f"{OWN}connections.max.reauth.ms": None}, "with a text"),
+        ({"as.version": "0.9"}, "SASL_PLAINTEXT has SASL, which as.version = 0.9 does not"),
+        ({"add.scram": "alice:hunter2"}, "add.scram: it cannot be read"),
+        (
+            {"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_SSL"},
+            "SASL_SSL .* not supported",
+        ),
+    ],
+)
+def test_what_cannot_be_honoured_is_refused(settings: dict[str, object], words: str) -> None:
+    with pytest.raises(ConfigError, match=words) as caught:
+        BrokerConfig.parse({**LISTENERS, **settings})
+    assert "hunter2" not in str(caught.value)
+
+
+def test_secrets_are_told_to_nobody() -> None:
+    users = "SCRAM-SHA-256=[name=alice,password=s-hunter2]"
+    config = BrokerConfig.parse({**LISTENERS, PLAIN_USERS: JAAS, "add.scram": users})
+    assert "hunter2" not in repr(config)
+    assert "hunter2" not in str(config.spelled())
+    assert config.given["add.scram"] == "(hidden)"
+    assert [user.user.name for user in config.first_users()] == ["alice"]
+
+
+def test_settings_that_a_listener_may_have() -> None:
+    keys = [key.removeprefix("listener.name.LISTENER.") for key in prefixed_settings()]
+    assert keys[:3] == ["sasl.enabled.mechanisms", "sasl.server.max.receive.size", "connections.max.reauth.ms"]
+    assert "plain.sasl.jaas.config" in keys
+    assert "scram-sha-512.connections.max.reauth.ms" in keys
+    assert all(setting.doc for setting in prefixed_settings().values())
+
+
+def test_settings_are_taken_apart() -> None:
+    common, own = apart({"a": 1, "listener.name.X.b.c": 2, "listener.name.x.d": "3"})
+    assert common == {"a": 1}
+    assert {key: value.reveal() for key, value in own["x"].items()} == {"b.c": "2", "d": "3"}

@@ -1,0 +1,238 @@
+"""Topic settings: names, defaults, bounds, and what an error says."""
+
+from dataclasses import replace
+
+import pytest
+
+from broker_embedded.config.log_config import LogConfig
+from broker_embedded.config.settings import LONG_MAX, ConfigError
+from spark_kafka_native.records.compression import CompressionType
+
+
+def test_defaults_are_those_of_apache_kafka() -> None:
+    assert LogConfig().spelled() == {
+        "segment.bytes": "1073741824",
+        "segment.ms": "604800000",
+        "segment.jitter.ms": "0",
+        "segment.index.bytes": "10485760",
+        "index.interval.bytes": "4096",
+        "retention.ms": "604800000",
+        "retention.bytes": "-1",
+        "max.message.bytes": "1048588",
+        "message.timestamp.type": "CreateTime",
+        "message.timestamp.before.max.ms": str(LONG_MAX),
+        "message.timestamp.after.max.ms": "3600000",
+        "file.delete.delay.ms": "60000",
+        "flush.messages": str(LONG_MAX),
+        "flush.ms": str(LONG_MAX),
+        "min.insync.replicas": "1",
+        "cleanup.policy": "delete",
+        "min.cleanable.dirty.ratio": "0.5",
+        "min.compaction.lag.ms": "0",
+        "max.compaction.lag.ms": str(LONG_MAX),
+        "delete.retention.ms": "86400000",
+        "compression.type": "producer",
+        "compression.gzip.level": "-1",
+        "compression.lz4.level": "9",
+        "compression.zstd.level": "3",
+        "message.format.version": "3.0-IV1",
+        "message.timestamp.difference.max.ms": str(LONG_MAX),
+        "message.downconversion.enable": "true",
+        "preallocate": "false",
+        "unclean.leader.election.enable": "false",
+        "leader.replication.throttled.replicas": "",
+        "follower.replication.throttled.replicas": "",
+        "remote.storage.enable": "false",
+        "remote.log.copy.disable": "false",
+        "remote.log.delete.on.disable": "false",
+        "local.retention.ms": "-2",
+        "local.retention.bytes": "-2",
+    }
+
+
+def test_text_and_values_parse_and_come_back_as_text() -> None:
+    config = LogConfig.parse({"segment.bytes": " 1000 ", "retention.ms": -1, "message.timestamp.type": "LogAppendTime"})
+    assert (config.segment_bytes, config.retention_ms, config.log_append_time) == (1000, -1, True)
+    assert LogConfig.parse(config.spelled()) == config
+    assert not LogConfig().log_append_time
+
+
+def test_what_is_not_given_is_as_in_the_defaults() -> None:
+    defaults = LogConfig(segment_bytes=5000, retention_bytes=70)
+    assert LogConfig.parse({"retention.bytes": "80"}, defaults) == LogConfig(segment_bytes=5000, retention_bytes=80)
+    assert LogConfig.parse({}, defaults) == defaults
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("segment.byte", "1", "segment.byte: no such setting; did you mean segment.bytes?"),
+        ("min.cleanable.dirty.ratio", "1.01", "min.cleanable.dirty.ratio: 1.01 is out of range 0..1"),
+        ("min.compaction.lag.ms", "-1", "min.compaction.lag.ms: -1 is out of range"),
+        ("max.compaction.lag.ms", "0", "max.compaction.lag.ms: 0 is out of range"),
+        ("delete.retention.ms", "-1", "delete.retention.ms: -1 is out of range"),
+        ("segment.jitter.ms", "-1", "segment.jitter.ms: -1 is out of range"),
+        ("segment.bytes", "13", "segment.bytes: 13 is out of range 14..2147483647"),
+        ("segment.bytes", "2147483648", "segment.bytes: 2147483648 is out of range 14..2147483647"),
+        ("segment.ms", "0", "segment.ms: 0 is out of range 1..9223372036854775807"),
+        ("retention.ms", "-2", "retention.ms: -2 is out of range -1..9223372036854775807"),
+        ("retention.ms", "1.5", "retention.ms: '1.5' is not a whole number"),
+        ("flush.messages", "0", "flush.messages: 0 is out of range 1..9223372036854775807"),
+        ("message.timestamp.type", "logappendtime", "message.timestamp.type: 'logappendtime' is none of"),
+        ("cleanup.policy", "compact,drop", "cleanup.policy: 'drop' is none of compact, delete"),
+        (
+            "compression.type",
+            "none",
+            "compression.type: 'none' is none of uncompressed, zstd, lz4, snappy, gzip, producer",
+        ),
+        ("compression.gzip.level", "0", "compression.gzip.level: 0 is none of -1 and 1 to 9"),
+        ("compression.gzip.level", "10", "compression.gzip.level: 10 is out of range -1..9"),
+        ("compression.lz4.level", "0", "compression.lz4.level: 0 is out of range 1..17"),
+        ("compression.zstd.level", "23", "compression.zstd.level: 23 is out of range -131072..22"),
+        ("message.format.version", "0.7", "message.format.version: '0.7' is no release of Kafka from 0.8 on"),
+        ("message.format.version", "newest", "message.format.version: 'newest' is no release of Kafka"),
+        ("preallocate", "maybe", "preallocate: 'maybe' is neither true nor false"),
+        (
+            "remote.storage.enable",
+            "true",
+            "remote.storage.enable: true cannot be, only false: there is no tiered storage",
+        ),
+        ("remote.log.copy.disable", "true", "remote.log.copy.disable: true cannot be, only false"),
+        ("remote.log.delete.on.disable", "true", "remote.log.delete.on.disable: true cannot be, only false"),
+        ("local.retention.ms", "1000", "local.retention.ms: 1000 cannot be, only -2: there is no tiered storage"),
+        ("local.retention.bytes", "-1", "local.retention.bytes: -1 cannot be, only -2"),
+        ("local.retention.ms", "-3", "local.retention.ms: -3 is out of range -2..9223372036854775807"),
+        (
+            "leader.replication.throttled.replicas",
+            "0:1,one",
+            "leader.replication.throttled.replicas: '0:1,one' is neither * nor a list of PARTITION:BROKER",
+        ),
+        ("follower.replication.throttled.replicas", "*,0:1", "follower.replication.throttled.replicas: '*,0:1' is"),
+    ],
+)
+def test_errors_name_the_key_and_say_why(key: str, value: object, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        LogConfig.parse({key: value})
+    assert caught.value.key == key
+    assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("unclean.leader.election.enable", "true"),
+        ("leader.replication.throttled.replicas", "*"),
+        ("leader.replication.throttled.replicas", "0:1,12:34"),
+        ("follower.replication.throttled.replicas", ""),
+        ("remote.storage.enable", "false"),
+        ("local.retention.ms", "-2"),
+        ("local.retention.bytes", "-2"),
+    ],
+)
+def test_settings_for_several_replicas_and_for_none_of_them_far_away(key: str, value: str) -> None:
+    assert LogConfig.parse({key: value}).spelled()[key] == value
+
+
+def test_settings_that_kafka_4_removed_are_unknown_then() -> None:
+    removed = {"message.format.version": "2.8", "message.timestamp.difference.max.ms": "5"}
+    kafka_4 = LogConfig(before_kafka_4=False, retention_ms=7)
+    gone = {*removed, "message.downconversion.enable"}
+    assert LogConfig().known().keys() - kafka_4.known().keys() == gone
+    for key, value in removed.items():
+        with pytest.raises(ConfigError, match=rf"^{key}: no such setting"):
+            LogConfig.parse({key: value}, kafka_4)
+    assert LogConfig.parse_stored({**removed, "retention.bytes": "8"}, kafka_4) == replace(kafka_4, retention_bytes=8)
+    assert LogConfig.parse_stored(removed, LogConfig()) == LogConfig.parse(removed)
+    with pytest.raises(ConfigError, match=r"^never\.heard: no such setting"):
+        LogConfig.parse_stored({"never.heard": "1"}, kafka_4)
+
+
+def test_every_setting_is_documented() -> None:
+    settings = LogConfig.settings()
+    assert settings.keys() == LogConfig().spelled().keys()
+    assert all(setting.doc.endswith(".") for setting in settings.values())
+
+
+@pytest.mark.parametrize(
+    ("policy", "compacts", "deletes"),
+    [("delete", False, True), ("compact", True, False), ("compact, delete", True, True), ("", False, False)],
+)
+def test_the_cleanup_policy_is_a_list(policy: str, compacts: bool, deletes: bool) -> None:
+    config = LogConfig.parse({"cleanup.policy": policy})
+    assert (config.compacts, config.deletes) == (compacts, deletes)
+    assert LogConfig.parse(config.spelled()) == config
+
+
+def test_records_cannot_have_to_be_left_alone_for_longer_than_they_may_wait() -> None:
+    with pytest.raises(ConfigError, match=r"min\.compaction\.lag\.ms: 11 is more than max\.compaction\.lag\.ms = 10"):
+        LogConfig.parse({"min.compaction.lag.ms": 11, "max.compaction.lag.ms": 10})
+
+
+def test_a_compacted_topic_rolls_in_time_to_be_compacted_in_time() -> None:
+    settings = {"segment.ms": 100, "max.compaction.lag.ms": 30}
+    assert LogConfig.parse({**settings, "cleanup.policy": "compact"}).roll_ms == 30
+    assert LogConfig.parse(settings).roll_ms == 100
+
+
+@pytest.mark.parametrize(
+    ("settings", "before", "after"),
+    [
+        ({}, LONG_MAX, 3_600_000),
+        ({"message.timestamp.difference.max.ms": 5}, 5, 5),
+        ({"message.timestamp.difference.max.ms": 5, "message.timestamp.before.max.ms": 7}, 7, 5),
+        ({"message.timestamp.difference.max.ms": 5, "message.timestamp.after.max.ms": 7}, 5, 7),
+        ({"message.timestamp.before.max.ms": 7, "message.timestamp.after.max.ms": 8}, 7, 8),
+    ],
+)
+def test_the_older_bound_of_timestamps_stands_for_both_newer_ones(
+    settings: dict[str, object], before: int, after: int
+) -> None:
+    config = LogConfig.parse(settings)
+    assert (config.timestamp_before_max_ms, config.timestamp_after_max_ms) == (before, after)
+
+
+@pytest.mark.parametrize(
+    ("settings", "as_sent"),
+    [
+        ({}, True),
+        ({"compression.type": "zstd"}, False),
+        ({"cleanup.policy": "compact"}, False),
+        ({"message.format.version": "0.10.2"}, False),
+        ({"message.format.version": "0.11.0"}, True),
+    ],
+)
+def test_what_is_stored_as_it_was_sent(settings: dict[str, object], as_sent: bool) -> None:
+    assert LogConfig.parse(settings).stores_as_sent is as_sent
+    assert LogConfig.parse({}, LogConfig.parse(settings)).stores_as_sent is as_sent
+
+
+@pytest.mark.parametrize(
+    ("settings", "bounded"),
+    [
+        ({}, False),
+        ({"message.timestamp.before.max.ms": "7"}, True),
+        ({"message.timestamp.difference.max.ms": "7"}, True),
+        ({"message.timestamp.after.max.ms": "7"}, False),
+        ({"message.timestamp.before.max.ms": "7", "message.timestamp.type": "LogAppendTime"}, False),
+    ],
+)
+def test_whether_records_may_be_too_old(settings: dict[str, object], bounded: bool) -> None:
+    assert LogConfig.parse(settings).bounds_age is bounded
+
+
+@pytest.mark.parametrize("sent", list(CompressionType))
+def test_the_codec_and_level_to_store_in(sent: CompressionType) -> None:
+    assert LogConfig().stored_codec(sent) is sent
+    assert LogConfig().compression_level(sent) is None
+    for name, codec, level in [
+        ("uncompressed", CompressionType.NONE, None),
+        ("gzip", CompressionType.GZIP, 7),
+        ("snappy", CompressionType.SNAPPY, None),
+        ("lz4", CompressionType.LZ4, 11),
+        ("zstd", CompressionType.ZSTD, -5),
+    ]:
+        levels = {"compression.gzip.level": 7, "compression.lz4.level": 11, "compression.zstd.level": -5}
+        config = LogConfig.parse({"compression.type": name, **levels})
+        assert config.stored_codec(sent) is codec
+        assert config.compression_level(codec) == level
+    assert LogConfig(compression_type="gzip").compression_level(CompressionType.GZIP) is None

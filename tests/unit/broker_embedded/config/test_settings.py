@@ -1,0 +1,156 @@
+"""Settings: parsing, bounds, errors that help, properties files."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from broker_embedded.config.settings import (
+    ConfigError,
+    Setting,
+    parse_settings,
+    read_properties,
+    refuse_unknown,
+    setting,
+    settings_of,
+    spelled,
+)
+from spark_kafka_native.net.secret import Secret
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    num_partitions: int = setting(1, "How many.", at_least=1)
+    free_number: int = setting(0, "Any.")
+    auto_create: bool = setting(True, "Whether.")
+    mode: str = setting("a", "Which.", choices=("a", "b"))
+    minutes: int | None = setting(None, "Perhaps.", at_least=-1)
+    ratio: float = setting(0.5, "What part.", at_least=0, at_most=1, dynamic=True)
+    policies: tuple[str, ...] = setting(("a",), "Which of them.", choices=("a", "b"))
+    names: tuple[str, ...] = setting((), "Whose.")
+    password: Secret | None = setting(None, "Which nobody may know.")  # noqa: RUF009  # a field
+
+
+def known() -> dict[str, Setting]:
+    return settings_of(Example)
+
+
+def test_keys_are_field_names_with_dots() -> None:
+    assert list(known()) == [
+        "num.partitions",
+        "free.number",
+        "auto.create",
+        "mode",
+        "minutes",
+        "ratio",
+        "policies",
+        "names",
+        "password",
+    ]
+    assert [key for key, item in known().items() if item.dynamic] == ["ratio"]
+
+
+@pytest.mark.parametrize(
+    ("key", "given", "value"),
+    [
+        ("num.partitions", " 7 ", 7),
+        ("num.partitions", 7, 7),
+        ("free.number", "-5", -5),
+        ("auto.create", "FALSE", False),
+        ("auto.create", True, True),
+        ("mode", " b ", "b"),
+        ("minutes", "", None),
+        ("minutes", None, None),
+        ("minutes", "-1", -1),
+        ("ratio", " 0.25 ", 0.25),
+        ("ratio", 1, 1.0),
+        ("policies", "a, b", ("a", "b")),
+        ("policies", ["b"], ("b",)),
+        ("policies", "", ()),
+        ("names", "x,y", ("x", "y")),
+    ],
+)
+def test_values_come_as_text_or_as_themselves(key: str, given: object, value: object) -> None:
+    assert parse_settings(known(), {key: given}) == {key.replace(".", "_"): value}
+
+
+@pytest.mark.parametrize(
+    ("key", "given", "problem"),
+    [
+        ("num.partitions", "0", "0 is out of range 1..2147483647"),
+        ("num.partitions", 2**31, "2147483648 is out of range 1..2147483647"),
+        ("num.partitions", "many", "'many' is not a whole number"),
+        ("num.partitions", True, "True is not a whole number"),
+        ("num.partitions", 1.0, "1.0 is not a whole number"),
+        ("num.partitions", None, "None is not a whole number"),
+        ("auto.create", "yes", "'yes' is neither true nor false"),
+        ("mode", "c", "'c' is none of a, b"),
+        ("mode", 3, "3 is not text"),
+        ("minutes", "-2", "-2 is out of range -1..2147483647"),
+        ("ratio", "half", "'half' is not a number"),
+        ("ratio", "nan", "'nan' is not a number"),
+        ("ratio", "1.5", "1.5 is out of range 0..1"),
+        ("policies", "a,c", "'c' is none of a, b"),
+        ("policies", "a,", "'' is none of a, b"),
+        ("names", 3, "3 is not a list of texts"),
+    ],
+)
+def test_bad_values_name_the_key(key: str, given: object, problem: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_settings(known(), {key: given})
+    assert str(caught.value) == f"{key}: {problem}"
+
+
+def test_an_unknown_key_suggests_the_nearest() -> None:
+    with pytest.raises(ConfigError, match=r"^num\.partitons: no such setting; did you mean num\.partitions\?$"):
+        refuse_unknown(["mode", "num.partitons"], known())
+    with pytest.raises(ConfigError, match=r"^zebra: no such setting$"):
+        refuse_unknown(["zebra"], known())
+
+
+def test_bounds_and_defaults_in_words() -> None:
+    said = {key: (item.default_text, item.bounds) for key, item in known().items()}
+    assert said == {
+        "num.partitions": ("1", "1..2147483647"),
+        "free.number": ("0", "..2147483647"),
+        "auto.create": ("true", "true|false"),
+        "mode": ("a", "a|b"),
+        "minutes": ("", "-1..2147483647"),
+        "ratio": ("0.5", "0..1"),
+        "policies": ("a", "a,b"),
+        "names": ("", ""),
+        "password": ("", ""),
+    }
+
+
+def test_secrets() -> None:
+    (secret,) = (each for each in known().values() if each.is_secret)
+    assert (secret.key, secret.parse(""), secret.default_text) == ("password", None, "")
+    for given in (" hunter2 ", Secret("hunter2")):
+        parsed = secret.parse(given)
+        assert parsed == Secret("hunter2")
+        assert "hunter2" not in spelled(parsed)
+
+
+def test_properties_files_are_read_as_java_writes_them(tmp_path: Path) -> None:
+    path = tmp_path / "server.properties"
+    path.write_text(
+        "# a comment\n! another\n\n"
+        "node.id=7\n"
+        "  listeners = PLAINTEXT://:9092 \n"
+        "log.dirs:/data\n"
+        "num.partitions 3\n"
+        "a=one, \\\n   two, \\\n   three\n"
+        "empty=\n"
+        "node.id=8\n"
+        "last=b\\"
+    )
+    assert read_properties(path) == {
+        "node.id": "8",
+        "listeners": "PLAINTEXT://:9092",
+        "log.dirs": "/data",
+        "num.partitions": "3",
+        "a": "one, two, three",
+        "empty": "",
+        "last": "b",
+    }

@@ -1,0 +1,45 @@
+"""The view of the topics follows the cluster's image."""
+
+from uuid import UUID
+
+from broker_embedded.coordinator.group_topics import ConsumerTopics
+from broker_embedded.metadata.image import ClusterImage, PartitionImage, TopicImage
+
+
+def topic(name: str, number: int, partitions: int = 1) -> TopicImage:
+    part = PartitionImage(leader=1, replicas=(1,), isr=(1,))
+    return TopicImage(name=name, topic_id=UUID(int=number), partitions=(part,) * partitions)
+
+
+class World:
+    def __init__(self) -> None:
+        self.image = ClusterImage.of(cluster_id="c", controller_id=1, broker_ids=(1,), topics=[topic("a", 1)])
+        self.now_ms = 1000
+        self.topics = ConsumerTopics(lambda: self.image, lambda: self.now_ms)
+
+
+def test_a_view_is_made_when_the_topics_have_changed() -> None:
+    world = World()
+    first = world.topics.view()
+    assert {name: made.partitions for name, made in first.by_name.items()} == {"a": 1}
+    assert world.topics.view() is first
+    world.image = world.image.with_topic(topic("b", 2, partitions=3))
+    world.now_ms = 5000
+    second = world.topics.view()
+    assert second.by_name["b"].partitions == 3
+    assert (first.version, second.version, second.created_version) == (1000, 5000, 5000)
+
+
+def test_versions_grow_though_the_clock_does_not() -> None:
+    world = World()
+    world.topics.view()
+    world.now_ms = 10
+    world.image = world.image.without_topic("a")
+    assert world.topics.view().version == 1001
+
+
+def test_a_topic_made_again_is_another_one() -> None:
+    world = World()
+    world.topics.view()
+    world.image = world.image.without_topic("a").with_topic(topic("a", 9))
+    assert world.topics.view().created_version > 1000

@@ -1,0 +1,172 @@
+"""``__consumer_offsets``: made once, appended to, read back."""
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from broker_embedded.coordinator.hashing import partition_for
+from broker_embedded.coordinator.log import Appended, CoordinatorLog, Within
+from broker_embedded.groups.records import CoordinatorRecord, encode_batch
+from broker_embedded.transactions.decisions import Producer
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.records.batch import NO_SEQUENCE, RECORD_BATCH_OVERHEAD, seal
+from tests.support.broker_driver import BrokerDriver, fetch_request
+from tests.support.disk import FaultyFileSystem, MemoryFileSystem
+from tests.support.log_driver import batches_of
+
+RECORD = CoordinatorRecord(key=b"k", value=b"v")
+
+
+def log_of(broker: BrokerDriver) -> CoordinatorLog:
+    return broker.broker.groups.log
+
+
+def test_the_topic_is_made_when_it_is_needed_as_kafka_makes_it(broker: BrokerDriver) -> None:
+    assert broker.broker.image.topics == {}
+    for _ in range(2):
+        broker.run(log_of(broker).make_ready())
+    topic = broker.broker.image.topics["__consumer_offsets"]
+    assert len(topic.partitions) == 3
+    assert dict(topic.configs) == {
+        "cleanup.policy": "compact",
+        "compression.type": "producer",
+        "segment.bytes": "104857600",
+    }
+
+
+def test_when_the_topic_cannot_be_made_the_client_is_to_try_again() -> None:
+    faults = FaultyFileSystem(MemoryFileSystem())
+    with BrokerDriver(Path("/data"), file_system=faults) as broker:
+        faults.fail("make_directory __consumer_offsets-*")
+        with pytest.raises(KafkaError) as caught:
+            broker.run(log_of(broker).make_ready())
+        assert caught.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert caught.value.retriable
+        faults.heal()
+        broker.run(log_of(broker).make_ready())
+
+
+def test_records_come_back_partition_by_partition(broker: BrokerDriver) -> None:
+    log = log_of(broker)
+    assert list(log.records()) == []
+    broker.run(log.make_ready())
+    for group in "abc":
+        log.append(group, [RECORD, CoordinatorRecord(key=group.encode(), value=None)])
+    order = sorted("abc", key=lambda group: partition_for(group, 3))
+    assert [record.key for record in log.records()] == [key for group in order for key in (b"k", group.encode())]
+
+
+def test_only_the_last_record_of_a_key_comes_back_in_its_place(broker: BrokerDriver) -> None:
+    log = log_of(broker)
+    broker.run(log.make_ready())
+    for key, value in ((b"a", b"1"), (b"b", b"2"), (b"c", b"3"), (b"a", b"4"), (b"b", None)):
+        log.append("g", [CoordinatorRecord(key=key, value=value)])
+    assert [(record.key, record.value) for record in log.records()] == [(b"c", b"3"), (b"a", b"4"), (b"b", None)]
+
+
+@pytest.mark.parametrize("flush", [False, True])
+def test_an_append_tells_where_it_is_and_may_be_part_of_a_transaction(broker: BrokerDriver, flush: bool) -> None:
+    log = log_of(broker)
+    broker.run(log.make_ready())
+
+    def append(within: Within | None, *keys: bytes) -> Appended:
+        records = [CoordinatorRecord(key=key, value=b"v") for key in keys]
+        if flush:
+            return broker.run(log.append_on_disk("g", records, within))
+        return log.append("g", records, within)
+
+    index = log.partition_of("g").partition
+    producer = Producer(producer_id=7, epoch=3)
+    assert not log.is_in_transaction("g", producer)
+    assert append(None, b"a", b"b") == (index, 0)
+    assert append(Within(producer), b"b", b"c") == (index, 2)
+    assert log.is_in_transaction("g", producer)
+    assert not log.is_in_transaction("g", Producer(producer_id=7, epoch=4))
+    assert append(None, b"d") == (index, 4)
+    stored = [header for header, _ in batches_of(broker.broker.partitions.get("__consumer_offsets", index).log)]
+    assert [(header.producer_id, header.producer_epoch, header.is_transactional) for header in stored] == [
+        (-1, -1, False),
+        (7, 3, True),
+        (-1, -1, False),
+    ]
+    assert stored[1].base_sequence == NO_SEQUENCE
+    found = [(where, logged.record.key, logged.offset, logged.producer_id) for where, logged in log.logged()]
+    assert found == [
+        (index, b"a", 0, None),
+        (index, b"b", 1, None),
+        (index, b"b", 2, 7),
+        (index, b"c", 3, 7),
+        (index, b"d", 4, None),
+    ]
+    assert [record.key for record in log.records()] == [b"a", b"b", b"d"]
+
+
+@pytest.mark.parametrize("flush", [False, True])
+def test_an_append_that_fails_is_told_as_clients_are_to_hear_it(flush: bool) -> None:
+    faults = FaultyFileSystem(MemoryFileSystem())
+    settings = {"log.flush.interval.messages": 1} if flush else {}
+    with BrokerDriver(Path("/data"), {**settings, "message.max.bytes": 300}, file_system=faults) as broker:
+        log = log_of(broker)
+
+        def append(record: CoordinatorRecord) -> ErrorCode:
+            try:
+                if flush:
+                    broker.run(log.append_on_disk("g", [record]))
+                else:
+                    log.append("g", [record])
+            except KafkaError as error:
+                return error.code
+            return ErrorCode.NONE
+
+        assert not log.waits_for_disk("g")
+        assert append(RECORD) is ErrorCode.COORDINATOR_NOT_AVAILABLE  # there is no such topic yet
+        broker.run(log.make_ready())
+        assert log.waits_for_disk("g") is flush
+        assert append(CoordinatorRecord(key=b"k", value=b"x" * 300)) is ErrorCode.UNKNOWN_SERVER_ERROR
+        faults.fail("write *.log")
+        assert append(RECORD) is ErrorCode.NOT_COORDINATOR
+        faults.heal()
+
+
+def test_who_reads_the_topic_hears_of_new_records(broker: BrokerDriver) -> None:
+    log = log_of(broker)
+    broker.run(log.make_ready())
+    for group in "gh":
+        index = partition_for(group, 3)
+        waiting = broker.begin(fetch_request("__consumer_offsets", 0, index, max_wait_ms=30_000, min_bytes=1), 11)
+        broker.settle()
+        assert not waiting.done()
+        if group == "g":
+            log.append(group, [RECORD])
+        else:
+            broker.run(log.append_on_disk(group, [RECORD]))
+        broker.settle()
+        assert waiting.done()
+
+
+def test_a_batch_that_cannot_be_read_costs_the_rest_of_its_partition(
+    broker: BrokerDriver, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker.create("__consumer_offsets", partitions=3)  # not compacted: nobody looks into its batches on the way in
+    log = log_of(broker)
+    for group in "ab":
+        log.append(group, [RECORD])
+    damaged = encode_batch([RECORD], broker.clock.now_ms())
+    damaged[RECORD_BATCH_OVERHEAD] = 0x7F  # an impossible length of the first record
+    seal(damaged)
+    broker.broker.partitions.get("__consumer_offsets", partition_for("a", 3)).append(damaged)
+    log.append("a", [RECORD])
+    with caplog.at_level(logging.ERROR):
+        assert len(list(log.records())) == 2
+    assert f"what the rest of __consumer_offsets-{partition_for('a', 3)} says is not known" in caplog.text
+
+
+def test_a_log_that_an_old_broker_wrote_is_read_too(broker: BrokerDriver) -> None:
+    broker.passing_for("3.9")
+    broker.create("__consumer_offsets", 3, cleanup_policy="compact", message_format_version="0.10.0")
+    records = [RECORD, CoordinatorRecord(key=b"l", value=None)]
+    log_of(broker).append("g", records)
+    log = broker.broker.partitions.get("__consumer_offsets", partition_for("g", 3)).log
+    assert {header.magic for header, _ in batches_of(log)} == {1}
+    assert list(log_of(broker).records()) == records

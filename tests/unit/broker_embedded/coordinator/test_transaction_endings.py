@@ -1,0 +1,185 @@
+"""Transactions that others end than their producers: time, an administrator, a topic that is deleted."""
+
+import asyncio
+import logging
+
+import pytest
+
+from broker_embedded.transactions.decisions import Producer
+from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native.protocol.topic import TopicPartition
+from tests.support.broker_driver import BrokerDriver
+from tests.support.coordinator_driver import (
+    T0,
+    T1,
+    TV_0,
+    Coordinated,
+    committed,
+    fail_after_log_writes,
+    is_stable,
+    markers,
+)
+from tests.support.disk import FaultyFileSystem
+from tests.support.waiting import eventually_async
+
+WEEK_MS = 7 * 24 * 3_600_000
+
+
+@pytest.fixture
+def broker(disk: tuple[BrokerDriver, FaultyFileSystem]) -> BrokerDriver:
+    """The same on a disk that works."""
+    return disk[0]
+
+
+# --- by the clock ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", [None, "restart", "crash"])
+def test_what_goes_on_for_too_long_is_aborted(broker: BrokerDriver, how: str | None) -> None:
+    mine = Coordinated(broker)
+    mine.begin(timeout_ms=5000)
+    mine.write(b"a", T0)
+    if how is not None:
+        getattr(broker, how)()
+    broker.advance(5000)
+    broker.run(broker.broker.abort_timed_out_transactions())
+    assert mine.state == "Ongoing"
+    broker.advance(1)
+    broker.run(broker.broker.abort_timed_out_transactions())
+    assert mine.state == "CompleteAbort"
+    assert (committed(broker), is_stable(broker)) == ([], True)
+    assert mine.refused() is ErrorCode.INVALID_TXN_STATE
+
+
+def test_an_abort_that_cannot_be_written_down_waits(
+    disk: tuple[BrokerDriver, FaultyFileSystem], caplog: pytest.LogCaptureFixture
+) -> None:
+    broker, faults = disk
+    mine = Coordinated(broker)
+    mine.begin(timeout_ms=5000)
+    mine.write(b"a", T0)
+    broker.advance(5001)
+    faults.fail("write *.log")
+    with caplog.at_level(logging.WARNING):
+        broker.run(broker.broker.abort_timed_out_transactions())
+    assert mine.state == "Ongoing"
+    assert "retrying at next check" in caplog.text
+    faults.heal()
+    broker.run(broker.broker.abort_timed_out_transactions())
+    assert mine.state == "CompleteAbort"
+
+
+def test_a_transaction_that_an_append_keeps_busy_does_not_delay_the_abort_of_others(broker: BrokerDriver) -> None:
+    slow, other = Coordinated(broker, "a slow append"), Coordinated(broker, "other")
+    for mine in (slow, other):
+        mine.begin(timeout_ms=5000)
+        mine.write(b"a", T0)
+    broker.advance(5001)
+    transactions = broker.broker.transactions
+
+    async def abort_amid_an_append() -> None:
+        async with transactions.turn("a slow append"):
+            aborting = asyncio.create_task(transactions.abort_timed_out())
+            await eventually_async(lambda: other.state, "CompleteAbort")
+            assert slow.state == "Ongoing"
+        await aborting
+
+    broker.run(abort_amid_an_append())
+    assert slow.state == "CompleteAbort"
+
+
+def test_ids_that_are_idle_for_too_long_are_forgotten(broker: BrokerDriver) -> None:
+    idle, busy = Coordinated(broker, "idle"), Coordinated(broker, "busy")
+    for one in (idle, busy):
+        one.begin()
+        one.write(b"a", T0)
+    idle.end()
+    broker.clock.advance(WEEK_MS - 1)
+    broker.run(broker.broker.expire_transactional_ids())
+    assert set(broker.broker.transactions.all) == {"idle", "busy"}
+    broker.clock.advance(1)
+    broker.run(broker.broker.expire_transactional_ids())
+    for _ in range(2):
+        assert set(broker.broker.transactions.all) == {"busy"}
+        broker.restart()
+    assert idle.refused() is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert idle.begin().epoch == 0
+
+
+def test_an_id_that_cannot_be_forgotten_stays(
+    disk: tuple[BrokerDriver, FaultyFileSystem], caplog: pytest.LogCaptureFixture
+) -> None:
+    broker, faults = disk
+    Coordinated(broker).begin()
+    broker.clock.advance(WEEK_MS)
+    faults.fail("write *.log")
+    with caplog.at_level(logging.WARNING):
+        broker.run(broker.broker.expire_transactional_ids())
+    assert set(broker.broker.transactions.all) == {"id"}
+    assert "idle for too long and stays" in caplog.text
+
+
+# --- topics that are deleted -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_topic_that_is_deleted_amid_a_transaction_keeps_nobody(broker: BrokerDriver, commit: bool) -> None:
+    broker.create("u")
+    mine = Coordinated(broker)
+    mine.begin()
+    mine.write(b"a", T0, TopicPartition("u", 0))
+    broker.run(broker.broker.delete_topic(broker.broker.image.topics["u"]))
+    mine.end(commit=commit)
+    assert mine.state == ("CompleteCommit" if commit else "CompleteAbort")
+    assert is_stable(broker)
+
+
+def test_with_the_transaction_topic_all_is_forgotten_and_what_went_on_is_aborted(broker: BrokerDriver) -> None:
+    mine = Coordinated(broker)
+    old = mine.begin()
+    mine.write(b"a", T0, T1)
+    broker.run(broker.broker.delete_topic(broker.broker.image.topics["__transaction_state"]))
+    assert not broker.broker.transactions.all
+    assert (committed(broker), is_stable(broker), is_stable(broker, T1)) == ([], True, True)
+    assert mine.refused() is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert mine.begin().producer_id != old.producer_id
+    mine.write(b"b", T0)
+    mine.end()
+    assert committed(broker) == [b"b"]
+    broker.restart()
+    assert set(broker.broker.transactions.all) == {"id"}
+
+
+def test_what_is_decided_when_the_transaction_topic_goes_is_carried_out(
+    disk: tuple[BrokerDriver, FaultyFileSystem],
+) -> None:
+    broker, faults = disk
+    mine = Coordinated(broker)
+    mine.begin()
+    mine.write(b"a", T0)
+    fail_after_log_writes(faults, 1)
+    mine.end()
+    assert mine.state == "PrepareCommit"
+    faults.heal()
+    broker.run(broker.broker.delete_topic(broker.broker.image.topics["__transaction_state"]))
+    assert committed(broker) == [b"a"]
+    broker.advance(10_000)
+    assert len(markers(broker)) == 1
+
+
+# --- administrators ---------------------------------------------------------------------------------------------------
+
+
+def test_a_partition_that_an_administrator_has_ended_does_not_keep_the_others(
+    broker: BrokerDriver, caplog: pytest.LogCaptureFixture
+) -> None:
+    mine = Coordinated(broker)
+    mine.begin()
+    mine.write(b"a", T0, T1)
+    later = Producer(producer_id=mine.producer.producer_id, epoch=9)
+    work = broker.broker.markers.write({T0}, later, commit=False, coordinator_epoch=7, version=TV_0)
+    broker.run(work)
+    with caplog.at_level(logging.WARNING):
+        mine.end()
+    assert (mine.state, committed(broker), committed(broker, T1)) == ("CompleteCommit", [], [b"a"])
+    assert "t-0 takes no marker of id's transaction any more" in caplog.text

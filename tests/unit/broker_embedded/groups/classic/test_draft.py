@@ -1,0 +1,99 @@
+"""A group while a decision is being made."""
+
+import dataclasses
+
+from broker_embedded.groups.classic.draft import Draft
+from broker_embedded.groups.classic.group import ClassicGroup
+from broker_embedded.groups.classic.member import ClassicMember
+from broker_embedded.groups.classic.state import ClassicConfig, ClassicState, InitialDelay, session_timer
+from broker_embedded.groups.outcome import CancelTimer, SetTimer
+from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native.protocol.messages.join_group import JoinGroupRequestProtocol
+
+RANGE = (JoinGroupRequestProtocol(name="range"),)
+
+
+def member(member_id: str, **others: object) -> ClassicMember:
+    fields = {"session_timeout_ms": 10, "rebalance_timeout_ms": 20, "protocols": RANGE} | others
+    return ClassicMember(member_id=member_id, **fields)  # type: ignore[arg-type]  # by name
+
+
+FULL = ClassicGroup(
+    group_id="g",
+    config=ClassicConfig(),
+    state=ClassicState.PREPARING_REBALANCE,
+    state_since_ms=5,
+    generation=3,
+    protocol_type="consumer",
+    protocol_name="range",
+    leader="m",
+    members={"m": member("m", join_ticket=1), "n": member("n")},
+    pending=frozenset({"p"}),
+    pending_sync=frozenset({"n"}),
+    subscribed=frozenset({"t"}),
+    initial=InitialDelay(delay_ms=1, remaining_ms=2),
+)
+
+
+def test_a_draft_of_a_group_is_the_group() -> None:
+    unlike_default = [field.name for field in dataclasses.fields(FULL) if getattr(FULL, field.name) != field.default]
+    assert len(unlike_default) == len(dataclasses.fields(FULL)), "the test must see every field"
+    assert Draft(FULL, 9).frozen() == FULL
+
+
+def test_the_group_stays_as_it_was_and_so_do_frozen_ones() -> None:
+    draft = Draft(FULL, 9)
+    frozen = draft.frozen()
+    draft.remove("m")
+    draft.pending.clear()
+    draft.pending_sync.clear()
+    assert frozen == FULL
+    assert "m" in FULL.members
+
+
+def test_the_leader_goes_and_another_takes_over() -> None:
+    draft = Draft(FULL, 9)
+    draft.remove("m")
+    assert draft.leader == "n"
+    draft.remove("n")
+    assert draft.leader is None
+    assert draft.outcome(None).timers == tuple(CancelTimer(key=session_timer(name)) for name in "mn")
+
+
+def test_whoever_is_dismissed_is_answered() -> None:
+    draft = Draft(FULL, 9)
+    draft.dismiss(draft.members["m"], ErrorCode.UNKNOWN_MEMBER_ID)
+    (reply,) = draft.outcome(None).replies
+    assert (reply.ticket, reply.answer.error_code) == (1, ErrorCode.UNKNOWN_MEMBER_ID)
+
+
+def test_of_two_changes_of_a_timer_the_last_counts() -> None:
+    draft = Draft(FULL, 9)
+    draft.renew_session(draft.members["n"])
+    draft.cancel(session_timer("n"))
+    draft.renew_session(draft.members["n"])
+    assert draft.outcome(None).timers == (SetTimer(key=session_timer("n"), after_ms=10),)
+
+
+def test_nobody_is_waited_for_once_all_have_joined() -> None:
+    draft = Draft(FULL, 9)
+    assert (draft.awaiting_join, draft.all_joined) == (1, False)
+    draft.change(draft.members["n"], join_ticket=2)
+    assert (draft.awaiting_join, draft.all_joined) == (2, False)
+    draft.remove("p")
+    assert draft.all_joined
+
+
+def test_the_longest_rebalance_timeout_counts() -> None:
+    draft = Draft(FULL, 9)
+    draft.add(member("o", rebalance_timeout_ms=30), "consumer")
+    assert draft.rebalance_timeout_ms == 30
+    for name in "mno":
+        draft.remove(name)
+    assert draft.rebalance_timeout_ms == 0
+
+
+def test_another_state_begins_now() -> None:
+    draft = Draft(FULL, 9)
+    draft.become(ClassicState.STABLE)
+    assert draft.frozen().state_since_ms == 9

@@ -1,0 +1,74 @@
+"""One member."""
+
+from dataclasses import replace
+
+import pytest
+
+from broker_embedded.groups.classic.member import ClassicMember, as_join_answer, require_member, static_member
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages.join_group import JoinGroupRequestProtocol, JoinGroupResponseMember
+
+MEMBER = ClassicMember(
+    member_id="m",
+    session_timeout_ms=1,
+    rebalance_timeout_ms=2,
+    protocols=tuple(JoinGroupRequestProtocol(name=name, metadata=name.encode()) for name in ("sticky", "range")),
+)
+STATIC = replace(MEMBER, member_id="s", instance_id="i")
+MEMBERS = {"m": MEMBER, "s": STATIC}
+
+
+def test_it_votes_for_what_it_likes_best_of_what_all_know() -> None:
+    assert MEMBER.vote({"range", "sticky"}) == "sticky"
+    assert MEMBER.vote({"range"}) == "range"
+
+
+def test_what_it_says_depends_on_the_protocol() -> None:
+    assert (MEMBER.metadata("range"), MEMBER.metadata("sticky")) == (b"range", b"sticky")
+    assert MEMBER.supports("range")
+    assert not MEMBER.supports("cooperative-sticky")
+
+
+@pytest.mark.parametrize(
+    ("changes", "must"),
+    [
+        ({}, True),
+        ({"join_ticket": 1}, False),
+        ({"sync_ticket": 1}, False),
+        ({"join_ticket": 1, "is_new": True}, True),
+    ],
+)
+def test_silence_counts_against_it_unless_it_waits(changes: dict[str, int], must: bool) -> None:
+    assert replace(MEMBER, **changes).must_heartbeat is must  # type: ignore[arg-type]  # by name
+
+
+def test_it_is_described_without_metadata_until_there_is_a_protocol() -> None:
+    assert MEMBER.described(None).member_metadata == b""
+    assert MEMBER.described("range").member_metadata == b"range"
+
+
+@pytest.mark.parametrize(
+    ("member_id", "instance_id", "code"),
+    [
+        ("x", None, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("m", "j", ErrorCode.UNKNOWN_MEMBER_ID),
+        ("m", "i", ErrorCode.FENCED_INSTANCE_ID),
+        ("", "i", ErrorCode.FENCED_INSTANCE_ID),
+    ],
+)
+def test_a_member_that_is_not_found(member_id: str, instance_id: str | None, code: ErrorCode) -> None:
+    with pytest.raises(KafkaError) as caught:
+        require_member(MEMBERS, member_id, instance_id)
+    assert caught.value.code is code
+
+
+def test_members_are_found_by_either_id() -> None:
+    assert require_member(MEMBERS, "s", "i") is require_member(MEMBERS, "s", None) is static_member(MEMBERS, "i")
+    assert static_member(MEMBERS, "j") is None
+
+
+def test_the_leader_is_told_of_all() -> None:
+    assert as_join_answer(MEMBERS, "range") == (
+        JoinGroupResponseMember(member_id="m", metadata=b"range"),
+        JoinGroupResponseMember(member_id="s", group_instance_id="i", metadata=b"range"),
+    )

@@ -1,0 +1,129 @@
+"""SyncGroup: assignments come from the leader, through the log."""
+
+import pytest
+
+from broker_embedded.groups.classic.state import ClassicState
+from spark_kafka_native.protocol.errors import ErrorCode
+from tests.support.group_driver import GroupDriver
+
+
+@pytest.fixture
+def group() -> GroupDriver:
+    """A group of a, who leads, and b, that waits for its assignments."""
+    driver = GroupDriver()
+    for name in "ab":
+        driver.join(name)
+    driver.advance(ms=6_000)
+    return driver
+
+
+def test_the_leader_assigns_and_all_are_told(group: GroupDriver) -> None:
+    waiting = group.sync("b")
+    assert waiting.waits
+    call = group.sync("a", {"a": b"1", "b": b"2"})
+    assert (call.answer.assignment, waiting.answer.assignment) == (b"1", b"2")
+    assert (call.answer.protocol_type, call.answer.protocol_name) == ("consumer", "range")
+    assert group.state is ClassicState.STABLE
+    assert group.classic.pending_sync == frozenset()
+
+
+def test_whoever_comes_after_the_leader_does_not_wait(group: GroupDriver) -> None:
+    group.sync("a", {"a": b"1", "b": b"2"})
+    assert group.classic.pending_sync == {group.ids["b"]}
+    assert group.sync("b").answer.assignment == b"2"
+    assert group.sync("b").answer.assignment == b"2"
+
+
+def test_members_without_an_assignment_get_an_empty_one(group: GroupDriver) -> None:
+    waiting = group.sync("b")
+    group.sync("a", {"a": b"1", "nobody": b"2"})
+    assert (waiting.code, waiting.answer.assignment) == (ErrorCode.NONE, b"")
+
+
+def test_a_leader_that_assigns_nothing(group: GroupDriver) -> None:
+    assert group.sync("a").answer.assignment == b""
+    assert group.state is ClassicState.STABLE
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"group_id": ""}, ErrorCode.INVALID_GROUP_ID),
+        ({"member_id": "nobody"}, ErrorCode.UNKNOWN_MEMBER_ID),
+        ({"group_instance_id": "nobody"}, ErrorCode.UNKNOWN_MEMBER_ID),
+        ({"generation_id": 0}, ErrorCode.ILLEGAL_GENERATION),
+        ({"generation_id": 2}, ErrorCode.ILLEGAL_GENERATION),
+        ({"protocol_type": "connect"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+        ({"protocol_name": "sticky"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+        ({"protocol_type": "consumer", "protocol_name": "range"}, None),
+    ],
+)
+def test_who_may_ask(group: GroupDriver, fields: dict[str, object], code: ErrorCode | None) -> None:
+    call = group.sync("b", **fields)  # type: ignore[arg-type]  # by name
+    if code is None:
+        assert call.waits
+    else:
+        assert call.code is code
+
+
+def test_a_group_that_is_not_there_or_empty_has_no_members() -> None:
+    group = GroupDriver()
+    assert group.sync("a").code is ErrorCode.UNKNOWN_MEMBER_ID
+    group.stabilize("a")
+    group.leave("a")
+    assert group.sync("a").code is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_static_member_with_an_old_id_is_fenced() -> None:
+    group = GroupDriver()
+    group.stabilize("s", instance_id="i")
+    old = group.ids["s"]
+    group.join("s2", instance_id="i")
+    assert group.sync("s", member_id=old).code is ErrorCode.FENCED_INSTANCE_ID
+
+
+def test_during_a_rebalance_there_is_no_assignment(group: GroupDriver) -> None:
+    group.settle()
+    group.join("c")
+    assert group.sync("b").code is ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_a_member_that_asks_twice_gets_its_answer_where_it_asked_last(group: GroupDriver) -> None:
+    first, second = group.sync("b"), group.sync("b")
+    assert first.code is ErrorCode.REBALANCE_IN_PROGRESS
+    group.sync("a", {"b": b"2"})
+    assert second.answer.assignment == b"2"
+
+
+def test_a_leader_that_falls_silent_is_not_waited_for_for_ever(group: GroupDriver) -> None:
+    waiting = group.sync("b")
+    for _ in range(12):
+        group.heartbeat("a")
+        group.advance(ms=5_000)
+    assert waiting.code is ErrorCode.REBALANCE_IN_PROGRESS
+    assert group.named() == {"b"}
+
+
+def test_assignments_that_cannot_be_written_down_are_not_given(group: GroupDriver) -> None:
+    waiting = group.sync("b")
+    group.log_error = ErrorCode.UNKNOWN_SERVER_ERROR
+    call = group.sync("a", {"a": b"1", "b": b"2"})
+    assert {call.code, waiting.code} == {ErrorCode.UNKNOWN_SERVER_ERROR}
+    assert group.state is ClassicState.PREPARING_REBALANCE
+    group.log_error = None
+    for name in "ab":
+        group.join(name)
+    group.settle()
+    assert group.generation == 2
+    group.restart()
+    assert group.sync("b").answer.assignment == b"b"
+
+
+def test_sessions_begin_anew_with_the_assignment(group: GroupDriver) -> None:
+    group.sync("b")  # parked: as good as heartbeats
+    group.advance(ms=9_000)
+    group.heartbeat("a")
+    group.advance(ms=9_000)
+    group.sync("a", {"a": b"1", "b": b"2"})
+    group.advance(ms=9_999)
+    assert group.named() == {"a", "b"}

@@ -1,0 +1,91 @@
+"""Decisions in the making: what they write, and what they leave alone."""
+
+import pytest
+
+from broker_embedded.groups.classic.state import session_timer
+from broker_embedded.groups.consumer.draft import Draft, member_timers
+from broker_embedded.groups.consumer.records import (
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupPartitionMetadataValue,
+    Entry,
+    read_entry,
+)
+from broker_embedded.groups.outcome import CancelTimer, SetTimer
+from tests.support.consumer_driver import ConsumerDriver
+
+
+@pytest.fixture
+def group() -> ConsumerDriver:
+    group = ConsumerDriver(t=2)
+    group.join("a", topics=["t"])
+    return group
+
+
+def test_a_decision_that_changes_nothing_leaves_the_group_as_it_is(group: ConsumerDriver) -> None:
+    outcome = Draft(group.consumer_group, 0).decided("answer")
+    assert (outcome.answer, outcome.records, outcome.group, outcome.timers) == ("answer", (), None, ())
+
+
+def test_the_last_word_about_a_timer_counts(group: ConsumerDriver) -> None:
+    draft = Draft(group.consumer_group, 0)
+    draft.set_timer(session_timer("a"), 5)
+    draft.cancel_timers_of("a")
+    draft.set_timer(("sync", "a"), 7)
+    assert set(draft.decided(None).timers) == {
+        CancelTimer(key=("session", "a")),
+        CancelTimer(key=("rebalance", "a")),
+        CancelTimer(key=("join", "a")),
+        SetTimer(key=("sync", "a"), after_ms=7),
+    }
+    assert len(member_timers("a")) == 3
+
+
+def test_the_epoch_grows_at_once_or_when_topics_have_changed(group: ConsumerDriver) -> None:
+    draft = Draft(group.consumer_group, 0)
+    draft.bump_epoch(if_topics_changed=True)
+    assert draft.group.epoch == 2
+    draft.bump_epoch(if_topics_changed=False)
+    assert draft.group.epoch == 3
+    group.topic("t", 3)
+    draft.bump_epoch(if_topics_changed=True)
+    assert (draft.group.epoch, draft.group.metadata_hash) == (4, group.view.metadata_hash(["t"]))
+    draft.bump_epoch(if_topics_changed=True)
+    assert draft.group.epoch == 4
+
+
+def test_a_record_of_an_older_broker_is_removed_with_the_next_decision(group: ConsumerDriver) -> None:
+    draft = Draft(group.consumer_group, 0)
+    draft.put(Entry(ConsumerGroupPartitionMetadataKey(group_id="g"), ConsumerGroupPartitionMetadataValue()))
+    draft.bump_epoch(if_topics_changed=True)
+    assert read_entry(draft.records[-1]) == Entry(ConsumerGroupPartitionMetadataKey(group_id="g"))
+    assert not draft.group.has_partition_metadata
+
+
+def test_only_targets_that_change_are_written(group: ConsumerDriver) -> None:
+    group.join("b", topics=["t"])
+    draft = Draft(group.consumer_group, 0)
+    draft.bump_epoch(if_topics_changed=False)
+    draft.update_target()
+    assert [type(read_entry(record).key).__name__ for record in draft.records] == [
+        "ConsumerGroupMetadataKey",
+        "ConsumerGroupTargetAssignmentMetadataKey",
+    ]
+
+
+def test_an_assignor_that_is_not_offered_any_more_gives_way_to_the_first(group: ConsumerDriver) -> None:
+    group.join("b", topics=["t"], assignor="range")
+    group.config = type(group.config)(assignors=("uniform",), assignment_interval_ms=0)
+    group.join("c", topics=["t"])
+    group.settle()
+    assert sum(len(group.owned(name)) for name in "abc") == 2
+
+
+def test_members_that_were_sent_back_are_remembered(group: ConsumerDriver) -> None:
+    draft = Draft(group.consumer_group, 0)
+    draft.note_told_to_join("a-id", told=False)
+    assert draft.decided(None).group is None
+    draft.note_told_to_join("a-id", told=True)
+    outcome = draft.decided(None)
+    assert outcome.group is not None
+    assert draft.group.told_to_join == {"a-id"}
+    assert outcome.records == ()

@@ -1,0 +1,306 @@
+"""ConsumerGroupHeartbeat as stories: members join, share, give back, change their minds, fall behind."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from broker_embedded.groups.consumer.config import ConsumerConfig
+from broker_embedded.groups.consumer.member import MemberState
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from tests.support.consumer_driver import ConsumerDriver, as_topics, topic_id
+
+ALL = {"t-0", "t-1", "t-2", "t-3"}
+
+
+@pytest.fixture
+def group() -> ConsumerDriver:
+    return ConsumerDriver(t=4)
+
+
+def code_of(caught: "pytest.ExceptionInfo[KafkaError]") -> ErrorCode:
+    return caught.value.code
+
+
+def test_the_first_member_gets_everything_at_once(group: ConsumerDriver) -> None:
+    answer = group.join("a", topics=["t"])
+    assert (answer.member_id, answer.member_epoch, answer.heartbeat_interval_ms) == ("a-id", 2, 5000)
+    assert group.owned("a") == ALL
+    assert (group.epochs, group.state) == ((2, 2), "Stable")
+
+
+def test_the_second_member_gets_its_part_when_the_first_has_given_it_back(group: ConsumerDriver) -> None:
+    group.join("a", topics=["t"], holds_on=True)
+    group.join("b", topics=["t"])
+    assert (group.state, group.owned("b"), group.member("b").state) == (
+        "Reconciling",
+        set(),
+        MemberState.UNRELEASED_PARTITIONS,
+    )
+    group.beat("a")
+    assert group.member("a").state is MemberState.UNREVOKED_PARTITIONS
+    assert group.member("a").member_epoch == 2, "it stays at its epoch until it has given back"
+    group.beat("a")
+    group.beat("b")
+    assert (len(group.owned("a")), group.owned("b")) == (4, set()), "nobody takes what is not given back"
+    group.give_back("a")
+    assert (group.member("a").state, group.member("a").member_epoch) == (MemberState.STABLE, 3)
+    group.beat("b")
+    assert (len(group.owned("a")), len(group.owned("b")), group.state) == (2, 2, "Stable")
+    assert group.owned("a") | group.owned("b") == ALL
+
+
+def test_an_assignment_is_told_only_when_it_is_news_or_asked_for(group: ConsumerDriver) -> None:
+    assert group.join("a", topics=["t"]).assignment is not None
+    assert group.beat("a").assignment is None
+    assert group.beat("a", full=True).assignment is not None
+
+
+def test_an_idle_heartbeat_writes_nothing(group: ConsumerDriver) -> None:
+    group.join("a", topics=["t"])
+    group.beat("a")
+    written = len(group.log)
+    group.beat("a")
+    assert len(group.log) == written
+
+
+def test_a_member_that_changes_its_subscription_gives_up_the_old_topic_first(group: ConsumerDriver) -> None:
+    group.topic("u", 2)
+    group.join("a", topics=["t"], holds_on=True)
+    group.subscribe("a", topics=["u"])
+    assert group.owned("a") == ALL
+    assert group.member("a").state is MemberState.UNREVOKED_PARTITIONS
+    group.give_back("a")
+    assert group.owned("a") == {"u-0", "u-1"}
+
+
+def test_members_with_nothing_to_read_belong_to_the_group_all_the_same(group: ConsumerDriver) -> None:
+    group.join("a", topics=[])
+    assert (group.member("a").member_epoch, group.epochs, group.state) == (1, (1, 1), "Stable")
+    group.join("b", topics=["nothing"])
+    group.settle()
+    assert (group.owned("a"), group.owned("b")) == (set(), set())
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda group: group.topic("t", 6), ALL | {"t-4", "t-5"}),
+        (lambda group: group.topic("u", 1), ALL | {"u-0"}),
+        (lambda group: group.drop_topic("t"), set()),
+        (lambda group: group.topic("t", 2, new_id=topic_id("another")), {"t-0", "t-1"}),
+        (lambda group: group.topic("other", 9), ALL),
+    ],
+    ids=["more partitions", "a topic is made", "a topic is deleted", "a topic is made again", "none of its topics"],
+)
+def test_changes_of_topics_reach_the_members(group: ConsumerDriver, change: object, expected: set[str]) -> None:
+    group.join("a", topics=["t", "u"])
+    group.beat("a")
+    epoch, _ = group.epochs
+    assert callable(change)
+    change(group)
+    group.settle()
+    assert group.owned("a") == expected
+    assert group.epochs[0] == epoch + (expected != ALL)
+
+
+def test_an_epoch_that_the_member_has_not_is_fenced(group: ConsumerDriver) -> None:
+    group.join("a", topics=["t"])
+    for epoch in (1, 3, 7):
+        with pytest.raises(KafkaError) as caught:
+            group.ask(member_id="a-id", member_epoch=epoch)
+        assert code_of(caught) is ErrorCode.FENCED_MEMBER_EPOCH
+
+
+def test_a_lost_answer_does_no_harm(group: ConsumerDriver) -> None:
+    group.join("a", topics=["t"])
+    group.join("b", topics=["t"])
+    owned = group.clients["a"].owned
+    group.beat("a")  # told to give back
+    kept = group.clients["a"].owned
+    lost = group.ask(member_id="a-id", member_epoch=2, topic_partitions=as_topics(kept))
+    assert lost.member_epoch == 3
+    again = group.ask(member_id="a-id", member_epoch=2, topic_partitions=as_topics(kept))
+    assert again.member_epoch == 3
+    with pytest.raises(KafkaError) as caught:
+        group.ask(member_id="a-id", member_epoch=2, topic_partitions=as_topics(owned))
+    assert code_of(caught) is ErrorCode.FENCED_MEMBER_EPOCH, "it has what it was to give back"
+    with pytest.raises(KafkaError) as caught:
+        group.ask(member_id="a-id", member_epoch=2)
+    assert code_of(caught) is ErrorCode.FENCED_MEMBER_EPOCH, "it does not say what it has"
+
+
+def test_a_fenced_member_joins_again_and_keeps_its_place(group: ConsumerDriver) -> None:
+    group.join("a", topics=["t"])
+    epoch = group.epochs
+    group.join("a")
+    assert group.owned("a") == ALL
+    assert group.epochs == epoch, "nothing has changed for the group"
+
+
+@pytest.mark.parametrize("fields", [{"member_id": "x", "member_epoch": 5}, {"member_id": "x", "member_epoch": -1}])
+def test_members_that_are_not_known(group: ConsumerDriver, fields: dict[str, Any]) -> None:
+    with pytest.raises(KafkaError) as caught:
+        group.ask(**fields)
+    assert code_of(caught) is ErrorCode.GROUP_ID_NOT_FOUND
+    group.join("a", topics=["t"])
+    with pytest.raises(KafkaError) as caught:
+        group.ask(**fields)
+    assert code_of(caught) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_full_group_takes_nobody_else(group: ConsumerDriver) -> None:
+    group.config = replace(group.config, max_size=1)
+    group.join("a", topics=["t"])
+    with pytest.raises(KafkaError) as caught:
+        group.join("b", topics=["t"])
+    assert code_of(caught) is ErrorCode.GROUP_MAX_SIZE_REACHED
+    del group.clients["b"]
+    assert group.beat("a").error_code == 0
+    group.join("a")
+
+
+def test_the_assignor_that_most_ask_for_is_taken(group: ConsumerDriver) -> None:
+    group.topic("u", 4)
+    group.join("a", topics=["t", "u"], assignor="range")
+    group.join("b", topics=["t", "u"], assignor="range")
+    group.join("c", topics=["t", "u"], assignor="uniform")
+    assert group.consumer_group.preferred_assignor == "range"
+    group.settle()
+    for name in "abc":
+        numbers = {spelled[2:] for spelled in group.owned(name)}
+        assert group.owned(name) == {f"{topic}-{number}" for topic in "tu" for number in numbers}
+
+
+def test_assignments_are_made_at_most_so_often() -> None:
+    group = ConsumerDriver(ConsumerConfig(assignment_interval_ms=1000), t=4)
+    group.join("a", topics=["t"])
+    group.join("b", topics=["t"])
+    assert (group.state, group.epochs) == ("Assigning", (3, 2))
+    group.advance(999)
+    group.beat("b")
+    assert group.state == "Assigning"
+    group.advance(1)
+    group.beat("b")
+    assert group.epochs == (3, 3)
+    group.settle()
+    assert len(group.owned("a")) == len(group.owned("b")) == 2
+
+
+def test_what_a_member_says_of_itself_is_kept_until_it_says_otherwise(group: ConsumerDriver) -> None:
+    group.join("a", topics=["t"])
+    group.beat("a", rack_id="r1", server_assignor="range", rebalance_timeout_ms=5)
+    group.beat("a")
+    member = group.member("a")
+    assert (member.rack_id, member.server_assignor, member.rebalance_timeout_ms) == ("r1", "range", 5)
+    assert (member.client_id, member.client_host) == ("client", "/127.0.0.1")
+    assert member.subscribed_topic_names == {"t"}
+
+
+def test_what_cannot_be_written_has_not_happened(group: ConsumerDriver) -> None:
+    group.join("a", topics=["t"])
+    group.log_error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    with pytest.raises(KafkaError):
+        group.join("b", topics=["t"])
+    del group.clients["b"]
+    assert list(group.consumer_group.members) == ["a-id"]
+    group.topic("t", 5)
+    with pytest.raises(KafkaError):
+        group.beat("a")
+    group.log_error = None
+    group.settle()
+    assert group.owned("a") == ALL | {"t-4"}, "the change was not forgotten"
+
+
+def test_a_restarted_coordinator_goes_on_where_it_was(group: ConsumerDriver) -> None:
+    group.join("a", topics=["t"], holds_on=True)
+    group.join("b", topics=["t"])
+    group.beat("a")
+    group.restart()
+    group.give_back("a")
+    group.settle()
+    assert group.owned("a") | group.owned("b") == ALL
+
+
+# --- static members ---------------------------------------------------------------------------------------------------
+
+
+def test_a_static_member_gets_back_what_it_had(group: ConsumerDriver) -> None:
+    group.join("a", topics=["t"], instance_id="i")
+    group.join("b", topics=["t"])
+    group.settle()
+    had = group.owned("a")
+    epochs = group.epochs
+    assert group.leave("a", epoch=-2).member_epoch == -2
+    group.beat("b")
+    assert len(group.owned("b")) == 2, "its part waits for it"
+    answer = group.join("a2", topics=["t"], instance_id="i")
+    assert (answer.member_epoch, group.owned("a2")) == (epochs[1], had)
+    assert group.epochs == epochs
+    assert group.state == "Stable"
+
+
+def test_a_static_member_that_has_not_left_cannot_be_replaced(group: ConsumerDriver) -> None:
+    group.join("a", topics=["t"], instance_id="i")
+    with pytest.raises(KafkaError) as caught:
+        group.ask(
+            member_id="x",
+            member_epoch=0,
+            instance_id="i",
+            rebalance_timeout_ms=5,
+            topic_partitions=(),
+            subscribed_topic_names=("t",),
+        )
+    assert code_of(caught) is ErrorCode.UNRELEASED_INSTANCE_ID
+
+
+def test_static_members_by_the_wrong_id(group: ConsumerDriver) -> None:
+    group.join("a", topics=["t"], instance_id="i")
+    with pytest.raises(KafkaError) as caught:
+        group.ask(member_id="x", member_epoch=2, instance_id="i")
+    assert code_of(caught) is ErrorCode.FENCED_INSTANCE_ID
+    with pytest.raises(KafkaError) as caught:
+        group.ask(member_id="a-id", member_epoch=2, instance_id="j")
+    assert code_of(caught) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert group.ask(member_id="a-id", member_epoch=2).error_code == 0, "its member id alone will do"
+
+
+def test_a_static_member_comes_back_with_another_subscription(group: ConsumerDriver) -> None:
+    group.topic("u", 1)
+    group.join("a", topics=["t"], instance_id="i")
+    group.leave("a", epoch=-2)
+    group.join("a2", topics=["u"], instance_id="i")
+    group.settle()
+    assert group.owned("a2") == {"u-0"}
+
+
+def test_a_member_that_was_away_may_come_back_under_its_own_id(group: ConsumerDriver) -> None:
+    group.join("a", topics=["t"], instance_id="i")
+    group.leave("a", epoch=-2)
+    group.join("a", topics=["t"], instance_id="i")
+    assert group.owned("a") == ALL
+
+
+def test_a_new_process_goes_on_with_what_the_last_one_had_not_given_back(group: ConsumerDriver) -> None:
+    group.join("a", topics=["t"], instance_id="i", holds_on=True)
+    group.join("b", topics=["t"])
+    group.beat("a")
+    assert group.member("a").state is MemberState.UNREVOKED_PARTITIONS
+    group.leave("a", epoch=-2)
+    group.join("a2", topics=["t"], instance_id="i")
+    group.settle()
+    assert (len(group.owned("a2")), len(group.owned("b"))) == (2, 2)
+
+
+def test_a_clock_that_is_set_back_delays_no_assignment() -> None:
+    group = ConsumerDriver(ConsumerConfig(assignment_interval_ms=1000), t=4)
+    group.join("a", topics=["t"])
+    group.settle()
+    group.now_ms -= 3_600_000
+    group.join("b", topics=["t"])
+    group.settle()
+    assert len(group.owned("a")) == len(group.owned("b")) == 2
+    group.join("c", topics=["t"])
+    epochs = group.epochs
+    group.join("d", topics=["t"])
+    assert group.epochs == (epochs[0] + 1, epochs[1]), "the interval counts by the clock as it is now"

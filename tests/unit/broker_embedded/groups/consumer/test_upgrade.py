@@ -1,0 +1,131 @@
+"""A classic group becomes a consumer group, with members and without."""
+
+from dataclasses import replace
+
+import pytest
+
+from broker_embedded.groups.classic.group import ClassicGroup
+from broker_embedded.groups.consumer.config import ConsumerConfig, MigrationPolicy
+from broker_embedded.groups.consumer.group import ConsumerGroup
+from broker_embedded.groups.outcome import Parked
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages.join_group import JoinGroupRequestProtocol
+from spark_kafka_native.protocol.messages.leave_group import MemberIdentity
+from tests.support.classic_members import assigned, stable_classic
+from tests.support.classic_requests import ClassicClient
+from tests.support.consumer_driver import ConsumerDriver
+
+
+@pytest.fixture
+def group() -> ConsumerDriver:
+    return ConsumerDriver(t=4)
+
+
+def test_an_empty_classic_group_is_simply_replaced(group: ConsumerDriver) -> None:
+    (old,) = stable_classic(group, "t")
+    group.classic_leave(MemberIdentity(member_id=old.member_id))
+    group.advance(60_000)
+    assert isinstance(group.group, ClassicGroup)
+    assert group.state == "Empty"
+    group.config = replace(group.config, migration_policy=MigrationPolicy.DISABLED)
+    group.join("a", topics=["t"])
+    assert len(group.owned("a")) == 4
+    group.restart()
+    assert isinstance(group.group, ConsumerGroup)
+
+
+def test_members_keep_what_they_have_and_the_new_one_gets_its_part(group: ConsumerDriver) -> None:
+    old, other = stable_classic(group, "t", "t")
+    generation = old.generation
+    group.join("a", topics=["t"])
+    found = group.consumer_group
+    assert found.classic_count == 2
+    assert {found.members[client.member_id].member_epoch for client in (old, other)} == {generation}
+    assert found.members[old.member_id].client_id == "old"
+    for _ in range(4):
+        group.beat("a")
+        for client in (old, other):
+            group.classic_round(client)
+        group.advance(1000)
+    assert group.state == "Stable"
+    assert [sum(map(len, client.owned.values())) for client in (old, other)] in ([1, 2], [2, 1])
+    assert len(group.owned("a")) == 1
+
+
+def test_a_restart_in_between_makes_no_difference(group: ConsumerDriver) -> None:
+    (old,) = stable_classic(group, "t")
+    group.join("a", topics=["t"])
+    group.restart()
+    for _ in range(4):
+        group.beat("a")
+        group.classic_round(old)
+        group.advance(1000)
+    assert (group.state, len(group.owned("a")), len(old.owned["t"])) == ("Stable", 2, 2)
+
+
+def test_sessions_go_on_as_they_were_agreed(group: ConsumerDriver) -> None:
+    (old,) = stable_classic(group, "t")
+    group.join("a", topics=["t"])
+    assert group.timers["session", old.member_id] == group.now_ms + 20_000
+    assert ("join",) not in group.timers
+    assert ("sync",) not in group.timers
+
+
+def test_whoever_waits_for_a_rebalance_hears_of_another(group: ConsumerDriver) -> None:
+    (old,) = stable_classic(group, "t")
+    waiting = ClassicClient(topics=("t",))
+    assert isinstance(group.classic_join(waiting), Parked)
+    assert list(group.replies.values())[-1] is None
+    group.join("a", topics=["t"])
+    assert list(group.replies.values())[-1].error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    assert old.member_id in group.consumer_group.members
+
+
+def refusal(group: ConsumerDriver) -> ErrorCode:
+    with pytest.raises(KafkaError) as caught:
+        group.join("a", topics=["t"])
+    del group.clients["a"]
+    assert isinstance(group.group, ClassicGroup)
+    return caught.value.code
+
+
+@pytest.mark.parametrize("policy", [MigrationPolicy.DISABLED, MigrationPolicy.DOWNGRADE])
+def test_the_policy_may_not_allow_it(group: ConsumerDriver, policy: MigrationPolicy) -> None:
+    stable_classic(group, "t")
+    group.config = replace(group.config, migration_policy=policy)
+    assert refusal(group) is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_a_group_that_is_too_large_stays_what_it_is() -> None:
+    group = ConsumerDriver(ConsumerConfig(max_size=1), t=1)
+    stable_classic(group, "t", "t")
+    assert refusal(group) is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_a_group_of_others_than_consumers_stays_what_it_is(group: ConsumerDriver) -> None:
+    stable_classic(group, "t", protocol_type="connect")
+    assert refusal(group) is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_members_that_say_what_nobody_understands_stay_what_they_are(group: ConsumerDriver) -> None:
+    stable_classic(group, "t", protocols=(JoinGroupRequestProtocol(name="cooperative-sticky", metadata=b"\x00"),))
+    assert refusal(group) is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_what_an_assignor_of_its_own_noted_would_be_lost(group: ConsumerDriver) -> None:
+    stable_classic(group, "t", assignments=[b"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02xy"])
+    assert refusal(group) is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_somebody_who_does_not_join_finds_no_consumer_group(group: ConsumerDriver) -> None:
+    stable_classic(group, "t")
+    for epoch in (3, -1):
+        with pytest.raises(KafkaError) as caught:
+            group.ask(member_id="x", member_epoch=epoch)
+        assert caught.value.code is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_assignments_are_taken_over_as_they_are(group: ConsumerDriver) -> None:
+    old, _ = stable_classic(group, "t", "t", assignments=[assigned(group, t=[3]), b""])
+    group.join("a", topics=["t"])
+    assert group.spelled(group.consumer_group.members[old.member_id].assigned) == {"t-3"}

@@ -1,0 +1,167 @@
+"""Which records of a log count: committed, aborted, pending, overtaken and removed ones."""
+
+import pytest
+
+from broker_embedded.groups.logged import LastRecords, LoggedRecord
+from broker_embedded.groups.records import CoordinatorRecord, encode_batch
+from spark_kafka_native.records.batch import (
+    RECORD_BATCH_OVERHEAD,
+    read_header,
+    seal,
+    set_offsets,
+    set_producer,
+    write_header,
+)
+from spark_kafka_native.records.control import ControlType, encode_end_txn_marker
+from spark_kafka_native.records.errors import CorruptBatch
+
+P, Q = 7, 8
+
+
+class Story:
+    """A log in few words: ``story.write("a=1")``, ``story.write("a=2", P)``, ``story.end(P, commit=True)``."""
+
+    def __init__(self) -> None:
+        self.last = LastRecords()
+        self._end = 0
+
+    def read(self, batch: bytearray) -> None:
+        set_offsets(batch, 0, base_offset=self._end, partition_leader_epoch=0)
+        header = read_header(batch)
+        self.last.read(batch, 0, header)
+        self._end = header.next_offset
+
+    def write(self, *records: str, producer_id: int | None = None) -> None:
+        """``k=v`` is a record, ``k`` a tombstone."""
+        pairs = [record.partition("=") for record in records]
+        batch = encode_batch(
+            [CoordinatorRecord(key=key.encode(), value=value.encode() if sep else None) for key, sep, value in pairs], 0
+        )
+        if producer_id is not None:
+            set_producer(batch, 0, producer_id=producer_id, producer_epoch=0, base_sequence=-1, transactional=True)
+        self.read(batch)
+
+    def end(self, producer_id: int, *, commit: bool) -> None:
+        marker = ControlType.COMMIT if commit else ControlType.ABORT
+        self.read(
+            encode_end_txn_marker(
+                marker, producer_id=producer_id, producer_epoch=0, coordinator_epoch=0, timestamp_ms=0
+            )
+        )
+
+    @property
+    def found(self) -> list[str]:
+        """``offset:record``, and ``?producer`` behind what is pending."""
+        return [self._told(logged) for logged in self.last.in_order()]
+
+    def _told(self, logged: LoggedRecord) -> str:
+        key, value = logged.record.key.decode(), logged.record.value
+        told = f"{logged.offset}:{key}" + ("" if value is None else f"={value.decode()}")
+        return told if logged.producer_id is None else f"{told}?{logged.producer_id}"
+
+
+@pytest.fixture
+def story() -> Story:
+    return Story()
+
+
+def test_the_last_record_of_a_key_counts_in_its_place(story: Story) -> None:
+    story.write("a=1", "b=2", "c=3")
+    story.write("a=4")
+    story.write("b")
+    assert story.found == ["2:c=3", "3:a=4", "4:b"]
+
+
+def test_what_a_transaction_writes_is_pending(story: Story) -> None:
+    story.write("a=1")
+    story.write("a=2", "b=3", producer_id=P)
+    story.write("a=4", producer_id=Q)
+    assert story.found == ["0:a=1", f"1:a=2?{P}", f"2:b=3?{P}", f"3:a=4?{Q}"]
+
+
+@pytest.mark.parametrize(("commit", "found"), [(True, ["1:a=2"]), (False, ["0:a=1"])])
+def test_a_marker_decides(story: Story, commit: bool, found: list[str]) -> None:
+    story.write("a=1")
+    story.write("a=2", producer_id=P)
+    story.end(Q, commit=not commit)
+    story.end(P, commit=commit)
+    assert story.found == found
+    story.end(P, commit=not commit)  # it ends nothing
+    assert story.found == found
+
+
+def test_the_place_in_the_log_decides_not_the_marker(story: Story) -> None:
+    story.write("a=1", producer_id=P)
+    story.write("a=2", producer_id=Q)
+    story.end(Q, commit=True)
+    story.end(P, commit=True)
+    assert story.found == ["1:a=2"]
+    story.write("a=3", producer_id=P)
+    story.write("a=4")
+    story.end(P, commit=True)
+    assert story.found == ["5:a=4"]
+
+
+def test_a_tombstone_takes_what_is_pending_along(story: Story) -> None:
+    story.write("a=1", "b=2", producer_id=P)
+    story.write("a")
+    story.write("a=3", producer_id=Q)
+    assert story.found == [f"1:b=2?{P}", "2:a", f"3:a=3?{Q}"]
+    story.end(P, commit=True)
+    assert story.found == ["1:b=2", "2:a", f"3:a=3?{Q}"]
+
+
+def test_the_next_transaction_of_a_producer_is_another(story: Story) -> None:
+    story.write("a=1", producer_id=P)
+    story.end(P, commit=False)
+    story.write("b=2", producer_id=P)
+    story.end(P, commit=True)
+    assert story.found == ["2:b=2"]
+
+
+def test_a_record_without_a_key_is_kept_for_others_to_judge(story: Story) -> None:
+    story.write("=1")
+    assert story.found == ["0:=1"]
+
+
+def test_what_is_idempotent_alone_is_part_of_no_transaction(story: Story) -> None:
+    batch = encode_batch([CoordinatorRecord(key=b"a", value=b"1")], 0)
+    set_producer(batch, 0, producer_id=P, producer_epoch=0, base_sequence=0)
+    story.read(batch)
+    assert story.found == ["0:a=1"]
+
+
+@pytest.mark.parametrize("control", [False, True])
+def test_batches_that_compaction_has_emptied_say_nothing(story: Story, control: bool) -> None:
+    story.write("a=1", producer_id=P)
+    emptied = bytearray(RECORD_BATCH_OVERHEAD)
+    write_header(
+        emptied,
+        size_in_bytes=len(emptied),
+        last_offset_delta=0,
+        base_timestamp=0,
+        max_timestamp=0,
+        records_count=0,
+        transactional=True,
+        control=control,
+        producer_id=P,
+        producer_epoch=0,
+    )
+    seal(emptied)
+    story.read(emptied)
+    assert story.found == [f"0:a=1?{P}"]
+
+
+@pytest.mark.parametrize("control", [False, True])
+def test_damage_is_told_and_changes_nothing(story: Story, control: bool) -> None:
+    story.write("a=1", producer_id=P)
+    damaged = encode_batch([CoordinatorRecord(key=b"a", value=b"2")], 0)
+    if control:
+        damaged = encode_end_txn_marker(
+            ControlType.COMMIT, producer_id=P, producer_epoch=0, coordinator_epoch=0, timestamp_ms=0
+        )
+    damaged[61] = 0x7F  # the length of the first record
+    seal(damaged)
+    with pytest.raises(CorruptBatch):
+        story.read(damaged)
+    assert story.found == [f"0:a=1?{P}"]

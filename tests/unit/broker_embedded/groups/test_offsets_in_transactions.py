@@ -1,0 +1,311 @@
+"""Offsets that are committed in transactions: pending, decided, overtaken; live and as read from the log."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from broker_embedded.groups.classic.group import ClassicGroup
+from broker_embedded.groups.classic.member import ClassicMember
+from broker_embedded.groups.classic.state import ClassicConfig, ClassicState
+from broker_embedded.groups.group import Group
+from broker_embedded.groups.logged import LastRecords
+from broker_embedded.groups.offsets import GroupOffsets, OffsetCommit
+from broker_embedded.groups.outcome import Outcome
+from broker_embedded.groups.pending_offsets import OpenTransaction
+from broker_embedded.groups.records import encode_batch
+from broker_embedded.groups.replay import ReplayContext, replay
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages.offset_commit import OffsetCommitRequest
+from spark_kafka_native.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.protocol.wire import ZERO_UUID
+from spark_kafka_native.records.batch import read_header, set_offsets, set_producer
+from spark_kafka_native.records.control import ControlType, encode_end_txn_marker
+
+A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
+ID = UUID(int=1)
+CONFIG = ClassicConfig()
+P, Q = 7, 8
+
+
+class Story:
+    """Groups, their offsets, and the log behind them in bytes: ``story.commit(A0, 5, producer=P)``."""
+
+    def __init__(self) -> None:
+        self.state = GroupOffsets(max_metadata_chars=8)
+        self.groups: dict[str, Group] = {}
+        self.log: list[bytearray] = []
+        self.end_offset = 0
+        self.now_ms = 1000
+
+    def commit(
+        self, *partitions: TopicPartition, to: int, producer: int | None = None, group: str = "g", metadata: str = ""
+    ) -> dict[TopicPartition, ErrorCode]:
+        commits = [
+            OffsetCommit(partition=partition, topic_id=ID, offset=to, leader_epoch=0, metadata=metadata)
+            for partition in partitions
+        ]
+        known = self.groups.get(group)
+        if producer is None:
+            request = OffsetCommitRequest(group_id=group)
+            outcome = self.state.commit(known, request, commits, version=8, now_ms=self.now_ms, config=CONFIG)
+        else:
+            transactional = TxnOffsetCommitRequest(group_id=group, producer_id=producer)
+            outcome = self.state.commit_in_transaction(known, transactional, commits, now_ms=self.now_ms, config=CONFIG)
+        self.carry_out(group, outcome, producer)
+        assert isinstance(outcome.answer, dict)
+        return outcome.answer
+
+    def carry_out(self, group: str, outcome: Outcome[object], producer: int | None = None) -> None:
+        transaction = None if producer is None else OpenTransaction(0, producer)
+        for offset, record in enumerate(outcome.records, self.end_offset):
+            self.state.replay(record, offset, transaction)
+        if outcome.records:
+            batch = encode_batch(outcome.records, self.now_ms)
+            if producer is not None:
+                set_producer(batch, 0, producer_id=producer, producer_epoch=0, base_sequence=-1, transactional=True)
+            self.append(batch)
+        if outcome.removed:
+            del self.groups[group]
+        elif outcome.group is not None:
+            self.groups[group] = outcome.group
+
+    def append(self, batch: bytearray) -> None:
+        set_offsets(batch, 0, base_offset=self.end_offset, partition_leader_epoch=0)
+        self.end_offset = read_header(batch).next_offset
+        self.log.append(batch)
+
+    def end(self, producer: int, *, commit: bool) -> None:
+        marker = encode_end_txn_marker(
+            ControlType.COMMIT if commit else ControlType.ABORT,
+            producer_id=producer,
+            producer_epoch=0,
+            coordinator_epoch=0,
+            timestamp_ms=0,
+        )
+        self.state.end_transaction(OpenTransaction(0, producer), self.end_offset, commit=commit)
+        self.append(marker)
+
+    def forget(self, *partitions: TopicPartition) -> None:
+        if "g" in self.groups:
+            self.carry_out("g", self.state.delete(self.groups["g"], "g", partitions))
+
+    def expire(self, group: str = "g") -> None:
+        self.carry_out(group, self.state.expire(self.groups.get(group), self.now_ms, 100))
+
+    def restart(self) -> None:
+        last = LastRecords()
+        for batch in self.log:
+            last.read(batch, 0, read_header(batch))
+        self.state = GroupOffsets(max_metadata_chars=8)
+        self.groups = {}
+        for logged in last.in_order():
+            transaction = None if logged.producer_id is None else OpenTransaction(0, logged.producer_id)
+            self.state.replay(logged.record, logged.offset, transaction)
+            replay(self.groups, logged.record, ReplayContext(classic=CONFIG))
+
+    def offset(self, partition: TopicPartition = A0, group: str = "g") -> int | None:
+        value = self.state.committed(group, partition, ID)
+        return None if value is None else value.offset
+
+    def unstable(self, *partitions: TopicPartition, group: str = "g") -> list[bool]:
+        return [self.state.is_unstable(group, partition, ID) for partition in partitions]
+
+
+@pytest.fixture
+def story() -> Story:
+    return Story()
+
+
+# --- pending, then decided -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize(("commit", "offset"), [(True, 7), (False, 5)])
+def test_a_commit_is_pending_until_the_marker(story: Story, commit: bool, offset: int, restarts: bool) -> None:
+    story.commit(A0, A1, to=5)
+    story.commit(A0, to=7, producer=P)
+    if restarts:
+        story.restart()
+    assert (story.offset(A0), story.unstable(A0, A1, B0)) == (5, [True, False, False])
+    story.end(P, commit=commit)
+    for _ in range(2):
+        assert (story.offset(A0), story.offset(A1), story.unstable(A0)) == (offset, 5, [False])
+        story.restart()
+
+
+def test_a_commit_in_a_transaction_makes_a_simple_group(story: Story) -> None:
+    story.commit(A0, to=5, producer=P)
+    assert story.groups == {"g": ClassicGroup(group_id="g", config=CONFIG)}
+    assert story.state.all_committed("g") == {}
+    before = story.groups
+    story.restart()
+    assert story.groups == before
+
+
+def test_markers_of_others_decide_nothing(story: Story) -> None:
+    story.commit(A0, to=5, producer=P)
+    story.end(Q, commit=True)
+    story.state.end_transaction(OpenTransaction(1, P), story.end_offset, commit=True)
+    assert (story.offset(), story.unstable(A0)) == (None, [True])
+
+
+def test_several_groups_in_one_transaction(story: Story) -> None:
+    for group in "gh":
+        story.commit(A0, to=5, producer=P, group=group)
+    story.end(P, commit=True)
+    assert [story.offset(group=group) for group in "gh"] == [5, 5]
+
+
+def test_what_counts_is_what_was_written_last_not_what_was_decided_last(story: Story) -> None:
+    story.commit(A0, to=1, producer=P)
+    story.commit(A0, to=2, producer=Q)
+    story.end(Q, commit=True)
+    story.end(P, commit=True)
+    story.commit(A1, to=3, producer=P)
+    story.commit(A1, to=4)
+    story.end(P, commit=True)
+    for _ in range(2):
+        assert (story.offset(A0), story.offset(A1)) == (2, 4)
+        story.restart()
+
+
+def test_the_same_partition_twice_in_a_transaction(story: Story) -> None:
+    story.commit(A0, to=1, producer=P)
+    story.commit(A0, to=2, producer=P)
+    story.end(P, commit=True)
+    assert story.offset() == 2
+
+
+def test_a_position_of_a_topic_made_again_is_not_pending(story: Story) -> None:
+    story.commit(A0, to=5, producer=P)
+    assert [story.state.is_unstable("g", A0, topic_id) for topic_id in (ID, UUID(int=2), ZERO_UUID)] == [
+        True,
+        False,
+        True,
+    ]
+
+
+def test_a_note_too_long_is_refused_for_its_partition(story: Story) -> None:
+    assert story.commit(A0, to=5, producer=P, metadata="x" * 9) == {A0: ErrorCode.OFFSET_METADATA_TOO_LARGE}
+    assert (story.log, story.groups) == ([], {})
+
+
+def test_a_member_of_no_group_is_refused(story: Story) -> None:
+    request = TxnOffsetCommitRequest(group_id="g", producer_id=P, generation_id=1, member_id="m")
+    with pytest.raises(KafkaError, match="ILLEGAL_GENERATION"):
+        story.state.commit_in_transaction(None, request, [], now_ms=0, config=CONFIG)
+
+
+def test_a_group_is_asked_who_may_commit(story: Story) -> None:
+    member = ClassicMember(member_id="m", session_timeout_ms=10_000, rebalance_timeout_ms=0, protocols=())
+    group = ClassicGroup(
+        group_id="g", config=CONFIG, state=ClassicState.STABLE, generation=3, leader="m", members={"m": member}
+    )
+    request = TxnOffsetCommitRequest(group_id="g", producer_id=P, generation_id=2, member_id="m")
+    with pytest.raises(KafkaError, match="ILLEGAL_GENERATION"):
+        story.state.commit_in_transaction(group, request, [], now_ms=0, config=CONFIG)
+    outcome = story.state.commit_in_transaction(group, replace(request, generation_id=3), [], now_ms=0, config=CONFIG)
+    assert (outcome.answer, outcome.timers) == ({}, ())
+
+
+# --- deleting and growing old ----------------------------------------------------------------------------------------
+
+
+def test_a_position_that_is_forgotten_takes_what_is_pending_along(story: Story) -> None:
+    story.commit(A1, to=1)
+    story.commit(A0, A1, to=5, producer=P)
+    story.forget(A0)
+    assert story.unstable(A0, A1) == [False, True]
+    story.end(P, commit=True)
+    for _ in range(2):
+        assert (story.offset(A0), story.offset(A1)) == (None, 5)
+        story.restart()
+
+
+def test_a_deleted_topic_takes_what_is_pending_along(story: Story) -> None:
+    story.commit(A0, B0, to=5, producer=P)
+    story.commit(B0, to=6, group="h")
+    assert (story.state.groups_in("a"), story.state.groups_in("b")) == (["g"], ["h", "g"])
+    story.carry_out("g", story.state.forget_topic("g", "a"))
+    story.end(P, commit=True)
+    for _ in range(2):
+        assert (story.offset(A0), story.offset(B0)) == (None, 5)
+        story.restart()
+
+
+def test_a_deleted_group_takes_what_is_pending_along(story: Story) -> None:
+    story.commit(A0, to=1)
+    story.commit(A0, A1, to=5, producer=P)
+    outcome = story.state.delete_group(story.groups["g"], "g")
+    assert len(outcome.records) == 3
+    story.carry_out("g", outcome)
+    story.end(P, commit=True)
+    for _ in range(2):
+        assert (story.groups, story.state.all_committed("g")) == ({}, {})
+        story.restart()
+
+
+def test_neither_a_position_nor_a_group_expires_while_something_is_pending(story: Story) -> None:
+    story.commit(A0, A1, to=1)
+    story.commit(A0, to=5, producer=P)
+    story.commit(A0, to=5, producer=P, group="h")
+    story.now_ms += 100
+    for group in "gh":
+        story.expire(group)
+    assert set(story.state.all_committed("g")) == {A0}
+    assert set(story.groups) == {"g", "h"}
+    story.end(P, commit=False)
+    for group in "gh":
+        story.expire(group)
+    for _ in range(2):
+        assert (story.groups, story.state.all_committed("g")) == ({}, {})
+        story.restart()
+
+
+def test_everything_can_be_forgotten(story: Story) -> None:
+    story.commit(A0, to=5, producer=P)
+    story.state.clear()
+    assert story.unstable(A0) == [False]
+
+
+# --- whatever happens ------------------------------------------------------------------------------------------------
+
+_PARTITIONS = st.sampled_from([A0, A1])
+_PRODUCERS = st.sampled_from([P, Q, 9])
+_STEPS = st.one_of(
+    st.tuples(st.just("commit"), _PARTITIONS, st.none() | _PRODUCERS),
+    st.tuples(st.just("end"), _PRODUCERS, st.booleans()),
+    st.tuples(st.just("forget"), _PARTITIONS),
+)
+
+
+def play(story: Story, steps: Iterable[tuple[object, ...]]) -> None:
+    for number, step in enumerate(steps):
+        match step:
+            case "commit", TopicPartition() as partition, int() | None as producer:
+                story.commit(partition, to=number, producer=producer)
+            case "end", int() as producer, bool() as commit:
+                story.end(producer, commit=commit)
+            case "forget", TopicPartition() as partition:
+                story.forget(partition)
+
+
+@settings(max_examples=150)
+@given(st.lists(_STEPS, max_size=20), st.lists(_STEPS, max_size=10))
+def test_a_log_says_what_was_seen_when_it_was_written(
+    before: list[tuple[object, ...]], after: list[tuple[object, ...]]
+) -> None:
+    running, restarted = Story(), Story()
+    for story in (running, restarted):
+        play(story, before)
+    restarted.restart()
+    for story in (running, restarted):
+        story.groups.setdefault("g", ClassicGroup(group_id="g", config=CONFIG))  # what was aborted leaves none behind
+        play(story, after)
+    assert restarted.state.all_committed("g") == running.state.all_committed("g")
+    assert restarted.unstable(A0, A1) == running.unstable(A0, A1)

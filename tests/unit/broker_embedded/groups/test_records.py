@@ -1,0 +1,210 @@
+"""Records of __consumer_offsets: Kafka's bytes, and nothing else taken for them."""
+
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker_embedded.groups.records import (
+    CoordinatorRecord,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    RecordVersions,
+    decode_batch,
+    encode_batch,
+    offset_record,
+    read_offset_record,
+)
+from spark_kafka_native.protocol.wire import ZERO_UUID
+from spark_kafka_native.records.batch import CompressionType, check_crc, read_header, seal, write_header
+from spark_kafka_native.records.compression import compress
+from spark_kafka_native.records.errors import CorruptBatch
+from spark_kafka_native.records.legacy import Message, read_message
+from spark_kafka_native.records.legacy_write import write_message_set
+
+KEY = OffsetCommitKey(group="gruppe", topic="t", partition=7)
+RAW_KEY = b"\x00\x01\x00\x06gruppe\x00\x01t\x00\x00\x00\x07"
+TEXT = st.text(max_size=20)
+INT64 = st.integers(-(2**63), 2**63 - 1)
+INT32 = st.integers(-(2**31), 2**31 - 1)
+RECORDS = st.lists(
+    st.builds(CoordinatorRecord, key=st.binary(max_size=300), value=st.none() | st.binary(max_size=300)),
+    min_size=1,
+    max_size=5,
+)
+
+
+def records_in(buffer: bytes | bytearray, position: int = 0) -> list[CoordinatorRecord]:
+    return list(decode_batch(buffer, position, read_header(buffer, position)))
+
+
+def test_a_commit_is_spelled_as_apache_kafka_4_does() -> None:
+    value = OffsetCommitValue(offset=5, leader_epoch=2, metadata="m", commit_timestamp=9, topic_id=UUID(int=3))
+    record = offset_record(KEY, value)
+    assert record.key == RAW_KEY
+    assert record.value == (
+        b"\x00\x04"
+        + (5).to_bytes(8, "big")
+        + (2).to_bytes(4, "big")
+        + b"\x02m"
+        + (9).to_bytes(8, "big")
+        + b"\x01\x00\x10"  # one tagged field, number 0, 16 bytes
+        + (3).to_bytes(16, "big")
+    )
+
+
+@pytest.mark.parametrize(("version", "expires"), [(0, -1), (0, 11), (1, -1), (1, 11), (2, -1), (3, -1), (4, -1)])
+def test_a_commit_can_be_written_as_older_releases_did(version: int, expires: int) -> None:
+    value = OffsetCommitValue(
+        offset=5, leader_epoch=2, metadata="m", commit_timestamp=9, expire_timestamp=expires, topic_id=UUID(int=3)
+    )
+    record = offset_record(KEY, value, RecordVersions(offset=version))
+    assert record.value is not None
+    assert record.value[:2] == version.to_bytes(2, "big")
+    known = replace(
+        value,
+        leader_epoch=2 if version >= 3 else -1,
+        expire_timestamp=expires if version == 1 else -1,
+        topic_id=UUID(int=3) if version >= 4 else ZERO_UUID,
+    )
+    assert read_offset_record(record) == (KEY, known)
+
+
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
+def test_an_expiry_time_asks_for_the_version_that_has_one(version: int) -> None:
+    record = offset_record(KEY, OffsetCommitValue(expire_timestamp=11), RecordVersions(offset=version))
+    assert record.value is not None
+    assert record.value[:2] == b"\x00\x01"
+
+
+def test_a_commit_with_an_expiry_of_its_own_takes_the_version_that_has_one() -> None:
+    record = offset_record(KEY, OffsetCommitValue(offset=5, metadata="", commit_timestamp=9, expire_timestamp=11))
+    assert (
+        record.value
+        == b"\x00\x01" + (5).to_bytes(8, "big") + b"\x00\x00" + (9).to_bytes(8, "big") + b"\0" * 7 + b"\x0b"
+    )
+
+
+@pytest.mark.parametrize(
+    ("raw", "value"),
+    [
+        (
+            b"\x00\x00" + b"\0" * 7 + b"\x05" + b"\x00\x01m" + b"\0" * 7 + b"\x09",
+            OffsetCommitValue(offset=5, metadata="m", commit_timestamp=9),
+        ),
+        (
+            b"\x00\x02" + b"\0" * 7 + b"\x05" + b"\x00\x01m" + b"\0" * 7 + b"\x09",
+            OffsetCommitValue(offset=5, metadata="m", commit_timestamp=9),
+        ),
+        (
+            b"\x00\x03" + b"\0" * 7 + b"\x05" + b"\0\0\0\x02" + b"\x00\x01m" + b"\0" * 7 + b"\x09",
+            OffsetCommitValue(offset=5, leader_epoch=2, metadata="m", commit_timestamp=9),
+        ),
+        (
+            b"\x00\x04" + b"\0" * 7 + b"\x05" + b"\0\0\0\x02" + b"\x02m" + b"\0" * 7 + b"\x09" + b"\0",
+            OffsetCommitValue(offset=5, leader_epoch=2, metadata="m", commit_timestamp=9),
+        ),
+    ],
+)
+def test_values_of_all_versions_are_read(raw: bytes, value: OffsetCommitValue) -> None:
+    assert read_offset_record(CoordinatorRecord(key=RAW_KEY, value=raw)) == (KEY, value)
+
+
+def test_a_tombstone_and_an_old_key_are_read() -> None:
+    assert read_offset_record(CoordinatorRecord(key=RAW_KEY, value=None)) == (KEY, None)
+    old = CoordinatorRecord(key=b"\x00\x00" + RAW_KEY[2:], value=None)
+    assert read_offset_record(old) == (KEY, None)
+
+
+def test_records_of_other_kinds_are_passed_over() -> None:
+    assert read_offset_record(CoordinatorRecord(key=b"\x00\x02\x00\x01g", value=b"whatever")) is None
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        CoordinatorRecord(key=b"", value=None),
+        CoordinatorRecord(key=RAW_KEY[:-1], value=None),
+        CoordinatorRecord(key=RAW_KEY, value=b""),
+        CoordinatorRecord(key=RAW_KEY, value=b"\x00\x05" + b"\0" * 40),
+        CoordinatorRecord(key=RAW_KEY, value=b"\xff\xff" + b"\0" * 40),
+        CoordinatorRecord(key=RAW_KEY, value=b"\x00\x03" + b"\0" * 10),
+    ],
+)
+def test_malformed_records_are_corrupt(record: CoordinatorRecord) -> None:
+    with pytest.raises(CorruptBatch):
+        read_offset_record(record)
+
+
+@given(TEXT, TEXT, INT32, INT64, INT32, TEXT, INT64, st.uuids())
+def test_what_is_written_is_read(
+    group: str, topic: str, partition: int, offset: int, epoch: int, metadata: str, timestamp: int, topic_id: UUID
+) -> None:
+    key = OffsetCommitKey(group=group, topic=topic, partition=partition)
+    value = OffsetCommitValue(
+        offset=offset, leader_epoch=epoch, metadata=metadata, commit_timestamp=timestamp, topic_id=topic_id
+    )
+    assert read_offset_record(offset_record(key, value)) == (key, value)
+
+
+@given(RECORDS, st.integers(0, 2**48))
+def test_batches_hold_their_records(records: list[CoordinatorRecord], timestamp_ms: int) -> None:
+    batch = encode_batch(records, timestamp_ms)
+    header = read_header(batch)
+    check_crc(batch, 0, header)
+    assert (header.size_in_bytes, header.records_count, header.max_timestamp) == (
+        len(batch),
+        len(records),
+        timestamp_ms,
+    )
+    assert records_in(b"junk" + batch, 4) == records
+
+
+def test_compressed_batches_are_read_too() -> None:
+    records = [CoordinatorRecord(key=RAW_KEY, value=None)] * 3
+    plain = encode_batch(records, 5)
+    packed = bytearray(61) + compress(CompressionType.LZ4, plain[61:])
+    write_header(
+        packed,
+        size_in_bytes=len(packed),
+        last_offset_delta=2,
+        base_timestamp=5,
+        max_timestamp=5,
+        records_count=3,
+        compression=CompressionType.LZ4,
+    )
+    seal(packed)
+    assert records_in(packed) == records
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("codec", [CompressionType.NONE, CompressionType.SNAPPY])
+def test_what_brokers_wrote_before_record_batches_is_read(magic: int, codec: CompressionType) -> None:
+    message = Message(7, 5, RAW_KEY, b"v")
+    packed = write_message_set([message], magic=magic, compression=codec)
+    assert list(decode_batch(packed, 0, read_message(packed))) == [CoordinatorRecord(key=RAW_KEY, value=b"v")]
+
+
+def test_control_batches_hold_no_records_for_us() -> None:
+    batch = encode_batch([CoordinatorRecord(key=b"\0\0\0\0", value=b"")], 5)
+    write_header(
+        batch,
+        size_in_bytes=len(batch),
+        last_offset_delta=0,
+        base_timestamp=5,
+        max_timestamp=5,
+        records_count=1,
+        control=True,
+    )
+    assert records_in(batch) == []
+
+
+def test_a_batch_cut_inside_a_record_is_corrupt() -> None:
+    batch = encode_batch([CoordinatorRecord(key=RAW_KEY, value=b"v" * 50)], 5)
+    for length in range(62, len(batch)):
+        cut = batch[:length]
+        cut[8:12] = (length - 12).to_bytes(4, "big")
+        with pytest.raises(CorruptBatch):
+            records_in(cut)

@@ -1,0 +1,340 @@
+"""Quotas at work: who exceeds them is answered, told to be silent, and by old releases kept waiting."""
+
+import asyncio
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from broker_embedded.handlers.support import throttling
+from broker_embedded.handlers.support.throttling import Throttle
+from broker_embedded.quotas.entities import Entity
+from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native.protocol.messages.alter_client_quotas import OpData
+from spark_kafka_native.protocol.messages.api_versions import ApiVersionsRequest
+from spark_kafka_native.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from spark_kafka_native.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from spark_kafka_native.protocol.messages.delete_topics import DeleteTopicsRequest
+from spark_kafka_native.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tests.support.broker_driver import BrokerDriver, batch, fetch_request, produce_request, values_in
+from tests.support.quotas import alter
+
+ME = {"client-id": "test"}
+INT32_MAX = 2**31 - 1
+FRAME = 100
+"""Bytes of a request beside its records, at most."""
+
+
+@pytest.fixture
+def old_broker(tmp_path: Path) -> Iterator[BrokerDriver]:
+    """A broker that passes for 1.1, which throttles before it answers."""
+    with BrokerDriver(tmp_path / "old", {"as.version": "1.1"}) as driver:
+        yield driver
+
+
+# --- bytes in ---------------------------------------------------------------------------------------------------------
+
+
+def test_who_writes_too_much_is_told_to_be_silent(broker: BrokerDriver) -> None:
+    broker.create("t")
+    alter(broker, ME, producer_byte_rate=100.0)
+    value = batch(b"x" * 1500)
+    answer = broker.ask(produce_request("t", value), 9)
+    assert answer.responses[0].partition_responses[0].error_code == 0
+    expected_ms = (len(value) + FRAME / 2 - 1000) * 10
+    assert abs(answer.throttle_time_ms - expected_ms) < FRAME / 2 * 10
+    assert broker.throttle.wait_ms == answer.throttle_time_ms
+    assert broker.ask(produce_request("t", value), 9, client_id="other").throttle_time_ms == 0
+
+
+def test_a_throttle_time_is_cut_at_what_its_field_holds(broker: BrokerDriver) -> None:
+    """3 MB at a byte a second are 35 days, more than an int32 of milliseconds."""
+    broker.create("t", max_message_bytes="4000000")
+    alter(broker, ME, producer_byte_rate=1.0)
+    answer = broker.ask(produce_request("t", batch(b"x" * 3_000_000)), 9)
+    assert answer.responses[0].partition_responses[0].error_code == 0
+    assert broker.throttle.wait_ms == answer.throttle_time_ms == INT32_MAX
+
+
+@pytest.mark.parametrize("rate", [5e-324, 1.7e308, math.inf])
+@pytest.mark.parametrize("kind", ["request_percentage", "controller_mutation_rate"])
+def test_rates_of_any_size_are_enforced(broker: BrokerDriver, kind: str, rate: float) -> None:
+    alter(broker, ME, **{kind: rate})
+    topics = (CreatableTopic(name="t", num_partitions=1, replication_factor=1),)
+    answer = broker.ask(CreateTopicsRequest(topics=topics), 5)
+    assert answer.topics[0].error_code == 0
+    expected_ms = 0 if rate > 1 else 1000 if kind == "request_percentage" else INT32_MAX
+    assert answer.throttle_time_ms == expected_ms
+
+
+def test_silence_makes_good(broker: BrokerDriver) -> None:
+    broker.create("t")
+    alter(broker, ME, producer_byte_rate=100.0)
+    assert broker.ask(produce_request("t", batch(b"x" * 1500)), 9).throttle_time_ms > 0
+    broker.advance(12_000)
+    assert broker.ask(produce_request("t", batch(b"x")), 9).throttle_time_ms == 0
+
+
+def test_who_wants_no_answer_is_made_to_wait_too(broker: BrokerDriver) -> None:
+    broker.create("t")
+    alter(broker, ME, producer_byte_rate=100.0)
+    assert broker.run(broker.begin(produce_request("t", batch(b"x" * 2000), acks=0), 9)) is None
+    assert broker.throttle.wait_ms > 5000
+
+
+# --- bytes out --------------------------------------------------------------------------------------------------------
+
+
+def make(broker: BrokerDriver) -> None:
+    """Topic t, on a broker of any release."""
+    wanted = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
+    broker.run(broker.broker.topics.create(wanted))
+
+
+def filled(broker: BrokerDriver) -> None:
+    make(broker)
+    for _ in range(5):
+        broker.produce("t", batch(b"x" * 1000), version=3)
+
+
+def test_who_reads_too_much_gets_nothing_and_the_same_again_later(broker: BrokerDriver) -> None:
+    filled(broker)
+    alter(broker, ME, consumer_byte_rate=200.0)
+    question = fetch_request("t", max_bytes=1)
+    answers = [broker.ask(question, 11) for _ in range(2)]
+    assert [len(answer.responses) for answer in answers] == [1, 0]
+    wait_ms = answers[1].throttle_time_ms
+    assert 0 < wait_ms == broker.throttle.wait_ms
+    broker.advance(12_000)
+    (topic,) = broker.ask(question, 11).responses
+    assert values_in(topic.partitions[0]) == [b"x" * 1000]
+
+
+def test_an_answer_is_never_larger_than_the_quota_allows_without_silence(broker: BrokerDriver) -> None:
+    filled(broker)
+    alter(broker, ME, consumer_byte_rate=300.0)
+    for _ in range(5):
+        answer = broker.ask(fetch_request("t"), 11)
+        if answer.responses:
+            break
+        broker.advance(answer.throttle_time_ms)
+    assert len(values_in(answer.responses[0].partitions[0])) == 2
+    others = broker.ask(fetch_request("t"), 11, client_id="other")
+    assert len(values_in(others.responses[0].partitions[0])) == 5
+
+
+def test_a_session_has_not_told_what_was_withheld(broker: BrokerDriver) -> None:
+    filled(broker)
+    opened = broker.ask(fetch_request("t", 5, session_epoch=0), 11)
+    alter(broker, ME, consumer_byte_rate=120.0)
+    assert broker.ask(fetch_request("t", max_bytes=1), 11).throttle_time_ms == 0
+    broker.produce("t", batch(b"new"))
+    question = fetch_request("t", 5, session_id=opened.session_id, session_epoch=1)
+    withheld = broker.ask(question, 11)
+    assert (withheld.session_id, withheld.responses) == (opened.session_id, ())
+    assert withheld.throttle_time_ms > 0
+    broker.advance(12_000)
+    again = broker.ask(fetch_request("t", 5, session_id=opened.session_id, session_epoch=2), 11)
+    assert values_in(again.responses[0].partitions[0]) == [b"new"]
+
+
+# --- time -------------------------------------------------------------------------------------------------------------
+
+
+def spend(monkeypatch: pytest.MonkeyPatch, ms: int) -> None:
+    monkeypatch.setattr(Throttle, "spent_ns", property(lambda _: ms * 1_000_000))
+
+
+def test_who_takes_too_much_time_is_told_to_be_silent(broker: BrokerDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    spend(monkeypatch, 150)
+    alter(broker, ME, request_percentage=1.0)
+    # 0.15 s are 15 per cent of a second: 1.5 per cent of the ten that are looked at.
+    answer = broker.ask(MetadataRequest(topics=()), 9)
+    assert answer.throttle_time_ms == broker.throttle.wait_ms == 1000  # 5,000 but for the bound of one window
+    assert broker.ask(ApiVersionsRequest(client_software_name="a", client_software_version="1"), 3).throttle_time_ms
+    assert broker.ask(MetadataRequest(topics=()), 9, client_id="other").throttle_time_ms == 0
+
+
+def test_a_version_without_throttle_time_is_made_to_wait_all_the_same(
+    broker: BrokerDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spend(monkeypatch, 150)
+    alter(broker, ME, request_percentage=1.0)
+    broker.ask(ApiVersionsRequest(), 0)
+    assert broker.throttle.wait_ms == 1000
+
+
+def test_a_fetch_that_costs_too_much_time_gets_nothing(broker: BrokerDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    filled(broker)
+    spend(monkeypatch, 1000)
+    alter(broker, ME, request_percentage=1.0)
+    answer = broker.ask(fetch_request("t"), 11)
+    assert (answer.throttle_time_ms, answer.responses) == (1000, ())
+
+
+def test_who_wants_no_answer_is_not_charged_for_time(broker: BrokerDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    broker.create("t")
+    spend(monkeypatch, 1000)
+    alter(broker, ME, request_percentage=1.0)
+    broker.run(broker.begin(produce_request("t", batch(b"x"), acks=0), 9))
+    assert broker.throttle.wait_ms == 0
+
+
+def test_waiting_is_no_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_ns = 0
+
+    def work_for(ns: int) -> None:
+        nonlocal now_ns
+        now_ns += ns
+
+    monkeypatch.setattr(throttling, "time", SimpleNamespace(perf_counter_ns=lambda: now_ns))
+
+    async def story() -> None:
+        throttle, gate = Throttle(), asyncio.Event()
+
+        async def work() -> int:
+            work_for(5)
+            await gate.wait()
+            work_for(7)
+            return 7
+
+        task = asyncio.create_task(throttle.measured(work()))
+        await asyncio.sleep(0)
+        work_for(1_000_000)  # another request
+        gate.set()
+        assert await task == 7
+        assert throttle.spent_ns == 12
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("caught", [False, True])
+def test_work_that_is_measured_hears_of_its_cancellation(caught: bool) -> None:
+    async def story() -> None:
+        seen: list[str] = []
+
+        async def work() -> str:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                seen.append("cancelled")
+                if not caught:
+                    raise
+            await asyncio.sleep(0)
+            return "cleaned up"
+
+        task = asyncio.create_task(Throttle().measured(work()))
+        await asyncio.sleep(0)
+        task.cancel()
+        (result,) = await asyncio.gather(task, return_exceptions=True)
+        assert seen == ["cancelled"]
+        assert result == "cleaned up" if caught else isinstance(result, asyncio.CancelledError)
+
+    asyncio.run(story())
+
+
+def test_work_that_fails_fails() -> None:
+    async def work() -> None:
+        await asyncio.sleep(0)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(Throttle().measured(work()))
+
+
+# --- changes ----------------------------------------------------------------------------------------------------------
+
+
+def create(broker: BrokerDriver, name: str, partitions: int, version: int = 7) -> tuple[ErrorCode, int]:
+    wanted = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
+    answer = broker.ask(CreateTopicsRequest(topics=(wanted,)), version)
+    return ErrorCode.of(answer.topics[0].error_code), answer.throttle_time_ms
+
+
+def test_who_changes_too_much_is_refused(broker: BrokerDriver) -> None:
+    alter(broker, ME, controller_mutation_rate=1.0)
+    assert create(broker, "a", 16) == (ErrorCode.NONE, 0)
+    code, wait_ms = create(broker, "b", 1)
+    assert code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert wait_ms == 5000
+    assert "b" not in broker.broker.image.topics
+    widened = broker.ask(
+        CreatePartitionsRequest(topics=(CreatePartitionsTopic(name="a", count=17, assignments=None),)), 3
+    )
+    assert ErrorCode.of(widened.results[0].error_code) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    deleted = broker.ask(DeleteTopicsRequest(topic_names=("a",)), 5)
+    assert ErrorCode.of(deleted.responses[0].error_code) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    broker.advance(5000)
+    assert create(broker, "b", 1) == (ErrorCode.NONE, 0)
+
+
+def test_who_does_not_know_that_error_is_slowed_down(broker: BrokerDriver) -> None:
+    alter(broker, ME, controller_mutation_rate=1.0)
+    assert create(broker, "a", 16, version=5) == (ErrorCode.NONE, 5000)
+    assert create(broker, "b", 1, version=5) == (ErrorCode.NONE, 6000)
+    assert broker.throttle.wait_ms == 6000
+
+
+def test_topics_that_make_themselves_are_counted_too(broker: BrokerDriver) -> None:
+    alter(broker, ME, controller_mutation_rate=1.0)
+    names = [f"auto-{number}" for number in range(14)]
+    codes = []
+    for name in names:
+        answer = broker.ask(MetadataRequest(topics=(MetadataRequestTopic(name=name),)), 9)
+        codes.append(ErrorCode.of(answer.topics[0].error_code))
+        assert answer.throttle_time_ms == 0
+    assert codes == [ErrorCode.NONE] * 12 + [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2
+    broker.advance(2000)
+    answer = broker.ask(MetadataRequest(topics=(MetadataRequestTopic(name=names[-1]),)), 9)
+    assert answer.topics[0].error_code == 0
+
+
+# --- releases that throttle before they answer ------------------------------------------------------------------------
+
+
+def waiting(broker: BrokerDriver, request: Any, version: int) -> "asyncio.Task[Any]":
+    task = broker.begin(request, version)
+    broker.settle()
+    assert not task.done()
+    return task
+
+
+def set_quota(broker: BrokerDriver, **values: float) -> None:
+    """Set a quota on a release that has no request for it."""
+    ops = [OpData(key=key, value=value) for key, value in values.items()]
+    entity = Entity.of([("client-id", "test")])
+    assert broker.run(broker.broker.quotas.alter([(entity, ops)], validate_only=False)) == {entity: None}
+
+
+def test_an_old_release_keeps_the_answer_for_as_long(old_broker: BrokerDriver) -> None:
+    make(old_broker)
+    set_quota(old_broker, producer_byte_rate=100.0)
+    task = waiting(old_broker, produce_request("t", batch(b"x" * 1400)), 3)
+    assert old_broker.broker.partitions.get("t", 0).log.log_end_offset == 1
+    old_broker.advance(4000)
+    assert not task.done()
+    old_broker.advance(2000)
+    answer = old_broker.run(task)
+    assert 4000 < answer.throttle_time_ms < 6000
+    assert old_broker.throttle.wait_ms == 0
+
+
+def test_an_old_release_sends_the_records_that_it_kept(old_broker: BrokerDriver) -> None:
+    filled(old_broker)
+    set_quota(old_broker, consumer_byte_rate=100.0)
+    task = waiting(old_broker, fetch_request("t", max_bytes=1), 5)
+    old_broker.advance(10_000)
+    answer = old_broker.run(task)
+    assert answer.throttle_time_ms > 0
+    assert values_in(answer.responses[0].partitions[0]) == [b"x" * 1000]
+
+
+def test_a_stop_lets_go_what_an_old_release_keeps(old_broker: BrokerDriver) -> None:
+    make(old_broker)
+    set_quota(old_broker, producer_byte_rate=1.0)
+    task = waiting(old_broker, produce_request("t", batch(b"x" * 1400)), 3)
+    old_broker.broker.delayed.release()
+    assert old_broker.run(task).responses[0].partition_responses[0].base_offset == 0

@@ -1,0 +1,339 @@
+"""Idempotent and transactional producers: what is a repetition, what is out of order, where the stable part ends."""
+
+from typing import Any
+
+import pytest
+
+from broker_embedded.log.append.incoming import AppendOrigin, Terms
+from broker_embedded.log.append.producer_state import (
+    AppendedBatch,
+    BatchMetadata,
+    EndOfTransaction,
+    LastRecord,
+    ProducerEntry,
+    ProducerStates,
+)
+from broker_embedded.log.transaction_index import AbortedTransaction
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.records.batch import BatchHeader, read_header
+from tests.support.batches import NOW_MS, batch
+
+LAST = 2**31 - 1
+VERIFIED = Terms(verified=True)
+OWN_EPOCHS = Terms(verified=True, bumps_epochs=True)
+COORDINATOR = Terms(origin=AppendOrigin.COORDINATOR)
+
+
+class Producers:
+    """A partition's producers, driven batch by batch; offsets are given as a log would."""
+
+    def __init__(self) -> None:
+        self.states = ProducerStates("t-0", expiration_ms=1000)
+        self.end = 0
+        self.aborted: list[AbortedTransaction] = []
+
+    def header(self, pid: int, sequence: int, count: int = 1, epoch: int = 0, **more: Any) -> BatchHeader:
+        values = [b"v"] * count
+        return read_header(
+            batch(*values, producer_id=pid, producer_epoch=epoch, base_sequence=sequence, **more), whole=False
+        )
+
+    def send(
+        self,
+        pid: int,
+        sequence: int,
+        count: int = 1,
+        *,
+        epoch: int = 0,
+        at: int = NOW_MS,
+        terms: Terms = VERIFIED,
+        **more: Any,
+    ) -> int:
+        """Append a batch; its offset. Raises as a log would."""
+        return self.send_all(self.header(pid, sequence, count, epoch, **more), at=at, terms=terms)
+
+    def send_all(self, *headers: BatchHeader, at: int = NOW_MS, terms: Terms = VERIFIED) -> int:
+        known = self.states.duplicates(headers) if terms.origin is AppendOrigin.CLIENT else None
+        if known is not None:
+            return known[0].first_offset
+        base, planned = self.end, []
+        for header in headers:
+            planned.append(AppendedBatch(header=header, base_offset=base, max_timestamp=header.max_timestamp))
+            base = planned[-1].last_offset + 1
+        self.states.apply(self.states.plan(planned, now_ms=at, terms=terms))
+        first, self.end = self.end, base
+        return first
+
+    def end_transaction(
+        self, pid: int, *, abort: bool, epoch: int = 0, coordinator_epoch: int = 0, bumps_epochs: bool = False
+    ) -> None:
+        header = self.header(pid, -1, epoch=epoch, transactional=True, control=True)
+        marker = EndOfTransaction(abort, coordinator_epoch)
+        planned = AppendedBatch(header=header, base_offset=self.end, max_timestamp=NOW_MS, marker=marker)
+        terms = COORDINATOR._replace(bumps_epochs=bumps_epochs)
+        changes = self.states.plan([planned], now_ms=NOW_MS, terms=terms)
+        self.states.apply(changes)
+        self.aborted += changes.aborted
+        self.end += 1
+
+    def refused(self, *args: Any, **more: Any) -> ErrorCode:
+        before = tuple(self.states.entries)
+        with pytest.raises(KafkaError) as caught:
+            self.send(*args, **more)
+        assert tuple(self.states.entries) == before
+        assert caught.value.detail.startswith("t-0: ")
+        return caught.value.code
+
+
+@pytest.fixture
+def producers() -> Producers:
+    return Producers()
+
+
+def test_sequences_go_on_where_the_last_batch_ended(producers: Producers) -> None:
+    assert [producers.send(1, 0, 3), producers.send(1, 3, 2), producers.send(1, 5)] == [0, 3, 5]
+    assert producers.refused(1, 7) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert producers.refused(1, 4) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert producers.send(1, 6) == 6
+
+
+def test_a_batch_that_comes_again_gets_its_first_offset(producers: Producers) -> None:
+    offsets = [producers.send(1, sequence, 10) for sequence in range(0, 70, 10)]
+    assert offsets == list(range(0, 70, 10))
+    assert [producers.send(1, sequence, 10) for sequence in range(20, 70, 10)] == list(range(20, 70, 10))
+    assert producers.end == 70
+    assert producers.refused(1, 10, 10) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER  # only five are remembered
+
+
+def test_the_same_sequence_with_another_count_is_no_repetition(producers: Producers) -> None:
+    producers.send(1, 0, 10)
+    assert producers.refused(1, 0, 9) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_sequences_begin_again_behind_the_largest(producers: Producers) -> None:
+    producers.send(1, LAST - 1)
+    producers.send(1, LAST)
+    assert producers.send(1, 0) == 2
+    producers.send(2, LAST - 1, 4)  # LAST - 1, LAST, 0, 1
+    assert producers.refused(2, LAST + 1 - 2**31) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert producers.send(2, 2) == 7
+    assert producers.send(2, LAST - 1, 4) == 3
+
+
+def test_an_unknown_producer_may_begin_anywhere(producers: Producers) -> None:
+    """Its records may have been deleted (KIP-360)."""
+    assert producers.send(1, 500) == 0
+    assert producers.refused(1, 502) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_a_new_epoch_begins_at_zero_and_ends_the_old(producers: Producers) -> None:
+    producers.send(1, 0, 5)
+    assert producers.refused(1, 5, epoch=1) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert producers.send(1, 0, 5, epoch=1) == 5
+    assert producers.refused(1, 5, epoch=0) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert producers.refused(1, 0, 5, epoch=0) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert producers.send(1, 0, 5, epoch=1) == 5
+
+
+def test_producers_do_not_mix(producers: Producers) -> None:
+    assert [producers.send(1, 0), producers.send(2, 0), producers.send(1, 1), producers.send(2, 1)] == [0, 1, 2, 3]
+    assert len(producers.states) == 2
+
+
+def test_batches_of_one_request_are_checked_one_after_the_other(producers: Producers) -> None:
+    assert producers.send_all(producers.header(1, 0, 2), producers.header(1, 2, 2), producers.header(2, 0)) == 0
+    with pytest.raises(KafkaError, match="sent sequence number 9, 6 comes next"):
+        producers.send_all(producers.header(1, 4, 2), producers.header(1, 9))
+    assert producers.send_all(producers.header(1, 4, 2), producers.header(1, 6)) == 5
+
+
+def test_a_request_that_is_known_in_part_cannot_be_parted(producers: Producers) -> None:
+    first, second, third = (producers.header(1, sequence) for sequence in (0, 1, 2))
+    producers.send_all(first, second)
+    assert producers.send_all(first, second) == 0
+    with pytest.raises(KafkaError) as caught:
+        producers.send_all(second, third)
+    assert caught.value.code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+
+
+def test_silent_producers_are_forgotten_by_the_brokers_clock(producers: Producers) -> None:
+    """Not by their records' timestamps: who writes records of the past must not be forgotten at once."""
+    producers.send(1, 0, timestamps=5)
+    producers.send(2, 0, at=NOW_MS + 500)
+    assert producers.states.expire(NOW_MS + 999) == 0
+    assert producers.states.expire(NOW_MS + 1000) == 1
+    assert producers.send(1, 77) == 2
+    assert producers.refused(2, 5) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_batches_without_a_producer_leave_no_trace(producers: Producers) -> None:
+    plain = read_header(batch(b"a"))
+    producers.send_all(plain)
+    producers.send_all(plain)
+    assert (len(producers.states), producers.end) == (0, 2)
+
+
+def test_what_is_in_the_log_is_taken_as_it_is(producers: Producers) -> None:
+    header = producers.header(1, 50, epoch=3)
+    planned = [AppendedBatch(header=header, base_offset=9, max_timestamp=5)]
+    producers.states.apply(producers.states.plan(planned, now_ms=NOW_MS, terms=None))
+    old = AppendedBatch(header=producers.header(1, 7, epoch=2), base_offset=10, max_timestamp=5)
+    producers.states.apply(producers.states.plan([old], now_ms=NOW_MS, terms=None))
+    (entry,) = producers.states.entries
+    assert (entry.epoch, entry.batches) == (2, (BatchMetadata(7, 10, 0, 5),))
+
+
+# --- transactions ----------------------------------------------------------------------------------------------------
+
+
+def test_the_stable_part_ends_before_the_oldest_open_transaction(producers: Producers) -> None:
+    producers.send(9, 0)
+    assert producers.states.first_unstable_offset is None
+    producers.send(1, 0, transactional=True)
+    producers.send(2, 0, transactional=True)
+    producers.send(1, 1, transactional=True)
+    assert producers.states.first_unstable_offset == 1
+    producers.end_transaction(1, abort=False)
+    assert producers.states.first_unstable_offset == 2
+    producers.end_transaction(2, abort=True)
+    assert producers.states.first_unstable_offset is None
+    assert producers.aborted == [AbortedTransaction(2, 2, 5, 6)]
+
+
+def test_an_aborted_transaction_names_what_is_stable_then(producers: Producers) -> None:
+    producers.send(1, 0, transactional=True)
+    producers.send(2, 0, transactional=True)
+    producers.end_transaction(2, abort=True)
+    producers.end_transaction(1, abort=True)
+    assert producers.aborted == [AbortedTransaction(2, 1, 2, 0), AbortedTransaction(1, 0, 3, 4)]
+
+
+def test_a_marker_without_records_aborts_nothing(producers: Producers) -> None:
+    producers.end_transaction(1, abort=True)
+    assert producers.aborted == []
+
+
+def test_amid_a_transaction_every_batch_belongs_to_it(producers: Producers) -> None:
+    producers.send(1, 0, transactional=True)
+    assert producers.refused(1, 1) is ErrorCode.INVALID_TXN_STATE
+    producers.end_transaction(1, abort=False)
+    assert producers.send(1, 1) == 2
+
+
+def test_nobody_begins_a_transaction_that_no_coordinator_knows(producers: Producers) -> None:
+    assert producers.refused(1, 0, transactional=True, terms=Terms()) is ErrorCode.INVALID_TXN_STATE
+    producers.send(1, 0, transactional=True)
+    assert producers.send(1, 1, transactional=True, terms=Terms()) == 1
+    assert producers.refused(1, 0, epoch=1, transactional=True, terms=Terms()) is ErrorCode.INVALID_TXN_STATE
+    producers.end_transaction(1, abort=False)
+    assert producers.refused(1, 2, transactional=True, terms=Terms()) is ErrorCode.INVALID_TXN_STATE
+
+
+def test_whoever_was_replaced_hears_of_it_first(producers: Producers) -> None:
+    """Before that its transaction is unknown: it may begin again with another epoch."""
+    producers.send(1, 0, transactional=True)
+    producers.end_transaction(1, abort=True, epoch=1)
+    assert producers.refused(1, 1, transactional=True, terms=Terms()) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert producers.refused(1, 1, transactional=True) is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_which_transactions_go_on(producers: Producers) -> None:
+    assert not producers.states.is_in_transaction(1, 0)
+    producers.send(1, 0)
+    assert not producers.states.is_in_transaction(1, 0)
+    producers.send(1, 1, transactional=True)
+    assert producers.states.is_in_transaction(1, 0)
+    assert not producers.states.is_in_transaction(1, 1)
+    producers.end_transaction(1, abort=False)
+    assert not producers.states.is_in_transaction(1, 0)
+
+
+def test_a_coordinator_writes_records_without_sequence_numbers(producers: Producers) -> None:
+    """The offsets of a group, in the name of a producer that knows nothing of where they are kept."""
+    offsets = Terms(origin=AppendOrigin.COORDINATOR, verified=True)
+    assert [producers.send(1, -1, 3, transactional=True, terms=offsets, epoch=4) for _ in range(2)] == [0, 3]
+    assert producers.states.first_unstable_offset == 0
+    code = producers.refused(1, -1, transactional=True, terms=offsets, epoch=3)
+    assert code is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert producers.refused(2, -1, transactional=True, terms=COORDINATOR) is ErrorCode.INVALID_TXN_STATE
+    producers.end_transaction(1, abort=True, epoch=4)
+    assert producers.aborted == [AbortedTransaction(1, 0, 6, 7)]
+
+
+@pytest.mark.parametrize("knows", ["nothing", "the epoch", "an older epoch"])
+def test_a_transaction_with_an_epoch_of_its_own_begins_at_zero(producers: Producers, knows: str) -> None:
+    """The batches before may have been refused: what comes behind them must be, too."""
+    if knows != "nothing":
+        producers.end_transaction(1, abort=False, epoch=1 if knows == "the epoch" else 0, bumps_epochs=True)
+    code = producers.refused(1, 7, epoch=1, transactional=True, terms=OWN_EPOCHS)
+    assert code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    at = producers.send(1, 0, epoch=1, transactional=True, terms=OWN_EPOCHS)
+    assert producers.send(1, 1, epoch=1, transactional=True) == at + 1
+
+
+def test_a_marker_that_has_to_raise_the_epoch_does(producers: Producers) -> None:
+    """A late one of the transaction before, with its epoch, would end this one."""
+    producers.send(1, 0, transactional=True, epoch=3)
+    with pytest.raises(KafkaError, match="has its present one, 3") as caught:
+        producers.end_transaction(1, abort=False, epoch=3, bumps_epochs=True)
+    assert caught.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+    with pytest.raises(KafkaError) as caught:
+        producers.end_transaction(1, abort=False, epoch=2, bumps_epochs=True)
+    assert caught.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert producers.states.is_in_transaction(1, 3)
+    producers.end_transaction(1, abort=False, epoch=4, bumps_epochs=True)
+    assert not producers.states.is_in_transaction(1, 3)
+
+
+def test_a_marker_that_comes_again_is_no_harm(producers: Producers) -> None:
+    """As after a crash before its coordinator has written down that all have theirs."""
+    producers.send(1, 0, transactional=True)
+    for _ in range(2):
+        producers.end_transaction(1, abort=True, epoch=1, bumps_epochs=True)
+    assert producers.aborted == [AbortedTransaction(1, 0, 1, 2)]
+    producers.send(1, 0, epoch=1, transactional=True, terms=OWN_EPOCHS)
+    with pytest.raises(KafkaError):
+        producers.end_transaction(1, abort=True, epoch=1, bumps_epochs=True)
+
+
+def test_a_producer_amid_a_transaction_is_not_forgotten(producers: Producers) -> None:
+    producers.send(1, 0, transactional=True)
+    assert producers.states.expire(NOW_MS + 10_000) == 0
+
+
+def test_markers_of_the_past_are_fenced(producers: Producers) -> None:
+    producers.send(1, 0, transactional=True, epoch=2)
+    with pytest.raises(KafkaError) as caught:
+        producers.end_transaction(1, abort=True, epoch=1)
+    assert caught.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+    producers.end_transaction(1, abort=True, epoch=2, coordinator_epoch=5)
+    with pytest.raises(KafkaError) as caught:
+        producers.end_transaction(1, abort=True, epoch=2, coordinator_epoch=4)
+    assert caught.value.code is ErrorCode.TRANSACTION_COORDINATOR_FENCED
+
+
+def test_a_marker_may_raise_the_epoch(producers: Producers) -> None:
+    producers.send(1, 0, transactional=True)
+    producers.end_transaction(1, abort=True, epoch=1)
+    assert producers.refused(1, 1, epoch=0) is ErrorCode.INVALID_PRODUCER_EPOCH
+    producers.send(1, 0, epoch=1)
+
+
+def test_restored_entries_count(producers: Producers) -> None:
+    producers.states.restore(ProducerEntry(producer_id=1, epoch=0, transaction_first_offset=5, seen_ms=NOW_MS))
+    assert producers.states.first_unstable_offset == 5
+    producers.states.clear()
+    producers.end = 9
+    assert not producers.states.entries
+    assert producers.send(1, 3) == 9
+
+
+def test_what_compaction_has_to_leave_of_each_producer() -> None:
+    producers = Producers()
+    producers.send(1, 0, count=3)
+    producers.send(1, 3)
+    producers.send(2, 0, transactional=True)
+    producers.end_transaction(2, abort=False)
+    producers.send(3, 0, transactional=True)
+    producers.end_transaction(3, abort=True, epoch=5)
+    assert producers.states.last_records() == {1: LastRecord(3, 0), 2: LastRecord(4, 0), 3: LastRecord(None, 5)}

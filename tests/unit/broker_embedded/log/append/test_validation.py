@@ -1,0 +1,190 @@
+"""What a batch must be to enter a log, the code for each way not to be, and the fields that the log writes."""
+
+from typing import Any
+
+import pytest
+
+from broker_embedded.config.log_config import LogConfig
+from broker_embedded.log.append.incoming import Append
+from broker_embedded.log.append.validation import AppendOrigin, assign, validate
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.records.batch import CompressionType, TimestampType, check_crc, iter_batches, read_header, seal
+from tests.support.batches import NOW_MS, Row, batch, joined, rows
+from tests.support.message_sets import message_set
+
+HOUR_MS = 60 * 60 * 1000
+
+
+def check(records: bytearray, origin: AppendOrigin = AppendOrigin.CLIENT, **settings: Any) -> int:
+    """Validate; how many batches there are. The buffer must not change."""
+    before = bytes(records)
+    try:
+        config = LogConfig(**settings)
+        view = memoryview(records)
+        found = validate(view, Append(config=config, partition="t-0", origin=origin, now_ms=NOW_MS, base_offset=100))
+        assert found.records is view, "what nobody asked to convert is stored as it is"
+        return len(found.batches)
+    finally:
+        assert records == before
+
+
+def refusal(records: bytearray, origin: AppendOrigin = AppendOrigin.CLIENT, **settings: Any) -> tuple[ErrorCode, str]:
+    with pytest.raises(KafkaError) as caught:
+        check(records, origin, **settings)
+    assert caught.value.detail.startswith("t-0: ")
+    return caught.value.code, caught.value.detail
+
+
+@pytest.mark.parametrize("codec", list(CompressionType))
+def test_good_batches_pass(codec: CompressionType) -> None:
+    one = batch(b"a", b"b", compression=codec, producer_id=1, producer_epoch=0, base_sequence=0)
+    assert check(joined([one, one, batch(b"x" * 1000, compression=codec)])) == 3
+
+
+def test_nothing_is_refused() -> None:
+    assert refusal(bytearray())[0] is ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("missing", [1, 50, 62, 65])
+def test_a_batch_that_is_cut_off_is_corrupt(missing: int) -> None:
+    assert refusal(joined([batch(b"a"), batch(b"b")])[:-missing])[0] is ErrorCode.CORRUPT_MESSAGE
+
+
+@pytest.mark.parametrize("at", [*range(17, 22), 30, 43, 60, -1])
+def test_a_flipped_bit_is_corrupt(at: int) -> None:
+    bad = batch(b"a", b"b")
+    bad[at] ^= 1
+    assert refusal(bad)[0] is ErrorCode.CORRUPT_MESSAGE
+
+
+def test_a_size_above_the_limit() -> None:
+    one = batch(b"x" * 100)
+    assert check(one, max_message_bytes=len(one)) == 1
+    code, detail = refusal(one, max_message_bytes=len(one) - 1)
+    assert (code, "max.message.bytes" in detail) == (ErrorCode.MESSAGE_TOO_LARGE, True)
+
+
+def test_batches_larger_than_a_segment() -> None:
+    two = joined([batch(b"x" * 100)] * 2)
+    assert check(two, segment_bytes=len(two)) == 2
+    code, detail = refusal(two, segment_bytes=len(two) - 1)
+    assert (code, "segment.bytes" in detail) == (ErrorCode.RECORD_LIST_TOO_LARGE, True)
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_one_request_has_one_format(magic: int) -> None:
+    old = message_set(b"a", magic=magic)
+    code, detail = refusal(joined([batch(b"a"), old]))
+    assert (code, f"message format v{magic}" in detail) == (ErrorCode.INVALID_RECORD, True)
+    assert refusal(joined([old, batch(b"a")]))[0] is ErrorCode.INVALID_RECORD
+
+
+def test_an_unknown_codec_is_told_from_a_flipped_bit() -> None:
+    unknown = batch(b"a")
+    unknown[22] |= 5
+    assert refusal(unknown)[0] is ErrorCode.CORRUPT_MESSAGE
+    seal(unknown)
+    assert refusal(unknown)[0] is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    assert refusal(unknown[:40])[0] is ErrorCode.CORRUPT_MESSAGE
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"base_offset": 7}, "base offset"),
+        ({"control": True}, "control"),
+        ({"records_count": 0}, "without records"),
+        ({"records_count": 1}, "last offset delta"),
+        ({"producer_id": 1, "producer_epoch": 0, "base_sequence": -1}, "sequence number -1"),
+        ({"producer_id": 1, "producer_epoch": -1, "base_sequence": 0}, "epoch -1"),
+    ],
+)
+def test_what_clients_may_not_write(fields: dict[str, Any], why: str) -> None:
+    code, detail = refusal(batch(b"a", b"b", **fields))
+    assert code is ErrorCode.INVALID_RECORD
+    assert why in detail
+
+
+def test_records_of_a_transaction_have_a_producer() -> None:
+    assert check(batch(b"a", transactional=True, producer_id=1, producer_epoch=0, base_sequence=0)) == 1
+    code, detail = refusal(batch(b"a", transactional=True))
+    assert code is ErrorCode.INVALID_RECORD
+    assert "no producer id" in detail
+
+
+def test_coordinators_write_what_clients_may_not() -> None:
+    unnumbered = batch(b"a", transactional=True, producer_id=1, producer_epoch=0)
+    assert refusal(unnumbered)[0] is ErrorCode.INVALID_RECORD
+    assert check(unnumbered, AppendOrigin.COORDINATOR) == 1
+    assert check(batch(b"a", control=True), AppendOrigin.COORDINATOR) == 1
+
+
+def test_markers_are_never_too_large() -> None:
+    """A transaction that could not be ended would stop its readers for good."""
+    settings = {"max_message_bytes": 10, "segment_bytes": 14}
+    assert check(batch(b"a", control=True), AppendOrigin.COORDINATOR, **settings) == 1
+    assert refusal(batch(b"a"), AppendOrigin.COORDINATOR, **settings)[0] is ErrorCode.MESSAGE_TOO_LARGE
+
+
+@pytest.mark.parametrize(
+    ("timestamps", "settings", "good"),
+    [
+        (NOW_MS + HOUR_MS, {}, True),
+        (NOW_MS + HOUR_MS + 1, {}, False),
+        ((NOW_MS, NOW_MS + HOUR_MS + 1), {}, False),
+        (0, {}, True),
+        (-1, {}, True),
+        (-1, {"message_timestamp_before_max_ms": 10}, True),
+        (NOW_MS - 10, {"message_timestamp_before_max_ms": 10}, True),
+        (NOW_MS - 11, {"message_timestamp_before_max_ms": 10}, False),
+        ((NOW_MS - 11, NOW_MS), {"message_timestamp_before_max_ms": 10}, False),
+        (NOW_MS + HOUR_MS + 1, {"message_timestamp_type": "LogAppendTime"}, True),
+    ],
+)
+def test_timestamps_must_be_near_now(timestamps: Any, settings: dict[str, Any], good: bool) -> None:
+    records = batch(*[b"v"] * (1 if isinstance(timestamps, int) else len(timestamps)), timestamps=timestamps)
+    if good:
+        assert check(records, **settings) == 1
+    else:
+        assert refusal(records, **settings)[0] is ErrorCode.INVALID_TIMESTAMP
+
+
+def test_producers_may_not_claim_the_brokers_time() -> None:
+    stamped = batch(b"a", timestamp_type=TimestampType.LOG_APPEND_TIME)
+    assert refusal(stamped)[0] is ErrorCode.INVALID_TIMESTAMP
+    assert refusal(stamped, message_timestamp_type="LogAppendTime")[0] is ErrorCode.INVALID_TIMESTAMP
+    assert check(stamped, AppendOrigin.COORDINATOR) == 1
+
+
+def assigned(records: bytearray, append_time: int = -1) -> bytearray:
+    config = LogConfig(message_timestamp_type="CreateTime" if append_time < 0 else "LogAppendTime")
+    view = memoryview(records)
+    origin = AppendOrigin.CLIENT
+    append = Append(config=config, partition="t-0", origin=origin, now_ms=NOW_MS, base_offset=100)
+    batches = validate(view, append).batches
+    placed = assign(view, batches, base_offset=100, leader_epoch=7, log_append_time_ms=append_time)
+    read_back = [(at, header) for at, header in iter_batches(records)]
+    assert [(one.position, one.size, one.last_offset, one.max_timestamp) for one in placed] == [
+        (at, header.size_in_bytes, header.last_offset, header.max_timestamp) for at, header in read_back
+    ]
+    for at, header in read_back:
+        check_crc(records, at, header)
+        assert header.partition_leader_epoch == 7
+    return records
+
+
+def test_offsets_are_given_one_after_the_other() -> None:
+    records = joined([batch(b"a", b"b", timestamps=[NOW_MS - 5, NOW_MS - 9]), batch(b"c"), batch(b"d", b"e")])
+    assert rows(assigned(records)) == [
+        Row(100, NOW_MS - 5, b"a"),
+        Row(101, NOW_MS - 9, b"b"),
+        Row(102, NOW_MS, b"c"),
+        Row(103, NOW_MS, b"d"),
+        Row(104, NOW_MS, b"e"),
+    ]
+
+
+def test_the_brokers_time_replaces_the_producers() -> None:
+    records = assigned(joined([batch(b"a", b"b", timestamps=[5, 6]), batch(b"c", timestamps=7)]), append_time=NOW_MS)
+    assert [row.timestamp for row in rows(records)] == [NOW_MS] * 3
+    assert read_header(records).timestamp_type is TimestampType.LOG_APPEND_TIME

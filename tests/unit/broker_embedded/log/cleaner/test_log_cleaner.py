@@ -1,0 +1,285 @@
+"""Which logs are compacted and when, what is given up and what is tried again."""
+
+import threading
+from uuid import UUID
+
+import pytest
+
+from broker_embedded.config.cleaner_config import CleanerConfig
+from broker_embedded.config.log_config import LogConfig
+from broker_embedded.log.cleaner.cleanable import CleanableRange
+from broker_embedded.log.log import Log
+from broker_embedded.platform.platform import read_file
+from spark_kafka_native.protocol.topic import TopicPartition
+from tests.support import reference_records as reference
+from tests.support.compaction_driver import DIRECTORY, EAGER, PARTITION, CompactionDriver
+
+OTHER = TopicPartition("other", 3)
+
+
+@pytest.fixture
+def driver() -> CompactionDriver:
+    return CompactionDriver({"segment.bytes": 300})
+
+
+def filled(driver: CompactionDriver, count: int = 12) -> CompactionDriver:
+    for number in range(count):
+        driver.put(a=str(number))
+    driver.roll()
+    return driver
+
+
+def checkpoint(driver: CompactionDriver) -> str:
+    return read_file(driver.disk, "/data/cleaner-offset-checkpoint").decode()
+
+
+# --- choosing --------------------------------------------------------------------------------------------------------
+
+
+def test_how_far_a_log_was_compacted_is_written_down(driver: CompactionDriver) -> None:
+    filled(driver)
+    assert driver.cleaner.clean_one()
+    assert checkpoint(driver) == "0\n1\nt 0 12\n"
+    assert not driver.cleaner.clean_one()
+    driver.restart(clean=False)
+    assert not driver.cleaner.clean_one()
+
+
+def test_a_checkpoint_that_is_lost_costs_a_compaction(driver: CompactionDriver) -> None:
+    filled(driver).clean()
+    driver.manager.close()
+    driver.disk.create("/data/cleaner-offset-checkpoint").write_at(0, b"nonsense")
+    driver.restart(clean=False)
+    assert driver.cleaner.clean_one()
+    assert driver.rows() == [(11, "a", "11")]
+
+
+def test_only_logs_that_are_dirty_enough(driver: CompactionDriver) -> None:
+    for number in range(10):
+        driver.put(**{f"k{number}": "x" * 20})
+    driver.compact()
+    driver.log.reconfigure(LogConfig.parse({**EAGER, "min.cleanable.dirty.ratio": 0.3}))
+    driver.put(k0="y" * 20)
+    driver.roll()
+    assert not driver.cleaner.clean_one()
+    assert 0 < driver.cleaner.status.max_dirty_ratio < 0.3
+    for number in range(6):
+        driver.put(**{f"k{number}": "z" * 20})
+    driver.roll()
+    assert driver.cleaner.clean_one()
+
+
+def test_a_log_that_is_overdue_is_compacted_however_clean_it_is(driver: CompactionDriver) -> None:
+    driver.log.reconfigure(LogConfig.parse({**EAGER, "min.cleanable.dirty.ratio": 1, "max.compaction.lag.ms": 1000}))
+    filled(driver, 2)
+    assert not driver.cleaner.clean_one()
+    driver.clock.advance(1001)
+    assert driver.cleaner.clean_one()
+    assert driver.rows() == [(1, "a", "1")]
+
+
+def test_logs_of_other_policies_are_left_alone(driver: CompactionDriver) -> None:
+    filled(driver)
+    for policy in ("delete", ""):
+        driver.log.reconfigure(LogConfig.parse({**EAGER, "cleanup.policy": policy}))
+        assert not driver.cleaner.clean_one()
+    driver.log.reconfigure(LogConfig.parse({**EAGER, "cleanup.policy": "compact,delete"}))
+    assert driver.cleaner.clean_one()
+
+
+def keyed(log: Log, count: int) -> Log:
+    """So many records of one key, and the segment that holds the last is complete."""
+    for number in range(count):
+        record = reference.Record(b"k", b"%d" % number)
+        log.append(bytearray(reference.write_batch(reference.Batch(records=(record,)))), leader_epoch=0)
+    log.roll()
+    return log
+
+
+def test_the_dirtiest_log_comes_first(driver: CompactionDriver) -> None:
+    driver.put(a="x" * 50, b="y" * 50)
+    driver.compact()
+    driver.put(a="4")
+    driver.roll()
+    keyed(driver.manager.create(OTHER, UUID(int=9), driver.config), 8)
+    assert driver.cleaner.clean_one()
+    assert (driver.manager.cleaned_offsets.get(OTHER), driver.manager.cleaned_offsets.get(PARTITION)) == (8, 2)
+    assert driver.cleaner.clean_one()
+    assert driver.manager.cleaned_offsets.get(PARTITION) == 3
+
+
+# --- what goes wrong -------------------------------------------------------------------------------------------------
+
+
+def test_a_log_that_does_not_read_is_given_up_until_the_next_start(
+    driver: CompactionDriver, caplog: pytest.LogCaptureFixture
+) -> None:
+    filled(driver)
+    path = f"{DIRECTORY}/{0:020d}.log"
+    good = read_file(driver.disk, path)
+    driver.disk.open(path).write_at(100, b"\xff")
+    before = driver.files()
+    assert driver.cleaner.clean_one()
+    assert driver.cleaner.status.uncleanable == {PARTITION}
+    assert "t-0 is not compacted any more before the next start" in caplog.text
+    assert "CRC-32C of the record batch is" in caplog.text
+    assert path in caplog.text
+    assert {name: size for name, size in driver.files().items() if ".log" in name} == {
+        name: size for name, size in before.items() if ".log" in name
+    }
+    driver.disk.open(path).write_at(0, good)
+    assert not driver.cleaner.clean_one()
+    driver.restart(clean=False)
+    assert driver.cleaner.clean_one()
+    assert driver.rows() == [(11, "a", "11")]
+
+
+def test_a_topic_made_again_is_not_given_up_for_its_name(driver: CompactionDriver) -> None:
+    filled(driver)
+    driver.disk.open(f"{DIRECTORY}/{0:020d}.log").write_at(100, b"\xff")
+    driver.clean()
+    driver.manager.delete(PARTITION)
+    assert not driver.cleaner.clean_one()
+    assert driver.cleaner.status.uncleanable == frozenset()
+    driver.manager.create(PARTITION, UUID(int=8), driver.config)
+    driver.written.clear()
+    filled(driver)
+    assert driver.clean() == 1
+    assert driver.rows() == [(11, "a", "11")]
+
+
+def test_a_log_that_an_error_has_no_name_for_is_given_up_too(
+    driver: CompactionDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(driver)
+
+    def broken(*_: object) -> CleanableRange:
+        raise ZeroDivisionError("a mistake of ours")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("broker_embedded.log.cleaner.log_cleaner.cleanable_range", broken)
+        assert not driver.cleaner.clean_one()
+    assert driver.cleaner.status.uncleanable == {PARTITION}
+    assert not driver.cleaner.clean_one()
+
+
+def test_a_disk_that_fails_is_tried_again_in_the_next_round(
+    driver: CompactionDriver, caplog: pytest.LogCaptureFixture
+) -> None:
+    filled(driver)
+    driver.faults.fail("create *.cleaned")
+    assert driver.clean() == 1
+    assert "t-0: cannot be compacted now, nothing has changed" in caplog.text
+    assert driver.clean() == 1
+    driver.faults.heal()
+    assert driver.clean() == 1
+    assert driver.rows() == [(11, "a", "11")]
+
+
+def test_one_failing_log_does_not_keep_the_others_waiting(driver: CompactionDriver) -> None:
+    filled(driver)
+    keyed(driver.manager.create(OTHER, UUID(int=9), driver.config), 8)
+    driver.disk.open(f"{DIRECTORY}/{0:020d}.log").write_at(100, b"\xff")
+    driver.clean()
+    assert driver.manager.cleaned_offsets.get(OTHER) == 8
+
+
+def test_a_checkpoint_that_cannot_be_written_is_written_with_the_next_compaction(driver: CompactionDriver) -> None:
+    filled(driver)
+    driver.faults.fail("* cleaner-offset-checkpoint*")
+    driver.clean()
+    assert driver.rows() == [(11, "a", "11")]
+    driver.faults.heal()
+    filled(driver).clean()
+    assert checkpoint(driver) == "0\n1\nt 0 24\n"
+
+
+def test_a_log_that_is_deleted_while_it_is_compacted(driver: CompactionDriver) -> None:
+    filled(driver)
+    spend = driver.cleaner._throttle.spend
+
+    def delete_and_spend(size: int, rate: float) -> None:
+        if driver.manager.get(PARTITION) is not None:
+            driver.manager.delete(PARTITION)
+        spend(size, rate)
+
+    driver.cleaner._throttle.spend = delete_and_spend  # type: ignore[assignment]  # amid a compaction
+    assert driver.clean() == 1
+    assert driver.cleaner.status.uncleanable == frozenset()
+    assert not driver.disk.exists(DIRECTORY)
+
+
+def test_a_log_that_is_deleted_when_its_compaction_is_over(driver: CompactionDriver) -> None:
+    """Else a topic made again under its name would be taken to be compacted, and on the disk, up to there."""
+    driver.put(a="1", b="2", c="3")
+    driver.roll()
+    spend = driver.cleaner._throttle.spend
+    spent = []
+
+    def spend_and_delete(size: int, rate: float) -> None:
+        spent.append(size)
+        spend(size, rate)
+        if len(spent) == 3:  # the segment was read for its keys, read again, and what stays, all of it, was written
+            driver.manager.delete(PARTITION)
+
+    driver.cleaner._throttle.spend = spend_and_delete  # type: ignore[assignment]  # amid a compaction
+    assert driver.clean() == 1
+    assert len(spent) == 3
+    assert driver.cleaner.status.last is not None
+    assert driver.cleaner.status.last.until_offset == 3
+    assert driver.manager.cleaned_offsets.get(PARTITION) is None
+    driver.manager.create(PARTITION, UUID(int=8), driver.config)
+    driver.written.clear()
+    filled(driver, 3)
+    assert driver.clean() == 1
+    assert driver.rows() == [(2, "a", "2")]
+
+
+def test_a_policy_that_changes_ends_a_compaction(driver: CompactionDriver) -> None:
+    filled(driver)
+    config = LogConfig.parse({"cleanup.policy": "delete"})
+    spend = driver.cleaner._throttle.spend
+
+    def change_and_spend(size: int, rate: float) -> None:
+        driver.log.reconfigure(config)
+        spend(size, rate)
+
+    driver.cleaner._throttle.spend = change_and_spend  # type: ignore[assignment]  # amid a compaction
+    driver.clean()
+    assert len(driver.rows()) == 12
+    assert not [name for name in driver.files() if name.endswith(".cleaned")]
+
+
+# --- threads ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_cleaner_that_is_stopped_gives_up_soon(driver: CompactionDriver) -> None:
+    driver = filled(CompactionDriver({"segment.bytes": 300}, CleanerConfig(io_max_bytes_per_second=1.0)))
+    thread = threading.Thread(target=driver.clean)
+    thread.start()
+    driver.cleaner.stop()
+    thread.join()
+    assert driver.cleaner.stopped
+    assert len(driver.rows()) == 12
+    assert not driver.cleaner.clean_one()
+
+
+def test_several_threads_compact_several_logs(driver: CompactionDriver) -> None:
+    partitions = [TopicPartition("many", index) for index in range(6)]
+    for log in driver.manager.create_all(partitions, UUID(int=9), driver.config):
+        keyed(log, 20)
+    counts: list[int] = []
+    threads = [threading.Thread(target=lambda: counts.append(driver.clean())) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(counts) == 6
+    assert all(driver.manager.cleaned_offsets.get(partition) == 20 for partition in partitions)
+    assert driver.cleaner.status.cleaning == frozenset()
+
+
+def test_memory_is_shared_by_the_threads() -> None:
+    driver = CompactionDriver({}, CleanerConfig(threads=4, dedupe_buffer_size=24 * 40, io_buffer_size=80_000))
+    tools = driver.cleaner._tools(driver.log)
+    assert (tools.max_keys, tools.buffer_bytes) == (9, 10_000)

@@ -1,0 +1,48 @@
+"""Last offsets by key in bounded memory: as a dict would have it, up to its capacity."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker_embedded.config.cleaner_config import keys_fit
+from broker_embedded.log.cleaner.offset_map import OffsetMap
+
+
+def test_the_last_offset_of_a_key_counts() -> None:
+    offsets = OffsetMap(10)
+    assert offsets.put_all([(b"a", 1), (b"b", 2), (b"a", 3), (b"", 4)]) is None
+    assert [offsets.get(key) for key in (b"a", b"b", b"", b"c")] == [3, 2, 4, -1]
+    assert len(offsets) == 3
+
+
+@given(st.lists(st.tuples(st.binary(max_size=2), st.integers(0, 2**63 - 1)), max_size=300), st.floats(0, 1))
+def test_it_is_a_dict(records: list[tuple[bytes, int]], load_factor: float) -> None:
+    offsets, expected = OffsetMap(max(1, len({key for key, _ in records})), load_factor), dict(records)
+    # The last one may meet a full map though its key is in it, as in Apache Kafka.
+    left = offsets.put_all(records)
+    if left is None:
+        assert {key: offsets.get(key) for key in expected} == expected
+    assert offsets.get(b"no such key") == -1
+
+
+def test_a_full_map_says_how_far_it_came() -> None:
+    offsets = OffsetMap(2)
+    assert offsets.put_all([(b"a", 5), (b"b", 6), (b"c", 7), (b"d", 8)]) == 6
+    assert len(offsets) == offsets.capacity == 2
+    assert (offsets.get(b"b"), offsets.get(b"c")) == (6, -1)
+    assert offsets.put_all([(b"a", 9)]) == -1
+    assert offsets.put_all([]) is None
+
+
+def test_all_keys_of_a_map_filled_to_the_brim_are_found() -> None:
+    offsets = OffsetMap(1000, load_factor=1.0)
+    keys = [b"%d" % number for number in range(1000)]
+    assert offsets.put_all(zip(keys, range(1000), strict=True)) is None
+    assert [offsets.get(key) for key in keys] == list(range(1000))
+    assert offsets.get(b"1000") == -1
+
+
+@pytest.mark.parametrize(("size", "factor", "keys"), [(240, 1.0, 10), (240, 0.9, 9), (23, 1.0, 0), (10**9, 0.0, 0)])
+def test_memory_is_24_bytes_a_key(size: int, factor: float, keys: int) -> None:
+    assert keys_fit(size, factor) == keys
+    assert OffsetMap(keys, factor).size_in_bytes <= max(size, 24 * 101) + 24

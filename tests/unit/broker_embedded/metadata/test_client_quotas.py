@@ -1,0 +1,181 @@
+"""The broker's quotas: in force as soon as they are answered, after every restart, and never half."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+import pytest
+
+from broker_embedded.config.config import BrokerConfig
+from broker_embedded.metadata.client_quotas import FILE_NAME, ClientQuotas, ClientQuotasError
+from broker_embedded.platform.finishing import Finishing
+from broker_embedded.platform.platform import FileSystem
+from broker_embedded.quotas.entities import CLIENT_ID, IP, USER, Entity, EntityFilter
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages.alter_client_quotas import OpData
+from tests.support.disk import FaultyFileSystem, MemoryFileSystem, SimulatedCrash
+
+ANN, ETL = Entity.of([(USER, "ann")]), Entity.of([(CLIENT_ID, "etl")])
+RATE, PERCENT, CONNECTIONS = "producer_byte_rate", "request_percentage", "connection_creation_rate"
+DIRECTORY = "/data"
+ResultT = TypeVar("ResultT")
+
+
+class Story:
+    """Quotas on a disk that fails when a test says so."""
+
+    def __init__(self, disk: MemoryFileSystem) -> None:
+        self.files = FaultyFileSystem(disk)
+        self.quotas = opened(self.files)
+
+    def run(self, work: Coroutine[Any, Any, ResultT]) -> ResultT:
+        return asyncio.run(work)
+
+    def alter(self, entity: Entity, *, validate_only: bool = False, **values: float | None) -> KafkaError | None:
+        """Set quotas, None to remove one; what was wrong."""
+        ops = [OpData(key=key, value=value or 0.0, remove=value is None) for key, value in values.items()]
+        return self.run(self.quotas.alter([(entity, ops)], validate_only=validate_only))[entity]
+
+    def all(self) -> dict[Entity, dict[str, float]]:
+        return {entity: dict(values) for entity, values in self.quotas.describe(EntityFilter([], strict=False))}
+
+    def restart(self) -> None:
+        self.quotas = opened(self.files)
+
+
+def new_disk() -> MemoryFileSystem:
+    disk = MemoryFileSystem()
+    disk.make_directory(DIRECTORY)
+    disk.sync_directory("/")
+    return disk
+
+
+async def at_once(function: Any) -> Any:
+    return function()
+
+
+def opened(files: FileSystem) -> ClientQuotas:
+    config = BrokerConfig.parse({"quota.window.num": 11})
+    return ClientQuotas(config=config, data_dir=DIRECTORY, file_system=files, on_disk=at_once, finishing=Finishing())
+
+
+@pytest.fixture
+def story() -> Story:
+    return Story(new_disk())
+
+
+def test_quotas_hold_at_once_and_after_a_restart(story: Story) -> None:
+    assert story.alter(ANN, producer_byte_rate=100.0, request_percentage=5.0) is None
+    assert story.alter(ETL, consumer_byte_rate=200.0, controller_mutation_rate=3.0) is None
+    for _ in range(2):
+        assert story.quotas.produce.record("ann", "etl", 2000, 0) == 10_000
+        assert story.quotas.fetch.record("ann", "etl", 4000, 0) == 10_000
+        assert story.quotas.request.record("ann", "etl", 100, 0) == 1000
+        asked = story.quotas.mutations.of("bob", "etl", strict=False, now_ms=0)
+        asked.take(36, 0)
+        assert asked.throttle_ms(0) == 1000
+        story.restart()
+    assert story.all() == {
+        ANN: {RATE: 100, PERCENT: 5},
+        ETL: {"consumer_byte_rate": 200, "controller_mutation_rate": 3},
+    }
+
+
+def test_a_quota_that_is_removed_is_gone(story: Story) -> None:
+    story.alter(ANN, producer_byte_rate=100.0, request_percentage=5.0)
+    story.alter(ANN, producer_byte_rate=None)
+    assert story.all() == {ANN: {PERCENT: 5}}
+    assert not story.quotas.produce.enabled
+    story.alter(ANN, request_percentage=None)
+    story.restart()
+    assert story.all() == {}
+
+
+def test_checking_changes_nothing(story: Story) -> None:
+    assert story.alter(ANN, validate_only=True, producer_byte_rate=100.0) is None
+    refused = story.alter(ANN, validate_only=True, producer_byte_rate=-1.0)
+    assert refused is not None
+    assert refused.code is ErrorCode.INVALID_REQUEST
+    assert story.all() == {}
+    assert not story.files.exists(f"{DIRECTORY}/{FILE_NAME}")
+
+
+def test_each_entity_stands_for_itself(story: Story) -> None:
+    good, bad = OpData(key=RATE, value=5.0), OpData(key=RATE, value=0.0)
+    results = story.run(
+        story.quotas.alter([(ANN, [bad]), (ETL, [good]), (ETL, [OpData(key=RATE, value=9.0)])], validate_only=False)
+    )
+    codes = {entity: error.code if error else None for entity, error in results.items()}
+    assert codes == {ANN: ErrorCode.INVALID_REQUEST, ETL: ErrorCode.INVALID_REQUEST}
+    assert story.all() == {ETL: {RATE: 5}}
+
+
+def test_addresses_may_open_so_many_connections(story: Story) -> None:
+    assert story.quotas.connection_rate("10.0.0.1") == float("inf")
+    story.alter(Entity.of([(IP, None)]), connection_creation_rate=7.0)
+    story.alter(Entity.of([(IP, "10.0.0.1")]), connection_creation_rate=3.0)
+    story.alter(Entity.of([(IP, "localhost")]), connection_creation_rate=4.0)
+    for _ in range(2):
+        rates = [story.quotas.connection_rate(ip) for ip in ("10.0.0.1", "127.0.0.1", "10.0.0.2")]
+        assert rates == [3, 4, 7]
+        story.restart()
+    refused = story.alter(Entity.of([(IP, "no.such.host.invalid")]), connection_creation_rate=3.0)
+    assert refused is not None
+    assert refused.detail == "no.such.host.invalid is neither an address nor a host that has one"
+
+
+def test_a_disk_that_fails_leaves_the_old_quotas_in_force(story: Story) -> None:
+    story.alter(ANN, producer_byte_rate=100.0)
+    story.files.fail("sync *")
+    with pytest.raises(KafkaError) as caught:
+        story.alter(ANN, producer_byte_rate=200.0)
+    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert FILE_NAME in caught.value.detail
+    assert story.all() == {ANN: {RATE: 100}}
+    story.files.heal()
+    story.restart()
+    assert story.all() == {ANN: {RATE: 100}}
+
+
+@pytest.mark.parametrize("torn", [False, True])
+@pytest.mark.parametrize("power_loss", [False, True])
+def test_a_crash_at_any_step_leaves_the_old_quotas_or_the_new(torn: bool, power_loss: bool) -> None:
+    for step in range(20):
+        disk = new_disk()
+        story = Story(disk)
+        story.alter(ANN, producer_byte_rate=100.0)
+        story.files.revive()
+        story.files.crash_at, story.files.torn = step, torn
+        try:
+            story.alter(ETL, producer_byte_rate=200.0)
+        except SimulatedCrash:
+            crashed = True
+        else:
+            crashed = False
+        if power_loss:
+            disk.crash()
+        story.files = FaultyFileSystem(disk)
+        story.restart()
+        old, new = {ANN: {RATE: 100.0}}, {ANN: {RATE: 100.0}, ETL: {RATE: 200.0}}
+        assert story.all() == new or (crashed and story.all() == old)
+        if not crashed:
+            assert step > 3
+            return
+    raise AssertionError("the change had more steps than were looked at")
+
+
+def test_changes_at_the_same_time_all_hold(story: Story) -> None:
+    async def together() -> None:
+        entities = [Entity.of([(USER, f"user-{number}")]) for number in range(20)]
+        changes = ([(entity, [OpData(key=RATE, value=5.0)])] for entity in entities)
+        await asyncio.gather(*(story.quotas.alter(change, validate_only=False) for change in changes))
+
+    story.run(together())
+    assert len(story.all()) == 20
+
+
+def test_a_file_that_cannot_be_read_is_named() -> None:
+    disk = new_disk()
+    disk.create(f"{DIRECTORY}/{FILE_NAME}").write_at(0, b"nonsense")
+    with pytest.raises(ClientQuotasError, match=FILE_NAME):
+        opened(disk)

@@ -1,0 +1,83 @@
+"""How settings change: set, deleted, added to, all or nothing."""
+
+import pytest
+
+from broker_embedded.config.log_config import LogConfig
+from broker_embedded.metadata.config_changes import changed, incremental, repeated, replaced
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+
+SET, DELETE, APPEND, SUBTRACT = range(4)
+KNOWN = LogConfig.settings()
+
+
+def after(current: dict[str, str], *entries: tuple[str, int, str | None]) -> dict[str, str]:
+    return changed(current, incremental(entries), KNOWN)
+
+
+def test_settings_are_set_and_deleted() -> None:
+    assert after({}, ("retention.ms", SET, "5")) == {"retention.ms": "5"}
+    assert after({"retention.ms": "5"}, ("retention.ms", SET, "6"), ("segment.ms", SET, "7")) == {
+        "retention.ms": "6",
+        "segment.ms": "7",
+    }
+    assert after({"retention.ms": "5", "segment.ms": "7"}, ("retention.ms", DELETE, None)) == {"segment.ms": "7"}
+    assert after({}, ("retention.ms", DELETE, "5"), ("no.such", DELETE, None)) == {}
+
+
+def test_what_there_was_is_left_alone() -> None:
+    current = {"cleanup.policy": "compact"}
+    after(current, ("cleanup.policy", APPEND, "delete"), ("retention.ms", SET, "1"))
+    assert current == {"cleanup.policy": "compact"}
+
+
+@pytest.mark.parametrize(
+    ("current", "operation", "value", "result"),
+    [
+        ({}, APPEND, "compact", "delete,compact"),
+        ({}, APPEND, "delete", "delete"),
+        ({}, SUBTRACT, "delete", ""),
+        ({"cleanup.policy": "compact"}, APPEND, "compact,delete", "compact,delete"),
+        ({"cleanup.policy": ""}, APPEND, "compact", "compact"),
+        ({"cleanup.policy": "compact,delete"}, SUBTRACT, "compact", "delete"),
+        ({"cleanup.policy": "delete"}, SUBTRACT, "compact", "delete"),
+    ],
+)
+def test_lists_grow_and_shrink_from_what_they_are_or_from_the_default(
+    current: dict[str, str], operation: int, value: str, result: str
+) -> None:
+    assert after(current, ("cleanup.policy", operation, value)) == {"cleanup.policy": result}
+
+
+@pytest.mark.parametrize("key", ["retention.ms", "no.such"])
+@pytest.mark.parametrize(("operation", "named"), [(APPEND, "APPEND"), (SUBTRACT, "SUBTRACT")])
+def test_what_is_no_list_does_not(key: str, operation: int, named: str) -> None:
+    with pytest.raises(KafkaError) as caught:
+        after({}, (key, operation, "1"))
+    assert caught.value.code is ErrorCode.INVALID_CONFIG
+    assert caught.value.detail == f"Can't {named} to key {key} because its type is not LIST."
+
+
+@pytest.mark.parametrize(
+    ("entries", "said"),
+    [
+        ([("a", SET, "1"), ("a", DELETE, None)], "Error due to duplicate config keys"),
+        ([("a", SET, None), ("b", APPEND, None), ("c", SUBTRACT, "1")], "Null value not supported for : a, b"),
+        ([("a", 9, "1")], "a: there is no operation 9."),
+    ],
+)
+def test_what_cannot_be_asked_for(entries: list[tuple[str, int, str | None]], said: str) -> None:
+    with pytest.raises(KafkaError) as caught:
+        incremental(entries)
+    assert (caught.value.code, caught.value.detail) == (ErrorCode.INVALID_REQUEST, said)
+
+
+def test_settings_are_replaced() -> None:
+    assert replaced([("a", "1"), ("b", "")]) == {"a": "1", "b": ""}
+    with pytest.raises(KafkaError, match="duplicate config keys"):
+        replaced([("a", "1"), ("a", "2")])
+    with pytest.raises(KafkaError, match="Null value not supported for : b"):
+        replaced([("a", "1"), ("b", None)])
+
+
+def test_resources_named_more_than_once() -> None:
+    assert repeated([(2, "a"), (4, "a"), (2, "b"), (2, "a")]) == {(2, "a")}

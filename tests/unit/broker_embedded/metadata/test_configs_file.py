@@ -1,0 +1,87 @@
+"""configs.json: what goes in comes out, and nothing else is taken."""
+
+import json
+
+import pytest
+
+from broker_embedded.metadata.configs_file import ConfigsFileError, StoredConfigs, decode, encode
+
+SOME = StoredConfigs(
+    cluster={"log.retention.ms": "5"},
+    brokers={1: {"max.connections": "7"}, 2: {"max.connections": "8"}},
+    groups={"a group": {"consumer.session.timeout.ms": "50000"}},
+)
+WITH_FEATURES = SOME.with_features({"transaction.version": 1})
+
+
+@pytest.mark.parametrize("configs", [StoredConfigs(), SOME, WITH_FEATURES])
+def test_what_goes_in_comes_out(configs: StoredConfigs) -> None:
+    assert decode(encode(configs)) == configs
+
+
+def test_the_same_settings_give_the_same_bytes() -> None:
+    turned = StoredConfigs(cluster=SOME.cluster, brokers=dict(reversed([*SOME.brokers.items()])), groups=SOME.groups)
+    assert encode(turned) == encode(SOME)
+
+
+def test_a_person_can_read_it() -> None:
+    assert json.loads(encode(SOME))["brokers"] == {"1": {"max.connections": "7"}, "2": {"max.connections": "8"}}
+
+
+def test_nothing_is_kept_for_whom_nothing_is_set() -> None:
+    changed = SOME.with_broker(2, {}).with_group("a group", {}).with_cluster({})
+    assert changed == StoredConfigs(brokers={1: {"max.connections": "7"}})
+    assert SOME.with_broker(2, {"max.connections": "9"}).brokers[2] == {"max.connections": "9"}
+    assert SOME.with_group("b", {"x": "1"}).groups == {**SOME.groups, "b": {"x": "1"}}
+
+
+def test_levels_of_features_are_there_once_one_was_set_and_count_how_often() -> None:
+    assert "features" not in json.loads(encode(SOME))
+    assert json.loads(encode(WITH_FEATURES))["features"] == {"changes": 1, "levels": {"transaction.version": 1}}
+    assert WITH_FEATURES.with_features({"transaction.version": 1}) == WITH_FEATURES
+    assert WITH_FEATURES.with_features({}) == WITH_FEATURES
+    again = WITH_FEATURES.with_features({"transaction.version": 2})
+    assert (again.features, again.feature_changes) == ({"transaction.version": 2}, 2)
+
+
+@pytest.mark.parametrize(
+    ("raw", "said"),
+    [
+        (b"", "JSONDecodeError"),
+        (b"{", "JSONDecodeError"),
+        (b"\xff", "UnicodeDecodeError"),
+        (b"[]", "TypeError"),
+        (b'{"version": 2}', "version 2; this broker reads version 1"),
+        (b'{"version": 1}', "KeyError: 'cluster'"),
+        (b'{"version": 1, "cluster": {}, "brokers": {}, "groups": {}, "users": {}}', "unknown keys users"),
+        (b'{"version": 1, "cluster": [], "brokers": {}, "groups": {}}', "AttributeError"),
+        (b'{"version": 1, "cluster": {}, "brokers": {"x": {}}, "groups": {}}', "ValueError"),
+        (b'{"version": 1, "cluster": {}, "brokers": {"1": 5}, "groups": {}}', "AttributeError"),
+        (b'{"version": 1, "cluster": {}, "brokers": {}, "groups": {}, "features": {}}', "KeyError: 'levels'"),
+        (
+            (
+                b'{"version": 1, "cluster": {}, "brokers": {}, "groups": {}, '
+                b'"features": {"changes": 1, "levels": {"a": "x"}}}'
+            ),
+            "ValueError",
+        ),
+        (
+            (
+                b'{"version": 1, "cluster": {}, "brokers": {}, "groups": {}, '
+                b'"features": {"changes": 1e999, "levels": {}}}'
+            ),
+            "OverflowError",
+        ),
+        (b"[" * 100_000, "RecursionError"),
+    ],
+)
+def test_anything_else_is_refused(raw: bytes, said: str) -> None:
+    with pytest.raises(ConfigsFileError, match=said):
+        decode(raw)
+
+
+def test_a_file_cut_anywhere_is_refused() -> None:
+    raw = encode(SOME).rstrip()
+    for length in range(len(raw)):
+        with pytest.raises(ConfigsFileError):
+            decode(raw[:length])

@@ -1,0 +1,291 @@
+"""Settings made at run time: they hold at once and after every kind of end, and one that fails has not been made."""
+
+import asyncio
+import errno
+import logging
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker_embedded.broker import Broker, DataDirectoryError
+from broker_embedded.config.config import BrokerConfig
+from broker_embedded.metadata.configs_file import StoredConfigs, encode
+from broker_embedded.metadata.dynamic_configs import FILE_NAME, ConfigsAtStart
+from broker_embedded.platform.platform import Platform, RealFileSystem
+from spark_kafka_native.protocol.errors import ErrorCode
+from tests.support.broker_driver import BrokerDriver, batch, idempotent
+from tests.support.configs import BROKER, DELETE, SET, change, put, value_of
+from tests.support.disk import FaultyFileSystem, SimulatedCrash
+
+NOTHING_SET = StoredConfigs(cluster={"min.insync.replicas": "1"})
+"""What is stored at first: min.insync.replicas is set for all brokers (KIP-966)."""
+
+
+def test_a_setting_of_this_broker_goes_before_one_of_all(broker: BrokerDriver) -> None:
+    put(broker, BROKER, "", max_connections="10", max_connections_per_ip="5")
+    put(broker, BROKER, "1", max_connections="7")
+    config = broker.broker.config
+    assert (config.max_connections, config.max_connections_per_ip) == (7, 5)
+    assert broker.broker.configs.started_with.max_connections == 2**31 - 1
+    assert change(broker, BROKER, "1", ("max.connections", DELETE, None)).error_code == 0
+    assert broker.broker.config.max_connections == 10
+
+
+@pytest.mark.parametrize("how", ["restart", "crash"])
+def test_settings_outlive_the_broker(broker: BrokerDriver, how: str) -> None:
+    put(broker, BROKER, "", log_retention_ms="5000")
+    broker.create("t")
+    getattr(broker, how)()
+    assert broker.broker.config.log.retention_ms == 5000
+    assert broker.broker.partitions.get("t", 0).log.config.retention_ms == 5000
+    change(broker, BROKER, "", ("log.retention.ms", DELETE, None))
+    getattr(broker, how)()
+    assert broker.broker.config == broker.broker.configs.started_with
+
+
+def test_open_logs_follow_the_defaults_unless_their_topic_says_otherwise(broker: BrokerDriver) -> None:
+    broker.create("follows", partitions=2)
+    broker.create("does-not", retention_ms="77")
+    put(broker, BROKER, "1", log_retention_ms="5000")
+    found = {str(partition): log.config.retention_ms for partition, log in broker.broker.logs.logs.items()}
+    assert found == {"follows-0": 5000, "follows-1": 5000, "does-not-0": 77}
+    broker.create("later")
+    assert broker.broker.partitions.get("later", 0).log.config.retention_ms == 5000
+
+
+def test_a_default_that_contradicts_a_topics_own_settings_is_refused(broker: BrokerDriver) -> None:
+    broker.create("t", min_compaction_lag_ms="1000")
+    result = change(broker, BROKER, "", ("log.cleaner.max.compaction.lag.ms", SET, "999"))
+    assert result.error_code == ErrorCode.INVALID_REQUEST
+    assert "(topic t)" in (result.error_message or "")
+    assert broker.broker.configs.stored == NOTHING_SET
+    put(broker, BROKER, "", log_cleaner_max_compaction_lag_ms="1000")
+
+
+def test_idempotent_producers_are_forgotten_after_the_new_time(broker: BrokerDriver) -> None:
+    broker.create("t")
+    broker.produce("t", idempotent(batch(b"a"), producer_id=7, sequence=0))
+    log = broker.broker.partitions.get("t", 0).log
+    put(broker, BROKER, "", producer_id_expiration_ms="1000")
+    broker.clock.advance(999)
+    assert log.expire_producers(broker.clock.now_ms()) == 0
+    broker.clock.advance(1)
+    assert log.expire_producers(broker.clock.now_ms()) == 1
+
+
+def test_checking_alone_changes_nothing(broker: BrokerDriver) -> None:
+    result = change(broker, BROKER, "1", ("log.retention.ms", SET, "5"), validate_only=True)
+    assert result.error_code == 0
+    assert broker.broker.configs.stored == NOTHING_SET
+    assert not (broker.data_dir / FILE_NAME).exists()
+
+
+def test_nothing_is_written_for_what_is_so_already(broker: BrokerDriver) -> None:
+    put(broker, BROKER, "1", max_connections="7")
+    before = (broker.data_dir / FILE_NAME).stat().st_mtime_ns
+    put(broker, BROKER, "1", max_connections="7")
+    assert (broker.data_dir / FILE_NAME).stat().st_mtime_ns == before
+
+
+def test_a_full_disk_leaves_everything_as_it_was(tmp_path: Path) -> None:
+    disk = FaultyFileSystem(RealFileSystem())
+    with BrokerDriver(tmp_path / "data", file_system=disk) as broker:
+        put(broker, BROKER, "1", max_connections="7")
+        disk.fail(f"* {FILE_NAME}.tmp", errno.ENOSPC)
+        result = change(broker, BROKER, "1", ("max.connections", SET, "8"))
+        assert result.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert FILE_NAME in (result.error_message or "")
+        assert broker.broker.config.max_connections == 7
+        disk.heal()
+        broker.restart()
+        assert broker.broker.config.max_connections == 7
+
+
+def test_a_crash_at_any_step_leaves_the_old_or_the_new_setting(tmp_path: Path) -> None:
+    disk = FaultyFileSystem(RealFileSystem())
+    with BrokerDriver(tmp_path / "data", file_system=disk) as broker:
+        put(broker, BROKER, "1", max_connections="7")
+        for step in (f"create {FILE_NAME}.tmp", f"write {FILE_NAME}.tmp", f"sync {FILE_NAME}.tmp", "rename *"):
+            disk.crash_at = step
+            with pytest.raises(SimulatedCrash):
+                change(broker, BROKER, "1", ("max.connections", SET, "8"))
+            disk.revive()
+            broker.crash()
+            assert broker.broker.config.max_connections == 7, step
+        disk.crash_at = "sync_directory data"
+        with pytest.raises(SimulatedCrash):
+            change(broker, BROKER, "1", ("max.connections", SET, "8"))
+        disk.revive()
+        broker.crash()
+        assert broker.broker.config.max_connections == 8
+
+
+def test_what_cannot_be_any_more_is_left_out_and_does_not_stand_in_the_way(
+    broker: BrokerDriver, caplog: pytest.LogCaptureFixture
+) -> None:
+    stored = StoredConfigs(
+        cluster={"log.retention.ms": "5", "of.the.future": "1", "ssl.client.auth": "none"},
+        brokers={1: {"max.connections": "x", "num.io.threads": "9"}},
+    )
+    broker.run(broker.broker.close())
+    path = broker.data_dir / FILE_NAME
+    path.write_bytes(encode(stored))
+    path.chmod(0o600)
+    with caplog.at_level(logging.INFO, logger="broker_embedded.metadata.dynamic_configs"):
+        broker.open()
+    assert broker.broker.config.log.retention_ms == 5
+    assert caplog.messages == [
+        "a setting of all brokers is left out: ssl.client.auth: it can change for a single broker only",
+        "a setting of this broker is left out: max.connections: 'x' is not a whole number",
+        "settings without effect in this broker: num.io.threads, of.the.future",
+    ]
+    put(broker, BROKER, "", log_retention_bytes="9")
+    assert value_of(broker, BROKER, "1", "log.retention.bytes") == "9"
+    assert broker.broker.configs.stored.cluster["of.the.future"] == "1"
+
+
+def test_a_file_that_does_not_read_is_named(broker: BrokerDriver) -> None:
+    broker.run(broker.broker.close())
+    path = broker.data_dir / FILE_NAME
+    path.write_bytes(b"{}")
+    with pytest.raises(DataDirectoryError, match=f"{FILE_NAME}: KeyError"):
+        broker.open()
+    path.unlink()
+    broker.open()
+
+
+def test_reading_before_there_is_a_directory(tmp_path: Path) -> None:
+    config = BrokerConfig.parse({})
+    configs = ConfigsAtStart.read(config, str(tmp_path / "none" / FILE_NAME), RealFileSystem())
+    assert (configs.config, configs.stored) == (config, NOTHING_SET)
+
+
+def test_changes_at_once_take_turns(broker: BrokerDriver) -> None:
+    def setting(key: str) -> Callable[[StoredConfigs], StoredConfigs]:
+        return lambda now: now.with_broker(1, {**now.brokers.get(1, {}), key: "7"})
+
+    async def both() -> None:
+        configs = broker.broker.configs
+        await asyncio.gather(*(configs.change(setting(key)) for key in ("max.connections", "max.connections.per.ip")))
+
+    broker.run(both())
+    assert broker.broker.configs.own == {"max.connections": "7", "max.connections.per.ip": "7"}
+
+
+def test_cleaner_threads_change_by_half_or_double_at_most(broker: BrokerDriver) -> None:
+    for allowed in ("2", "4", "3", "1"):
+        put(broker, BROKER, "", log_cleaner_threads=allowed)
+    put(broker, BROKER, "", log_cleaner_threads="2")
+    for refused in ("0", "5", "64"):
+        result = change(broker, BROKER, "", ("log.cleaner.threads", SET, refused))
+        assert result.error_code == ErrorCode.INVALID_REQUEST
+        assert "log.cleaner.threads: it is 2; one change can set it to 1 to 4" in (result.error_message or "")
+    result = change(broker, BROKER, "", ("log.cleaner.threads", SET, "129"))
+    assert (result.error_code != 0, broker.broker.config.log_cleaner_threads) == (True, 2)
+
+
+@pytest.mark.parametrize("how", ["restart", "crash"])
+def test_a_setting_without_effect_is_stored_and_logged_once(
+    broker: BrokerDriver, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, logger="broker_embedded.metadata.dynamic_configs"):
+        put(broker, BROKER, "1", num_io_threads="16", max_connections="9", log_retention_m="5")
+        put(broker, BROKER, "1", max_connections="8")
+    assert caplog.messages == [
+        "num.io.threads is stored and has no effect in this broker: a fixed number of threads does all work",
+        "'log.retention.m' is stored and has no effect in this broker: no such setting; did you mean log.retention.ms?",
+    ]
+    getattr(broker, how)()
+    assert value_of(broker, BROKER, "1", "num.io.threads") == "16"
+    assert broker.broker.configs.own["log.retention.m"] == "5"
+    for refused in ("7", "33"):
+        result = change(broker, BROKER, "1", ("num.io.threads", SET, refused))
+        assert "num.io.threads: it is 16; one change can set it to 8 to 32" in (result.error_message or "")
+    put(broker, BROKER, "1", num_io_threads="32")
+
+
+def test_a_setting_of_listeners_cannot_be_made(broker: BrokerDriver) -> None:
+    key = "listener.name.plaintext.ssl.keystore.location"
+    result = change(broker, BROKER, "1", (key, SET, "/k"))
+    assert result.error_code == ErrorCode.INVALID_REQUEST
+    assert result.error_message == f"{key}: settings of a listener cannot change while the broker runs"
+    assert change(broker, BROKER, "1", (key, DELETE, None)).error_code == 0
+
+
+def test_a_change_costs_the_same_however_many_settings_were_made(
+    broker: BrokerDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = 0
+    original = BrokerConfig.changed
+
+    def counted(config: BrokerConfig, *args: Any, **more: Any) -> BrokerConfig:
+        nonlocal calls
+        calls += 1
+        return original(config, *args, **more)
+
+    monkeypatch.setattr(BrokerConfig, "changed", counted)
+    found = []
+    for number in range(20):
+        put(broker, BROKER, "1", **{f"unknown_setting_{number}": "x"})
+        found.append(calls)
+        calls = 0
+    assert set(found) == {found[0]}, found
+
+
+def test_a_setting_that_was_left_out_at_the_start_can_be_replaced_and_not_made_again(
+    broker: BrokerDriver,
+) -> None:
+    path = broker.data_dir / FILE_NAME
+    broker.run(broker.broker.close())
+    stored = StoredConfigs(cluster=NOTHING_SET.cluster, brokers={1: {"log.cleaner.threads": "no number"}})
+    path.write_bytes(encode(stored))
+    broker.open()
+    put(broker, BROKER, "1", log_retention_ms="5000")
+    put(broker, BROKER, "1", log_cleaner_threads="2")
+    put(broker, BROKER, "1", log_retention_ms="6000")
+    assert (broker.broker.config.log_cleaner_threads, broker.broker.config.log.retention_ms) == (2, 6000)
+    again = change(broker, BROKER, "1", ("log.cleaner.threads", SET, "no number"))
+    assert again.error_code == ErrorCode.INVALID_REQUEST
+    assert broker.broker.config.log_cleaner_threads == 2
+
+
+def test_no_other_user_may_read_what_was_set(broker: BrokerDriver) -> None:
+    path = broker.data_dir / FILE_NAME
+    for old in (path, path.with_name(f"{FILE_NAME}.tmp")):
+        old.write_bytes(encode(NOTHING_SET))
+        old.chmod(0o644)
+    put(broker, BROKER, "1", ssl_keystore_pasword="secret")
+    assert b"secret" in path.read_bytes()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_start_takes_the_file_from_other_users(broker: BrokerDriver, caplog: pytest.LogCaptureFixture) -> None:
+    path = broker.data_dir / FILE_NAME
+    put(broker, BROKER, "1", ssl_keystore_pasword="secret")
+    for mode, changed in ((0o644, True), (0o640, True), (0o600, False)):
+        broker.run(broker.broker.close())
+        path.chmod(mode)
+        caplog.clear()
+        broker.open()
+        assert stat.S_IMODE(path.stat().st_mode) == (0o600 if changed else mode)
+        assert (f"{path}: mode 0600" in caplog.text) is changed
+
+
+@pytest.mark.parametrize("name", ["configs.json", "scram-credentials.json"])
+def test_a_start_removes_an_unfinished_file_that_other_users_may_read(
+    broker: BrokerDriver, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    """An earlier version made it with mode 0644 and crashed before it was renamed."""
+    leftover = broker.data_dir / f"{name}.tmp"
+    leftover.write_bytes(b"secret")
+    leftover.chmod(0o644)
+    with pytest.raises(DataDirectoryError, match="in use by another broker"):
+        Broker.open(BrokerConfig(), str(broker.data_dir), Platform())
+    assert leftover.exists(), "it could be that of the broker that runs"
+    broker.run(broker.broker.close())
+    broker.open()
+    assert not leftover.exists()
+    assert f"{leftover}: removed" in caplog.text

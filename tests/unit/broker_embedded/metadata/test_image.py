@@ -1,0 +1,58 @@
+"""Images of the cluster never change, and find topics by name and id."""
+
+from uuid import UUID
+
+import pytest
+
+from broker_embedded.metadata.image import ClusterImage, PartitionImage, TopicImage
+
+ALONE = PartitionImage(leader=1, replicas=(1,), isr=(1,))
+
+
+def topic(name: str, number: int, partitions: int = 1) -> TopicImage:
+    return TopicImage(name=name, topic_id=UUID(int=number), partitions=(ALONE,) * partitions)
+
+
+def image(*topics: TopicImage) -> ClusterImage:
+    return ClusterImage.of(cluster_id="c", controller_id=1, broker_ids=(1,), topics=topics)
+
+
+def test_topics_are_found_by_name_and_by_id() -> None:
+    both = image(topic("a", 1), topic("b", 2))
+    assert both.topic("b") == both.topic_by_id(UUID(int=2)) == topic("b", 2)
+    assert both.topic("c") is None
+    assert both.topic_by_id(UUID(int=3)) is None
+
+
+def test_a_change_leaves_the_old_image_as_it_was() -> None:
+    old = image(topic("a", 1))
+    wider = old.with_topic(topic("a", 1, partitions=3))
+    without = wider.without_topic("a")
+    assert [len(found.topic("a").partitions) for found in (old, wider) if found.topic("a")] == [1, 3]  # type: ignore[union-attr]  # asked in the condition
+    assert without.topic("a") is None
+    assert without.topic_by_id(UUID(int=1)) is None
+
+
+def test_a_topic_made_again_has_its_new_id_alone() -> None:
+    again = image(topic("a", 1)).with_topic(topic("a", 2))
+    assert again.topic_by_id(UUID(int=1)) is None
+    assert again.topic_by_id(UUID(int=2)) == topic("a", 2)
+
+
+def test_names_and_ids_are_unique() -> None:
+    with pytest.raises(ValueError, match=r"topic b .* is there twice"):
+        image(topic("a", 1), topic("b", 1))
+    with pytest.raises(KeyError):
+        image().without_topic("a")
+
+
+def test_partitions_by_index() -> None:
+    two = topic("a", 1, partitions=2)
+    assert two.partition(1) is ALONE
+    assert two.partition(2) is None
+    assert two.partition(-1) is None
+
+
+def test_internal_topics() -> None:
+    assert topic("__consumer_offsets", 1).is_internal
+    assert not topic("__mine", 1).is_internal

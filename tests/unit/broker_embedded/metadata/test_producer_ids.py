@@ -1,0 +1,113 @@
+"""Producer ids: each one once, through crashes at any step and disks that fail."""
+
+import asyncio
+import contextlib
+import random
+from collections.abc import Callable
+
+import pytest
+
+from broker_embedded.metadata.producer_ids import BLOCK_SIZE, FILE_NAME, ProducerIds, ProducerIdsError
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from tests.support.disk import FaultyFileSystem, MemoryFileSystem, SimulatedCrash
+
+DATA_DIR = "/data"
+
+
+async def at_once(function: Callable[[], object]) -> None:
+    function()
+
+
+class Story:
+    """Producer ids on a disk in memory."""
+
+    def __init__(self) -> None:
+        self.disk = MemoryFileSystem()
+        self.disk.make_directory(DATA_DIR)
+        self.disk.sync_directory("/")
+        self.faults = FaultyFileSystem(self.disk)
+        self.open()
+
+    def open(self) -> None:
+        self.ids = ProducerIds(DATA_DIR, self.faults, at_once)
+
+    def take(self, count: int) -> list[int]:
+        async def several() -> list[int]:
+            return [await self.ids.next() for _ in range(count)]
+
+        return asyncio.run(several())
+
+
+def test_blocks_follow_each_other() -> None:
+    story = Story()
+    first, *others = story.take(BLOCK_SIZE + 2)
+    assert others == list(range(first + 1, first + BLOCK_SIZE + 2))
+    story.open()
+    assert story.take(1) == [first + 2 * BLOCK_SIZE]
+
+
+def test_a_new_directory_begins_where_no_other_broker_is() -> None:
+    firsts = {Story().take(1)[0] for _ in range(20)}
+    assert len(firsts) > 10
+    assert min(firsts) > 2**32
+    assert max(firsts) < 2**53
+
+
+def test_a_block_is_written_once() -> None:
+    story = Story()
+    story.take(BLOCK_SIZE)
+    assert story.faults.steps.count(f"rename {FILE_NAME}.tmp") == 1
+
+
+@pytest.mark.parametrize("chance", [None, random.Random(1), random.Random(2)])
+def test_a_crash_at_any_step_never_gives_an_id_twice(chance: random.Random | None) -> None:
+    story, given = Story(), list[int]()
+    for step in range(12):
+        story.faults.crash_at = step
+        with contextlib.suppress(SimulatedCrash):
+            given += story.take(BLOCK_SIZE + 1)
+        story.disk.crash(chance)
+        story.faults.revive()
+        story.open()
+        given += story.take(1)
+    assert len(set(given)) == len(given)
+
+
+def test_when_the_disk_fails_no_id_is_given() -> None:
+    story = Story()
+    story.faults.fail("sync *")
+    with pytest.raises(KafkaError) as caught:
+        story.take(1)
+    assert caught.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert caught.value.retriable
+    story.faults.heal()
+    assert story.take(1)
+
+
+def test_many_at_once_get_different_ids() -> None:
+    story = Story()
+
+    async def all_at_once() -> list[int]:
+        return await asyncio.gather(*(story.ids.next() for _ in range(BLOCK_SIZE * 2)))
+
+    given = sorted(asyncio.run(all_at_once()))
+    assert given == list(range(given[0], given[0] + BLOCK_SIZE * 2))
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"[]",
+        b"[" * 100_000,
+        b"{}",
+        b'{"version": 2, "next_producer_id": 5}',
+        b'{"version": 1, "next_producer_id": -5}',
+        b'{"version": 1, "next_producer_id": 1e999}',
+    ],
+)
+def test_a_file_that_cannot_be_understood_is_not_guessed_at(raw: bytes) -> None:
+    story = Story()
+    story.disk.create(f"{DATA_DIR}/{FILE_NAME}").write_at(0, raw)
+    with pytest.raises(ProducerIdsError, match=FILE_NAME):
+        story.open()

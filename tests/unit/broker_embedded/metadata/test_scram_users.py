@@ -1,0 +1,164 @@
+"""The broker's users of SCRAM: in force as soon as they are answered, after every restart, and never half."""
+
+import asyncio
+import hashlib
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker_embedded.metadata.credentials_file import FILE_NAME
+from broker_embedded.metadata.scram_users import ScramUsers, ScramUsersError, add_users
+from broker_embedded.platform.finishing import Finishing
+from broker_embedded.platform.platform import FileSystem, RealFileSystem, write_file
+from broker_embedded.security.credentials import ScramCredential, ScramUser
+from broker_embedded.security.first_users import parse_first_users
+from spark_kafka_native.net.secret import Secret
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages.alter_user_scram_credentials import (
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+from tests.support.disk import FaultyFileSystem, MemoryFileSystem, SimulatedCrash
+
+DIRECTORY = "/data"
+ALICE, BOB = ScramUser("alice", "SCRAM-SHA-256"), ScramUser("bob", "SCRAM-SHA-256")
+
+
+async def at_once(function: Any) -> Any:
+    return function()
+
+
+def new_disk() -> MemoryFileSystem:
+    disk = MemoryFileSystem()
+    disk.make_directory(DIRECTORY)
+    disk.sync_directory("/")
+    return disk
+
+
+def opened(files: FileSystem, first: str = "", directory: str = DIRECTORY) -> ScramUsers:
+    return ScramUsers(
+        parse_first_users(Secret(first)),
+        data_dir=directory,
+        file_system=files,
+        on_disk=at_once,
+        finishing=Finishing(),
+    )
+
+
+def credential(password: str) -> ScramCredential:
+    return ScramCredential.of_password("SCRAM-SHA-256", Secret(password), salt=b"salt")
+
+
+def set_password(users: ScramUsers, name: str, password: str) -> KafkaError | None:
+    salted = hashlib.pbkdf2_hmac("sha256", password.encode(), b"salt", 4096)
+    wanted = ScramCredentialUpsertion(name=name, mechanism=1, iterations=4096, salt=b"salt", salted_password=salted)
+    return asyncio.run(users.alter((), (wanted,)))[name]
+
+
+def delete(users: ScramUsers, name: str) -> KafkaError | None:
+    return asyncio.run(users.alter((ScramCredentialDeletion(name=name, mechanism=1),), ()))[name]
+
+
+def test_a_change_holds_at_once_and_after_a_restart() -> None:
+    files = new_disk()
+    users = opened(files)
+    assert users.credential(ALICE) is None
+    assert set_password(users, "alice", "one") is None
+    assert set_password(users, "bob", "two") is None
+    assert delete(users, "bob") is None
+    files.crash()
+    for known in (users, opened(files)):
+        assert known.credential(ALICE) == credential("one")
+        assert known.credential(BOB) is None
+        assert known.describe(None) == {"alice": {"SCRAM-SHA-256": 4096}}
+
+
+def test_what_is_refused_changes_nothing() -> None:
+    files = FaultyFileSystem(new_disk())
+    users = opened(files)
+    error = delete(users, "alice")
+    assert error is not None
+    assert error.code is ErrorCode.RESOURCE_NOT_FOUND
+    assert not files.exists(f"{DIRECTORY}/{FILE_NAME}")
+
+
+def test_first_users_are_made_once() -> None:
+    files = new_disk()
+    first = "SCRAM-SHA-256=[name=alice,password=one,salt=c2FsdA==]"
+    users = opened(files, first)
+    files.crash()
+    assert users.credential(ALICE) == credential("one")
+    set_password(users, "alice", "changed")
+    again = opened(files, f"{first} SCRAM-SHA-256=[name=bob,password=two,salt=c2FsdA==]")
+    assert again.credential(ALICE) == credential("changed")
+    assert again.credential(BOB) == credential("two")
+
+
+def test_a_crash_at_any_step_leaves_the_old_or_the_new() -> None:
+    steps = FaultyFileSystem(new_disk())
+    users = opened(steps)
+    set_password(users, "alice", "old")
+    before = len(steps.steps)
+    set_password(users, "alice", "new")
+    for step in range(len(steps.steps) - before):
+        disk = new_disk()
+        files = FaultyFileSystem(disk)
+        users = opened(files)
+        set_password(users, "alice", "old")
+        files.crash_at = len(files.steps) + step
+        with pytest.raises(SimulatedCrash):
+            set_password(users, "alice", "new")
+        disk.crash()
+        assert opened(disk).credential(ALICE) in {credential("old"), credential("new")}
+
+
+def test_a_disk_that_fails_changes_nothing() -> None:
+    files = FaultyFileSystem(new_disk())
+    users = opened(files)
+    set_password(users, "alice", "old")
+    files.fail("sync *")
+    with pytest.raises(KafkaError) as caught:
+        set_password(users, "alice", "new")
+    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert users.credential(ALICE) == credential("old")
+
+
+def test_a_damaged_file_is_named_and_not_overwritten() -> None:
+    files = new_disk()
+    write_file(files, f"{DIRECTORY}/{FILE_NAME}", b"hunter2")
+    with pytest.raises(ScramUsersError, match=f"{DIRECTORY}/{FILE_NAME}") as caught:
+        opened(files, "SCRAM-SHA-256=[name=alice,password=one]")
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o000])
+def test_nobody_else_may_read_the_file(tmp_path: Path, umask: int) -> None:
+    previous = os.umask(umask)
+    try:
+        users = opened(RealFileSystem(), "SCRAM-SHA-256=[name=alice,password=one]", str(tmp_path))
+        path = tmp_path / FILE_NAME
+        for _ in range(2):
+            assert stat.S_IMODE(path.stat().st_mode) == 0o600
+            set_password(users, "alice", "two")
+    finally:
+        os.umask(previous)
+
+
+def test_a_start_takes_the_file_from_other_users(tmp_path: Path) -> None:
+    path = tmp_path / FILE_NAME
+    opened(RealFileSystem(), "SCRAM-SHA-256=[name=alice,password=one]", str(tmp_path))
+    path.chmod(0o644)
+    assert opened(RealFileSystem(), directory=str(tmp_path)).names() == (ALICE,)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_users_are_added_to_a_directory_without_a_broker() -> None:
+    files = new_disk()
+    assert add_users(files, DIRECTORY, ()) == {}
+    assert not files.exists(f"{DIRECTORY}/{FILE_NAME}")
+    made = add_users(files, DIRECTORY, parse_first_users(Secret("SCRAM-SHA-256=[name=alice,password=one]")))
+    assert made.keys() == {ALICE}
+    assert opened(files).credential(ALICE) == made[ALICE]

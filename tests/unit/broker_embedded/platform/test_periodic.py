@@ -1,0 +1,125 @@
+"""Functions by the clock: again and again, whatever goes wrong, until they are stopped."""
+
+import asyncio
+import logging
+
+import pytest
+
+from broker_embedded.platform.periodic import PeriodicTasks
+from broker_embedded.platform.platform import ManualClock
+from broker_embedded.platform.timers import VirtualTimers
+
+
+def test_a_function_is_called_again_and_again_until_the_stop() -> None:
+    async def story() -> None:
+        timers = VirtualTimers(ManualClock())
+        periodic, calls = PeriodicTasks(timers), list[int]()
+        periodic.every(1000, "plain", lambda: calls.append(timers.now_ms()))
+        began = timers.now_ms()
+        for _ in range(3):
+            await timers.advance(1000)
+        assert [call - began for call in calls] == [1000, 2000, 3000]
+        await periodic.stop()
+        await timers.advance(10_000)
+        assert len(calls) == 3
+
+    asyncio.run(story())
+
+
+def test_an_interval_that_changes_holds_from_the_next_wait_on() -> None:
+    async def story() -> None:
+        timers = VirtualTimers(ManualClock())
+        periodic, calls, intervals = PeriodicTasks(timers), list[int](), [1000]
+        periodic.every(lambda: intervals[-1], "plain", lambda: calls.append(timers.now_ms()))
+        began = timers.now_ms()
+        await timers.advance(500)
+        intervals.append(3000)
+        for _ in range(19):
+            await timers.advance(500)
+        await periodic.stop()
+        assert [call - began for call in calls] == [1000, 4000, 7000, 10_000]
+
+    asyncio.run(story())
+
+
+def test_a_failure_is_logged_and_does_not_end_it(caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        timers = VirtualTimers(ManualClock())
+        periodic, calls = PeriodicTasks(timers), list[int]()
+
+        async def failing() -> None:
+            calls.append(1)
+            if len(calls) == 1:
+                raise OSError("disk on fire")
+
+        periodic.every(10, "retention", failing)
+        for _ in range(2):
+            await timers.advance(10)
+        assert len(calls) == 2
+        await periodic.stop()
+
+    with caplog.at_level(logging.ERROR):
+        asyncio.run(story())
+    (record,) = caplog.records
+    assert record.getMessage() == "retention failed; it will be tried again"
+    assert "disk on fire" in str(record.exc_info)
+
+
+def test_kafkas_never_is_no_overflow() -> None:
+    async def story() -> None:
+        timers = VirtualTimers(ManualClock())
+        periodic, calls = PeriodicTasks(timers), list[int]()
+        periodic.every(2**63 - 1, "never", lambda: calls.append(1))
+        for _ in range(3):
+            await timers.advance(86_400_000)
+        await periodic.stop()
+        assert calls == []
+
+    asyncio.run(story())
+
+
+def test_a_function_at_work_is_waited_for() -> None:
+    async def story() -> None:
+        timers = VirtualTimers(ManualClock())
+        periodic, begun, gate = PeriodicTasks(timers), asyncio.Event(), asyncio.Event()
+        done: list[str] = []
+
+        async def long_work() -> None:
+            begun.set()
+            await gate.wait()
+            done.append("whole")
+
+        periodic.every(1, "long work", long_work)
+        await timers.advance(1)
+        assert begun.is_set()
+        stopping = asyncio.create_task(periodic.stop())
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not stopping.done()
+        gate.set()
+        await asyncio.wait_for(stopping, 10)
+        assert done == ["whole"]
+
+    asyncio.run(story())
+
+
+def test_abandoned_functions_end_where_they_are() -> None:
+    async def story() -> None:
+        timers = VirtualTimers(ManualClock())
+        periodic = PeriodicTasks(timers)
+        done: list[str] = []
+
+        async def long_work() -> None:
+            done.append("begun")
+            await asyncio.Event().wait()
+            done.append("ended")
+
+        periodic.every(1, "long work", long_work)
+        periodic.every(2, "not yet", lambda: done.append("not yet"))
+        await timers.advance(1)
+        periodic.abandon()
+        await timers.advance(10)
+        assert done == ["begun"]
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(story())

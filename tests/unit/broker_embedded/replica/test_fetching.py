@@ -1,0 +1,184 @@
+"""Reading partitions for a Fetch: in turn, within limits, in the format that the client knows, and again."""
+
+import asyncio
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from broker_embedded.platform.platform import ManualClock
+from broker_embedded.platform.timers import VirtualTimers
+from broker_embedded.replica.delayed import DelayedOperations
+from broker_embedded.replica.fetch_sessions import WantedPartition
+from broker_embedded.replica.fetching import DEBUGGER, FetchLimits, PartitionRead, Reading
+from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native.protocol.messages.fetch import FetchPartition
+from spark_kafka_native.protocol.topic import TopicPartition
+from tests.support.broker_driver import BrokerDriver, batch
+
+ONE = len(batch(b"x" * 1000))
+LIMITS = FetchLimits(max_bytes=1 << 20, min_bytes=1)
+NONE = ErrorCode.NONE
+
+
+@pytest.fixture
+def broker(broker: BrokerDriver) -> BrokerDriver:
+    """Topic t: three batches in partition 0, two in 1, none in 2."""
+    broker.create("t", partitions=3)
+    for index in (0, 1, 0, 1, 0):
+        broker.produce("t", batch(b"x" * 1000), index)
+    return broker
+
+
+def wanted(index: int, offset: int = 0, *, topic: str | None = "t", topic_id: int = 0, **asked: Any) -> WantedPartition:
+    asked.setdefault("partition_max_bytes", 1 << 20)
+    part = FetchPartition(partition=index, fetch_offset=offset, **asked)
+    return WantedPartition(key=(topic or "?", index), topic=topic, topic_id=UUID(int=topic_id), asked=part)
+
+
+def reading(broker: BrokerDriver, *partitions: WantedPartition, **limits: Any) -> Reading:
+    found = Reading(broker.broker.partitions, partitions, LIMITS._replace(**limits))
+    found.read()
+    return found
+
+
+def sizes(found: Reading) -> list[int]:
+    return [read.size for read in found.found]
+
+
+def codes(found: Reading) -> list[ErrorCode]:
+    return [ErrorCode.of(read.error_code) for read in found.found]
+
+
+def test_partitions_are_read_in_their_order(broker: BrokerDriver) -> None:
+    found = reading(broker, wanted(1), wanted(2), wanted(0, 1))
+    assert sizes(found) == [2 * ONE, 0, 2 * ONE]
+    assert [read.high_watermark for read in found.found] == [2, 0, 3]
+    assert [read.wanted.asked.partition for read in found.found] == [1, 2, 0]
+    assert found.is_done
+
+
+@pytest.mark.parametrize(
+    ("max_bytes", "expected"),
+    [
+        (0, [ONE, 0]),
+        (1, [ONE, 0]),
+        (ONE, [ONE, 0]),
+        (3 * ONE + 11, [3 * ONE, 0]),
+        (3 * ONE + 13, [3 * ONE, 0]),
+        (4 * ONE - 1, [3 * ONE, 0]),
+        (4 * ONE, [3 * ONE, ONE]),
+        (4 * ONE + 5, [3 * ONE, ONE + 5]),
+    ],
+)
+def test_only_the_very_first_batch_is_whole_whatever_the_limit(
+    broker: BrokerDriver, max_bytes: int, expected: list[int]
+) -> None:
+    assert sizes(reading(broker, wanted(0), wanted(1), max_bytes=max_bytes)) == expected
+
+
+def test_before_v3_even_the_first_batch_is_cut(broker: BrokerDriver) -> None:
+    parts = wanted(0, partition_max_bytes=100), wanted(1, partition_max_bytes=5)
+    assert sizes(reading(broker, *parts, cuts_first=True)) == [100, 5]
+    assert sizes(reading(broker, *parts)) == [ONE, 0]
+
+
+def test_what_is_not_there_comes_last_and_is_not_waited_for(broker: BrokerDriver) -> None:
+    found = reading(broker, wanted(9), wanted(0, topic="u"), wanted(2), wanted(0, topic=None))
+    missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert codes(found) == [NONE, missing, missing, ErrorCode.UNKNOWN_TOPIC_ID]
+    assert [read.is_missing for read in found.found] == [False, True, True, True]
+    assert not found.is_done
+    assert reading(broker, wanted(9)).is_done
+
+
+@pytest.mark.parametrize(
+    ("part", "code"),
+    [
+        (wanted(0, 4), ErrorCode.OFFSET_OUT_OF_RANGE),
+        (wanted(0, current_leader_epoch=1), ErrorCode.UNKNOWN_LEADER_EPOCH),
+        (wanted(0, last_fetched_epoch=1), ErrorCode.OFFSET_OUT_OF_RANGE),
+    ],
+)
+def test_what_is_wrong_is_told_at_once_and_without_numbers(
+    broker: BrokerDriver, part: WantedPartition, code: ErrorCode
+) -> None:
+    found = reading(broker, wanted(2), part)
+    assert codes(found) == [NONE, code]
+    bad = found.found[1]
+    assert (bad.high_watermark, bad.last_stable_offset, bad.log_start_offset, bad.size) == (-1, -1, -1, 0)
+    assert found.is_done
+
+
+def test_another_topic_of_the_name_is_not_the_one_asked_for(broker: BrokerDriver) -> None:
+    right = broker.broker.image.topics["t"].topic_id.int
+    assert codes(reading(broker, wanted(0, topic_id=right), by_id=True)) == [NONE]
+    assert codes(reading(broker, wanted(0, topic_id=5), by_id=True)) == [ErrorCode.INCONSISTENT_TOPIC_ID]
+    assert codes(reading(broker, wanted(0, topic_id=5))) == [NONE]
+
+
+def test_an_error_that_is_over_leaves_no_trace(broker: BrokerDriver) -> None:
+    found = reading(broker, wanted(2, 1))
+    assert codes(found) == [ErrorCode.OFFSET_OUT_OF_RANGE]
+    broker.produce("t", batch(b"x" * 1000), 2)
+    found.read()
+    (read,) = found.found
+    assert (read.error_code, read.high_watermark, read.size) == (NONE, 1, 0)
+    assert not found.is_done
+
+
+def test_where_the_logs_part_is_told_at_once(broker: BrokerDriver) -> None:
+    found = reading(broker, wanted(2), wanted(0, 5, last_fetched_epoch=0))
+    read = found.found[1]
+    assert read.diverging_epoch is not None
+    assert (read.diverging_epoch.epoch, read.diverging_epoch.end_offset) == (0, 3)
+    assert (read.error_code, read.high_watermark, read.size, read.diverges) == (NONE, 3, 0, True)
+    assert found.is_done
+
+
+def test_followers_are_turned_away_and_debuggers_served(broker: BrokerDriver) -> None:
+    assert codes(reading(broker, wanted(0), replica_id=3)) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    assert sizes(reading(broker, wanted(0), replica_id=DEBUGGER)) == [3 * ONE]
+
+
+def test_committed_readers_are_told_what_was_aborted(broker: BrokerDriver) -> None:
+    assert [read.aborted for read in reading(broker, wanted(0), committed=True).found] == [()]
+    assert [read.aborted for read in reading(broker, wanted(0)).found] == [None]
+
+
+def test_an_old_format_is_made_of_what_was_read(broker: BrokerDriver) -> None:
+    found = reading(broker, wanted(0), wanted(2))
+    for read in found.to_convert:
+        found.convert(read, 1)
+    first, second = found.found
+    assert isinstance(first.records, bytes)
+    assert first.records[16] == 1
+    assert (second.records, first.size) == ((), 3 * ONE)
+
+
+def test_what_cannot_be_in_an_old_format_is_an_error(broker: BrokerDriver) -> None:
+    broker.passing_for("3.9")
+    broker.create("new", message_downconversion_enable="false")
+    broker.produce("new", batch(b"x"))
+    found = reading(broker, wanted(0, topic="new"))
+    for read in found.to_convert:
+        found.convert(read, 0)
+    assert codes(found) == [ErrorCode.UNSUPPORTED_VERSION]
+
+
+def test_waiting_looks_again_at_what_has_changed_alone(broker: BrokerDriver) -> None:
+    async def story() -> list[PartitionRead]:
+        timers = VirtualTimers(ManualClock())
+        delayed = DelayedOperations(timers)
+        found = reading(broker, wanted(2), wanted(0, 3), min_bytes=2 * ONE)
+        task = asyncio.create_task(found.wait(delayed, 1000))
+        await asyncio.sleep(0)
+        for _ in range(2):
+            assert not task.done()
+            broker.broker.partitions.get("t", 2).append(batch(b"x" * 1000))
+            delayed.changed(TopicPartition("t", 2))
+            await asyncio.sleep(0)
+        await task
+        return found.found
+
+    assert [read.size for read in asyncio.run(story())] == [2 * ONE, 0]

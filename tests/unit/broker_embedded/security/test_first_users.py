@@ -1,0 +1,82 @@
+"""The first users of SCRAM, spelled as for kafka-storage.sh."""
+
+import base64
+import hashlib
+
+import pytest
+
+from broker_embedded.security.credentials import ScramCredential, ScramUser
+from broker_embedded.security.first_users import FirstUserError, parse_first_users
+from spark_kafka_native.net.secret import Secret
+
+SALT = base64.b64encode(b"salt").decode()
+
+
+def users(text: str) -> dict[ScramUser, str]:
+    return {user.user: user.password.reveal() if user.password else "" for user in parse_first_users(Secret(text))}
+
+
+@pytest.mark.parametrize("between", [" ", ",", "\n", " , "])
+def test_several_users(between: str) -> None:
+    text = between.join(
+        ("SCRAM-SHA-256=[name=alice,password=a]", 'SCRAM-SHA-512=[name="bob",password="b, ] and more"]')
+    )
+    assert users(text) == {
+        ScramUser("alice", "SCRAM-SHA-256"): "a",
+        ScramUser("bob", "SCRAM-SHA-512"): "b, ] and more",
+    }
+
+
+@pytest.mark.parametrize("password", ["a=b", "p@ss/w;ord'", "with blank", "[", "x" * 1000])
+def test_passwords(password: str) -> None:
+    assert users(f"SCRAM-SHA-256=[password={password},name=alice]") == {ScramUser("alice", "SCRAM-SHA-256"): password}
+
+
+def test_nobody() -> None:
+    assert users("") == users(" \n") == {}
+
+
+def test_credentials_are_of_the_password() -> None:
+    (user,) = parse_first_users(Secret(f"SCRAM-SHA-256=[name=alice,password=hunter2,salt={SALT},iterations=8192]"))
+    expected = ScramCredential.of_password("SCRAM-SHA-256", Secret("hunter2"), salt=b"salt", iterations=8192)
+    assert user.credential() == expected
+    salted = base64.b64encode(hashlib.pbkdf2_hmac("sha256", b"hunter2", b"salt", 8192)).decode()
+    (same,) = parse_first_users(
+        Secret(f"SCRAM-SHA-256=[name=alice,salt={SALT},saltedpassword={salted},iterations=8192]")
+    )
+    assert same.credential() == expected
+
+
+def test_without_iterations_and_salt() -> None:
+    (user,) = parse_first_users(Secret("SCRAM-SHA-512=[name=alice,password=hunter2]"))
+    made = user.credential()
+    assert made.iterations == 4096
+    assert made.salt != user.credential().salt
+    assert "hunter2" not in repr(user)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("hunter2", "from character 1 on"),
+        ("SCRAM-SHA-256=name=alice,password=hunter2", "from character 1 on"),
+        ("SCRAM-SHA-256=[name=alice,password=hunter2", "from character 1 on"),
+        ("SCRAM-SHA-256=[name=alice,password=hunter2] hunter2", "from character 44 on"),
+        (f"SCRAM-SHA-256=[name=alice,password={'a=' * 1000}", "from character 1 on"),
+        ("PLAIN=[name=alice,password=hunter2]", "PLAIN is none of SCRAM-SHA-256, SCRAM-SHA-512"),
+        ("SCRAM-SHA-256=[password=hunter2]", "needs a name"),
+        ("SCRAM-SHA-256=[name=alice]", "alice needs either password or saltedpassword"),
+        (f"SCRAM-SHA-256=[name=alice,password=hunter2,saltedpassword={SALT}]", "either password or saltedpassword"),
+        (f"SCRAM-SHA-256=[name=alice,saltedpassword={SALT}]", "needs the salt"),
+        ("SCRAM-SHA-256=[name=alice,salt=hunter2,password=hunter2]", "salt of alice is not base64"),
+        ("SCRAM-SHA-256=[name=alice,password=hunter2,colour=hunter2]", "colour is none of name,"),
+        ("SCRAM-SHA-256=[name=alice,password=hunter2,password=hunter2]", "an option twice"),
+        ("SCRAM-SHA-256=[name=alice,password=hunter2,iterations=100]", "not 4096 to 16384"),
+        ("SCRAM-SHA-256=[name=alice,password=hunter2,iterations=many]", "not 4096 to 16384"),
+        ("SCRAM-SHA-256=[name=alice,password=hunter2] SCRAM-SHA-256=[name=alice,password=x]", "there twice"),
+    ],
+)
+def test_what_is_wrong_is_said_without_the_password(text: str, words: str) -> None:
+    with pytest.raises(FirstUserError, match=words) as caught:
+        parse_first_users(Secret(text))
+    assert "hunter2" not in str(caught.value)

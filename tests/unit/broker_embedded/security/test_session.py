@@ -1,0 +1,228 @@
+"""What a client may ask for before, while and after it logs in."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import pytest
+
+from broker_embedded.security.credentials import ScramCredential, ScramUser
+from broker_embedded.security.listener import SaslListener
+from broker_embedded.security.mechanism import SaslRefused
+from broker_embedded.security.session import ANONYMOUS, NO_SASL, SaslSession
+from spark_kafka_native.net.sasl.mechanism import Mechanism
+from spark_kafka_native.net.sasl.plain import Plain
+from spark_kafka_native.net.sasl.scram import Scram
+from spark_kafka_native.net.secret import Secret
+from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native.protocol.messages.sasl_authenticate import SaslAuthenticateResponse
+
+METADATA, HANDSHAKE, VERSIONS, AUTHENTICATE = 3, 17, 18, 36
+WORD: Final = Secret("hunter2")
+WRONG: Final = Secret("wrong")
+USERS: Mapping[ScramUser, ScramCredential] = {
+    ScramUser(name, "SCRAM-SHA-256"): ScramCredential.of_password("SCRAM-SHA-256", WORD) for name in ("alice", "bob")
+}
+
+
+class Story:
+    """A connection, with a client that keeps or breaks the rules, and a clock."""
+
+    def __init__(self, *, lasts_ms: int = 0) -> None:
+        mechanisms = ("PLAIN", "SCRAM-SHA-256")
+        listener = SaslListener(
+            mechanisms=mechanisms,
+            plain_users={"alice": WORD, "bob": WORD},
+            max_reauth_ms=dict.fromkeys(mechanisms, lasts_ms),
+            max_receive_bytes=1000,
+        )
+        self.now_ms = 50_000
+        self.opened = 0
+        self.session = SaslSession(
+            listener, scram_credential=USERS.get, now_ms=lambda: self.now_ms, on_open=self._on_open
+        )
+
+    def _on_open(self) -> None:
+        self.opened += 1
+
+    @property
+    def allowed(self) -> set[int]:
+        """Which of some APIs do not close the connection."""
+        return {key for key in (METADATA, HANDSHAKE, VERSIONS, AUTHENTICATE) if self.session.refusal(key) is None}
+
+    def shake(self, mechanism: str = "PLAIN", *, bare_tokens: bool = False) -> ErrorCode:
+        return ErrorCode.of(self.session.handshake(mechanism, bare_tokens=bare_tokens).error_code)
+
+    def say(self, mechanism: Mechanism) -> SaslAuthenticateResponse:
+        """All messages of a client; the last answer."""
+        token: bytes | None = mechanism.first()
+        while token is not None:
+            answer = self.session.authenticate(token)
+            if answer.error_code:
+                return answer
+            token = mechanism.reply(bytes(answer.auth_bytes))
+        return answer
+
+    def log_in(self, name: str = "alice", password: Secret = WORD) -> SaslAuthenticateResponse:
+        assert self.shake() is ErrorCode.NONE
+        return self.say(Plain(name, password))
+
+
+def test_the_usual_way_in() -> None:
+    story = Story()
+    assert (story.allowed, story.session.user) == ({HANDSHAKE, VERSIONS}, ANONYMOUS)
+    story.session.told_versions()
+    assert story.allowed == {HANDSHAKE}
+    assert story.session.handshake("PLAIN", bare_tokens=False).mechanisms == ("PLAIN", "SCRAM-SHA-256")
+    assert AUTHENTICATE in story.allowed
+    assert METADATA not in story.allowed
+    assert not story.session.expects_bare_token
+    answer = story.say(Plain("alice", WORD))
+    assert (answer.error_code, answer.error_message, answer.session_lifetime_ms) == (ErrorCode.NONE, "", 0)
+    assert story.allowed == {METADATA, HANDSHAKE, VERSIONS, AUTHENTICATE}
+    assert (story.session.user, story.session.is_open, story.opened) == ("alice", True, 1)
+
+
+def test_scram_takes_two_messages() -> None:
+    story = Story()
+    story.shake("SCRAM-SHA-256")
+    client = Scram("SCRAM-SHA-256", "alice", WORD)
+    assert story.say(client).error_code == ErrorCode.NONE
+    assert client.complete
+    assert story.session.user == "alice"
+
+
+def test_in_the_middle_of_scram_nobody_is_in() -> None:
+    story = Story()
+    story.shake("SCRAM-SHA-256")
+    answer = story.session.authenticate(Scram("SCRAM-SHA-256", "alice", WORD).first())
+    assert (answer.error_code, answer.session_lifetime_ms) == (ErrorCode.NONE, 0)
+    assert (story.session.user, story.session.is_open, METADATA in story.allowed) == (ANONYMOUS, False, False)
+
+
+@pytest.mark.parametrize(
+    "mechanism", [Plain("alice", Secret("wrong")), Scram("SCRAM-SHA-256", "alice", Secret("wrong"))]
+)
+def test_a_wrong_password(mechanism: Mechanism) -> None:
+    story = Story()
+    story.shake(mechanism.name)
+    answer = story.say(mechanism)
+    assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert story.session.failure == f"it did not log in: {answer.error_message}"
+    assert (story.allowed, story.opened, story.session.user) == (set(), 0, ANONYMOUS)
+
+
+def test_a_mechanism_that_there_is_not() -> None:
+    story = Story()
+    answer = story.session.handshake("GSSAPI", bare_tokens=False)
+    assert answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
+    assert answer.mechanisms == ("PLAIN", "SCRAM-SHA-256")
+    assert story.session.failure == "it asked for the SASL mechanism 'GSSAPI'; there are PLAIN, SCRAM-SHA-256"
+    assert story.allowed == set()
+
+
+def test_a_second_handshake_ends_it() -> None:
+    story = Story()
+    story.shake()
+    assert story.shake() is ErrorCode.ILLEGAL_SASL_STATE
+    assert story.allowed == set()
+
+
+def test_a_token_without_a_handshake() -> None:
+    story = Story()
+    assert AUTHENTICATE not in story.allowed
+    assert story.session.authenticate(b"\0alice\0hunter2").error_code == ErrorCode.ILLEGAL_SASL_STATE
+    assert story.session.user == ANONYMOUS
+
+
+def test_bare_tokens() -> None:
+    story = Story()
+    story.shake(bare_tokens=True)
+    assert story.session.expects_bare_token
+    assert story.session.take(b"\0alice\0hunter2") == b""
+    assert not story.session.expects_bare_token
+    assert story.session.user == "alice"
+
+
+def test_a_bare_token_that_is_wrong() -> None:
+    story = Story()
+    story.shake(bare_tokens=True)
+    with pytest.raises(SaslRefused):
+        story.session.take(b"\0alice\0wrong")
+    assert (story.allowed, story.session.expects_bare_token) == (set(), False)
+
+
+def test_logging_in_again_where_sessions_do_not_end() -> None:
+    story = Story()
+    story.log_in()
+    assert story.shake() is ErrorCode.ILLEGAL_SASL_STATE
+    assert story.session.authenticate(b"\0bob\0hunter2").error_code == ErrorCode.ILLEGAL_SASL_STATE
+    assert (story.session.user, story.session.failure) == ("alice", None)
+    assert METADATA in story.allowed
+
+
+def test_sessions_end() -> None:
+    story = Story(lasts_ms=5000)
+    assert story.log_in().session_lifetime_ms == 5000
+    story.now_ms += 5000
+    assert METADATA in story.allowed
+    story.now_ms += 1
+    assert story.allowed == {HANDSHAKE}
+    assert "connections.max.reauth.ms" in str(story.session.refusal(METADATA))
+
+
+@pytest.mark.parametrize("late_ms", [0, 9000])
+def test_who_logs_in_again_goes_on(late_ms: int) -> None:
+    story = Story(lasts_ms=5000)
+    story.log_in()
+    story.now_ms += late_ms
+    assert story.shake() is ErrorCode.NONE
+    assert METADATA not in story.allowed
+    assert story.say(Plain("alice", WORD)).session_lifetime_ms == 5000
+    story.now_ms += 4000
+    assert METADATA in story.allowed
+    assert story.session.user == "alice"
+
+
+def test_nobody_logs_in_again_twice_a_second() -> None:
+    story = Story(lasts_ms=5000)
+    story.log_in()
+    story.log_in()
+    story.now_ms += 999
+    assert story.shake() is ErrorCode.ILLEGAL_SASL_STATE
+    assert METADATA in story.allowed
+    story.now_ms += 1
+    assert story.shake() is ErrorCode.NONE
+
+
+def test_nobody_becomes_somebody_else() -> None:
+    story = Story(lasts_ms=5000)
+    story.log_in("alice")
+    answer = story.log_in("bob")
+    assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert "Cannot change principals" in str(answer.error_message)
+    assert (story.session.user, story.allowed) == ("alice", set())
+
+
+def test_nobody_changes_the_mechanism() -> None:
+    story = Story(lasts_ms=5000)
+    story.log_in()
+    assert story.shake("SCRAM-SHA-256") is ErrorCode.NONE
+    answer = story.say(Scram("SCRAM-SHA-256", "alice", WORD))
+    assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert "by the mechanism it came in by, PLAIN" in str(answer.error_message)
+    assert story.allowed == set()
+
+
+def test_a_wrong_password_ends_the_session_too() -> None:
+    story = Story(lasts_ms=5000)
+    story.log_in()
+    assert story.log_in(password=Secret("wrong")).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert story.allowed == set()
+
+
+def test_without_sasl_everything_is_allowed_but_sasl() -> None:
+    NO_SASL.told_versions()
+    assert all(NO_SASL.refusal(key) is None for key in range(100))
+    assert NO_SASL.user == ANONYMOUS
+    assert NO_SASL.handshake("PLAIN", bare_tokens=False).error_code == ErrorCode.ILLEGAL_SASL_STATE
+    assert NO_SASL.authenticate(b"").error_code == ErrorCode.ILLEGAL_SASL_STATE

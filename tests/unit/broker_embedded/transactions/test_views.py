@@ -1,0 +1,114 @@
+"""What others may see of transactional ids."""
+
+from typing import Any
+
+import pytest
+
+from broker_embedded.groups import pattern
+from broker_embedded.transactions.state import Transaction, TransactionState
+from broker_embedded.transactions.views import describe, list_matching
+from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native.protocol.messages import describe_transactions, list_transactions
+from spark_kafka_native.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from spark_kafka_native.protocol.topic import TopicPartition
+
+NOW_MS = 10_000
+
+
+def known(name: str, producer_id: int, state: TransactionState, started_ms: int = -1) -> Transaction:
+    return Transaction(
+        transactional_id=name,
+        producer_id=producer_id,
+        producer_epoch=3,
+        timeout_ms=60_000,
+        state=state,
+        partitions=frozenset({TopicPartition("u", 1), TopicPartition("t", 11), TopicPartition("t", 2)}),
+        started_ms=started_ms,
+    )
+
+
+ALL = [
+    known("job-1", 1, TransactionState.EMPTY),
+    known("job-2", 2, TransactionState.ONGOING, 9000),
+    known("job-3", 3, TransactionState.ONGOING, 8000),
+    known("other.4", 4, TransactionState.PREPARE_COMMIT, 7000),
+    known("größe-5", 5, TransactionState.COMPLETE_ABORT, 1000),
+]
+
+
+def matching(**filters: Any) -> ListTransactionsResponse:
+    request = ListTransactionsRequest(**filters)
+    expression = request.transactional_id_pattern
+    matched = pattern.matching(expression, [each.transactional_id for each in ALL]) if expression else None
+    return list_matching(ALL, request, NOW_MS, matched)
+
+
+def ids(**filters: Any) -> list[int]:
+    return [found.producer_id for found in matching(**filters).transaction_states]
+
+
+def test_all_are_listed_with_producer_and_state() -> None:
+    answer = matching()
+    assert (answer.error_code, answer.unknown_state_filters) == (ErrorCode.NONE, ())
+    assert answer.transaction_states[1] == list_transactions.TransactionState(
+        transactional_id="job-2", producer_id=2, transaction_state="Ongoing"
+    )
+    assert ids() == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ({"producer_id_filters": (2, 5, 77)}, [2, 5]),
+        ({"producer_id_filters": (77,)}, []),
+        ({"state_filters": ("Ongoing",)}, [2, 3]),
+        ({"state_filters": ("Empty", "CompleteAbort")}, [1, 5]),
+        ({"state_filters": ("Dead", "PrepareEpochFence")}, []),
+        ({"duration_filter": 0}, [1, 2, 3, 4, 5]),
+        ({"duration_filter": 999}, [1, 2, 3, 4, 5]),
+        ({"duration_filter": 1000}, [1, 3, 4, 5]),
+        ({"duration_filter": 2000}, [1, 4, 5]),
+        ({"duration_filter": -5}, [1, 2, 3, 4, 5]),
+        ({"transactional_id_pattern": "job-.*"}, [1, 2, 3]),
+        ({"transactional_id_pattern": "job"}, []),
+        ({"transactional_id_pattern": r"other\.\d"}, [4]),
+        ({"transactional_id_pattern": "gr.*"}, [5]),
+        ({"transactional_id_pattern": "größe-5|x"}, [5]),
+        ({"transactional_id_pattern": ""}, [1, 2, 3, 4, 5]),
+        ({"transactional_id_pattern": "job-.*", "state_filters": ("Ongoing",), "duration_filter": 1500}, [3]),
+        ({"state_filters": ("Ongoing",), "producer_id_filters": (1, 3)}, [3]),
+    ],
+)
+def test_filters(filters: dict[str, Any], expected: list[int]) -> None:
+    assert ids(**filters) == expected
+    assert matching(**filters).unknown_state_filters == ()
+
+
+def test_states_that_there_are_not_are_told_and_match_nothing() -> None:
+    answer = matching(state_filters=("ongoing", "Ongoing", "Nonsense", "ongoing"))
+    assert answer.unknown_state_filters == ("ongoing", "Nonsense")
+    assert [found.producer_id for found in answer.transaction_states] == [2, 3]
+    assert matching(state_filters=("Nonsense",)).transaction_states == ()
+
+
+def test_a_description() -> None:
+    assert describe(ALL[2], "job-3") == describe_transactions.TransactionState(
+        error_code=ErrorCode.NONE,
+        transactional_id="job-3",
+        transaction_state="Ongoing",
+        transaction_timeout_ms=60_000,
+        transaction_start_time_ms=8000,
+        producer_id=3,
+        producer_epoch=3,
+        topics=(
+            describe_transactions.TopicData(topic="t", partitions=(2, 11)),
+            describe_transactions.TopicData(topic="u", partitions=(1,)),
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "code"), [("x", ErrorCode.TRANSACTIONAL_ID_NOT_FOUND), ("", ErrorCode.INVALID_REQUEST)]
+)
+def test_what_is_not_known_is_not_described(name: str, code: ErrorCode) -> None:
+    assert describe(None, name) == describe_transactions.TransactionState(error_code=code, transactional_id=name)
