@@ -4,11 +4,8 @@ import asyncio
 import dataclasses
 import functools
 import logging
-import os
-from typing import TypeVar
 
 from broker_embedded.config.config import BrokerConfig
-from broker_embedded.config.log_config import LogConfig
 from broker_embedded.config.releases import Feature
 from broker_embedded.config.settings import ConfigError
 from broker_embedded.coordinator.group_settings import replay_context
@@ -25,21 +22,20 @@ from broker_embedded.coordinator.log import (
 from broker_embedded.coordinator.markers import TransactionMarkers
 from broker_embedded.coordinator.pattern_matcher import PatternMatcher
 from broker_embedded.coordinator.transactions import Transactions
-from broker_embedded.log.checkpoints import new_id
 from broker_embedded.log.cleaner.threads import Compaction
 from broker_embedded.log.manager import LogManager
-from broker_embedded.metadata import topics_file
-from broker_embedded.metadata.client_quotas import ClientQuotas, ClientQuotasError
-from broker_embedded.metadata.configs_file import ConfigsFileError
-from broker_embedded.metadata.dynamic_configs import FILE_NAME as CONFIGS_FILE_NAME
+from broker_embedded.metadata.client_quotas import ClientQuotas
 from broker_embedded.metadata.dynamic_configs import ConfigsAtStart, DynamicConfigs
-from broker_embedded.metadata.features import features_of, transaction_version
+from broker_embedded.metadata.features import transaction_version
+from broker_embedded.metadata.files.metadata_file import MetadataFileError
+from broker_embedded.metadata.files.topics import TOPICS
 from broker_embedded.metadata.image import ClusterImage, TopicImage
-from broker_embedded.metadata.producer_ids import ProducerIds, ProducerIdsError
-from broker_embedded.metadata.reconcile import InconsistentTopicError, Reconciled, reconcile, with_epochs
-from broker_embedded.metadata.scram_users import ScramUsers, ScramUsersError
-from broker_embedded.metadata.topics import FILE_NAME, Topics
-from broker_embedded.metadata.topics_file import TopicsFile, TopicsFileError
+from broker_embedded.metadata.producer_ids import ProducerIds
+from broker_embedded.metadata.reconcile import InconsistentTopicError
+from broker_embedded.metadata.scram_users import ScramUsers
+from broker_embedded.metadata.store import Metadata, MetadataStore
+from broker_embedded.metadata.topic_configs import log_config
+from broker_embedded.metadata.topics import Topics
 from broker_embedded.metrics.prometheus import text_of
 from broker_embedded.metrics.snapshot import (
     BrokerMetrics,
@@ -48,26 +44,23 @@ from broker_embedded.metrics.snapshot import (
     api_metrics,
     connection_metrics,
     group_counts,
-    partition_metrics,
     topic_metrics,
     transaction_counts,
 )
 from broker_embedded.metrics.traffic import Traffic
 from broker_embedded.platform.finishing import Finishing
-from broker_embedded.platform.platform import Platform, read_file, write_file
+from broker_embedded.platform.platform import Platform
 from broker_embedded.platform.timers import VirtualTimers, timers_for
 from broker_embedded.platform.worker_threads import WorkerThreads
 from broker_embedded.replica.delayed import DelayedOperations
 from broker_embedded.replica.fetch_sessions import FetchSessions, new_session_id
-from broker_embedded.replica.partitions import Partitions
+from broker_embedded.replica.partitions import Partitions, partition_metrics
+from broker_embedded.replica.replicas import Replicas, reconcile_logs
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.create_topics import CreatableTopic
 from spark_kafka_native.protocol.topic import INTERNAL_TOPICS, TopicPartition
 
 logger = logging.getLogger(__name__)
-
-_UNREADABLE = (InconsistentTopicError, ProducerIdsError, ClientQuotasError, ScramUsersError)
-ResultT = TypeVar("ResultT")
 
 
 class DataDirectoryError(Exception):
@@ -77,10 +70,8 @@ class DataDirectoryError(Exception):
 class Broker:
     """Everything that requests are about. Belongs to one event loop, which alone touches it once it is open."""
 
-    def __init__(self, configs: ConfigsAtStart, logs: LogManager, platform: Platform, stored: TopicsFile) -> None:
-        """Use ``open``."""
-        config = configs.config
-        self.config = config
+    def __init__(self, started_with: BrokerConfig, logs: LogManager, platform: Platform) -> None:
+        """Use ``open``. The data directory of ``logs`` is locked."""
         self.logs = logs
         self._platform = platform
         self._elapsed_ms = platform.clock.elapsed_ms
@@ -90,52 +81,21 @@ class Broker:
         self.delayed = DelayedOperations(self.timers)
         self.finishing = Finishing()
         self.traffic = Traffic()
+        store = MetadataStore(logs.data_dir, platform.file_system, self.on_disk, self.finishing)
+        self._store = store
+        self.configs = DynamicConfigs(store, ConfigsAtStart.of(started_with, store.current.configs), self._use_config)
+        config = self.config
+        self._load_topics(config)
         self.partitions = Partitions(config.node_id, logs, self.traffic, bounds_min_isr=config.release.bounds_min_isr)
-        image = ClusterImage.of(
-            cluster_id=logs.meta.cluster_id,
-            controller_id=config.node_id,
-            broker_ids=(config.node_id,),
-            topics=stored.topics,
-        )
-        self.topics = Topics(
-            config=config,
-            logs=logs,
-            path=os.path.join(logs.data_dir, FILE_NAME),
-            file_system=platform.file_system,
-            image=image,
-            deleting=dict(stored.deleting),
-            on_disk=self.on_disk,
-            finishing=self.finishing,
-            publish=self.partitions.use,
-        )
-        self.partitions.use(image)
-        self.configs = DynamicConfigs(
-            configs,
-            path=os.path.join(logs.data_dir, CONFIGS_FILE_NAME),
-            file_system=platform.file_system,
-            on_disk=self.on_disk,
-            finishing=self.finishing,
-            turn=self.topics.turn,
-            check=self.topics.check_config,
-            use=self._use_config,
-        )
+        self.partitions.use(self.image)
+        store.watch(TOPICS, self._use_topics)
+        self._replicas = Replicas(store, logs, self.on_disk, lambda: self.config.log)
+        self.topics = Topics(store, lambda: self.config)
         self.compaction = Compaction(config, logs, platform, self.timers)
-        self._producer_ids = ProducerIds(logs.data_dir, platform.file_system, self.on_disk)
+        self.producer_ids = ProducerIds(store, self.finishing)
         self.fetch_sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots, new_session_id)
-        self.quotas = ClientQuotas(
-            config=config,
-            data_dir=logs.data_dir,
-            file_system=platform.file_system,
-            on_disk=self.on_disk,
-            finishing=self.finishing,
-        )
-        self.scram_users = ScramUsers(
-            config.first_users(),
-            data_dir=logs.data_dir,
-            file_system=platform.file_system,
-            on_disk=self.on_disk,
-            finishing=self.finishing,
-        )
+        self.quotas = ClientQuotas(store, config, self.on_disk)
+        self.scram_users = ScramUsers(store, config.first_users())
         self.patterns = PatternMatcher(self.timers)
         self.groups = Groups(
             log=self._coordinator_log(offsets_topic(config)),
@@ -162,7 +122,7 @@ class Broker:
             markers=self.markers,
             timers=self.timers,
             finishing=self.finishing,
-            new_producer_id=self._producer_ids.next,
+            new_producer_id=self.producer_ids.next,
             config=lambda: self.config,
             level=lambda: transaction_version(self.features),
         )
@@ -173,14 +133,6 @@ class Broker:
 
         Raises DataDirectoryError.
         """
-        path = os.path.join(os.path.abspath(data_dir), FILE_NAME)
-        try:
-            configs = ConfigsAtStart.read(
-                config, os.path.join(os.path.abspath(data_dir), CONFIGS_FILE_NAME), platform.file_system
-            )
-        except (OSError, ConfigsFileError) as error:
-            raise DataDirectoryError(_said(error)) from error
-        config = configs.config
         logs = LogManager(
             data_dir,
             config.log,
@@ -190,14 +142,9 @@ class Broker:
             producer_id_expiration_ms=config.producer_id_expiration_ms,
         )
         try:
-            stored = _read(path, platform)
-            logs.load_all({topic.name: _log_config(topic, config) for topic in stored.topics})
-        except (OSError, TopicsFileError, ConfigError, KafkaError) as error:
-            raise DataDirectoryError(_said(error)) from error
-        try:
-            stored = _put_right(path, stored, logs, config, platform)
-            broker = cls(configs, logs, platform, stored)
-        except (OSError, ConfigError, KafkaError, *_UNREADABLE) as error:
+            logs.lock()
+            broker = cls(config, logs, platform)
+        except (OSError, ConfigError, KafkaError, MetadataFileError, InconsistentTopicError) as error:
             logs.close()
             raise DataDirectoryError(_said(error)) from error
         broker.groups.load()
@@ -238,14 +185,19 @@ class Broker:
         self.logs.abandon()
 
     @property
+    def config(self) -> BrokerConfig:
+        """The present configuration."""
+        return self.configs.config
+
+    @property
     def image(self) -> ClusterImage:
         """The cluster as clients see it."""
-        return self.topics.image
+        return self._store.current.image
 
     @property
     def features(self) -> tuple[Feature, ...]:
         """The features of the cluster, with the levels that are in force."""
-        return features_of(self.config, self.configs.stored)
+        return self.configs.features
 
     def now_ms(self) -> int:
         """The time, as in record timestamps."""
@@ -273,10 +225,6 @@ class Broker:
         """Delete a topic and all offsets in it; whoever waits for its records goes on. Raises KafkaError."""
         await self.finishing.finish(self._delete_topic(topic))
 
-    async def new_producer_id(self) -> int:
-        """A producer id that no producer had before. Raises KafkaError: none can be had now."""
-        return await self.finishing.finish(self._producer_ids.next())
-
     async def _delete_topic(self, topic: TopicImage) -> None:
         await self.topics.delete(topic)
         for index in range(len(topic.partitions)):
@@ -294,12 +242,30 @@ class Broker:
             on_disk=self.on_disk,
         )
 
+    def _load_topics(self, config: BrokerConfig) -> None:
+        """Open the logs of the stored topics, and bring topics and logs together."""
+        store, logs = self._store, self.logs
+        image = dataclasses.replace(
+            store.current.image,
+            cluster_id=logs.meta.cluster_id,
+            controller_id=config.node_id,
+            broker_ids=(config.node_id,),
+        )
+        store.amend(TOPICS, lambda now: dataclasses.replace(now, image=image))
+        logs.defaults = config.log
+        logs.use_producer_id_expiration(config.producer_id_expiration_ms)
+        logs.load_all({topic.name: log_config(topic, config.log) for topic in image.topics.values()})
+        internal = {topic.name: topic.configs for topic in (offsets_topic(config), transactions_topic(config))}
+        reconcile_logs(store, logs, config.log, internal)
+
+    async def _use_topics(self, _: Metadata, after: Metadata) -> None:
+        self.partitions.use(after.image)
+
     async def _use_config(self, config: BrokerConfig) -> None:
-        """Go by settings that were made at run time."""
-        self.config = config
+        """Apply settings that were made at run time."""
         self.logs.use_producer_id_expiration(config.producer_id_expiration_ms)
         self.compaction.use_config(config)
-        await self.topics.use_config(config)
+        await self._replicas.reconfigure_all()
 
     # --- metrics -----------------------------------------------------------------------------------------------------
 
@@ -387,61 +353,6 @@ class Broker:
     async def expire_transactional_ids(self) -> None:
         """Forget transactional ids that were idle for transactional.id.expiration.ms."""
         await self.transactions.expire_ids()
-
-
-def _read(path: str, platform: Platform) -> TopicsFile:
-    if not platform.file_system.exists(path):
-        return TopicsFile(deleting={})
-    try:
-        return topics_file.decode(read_file(platform.file_system, path))
-    except TopicsFileError as error:
-        raise TopicsFileError(f"{path}: {error}") from error
-
-
-def _put_right(path: str, stored: TopicsFile, logs: LogManager, config: BrokerConfig, platform: Platform) -> TopicsFile:
-    """Bring directories and topics.json together, and both to the disk. Crash at any time: the next start does it."""
-    found = {partition: log.topic_id for partition, log in logs.logs.items()}
-    result = reconcile(stored, found, node_id=config.node_id, new_id=new_id)
-    _report(result)
-    epochs = {partition: log.highest_leader_epoch for partition, log in logs.logs.items()}
-    taken_up = set(result.adopted) - {topic.name for topic in stored.topics}
-    topics = {
-        topic.name: _as_internal(topic, config) if topic.name in taken_up else topic
-        for topic in with_epochs(result.topics, epochs)
-    }
-    logs.delete_all(result.leftovers)
-    if stored.deleting or tuple(topics.values()) != stored.topics:
-        write_file(platform.file_system, path, topics_file.encode(topics.values(), {}))
-    for partition, log in logs.logs.items():
-        if partition.topic in taken_up:
-            log.reconfigure(_log_config(topics[partition.topic], config))
-    for name, missing in result.missing.items():
-        logs.create_all(missing, topics[name].topic_id, _log_config(topics[name], config))
-    return TopicsFile(topics=tuple(topics.values()), deleting={})
-
-
-def _as_internal(topic: TopicImage, config: BrokerConfig) -> TopicImage:
-    """A topic that was taken up, with what brokers make it with if it is one of their own: retention must spare it."""
-    for own in (offsets_topic(config), transactions_topic(config)):
-        if topic.name == own.name:
-            return dataclasses.replace(topic, configs=own.configs)
-    return dataclasses.replace(topic, configs={"cleanup.policy": "compact"}) if topic.is_internal else topic
-
-
-def _report(result: Reconciled) -> None:
-    for partition in result.leftovers:
-        logger.info("%s is of a deleted topic and goes now", partition)
-    for name in result.adopted:
-        logger.warning("topic %s is taken up as its directories stand: topics.json knew less of it", name)
-    for missing in result.missing.values():
-        logger.warning("made the directories of %s, which were not there", ", ".join(map(str, missing)))
-
-
-def _log_config(topic: TopicImage, config: BrokerConfig) -> LogConfig:
-    try:
-        return LogConfig.parse_stored(topic.configs, config.log)
-    except ConfigError as error:
-        raise ConfigError(f"topic {topic.name}: {error.key}", error.problem) from error
 
 
 def _said(error: Exception) -> str:

@@ -16,8 +16,8 @@ from broker_embedded.groups.records import CoordinatorRecord, encode_batch
 from broker_embedded.log.append.incoming import AppendOrigin, Terms
 from broker_embedded.log.log import Log
 from broker_embedded.metadata.topics import Topics
-from broker_embedded.platform.stored_files import OnDisk
 from broker_embedded.platform.timers import Timers
+from broker_embedded.platform.worker_threads import OnDisk
 from broker_embedded.replica.delayed import DelayedOperations
 from broker_embedded.replica.partitions import LocalPartition, Partitions
 from broker_embedded.transactions.decisions import Producer

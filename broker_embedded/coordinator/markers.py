@@ -13,8 +13,8 @@ from typing import Final
 from broker_embedded.coordinator.groups import Groups
 from broker_embedded.coordinator.log import OFFSETS_TOPIC
 from broker_embedded.log.append.incoming import AppendOrigin, Terms
-from broker_embedded.platform.stored_files import OnDisk
 from broker_embedded.platform.timers import Timers
+from broker_embedded.platform.worker_threads import OnDisk
 from broker_embedded.replica.delayed import DelayedOperations
 from broker_embedded.replica.partitions import LocalPartition, Partitions
 from broker_embedded.transactions.decisions import Producer

@@ -47,7 +47,7 @@ def _node(context: RequestContext) -> Node:
 
 def _partition(context: RequestContext) -> PartitionData:
     broker = context.broker
-    offset, now_ms = broker.topics.changes, broker.now_ms()
+    offset, now_ms = broker.image.changes, broker.now_ms()
     itself = ReplicaState(
         replica_id=broker.config.node_id,
         log_end_offset=offset,

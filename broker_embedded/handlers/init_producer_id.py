@@ -28,7 +28,7 @@ async def init_producer_id(request: InitProducerIdRequest, context: RequestConte
     try:
         claimed = _claimed(request)
         if name is None:
-            return InitProducerIdResponse(producer_id=await broker.new_producer_id(), producer_epoch=0)
+            return InitProducerIdResponse(producer_id=await broker.producer_ids.next(), producer_epoch=0)
         producer = await broker.transactions.begin_producer(name, request.transaction_timeout_ms, claimed)
     except KafkaError as error:
         code = code_heard(error, context.version, fenced_since=_FENCED_SINCE)

@@ -21,10 +21,10 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from broker_embedded.platform.platform import FileSystem, read_file, remove_if_exists, write_file
-from spark_kafka_native.protocol.ids import parse_id, spell_id
+from spark_kafka_native.protocol.ids import new_id, parse_id, spell_id
 from spark_kafka_native.protocol.topic import TopicPartition
 
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
@@ -111,14 +111,6 @@ def _read_lines(files: FileSystem, path: str) -> list[str]:
 
 
 # --- ids -------------------------------------------------------------------------------------------------------------
-
-
-def new_id() -> UUID:
-    """A random id whose spelling does not begin with a dash, which command lines would take for an option."""
-    while True:
-        uuid = uuid4()
-        if not spell_id(uuid).startswith("-"):
-            return uuid
 
 
 def write_partition_metadata(files: FileSystem, path: str, topic_id: UUID) -> None:

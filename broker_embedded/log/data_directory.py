@@ -10,7 +10,6 @@ from broker_embedded.log.checkpoints import (
     META_PROPERTIES,
     CorruptCheckpoint,
     MetaProperties,
-    new_id,
     read_meta_properties,
     take_clean_shutdown,
     write_clean_shutdown,
@@ -19,7 +18,7 @@ from broker_embedded.log.checkpoints import (
 from broker_embedded.log.deleted import DeletedDirectories
 from broker_embedded.log.opening import parse_directory_name
 from broker_embedded.platform.platform import FileLock, FileSystem
-from spark_kafka_native.protocol.ids import spell_id
+from spark_kafka_native.protocol.ids import new_id, spell_id
 from spark_kafka_native.protocol.topic import TopicPartition
 
 logger = logging.getLogger(__name__)

@@ -2,7 +2,7 @@
 
 Starting:
 
-1. The directory is locked. ``meta.properties`` is read, or written if there is none.
+1. The directory is locked (``lock``). ``meta.properties`` is read, or written if there is none.
 2. The word of a clean shutdown is taken away, durably. Crash from here on: the next start recovers every log.
 3. The checkpoints are read. One that is missing or does not read costs time, not records: recovery points count as 0,
    log start offsets as the first segment's, and compaction begins anew.
@@ -47,7 +47,7 @@ logger = logging.getLogger(__name__)
 
 
 class LogManager:
-    """The logs under one data directory. ``load_all`` before anything else, ``close`` at the end.
+    """The logs under one data directory. ``load_all`` before anything but ``lock``, ``close`` at the end.
 
     Errors of the disk come as KafkaError KAFKA_STORAGE_ERROR.
     """
@@ -71,6 +71,7 @@ class LogManager:
         self._cluster_id = cluster_id
         self._producer_id_expiration_ms = producer_id_expiration_ms
         self._meta: MetaProperties | None = None
+        self._loaded = False
         self._logs: dict[TopicPartition, Log] = {}
         self._deleted = DeletedDirectories(platform, self.data_dir)
         self._half_made: set[str] = set()
@@ -81,7 +82,7 @@ class LogManager:
     def meta(self) -> MetaProperties:
         """Cluster, node and directory ids, once loaded."""
         if self._meta is None:
-            raise RuntimeError("load_all comes first")
+            raise RuntimeError("lock comes first")
         return self._meta
 
     @property
@@ -100,33 +101,53 @@ class LogManager:
 
     # --- starting and closing ----------------------------------------------------------------------------------------
 
-    def load_all(self, configs: Mapping[str, LogConfig] | None = None) -> None:
-        """Lock the directory, made if need be, and open every log in it, those of ``configs``' topics with theirs.
+    def lock(self) -> None:
+        """Lock the directory, which is created if it does not exist. A second call does nothing.
 
-        Raises KafkaError KAFKA_STORAGE_ERROR: it is in use, belongs to another cluster or node, holds a directory that
-        is none of a log, or cannot be read. Nothing stays open then.
+        Raises KafkaError KAFKA_STORAGE_ERROR: it is in use, belongs to another cluster or node, or cannot be read.
         """
+        if self._directory.locked:
+            return
         try:
             self._directory.lock()
             self._meta = self._directory.claim(self._node_id, self._cluster_id)
+        except (OSError, CorruptCheckpoint) as error:
+            self._give_up()
+            raise self._unusable(error) from error
+
+    def load_all(self, configs: Mapping[str, LogConfig] | None = None) -> None:
+        """Lock the directory, and open every log in it, those of ``configs``' topics with their settings.
+
+        Raises KafkaError KAFKA_STORAGE_ERROR: as ``lock``, or it holds a directory that is none of a log. Nothing stays
+        open then.
+        """
+        self.lock()
+        try:
             clean = self._directory.take_clean_shutdown()
+            self._loaded = True
             self._open_logs(configs or {}, clean_shutdown=clean)
             self.cleaned_offsets.keep(self._logs)
             if not clean:
                 self.checkpoint_recovery_points()
         except (OSError, CorruptCheckpoint) as error:
             self._give_up()
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"data directory {self.data_dir}: {error}") from error
+            raise self._unusable(error) from error
         except BaseException:  # an interrupt too: nothing may stay open
             self._give_up()
             raise
 
+    def _unusable(self, error: Exception) -> KafkaError:
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"data directory {self.data_dir}: {error}")
+
     def close(self) -> None:
         """Close every log and unlock the directory; see the module. A second call does nothing.
 
+        Before ``load_all`` it only unlocks the directory.
+
         Raises KafkaError KAFKA_STORAGE_ERROR: not everything could be written; the next start recovers.
         """
-        if not self._directory.locked:
+        if not self._loaded:
+            self._give_up()
             return
         try:
             failed = [str(log) for log in self._logs.values() if not _close(log)]
@@ -169,6 +190,7 @@ class LogManager:
         for log in self._logs.values():
             log.abandon()
         self._logs = {}
+        self._loaded = False
         self._directory.unlock()
 
     # --- making and deleting logs ------------------------------------------------------------------------------------

@@ -1,39 +1,35 @@
-"""Settings that were made at run time, of the broker, its cluster and its groups: kept in ``configs.json``.
+"""The settings of this broker that were set at run time: of all brokers, of this one and of groups.
 
-Those of a topic are kept with it (`metadata.topics`). No other user of the machine may read the file, because
-unknown settings may be secrets. It is replaced as a whole, as ``topics.json`` is:
-
-1. The change is checked. Crash here: nothing has happened.
-2. ``configs.json`` is replaced. Crash here: the start reads it.
-3. The new settings are used. The request is answered.
+Steps and crashes of a change are those of `metadata.store`. The settings of a topic are kept with it
+(`metadata.topics`).
 """
 
-import asyncio
+import dataclasses
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Self, TypeAlias
 
 from broker_embedded.config.config import BrokerConfig
+from broker_embedded.config.releases import Feature
 from broker_embedded.config.settings import ConfigError, no_such_setting
-from broker_embedded.metadata import configs_file
-from broker_embedded.metadata.configs_file import ConfigsFileError, StoredConfigs
-from broker_embedded.metadata.features import with_levels
-from broker_embedded.platform.finishing import Finishing
-from broker_embedded.platform.platform import FileSystem
-from broker_embedded.platform.stored_files import OnDisk, read_private_file, remove_unfinished, replace_file
+from broker_embedded.metadata.features import features_of, with_levels
+from broker_embedded.metadata.files.configs import CONFIGS, StoredConfigs
+from broker_embedded.metadata.store import Metadata, MetadataStore
+from broker_embedded.metadata.topic_configs import check_topics
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 
 logger = logging.getLogger(__name__)
 
-FILE_NAME: Final = "configs.json"
+ConfigsPlan: TypeAlias = Callable[[StoredConfigs], StoredConfigs]
+"""The stored settings after a change, from those before. May raise KafkaError."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigsAtStart:
-    """What a broker is started with, what was set in its earlier lives, and the configuration that both make.
+    """The configuration that a broker starts with: its own, and over it the stored settings.
 
-    ``left_out`` are the stored settings that are not in it: whether of all brokers, key and value.
+    ``left_out`` are the stored settings that are not in ``config``: whether of all brokers, key and value.
     """
 
     started_with: BrokerConfig
@@ -42,18 +38,12 @@ class ConfigsAtStart:
     left_out: frozenset[tuple[bool, str, str]] = frozenset()
 
     @classmethod
-    def read(cls, config: BrokerConfig, path: str, file_system: FileSystem) -> Self:
-        """With what the file says, if there is one. Raises OSError, ConfigsFileError naming the file.
+    def of(cls, config: BrokerConfig, stored: StoredConfigs) -> Self:
+        """Put the stored settings over ``config``.
 
-        A setting that cannot be any more, because an older or newer broker has made it, is left out with a warning: a
-        broker that refused to start could not be reconfigured. Settings without effect are logged.
+        A setting that is refused now, because an older or newer broker stored it, is left out with a warning: a broker
+        that refused to start could not be reconfigured. Settings without effect are logged.
         """
-        stored = StoredConfigs()
-        if file_system.exists(path):
-            try:
-                stored = configs_file.decode(read_private_file(file_system, path))
-            except ConfigsFileError as error:
-                raise ConfigsFileError(f"{path}: {error}") from error
         stored = with_levels(config, stored, {})
         result, left_out = config, set[tuple[bool, str, str]]()
         own = stored.brokers.get(config.node_id, {})
@@ -71,39 +61,19 @@ class ConfigsAtStart:
 
 
 class DynamicConfigs:
-    """The settings made at run time. Changes take turns; each one that has begun is brought to its end."""
+    """The settings made at run time. Belongs to the event loop."""
 
     def __init__(
-        self,
-        configs: ConfigsAtStart,
-        *,
-        path: str,
-        file_system: FileSystem,
-        on_disk: OnDisk,
-        turn: asyncio.Lock,
-        finishing: Finishing,
-        check: Callable[[BrokerConfig], None],
-        use: Callable[[BrokerConfig], Awaitable[None]],
+        self, store: MetadataStore, configs: ConfigsAtStart, use: Callable[[BrokerConfig], Awaitable[None]]
     ) -> None:
-        """Remove what a crash has left of the file's write. Blocks; the data directory must be locked.
-
-        ``turn`` is held during a change, so that what topics go by does not change under it.
-
-        ``check`` is called with each configuration that the broker would have, and raises ConfigError if it cannot.
-
-        ``use`` is called with each that it has from then on, before the request that made it is answered.
-        """
+        """``use`` is called with each new configuration, before the request that made it is answered."""
+        store.amend(CONFIGS, lambda now: dataclasses.replace(now, configs=configs.stored))
+        store.watch(CONFIGS, self._apply)
+        self._store = store
         self._started_with = configs.started_with
-        self._stored = configs.stored
         self._left_out = configs.left_out
-        self._path = path
-        self._file_system = file_system
-        self._on_disk = on_disk
-        self._finishing = finishing
-        self._check = check
+        self._config = configs.config
         self._use = use
-        self._turn = turn
-        remove_unfinished(file_system, path)
 
     @property
     def started_with(self) -> BrokerConfig:
@@ -111,52 +81,66 @@ class DynamicConfigs:
         return self._started_with
 
     @property
+    def config(self) -> BrokerConfig:
+        """The broker's present configuration."""
+        return self._config
+
+    @property
     def stored(self) -> StoredConfigs:
         """What was set at run time."""
-        return self._stored
+        return self._store.current.configs
 
     @property
     def own(self) -> Mapping[str, str]:
         """What was set of this broker alone."""
-        return self._stored.brokers.get(self._started_with.node_id, {})
+        return self.stored.brokers.get(self._started_with.node_id, {})
 
-    async def change(
-        self, plan: Callable[[StoredConfigs], StoredConfigs], *, validate_only: bool = False
-    ) -> StoredConfigs:
-        """Bring the settings to what ``plan`` makes of the present ones; those that result.
+    @property
+    def features(self) -> tuple[Feature, ...]:
+        """The features of the cluster, with the levels that are in force."""
+        return features_of(self._config, self.stored)
+
+    async def change(self, plan: ConfigsPlan, *, validate_only: bool = False) -> StoredConfigs:
+        """Replace the settings by what ``plan`` makes of the present ones; those that result.
 
         Raises KafkaError, and nothing has changed: that of ``plan``; INVALID_REQUEST, the broker cannot be configured
         so; KAFKA_STORAGE_ERROR.
         """
-        return await self._finishing.finish(self._change(plan, validate_only))
+        if validate_only:
+            return self._planned(self._store.current, plan).configs
+        await self._store.commit(CONFIGS, lambda now: self._planned(now, plan))
+        return self.stored
 
-    async def _change(self, plan: Callable[[StoredConfigs], StoredConfigs], validate_only: bool) -> StoredConfigs:
-        async with self._turn:
-            wanted = plan(self._stored)
-            try:
-                config = self._configured(wanted)
-                _check_pools(self._configured(self._stored), config)
-                self._check(config)
-            except ConfigError as error:
-                raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
-            if not validate_only and wanted != self._stored:
-                raw = configs_file.encode(wanted)
-                await replace_file(self._on_disk, self._file_system, self._path, raw, private=True)
-                before, self._stored = self._stored, wanted
-                if (wanted.cluster, wanted.brokers) != (before.cluster, before.brokers):
-                    _log_without_effect(config, before, wanted)
-                    await self._use(config)
-            return wanted
+    def _planned(self, now: Metadata, plan: ConfigsPlan) -> Metadata:
+        """The metadata with what ``plan`` makes of the settings. Raises KafkaError."""
+        wanted = plan(now.configs)
+        try:
+            config = self._configured(now.configs, wanted)
+            _check_pools(self._configured(now.configs, now.configs), config)
+            check_topics(now.image, config.log)
+        except ConfigError as error:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
+        return dataclasses.replace(now, configs=wanted)
 
-    def _configured(self, stored: StoredConfigs) -> BrokerConfig:
-        """The broker's configuration. Raises ConfigError, not for what was left out at the start and is as it was."""
+    async def _apply(self, before: Metadata, after: Metadata) -> None:
+        old, new = before.configs, after.configs
+        if (new.cluster, new.brokers) != (old.cluster, old.brokers):
+            self._config = self._configured(old, new)
+            _log_without_effect(self._config, old, new)
+            await self._use(self._config)
+
+    def _configured(self, before: StoredConfigs, after: StoredConfigs) -> BrokerConfig:
+        """The configuration with ``after``. Settings that were left out at the start may stay. Raises ConfigError."""
         config = self._started_with
-        own = stored.brokers.get(config.node_id, {})
-        for before, after, all_ in ((self._stored.cluster, stored.cluster, True), (self.own, own, False)):
+        node_id = config.node_id
+        for old, new, all_ in (
+            (before.cluster, after.cluster, True),
+            (before.brokers.get(node_id, {}), after.brokers.get(node_id, {}), False),
+        ):
             wanted = {
                 key: value
-                for key, value in after.items()
-                if (all_, key, value) not in self._left_out or before.get(key) != value
+                for key, value in new.items()
+                if (all_, key, value) not in self._left_out or old.get(key) != value
             }
             config = config.changed(wanted, of_all_brokers=all_)
         return config

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import Final, Self
 from uuid import UUID
 
 from spark_kafka_native.protocol.topic import INTERNAL_TOPICS
@@ -49,29 +49,19 @@ class TopicImage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterImage:
-    """All brokers' ids and all topics. Make one with ``of``, change it with ``with_topic`` and ``without_topic``."""
+    """The ids of all brokers, and all topics. Change it with ``with_*`` and ``without_topic``.
+
+    ``names`` are the topics' names by id. ``deleting`` are deleted topics whose logs may still be there, name by id.
+    ``changes`` counts the changes of topics since the image was made.
+    """
 
     cluster_id: str
     controller_id: int
     broker_ids: tuple[int, ...]
-    topics: Mapping[str, TopicImage]
-    names: Mapping[UUID, str]
-
-    @classmethod
-    def of(
-        cls, *, cluster_id: str, controller_id: int, broker_ids: tuple[int, ...], topics: Iterable[TopicImage] = ()
-    ) -> Self:
-        """An image with these topics. Raises ValueError: two of them share a name or an id."""
-        by_name: dict[str, TopicImage] = {}
-        names: dict[UUID, str] = {}
-        for topic in topics:
-            if topic.name in by_name or topic.topic_id in names:
-                raise ValueError(f"topic {topic.name} ({topic.topic_id}) is there twice")
-            by_name[topic.name] = topic
-            names[topic.topic_id] = topic.name
-        return cls(
-            cluster_id=cluster_id, controller_id=controller_id, broker_ids=broker_ids, topics=by_name, names=names
-        )
+    topics: Mapping[str, TopicImage] = field(default_factory=dict)
+    names: Mapping[UUID, str] = field(default_factory=dict)
+    deleting: Mapping[UUID, str] = field(default_factory=dict)
+    changes: int = field(default=0, compare=False)
 
     def topic(self, name: str) -> TopicImage | None:
         """The topic with this name, or None."""
@@ -82,17 +72,36 @@ class ClusterImage:
         name = self.names.get(topic_id)
         return None if name is None else self.topics[name]
 
+    def with_topics(self, topics: Iterable[TopicImage], *, deleting: Mapping[UUID, str]) -> Self:
+        """The image with these topics and no others. Raises ValueError: two of them share a name or an id."""
+        by_name: dict[str, TopicImage] = {}
+        names: dict[UUID, str] = {}
+        for topic in topics:
+            if topic.name in by_name or topic.topic_id in names:
+                raise ValueError(f"topic {topic.name} ({topic.topic_id}) is there twice")
+            by_name[topic.name] = topic
+            names[topic.topic_id] = topic.name
+        return replace(self, topics=by_name, names=names, deleting=deleting)
+
     def with_topic(self, topic: TopicImage) -> Self:
-        """The image in which ``topic`` stands, new or in place of the one with its name."""
+        """The image with ``topic``, new or in place of the one with its name."""
         old = self.topics.get(topic.name)
         names = dict(self.names)
         if old is not None:
             del names[old.topic_id]
         names[topic.topic_id] = topic.name
-        return replace(self, topics={**self.topics, topic.name: topic}, names=names)
+        return replace(self, topics={**self.topics, topic.name: topic}, names=names, changes=self.changes + 1)
 
-    def without_topic(self, name: str) -> Self:
-        """The image from which the topic is gone. Raises KeyError: it was not there."""
+    def without_topic(self, topic: TopicImage) -> Self:
+        """The image in which the topic is deleted, and its logs are not yet. Raises KeyError: it is not there."""
         topics, names = dict(self.topics), dict(self.names)
-        del names[topics.pop(name).topic_id]
-        return replace(self, topics=topics, names=names)
+        del topics[names.pop(topic.topic_id)]
+        deleting = {**self.deleting, topic.topic_id: topic.name}
+        return replace(self, topics=topics, names=names, deleting=deleting, changes=self.changes + 1)
+
+    def with_logs_deleted(self, topic_id: UUID) -> Self:
+        """The image after the logs of a deleted topic are gone."""
+        return replace(self, deleting={known: name for known, name in self.deleting.items() if known != topic_id})
+
+
+EMPTY_IMAGE: Final = ClusterImage(cluster_id="", controller_id=-1, broker_ids=())

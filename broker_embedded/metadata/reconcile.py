@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from broker_embedded.metadata.image import PartitionImage, TopicImage
-from broker_embedded.metadata.topics_file import TopicsFile
+from broker_embedded.metadata.image import ClusterImage, PartitionImage, TopicImage
 from spark_kafka_native.protocol.topic import TopicPartition
 
 
@@ -46,7 +45,7 @@ def with_epochs(topics: Iterable[TopicImage], latest: Mapping[TopicPartition, in
 
 
 def reconcile(
-    stored: TopicsFile, found: Mapping[TopicPartition, UUID | None], *, node_id: int, new_id: Callable[[], UUID]
+    stored: ClusterImage, found: Mapping[TopicPartition, UUID | None], *, node_id: int, new_id: Callable[[], UUID]
 ) -> Reconciled:
     """Bring the file and the directories, each with the topic id in it, together.
 
@@ -56,7 +55,7 @@ def reconcile(
 
     Raises InconsistentTopicError.
     """
-    topics = {topic.name: topic for topic in stored.topics}
+    topics = dict(stored.topics)
     leftovers: list[TopicPartition] = []
     adopted: dict[str, None] = {}
     for partition, topic_id in sorted(found.items()):

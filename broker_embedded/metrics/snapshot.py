@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from broker_embedded.log.readable import ReadableLog
 from broker_embedded.metrics.traffic import ApiTraffic, Traffic
 from spark_kafka_native.protocol.errors import ErrorCode
 
@@ -127,19 +126,6 @@ def _of_api(api: ApiTraffic) -> ApiMetrics:
         time_p99_s=times.percentile_s(99),
         time_p999_s=times.percentile_s(99.9),
         time_buckets=times.cumulative(),
-    )
-
-
-def partition_metrics(log: ReadableLog) -> PartitionMetrics:
-    """What there is to say of one log."""
-    return PartitionMetrics(
-        size_bytes=log.size_in_bytes,
-        segments=len(log.segment_base_offsets),
-        log_start_offset=log.log_start_offset,
-        last_stable_offset=log.last_stable_offset,
-        high_watermark=log.high_watermark,
-        log_end_offset=log.log_end_offset,
-        open_transactions=log.open_transactions,
     )
 
 

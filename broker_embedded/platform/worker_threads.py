@@ -5,9 +5,9 @@ not wait for lookups by time or for conversions for old clients.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from broker_embedded.platform.record_threads import RecordThreads
 from broker_embedded.platform.timers import Timers
@@ -16,6 +16,14 @@ _DISK_THREADS: Final = 4
 _APPEND_THREADS: Final = 2
 _READ_THREADS: Final = 2
 ResultT = TypeVar("ResultT")
+
+
+class OnDisk(Protocol):
+    """Runs a function that waits for the disk, or for a name server, in another thread."""
+
+    def __call__(self, function: Callable[[], ResultT]) -> Awaitable[ResultT]:
+        """The function's result."""
+        ...
 
 
 class WorkerThreads:

@@ -8,7 +8,8 @@ from broker_embedded.log.append.incoming import FROM_CLIENT, Terms
 from broker_embedded.log.append.validation import inspects_records
 from broker_embedded.log.log import AppendResult, Log
 from broker_embedded.log.manager import LogManager
-from broker_embedded.metadata.image import ClusterImage, PartitionImage, TopicImage
+from broker_embedded.metadata.image import EMPTY_IMAGE, ClusterImage, PartitionImage, TopicImage
+from broker_embedded.metrics.snapshot import PartitionMetrics
 from broker_embedded.metrics.traffic import TopicTraffic, Traffic
 from broker_embedded.platform.cancellation import NEVER_CANCELLED, Cancellation
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
@@ -91,7 +92,7 @@ class Partitions:
         self._bounds_min_isr = bounds_min_isr
         self._logs = logs
         self._traffic = traffic
-        self._image = ClusterImage.of(cluster_id="", controller_id=node_id, broker_ids=())
+        self._image = EMPTY_IMAGE
         self._found: dict[tuple[str, int], LocalPartition] = {}
 
     def use(self, image: ClusterImage) -> None:
@@ -142,3 +143,16 @@ class Partitions:
         )
         self._found[partition] = found
         return found
+
+
+def partition_metrics(log: Log) -> PartitionMetrics:
+    """The sizes and offsets of one log."""
+    return PartitionMetrics(
+        size_bytes=log.size_in_bytes,
+        segments=len(log.segment_base_offsets),
+        log_start_offset=log.log_start_offset,
+        last_stable_offset=log.last_stable_offset,
+        high_watermark=log.high_watermark,
+        log_end_offset=log.log_end_offset,
+        open_transactions=log.open_transactions,
+    )

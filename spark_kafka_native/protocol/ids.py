@@ -1,7 +1,15 @@
 """Ids of topics, clusters and directories as text."""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from uuid import UUID
+from uuid import UUID, uuid4
+
+
+def new_id() -> UUID:
+    """A random id whose text does not begin with a dash, because command lines would take it for an option."""
+    while True:
+        uuid = uuid4()
+        if not spell_id(uuid).startswith("-"):
+            return uuid
 
 
 def spell_id(uuid: UUID) -> str:

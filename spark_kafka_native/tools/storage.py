@@ -10,15 +10,15 @@ from broker_embedded.log.checkpoints import (
     META_PROPERTIES,
     CorruptCheckpoint,
     MetaProperties,
-    new_id,
     read_meta_properties,
     write_meta_properties,
 )
-from broker_embedded.metadata.scram_users import ScramUsersError, add_users
+from broker_embedded.metadata.files.metadata_file import MetadataFileError
+from broker_embedded.metadata.scram_users import add_users
 from broker_embedded.platform.platform import Platform
 from broker_embedded.security.first_users import FirstUserError, parse_first_users
 from spark_kafka_native.net.secret import Secret
-from spark_kafka_native.protocol.ids import spell_id
+from spark_kafka_native.protocol.ids import new_id, spell_id
 from spark_kafka_native.tools.connection import ActionParser, ToolError, ToolFailure, ToolParser, refuse, say
 from spark_kafka_native.tools.server_properties import StorageProperties, read_storage_properties
 
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str]) -> int:
             _format(read_storage_properties(options.config), options)
     except (ToolError, FirstUserError) as error:
         return refuse(_TOOL, ToolError(str(error)))
-    except (ToolFailure, OSError, CorruptCheckpoint, ScramUsersError) as error:
+    except (ToolFailure, OSError, CorruptCheckpoint, MetadataFileError) as error:
         return refuse(_TOOL, error)
     return 0
 

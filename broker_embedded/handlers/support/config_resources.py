@@ -21,8 +21,8 @@ from broker_embedded.metadata.config_entries import (
     group_entries,
     topic_entries,
 )
-from broker_embedded.metadata.configs_file import StoredConfigs
 from broker_embedded.metadata.features import MIN_ISR, has_eligible_leader_replicas
+from broker_embedded.metadata.files.configs import StoredConfigs
 from broker_embedded.metadata.loggers import change_levels, logger_levels
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import topic_name_problem

@@ -3,7 +3,7 @@
 from uuid import UUID
 
 from broker_embedded.coordinator.group_topics import ConsumerTopics
-from broker_embedded.metadata.image import ClusterImage, PartitionImage, TopicImage
+from broker_embedded.metadata.image import EMPTY_IMAGE, PartitionImage, TopicImage
 
 
 def topic(name: str, number: int, partitions: int = 1) -> TopicImage:
@@ -13,7 +13,7 @@ def topic(name: str, number: int, partitions: int = 1) -> TopicImage:
 
 class World:
     def __init__(self) -> None:
-        self.image = ClusterImage.of(cluster_id="c", controller_id=1, broker_ids=(1,), topics=[topic("a", 1)])
+        self.image = EMPTY_IMAGE.with_topic(topic("a", 1))
         self.now_ms = 1000
         self.topics = ConsumerTopics(lambda: self.image, lambda: self.now_ms)
 
@@ -34,12 +34,12 @@ def test_versions_grow_though_the_clock_does_not() -> None:
     world = World()
     world.topics.view()
     world.now_ms = 10
-    world.image = world.image.without_topic("a")
+    world.image = world.image.without_topic(topic("a", 1))
     assert world.topics.view().version == 1001
 
 
 def test_a_topic_made_again_is_another_one() -> None:
     world = World()
     world.topics.view()
-    world.image = world.image.without_topic("a").with_topic(topic("a", 9))
+    world.image = world.image.without_topic(topic("a", 1)).with_topic(topic("a", 9))
     assert world.topics.view().created_version > 1000

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker_embedded.metadata.client_quotas import FILE_NAME
+from broker_embedded.metadata.files.quotas import QUOTAS
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -74,7 +74,7 @@ def test_a_quota_holds_as_soon_as_it_is_answered(broker: BrokerDriver) -> None:
 
 
 def test_a_file_that_cannot_be_written_is_said_of_every_entity(broker: BrokerDriver) -> None:
-    (broker.data_dir / f"{FILE_NAME}.tmp").mkdir()
+    (broker.data_dir / f"{QUOTAS.name}.tmp").mkdir()
     request = AlterClientQuotasRequest(
         entries=(entry({"user": "ann"}, producer_byte_rate=1.0), entry({"user": "bob"}, producer_byte_rate=1.0))
     )

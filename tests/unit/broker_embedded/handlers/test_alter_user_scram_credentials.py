@@ -3,7 +3,7 @@
 import errno
 from pathlib import Path
 
-from broker_embedded.metadata.credentials_file import FILE_NAME
+from broker_embedded.metadata.files.credentials import CREDENTIALS
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -34,7 +34,7 @@ def test_each_user_is_answered(broker: BrokerDriver) -> None:
     assert {result.user: result.error_message is None for result in answer.results}["alice"]
     broker.restart()
     assert broker.broker.scram_users.describe(None) == {"alice": {"SCRAM-SHA-256": 4096}}
-    assert "hunter2" not in (broker.data_dir / FILE_NAME).read_text()
+    assert "hunter2" not in (broker.data_dir / CREDENTIALS.name).read_text()
 
 
 def test_nothing_is_nothing(broker: BrokerDriver) -> None:
@@ -46,7 +46,7 @@ def test_a_disk_that_fails(tmp_path: Path) -> None:
     files = FaultyFileSystem(disk)
     disk.make_directory("/data")
     with BrokerDriver(Path("/data"), file_system=files) as broker:
-        files.fail(f"create {FILE_NAME}*", errno.ENOSPC)
+        files.fail(f"create {CREDENTIALS.name}*", errno.ENOSPC)
         answer = broker.ask(request("alice", delete="bob"), 0)
         assert {result.user for result in answer.results} == {"alice", "bob"}
         codes = {result.user: result.error_code for result in answer.results}

@@ -9,7 +9,6 @@ import pytest
 from broker_embedded.log import checkpoints
 from broker_embedded.log.checkpoints import CorruptCheckpoint, MetaProperties
 from broker_embedded.platform.platform import read_file, write_file
-from spark_kafka_native.protocol.ids import spell_id
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.disk import FaultyFileSystem, MemoryFileSystem, SimulatedCrash
 
@@ -64,10 +63,6 @@ def test_a_checkpoint_cut_off_anywhere_is_noticed(disk: MemoryFileSystem) -> Non
         write_file(disk, PATH, whole[:length])
         with pytest.raises(CorruptCheckpoint):
             checkpoints.read_offsets(disk, PATH)
-
-
-def test_new_ids_do_not_look_like_options() -> None:
-    assert not any(spell_id(checkpoints.new_id()).startswith("-") for _ in range(200))
 
 
 def test_partition_metadata(disk: MemoryFileSystem) -> None:

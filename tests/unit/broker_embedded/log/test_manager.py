@@ -151,6 +151,20 @@ def test_damaged_meta_properties_stop_the_start(driver: ManagerDriver) -> None:
     assert "version '9' is neither 0 nor 1" in refused(driver.start).detail
 
 
+def test_a_directory_that_is_closed_before_its_logs_are_loaded_is_as_before(driver: ManagerDriver) -> None:
+    driver.manager.create(T0, TOPIC_ID)
+    driver.append(T0, 3)
+    driver.kill()
+    driver.manager.abandon()
+    before = driver.disk.list_directory("/data")
+    manager = driver.new_manager()
+    manager.lock()
+    manager.close()
+    assert driver.disk.list_directory("/data") == before
+    driver.start()
+    assert driver.ends() == {"t-0": 3}
+
+
 def test_a_disk_that_fails_at_the_start_is_said_to_and_the_lock_is_free_again(driver: ManagerDriver) -> None:
     driver.manager.create(T0, TOPIC_ID)
     driver.manager.close()
@@ -158,7 +172,7 @@ def test_a_disk_that_fails_at_the_start_is_said_to_and_the_lock_is_free_again(dr
     assert refused(driver.start).code is ErrorCode.KAFKA_STORAGE_ERROR
     driver.faults.heal()
     driver.start()
-    with pytest.raises(RuntimeError, match="load_all comes first"):
+    with pytest.raises(RuntimeError, match="lock comes first"):
         _ = driver.new_manager().meta
 
 

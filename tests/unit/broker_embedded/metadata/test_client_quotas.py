@@ -7,17 +7,18 @@ from typing import Any, TypeVar
 import pytest
 
 from broker_embedded.config.config import BrokerConfig
-from broker_embedded.metadata.client_quotas import FILE_NAME, ClientQuotas, ClientQuotasError
-from broker_embedded.platform.finishing import Finishing
+from broker_embedded.metadata.client_quotas import ClientQuotas
+from broker_embedded.metadata.files.metadata_file import MetadataFileError
+from broker_embedded.metadata.files.quotas import QUOTAS
 from broker_embedded.platform.platform import FileSystem
 from broker_embedded.quotas.entities import CLIENT_ID, IP, USER, Entity, EntityFilter
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.alter_client_quotas import OpData
 from tests.support.disk import FaultyFileSystem, MemoryFileSystem, SimulatedCrash
+from tests.support.metadata import DATA_DIR, at_once, new_disk, open_store
 
 ANN, ETL = Entity.of([(USER, "ann")]), Entity.of([(CLIENT_ID, "etl")])
 RATE, PERCENT, CONNECTIONS = "producer_byte_rate", "request_percentage", "connection_creation_rate"
-DIRECTORY = "/data"
 ResultT = TypeVar("ResultT")
 
 
@@ -43,20 +44,8 @@ class Story:
         self.quotas = opened(self.files)
 
 
-def new_disk() -> MemoryFileSystem:
-    disk = MemoryFileSystem()
-    disk.make_directory(DIRECTORY)
-    disk.sync_directory("/")
-    return disk
-
-
-async def at_once(function: Any) -> Any:
-    return function()
-
-
 def opened(files: FileSystem) -> ClientQuotas:
-    config = BrokerConfig.parse({"quota.window.num": 11})
-    return ClientQuotas(config=config, data_dir=DIRECTORY, file_system=files, on_disk=at_once, finishing=Finishing())
+    return ClientQuotas(open_store(files), BrokerConfig.parse({"quota.window.num": 11}), at_once)
 
 
 @pytest.fixture
@@ -97,7 +86,7 @@ def test_checking_changes_nothing(story: Story) -> None:
     assert refused is not None
     assert refused.code is ErrorCode.INVALID_REQUEST
     assert story.all() == {}
-    assert not story.files.exists(f"{DIRECTORY}/{FILE_NAME}")
+    assert not story.files.exists(f"{DATA_DIR}/{QUOTAS.name}")
 
 
 def test_each_entity_stands_for_itself(story: Story) -> None:
@@ -130,7 +119,7 @@ def test_a_disk_that_fails_leaves_the_old_quotas_in_force(story: Story) -> None:
     with pytest.raises(KafkaError) as caught:
         story.alter(ANN, producer_byte_rate=200.0)
     assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
-    assert FILE_NAME in caught.value.detail
+    assert QUOTAS.name in caught.value.detail
     assert story.all() == {ANN: {RATE: 100}}
     story.files.heal()
     story.restart()
@@ -176,6 +165,6 @@ def test_changes_at_the_same_time_all_hold(story: Story) -> None:
 
 def test_a_file_that_cannot_be_read_is_named() -> None:
     disk = new_disk()
-    disk.create(f"{DIRECTORY}/{FILE_NAME}").write_at(0, b"nonsense")
-    with pytest.raises(ClientQuotasError, match=FILE_NAME):
+    disk.create(f"{DATA_DIR}/{QUOTAS.name}").write_at(0, b"nonsense")
+    with pytest.raises(MetadataFileError, match=QUOTAS.name):
         opened(disk)

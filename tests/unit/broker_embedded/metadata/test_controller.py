@@ -27,7 +27,7 @@ NEW_ID = UUID(int=99)
 
 
 def image(*names: str, brokers: tuple[int, ...] = (1,)) -> ClusterImage:
-    made = ClusterImage.of(cluster_id="c", controller_id=1, broker_ids=brokers)
+    made = ClusterImage(cluster_id="c", controller_id=1, broker_ids=brokers)
     for number, name in enumerate(names, 1):
         wanted = CreatableTopic(name=name, num_partitions=2, replication_factor=1)
         made = made.with_topic(plan_topic(made, wanted, UUID(int=number), DEFAULTS))

@@ -12,8 +12,8 @@ import pytest
 
 from broker_embedded.broker import Broker, DataDirectoryError
 from broker_embedded.config.config import BrokerConfig
-from broker_embedded.metadata.configs_file import StoredConfigs, encode
-from broker_embedded.metadata.dynamic_configs import FILE_NAME, ConfigsAtStart
+from broker_embedded.metadata.dynamic_configs import ConfigsAtStart
+from broker_embedded.metadata.files.configs import CONFIGS, StoredConfigs
 from broker_embedded.platform.platform import Platform, RealFileSystem
 from spark_kafka_native.protocol.errors import ErrorCode
 from tests.support.broker_driver import BrokerDriver, batch, idempotent
@@ -80,24 +80,24 @@ def test_checking_alone_changes_nothing(broker: BrokerDriver) -> None:
     result = change(broker, BROKER, "1", ("log.retention.ms", SET, "5"), validate_only=True)
     assert result.error_code == 0
     assert broker.broker.configs.stored == NOTHING_SET
-    assert not (broker.data_dir / FILE_NAME).exists()
+    assert not (broker.data_dir / CONFIGS.name).exists()
 
 
 def test_nothing_is_written_for_what_is_so_already(broker: BrokerDriver) -> None:
     put(broker, BROKER, "1", max_connections="7")
-    before = (broker.data_dir / FILE_NAME).stat().st_mtime_ns
+    before = (broker.data_dir / CONFIGS.name).stat().st_mtime_ns
     put(broker, BROKER, "1", max_connections="7")
-    assert (broker.data_dir / FILE_NAME).stat().st_mtime_ns == before
+    assert (broker.data_dir / CONFIGS.name).stat().st_mtime_ns == before
 
 
 def test_a_full_disk_leaves_everything_as_it_was(tmp_path: Path) -> None:
     disk = FaultyFileSystem(RealFileSystem())
     with BrokerDriver(tmp_path / "data", file_system=disk) as broker:
         put(broker, BROKER, "1", max_connections="7")
-        disk.fail(f"* {FILE_NAME}.tmp", errno.ENOSPC)
+        disk.fail(f"* {CONFIGS.name}.tmp", errno.ENOSPC)
         result = change(broker, BROKER, "1", ("max.connections", SET, "8"))
         assert result.error_code == ErrorCode.KAFKA_STORAGE_ERROR
-        assert FILE_NAME in (result.error_message or "")
+        assert CONFIGS.name in (result.error_message or "")
         assert broker.broker.config.max_connections == 7
         disk.heal()
         broker.restart()
@@ -108,7 +108,7 @@ def test_a_crash_at_any_step_leaves_the_old_or_the_new_setting(tmp_path: Path) -
     disk = FaultyFileSystem(RealFileSystem())
     with BrokerDriver(tmp_path / "data", file_system=disk) as broker:
         put(broker, BROKER, "1", max_connections="7")
-        for step in (f"create {FILE_NAME}.tmp", f"write {FILE_NAME}.tmp", f"sync {FILE_NAME}.tmp", "rename *"):
+        for step in (f"create {CONFIGS.name}.tmp", f"write {CONFIGS.name}.tmp", f"sync {CONFIGS.name}.tmp", "rename *"):
             disk.crash_at = step
             with pytest.raises(SimulatedCrash):
                 change(broker, BROKER, "1", ("max.connections", SET, "8"))
@@ -131,8 +131,8 @@ def test_what_cannot_be_any_more_is_left_out_and_does_not_stand_in_the_way(
         brokers={1: {"max.connections": "x", "num.io.threads": "9"}},
     )
     broker.run(broker.broker.close())
-    path = broker.data_dir / FILE_NAME
-    path.write_bytes(encode(stored))
+    path = broker.data_dir / CONFIGS.name
+    path.write_bytes(CONFIGS.encode(stored))
     path.chmod(0o600)
     with caplog.at_level(logging.INFO, logger="broker_embedded.metadata.dynamic_configs"):
         broker.open()
@@ -149,9 +149,9 @@ def test_what_cannot_be_any_more_is_left_out_and_does_not_stand_in_the_way(
 
 def test_a_file_that_does_not_read_is_named(broker: BrokerDriver) -> None:
     broker.run(broker.broker.close())
-    path = broker.data_dir / FILE_NAME
+    path = broker.data_dir / CONFIGS.name
     path.write_bytes(b"{}")
-    with pytest.raises(DataDirectoryError, match=f"{FILE_NAME}: KeyError"):
+    with pytest.raises(DataDirectoryError, match=f"{CONFIGS.name}: KeyError"):
         broker.open()
     path.unlink()
     broker.open()
@@ -159,7 +159,7 @@ def test_a_file_that_does_not_read_is_named(broker: BrokerDriver) -> None:
 
 def test_reading_before_there_is_a_directory(tmp_path: Path) -> None:
     config = BrokerConfig.parse({})
-    configs = ConfigsAtStart.read(config, str(tmp_path / "none" / FILE_NAME), RealFileSystem())
+    configs = ConfigsAtStart.of(config, CONFIGS.read(RealFileSystem(), str(tmp_path / "none")))
     assert (configs.config, configs.stored) == (config, NOTHING_SET)
 
 
@@ -238,10 +238,10 @@ def test_a_change_costs_the_same_however_many_settings_were_made(
 def test_a_setting_that_was_left_out_at_the_start_can_be_replaced_and_not_made_again(
     broker: BrokerDriver,
 ) -> None:
-    path = broker.data_dir / FILE_NAME
+    path = broker.data_dir / CONFIGS.name
     broker.run(broker.broker.close())
     stored = StoredConfigs(cluster=NOTHING_SET.cluster, brokers={1: {"log.cleaner.threads": "no number"}})
-    path.write_bytes(encode(stored))
+    path.write_bytes(CONFIGS.encode(stored))
     broker.open()
     put(broker, BROKER, "1", log_retention_ms="5000")
     put(broker, BROKER, "1", log_cleaner_threads="2")
@@ -253,9 +253,9 @@ def test_a_setting_that_was_left_out_at_the_start_can_be_replaced_and_not_made_a
 
 
 def test_no_other_user_may_read_what_was_set(broker: BrokerDriver) -> None:
-    path = broker.data_dir / FILE_NAME
-    for old in (path, path.with_name(f"{FILE_NAME}.tmp")):
-        old.write_bytes(encode(NOTHING_SET))
+    path = broker.data_dir / CONFIGS.name
+    for old in (path, path.with_name(f"{CONFIGS.name}.tmp")):
+        old.write_bytes(CONFIGS.encode(NOTHING_SET))
         old.chmod(0o644)
     put(broker, BROKER, "1", ssl_keystore_pasword="secret")
     assert b"secret" in path.read_bytes()
@@ -263,7 +263,7 @@ def test_no_other_user_may_read_what_was_set(broker: BrokerDriver) -> None:
 
 
 def test_a_start_takes_the_file_from_other_users(broker: BrokerDriver, caplog: pytest.LogCaptureFixture) -> None:
-    path = broker.data_dir / FILE_NAME
+    path = broker.data_dir / CONFIGS.name
     put(broker, BROKER, "1", ssl_keystore_pasword="secret")
     for mode, changed in ((0o644, True), (0o640, True), (0o600, False)):
         broker.run(broker.broker.close())

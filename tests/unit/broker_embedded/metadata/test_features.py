@@ -3,8 +3,8 @@
 import pytest
 
 from broker_embedded.config.config import BrokerConfig
-from broker_embedded.metadata.configs_file import StoredConfigs
 from broker_embedded.metadata.features import features_of, transaction_version
+from broker_embedded.metadata.files.configs import StoredConfigs
 from broker_embedded.transactions.state import TransactionVersion
 
 

@@ -14,7 +14,8 @@ def topic(name: str, number: int, partitions: int = 1) -> TopicImage:
 
 
 def image(*topics: TopicImage) -> ClusterImage:
-    return ClusterImage.of(cluster_id="c", controller_id=1, broker_ids=(1,), topics=topics)
+    empty = ClusterImage(cluster_id="c", controller_id=1, broker_ids=(1,))
+    return empty.with_topics(topics, deleting={})
 
 
 def test_topics_are_found_by_name_and_by_id() -> None:
@@ -27,7 +28,7 @@ def test_topics_are_found_by_name_and_by_id() -> None:
 def test_a_change_leaves_the_old_image_as_it_was() -> None:
     old = image(topic("a", 1))
     wider = old.with_topic(topic("a", 1, partitions=3))
-    without = wider.without_topic("a")
+    without = wider.without_topic(topic("a", 1))
     assert [len(found.topic("a").partitions) for found in (old, wider) if found.topic("a")] == [1, 3]  # type: ignore[union-attr]  # asked in the condition
     assert without.topic("a") is None
     assert without.topic_by_id(UUID(int=1)) is None
@@ -43,7 +44,18 @@ def test_names_and_ids_are_unique() -> None:
     with pytest.raises(ValueError, match=r"topic b .* is there twice"):
         image(topic("a", 1), topic("b", 1))
     with pytest.raises(KeyError):
-        image().without_topic("a")
+        image().without_topic(topic("a", 1))
+
+
+def test_a_deleted_topic_is_named_until_its_logs_are_deleted() -> None:
+    deleted = image(topic("a", 1), topic("b", 2)).without_topic(topic("a", 1))
+    assert deleted.deleting == {UUID(int=1): "a"}
+    assert deleted.with_logs_deleted(UUID(int=1)) == image(topic("b", 2))
+
+
+def test_changes_of_topics_are_counted() -> None:
+    changed = image(topic("a", 1)).with_topic(topic("b", 2)).without_topic(topic("a", 1))
+    assert changed.changes == changed.with_logs_deleted(UUID(int=1)).changes == 2
 
 
 def test_partitions_by_index() -> None:

@@ -3,33 +3,28 @@
 import asyncio
 import contextlib
 import random
-from collections.abc import Callable
 
 import pytest
 
-from broker_embedded.metadata.producer_ids import BLOCK_SIZE, FILE_NAME, ProducerIds, ProducerIdsError
+from broker_embedded.metadata.files.metadata_file import MetadataFileError
+from broker_embedded.metadata.files.producer_ids import BLOCK_SIZE, PRODUCER_IDS
+from broker_embedded.metadata.producer_ids import ProducerIds
+from broker_embedded.platform.finishing import Finishing
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from tests.support.disk import FaultyFileSystem, MemoryFileSystem, SimulatedCrash
-
-DATA_DIR = "/data"
-
-
-async def at_once(function: Callable[[], object]) -> None:
-    function()
+from tests.support.disk import FaultyFileSystem, SimulatedCrash
+from tests.support.metadata import DATA_DIR, new_disk, open_store
 
 
 class Story:
     """Producer ids on a disk in memory."""
 
     def __init__(self) -> None:
-        self.disk = MemoryFileSystem()
-        self.disk.make_directory(DATA_DIR)
-        self.disk.sync_directory("/")
+        self.disk = new_disk()
         self.faults = FaultyFileSystem(self.disk)
         self.open()
 
     def open(self) -> None:
-        self.ids = ProducerIds(DATA_DIR, self.faults, at_once)
+        self.ids = ProducerIds(open_store(self.faults), Finishing())
 
     def take(self, count: int) -> list[int]:
         async def several() -> list[int]:
@@ -56,7 +51,7 @@ def test_a_new_directory_begins_where_no_other_broker_is() -> None:
 def test_a_block_is_written_once() -> None:
     story = Story()
     story.take(BLOCK_SIZE)
-    assert story.faults.steps.count(f"rename {FILE_NAME}.tmp") == 1
+    assert story.faults.steps.count(f"rename {PRODUCER_IDS.name}.tmp") == 1
 
 
 @pytest.mark.parametrize("chance", [None, random.Random(1), random.Random(2)])
@@ -108,6 +103,6 @@ def test_many_at_once_get_different_ids() -> None:
 )
 def test_a_file_that_cannot_be_understood_is_not_guessed_at(raw: bytes) -> None:
     story = Story()
-    story.disk.create(f"{DATA_DIR}/{FILE_NAME}").write_at(0, raw)
-    with pytest.raises(ProducerIdsError, match=FILE_NAME):
+    story.disk.create(f"{DATA_DIR}/{PRODUCER_IDS.name}").write_at(0, raw)
+    with pytest.raises(MetadataFileError, match=PRODUCER_IDS.name):
         story.open()

@@ -4,9 +4,8 @@ from uuid import UUID
 
 import pytest
 
-from broker_embedded.metadata.image import PartitionImage, TopicImage
+from broker_embedded.metadata.image import EMPTY_IMAGE, PartitionImage, TopicImage
 from broker_embedded.metadata.reconcile import InconsistentTopicError, Reconciled, reconcile, with_epochs
-from broker_embedded.metadata.topics_file import TopicsFile
 from spark_kafka_native.protocol.topic import TopicPartition
 
 A, B, NEW = UUID(int=1), UUID(int=2), UUID(int=99)
@@ -22,7 +21,8 @@ def start(found: dict[str, UUID | None], *topics: TopicImage, deleting: dict[UUI
         TopicPartition(name.rpartition("-")[0], int(name.rpartition("-")[2])): topic_id
         for name, topic_id in found.items()
     }
-    return reconcile(TopicsFile(topics=topics, deleting=deleting or {}), directories, node_id=1, new_id=lambda: NEW)
+    stored = EMPTY_IMAGE.with_topics(topics, deleting=deleting or {})
+    return reconcile(stored, directories, node_id=1, new_id=lambda: NEW)
 
 
 def names(partitions: tuple[TopicPartition, ...]) -> list[str]:

@@ -5,13 +5,12 @@ import hashlib
 import os
 import stat
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from broker_embedded.metadata.credentials_file import FILE_NAME
-from broker_embedded.metadata.scram_users import ScramUsers, ScramUsersError, add_users
-from broker_embedded.platform.finishing import Finishing
+from broker_embedded.metadata.files.credentials import CREDENTIALS
+from broker_embedded.metadata.files.metadata_file import MetadataFileError
+from broker_embedded.metadata.scram_users import ScramUsers, add_users
 from broker_embedded.platform.platform import FileSystem, RealFileSystem, write_file
 from broker_embedded.security.credentials import ScramCredential, ScramUser
 from broker_embedded.security.first_users import parse_first_users
@@ -21,31 +20,14 @@ from spark_kafka_native.protocol.messages.alter_user_scram_credentials import (
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
-from tests.support.disk import FaultyFileSystem, MemoryFileSystem, SimulatedCrash
+from tests.support.disk import FaultyFileSystem, SimulatedCrash
+from tests.support.metadata import DATA_DIR, new_disk, open_store
 
-DIRECTORY = "/data"
 ALICE, BOB = ScramUser("alice", "SCRAM-SHA-256"), ScramUser("bob", "SCRAM-SHA-256")
 
 
-async def at_once(function: Any) -> Any:
-    return function()
-
-
-def new_disk() -> MemoryFileSystem:
-    disk = MemoryFileSystem()
-    disk.make_directory(DIRECTORY)
-    disk.sync_directory("/")
-    return disk
-
-
-def opened(files: FileSystem, first: str = "", directory: str = DIRECTORY) -> ScramUsers:
-    return ScramUsers(
-        parse_first_users(Secret(first)),
-        data_dir=directory,
-        file_system=files,
-        on_disk=at_once,
-        finishing=Finishing(),
-    )
+def opened(files: FileSystem, first: str = "", directory: str = DATA_DIR) -> ScramUsers:
+    return ScramUsers(open_store(files, directory), parse_first_users(Secret(first)))
 
 
 def credential(password: str) -> ScramCredential:
@@ -82,7 +64,7 @@ def test_what_is_refused_changes_nothing() -> None:
     error = delete(users, "alice")
     assert error is not None
     assert error.code is ErrorCode.RESOURCE_NOT_FOUND
-    assert not files.exists(f"{DIRECTORY}/{FILE_NAME}")
+    assert not files.exists(f"{DATA_DIR}/{CREDENTIALS.name}")
 
 
 def test_first_users_are_made_once() -> None:
@@ -128,8 +110,8 @@ def test_a_disk_that_fails_changes_nothing() -> None:
 
 def test_a_damaged_file_is_named_and_not_overwritten() -> None:
     files = new_disk()
-    write_file(files, f"{DIRECTORY}/{FILE_NAME}", b"hunter2")
-    with pytest.raises(ScramUsersError, match=f"{DIRECTORY}/{FILE_NAME}") as caught:
+    write_file(files, f"{DATA_DIR}/{CREDENTIALS.name}", b"hunter2")
+    with pytest.raises(MetadataFileError, match=f"{DATA_DIR}/{CREDENTIALS.name}") as caught:
         opened(files, "SCRAM-SHA-256=[name=alice,password=one]")
     assert "hunter2" not in str(caught.value)
 
@@ -139,7 +121,7 @@ def test_nobody_else_may_read_the_file(tmp_path: Path, umask: int) -> None:
     previous = os.umask(umask)
     try:
         users = opened(RealFileSystem(), "SCRAM-SHA-256=[name=alice,password=one]", str(tmp_path))
-        path = tmp_path / FILE_NAME
+        path = tmp_path / CREDENTIALS.name
         for _ in range(2):
             assert stat.S_IMODE(path.stat().st_mode) == 0o600
             set_password(users, "alice", "two")
@@ -148,7 +130,7 @@ def test_nobody_else_may_read_the_file(tmp_path: Path, umask: int) -> None:
 
 
 def test_a_start_takes_the_file_from_other_users(tmp_path: Path) -> None:
-    path = tmp_path / FILE_NAME
+    path = tmp_path / CREDENTIALS.name
     opened(RealFileSystem(), "SCRAM-SHA-256=[name=alice,password=one]", str(tmp_path))
     path.chmod(0o644)
     assert opened(RealFileSystem(), directory=str(tmp_path)).names() == (ALICE,)
@@ -157,8 +139,8 @@ def test_a_start_takes_the_file_from_other_users(tmp_path: Path) -> None:
 
 def test_users_are_added_to_a_directory_without_a_broker() -> None:
     files = new_disk()
-    assert add_users(files, DIRECTORY, ()) == {}
-    assert not files.exists(f"{DIRECTORY}/{FILE_NAME}")
-    made = add_users(files, DIRECTORY, parse_first_users(Secret("SCRAM-SHA-256=[name=alice,password=one]")))
+    assert add_users(files, DATA_DIR, ()) == {}
+    assert not files.exists(f"{DATA_DIR}/{CREDENTIALS.name}")
+    made = add_users(files, DATA_DIR, parse_first_users(Secret("SCRAM-SHA-256=[name=alice,password=one]")))
     assert made.keys() == {ALICE}
     assert opened(files).credential(ALICE) == made[ALICE]

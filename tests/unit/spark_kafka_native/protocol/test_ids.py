@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from spark_kafka_native.protocol.ids import parse_id, spell_id
+from spark_kafka_native.protocol.ids import new_id, parse_id, spell_id
 
 TOPIC_ID = UUID("62cec22a-8b0d-4d4f-9c3f-5d2f2d8c1a77")
 
@@ -19,3 +19,7 @@ def test_ids_are_spelled_as_kafka_spells_them() -> None:
 def test_other_texts_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="no base64 id of 16 bytes"):
         parse_id(text)
+
+
+def test_new_ids_do_not_look_like_options() -> None:
+    assert not any(spell_id(new_id()).startswith("-") for _ in range(200))

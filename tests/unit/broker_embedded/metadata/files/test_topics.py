@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_embedded.metadata.image import PartitionImage, TopicImage
-from broker_embedded.metadata.topics_file import TopicsFileError, decode, encode
+from broker_embedded.metadata.files.metadata_file import MetadataFileError
+from broker_embedded.metadata.files.topics import TOPICS
+from broker_embedded.metadata.image import EMPTY_IMAGE, PartitionImage, TopicImage
 
 IDS = st.integers(-(2**31), 2**31 - 1)
 PARTITIONS = st.builds(
@@ -17,7 +18,7 @@ PARTITIONS = st.builds(
     replicas=st.lists(IDS, max_size=3).map(tuple),
     isr=st.lists(IDS, max_size=3).map(tuple),
 )
-TOPICS = st.builds(
+ANY_TOPIC = st.builds(
     TopicImage,
     name=st.text(),
     topic_id=st.uuids(),
@@ -26,11 +27,24 @@ TOPICS = st.builds(
 )
 
 
-@given(st.lists(TOPICS, max_size=4), st.dictionaries(st.uuids(), st.text(), max_size=3))
+UNIQUE_TOPICS = st.lists(ANY_TOPIC, max_size=4, unique_by=(lambda topic: topic.name, lambda topic: topic.topic_id))
+
+
+@given(UNIQUE_TOPICS, st.dictionaries(st.uuids(), st.text(), max_size=3))
 def test_what_is_written_is_read(topics: list[TopicImage], deleting: dict[UUID, str]) -> None:
-    read = decode(encode(topics, deleting))
-    assert read.topics == tuple(sorted(topics, key=lambda topic: topic.name))
+    read = TOPICS.decode(TOPICS.encode(EMPTY_IMAGE.with_topics(topics, deleting=deleting)))
+    assert list(read.topics.values()) == sorted(topics, key=lambda topic: topic.name)
     assert read.deleting == deleting
+
+
+@pytest.mark.parametrize("twice", ["name", "topic_id"])
+def test_topics_that_share_a_name_or_an_id_are_refused(twice: str) -> None:
+    topics = [TopicImage(name=f"t{number}", topic_id=UUID(int=number), partitions=()) for number in range(2)]
+    raw = TOPICS.encode(EMPTY_IMAGE.with_topics(topics, deleting={}))
+    changed = raw.replace(b"t1", b"t0") if twice == "name" else raw.replace(b"000001", b"000000")
+    assert changed != raw
+    with pytest.raises(MetadataFileError, match="is there twice"):
+        TOPICS.decode(changed)
 
 
 @pytest.mark.parametrize(
@@ -55,8 +69,8 @@ def test_what_is_written_is_read(topics: list[TopicImage], deleting: dict[UUID, 
     ],
 )
 def test_anything_else_is_refused(raw: bytes, problem: str) -> None:
-    with pytest.raises(TopicsFileError, match=problem):
-        decode(raw)
+    with pytest.raises(MetadataFileError, match=problem):
+        TOPICS.decode(raw)
 
 
 def test_a_cut_file_is_never_taken_for_a_whole_one() -> None:
@@ -66,7 +80,7 @@ def test_a_cut_file_is_never_taken_for_a_whole_one() -> None:
         partitions=(PartitionImage(leader=1, replicas=(1,), isr=(1,)),),
         configs={"k": "v"},
     )
-    whole = encode([topic], {UUID(int=2): "b"}).rstrip()
+    whole = TOPICS.encode(EMPTY_IMAGE.with_topics([topic], deleting={UUID(int=2): "b"})).rstrip()
     for length in range(len(whole)):
-        with pytest.raises(TopicsFileError):
-            decode(whole[:length])
+        with pytest.raises(MetadataFileError):
+            TOPICS.decode(whole[:length])

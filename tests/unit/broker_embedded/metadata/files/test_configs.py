@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from broker_embedded.metadata.configs_file import ConfigsFileError, StoredConfigs, decode, encode
+from broker_embedded.metadata.files.configs import CONFIGS, StoredConfigs
+from broker_embedded.metadata.files.metadata_file import MetadataFileError
 
 SOME = StoredConfigs(
     cluster={"log.retention.ms": "5"},
@@ -16,16 +17,16 @@ WITH_FEATURES = SOME.with_features({"transaction.version": 1})
 
 @pytest.mark.parametrize("configs", [StoredConfigs(), SOME, WITH_FEATURES])
 def test_what_goes_in_comes_out(configs: StoredConfigs) -> None:
-    assert decode(encode(configs)) == configs
+    assert CONFIGS.decode(CONFIGS.encode(configs)) == configs
 
 
 def test_the_same_settings_give_the_same_bytes() -> None:
     turned = StoredConfigs(cluster=SOME.cluster, brokers=dict(reversed([*SOME.brokers.items()])), groups=SOME.groups)
-    assert encode(turned) == encode(SOME)
+    assert CONFIGS.encode(turned) == CONFIGS.encode(SOME)
 
 
 def test_a_person_can_read_it() -> None:
-    assert json.loads(encode(SOME))["brokers"] == {"1": {"max.connections": "7"}, "2": {"max.connections": "8"}}
+    assert json.loads(CONFIGS.encode(SOME))["brokers"] == {"1": {"max.connections": "7"}, "2": {"max.connections": "8"}}
 
 
 def test_nothing_is_kept_for_whom_nothing_is_set() -> None:
@@ -36,8 +37,8 @@ def test_nothing_is_kept_for_whom_nothing_is_set() -> None:
 
 
 def test_levels_of_features_are_there_once_one_was_set_and_count_how_often() -> None:
-    assert "features" not in json.loads(encode(SOME))
-    assert json.loads(encode(WITH_FEATURES))["features"] == {"changes": 1, "levels": {"transaction.version": 1}}
+    assert "features" not in json.loads(CONFIGS.encode(SOME))
+    assert json.loads(CONFIGS.encode(WITH_FEATURES))["features"] == {"changes": 1, "levels": {"transaction.version": 1}}
     assert WITH_FEATURES.with_features({"transaction.version": 1}) == WITH_FEATURES
     assert WITH_FEATURES.with_features({}) == WITH_FEATURES
     again = WITH_FEATURES.with_features({"transaction.version": 2})
@@ -76,12 +77,12 @@ def test_levels_of_features_are_there_once_one_was_set_and_count_how_often() -> 
     ],
 )
 def test_anything_else_is_refused(raw: bytes, said: str) -> None:
-    with pytest.raises(ConfigsFileError, match=said):
-        decode(raw)
+    with pytest.raises(MetadataFileError, match=said):
+        CONFIGS.decode(raw)
 
 
 def test_a_file_cut_anywhere_is_refused() -> None:
-    raw = encode(SOME).rstrip()
+    raw = CONFIGS.encode(SOME).rstrip()
     for length in range(len(raw)):
-        with pytest.raises(ConfigsFileError):
-            decode(raw[:length])
+        with pytest.raises(MetadataFileError):
+            CONFIGS.decode(raw[:length])

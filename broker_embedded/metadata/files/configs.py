@@ -1,6 +1,4 @@
-"""``configs.json``: settings and levels of features made at run time, those of topics apart, as bytes.
-
-Reading and writing is done elsewhere.
+"""``configs.json``: the settings and feature levels that were set at run time, but for those of topics.
 
     {"version": 1,
      "cluster": {"log.retention.ms": "60000"},
@@ -8,21 +6,17 @@ Reading and writing is done elsewhere.
      "groups": {"analysts": {"consumer.session.timeout.ms": "50000"}},
      "features": {"changes": 1, "levels": {"transaction.version": 1}}}
 
-``features`` is there once a feature's level has been set, and counts how often that was.
-``cluster`` is for all brokers that ``brokers`` does not say otherwise of. Keys that a reader does not know are errors,
-so that an older broker never drops what a newer one wrote; names of settings are not looked at here.
+``features`` is there once a feature's level has been set, and counts how often that was. ``cluster`` holds for all
+brokers, unless ``brokers`` sets the key for one. Names of settings are not checked here. No other user of the machine
+may read the file, because unknown settings may be secrets.
 """
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, Self
+from typing import Any, Final, Self
 
-VERSION: Final = 1
-
-
-class ConfigsFileError(ValueError):
-    """Bytes that are not a configs file of a version known here."""
+from broker_embedded.metadata.files.metadata_file import VERSION, MetadataFile, refuse_unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +51,7 @@ class StoredConfigs:
         return replace(self, features=features, feature_changes=self.feature_changes + 1)
 
 
-def encode(configs: StoredConfigs) -> bytes:
-    """The file's bytes; the same settings give the same bytes."""
+def _encode(configs: StoredConfigs) -> bytes:
     document: dict[str, object] = {
         "version": VERSION,
         "cluster": configs.cluster,
@@ -70,28 +63,20 @@ def encode(configs: StoredConfigs) -> bytes:
     return (json.dumps(document, indent=1, sort_keys=True) + "\n").encode()
 
 
-def decode(raw: bytes) -> StoredConfigs:
-    """What ``encode`` was given. Raises ConfigsFileError."""
-    try:
-        document = json.loads(raw)
-        if document["version"] != VERSION:
-            raise ConfigsFileError(f"version {document['version']!r}; this broker reads version {VERSION}")
-        unknown = sorted(set(document) - {"version", "cluster", "brokers", "groups", "features"})
-        if unknown:
-            raise ConfigsFileError(f"unknown keys {', '.join(unknown)}")
-        features = document.get("features", {"changes": 0, "levels": {}})
-        return StoredConfigs(
-            cluster=_texts(document["cluster"]),
-            brokers={int(node_id): _texts(values) for node_id, values in document["brokers"].items()},
-            groups={group_id: _texts(values) for group_id, values in document["groups"].items()},
-            features={name: int(level) for name, level in features["levels"].items()},
-            feature_changes=int(features["changes"]),
-        )
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-        if isinstance(error, ConfigsFileError):
-            raise
-        raise ConfigsFileError(f"{type(error).__name__}: {error}") from error
+def _parse(document: dict[str, Any]) -> StoredConfigs:
+    refuse_unknown(document, {"version", "cluster", "brokers", "groups", "features"})
+    features = document.get("features", {"changes": 0, "levels": {}})
+    return StoredConfigs(
+        cluster=_texts(document["cluster"]),
+        brokers={int(node_id): _texts(values) for node_id, values in document["brokers"].items()},
+        groups={group_id: _texts(values) for group_id, values in document["groups"].items()},
+        features={name: int(level) for name, level in features["levels"].items()},
+        feature_changes=int(features["changes"]),
+    )
 
 
 def _texts(values: Mapping[str, object]) -> dict[str, str]:
     return {key: str(value) for key, value in values.items()}
+
+
+CONFIGS: Final = MetadataFile(name="configs.json", encode=_encode, parse=_parse, empty=StoredConfigs, private=True)

@@ -1,0 +1,156 @@
+"""The metadata of this broker: one immutable value, kept in a file per kind, and the only way to change it.
+
+A change of topics, configs, quotas, credentials or producer ids:
+
+1. It is planned: the current value gives the next one, or an error. Crash here: nothing has happened.
+2. The file of its kind is replaced (written under another name, synced, renamed), because that is the one change of a
+   file system that either has happened or has not. Crash here: the change has happened; the next start completes it.
+3. Watchers prepare what must be there before clients see the change, such as the logs of a new topic. If that fails,
+   the file is replaced by the old one and the request gets the error.
+4. The next value becomes the current one.
+5. Watchers apply it, and the request is answered.
+
+Apache Kafka appends records to a metadata log instead, which pays when many brokers follow the changes. With one broker
+a file that a person can read is worth more. Replacing it takes time in proportion to its entries, about a millisecond
+for some hundreds of topics.
+"""
+
+import asyncio
+import dataclasses
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from broker_embedded.metadata.files.configs import CONFIGS, StoredConfigs
+from broker_embedded.metadata.files.credentials import CREDENTIALS
+from broker_embedded.metadata.files.metadata_file import MetadataFile
+from broker_embedded.metadata.files.producer_ids import PRODUCER_IDS
+from broker_embedded.metadata.files.quotas import QUOTAS
+from broker_embedded.metadata.files.topics import TOPICS
+from broker_embedded.metadata.image import ClusterImage
+from broker_embedded.platform.finishing import Finishing
+from broker_embedded.platform.platform import FileSystem
+from broker_embedded.platform.worker_threads import OnDisk
+from broker_embedded.quotas.entities import Entity, Values
+from broker_embedded.security.credentials import Credentials
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metadata:
+    """All metadata of a broker. ``next_producer_id`` is the first id that has not been claimed."""
+
+    image: ClusterImage
+    configs: StoredConfigs
+    quotas: Mapping[Entity, Values]
+    credentials: Credentials
+    next_producer_id: int
+
+
+Plan: TypeAlias = Callable[[Metadata], Metadata]
+Watcher: TypeAlias = Callable[[Metadata, Metadata], Awaitable[None]]
+"""Called with the values before and after a change. Holds up other changes of the same kind until it returns."""
+
+_FIELDS: Final[Mapping[MetadataFile[Any], str]] = {
+    TOPICS: "image",
+    CONFIGS: "configs",
+    QUOTAS: "quotas",
+    CREDENTIALS: "credentials",
+    PRODUCER_IDS: "next_producer_id",
+}
+
+
+class MetadataStore:
+    """The current metadata. Belongs to the event loop.
+
+    Changes of one kind happen one after the other; so do those of topics and configs, whose values must fit together.
+    """
+
+    def __init__(self, data_dir: str, file_system: FileSystem, on_disk: OnDisk, finishing: Finishing) -> None:
+        """Read the files of a locked data directory. Blocks. Raises OSError, MetadataFileError."""
+        self._data_dir = data_dir
+        self._file_system = file_system
+        self._on_disk = on_disk
+        self._finishing = finishing
+        self._current = Metadata(**{name: file.read(file_system, data_dir) for file, name in _FIELDS.items()})
+        for file in _FIELDS:
+            if file.private:
+                file.remove_unfinished(file_system, data_dir)
+        topics = asyncio.Lock()
+        self._locks = {file: topics if file in {TOPICS, CONFIGS} else asyncio.Lock() for file in _FIELDS}
+        self._prepare: dict[MetadataFile[Any], list[Watcher]] = {file: [] for file in _FIELDS}
+        self._apply: dict[MetadataFile[Any], list[Watcher]] = {file: [] for file in _FIELDS}
+
+    @property
+    def current(self) -> Metadata:
+        """The metadata that requests see."""
+        return self._current
+
+    def watch(self, file: MetadataFile[Any], apply: Watcher, *, prepare: Watcher | None = None) -> None:
+        """Call ``apply`` after each change of a kind, in the order of the calls of this method.
+
+        ``prepare`` is called before the change is visible, and may raise KafkaError to undo it.
+        """
+        self._apply[file].append(apply)
+        if prepare is not None:
+            self._prepare[file].append(prepare)
+
+    async def commit(self, file: MetadataFile[Any], plan: Plan) -> None:
+        """Change the part of the metadata that ``file`` holds to what ``plan`` makes of the current one.
+
+        A change that has begun is completed even if the caller is cancelled. Raises KafkaError, and nothing has
+        changed: that of ``plan`` or of a watcher; KAFKA_STORAGE_ERROR, then the file may hold the change.
+        """
+        await self._finishing.finish(self._commit(file, plan))
+
+    async def _commit(self, file: MetadataFile[Any], plan: Plan) -> None:
+        async with self._locks[file]:
+            before = self._current
+            after = plan(before)
+            assert all(_value(other, after) is _value(other, before) for other in _FIELDS if other is not file)
+            if _value(file, after) == _value(file, before):
+                return
+            await self._write(file, after)
+            try:
+                for prepare in self._prepare[file]:
+                    await prepare(before, after)
+            except KafkaError:
+                await self._write(file, before)
+                raise
+            self._replace(file, after)
+            for apply in self._apply[file]:
+                await apply(before, after)
+
+    def commit_at_start(self, file: MetadataFile[Any], plan: Plan) -> None:
+        """As ``commit``, before the broker runs: without watchers. Blocks. Raises OSError."""
+        after = plan(self._current)
+        if _value(file, after) != _value(file, self._current):
+            file.write(self._file_system, self._data_dir, _value(file, after))
+            self._replace(file, after)
+
+    def amend(self, file: MetadataFile[Any], plan: Plan) -> None:
+        """Change the current value alone: the file says as much until the next change writes it.
+
+        For the start, and for watchers of this kind.
+        """
+        self._replace(file, plan(self._current))
+
+    async def _write(self, file: MetadataFile[Any], metadata: Metadata) -> None:
+        value = _value(file, metadata)
+        try:
+            await self._on_disk(lambda: file.write(self._file_system, self._data_dir, value))
+        except OSError as error:
+            path = file.path(self._data_dir)
+            logger.error("%s cannot be written: %s", path, error)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{path}: {error.strerror}") from error
+
+    def _replace(self, file: MetadataFile[Any], after: Metadata) -> None:
+        """Take over the field of one file; other fields may have changed since ``after`` was planned."""
+        self._current = dataclasses.replace(self._current, **{_FIELDS[file]: _value(file, after)})
+
+
+def _value(file: MetadataFile[Any], metadata: Metadata) -> Any:
+    return getattr(metadata, _FIELDS[file])

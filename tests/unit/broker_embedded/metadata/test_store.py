@@ -1,0 +1,164 @@
+"""The metadata store: a change is written, prepared, visible and applied in this order, or it has not happened."""
+
+import asyncio
+import dataclasses
+import errno
+
+import pytest
+
+from broker_embedded.metadata.files.configs import CONFIGS
+from broker_embedded.metadata.files.producer_ids import PRODUCER_IDS
+from broker_embedded.metadata.files.topics import TOPICS
+from broker_embedded.metadata.store import Metadata, MetadataStore, Plan
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from tests.support.disk import FaultyFileSystem
+from tests.support.metadata import DATA_DIR, new_disk, open_store
+
+
+@pytest.fixture
+def files() -> FaultyFileSystem:
+    return FaultyFileSystem(new_disk())
+
+
+@pytest.fixture
+def store(files: FaultyFileSystem) -> MetadataStore:
+    return open_store(files)
+
+
+def set_cluster(**configs: str) -> Plan:
+    """A plan that sets configs of all brokers."""
+    return lambda now: dataclasses.replace(now, configs=now.configs.with_cluster({**now.configs.cluster, **configs}))
+
+
+def refuse(_: Metadata) -> Metadata:
+    raise KafkaError(ErrorCode.INVALID_REQUEST, "refused")
+
+
+def test_a_change_is_visible_and_there_after_a_restart(store: MetadataStore, files: FaultyFileSystem) -> None:
+    asyncio.run(store.commit(CONFIGS, set_cluster(a="1")))
+    assert store.current.configs.cluster == {"a": "1"}
+    assert open_store(files).current.configs == store.current.configs
+
+
+def test_a_refused_change_writes_nothing(store: MetadataStore, files: FaultyFileSystem) -> None:
+    before = store.current
+    with pytest.raises(KafkaError, match="refused"):
+        asyncio.run(store.commit(CONFIGS, refuse))
+    assert store.current is before
+    assert not files.exists(f"{DATA_DIR}/{CONFIGS.name}")
+
+
+def test_a_plan_without_a_change_writes_nothing(store: MetadataStore, files: FaultyFileSystem) -> None:
+    asyncio.run(store.commit(CONFIGS, set_cluster(a="1")))
+    files.fail("*")
+    asyncio.run(store.commit(CONFIGS, set_cluster(a="1")))
+
+
+def test_a_disk_that_fails_leaves_the_old_value_and_names_the_file(
+    store: MetadataStore, files: FaultyFileSystem, caplog: pytest.LogCaptureFixture
+) -> None:
+    files.fail("sync configs.json.tmp", errno.ENOSPC)
+    with pytest.raises(KafkaError) as caught:
+        asyncio.run(store.commit(CONFIGS, set_cluster(a="1")))
+    path = f"{DATA_DIR}/configs.json"
+    assert (caught.value.code, caught.value.detail) == (
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        f"{path}: No space left on device",
+    )
+    assert f"{path} cannot be written" in caplog.text
+    assert store.current.configs.cluster == {}
+
+
+def test_watchers_prepare_before_a_change_is_visible_and_apply_it_after(store: MetadataStore) -> None:
+    seen: list[tuple[str, object, object, object]] = []
+
+    def watcher(name: str) -> None:
+        async def prepare(before: Metadata, after: Metadata) -> None:
+            note(f"prepare {name}", before, after)
+
+        async def apply(before: Metadata, after: Metadata) -> None:
+            note(f"apply {name}", before, after)
+
+        store.watch(CONFIGS, apply, prepare=prepare)
+
+    def note(what: str, before: Metadata, after: Metadata) -> None:
+        seen.append((what, before.configs.cluster, after.configs.cluster, store.current.configs.cluster))
+
+    watcher("first")
+    watcher("second")
+    asyncio.run(store.commit(CONFIGS, set_cluster(a="1")))
+    old: dict[str, str] = {}
+    new = {"a": "1"}
+    assert seen == [
+        ("prepare first", old, new, old),
+        ("prepare second", old, new, old),
+        ("apply first", old, new, new),
+        ("apply second", old, new, new),
+    ]
+
+
+def test_a_watcher_that_cannot_prepare_undoes_the_change(store: MetadataStore, files: FaultyFileSystem) -> None:
+    async def prepare(_: Metadata, after: Metadata) -> None:
+        if "b" in after.configs.cluster:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no space for logs")
+
+    async def apply(*_: Metadata) -> None:
+        return None
+
+    store.watch(CONFIGS, apply, prepare=prepare)
+    asyncio.run(store.commit(CONFIGS, set_cluster(a="1")))
+    with pytest.raises(KafkaError, match="no space for logs"):
+        asyncio.run(store.commit(CONFIGS, set_cluster(b="1")))
+    for found in (store, open_store(files)):
+        assert found.current.configs.cluster == {"a": "1"}
+
+
+def test_changes_of_different_kinds_do_not_wait_for_each_other(store: MetadataStore) -> None:
+    async def both() -> None:
+        applied = asyncio.Event()
+
+        async def wait(*_: Metadata) -> None:
+            await applied.wait()
+
+        store.watch(TOPICS, wait)
+        slow = asyncio.create_task(store.commit(TOPICS, lambda now: _with_id(now, "c")))
+        await asyncio.sleep(0)
+        first = store.current.next_producer_id
+        await store.commit(PRODUCER_IDS, lambda now: dataclasses.replace(now, next_producer_id=first + 5))
+        assert not slow.done()
+        applied.set()
+        await slow
+        assert (store.current.next_producer_id, store.current.image.cluster_id) == (first + 5, "c")
+
+    asyncio.run(both())
+
+
+def test_changes_of_topics_and_configs_wait_for_each_other(store: MetadataStore) -> None:
+    async def both() -> list[str]:
+        order: list[str] = []
+
+        async def wait(*_: Metadata) -> None:
+            for _step in range(5):
+                await asyncio.sleep(0)
+            order.append("topics")
+
+        async def note(*_: Metadata) -> None:
+            order.append("configs")
+
+        store.watch(TOPICS, wait)
+        store.watch(CONFIGS, note)
+        await asyncio.gather(
+            store.commit(TOPICS, lambda now: _with_id(now, "c")), store.commit(CONFIGS, set_cluster(a="1"))
+        )
+        return order
+
+    assert asyncio.run(both()) == ["topics", "configs"]
+
+
+def test_a_plan_may_change_only_its_own_kind(store: MetadataStore) -> None:
+    with pytest.raises(AssertionError):
+        asyncio.run(store.commit(TOPICS, set_cluster(a="1")))
+
+
+def _with_id(now: Metadata, cluster_id: str) -> Metadata:
+    return dataclasses.replace(now, image=dataclasses.replace(now.image, cluster_id=cluster_id))
