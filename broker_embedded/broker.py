@@ -23,6 +23,7 @@ from broker_embedded.coordinator.markers import TransactionMarkers
 from broker_embedded.coordinator.pattern_matcher import PatternMatcher
 from broker_embedded.coordinator.transactions import Transactions
 from broker_embedded.log.cleaner.threads import Compaction
+from broker_embedded.log.maintenance import LogMaintenance
 from broker_embedded.log.manager import LogManager
 from broker_embedded.metadata.client_quotas import ClientQuotas
 from broker_embedded.metadata.dynamic_configs import ConfigsAtStart, DynamicConfigs
@@ -49,6 +50,7 @@ from broker_embedded.metrics.snapshot import (
 )
 from broker_embedded.metrics.traffic import Traffic
 from broker_embedded.platform.finishing import Finishing
+from broker_embedded.platform.periodic import PeriodicTask
 from broker_embedded.platform.platform import Platform
 from broker_embedded.platform.timers import VirtualTimers, timers_for
 from broker_embedded.platform.worker_threads import WorkerThreads
@@ -74,7 +76,6 @@ class Broker:
         """Use ``open``. The data directory of ``logs`` is locked."""
         self.logs = logs
         self._platform = platform
-        self._elapsed_ms = platform.clock.elapsed_ms
         self.timers = timers_for(platform.clock)
         self.threads = WorkerThreads(self.timers)
         self.on_disk = self.threads.on_disk
@@ -91,6 +92,7 @@ class Broker:
         store.watch(TOPICS, self._use_topics)
         self._replicas = Replicas(store, logs, self.on_disk, lambda: self.config.log)
         self.topics = Topics(store, lambda: self.config)
+        self.maintenance = LogMaintenance(logs, platform.clock, self.on_disk)
         self.compaction = Compaction(config, logs, platform, self.timers)
         self.producer_ids = ProducerIds(store, self.finishing)
         self.fetch_sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots, new_session_id)
@@ -295,64 +297,14 @@ class Broker:
         metrics = self.metrics()
         return await self.on_disk(lambda: text_of(metrics))
 
-    # --- by the clock ------------------------------------------------------------------------------------------------
-
-    async def apply_retention(self) -> None:
-        """Let go of segments that retention has no use for."""
-        await self.on_disk(lambda: self.logs.tick(self.now_ms(), self._elapsed_ms()))
-
-    async def remove_deleted_files(self) -> None:
-        """Remove the files of segments and topics whose file.delete.delay.ms has passed."""
-
-        def remove() -> None:
-            elapsed_ms = self._elapsed_ms()
-            for log in self.logs.logs.values():
-                log.remove_retired(elapsed_ms)
-            self.logs.remove_deleted(elapsed_ms)
-
-        await self.on_disk(remove)
-
-    async def flush_due_logs(self) -> None:
-        """Flush logs whose flush.ms has passed."""
-        await self.on_disk(lambda: self.logs.flush_due(self._elapsed_ms()))
-
-    async def checkpoint_recovery_points(self) -> None:
-        """Flush complete segments, and write down how far each log is safely on the disk."""
-
-        def flush_and_checkpoint() -> None:
-            self.logs.flush_due(self._elapsed_ms())
-            self.logs.checkpoint_recovery_points()
-
-        await self.on_disk(flush_and_checkpoint)
-
-    async def checkpoint_log_start_offsets(self) -> None:
-        """Write down where each log starts."""
-        await self.on_disk(self.logs.checkpoint_log_start_offsets)
-
-    async def checkpoint_high_watermarks(self) -> None:
-        """Write down how far each log can be read."""
-        await self.on_disk(self.logs.checkpoint_high_watermarks)
-
-    async def expire_producer_ids(self) -> None:
-        """Forget idempotent producers that were silent for producer.id.expiration.ms."""
-
-        def expire() -> None:
-            for log in self.logs.logs.values():
-                log.expire_producers(self.now_ms())
-
-        await self.on_disk(expire)
-
-    async def expire_offsets(self) -> None:
-        """Forget offsets that nobody has renewed for offsets.retention.minutes."""
-        await self.groups.expire()
-
-    async def abort_timed_out_transactions(self) -> None:
-        """Abort transactions that have gone on for longer than their producers said."""
-        await self.transactions.abort_timed_out()
-
-    async def expire_transactional_ids(self) -> None:
-        """Forget transactional ids that were idle for transactional.id.expiration.ms."""
-        await self.transactions.expire_ids()
+    def periodic_tasks(self) -> list[PeriodicTask]:
+        """Everything that the broker repeats."""
+        return [
+            *self.maintenance.periodic_tasks(self.config),
+            *self.compaction.periodic_tasks(lambda: self.config.log_cleaner_backoff_ms),
+            *self.groups.periodic_tasks(self.config),
+            *self.transactions.periodic_tasks(self.config),
+        ]
 
 
 def _said(error: Exception) -> str:

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final, Generic, NamedTuple, TypeAlias
 
+from broker_embedded.config.config import BrokerConfig
 from broker_embedded.coordinator.group_timers import GroupTimers
 from broker_embedded.coordinator.log import OFFSETS_TOPIC, Appended, CoordinatorLog, Within
 from broker_embedded.coordinator.pattern_matcher import PatternMatcher
@@ -33,6 +34,7 @@ from broker_embedded.groups.outcome import AnswerT, Outcome, Parked, Reply, SetT
 from broker_embedded.groups.pending_offsets import OpenTransaction
 from broker_embedded.groups.replay import ReplayContext, replay
 from broker_embedded.platform.finishing import Finishing
+from broker_embedded.platform.periodic import PeriodicTask
 from broker_embedded.platform.timers import Timers
 from broker_embedded.transactions.decisions import Producer
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
@@ -282,6 +284,10 @@ class Groups:
     async def delete(self, group_id: str) -> None:
         """Forget an empty group and its positions. Raises KafkaError: it stays as it was."""
         await self.apply(group_id, lambda group, _: self.offsets.delete_group(group, group_id))
+
+    def periodic_tasks(self, config: BrokerConfig) -> list[PeriodicTask]:
+        """The expiry of offsets, with the interval that a broker starts with."""
+        return [PeriodicTask("offset expiry", config.offsets_retention_check_interval_ms, self.expire)]
 
     async def expire(self) -> None:
         """Forget positions that are too old, and empty groups that have none left."""

@@ -26,6 +26,7 @@ from broker_embedded.coordinator.log import TRANSACTIONS_TOPIC, CoordinatorLog
 from broker_embedded.coordinator.markers import TransactionMarkers
 from broker_embedded.coordinator.transaction_table import TransactionTable
 from broker_embedded.platform.finishing import Finishing
+from broker_embedded.platform.periodic import PeriodicTask
 from broker_embedded.platform.timers import Timer, Timers
 from broker_embedded.transactions import decisions
 from broker_embedded.transactions.decisions import Producer
@@ -258,6 +259,21 @@ class Transactions:
             return decisions.producer_after(decided)
 
     # --- by the clock ------------------------------------------------------------------------------------------------
+
+    def periodic_tasks(self, config: BrokerConfig) -> list[PeriodicTask]:
+        """The aborts and expiries, with the intervals that a broker starts with."""
+        return [
+            PeriodicTask(
+                "abort of transactions that have timed out",
+                config.transaction_abort_timed_out_transaction_cleanup_interval_ms,
+                self.abort_timed_out,
+            ),
+            PeriodicTask(
+                "transactional id expiry",
+                config.transaction_remove_expired_transaction_cleanup_interval_ms,
+                self.expire_ids,
+            ),
+        ]
 
     async def abort_timed_out(self) -> None:
         """Abort the transactions that have timed out, concurrently, because one abort may wait for a slow Produce."""

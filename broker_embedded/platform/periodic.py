@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Final
 
 from broker_embedded.platform.timers import Timers
@@ -11,6 +12,18 @@ logger = logging.getLogger(__name__)
 
 _LONGEST_MS: Final = 86_400_000
 """An interval of years, as Kafka's "never" is, is slept in days: timers overflow beyond."""
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodicTask:
+    """A function that is called ``interval_ms`` after the start, and again as long after each call has ended.
+
+    An interval that can change is a function, which is called when each wait begins. ``name`` is for the log.
+    """
+
+    name: str
+    interval_ms: int | Callable[[], int]
+    run: Callable[[], Awaitable[None] | None]
 
 
 class PeriodicTasks:
@@ -22,15 +35,10 @@ class PeriodicTasks:
         self._pauses: set[asyncio.Future[None]] = set()
         self._stopping = False
 
-    def every(
-        self, interval_ms: int | Callable[[], int], name: str, function: Callable[[], Awaitable[None] | None]
-    ) -> None:
-        """Call ``function`` ``interval_ms`` after now, and again as long after each call has ended.
-
-        An interval that can change is a function, which is called when each wait begins.
-        """
-        task = asyncio.get_running_loop().create_task(self._repeat(interval_ms, name, function), name=name)
-        self._tasks.append(task)
+    def start(self, *tasks: PeriodicTask) -> None:
+        """Begin the repetition of each task."""
+        loop = asyncio.get_running_loop()
+        self._tasks += [loop.create_task(self._repeat(task), name=task.name) for task in tasks]
 
     async def stop(self) -> None:
         """End the repetitions, and wait for the functions that are at work: what they have begun they finish."""
@@ -44,16 +52,15 @@ class PeriodicTasks:
         for task in (*self._tasks, *self._pauses):
             task.cancel()
 
-    async def _repeat(
-        self, interval_ms: int | Callable[[], int], name: str, function: Callable[[], Awaitable[None] | None]
-    ) -> None:
-        while not await self._stopped_within(interval_ms() if callable(interval_ms) else interval_ms):
+    async def _repeat(self, task: PeriodicTask) -> None:
+        interval = task.interval_ms
+        while not await self._stopped_within(interval() if callable(interval) else interval):
             try:
-                waits = function()
+                waits = task.run()
                 if waits is not None:
                     await waits
             except Exception:  # the edge of a server loop: retention that fails once must be tried again
-                logger.exception("%s failed; it will be tried again", name)
+                logger.exception("%s failed; it will be tried again", task.name)
 
     async def _stopped_within(self, interval_ms: int) -> bool:
         """Sleep, unless the end comes before; whether it did."""

@@ -13,7 +13,7 @@ from broker_embedded.broker import Broker
 from broker_embedded.config.addresses import WILDCARD_HOSTS
 from broker_embedded.handlers.support.throttling import Throttle
 from broker_embedded.metadata.image import BrokerNode
-from broker_embedded.platform.periodic import PeriodicTasks
+from broker_embedded.platform.periodic import PeriodicTask, PeriodicTasks
 from broker_embedded.platform.record_threads import ClientPresence
 from broker_embedded.platform.timers import Timer
 from broker_embedded.security.session import NO_SASL, SaslSession, Session
@@ -33,7 +33,6 @@ _SHRINK_AFTER_MS: Final = 5000
 _LOOK_AT_CONNECTIONS_MS: Final = 1000
 _SHORTEST_LOOK_MS: Final = 20
 _LOOK_AT_LOGS_MS: Final = 1000
-_REMOVE_FILES_MS: Final = 5000
 
 
 class BrokerServer:
@@ -82,7 +81,7 @@ class BrokerServer:
             listener.start(functools.partial(self._on_connection, listener), self._has_room)
         if self._metrics_port is not None:
             self._metrics_port.start(self.broker.metrics_text)
-        self._start_timers()
+        self._periodic.start(*self._periodic_tasks(), *self.broker.periodic_tasks())
 
     async def stop(self) -> None:
         """Answer what is being worked on, within bounds, then close every connection. The broker itself stays open."""
@@ -245,43 +244,17 @@ class BrokerServer:
 
     # --- timers ----------------------------------------------------------------------------------------------------
 
-    def _start_timers(self) -> None:
-        config, broker, every = self._config, self.broker, self._periodic.every
-        idle_ms = config.connections_max_idle_ms
+    def _periodic_tasks(self) -> list[PeriodicTask]:
+        idle_ms = self._config.connections_max_idle_ms
         look_ms = (
             _LOOK_AT_CONNECTIONS_MS
             if idle_ms < 0
             else min(_LOOK_AT_CONNECTIONS_MS, max(_SHORTEST_LOOK_MS, idle_ms // 2))
         )
-        every(look_ms, "look for idle connections", self._look_at_connections)
-        every(_LOOK_AT_LOGS_MS, "look for offline logs", self._look_at_logs)
-        every(config.log_retention_check_interval_ms, "retention", broker.apply_retention)
-        every(_REMOVE_FILES_MS, "removal of deleted files", broker.remove_deleted_files)
-        every(config.log_flush_scheduler_interval_ms, "flush", broker.flush_due_logs)
-        every(config.log_flush_offset_checkpoint_interval_ms, "recovery checkpoint", broker.checkpoint_recovery_points)
-        every(
-            config.log_flush_start_offset_checkpoint_interval_ms,
-            "log start checkpoint",
-            broker.checkpoint_log_start_offsets,
-        )
-        every(
-            config.replica_high_watermark_checkpoint_interval_ms,
-            "high watermark checkpoint",
-            broker.checkpoint_high_watermarks,
-        )
-        every(lambda: max(1, broker.config.log_cleaner_backoff_ms), "compaction", broker.compaction.run)
-        every(config.producer_id_expiration_check_interval_ms, "producer id expiry", broker.expire_producer_ids)
-        every(config.offsets_retention_check_interval_ms, "offset expiry", broker.expire_offsets)
-        every(
-            config.transaction_abort_timed_out_transaction_cleanup_interval_ms,
-            "abort of transactions that have timed out",
-            broker.abort_timed_out_transactions,
-        )
-        every(
-            config.transaction_remove_expired_transaction_cleanup_interval_ms,
-            "transactional id expiry",
-            broker.expire_transactional_ids,
-        )
+        return [
+            PeriodicTask("look for idle connections", look_ms, self._look_at_connections),
+            PeriodicTask("look for offline logs", _LOOK_AT_LOGS_MS, self._look_at_logs),
+        ]
 
     def _look_at_logs(self) -> None:
         """Stop the broker once every log is offline, as Apache Kafka does once all log directories are offline."""

@@ -1,12 +1,14 @@
 """The threads that compact logs, so that the event loop does not wait for it."""
 
 import asyncio
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from broker_embedded.config.cleaner_config import CleanerConfig
 from broker_embedded.config.config import BrokerConfig
 from broker_embedded.log.cleaner.log_cleaner import CleanerStatus, LogCleaner
 from broker_embedded.log.manager import LogManager
+from broker_embedded.platform.periodic import PeriodicTask
 from broker_embedded.platform.platform import Platform
 from broker_embedded.platform.timers import Timers
 
@@ -30,6 +32,10 @@ class Compaction:
         """Go by other settings, from the next log on."""
         self._threads = _threads(config)
         self._cleaner.config = _cleaner_config(config)
+
+    def periodic_tasks(self, backoff_ms: Callable[[], int]) -> list[PeriodicTask]:
+        """Compaction, ``backoff_ms`` after the last one ended."""
+        return [PeriodicTask("compaction", lambda: max(1, backoff_ms()), self.run)]
 
     async def run(self) -> None:
         """Compact every log that wants it, the dirtiest first; return when none is left."""

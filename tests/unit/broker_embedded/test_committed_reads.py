@@ -130,10 +130,10 @@ def test_a_timeout_lets_them_go_on(broker: BrokerDriver, level: int) -> None:
     broker.produce("t", batch(b"yes"))
     assert all_values(broker) == []
     broker.advance(4999)
-    broker.run(broker.broker.abort_timed_out_transactions())
+    broker.run(broker.broker.transactions.abort_timed_out())
     assert all_values(broker) == []
     broker.advance(2)
-    broker.run(broker.broker.abort_timed_out_transactions())
+    broker.run(broker.broker.transactions.abort_timed_out())
     assert all_values(broker) == ["yes"]
     assert lost.send("t").error_code == ErrorCode.INVALID_PRODUCER_EPOCH
 
@@ -186,7 +186,7 @@ def test_retention_lets_an_open_transaction_begin_before_the_log(broker: BrokerD
     (writer,) = producers(broker, "a")
     for number in range(40):
         writer.write("t", b"%030d" % number)
-    broker.run(broker.broker.apply_retention())
+    broker.run(broker.broker.maintenance.apply_retention())
     log = broker.broker.partitions.get("t", 0).log
     start = log.log_start_offset
     assert 0 < start == log.last_stable_offset

@@ -116,7 +116,7 @@ def test_a_topic_deleted_while_it_is_sent_arrives_until_its_files_are_removed(
     size = struct.unpack(">i", client.receive(4))[0]
     with RawClient(broker.bootstrap_servers) as other:
         assert other.ask(DeleteTopicsRequest(topic_names=(name,)), 5).responses[0].error_code == 0
-    broker._call(broker._server.broker.remove_deleted_files())
+    broker._call(broker._server.broker.maintenance.remove_deleted_files())
     assert bool(list(broker.log_directory.glob(f"{name}*"))) is not removed
     if removed:
         with pytest.raises(ConnectionError):

@@ -227,11 +227,11 @@ def test_positions_grow_old_once_the_last_member_is_gone(broker: BrokerDriver) -
     broker.advance(10_000)
     assert group_of(broker).state is ClassicState.EMPTY
     broker.advance(WEEK_MS - 1)
-    broker.run(broker.broker.expire_offsets())
+    broker.run(broker.broker.groups.expire())
     assert offset(broker, "g") == 5
     broker.restart()
     broker.advance(1)
-    broker.run(broker.broker.expire_offsets())
+    broker.run(broker.broker.groups.expire())
     for _ in range(2):
         assert (offset(broker, "g"), dict(broker.broker.groups.all)) == (None, {})
         broker.restart()
@@ -249,7 +249,7 @@ def test_positions_of_a_stable_group_stay_where_its_members_read(broker: BrokerD
         )
         broker.run(broker.broker.groups.commit(request, [wanted], 8))
     broker.clock.advance(WEEK_MS)  # the clock alone: no session ends
-    broker.run(broker.broker.expire_offsets())
+    broker.run(broker.broker.groups.expire())
     assert set(broker.broker.groups.offsets.all_committed("g")) == {T0}
     assert group_of(broker).state is ClassicState.STABLE
 

@@ -180,11 +180,11 @@ def test_a_group_lives_as_long_as_it_has_pending_ones(with_topic: BrokerDriver) 
     broker = with_topic
     commit(broker, to=5, producer=P)
     broker.advance(WEEK_MS)
-    broker.run(broker.broker.expire_offsets())
+    broker.run(broker.broker.groups.expire())
     broker.restart()
     assert set(broker.broker.groups.all) == {"g"}
     end(broker, P, commit=False)
-    broker.run(broker.broker.expire_offsets())
+    broker.run(broker.broker.groups.expire())
     for _ in range(2):
         assert not broker.broker.groups.all
         broker.restart()

@@ -107,7 +107,7 @@ def _outcome_after_restart(mine: Coordinated) -> tuple[bool, bool]:
         assert mine.state == "Ongoing"
         assert not is_stable(broker)
         broker.advance(MINUTE_MS + 1)
-        broker.run(broker.broker.abort_timed_out_transactions())
+        broker.run(broker.broker.transactions.abort_timed_out())
     found = [committed(broker, partition) for partition in (T0, T1)]
     assert found[0] == found[1]
     assert all(is_stable(broker, partition) for partition in (T0, T1))

@@ -42,10 +42,10 @@ def test_what_goes_on_for_too_long_is_aborted(broker: BrokerDriver, how: str | N
     if how is not None:
         getattr(broker, how)()
     broker.advance(5000)
-    broker.run(broker.broker.abort_timed_out_transactions())
+    broker.run(broker.broker.transactions.abort_timed_out())
     assert mine.state == "Ongoing"
     broker.advance(1)
-    broker.run(broker.broker.abort_timed_out_transactions())
+    broker.run(broker.broker.transactions.abort_timed_out())
     assert mine.state == "CompleteAbort"
     assert (committed(broker), is_stable(broker)) == ([], True)
     assert mine.refused() is ErrorCode.INVALID_TXN_STATE
@@ -61,11 +61,11 @@ def test_an_abort_that_cannot_be_written_down_waits(
     broker.advance(5001)
     faults.fail("write *.log")
     with caplog.at_level(logging.WARNING):
-        broker.run(broker.broker.abort_timed_out_transactions())
+        broker.run(broker.broker.transactions.abort_timed_out())
     assert mine.state == "Ongoing"
     assert "retrying at next check" in caplog.text
     faults.heal()
-    broker.run(broker.broker.abort_timed_out_transactions())
+    broker.run(broker.broker.transactions.abort_timed_out())
     assert mine.state == "CompleteAbort"
 
 
@@ -95,10 +95,10 @@ def test_ids_that_are_idle_for_too_long_are_forgotten(broker: BrokerDriver) -> N
         one.write(b"a", T0)
     idle.end()
     broker.clock.advance(WEEK_MS - 1)
-    broker.run(broker.broker.expire_transactional_ids())
+    broker.run(broker.broker.transactions.expire_ids())
     assert set(broker.broker.transactions.all) == {"idle", "busy"}
     broker.clock.advance(1)
-    broker.run(broker.broker.expire_transactional_ids())
+    broker.run(broker.broker.transactions.expire_ids())
     for _ in range(2):
         assert set(broker.broker.transactions.all) == {"busy"}
         broker.restart()
@@ -114,7 +114,7 @@ def test_an_id_that_cannot_be_forgotten_stays(
     broker.clock.advance(WEEK_MS)
     faults.fail("write *.log")
     with caplog.at_level(logging.WARNING):
-        broker.run(broker.broker.expire_transactional_ids())
+        broker.run(broker.broker.transactions.expire_ids())
     assert set(broker.broker.transactions.all) == {"id"}
     assert "idle for too long and stays" in caplog.text
 

@@ -103,7 +103,7 @@ class Story:
         """All that goes on is aborted."""
         self.open.clear()
         self.broker.advance(LONG_MS)
-        self.broker.run(self.broker.broker.abort_timed_out_transactions())
+        self.broker.run(self.broker.broker.transactions.abort_timed_out())
 
     def restart(self) -> None:
         """After a crash of the process. Every id is taken over, as by producers that were restarted too."""

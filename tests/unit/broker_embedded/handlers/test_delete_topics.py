@@ -58,10 +58,10 @@ def test_the_files_go_when_their_time_has_come(broker: BrokerDriver) -> None:
     broker.create("a", partitions=2, file_delete_delay_ms="1000")
     by_name(broker, "a")
     assert all(name.endswith("-delete") for name in directories(broker))
-    broker.run(broker.broker.remove_deleted_files())
+    broker.run(broker.broker.maintenance.remove_deleted_files())
     assert len(directories(broker)) == 2
     broker.clock.advance(1000)
-    broker.run(broker.broker.remove_deleted_files())
+    broker.run(broker.broker.maintenance.remove_deleted_files())
     assert directories(broker) == []
 
 

@@ -102,10 +102,10 @@ def test_old_clients_may_say_how_long(broker: BrokerDriver) -> None:
     commit(broker, part(0, 5), version=2, retention_time_ms=1000)
     commit(broker, part(1, 6), version=5)
     broker.clock.advance(1000)
-    broker.run(broker.broker.expire_offsets())
+    broker.run(broker.broker.groups.expire())
     assert [committed(broker, index) for index in (0, 1)] == [None, 6]
     broker.clock.advance(10_080 * 60_000)
-    broker.run(broker.broker.expire_offsets())
+    broker.run(broker.broker.groups.expire())
     assert committed(broker, 1) is None
     broker.restart()
     assert broker.broker.groups.offsets.all_committed("g") == {}
@@ -117,7 +117,7 @@ def test_a_retention_time_beyond_all_clocks_keeps_the_offset(broker: BrokerDrive
     assert commit(broker, part(0, 5), version=version, retention_time_ms=2**63 - 1) == [ErrorCode.NONE]
     broker.restart()
     broker.clock.advance(2**40)
-    broker.run(broker.broker.expire_offsets())
+    broker.run(broker.broker.groups.expire())
     assert committed(broker) == 5
 
 

@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from broker_embedded.platform.periodic import PeriodicTasks
+from broker_embedded.platform.periodic import PeriodicTask, PeriodicTasks
 from broker_embedded.platform.platform import ManualClock
 from broker_embedded.platform.timers import VirtualTimers
 
@@ -14,7 +14,7 @@ def test_a_function_is_called_again_and_again_until_the_stop() -> None:
     async def story() -> None:
         timers = VirtualTimers(ManualClock())
         periodic, calls = PeriodicTasks(timers), list[int]()
-        periodic.every(1000, "plain", lambda: calls.append(timers.now_ms()))
+        periodic.start(PeriodicTask("plain", 1000, lambda: calls.append(timers.now_ms())))
         began = timers.now_ms()
         for _ in range(3):
             await timers.advance(1000)
@@ -30,7 +30,7 @@ def test_an_interval_that_changes_holds_from_the_next_wait_on() -> None:
     async def story() -> None:
         timers = VirtualTimers(ManualClock())
         periodic, calls, intervals = PeriodicTasks(timers), list[int](), [1000]
-        periodic.every(lambda: intervals[-1], "plain", lambda: calls.append(timers.now_ms()))
+        periodic.start(PeriodicTask("plain", lambda: intervals[-1], lambda: calls.append(timers.now_ms())))
         began = timers.now_ms()
         await timers.advance(500)
         intervals.append(3000)
@@ -52,7 +52,7 @@ def test_a_failure_is_logged_and_does_not_end_it(caplog: pytest.LogCaptureFixtur
             if len(calls) == 1:
                 raise OSError("disk on fire")
 
-        periodic.every(10, "retention", failing)
+        periodic.start(PeriodicTask("retention", 10, failing))
         for _ in range(2):
             await timers.advance(10)
         assert len(calls) == 2
@@ -69,7 +69,7 @@ def test_kafkas_never_is_no_overflow() -> None:
     async def story() -> None:
         timers = VirtualTimers(ManualClock())
         periodic, calls = PeriodicTasks(timers), list[int]()
-        periodic.every(2**63 - 1, "never", lambda: calls.append(1))
+        periodic.start(PeriodicTask("never", 2**63 - 1, lambda: calls.append(1)))
         for _ in range(3):
             await timers.advance(86_400_000)
         await periodic.stop()
@@ -89,7 +89,7 @@ def test_a_function_at_work_is_waited_for() -> None:
             await gate.wait()
             done.append("whole")
 
-        periodic.every(1, "long work", long_work)
+        periodic.start(PeriodicTask("long work", 1, long_work))
         await timers.advance(1)
         assert begun.is_set()
         stopping = asyncio.create_task(periodic.stop())
@@ -114,8 +114,8 @@ def test_abandoned_functions_end_where_they_are() -> None:
             await asyncio.Event().wait()
             done.append("ended")
 
-        periodic.every(1, "long work", long_work)
-        periodic.every(2, "not yet", lambda: done.append("not yet"))
+        periodic.start(PeriodicTask("long work", 1, long_work))
+        periodic.start(PeriodicTask("not yet", 2, lambda: done.append("not yet")))
         await timers.advance(1)
         periodic.abandon()
         await timers.advance(10)

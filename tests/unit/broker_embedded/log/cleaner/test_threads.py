@@ -110,7 +110,7 @@ def test_a_broker_compacts_its_topics(tmp_path: Path) -> None:
         size = log.size_in_bytes
         driver.run(driver.broker.compaction.run())
         assert log.size_in_bytes < size / 3
-        driver.run(driver.broker.checkpoint_high_watermarks())
+        driver.run(driver.broker.maintenance.checkpoint_high_watermarks())
         checkpoints = {name for name in os.listdir(tmp_path) if name.endswith("-checkpoint")}
         assert checkpoints >= {"cleaner-offset-checkpoint", "replication-offset-checkpoint"}
         assert (tmp_path / "replication-offset-checkpoint").read_text() == "0\n1\ntable 0 50\n"
