@@ -261,17 +261,25 @@ class ScriptedBroker:
         self._threads: list[threading.Thread] = []
         self._connections: set[socket.socket] = set()
         self._stopping = threading.Event()
-        self._kept_port: socket.socket | None = None
-        self.port = 0
+        # Bound while the broker has the port and never listening: a client of a stopped broker is refused, and no other
+        # process gets the port between the end of one listener and the start of the next.
+        self._kept_port = _new_port()
+        self.port: int = self._kept_port.getsockname()[1]
         self.start()
 
     def start(self) -> None:
         """Listen, on the port that it had before."""
         self._stopping = threading.Event()
-        self._give_port_back()
-        self._listener = socket.create_server(("127.0.0.1", self.port))
-        self.port = self._listener.getsockname()[1]
+        self._listener = socket.create_server(("127.0.0.1", self.port), reuse_port=True)
         self._spawn(self._accept, self._listener, self._stopping)
+
+    def move(self) -> None:
+        """Stop, and start on another port."""
+        self.stop()
+        kept_port, self._kept_port = self._kept_port, _new_port()
+        kept_port.close()
+        self.port = self._kept_port.getsockname()[1]
+        self.start()
 
     def stop(self) -> None:
         """Close the listener and every connection, as a killed broker's kernel does. Nobody else gets the port."""
@@ -283,20 +291,11 @@ class ScriptedBroker:
         for thread in self._threads:
             thread.join(60)
         self._threads.clear()
-        if self._kept_port is None:
-            self._kept_port = socket.socket()
-            self._kept_port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            self._kept_port.bind(("127.0.0.1", self.port))  # and does not listen: who connects is refused
 
     def close(self) -> None:
         """Stop for good."""
         self.stop()
-        self._give_port_back()
-
-    def _give_port_back(self) -> None:
-        if self._kept_port is not None:
-            self._kept_port.close()
-            self._kept_port = None
+        self._kept_port.close()
 
     def drop_connections(self) -> None:
         """Close every connection, and go on listening."""
@@ -438,3 +437,11 @@ def _exactly(stream: Any, size: int) -> bytes:
     if len(data) < size:
         raise EOFError
     return data
+
+
+def _new_port() -> socket.socket:
+    """A socket that is bound to a free port, which a listener may share."""
+    kept = socket.socket()
+    kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    kept.bind(("127.0.0.1", 0))
+    return kept

@@ -264,10 +264,7 @@ def test_send_once_does_not(brokers: ScriptedCluster, cluster: Cluster) -> None:
 
 def test_send_follows_a_broker_to_its_new_address(brokers: ScriptedCluster, cluster: Cluster) -> None:
     cluster.metadata()
-    moved = brokers.brokers[2]
-    moved.stop()
-    moved.port = 0
-    moved.start()
+    brokers.brokers[2].move()
     assert cluster.send(2, ASK_FOR_ID).producer_id > 0
 
 

@@ -370,8 +370,8 @@ def test_a_broker_that_takes_long_to_connect_to_does_not_make_others_look_late(
 ) -> None:
     driver.add(0, "a")
     driver.finish()
-    brokers.brokers[2].close()
-    with socket.create_server(("127.0.0.1", brokers.brokers[2].port)) as slow:
+    brokers.brokers[2].stop()
+    with socket.create_server(("127.0.0.1", brokers.brokers[2].port), reuse_port=True) as slow:
 
         def hang_up_late() -> None:
             """Once the other broker has answered, and longer after than it may take to answer."""
