@@ -4,33 +4,28 @@ import asyncio
 import dataclasses
 import functools
 import logging
+from collections.abc import Mapping
 
 from broker_embedded.config.config import BrokerConfig
-from broker_embedded.config.releases import Feature
 from broker_embedded.config.settings import ConfigError
 from broker_embedded.coordinator.group_settings import replay_context
 from broker_embedded.coordinator.group_topics import ConsumerTopics
 from broker_embedded.coordinator.groups import Groups
-from broker_embedded.coordinator.log import (
-    OFFSETS_TOPIC,
-    TRANSACTIONS_TOPIC,
-    CoordinatorLog,
-    CoordinatorTopic,
-    offsets_topic,
-    transactions_topic,
-)
+from broker_embedded.coordinator.log import CoordinatorLog, CoordinatorTopic, offsets_topic, transactions_topic
 from broker_embedded.coordinator.markers import TransactionMarkers
 from broker_embedded.coordinator.pattern_matcher import PatternMatcher
+from broker_embedded.coordinator.topic_lifecycle import TopicLifecycle
 from broker_embedded.coordinator.transactions import Transactions
 from broker_embedded.log.cleaner.threads import Compaction
 from broker_embedded.log.maintenance import LogMaintenance
 from broker_embedded.log.manager import LogManager
 from broker_embedded.metadata.client_quotas import ClientQuotas
+from broker_embedded.metadata.config_resources import ConfigResources
 from broker_embedded.metadata.dynamic_configs import ConfigsAtStart, DynamicConfigs
 from broker_embedded.metadata.features import transaction_version
 from broker_embedded.metadata.files.metadata_file import MetadataFileError
 from broker_embedded.metadata.files.topics import TOPICS
-from broker_embedded.metadata.image import ClusterImage, TopicImage
+from broker_embedded.metadata.image import ClusterImage
 from broker_embedded.metadata.producer_ids import ProducerIds
 from broker_embedded.metadata.reconcile import InconsistentTopicError
 from broker_embedded.metadata.scram_users import ScramUsers
@@ -51,16 +46,14 @@ from broker_embedded.metrics.snapshot import (
 from broker_embedded.metrics.traffic import Traffic
 from broker_embedded.platform.finishing import Finishing
 from broker_embedded.platform.periodic import PeriodicTask
-from broker_embedded.platform.platform import Platform
-from broker_embedded.platform.timers import VirtualTimers, timers_for
+from broker_embedded.platform.platform import FileSystem, Platform
+from broker_embedded.platform.timers import Timers, VirtualTimers, timers_for
 from broker_embedded.platform.worker_threads import WorkerThreads
 from broker_embedded.replica.delayed import DelayedOperations
 from broker_embedded.replica.fetch_sessions import FetchSessions, new_session_id
 from broker_embedded.replica.partitions import Partitions, partition_metrics
 from broker_embedded.replica.replicas import Replicas, reconcile_logs
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages.create_topics import CreatableTopic
-from spark_kafka_native.protocol.topic import INTERNAL_TOPICS, TopicPartition
+from spark_kafka_native.protocol.errors import KafkaError
 
 logger = logging.getLogger(__name__)
 
@@ -75,14 +68,13 @@ class Broker:
     def __init__(self, started_with: BrokerConfig, logs: LogManager, platform: Platform) -> None:
         """Use ``open``. The data directory of ``logs`` is locked."""
         self.logs = logs
-        self._platform = platform
+        self._file_system = platform.file_system
         self.timers = timers_for(platform.clock)
         self.threads = WorkerThreads(self.timers)
-        self.on_disk = self.threads.on_disk
         self.delayed = DelayedOperations(self.timers)
         self.finishing = Finishing()
         self.traffic = Traffic()
-        store = MetadataStore(logs.data_dir, platform.file_system, self.on_disk, self.finishing)
+        store = MetadataStore(logs.data_dir, platform.file_system, self.threads.on_disk, self.finishing)
         self._store = store
         self.configs = DynamicConfigs(store, ConfigsAtStart.of(started_with, store.current.configs), self._use_config)
         config = self.config
@@ -90,13 +82,14 @@ class Broker:
         self.partitions = Partitions(config.node_id, logs, self.traffic, bounds_min_isr=config.release.bounds_min_isr)
         self.partitions.use(self.image)
         store.watch(TOPICS, self._use_topics)
-        self._replicas = Replicas(store, logs, self.on_disk, lambda: self.config.log)
+        self._replicas = Replicas(store, logs, self.threads.on_disk, lambda: self.config.log)
         self.topics = Topics(store, lambda: self.config)
-        self.maintenance = LogMaintenance(logs, platform.clock, self.on_disk)
+        self.config_resources = ConfigResources(self.topics, self.configs, logs.data_dir)
+        self.maintenance = LogMaintenance(logs, platform.clock, self.threads.on_disk)
         self.compaction = Compaction(config, logs, platform, self.timers)
         self.producer_ids = ProducerIds(store, self.finishing)
         self.fetch_sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots, new_session_id)
-        self.quotas = ClientQuotas(store, config, self.on_disk)
+        self.quotas = ClientQuotas(store, config, self.threads.on_disk)
         self.scram_users = ScramUsers(store, config.first_users())
         self.patterns = PatternMatcher(self.timers)
         self.groups = Groups(
@@ -117,7 +110,7 @@ class Broker:
             groups=self.groups,
             delayed=self.delayed,
             timers=self.timers,
-            on_disk=self.on_disk,
+            on_disk=self.threads.on_disk,
         )
         self.transactions = Transactions(
             log=self._coordinator_log(transactions_topic(config)),
@@ -126,7 +119,14 @@ class Broker:
             finishing=self.finishing,
             new_producer_id=self.producer_ids.next,
             config=lambda: self.config,
-            level=lambda: transaction_version(self.features),
+            level=lambda: transaction_version(self.configs.features),
+        )
+        self.topic_lifecycle = TopicLifecycle(
+            topics=self.topics,
+            groups=self.groups,
+            transactions=self.transactions,
+            delayed=self.delayed,
+            finishing=self.finishing,
         )
 
     @classmethod
@@ -162,9 +162,9 @@ class Broker:
         self.transactions.release()
         self.patterns.stop()
         await self.finishing.settle()
-        await self.on_disk(self.compaction.join)
+        await self.threads.on_disk(self.compaction.join)
         try:
-            await self.on_disk(self.logs.close)
+            await self.threads.on_disk(self.logs.close)
         except KafkaError as error:
             logger.error("%s", _said(error))
         self.threads.stop()
@@ -196,43 +196,29 @@ class Broker:
         """The cluster as clients see it."""
         return self._store.current.image
 
-    @property
-    def features(self) -> tuple[Feature, ...]:
-        """The features of the cluster, with the levels that are in force."""
-        return self.configs.features
-
-    def now_ms(self) -> int:
-        """The time, as in record timestamps."""
-        return self._platform.clock.now_ms()
-
-    def volume(self) -> tuple[int, int]:
-        """Bytes of the volume that the data directory is on, and how many are left. Blocks. Raises OSError."""
-        return self._platform.file_system.volume(self.logs.data_dir)
-
-    # --- topics ------------------------------------------------------------------------------------------------------
-
-    async def auto_create(self, name: str) -> TopicImage:
-        """The topic, made with the broker's defaults if it is not there. Raises KafkaError: it cannot be made."""
-        if name == OFFSETS_TOPIC:
-            await self.groups.make_ready()
-            return self.image.topics[name]
-        if name == TRANSACTIONS_TOPIC:
-            await self.transactions.make_ready()
-            return self.image.topics[name]
-        if name in INTERNAL_TOPICS:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"this broker has no use for {name}")
-        return await self.topics.require(CreatableTopic(name=name, num_partitions=-1, replication_factor=-1))
-
-    async def delete_topic(self, topic: TopicImage) -> None:
-        """Delete a topic and all offsets in it; whoever waits for its records goes on. Raises KafkaError."""
-        await self.finishing.finish(self._delete_topic(topic))
-
-    async def _delete_topic(self, topic: TopicImage) -> None:
-        await self.topics.delete(topic)
-        for index in range(len(topic.partitions)):
-            self.delayed.changed(TopicPartition(topic.name, index))
-        await self.transactions.forget_topic(topic.name)
-        await self.groups.forget_topic(topic.name)
+    def components(self) -> Mapping[type, object]:
+        """What handlers may ask for, by the type that their parameters are annotated with."""
+        return {
+            ClientQuotas: self.quotas,
+            ConfigResources: self.config_resources,
+            DelayedOperations: self.delayed,
+            DynamicConfigs: self.configs,
+            FetchSessions: self.fetch_sessions,
+            FileSystem: self._file_system,
+            Finishing: self.finishing,
+            Groups: self.groups,
+            LogManager: self.logs,
+            Partitions: self.partitions,
+            PatternMatcher: self.patterns,
+            ProducerIds: self.producer_ids,
+            ScramUsers: self.scram_users,
+            Timers: self.timers,
+            TopicLifecycle: self.topic_lifecycle,
+            Topics: self.topics,
+            TransactionMarkers: self.markers,
+            Transactions: self.transactions,
+            WorkerThreads: self.threads,
+        }
 
     def _coordinator_log(self, topic: CoordinatorTopic) -> CoordinatorLog:
         return CoordinatorLog(
@@ -241,7 +227,7 @@ class Broker:
             topics=self.topics,
             partitions=self.partitions,
             delayed=self.delayed,
-            on_disk=self.on_disk,
+            on_disk=self.threads.on_disk,
         )
 
     def _load_topics(self, config: BrokerConfig) -> None:
@@ -295,7 +281,7 @@ class Broker:
     async def metrics_text(self) -> str:
         """The same for Prometheus."""
         metrics = self.metrics()
-        return await self.on_disk(lambda: text_of(metrics))
+        return await self.threads.on_disk(lambda: text_of(metrics))
 
     def periodic_tasks(self) -> list[PeriodicTask]:
         """Everything that the broker repeats."""

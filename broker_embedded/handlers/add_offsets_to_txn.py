@@ -9,6 +9,8 @@ What joins the transaction is the partition of ``__consumer_offsets`` that keeps
 
 from typing import Final
 
+from broker_embedded.coordinator.groups import Groups
+from broker_embedded.coordinator.transactions import Transactions
 from broker_embedded.handlers.support.fencing import code_heard
 from broker_embedded.handlers.support.registry import RequestContext, handles
 from broker_embedded.transactions.decisions import Producer
@@ -20,15 +22,16 @@ _FENCED_SINCE: Final = 2
 
 
 @handles(AddOffsetsToTxnRequest, "0-4")
-async def add_offsets_to_txn(request: AddOffsetsToTxnRequest, context: RequestContext) -> AddOffsetsToTxnResponse:
+async def add_offsets_to_txn(
+    request: AddOffsetsToTxnRequest, context: RequestContext, groups: Groups, transactions: Transactions
+) -> AddOffsetsToTxnResponse:
     """Add the group's partition."""
-    broker = context.broker
     try:
-        await broker.groups.make_ready()
-        await broker.transactions.add_partitions(
+        await groups.make_ready()
+        await transactions.add_partitions(
             request.transactional_id,
             Producer(producer_id=request.producer_id, epoch=request.producer_epoch),
-            {broker.groups.offsets_partition(request.group_id)},
+            {groups.offsets_partition(request.group_id)},
             TransactionVersion.TV_0,
         )
     except KafkaError as error:

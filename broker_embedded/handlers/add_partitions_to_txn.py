@@ -13,8 +13,10 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Final
 
+from broker_embedded.coordinator.transactions import Transactions
 from broker_embedded.handlers.support.fencing import code_heard
 from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.replica.partitions import Partitions
 from broker_embedded.transactions.decisions import Producer
 from broker_embedded.transactions.state import TransactionVersion
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
@@ -35,7 +37,7 @@ _BATCHES_SINCE: Final = 4
 
 @handles(AddPartitionsToTxnRequest, "0-5")
 async def add_partitions_to_txn(
-    request: AddPartitionsToTxnRequest, context: RequestContext
+    request: AddPartitionsToTxnRequest, context: RequestContext, partitions: Partitions, transactions: Transactions
 ) -> AddPartitionsToTxnResponse:
     """Add the partitions of each transaction, or look whether they are in it."""
     if context.version >= _BATCHES_SINCE:
@@ -44,7 +46,7 @@ async def add_partitions_to_txn(
                 [
                     AddPartitionsToTxnResult(
                         transactional_id=transaction.transactional_id,
-                        topic_results=await _results(transaction, context),
+                        topic_results=await _results(transaction, context, partitions, transactions),
                     )
                     for transaction in request.transactions
                 ]
@@ -56,35 +58,42 @@ async def add_partitions_to_txn(
         producer_epoch=request.v3_and_below_producer_epoch,
         topics=request.v3_and_below_topics,
     )
-    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=await _results(only, context))
+    return AddPartitionsToTxnResponse(
+        results_by_topic_v3_and_below=await _results(only, context, partitions, transactions)
+    )
 
 
 async def _results(
-    transaction: AddPartitionsToTxnTransaction, context: RequestContext
+    transaction: AddPartitionsToTxnTransaction,
+    context: RequestContext,
+    partitions: Partitions,
+    transactions: Transactions,
 ) -> tuple[AddPartitionsToTxnTopicResult, ...]:
     wanted = {TopicPartition(topic.name, index) for topic in transaction.topics for index in topic.partitions}
-    refused = {partition: code for partition in wanted if (code := _refusal(partition, context))}
+    refused = {partition: code for partition in wanted if (code := _refusal(partition, context, partitions))}
     if refused:
         codes = {partition: refused.get(partition, ErrorCode.OPERATION_NOT_ATTEMPTED) for partition in wanted}
     else:
         try:
-            codes = await _add_or_look(transaction, wanted, context)
+            codes = await _add_or_look(transaction, wanted, context, transactions)
         except KafkaError as error:
             codes = dict.fromkeys(wanted, code_heard(error, context.version, fenced_since=_FENCED_SINCE))
     return _by_topic(transaction.topics, codes)
 
 
-def _refusal(partition: TopicPartition, context: RequestContext) -> ErrorCode | None:
+def _refusal(partition: TopicPartition, context: RequestContext, partitions: Partitions) -> ErrorCode | None:
     if context.version < _BATCHES_SINCE and partition.topic in INTERNAL_TOPICS:
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    return None if context.broker.partitions.has(*partition) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return None if partitions.has(*partition) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 async def _add_or_look(
-    transaction: AddPartitionsToTxnTransaction, wanted: AbstractSet[TopicPartition], context: RequestContext
+    transaction: AddPartitionsToTxnTransaction,
+    wanted: AbstractSet[TopicPartition],
+    context: RequestContext,
+    transactions: Transactions,
 ) -> dict[TopicPartition, ErrorCode]:
     """An error code per partition. Raises KafkaError: the same for all of them."""
-    transactions = context.broker.transactions
     name = transaction.transactional_id
     producer = Producer(producer_id=transaction.producer_id, epoch=transaction.producer_epoch)
     if not transaction.verify_only:

@@ -7,6 +7,7 @@ with INVALID_REQUEST although the first change holds, as by Apache Kafka.
 """
 
 from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.metadata.client_quotas import ClientQuotas
 from broker_embedded.quotas.entities import Entity
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.alter_client_quotas import (
@@ -18,14 +19,16 @@ from spark_kafka_native.protocol.messages.alter_client_quotas import (
 
 
 @handles(AlterClientQuotasRequest, "0-1")
-async def alter_client_quotas(request: AlterClientQuotasRequest, context: RequestContext) -> AlterClientQuotasResponse:
+async def alter_client_quotas(
+    request: AlterClientQuotasRequest, _context: RequestContext, quotas: ClientQuotas
+) -> AlterClientQuotasResponse:
     """Change the quotas, durably; they hold when the answer is sent."""
     changes = [
         (Entity.of((part.entity_type, part.entity_name) for part in entry.entity), entry.ops)
         for entry in request.entries
     ]
     try:
-        results = await context.broker.quotas.alter(changes, validate_only=request.validate_only)
+        results = await quotas.alter(changes, validate_only=request.validate_only)
     except KafkaError as error:
         results = {entity: error for entity, _ in changes}
     return AlterClientQuotasResponse(entries=tuple(_entry(entity, error) for entity, error in results.items()))

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from broker_embedded.handlers.support.registry import RequestContext, handles
 from broker_embedded.metadata.controller import check_replicas
 from broker_embedded.metadata.image import ClusterImage
+from broker_embedded.metadata.topics import Topics
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -24,10 +25,10 @@ from spark_kafka_native.protocol.topic import MAX_TOPIC_NAME_LENGTH
 
 @handles(AlterPartitionReassignmentsRequest, "0-1")
 def alter_partition_reassignments(
-    request: AlterPartitionReassignmentsRequest, context: RequestContext
+    request: AlterPartitionReassignmentsRequest, _context: RequestContext, topics: Topics
 ) -> AlterPartitionReassignmentsResponse:
     """Say of each partition whether it is where it is wanted."""
-    image = context.broker.image
+    image = topics.image
     return AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change,
         error_message=None,

@@ -7,6 +7,8 @@ This broker has one directory, so a replica is where it is wanted or cannot go t
 """
 
 from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.log.manager import LogManager
+from broker_embedded.metadata.topics import Topics
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
@@ -20,10 +22,12 @@ _FUTURE_SUFFIX = len(".") + 32 + len("-future")
 
 
 @handles(AlterReplicaLogDirsRequest, "0-2")
-def alter_replica_log_dirs(request: AlterReplicaLogDirsRequest, context: RequestContext) -> AlterReplicaLogDirsResponse:
+def alter_replica_log_dirs(
+    request: AlterReplicaLogDirsRequest, _context: RequestContext, logs: LogManager, topics: Topics
+) -> AlterReplicaLogDirsResponse:
     """Whether each replica is in the directory that it is wanted in."""
     codes = {
-        (topic.name, index): _code(wanted.path, topic.name, index, context)
+        (topic.name, index): _code(wanted.path, topic.name, index, logs, topics)
         for wanted in request.dirs
         for topic in wanted.topics
         for index in topic.partitions
@@ -40,13 +44,13 @@ def alter_replica_log_dirs(request: AlterReplicaLogDirsRequest, context: Request
     )
 
 
-def _code(path: str, topic: str, index: int, context: RequestContext) -> ErrorCode:
+def _code(path: str, topic: str, index: int, logs: LogManager, topics: Topics) -> ErrorCode:
     # A replica on the move has a directory name of this length, and Kafka looks at that first.
     if len(f"{topic}-{index}") + _FUTURE_SUFFIX > _LONGEST_NAME:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
-    if path != context.broker.logs.data_dir:
+    if path != logs.data_dir:
         return ErrorCode.LOG_DIR_NOT_FOUND
-    image = context.broker.image.topic(topic)
+    image = topics.image.topic(topic)
     if image is None or image.partition(index) is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return ErrorCode.NONE

@@ -4,6 +4,7 @@ Clients salt the passwords, which therefore do not travel. Who is connected stay
 """
 
 from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.metadata.scram_users import ScramUsers
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -14,11 +15,11 @@ from spark_kafka_native.protocol.messages.alter_user_scram_credentials import (
 
 @handles(AlterUserScramCredentialsRequest, "0")
 async def alter_user_scram_credentials(
-    request: AlterUserScramCredentialsRequest, context: RequestContext
+    request: AlterUserScramCredentialsRequest, _context: RequestContext, scram_users: ScramUsers
 ) -> AlterUserScramCredentialsResponse:
     """Change credentials, durably; they hold when the answer is sent."""
     try:
-        results = await context.broker.scram_users.alter(request.deletions, request.upsertions)
+        results = await scram_users.alter(request.deletions, request.upsertions)
     except KafkaError as error:
         names = [item.name for item in request.deletions] + [item.name for item in request.upsertions]
         results = dict.fromkeys(names, error)

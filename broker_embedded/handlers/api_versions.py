@@ -15,6 +15,7 @@ from typing import Final
 
 from broker_embedded.config.releases import Release
 from broker_embedded.handlers.support.registry import Api, RequestContext, apis_of, handles
+from broker_embedded.metadata.dynamic_configs import DynamicConfigs
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.api_versions import (
     ApiVersion,
@@ -31,14 +32,13 @@ _NO_EPOCH: Final = -1
 
 
 @handles(ApiVersionsRequest, "0-4")
-def api_versions(request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
+def api_versions(request: ApiVersionsRequest, context: RequestContext, configs: DynamicConfigs) -> ApiVersionsResponse:
     """Every advertised API, or INVALID_REQUEST for a client that does not name itself properly."""
     software = (request.client_software_name, request.client_software_version)
     if context.version >= _NAMED_SINCE and not all(map(_SOFTWARE.fullmatch, software)):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
     context.session.told_versions()
-    broker = context.broker
-    release, features = broker.config.release, broker.features
+    release, features = configs.config.release, configs.features
     return ApiVersionsResponse(
         api_keys=tuple(_range(key, api) for key, api in apis_of(release.name).items()),
         supported_features=tuple(
@@ -46,7 +46,7 @@ def api_versions(request: ApiVersionsRequest, context: RequestContext) -> ApiVer
             for feature in features
             if feature.min_level > 0 or context.version >= _LEVEL_0_SINCE
         ),
-        finalized_features_epoch=broker.configs.stored.feature_changes if release.since("2.7") else _NO_EPOCH,
+        finalized_features_epoch=configs.stored.feature_changes if release.since("2.7") else _NO_EPOCH,
         finalized_features=tuple(
             FinalizedFeatureKey(name=feature.name, max_version_level=feature.level, min_version_level=feature.level)
             for feature in features

@@ -6,11 +6,14 @@ v1  which protocol a member speaks (KIP-1099)
 from collections.abc import Iterable
 from typing import Final
 
+from broker_embedded.config.config import BrokerConfig
+from broker_embedded.coordinator.groups import Groups
 from broker_embedded.groups.consumer.group import ConsumerGroup
 from broker_embedded.groups.consumer.member import ConsumerMember, TopicIdPartition, by_topic
 from broker_embedded.groups.consumer.topics import TopicsView
 from broker_embedded.handlers.support.operations import GROUP_OPERATIONS, NOT_ASKED
 from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.metadata.dynamic_configs import DynamicConfigs
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.consumer_group_describe import (
     Assignment,
@@ -27,20 +30,24 @@ _CONSUMER: Final = 1
 
 @handles(ConsumerGroupDescribeRequest, "0-1")
 def consumer_group_describe(
-    request: ConsumerGroupDescribeRequest, context: RequestContext
+    request: ConsumerGroupDescribeRequest, _context: RequestContext, configs: DynamicConfigs, groups: Groups
 ) -> ConsumerGroupDescribeResponse:
     """One description per group id; an id that is repeated is answered once."""
     return ConsumerGroupDescribeResponse(
-        groups=tuple(_describe(group_id, request, context) for group_id in dict.fromkeys(request.group_ids))
+        groups=tuple(
+            _describe(group_id, request, configs.config, groups) for group_id in dict.fromkeys(request.group_ids)
+        )
     )
 
 
-def _describe(group_id: str, request: ConsumerGroupDescribeRequest, context: RequestContext) -> DescribedGroup:
-    if not context.broker.config.release.has_consumer_groups:
+def _describe(
+    group_id: str, request: ConsumerGroupDescribeRequest, config: BrokerConfig, groups: Groups
+) -> DescribedGroup:
+    if not config.release.has_consumer_groups:
         return DescribedGroup(group_id=group_id, error_code=ErrorCode.UNSUPPORTED_VERSION)
     if not group_id:
         return DescribedGroup(group_id=group_id, error_code=ErrorCode.INVALID_GROUP_ID)
-    group = context.broker.groups.get(group_id)
+    group = groups.get(group_id)
     if not isinstance(group, ConsumerGroup):
         problem = "not found" if group is None else "not a consumer group"
         return DescribedGroup(
@@ -54,7 +61,7 @@ def _describe(group_id: str, request: ConsumerGroupDescribeRequest, context: Req
         group_state=group.state_name,
         group_epoch=group.epoch,
         assignment_epoch=group.assignment_epoch,
-        assignor_name=group.preferred_assignor or context.broker.config.group_consumer_assignors[0],
+        assignor_name=group.preferred_assignor or config.group_consumer_assignors[0],
         members=tuple(
             _member(member, group.targets.get(member.member_id, frozenset()), topics)
             for member in group.members.values()

@@ -9,12 +9,14 @@ A release whose clusters have not gone over to the new protocol (group.version) 
 import dataclasses
 import uuid
 
+from broker_embedded.coordinator.groups import Groups
 from broker_embedded.groups.consumer.heartbeat import Sender
 from broker_embedded.groups.consumer.heartbeat import heartbeat as decide_heartbeat
 from broker_embedded.groups.consumer.request import check_request
 from broker_embedded.groups.group import Group
 from broker_embedded.groups.outcome import Outcome
 from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.metadata.dynamic_configs import DynamicConfigs
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -24,14 +26,14 @@ from spark_kafka_native.protocol.messages.consumer_group_heartbeat import (
 
 @handles(ConsumerGroupHeartbeatRequest, "0-1")
 async def consumer_group_heartbeat(
-    request: ConsumerGroupHeartbeatRequest, context: RequestContext
+    request: ConsumerGroupHeartbeatRequest, context: RequestContext, configs: DynamicConfigs, groups: Groups
 ) -> ConsumerGroupHeartbeatResponse:
     """Take the member a step further."""
-    if not context.broker.config.release.has_consumer_groups:
+    if not configs.config.release.has_consumer_groups:
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-    groups, sender = context.broker.groups, Sender(client_id=context.client_id, client_host=context.client_host)
+    sender = Sender(client_id=context.client_id, client_host=context.client_host)
     try:
-        check_request(request, context.version, context.broker.config.group_consumer_assignors)
+        check_request(request, context.version, configs.config.group_consumer_assignors)
         wanted = request if request.member_id else dataclasses.replace(request, member_id=str(uuid.uuid4()))
 
         def decide(group: Group | None, now_ms: int) -> Outcome[ConsumerGroupHeartbeatResponse]:

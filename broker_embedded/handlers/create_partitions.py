@@ -12,6 +12,9 @@ from typing import Final
 
 from broker_embedded.handlers.support.registry import RequestContext, handles
 from broker_embedded.handlers.support.throttling import MutationCharge
+from broker_embedded.metadata.client_quotas import ClientQuotas
+from broker_embedded.metadata.topics import Topics
+from broker_embedded.platform.timers import Timers
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -24,19 +27,20 @@ _REFUSED_SINCE: Final = 3
 
 
 @handles(CreatePartitionsRequest, "0-3")
-async def create_partitions(request: CreatePartitionsRequest, context: RequestContext) -> CreatePartitionsResponse:
+async def create_partitions(
+    request: CreatePartitionsRequest, context: RequestContext, quotas: ClientQuotas, timers: Timers, topics: Topics
+) -> CreatePartitionsResponse:
     """Add the partitions, or only check that they could be added."""
     times = Counter(topic.name for topic in request.topics)
-    topics = {topic.name: topic for topic in request.topics}.values()
-    charge = MutationCharge(context, strict_since=_REFUSED_SINCE)
-    results = [await _widen(topic, times[topic.name], request.validate_only, context, charge) for topic in topics]
+    wanted = {topic.name: topic for topic in request.topics}.values()
+    charge = MutationCharge(context, quotas, timers, strict_since=_REFUSED_SINCE)
+    results = [await _widen(topic, times[topic.name], request.validate_only, topics, charge) for topic in wanted]
     return CreatePartitionsResponse(results=tuple(results))
 
 
 async def _widen(
-    wanted: CreatePartitionsTopic, times: int, validate_only: bool, context: RequestContext, charge: MutationCharge
+    wanted: CreatePartitionsTopic, times: int, validate_only: bool, topics: Topics, charge: MutationCharge
 ) -> CreatePartitionsTopicResult:
-    topics = context.broker.topics
     try:
         if times > 1:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic in request.")

@@ -14,10 +14,15 @@ itself; one that is named twice is answered once, with INVALID_REQUEST.
 from collections import Counter
 from typing import Final
 
+from broker_embedded.config.releases import Release
 from broker_embedded.handlers.support.registry import RequestContext, handles
 from broker_embedded.handlers.support.throttling import MutationCharge
+from broker_embedded.metadata.client_quotas import ClientQuotas
 from broker_embedded.metadata.config_entries import topic_entries
+from broker_embedded.metadata.dynamic_configs import DynamicConfigs
 from broker_embedded.metadata.image import TopicImage
+from broker_embedded.metadata.topics import Topics
+from broker_embedded.platform.timers import Timers
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.create_topics import (
     CreatableTopic,
@@ -32,24 +37,32 @@ _DEFAULTS_SINCE: Final = "2.4"
 
 
 @handles(CreateTopicsRequest, "0-7")
-async def create_topics(request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:
+async def create_topics(
+    request: CreateTopicsRequest,
+    context: RequestContext,
+    quotas: ClientQuotas,
+    configs: DynamicConfigs,
+    timers: Timers,
+    topics: Topics,
+) -> CreateTopicsResponse:
     """Make the topics, or only check that they could be made."""
     times = Counter(topic.name for topic in request.topics)
-    results, charge = [], MutationCharge(context, strict_since=_REFUSED_SINCE)
+    results, charge = [], MutationCharge(context, quotas, timers, strict_since=_REFUSED_SINCE)
     for wanted in {topic.name: topic for topic in request.topics}.values():
         try:
             if times[wanted.name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Found multiple entries for this topic.")
-            _check_counts(wanted, context)
-            results.append(_created(await _create(wanted, request.validate_only, context, charge), context))
+            _check_counts(wanted, configs.config.release)
+            topic = await _create(wanted, request.validate_only, topics, charge)
+            results.append(_created(topic, topics, configs))
         except KafkaError as error:
             results.append(CreatableTopicResult(name=wanted.name, error_code=error.code, error_message=error.message))
     return CreateTopicsResponse(topics=tuple(results))
 
 
-def _check_counts(wanted: CreatableTopic, context: RequestContext) -> None:
+def _check_counts(wanted: CreatableTopic, release: Release) -> None:
     """Raise KafkaError for a topic that leaves counts to a broker that would not have taken that."""
-    if wanted.assignments or context.broker.config.release.since(_DEFAULTS_SINCE):
+    if wanted.assignments or release.since(_DEFAULTS_SINCE):
         return
     if wanted.num_partitions <= 0:
         raise KafkaError(ErrorCode.INVALID_PARTITIONS, "Number of partitions must be larger than 0.")
@@ -57,30 +70,26 @@ def _check_counts(wanted: CreatableTopic, context: RequestContext) -> None:
         raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0.")
 
 
-async def _create(
-    wanted: CreatableTopic, validate_only: bool, context: RequestContext, charge: MutationCharge
-) -> TopicImage:
-    topics = context.broker.topics
+async def _create(wanted: CreatableTopic, validate_only: bool, topics: Topics, charge: MutationCharge) -> TopicImage:
     plan = topics.plan(wanted)
     charge.take(len(plan.partitions))
     return plan if validate_only else await topics.create(wanted)
 
 
-def _created(topic: TopicImage, context: RequestContext) -> CreatableTopicResult:
+def _created(topic: TopicImage, topics: Topics, configs: DynamicConfigs) -> CreatableTopicResult:
     return CreatableTopicResult(
         name=topic.name,
         topic_id=topic.topic_id,
         error_message=None,
         num_partitions=len(topic.partitions),
         replication_factor=len(topic.partitions[0].replicas),
-        configs=_configs(topic, context),
+        configs=_configs(topic, topics, configs),
     )
 
 
-def _configs(topic: TopicImage, context: RequestContext) -> tuple[CreatableTopicConfigs, ...]:
+def _configs(topic: TopicImage, topics: Topics, configs: DynamicConfigs) -> tuple[CreatableTopicConfigs, ...]:
     """Every setting of the topic, with where its value comes from."""
-    broker = context.broker
     return tuple(
         CreatableTopicConfigs(name=entry.key, value=entry.value, config_source=entry.source)
-        for entry in topic_entries(broker.topics.log_config(topic), topic.configs, broker.configs)
+        for entry in topic_entries(topics.log_config(topic), topic.configs, configs)
     )

@@ -1,5 +1,6 @@
 """DeleteGroups (42) v0-v2: forget empty groups, with all their offsets."""
 
+from broker_embedded.coordinator.groups import Groups
 from broker_embedded.handlers.support.registry import RequestContext, handles
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.delete_groups import (
@@ -10,12 +11,12 @@ from spark_kafka_native.protocol.messages.delete_groups import (
 
 
 @handles(DeleteGroupsRequest, "0-2")
-async def delete_groups(request: DeleteGroupsRequest, context: RequestContext) -> DeleteGroupsResponse:
+async def delete_groups(request: DeleteGroupsRequest, _context: RequestContext, groups: Groups) -> DeleteGroupsResponse:
     """One result per group id; one that is named twice is there only once."""
     codes = dict.fromkeys(request.groups_names, ErrorCode.NONE)
     for group_id in codes:
         try:
-            await context.broker.groups.delete(group_id)
+            await groups.delete(group_id)
         except KafkaError as error:
             codes[group_id] = error.code
     return DeleteGroupsResponse(

@@ -8,8 +8,15 @@ are compacted and not deleted from keep theirs.
 """
 
 import functools
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
 
 from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.log.manager import LogManager
+from broker_embedded.platform.finishing import Finishing
+from broker_embedded.platform.worker_threads import WorkerThreads
+from broker_embedded.replica.delayed import DelayedOperations
+from broker_embedded.replica.partitions import Partitions
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -19,34 +26,50 @@ from spark_kafka_native.protocol.messages.delete_records import (
     DeleteRecordsTopic,
     DeleteRecordsTopicResult,
 )
-from spark_kafka_native.protocol.topic import INTERNAL_TOPICS
+from spark_kafka_native.protocol.topic import INTERNAL_TOPICS, TopicPartition
 
 _NONE = -1
+_Delete: TypeAlias = Callable[[TopicPartition, int], Awaitable[int]]
+"""Deletes the records of a partition before an offset; the offset that it starts at now. Raises KafkaError."""
 
 
 @handles(DeleteRecordsRequest, "0-2")
-async def delete_records(request: DeleteRecordsRequest, context: RequestContext) -> DeleteRecordsResponse:
+async def delete_records(
+    request: DeleteRecordsRequest,
+    _context: RequestContext,
+    delayed: DelayedOperations,
+    finishing: Finishing,
+    logs: LogManager,
+    partitions: Partitions,
+    threads: WorkerThreads,
+) -> DeleteRecordsResponse:
     """Delete the records before an offset; the offset that each partition starts at now."""
-    return DeleteRecordsResponse(topics=tuple([await _of_topic(topic, context) for topic in request.topics]))
+
+    async def delete(partition: TopicPartition, offset: int) -> int:
+        work = functools.partial(logs.delete_records, partition, offset)
+        low_watermark = await finishing.finish(threads.on_disk(work))
+        delayed.changed(partition)
+        return low_watermark
+
+    return DeleteRecordsResponse(topics=tuple([await _of_topic(topic, partitions, delete) for topic in request.topics]))
 
 
-async def _of_topic(topic: DeleteRecordsTopic, context: RequestContext) -> DeleteRecordsTopicResult:
+async def _of_topic(topic: DeleteRecordsTopic, partitions: Partitions, delete: _Delete) -> DeleteRecordsTopicResult:
     last = {part.partition_index: part for part in topic.partitions}.values()
     return DeleteRecordsTopicResult(
-        name=topic.name, partitions=tuple([await _result(topic.name, part, context) for part in last])
+        name=topic.name, partitions=tuple([await _result(topic.name, part, partitions, delete) for part in last])
     )
 
 
-async def _result(topic: str, part: DeleteRecordsPartition, context: RequestContext) -> DeleteRecordsPartitionResult:
+async def _result(
+    topic: str, part: DeleteRecordsPartition, partitions: Partitions, delete: _Delete
+) -> DeleteRecordsPartitionResult:
     code, low_watermark = ErrorCode.NONE, _NONE
-    broker = context.broker
     try:
-        partition = broker.partitions.get(topic, part.partition_index)
+        partition = partitions.get(topic, part.partition_index)
         if topic in INTERNAL_TOPICS:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
-        work = functools.partial(broker.logs.delete_records, partition.id, part.offset)
-        low_watermark = await broker.finishing.finish(broker.on_disk(work))
-        broker.delayed.changed(partition.id)
+        low_watermark = await delete(partition.id, part.offset)
     except KafkaError as error:
         code = error.code
     return DeleteRecordsPartitionResult(

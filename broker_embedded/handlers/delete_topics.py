@@ -11,10 +11,15 @@ Answered when the topics are gone for every client; their files leave the disk i
 
 from typing import Final
 
+from broker_embedded.coordinator.topic_lifecycle import TopicLifecycle
 from broker_embedded.handlers.support.registry import RequestContext, handles
 from broker_embedded.handlers.support.throttling import MutationCharge
+from broker_embedded.metadata.client_quotas import ClientQuotas
 from broker_embedded.metadata.controller import find_deletions
+from broker_embedded.metadata.dynamic_configs import DynamicConfigs
 from broker_embedded.metadata.image import TopicImage
+from broker_embedded.metadata.topics import Topics
+from broker_embedded.platform.timers import Timers
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.delete_topics import (
     DeletableTopicResult,
@@ -29,29 +34,37 @@ _REFUSED_SINCE: Final = 5
 
 
 @handles(DeleteTopicsRequest, "0-6")
-async def delete_topics(request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopicsResponse:
+async def delete_topics(
+    request: DeleteTopicsRequest,
+    context: RequestContext,
+    quotas: ClientQuotas,
+    configs: DynamicConfigs,
+    timers: Timers,
+    topic_lifecycle: TopicLifecycle,
+    topics: Topics,
+) -> DeleteTopicsResponse:
     """Delete the topics; each stands for itself."""
     by_state = context.version >= _STATES_SINCE
     wanted = request.topics if by_state else tuple(DeleteTopicState(name=name) for name in request.topic_names)
-    if not context.broker.config.delete_topic_enable:
+    if not configs.config.delete_topic_enable:
         known = context.version >= _DISABLED_SINCE
         code = ErrorCode.TOPIC_DELETION_DISABLED if known else ErrorCode.INVALID_REQUEST
         return DeleteTopicsResponse(responses=tuple(_refused(state, KafkaError(code)) for state in wanted))
-    charge = MutationCharge(context, strict_since=_REFUSED_SINCE)
-    found = find_deletions(context.broker.image, wanted)
+    charge = MutationCharge(context, quotas, timers, strict_since=_REFUSED_SINCE)
+    found = find_deletions(topics.image, wanted)
     return DeleteTopicsResponse(
-        responses=tuple([await _delete(state, meant, context, charge) for state, meant in found])
+        responses=tuple([await _delete(state, meant, topic_lifecycle, charge) for state, meant in found])
     )
 
 
 async def _delete(
-    state: DeleteTopicState, meant: TopicImage | KafkaError, context: RequestContext, charge: MutationCharge
+    state: DeleteTopicState, meant: TopicImage | KafkaError, topic_lifecycle: TopicLifecycle, charge: MutationCharge
 ) -> DeletableTopicResult:
     try:
         if isinstance(meant, KafkaError):
             raise meant
         charge.take(len(meant.partitions))
-        await context.broker.delete_topic(meant)
+        await topic_lifecycle.delete(meant)
     except KafkaError as error:
         return _refused(state, error)
     return DeletableTopicResult(name=meant.name, topic_id=meant.topic_id)

@@ -4,6 +4,7 @@ v1  flexible
 """
 
 from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.metadata.client_quotas import ClientQuotas
 from broker_embedded.quotas.entities import EntityFilter
 from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.protocol.messages.describe_client_quotas import (
@@ -17,7 +18,7 @@ from spark_kafka_native.protocol.messages.describe_client_quotas import (
 
 @handles(DescribeClientQuotasRequest, "0-1")
 def describe_client_quotas(
-    request: DescribeClientQuotasRequest, context: RequestContext
+    request: DescribeClientQuotasRequest, _context: RequestContext, quotas: ClientQuotas
 ) -> DescribeClientQuotasResponse:
     """Every entity that matches, with the quotas that are set for it itself."""
     try:
@@ -31,6 +32,6 @@ def describe_client_quotas(
                 entity=tuple(EntityData(entity_type=kind, entity_name=name) for kind, name in entity.parts),
                 values=tuple(ValueData(key=key, value=value) for key, value in values.items()),
             )
-            for entity, values in context.broker.quotas.describe(wanted)
+            for entity, values in quotas.describe(wanted)
         ),
     )

@@ -9,6 +9,7 @@ from typing import Final
 
 from broker_embedded.handlers.support.operations import CLUSTER_OPERATIONS, NOT_ASKED
 from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.metadata.topics import Topics
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -21,7 +22,9 @@ _CONTROLLERS: Final = 2
 
 
 @handles(DescribeClusterRequest, "0-2")
-def describe_cluster(request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:
+def describe_cluster(
+    request: DescribeClusterRequest, context: RequestContext, topics: Topics
+) -> DescribeClusterResponse:
     """The cluster, which is this broker."""
     if request.endpoint_type == _CONTROLLERS:
         return DescribeClusterResponse(
@@ -33,7 +36,7 @@ def describe_cluster(request: DescribeClusterRequest, context: RequestContext) -
             error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
             error_message=f"Unsupported endpoint type {request.endpoint_type}",
         )
-    image, node = context.broker.image, context.node
+    image, node = topics.image, context.node
     return DescribeClusterResponse(
         cluster_id=image.cluster_id,
         controller_id=image.controller_id,

@@ -16,11 +16,12 @@ groups without settings of their own a request describes `_MOST_GROUPS`, and the
 import asyncio
 import dataclasses
 
-from broker_embedded.handlers.support.config_resources import entries, resource_key
 from broker_embedded.handlers.support.once import once
 from broker_embedded.handlers.support.registry import RequestContext, handles
 from broker_embedded.metadata.config_changes import ResourceType
 from broker_embedded.metadata.config_entries import ConfigEntry, ConfigSource
+from broker_embedded.metadata.config_resources import ConfigResources, resource_key
+from broker_embedded.metadata.dynamic_configs import DynamicConfigs
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -37,7 +38,9 @@ _MOST_GROUPS = 10_000
 
 
 @handles(DescribeConfigsRequest, "0-4")
-async def describe_configs(request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
+async def describe_configs(
+    request: DescribeConfigsRequest, context: RequestContext, config_resources: ConfigResources, configs: DynamicConfigs
+) -> DescribeConfigsResponse:
     """The settings asked for, resource by resource."""
     if any(resource.resource_type not in set(ResourceType) for resource in request.resources):
         error = KafkaError(ErrorCode.INVALID_REQUEST)
@@ -46,9 +49,12 @@ async def describe_configs(request: DescribeConfigsRequest, context: RequestCont
     wanted = (resource if resource.configuration_keys else _whole(resource) for resource in request.resources)
     described = groups = 0
     for resource in once(wanted, _key, joined="configuration_keys"):
-        groups += _is_plain_group(resource, context)
-        is_refused = groups > _MOST_GROUPS and _is_plain_group(resource, context)
-        results.append(_one_too_many(resource) if is_refused else _result(resource, request, context))
+        is_plain_group = _is_plain_group(resource, configs)
+        groups += is_plain_group
+        if is_plain_group and groups > _MOST_GROUPS:
+            results.append(_one_too_many(resource))
+        else:
+            results.append(_result(resource, request, context, config_resources))
         described += len(results[-1].configs)
         if described >= _AT_ONCE:
             described = 0
@@ -60,10 +66,9 @@ def _key(resource: DescribeConfigsResource) -> tuple[int, str | int]:
     return resource_key(resource.resource_type, resource.resource_name)
 
 
-def _is_plain_group(resource: DescribeConfigsResource, context: RequestContext) -> bool:
+def _is_plain_group(resource: DescribeConfigsResource, configs: DynamicConfigs) -> bool:
     """Whether it is a group for which no setting was made."""
-    stored = context.broker.configs.stored.groups
-    return resource.resource_type == ResourceType.GROUP and resource.resource_name not in stored
+    return resource.resource_type == ResourceType.GROUP and resource.resource_name not in configs.stored.groups
 
 
 def _one_too_many(resource: DescribeConfigsResource) -> DescribeConfigsResult:
@@ -77,10 +82,13 @@ def _whole(resource: DescribeConfigsResource) -> DescribeConfigsResource:
 
 
 def _result(
-    resource: DescribeConfigsResource, request: DescribeConfigsRequest, context: RequestContext
+    resource: DescribeConfigsResource,
+    request: DescribeConfigsRequest,
+    context: RequestContext,
+    config_resources: ConfigResources,
 ) -> DescribeConfigsResult:
     try:
-        found = entries(context.broker, resource.resource_type, resource.resource_name)
+        found = config_resources.entries(resource.resource_type, resource.resource_name)
     except KafkaError as error:
         return _refused(resource, error)
     wanted = set(resource.configuration_keys or ())

@@ -24,9 +24,8 @@ _DEAD: Final = "Dead"
 
 
 @handles(DescribeGroupsRequest, "0-6")
-def describe_groups(request: DescribeGroupsRequest, context: RequestContext) -> DescribeGroupsResponse:
+def describe_groups(request: DescribeGroupsRequest, context: RequestContext, groups: Groups) -> DescribeGroupsResponse:
     """One description per group id; an id that is repeated is answered once."""
-    groups = context.broker.groups
     described = (_describe(groups, group_id, context.version) for group_id in dict.fromkeys(request.groups))
     if request.include_authorized_operations:
         described = (

@@ -12,8 +12,10 @@ Partitions that are not here are left out. A replica lags behind nothing, becaus
 import logging
 from collections.abc import Iterator
 
-from broker_embedded.broker import Broker
 from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.log.manager import LogManager
+from broker_embedded.platform.platform import FileSystem
+from broker_embedded.platform.worker_threads import WorkerThreads
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -28,12 +30,17 @@ logger = logging.getLogger(__name__)
 
 
 @handles(DescribeLogDirsRequest, "0-5")
-async def describe_log_dirs(request: DescribeLogDirsRequest, context: RequestContext) -> DescribeLogDirsResponse:
+async def describe_log_dirs(
+    request: DescribeLogDirsRequest,
+    _context: RequestContext,
+    file_system: FileSystem,
+    logs: LogManager,
+    threads: WorkerThreads,
+) -> DescribeLogDirsResponse:
     """The directory, with the size of every log asked for."""
-    broker = context.broker
-    data_dir = broker.logs.data_dir
+    data_dir = logs.data_dir
     try:
-        total_bytes, usable_bytes = await broker.on_disk(broker.volume)
+        total_bytes, usable_bytes = await threads.on_disk(lambda: file_system.volume(data_dir))
     except OSError as error:
         logger.error("%s cannot be described: %s", data_dir, error)
         return DescribeLogDirsResponse(
@@ -43,7 +50,7 @@ async def describe_log_dirs(request: DescribeLogDirsRequest, context: RequestCon
         results=(
             DescribeLogDirsResult(
                 log_dir=data_dir,
-                topics=tuple(_topics(request, broker)),
+                topics=tuple(_topics(request, logs)),
                 total_bytes=total_bytes,
                 usable_bytes=usable_bytes,
             ),
@@ -51,12 +58,12 @@ async def describe_log_dirs(request: DescribeLogDirsRequest, context: RequestCon
     )
 
 
-def _topics(request: DescribeLogDirsRequest, broker: Broker) -> Iterator[DescribeLogDirsTopic]:
+def _topics(request: DescribeLogDirsRequest, logs: LogManager) -> Iterator[DescribeLogDirsTopic]:
     wanted = None
     if request.topics is not None:
         wanted = {TopicPartition(topic.topic, index) for topic in request.topics for index in topic.partitions}
     found: dict[str, list[DescribeLogDirsPartition]] = {}
-    for partition, log in broker.logs.logs.items():
+    for partition, log in logs.logs.items():
         if wanted is None or partition in wanted:
             part = DescribeLogDirsPartition(partition_index=partition.partition, partition_size=log.size_in_bytes)
             found.setdefault(partition.topic, []).append(part)

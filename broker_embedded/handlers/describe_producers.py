@@ -8,6 +8,7 @@ A transaction hangs if it is open here and its coordinator does not know of it.
 from broker_embedded.handlers.support.once import once
 from broker_embedded.handlers.support.registry import RequestContext, handles
 from broker_embedded.log.append.producer_state import ProducerEntry
+from broker_embedded.replica.partitions import Partitions
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.describe_producers import (
     DescribeProducersRequest,
@@ -21,25 +22,27 @@ from spark_kafka_native.protocol.topic import topic_name_problem
 
 
 @handles(DescribeProducersRequest, "0")
-def describe_producers(request: DescribeProducersRequest, context: RequestContext) -> DescribeProducersResponse:
+def describe_producers(
+    request: DescribeProducersRequest, _context: RequestContext, partitions: Partitions
+) -> DescribeProducersResponse:
     """Every producer of each requested partition; one that is repeated is answered once."""
     topics = once(request.topics, lambda topic: topic.name, joined="partition_indexes")
-    return DescribeProducersResponse(topics=tuple(_of_topic(topic, context) for topic in topics))
+    return DescribeProducersResponse(topics=tuple(_of_topic(topic, partitions) for topic in topics))
 
 
-def _of_topic(topic: TopicRequest, context: RequestContext) -> TopicResponse:
+def _of_topic(topic: TopicRequest, partitions: Partitions) -> TopicResponse:
     return TopicResponse(
         name=topic.name,
-        partitions=tuple(_of_partition(topic.name, index, context) for index in topic.partition_indexes),
+        partitions=tuple(_of_partition(topic.name, index, partitions) for index in topic.partition_indexes),
     )
 
 
-def _of_partition(topic: str, index: int, context: RequestContext) -> PartitionResponse:
+def _of_partition(topic: str, index: int, partitions: Partitions) -> PartitionResponse:
     try:
         problem = topic_name_problem(topic)
         if problem is not None:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
-        producers = context.broker.partitions.get(topic, index).log.producers
+        producers = partitions.get(topic, index).log.producers
     except KafkaError as error:
         return PartitionResponse(partition_index=index, error_code=error.code, error_message=error.message)
     return PartitionResponse(partition_index=index, active_producers=tuple(map(_state, producers)))

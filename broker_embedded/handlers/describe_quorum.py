@@ -9,6 +9,8 @@ There is no such log here; its offsets count the changes to topics since the bro
 
 from broker_embedded.handlers.support.registry import RequestContext, handles
 from broker_embedded.metadata.controller import METADATA_TOPIC
+from broker_embedded.metadata.topics import Topics
+from broker_embedded.platform.timers import Timers
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
@@ -24,7 +26,9 @@ _NODES_SINCE = 2
 
 
 @handles(DescribeQuorumRequest, "0-2")
-def describe_quorum(request: DescribeQuorumRequest, context: RequestContext) -> DescribeQuorumResponse:
+def describe_quorum(
+    request: DescribeQuorumRequest, context: RequestContext, timers: Timers, topics: Topics
+) -> DescribeQuorumResponse:
     """The quorum of the one partition that has one."""
     asked = [(topic.topic_name, tuple(part.partition_index for part in topic.partitions)) for topic in request.topics]
     if not asked:
@@ -35,7 +39,12 @@ def describe_quorum(request: DescribeQuorumRequest, context: RequestContext) -> 
         )
     return DescribeQuorumResponse(
         error_message=None,
-        topics=(TopicData(topic_name=METADATA_TOPIC, partitions=(_partition(context),)),),
+        topics=(
+            TopicData(
+                topic_name=METADATA_TOPIC,
+                partitions=(_partition(context.node.node_id, topics.image.changes, timers.now_ms()),),
+            ),
+        ),
         nodes=(_node(context),) if context.version >= _NODES_SINCE else (),
     )
 
@@ -45,11 +54,9 @@ def _node(context: RequestContext) -> Node:
     return Node(node_id=node.node_id, listeners=(Listener(name="PLAINTEXT", host=node.host, port=node.port),))
 
 
-def _partition(context: RequestContext) -> PartitionData:
-    broker = context.broker
-    offset, now_ms = broker.image.changes, broker.now_ms()
+def _partition(node_id: int, offset: int, now_ms: int) -> PartitionData:
     itself = ReplicaState(
-        replica_id=broker.config.node_id,
+        replica_id=node_id,
         log_end_offset=offset,
         last_fetch_timestamp=now_ms,
         last_caught_up_timestamp=now_ms,
@@ -57,7 +64,7 @@ def _partition(context: RequestContext) -> PartitionData:
     return PartitionData(
         partition_index=0,
         error_message=None,
-        leader_id=broker.config.node_id,
+        leader_id=node_id,
         leader_epoch=1,
         high_watermark=offset,
         current_voters=(itself,),

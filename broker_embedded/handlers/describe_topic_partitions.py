@@ -9,7 +9,9 @@ the whole request, as with Kafka.
 
 from broker_embedded.handlers.support.operations import TOPIC_OPERATIONS
 from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.metadata.dynamic_configs import DynamicConfigs
 from broker_embedded.metadata.image import ClusterImage, TopicImage
+from broker_embedded.metadata.topics import Topics
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.describe_topic_partitions import (
     Cursor,
@@ -23,16 +25,16 @@ from spark_kafka_native.protocol.topic import topic_name_problem
 
 @handles(DescribeTopicPartitionsRequest, "0")
 def describe_topic_partitions(
-    request: DescribeTopicPartitionsRequest, context: RequestContext
+    request: DescribeTopicPartitionsRequest, _context: RequestContext, configs: DynamicConfigs, topics: Topics
 ) -> DescribeTopicPartitionsResponse:
     """The next page."""
-    image, cursor = context.broker.image, request.cursor
+    image, cursor = topics.image, request.cursor
     named = {topic.name for topic in request.topics}
     if cursor is not None and (cursor.partition_index < 0 or (named and cursor.topic_name not in named)):
         return _refused(request)
     start = cursor or Cursor()
     names = sorted(name for name in named or image.topics if name >= start.topic_name)
-    limit = max(1, min(context.broker.config.max_request_partition_size_limit, request.response_partition_limit))
+    limit = max(1, min(configs.config.max_request_partition_size_limit, request.response_partition_limit))
     return _page(names, start, limit, image)
 
 

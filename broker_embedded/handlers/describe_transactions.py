@@ -5,6 +5,7 @@ v0  flexible
 An id that is not known is TRANSACTIONAL_ID_NOT_FOUND, an empty one INVALID_REQUEST.
 """
 
+from broker_embedded.coordinator.transactions import Transactions
 from broker_embedded.handlers.support.registry import RequestContext, handles
 from broker_embedded.transactions.views import describe
 from spark_kafka_native.protocol.messages.describe_transactions import (
@@ -15,10 +16,10 @@ from spark_kafka_native.protocol.messages.describe_transactions import (
 
 @handles(DescribeTransactionsRequest, "0")
 def describe_transactions(
-    request: DescribeTransactionsRequest, context: RequestContext
+    request: DescribeTransactionsRequest, _context: RequestContext, transactions: Transactions
 ) -> DescribeTransactionsResponse:
     """One description per id, in the order of the request; an id that is repeated is answered once."""
-    known = context.broker.transactions.all
+    known = transactions.all
     return DescribeTransactionsResponse(
         transaction_states=tuple(describe(known.get(name), name) for name in dict.fromkeys(request.transactional_ids))
     )

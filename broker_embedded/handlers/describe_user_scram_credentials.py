@@ -1,6 +1,7 @@
 """DescribeUserScramCredentials (50) v0: who may log in by SCRAM, with which mechanisms (KIP-554)."""
 
 from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.metadata.scram_users import ScramUsers
 from spark_kafka_native.net.sasl.scram import MECHANISMS
 from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.protocol.messages.describe_user_scram_credentials import (
@@ -13,11 +14,11 @@ from spark_kafka_native.protocol.messages.describe_user_scram_credentials import
 
 @handles(DescribeUserScramCredentialsRequest, "0")
 def describe_user_scram_credentials(
-    request: DescribeUserScramCredentialsRequest, context: RequestContext
+    request: DescribeUserScramCredentialsRequest, _context: RequestContext, scram_users: ScramUsers
 ) -> DescribeUserScramCredentialsResponse:
     """The users asked for, or all."""
     names = None if request.users is None else [user.name for user in request.users]
-    found = context.broker.scram_users.describe(names)
+    found = scram_users.describe(names)
     return DescribeUserScramCredentialsResponse(
         error_message=None, results=tuple(_result(name, what) for name, what in found.items())
     )

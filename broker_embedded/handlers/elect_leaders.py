@@ -14,6 +14,7 @@ from typing import Final
 
 from broker_embedded.handlers.support.registry import RequestContext, handles
 from broker_embedded.metadata.image import ClusterImage
+from broker_embedded.metadata.topics import Topics
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -30,9 +31,9 @@ _NO_SUCH: Final = (ErrorCode.INVALID_REQUEST, "There is no such type of election
 
 
 @handles(ElectLeadersRequest, "0-2")
-def elect_leaders(request: ElectLeadersRequest, context: RequestContext) -> ElectLeadersResponse:
+def elect_leaders(request: ElectLeadersRequest, _context: RequestContext, topics: Topics) -> ElectLeadersResponse:
     """Say of each partition that its leader stays."""
-    image, wanted = context.broker.image, request.topic_partitions
+    image, wanted = topics.image, request.topic_partitions
     if request.election_type not in {_PREFERRED, _UNCLEAN} and wanted != ():
         return ElectLeadersResponse(
             error_code=ErrorCode.INVALID_REQUEST, replica_election_results=_results(wanted or (), lambda *_: _NO_SUCH)

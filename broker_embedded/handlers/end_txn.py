@@ -8,6 +8,7 @@ v5  the epoch rises with every transaction; the answer says who the producer is 
 
 from typing import Final
 
+from broker_embedded.coordinator.transactions import Transactions
 from broker_embedded.handlers.support.fencing import code_heard
 from broker_embedded.handlers.support.registry import RequestContext, handles
 from broker_embedded.transactions.decisions import Producer
@@ -20,11 +21,11 @@ _EPOCHS_SINCE: Final = 5
 
 
 @handles(EndTxnRequest, "0-5")
-async def end_txn(request: EndTxnRequest, context: RequestContext) -> EndTxnResponse:
+async def end_txn(request: EndTxnRequest, context: RequestContext, transactions: Transactions) -> EndTxnResponse:
     """Decide the transaction, and tell everybody."""
     raises_epoch = context.version >= _EPOCHS_SINCE
     try:
-        producer = await context.broker.transactions.end(
+        producer = await transactions.end(
             request.transactional_id,
             Producer(producer_id=request.producer_id, epoch=request.producer_epoch),
             commit=request.committed,

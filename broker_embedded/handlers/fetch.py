@@ -25,10 +25,18 @@ import itertools
 from collections.abc import Awaitable, Iterable, Sequence
 from typing import Final
 
+from broker_embedded.config.config import BrokerConfig
 from broker_embedded.handlers.support.registry import RequestContext, handles
 from broker_embedded.handlers.support.throttling import charge_time
-from broker_embedded.replica.fetch_sessions import FetchContext
+from broker_embedded.metadata.client_quotas import ClientQuotas
+from broker_embedded.metadata.dynamic_configs import DynamicConfigs
+from broker_embedded.metadata.topics import Topics
+from broker_embedded.platform.timers import Timers
+from broker_embedded.platform.worker_threads import WorkerThreads
+from broker_embedded.replica.delayed import DelayedOperations
+from broker_embedded.replica.fetch_sessions import FetchContext, FetchSessions
 from broker_embedded.replica.fetching import FetchLimits, PartitionRead, Reading
+from broker_embedded.replica.partitions import Partitions
 from spark_kafka_native.protocol.codec import encode
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.fetch import (
@@ -55,32 +63,57 @@ _LEADER_WANTED: Final = {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEAD
 
 
 @handles(FetchRequest, "0-18")
-def fetch(request: FetchRequest, context: RequestContext) -> FetchResponse | Awaitable[FetchResponse]:
+def fetch(
+    request: FetchRequest,
+    context: RequestContext,
+    quotas: ClientQuotas,
+    delayed: DelayedOperations,
+    configs: DynamicConfigs,
+    fetch_sessions: FetchSessions,
+    partitions: Partitions,
+    timers: Timers,
+    topics: Topics,
+    threads: WorkerThreads,
+) -> FetchResponse | Awaitable[FetchResponse]:
     """What is there, or what has come by the end of the wait."""
-    broker = context.broker
     try:
-        session = broker.fetch_sessions.begin(
-            request, context.version, broker.image.names.get, broker.timers.elapsed_ms
-        )
+        session = fetch_sessions.begin(request, context.version, topics.image.names.get, timers.elapsed_ms)
     except KafkaError as error:
         return FetchResponse(error_code=error.code)
-    fetching = _Fetching(request, context, session)
+    fetching = _Fetching(request, context, session, configs.config, fetch_sessions, partitions, quotas, threads, timers)
     fetching.reading.read()
     if request.max_wait_ms > 0 and not fetching.reading.is_done:
-        return fetching.wait(request.max_wait_ms)
+        return fetching.answer_after(fetching.reading.wait(delayed, request.max_wait_ms))
     return fetching.answer_in_old_format() if context.version < _FORMAT_2_SINCE else fetching.answer()
 
 
 class _Fetching:
     """One Fetch request on its way."""
 
-    def __init__(self, request: FetchRequest, context: RequestContext, session: FetchContext) -> None:
-        broker, version = context.broker, context.version
+    def __init__(
+        self,
+        request: FetchRequest,
+        context: RequestContext,
+        session: FetchContext,
+        config: BrokerConfig,
+        fetch_sessions: FetchSessions,
+        partitions: Partitions,
+        quotas: ClientQuotas,
+        threads: WorkerThreads,
+        timers: Timers,
+    ) -> None:
+        version = context.version
         self._context = context
         self._session = session
-        max_bytes = max(0, min(request.max_bytes, broker.config.fetch_max_bytes))
-        if broker.quotas.fetch.enabled:
-            max_bytes = int(min(max_bytes, broker.quotas.fetch.most_at_once(context.user, context.client_id)))
+        self._config = config
+        self._fetch_sessions = fetch_sessions
+        self._partitions = partitions
+        self._quotas = quotas
+        self._threads = threads
+        self._timers = timers
+        max_bytes = max(0, min(request.max_bytes, config.fetch_max_bytes))
+        if quotas.fetch.enabled:
+            max_bytes = int(min(max_bytes, quotas.fetch.most_at_once(context.user, context.client_id)))
         by_state = version >= _REPLICA_STATE_SINCE
         limits = FetchLimits(
             max_bytes=max_bytes,
@@ -90,16 +123,13 @@ class _Fetching:
             by_id=version >= _IDS_SINCE,
             cuts_first=version < _LIMITED_SINCE,
         )
-        self.reading = Reading(broker.partitions, session.partitions, limits)
+        self.reading = Reading(partitions, session.partitions, limits)
 
-    def wait(self, max_wait_ms: int) -> Awaitable[FetchResponse]:
-        """Wait from this call on until enough has been appended, something is wrong, or the time is over; then answer.
+    async def answer_after(self, enough: Awaitable[None]) -> FetchResponse:
+        """The answer once enough has been appended, a partition has an error, or the wait is over.
 
-        The answer is awaited later, when other connections may have appended already.
+        The wait has begun before, because other connections may append until this is awaited.
         """
-        return self._answer_after(self.reading.wait(self._context.broker.delayed, max_wait_ms))
-
-    async def _answer_after(self, enough: Awaitable[None]) -> FetchResponse:
         await enough
         if self._context.version < _FORMAT_2_SINCE:
             return await self.answer_in_old_format()
@@ -114,36 +144,36 @@ class _Fetching:
         if self._is_throttled():
             return FetchResponse()
         magic = 0 if self._context.version < _FORMAT_1_SINCE else 1
-        threads = self._context.broker.threads
         for read in self.reading.to_convert:
-            await threads.reads.run(functools.partial(self.reading.convert, read, magic), self._context.presence)
+            await self._threads.reads.run(functools.partial(self.reading.convert, read, magic), self._context.presence)
         return self._answer()
 
     def _is_throttled(self) -> bool:
         """Count the answer against the client's quotas; whether they let it have nothing this time."""
-        context, quota = self._context, self._context.broker.quotas.fetch
-        if not quota.enabled and not context.broker.quotas.request.enabled:
+        context, quota = self._context, self._quotas.fetch
+        if not quota.enabled and not self._quotas.request.enabled:
             return False
-        now_ms, size = context.broker.timers.elapsed_ms(), 0
+        now_ms, size = self._timers.elapsed_ms(), 0
         if quota.enabled:
             told = self._session.select(self.reading.found)
             size = sum(map(len, encode(FetchResponse(responses=self._topics(told)), context.version)))
             context.throttle.at_least(quota.record(context.user, context.client_id, size, now_ms))
-        if not charge_time(context) or not context.broker.config.release.answers_before_it_throttles:
+        wait_ms = charge_time(context, self._quotas, self._timers)
+        if not wait_ms or not self._config.release.answers_before_it_throttles:
             return False
         quota.note(context.user, context.client_id, -size, now_ms)
         return True
 
     def _answer(self) -> FetchResponse:
         found = self.reading.found
-        context, session = self._context, self._session
+        session = self._session
         try:
             told = session.finish(found)
         except KafkaError as error:
             return FetchResponse(error_code=error.code, session_id=session.session_id)
         opened = 0
         if session.opens:
-            opened = context.broker.fetch_sessions.open(session, found, context.broker.timers.elapsed_ms())
+            opened = self._fetch_sessions.open(session, found, self._timers.elapsed_ms())
         for read in told:
             if read.size:
                 assert read.partition is not None
@@ -151,7 +181,7 @@ class _Fetching:
         return FetchResponse(
             session_id=opened or session.session_id,
             responses=self._topics(told),
-            node_endpoints=self._endpoints(told) if context.version >= _LEADER_IN_ERROR_SINCE else (),
+            node_endpoints=self._endpoints(told) if self._context.version >= _LEADER_IN_ERROR_SINCE else (),
         )
 
     def _topics(self, reads: Sequence[PartitionRead]) -> tuple[FetchableTopicResponse, ...]:
@@ -201,7 +231,7 @@ class _Fetching:
         """Who leads a partition, for a client that asked the wrong broker or of a past leader."""
         if self._context.version < _LEADER_IN_ERROR_SINCE or read.error_code not in _LEADER_WANTED:
             return None
-        image = self._context.broker.partitions.image_of(read.wanted.topic or "", read.wanted.asked.partition)
+        image = self._partitions.image_of(read.wanted.topic or "", read.wanted.asked.partition)
         return LeaderIdAndEpoch(leader_id=image.leader, leader_epoch=image.leader_epoch) if image else None
 
     def _endpoints(self, reads: Iterable[PartitionRead]) -> tuple[NodeEndpoint, ...]:

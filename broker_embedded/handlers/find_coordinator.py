@@ -10,7 +10,10 @@ question, as in Kafka. Share groups and unknown types are INVALID_REQUEST.
 
 from typing import Final
 
+from broker_embedded.coordinator.groups import Groups
+from broker_embedded.coordinator.transactions import Transactions
 from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.metadata.image import BrokerNode
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.find_coordinator import (
     Coordinator,
@@ -25,11 +28,13 @@ _NO_NODE: Final = -1
 
 
 @handles(FindCoordinatorRequest, "0-6")
-async def find_coordinator(request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
+async def find_coordinator(
+    request: FindCoordinatorRequest, context: RequestContext, groups: Groups, transactions: Transactions
+) -> FindCoordinatorResponse:
     """One coordinator per key; a key that is repeated is answered once."""
     many = context.version >= _MANY_KEYS_SINCE
     keys = dict.fromkeys(request.coordinator_keys) if many else (request.key,)
-    found = tuple([await _find(key, request.key_type, context) for key in keys])
+    found = tuple([await _find(key, request.key_type, context.node, groups, transactions) for key in keys])
     if many:
         return FindCoordinatorResponse(coordinators=found)
     (only,) = found
@@ -42,17 +47,16 @@ async def find_coordinator(request: FindCoordinatorRequest, context: RequestCont
     )
 
 
-async def _find(key: str, key_type: int, context: RequestContext) -> Coordinator:
+async def _find(key: str, key_type: int, node: BrokerNode, groups: Groups, transactions: Transactions) -> Coordinator:
     try:
         if key_type == _TRANSACTION:
-            await context.broker.transactions.make_ready()
+            await transactions.make_ready()
         elif key_type == _GROUP:
-            await context.broker.groups.make_ready()
+            await groups.make_ready()
         else:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Coordinators of type {key_type} are not known.")
     except KafkaError as error:
         return Coordinator(
             key=key, node_id=_NO_NODE, host="", port=-1, error_code=error.code, error_message=error.detail or None
         )
-    node = context.node
     return Coordinator(key=key, node_id=node.node_id, host=node.host, port=node.port, error_message=None)

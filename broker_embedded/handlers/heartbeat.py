@@ -3,6 +3,7 @@
 v3  static members (KIP-345)
 """
 
+from broker_embedded.coordinator.groups import Groups
 from broker_embedded.groups.classic.group import ClassicGroup
 from broker_embedded.groups.classic.leave import heartbeat as decide_heartbeat
 from broker_embedded.groups.consumer.group import ConsumerGroup
@@ -14,7 +15,7 @@ from spark_kafka_native.protocol.messages.heartbeat import HeartbeatRequest, Hea
 
 
 @handles(HeartbeatRequest, "0-4")
-async def heartbeat(request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse:
+async def heartbeat(request: HeartbeatRequest, _context: RequestContext, groups: Groups) -> HeartbeatResponse:
     """Prolong a session; tell whether the member has to join anew."""
 
     def decide(group: Group | None, now_ms: int) -> Outcome[HeartbeatResponse]:
@@ -24,6 +25,6 @@ async def heartbeat(request: HeartbeatRequest, context: RequestContext) -> Heart
         return decide_heartbeat(group, request)
 
     try:
-        return await context.broker.groups.apply(request.group_id, decide)
+        return await groups.apply(request.group_id, decide)
     except KafkaError as error:
         return HeartbeatResponse(error_code=error.code)

@@ -9,9 +9,9 @@ import functools
 from collections.abc import Mapping
 
 from broker_embedded.config.settings import Setting
-from broker_embedded.handlers.support.config_resources import alter, alter_loggers, resource_key
 from broker_embedded.handlers.support.registry import RequestContext, handles
 from broker_embedded.metadata.config_changes import ConfigChange, ResourceType, changed, incremental, repeated
+from broker_embedded.metadata.config_resources import ConfigResources, resource_key
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
@@ -23,12 +23,12 @@ from spark_kafka_native.protocol.messages.incremental_alter_configs import (
 
 @handles(IncrementalAlterConfigsRequest, "0-1")
 async def incremental_alter_configs(
-    request: IncrementalAlterConfigsRequest, context: RequestContext
+    request: IncrementalAlterConfigsRequest, _context: RequestContext, config_resources: ConfigResources
 ) -> IncrementalAlterConfigsResponse:
     """Change the settings, or only check that they could be changed."""
     twice = repeated(resource_key(each.resource_type, each.resource_name) for each in request.resources)
     return IncrementalAlterConfigsResponse(
-        responses=tuple([await _result(resource, twice, request, context) for resource in request.resources])
+        responses=tuple([await _result(resource, twice, request, config_resources) for resource in request.resources])
     )
 
 
@@ -36,7 +36,7 @@ async def _result(
     resource: AlterConfigsResource,
     twice: set[tuple[int, str | int]],
     request: IncrementalAlterConfigsRequest,
-    context: RequestContext,
+    config_resources: ConfigResources,
 ) -> AlterConfigsResourceResponse:
     kind, name = resource.resource_type, resource.resource_name
     code, message = ErrorCode.NONE, None
@@ -45,10 +45,10 @@ async def _result(
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
         changes = incremental((config.name, config.config_operation, config.value) for config in resource.configs)
         if kind == ResourceType.BROKER_LOGGER:
-            alter_loggers(context.broker, name, changes, validate_only=request.validate_only)
+            config_resources.alter_loggers(name, changes, validate_only=request.validate_only)
         else:
             change = functools.partial(_changed, changes)
-            await alter(context.broker, kind, name, change, validate_only=request.validate_only)
+            await config_resources.alter(kind, name, change, validate_only=request.validate_only)
     except KafkaError as error:
         code, message = error.code, error.message
     return AlterConfigsResourceResponse(error_code=code, error_message=message, resource_type=kind, resource_name=name)

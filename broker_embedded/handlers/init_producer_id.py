@@ -11,8 +11,10 @@ Kafka answers CONCURRENT_TRANSACTIONS and is asked again.
 
 from typing import Final
 
+from broker_embedded.coordinator.transactions import Transactions
 from broker_embedded.handlers.support.fencing import code_heard
 from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.metadata.producer_ids import ProducerIds
 from broker_embedded.transactions.decisions import Producer
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -22,14 +24,16 @@ _FENCED_SINCE: Final = 4
 
 
 @handles(InitProducerIdRequest, "0-5")
-async def init_producer_id(request: InitProducerIdRequest, context: RequestContext) -> InitProducerIdResponse:
+async def init_producer_id(
+    request: InitProducerIdRequest, context: RequestContext, producer_ids: ProducerIds, transactions: Transactions
+) -> InitProducerIdResponse:
     """A producer id that no producer had before, or an epoch of a transactional id that nobody else has."""
-    broker, name = context.broker, request.transactional_id
+    name = request.transactional_id
     try:
         claimed = _claimed(request)
         if name is None:
-            return InitProducerIdResponse(producer_id=await broker.producer_ids.next(), producer_epoch=0)
-        producer = await broker.transactions.begin_producer(name, request.transaction_timeout_ms, claimed)
+            return InitProducerIdResponse(producer_id=await producer_ids.next(), producer_epoch=0)
+        producer = await transactions.begin_producer(name, request.transaction_timeout_ms, claimed)
     except KafkaError as error:
         code = code_heard(error, context.version, fenced_since=_FENCED_SINCE)
         return InitProducerIdResponse(error_code=code, producer_id=_NONE, producer_epoch=_NONE)

@@ -15,6 +15,7 @@ import dataclasses
 import uuid
 from typing import Final
 
+from broker_embedded.coordinator.groups import Groups
 from broker_embedded.groups.classic.group import ClassicGroup
 from broker_embedded.groups.classic.join import Joining, join
 from broker_embedded.groups.consumer.group import ConsumerGroup
@@ -29,9 +30,8 @@ _NO_PROTOCOL_SINCE: Final = 7
 
 
 @handles(JoinGroupRequest, "0-9")
-async def join_group(request: JoinGroupRequest, context: RequestContext) -> JoinGroupResponse:
+async def join_group(request: JoinGroupRequest, context: RequestContext, groups: Groups) -> JoinGroupResponse:
     """Join, and wait for the others."""
-    groups = context.broker.groups
     if context.version < _REBALANCE_TIMEOUT_SINCE:
         request = dataclasses.replace(request, rebalance_timeout_ms=request.session_timeout_ms)
     joining = Joining(

@@ -7,6 +7,7 @@ v5     the reason why (KIP-800)
 
 from typing import Final
 
+from broker_embedded.coordinator.groups import Groups
 from broker_embedded.groups.classic.group import ClassicGroup
 from broker_embedded.groups.classic.leave import leave
 from broker_embedded.groups.consumer.group import ConsumerGroup
@@ -20,7 +21,7 @@ _MEMBERS_SINCE: Final = 3
 
 
 @handles(LeaveGroupRequest, "0-5")
-async def leave_group(request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupResponse:
+async def leave_group(request: LeaveGroupRequest, context: RequestContext, groups: Groups) -> LeaveGroupResponse:
     """Let members go."""
     wanted = request
     if context.version < _MEMBERS_SINCE:
@@ -33,7 +34,7 @@ async def leave_group(request: LeaveGroupRequest, context: RequestContext) -> Le
         return leave(group, wanted, now_ms)
 
     try:
-        answer = await context.broker.groups.apply(request.group_id, decide)
+        answer = await groups.apply(request.group_id, decide)
     except KafkaError as error:
         return LeaveGroupResponse(error_code=error.code)
     if context.version < _MEMBERS_SINCE:

@@ -4,9 +4,9 @@ v0  subscriptions to client metrics, of which there are none here
 v1  all types, or those asked for
 """
 
-from broker_embedded.handlers.support.config_resources import resources
 from broker_embedded.handlers.support.registry import RequestContext, handles
 from broker_embedded.metadata.config_changes import ResourceType
+from broker_embedded.metadata.config_resources import ConfigResources
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.list_config_resources import (
     ConfigResource,
@@ -16,7 +16,9 @@ from spark_kafka_native.protocol.messages.list_config_resources import (
 
 
 @handles(ListConfigResourcesRequest, "0-1")
-def list_config_resources(request: ListConfigResourcesRequest, context: RequestContext) -> ListConfigResourcesResponse:
+def list_config_resources(
+    request: ListConfigResourcesRequest, context: RequestContext, config_resources: ConfigResources
+) -> ListConfigResourcesResponse:
     """Type and name of each resource."""
     wanted = set(request.resource_types) if context.version else {ResourceType.CLIENT_METRICS}
     if not wanted <= set(ResourceType):
@@ -24,7 +26,7 @@ def list_config_resources(request: ListConfigResourcesRequest, context: RequestC
     return ListConfigResourcesResponse(
         config_resources=tuple(
             ConfigResource(resource_name=name, resource_type=kind)
-            for kind, name in resources(context.broker)
+            for kind, name in config_resources.all()
             if not wanted or kind in wanted
         )
     )

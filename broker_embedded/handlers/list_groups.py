@@ -4,12 +4,13 @@ v4  states, and a filter by them (KIP-518)
 v5  types, and a filter by them (KIP-848)
 """
 
+from broker_embedded.coordinator.groups import Groups
 from broker_embedded.handlers.support.registry import RequestContext, handles
 from spark_kafka_native.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 
 @handles(ListGroupsRequest, "0-5")
-def list_groups(request: ListGroupsRequest, context: RequestContext) -> ListGroupsResponse:
+def list_groups(request: ListGroupsRequest, _context: RequestContext, groups: Groups) -> ListGroupsResponse:
     """Id, protocol type, state and type of each group that passes the filters; case does not matter in them."""
     states = {state.strip().lower() for state in request.states_filter}
     types = {group_type.lower() for group_type in request.types_filter}
@@ -21,7 +22,7 @@ def list_groups(request: ListGroupsRequest, context: RequestContext) -> ListGrou
                 group_state=group.state_name,
                 group_type=group.group_type,
             )
-            for group in context.broker.groups.all.values()
+            for group in groups.all.values()
             if (not states or group.state_name.lower() in states) and (not types or group.group_type in types)
         )
     )

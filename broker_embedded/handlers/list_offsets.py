@@ -25,7 +25,9 @@ from broker_embedded.handlers.support.once import once
 from broker_embedded.handlers.support.registry import RequestContext, handles
 from broker_embedded.log.log import Log
 from broker_embedded.log.timestamp_lookup import ContinueAt, Lookup, OffsetTimestamp
-from broker_embedded.replica.partitions import LocalPartition
+from broker_embedded.platform.record_threads import ClientPresence
+from broker_embedded.platform.worker_threads import WorkerThreads
+from broker_embedded.replica.partitions import LocalPartition, Partitions
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -58,7 +60,9 @@ _NOTHING: Final = OffsetTimestamp(-1, -1)
 
 
 @handles(ListOffsetsRequest, "0-11")
-async def list_offsets(request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
+async def list_offsets(
+    request: ListOffsetsRequest, context: RequestContext, partitions: Partitions, threads: WorkerThreads
+) -> ListOffsetsResponse:
     """One offset per partition of the request, or in v0 several."""
     if context.version < _ONE_SINCE:
         return ListOffsetsResponse(
@@ -66,7 +70,7 @@ async def list_offsets(request: ListOffsetsRequest, context: RequestContext) -> 
                 ListOffsetsTopicResponse(
                     name=topic.name,
                     partitions=tuple(
-                        _list_before(topic.name, part, request, context)
+                        _list_before(topic.name, part, request, partitions)
                         for part in {part.partition_index: part for part in topic.partitions}.values()
                     ),
                 )
@@ -83,7 +87,7 @@ async def list_offsets(request: ListOffsetsRequest, context: RequestContext) -> 
                         [
                             _refused(part, ErrorCode.INVALID_REQUEST)
                             if times[topic.name, part.partition_index] > 1
-                            else await _look_up(topic.name, part, request, context)
+                            else await _look_up(topic.name, part, request, context, partitions, threads)
                             for part in {part.partition_index: part for part in topic.partitions}.values()
                         ]
                     ),
@@ -95,19 +99,24 @@ async def list_offsets(request: ListOffsetsRequest, context: RequestContext) -> 
 
 
 async def _look_up(
-    topic: str, wanted: ListOffsetsPartition, request: ListOffsetsRequest, context: RequestContext
+    topic: str,
+    wanted: ListOffsetsPartition,
+    request: ListOffsetsRequest,
+    context: RequestContext,
+    partitions: Partitions,
+    threads: WorkerThreads,
 ) -> ListOffsetsPartitionResponse:
     if wanted.timestamp < 0 and context.version < _KNOWN_SINCE.get(wanted.timestamp, context.version + 1):
         return _refused(wanted, ErrorCode.UNSUPPORTED_VERSION)
     try:
-        partition = context.broker.partitions.get(topic, wanted.partition_index)
+        partition = partitions.get(topic, wanted.partition_index)
         partition.check_leader_epoch(wanted.current_leader_epoch)
         if wanted.timestamp not in {_LATEST, _EARLIEST} and not partition.log.config.record_magic:
             return _refused(wanted, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
         limit = _limit(partition, request)
         found = _position(partition.log, wanted.timestamp, limit)
         if found is None:
-            found = await _find(partition.log, wanted.timestamp, limit, context)
+            found = await _find(partition.log, wanted.timestamp, limit, threads, context.presence)
     except KafkaError as error:
         return _refused(wanted, error.code)
     has_epoch = found.offset >= 0 and context.version >= _EPOCHS_SINCE
@@ -120,12 +129,12 @@ async def _look_up(
 
 
 def _list_before(
-    topic: str, wanted: ListOffsetsPartition, request: ListOffsetsRequest, context: RequestContext
+    topic: str, wanted: ListOffsetsPartition, request: ListOffsetsRequest, partitions: Partitions
 ) -> ListOffsetsPartitionResponse:
     if wanted.timestamp < _EARLIEST:
         return _refused(wanted, ErrorCode.UNSUPPORTED_VERSION)
     try:
-        partition = context.broker.partitions.get(topic, wanted.partition_index)
+        partition = partitions.get(topic, wanted.partition_index)
         offsets = _offsets_before(partition.log, wanted.timestamp)
     except KafkaError as error:
         return _refused(wanted, error.code)
@@ -160,13 +169,15 @@ def _position(log: Log, timestamp: int, limit: int) -> OffsetTimestamp | None:
     return _NOTHING if timestamp in {_LATEST_TIERED, _EARLIEST_PENDING_UPLOAD} else None
 
 
-async def _find(log: Log, timestamp: int, limit: int, context: RequestContext) -> OffsetTimestamp:
+async def _find(
+    log: Log, timestamp: int, limit: int, threads: WorkerThreads, presence: ClientPresence
+) -> OffsetTimestamp:
     """The record of a time, before ``limit``. Raises KafkaError; WorkCancelled: the client has left."""
     time = None if timestamp == _MAX_TIMESTAMP else timestamp
     found: Lookup = ContinueAt(0)
     while isinstance(found, ContinueAt):  # each time behind another batch, in a turn of its own
         look_up = functools.partial(log.look_up, time, found.offset)
-        found = await context.broker.threads.reads.run(look_up, context.presence)
+        found = await threads.reads.run(look_up, presence)
     return _NOTHING if found is None or found.offset >= limit else found
 
 

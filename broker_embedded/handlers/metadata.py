@@ -12,13 +12,18 @@ A missing topic that may be created (auto.create.topics.enable, and the client's
 Apache Kafka answers UNKNOWN_TOPIC_OR_PARTITION first and lets the client ask again.
 """
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final, TypeAlias
 
+from broker_embedded.coordinator.topic_lifecycle import TopicLifecycle
 from broker_embedded.handlers.support.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from broker_embedded.handlers.support.registry import RequestContext, handles
 from broker_embedded.handlers.support.throttling import charge_silently
+from broker_embedded.metadata.client_quotas import ClientQuotas
+from broker_embedded.metadata.dynamic_configs import DynamicConfigs
 from broker_embedded.metadata.image import TopicImage
+from broker_embedded.metadata.topics import Topics
+from broker_embedded.platform.timers import Timers
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.metadata import (
     MetadataRequest,
@@ -32,31 +37,48 @@ from spark_kafka_native.protocol.topic import INTERNAL_TOPICS, topic_name_proble
 from spark_kafka_native.protocol.wire import ZERO_UUID
 
 _BY_ID_SINCE: Final = 12
+_Create: TypeAlias = Callable[[str], Awaitable[TopicImage]]
+"""Creates a topic with the broker's defaults. Raises KafkaError."""
 
 
 @handles(MetadataRequest, "0-13")
-async def metadata(request: MetadataRequest, context: RequestContext) -> MetadataResponse:
+async def metadata(
+    request: MetadataRequest,
+    context: RequestContext,
+    quotas: ClientQuotas,
+    configs: DynamicConfigs,
+    timers: Timers,
+    topic_lifecycle: TopicLifecycle,
+    topics: Topics,
+) -> MetadataResponse:
     """The cluster, and the topics asked for."""
     if context.version < _BY_ID_SINCE and any(map(_asks_by_id, request.topics or ())):
         return _refused(request.topics or ())
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
     cluster_operations = CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
-    topics = await _topics(request, context, operations)
-    image, node = context.broker.image, context.node
+
+    async def create(name: str) -> TopicImage:
+        if name not in INTERNAL_TOPICS:
+            charge_silently(context, quotas, timers, configs.config.num_partitions)
+        return await topic_lifecycle.require(name)
+
+    may_create = request.allow_auto_topic_creation and configs.config.auto_create_topics_enable
+    found = await _topics(request, context.version, topics, create if may_create else None, operations)
+    image, node = topics.image, context.node
     return MetadataResponse(
         brokers=(MetadataResponseBroker(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack),),
         cluster_id=image.cluster_id,
         controller_id=image.controller_id,
-        topics=tuple(topics),
+        topics=tuple(found),
         cluster_authorized_operations=cluster_operations,
     )
 
 
 async def _topics(
-    request: MetadataRequest, context: RequestContext, operations: int
+    request: MetadataRequest, version: int, topics: Topics, create: _Create | None, operations: int
 ) -> Iterable[MetadataResponseTopic]:
-    image = context.broker.image
-    if request.topics is None or (context.version == 0 and not request.topics):
+    image = topics.image
+    if request.topics is None or (version == 0 and not request.topics):
         return [_describe(topic, operations) for topic in image.topics.values()]
     # Once each: a client that asks twice for a topic gets one answer.
     ids = dict.fromkeys(topic.topic_id for topic in request.topics if topic.topic_id != ZERO_UUID)
@@ -69,8 +91,7 @@ async def _topics(
             for topic_id, topic in by_id.items()
         ]
     names = dict.fromkeys(topic.name for topic in request.topics if topic.name is not None)
-    may_create = request.allow_auto_topic_creation and context.broker.config.auto_create_topics_enable
-    return [await _by_name(name, context, may_create, operations) for name in names]
+    return [await _by_name(name, topics, create, operations) for name in names]
 
 
 def _asks_by_id(topic: MetadataRequestTopic) -> bool:
@@ -87,16 +108,14 @@ def _refused(topics: Iterable[MetadataRequestTopic]) -> MetadataResponse:
     )
 
 
-async def _by_name(name: str, context: RequestContext, may_create: bool, operations: int) -> MetadataResponseTopic:
-    topic = context.broker.image.topic(name)
+async def _by_name(name: str, topics: Topics, create: _Create | None, operations: int) -> MetadataResponseTopic:
+    topic = topics.image.topic(name)
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if topic is None and topic_name_problem(name) is not None:
         code = ErrorCode.INVALID_TOPIC_EXCEPTION
-    elif topic is None and may_create:
+    elif topic is None and create is not None:
         try:
-            if name not in INTERNAL_TOPICS:
-                charge_silently(context, context.broker.config.num_partitions)
-            topic = await context.broker.auto_create(name)
+            topic = await create(name)
         except KafkaError as error:  # who used up controller_mutation_rate asks again, as for a topic not yet there
             code = code if error.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED else error.code
     if topic is not None:

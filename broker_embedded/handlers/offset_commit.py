@@ -15,9 +15,11 @@ The answer is given once the commit is in the log of ``__consumer_offsets``.
 from collections.abc import Mapping
 from typing import Final
 
+from broker_embedded.coordinator.groups import Groups
 from broker_embedded.groups.offsets import OffsetCommit
 from broker_embedded.handlers.support.registry import RequestContext, handles
 from broker_embedded.metadata.image import TopicImage
+from broker_embedded.metadata.topics import Topics
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -32,19 +34,21 @@ _IDS_SINCE: Final = 10
 
 
 @handles(OffsetCommitRequest, "0-10")
-async def offset_commit(request: OffsetCommitRequest, context: RequestContext) -> OffsetCommitResponse:
+async def offset_commit(
+    request: OffsetCommitRequest, context: RequestContext, groups: Groups, topics: Topics
+) -> OffsetCommitResponse:
     """Commit what can be committed; an error code for the rest."""
     by_id = context.version >= _IDS_SINCE
-    image = context.broker.image
+    image = topics.image
     found = [image.topic_by_id(topic.topic_id) if by_id else image.topic(topic.name) for topic in request.topics]
-    topics = list(zip(request.topics, found, strict=True))
-    commits = [commit for topic, meant in topics if meant is not None for commit in _commits(topic, meant)]
+    wanted = list(zip(request.topics, found, strict=True))
+    commits = [commit for topic, meant in wanted if meant is not None for commit in _commits(topic, meant)]
     try:
-        codes = await context.broker.groups.commit(request, commits, context.version) if commits else {}
+        codes = await groups.commit(request, commits, context.version) if commits else {}
     except KafkaError as error:
         codes = {commit.partition: error.code for commit in commits}
     unknown_topic = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return OffsetCommitResponse(topics=tuple(_answer(topic, meant, codes, unknown_topic) for topic, meant in topics))
+    return OffsetCommitResponse(topics=tuple(_answer(topic, meant, codes, unknown_topic) for topic, meant in wanted))
 
 
 def _commits(topic: OffsetCommitRequestTopic, meant: TopicImage) -> list[OffsetCommit]:

@@ -1,6 +1,8 @@
 """OffsetDelete (47) v0: forget single offsets of a group, in topics that its members do not read."""
 
+from broker_embedded.coordinator.groups import Groups
 from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.metadata.topics import Topics
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -12,9 +14,11 @@ from spark_kafka_native.protocol.topic import TopicPartition
 
 
 @handles(OffsetDeleteRequest, "0")
-async def offset_delete(request: OffsetDeleteRequest, context: RequestContext) -> OffsetDeleteResponse:
+async def offset_delete(
+    request: OffsetDeleteRequest, _context: RequestContext, groups: Groups, topics: Topics
+) -> OffsetDeleteResponse:
     """An error code per partition, or one for the group."""
-    image = context.broker.image
+    image = topics.image
     wanted = [
         TopicPartition(topic.name, part.partition_index)
         for topic in request.topics
@@ -22,7 +26,7 @@ async def offset_delete(request: OffsetDeleteRequest, context: RequestContext) -
         if (found := image.topic(topic.name)) is not None and found.partition(part.partition_index) is not None
     ]
     try:
-        codes = await context.broker.groups.delete_offsets(request.group_id, wanted)
+        codes = await groups.delete_offsets(request.group_id, wanted)
     except KafkaError as error:
         return OffsetDeleteResponse(error_code=error.code)
     return OffsetDeleteResponse(

@@ -15,11 +15,13 @@ answered once.
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from broker_embedded.broker import Broker
+from broker_embedded.coordinator.groups import Groups
 from broker_embedded.groups.offsets import GroupOffsets
 from broker_embedded.groups.records import OffsetCommitValue
 from broker_embedded.handlers.support.once import once
 from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.metadata.image import ClusterImage
+from broker_embedded.metadata.topics import Topics
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -42,37 +44,39 @@ _IDS_SINCE: Final = 10
 
 
 @handles(OffsetFetchRequest, "0-10")
-async def offset_fetch(request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
+async def offset_fetch(
+    request: OffsetFetchRequest, context: RequestContext, groups: Groups, topics: Topics
+) -> OffsetFetchResponse:
     """The positions of one group, or from v8 on of several."""
     if context.version >= _GROUPS_SINCE:
-        groups = once(request.groups, lambda group: group.group_id, joined="topics")
-        found = [await _group(group, context, request.require_stable) for group in groups]
+        distinct = once(request.groups, lambda group: group.group_id, joined="topics")
+        found = [await _group(group, context.version, request.require_stable, groups, topics) for group in distinct]
         return OffsetFetchResponse(groups=tuple(found))
-    return _old_form(await _group(_new_form(request), context, request.require_stable), context.version)
+    only = await _group(_new_form(request), context.version, request.require_stable, groups, topics)
+    return _old_form(only, context.version)
 
 
 async def _group(
-    wanted: OffsetFetchRequestGroup, context: RequestContext, require_stable: bool
+    wanted: OffsetFetchRequestGroup, version: int, require_stable: bool, groups: Groups, topics: Topics
 ) -> OffsetFetchResponseGroup:
-    broker = context.broker
     try:
-        await broker.groups.make_ready()
-        group = broker.groups.get(wanted.group_id)
+        await groups.make_ready()
+        group = groups.get(wanted.group_id)
         if group is not None:
             group.check_fetch(wanted.member_id, wanted.member_epoch)
     except KafkaError as error:
-        asked = wanted.topics or () if context.version < _GROUP_ERROR_SINCE else ()
+        asked = wanted.topics or () if version < _GROUP_ERROR_SINCE else ()
         return OffsetFetchResponseGroup(
             group_id=wanted.group_id, error_code=error.code, topics=tuple(map(_nothing, asked))
         )
-    by_id = context.version >= _IDS_SINCE
-    positions = _Positions(broker.groups.offsets, wanted.group_id, require_stable)
+    by_id, image = version >= _IDS_SINCE, topics.image
+    positions = _Positions(groups.offsets, wanted.group_id, require_stable)
     if wanted.topics is None:
-        topics = _all_topics(broker, positions, by_id)
+        found = _all_topics(image, positions, by_id)
     else:
         distinct = once(wanted.topics, lambda topic: (topic.name, topic.topic_id), joined="partition_indexes")
-        topics = [_topic(broker, positions, topic, by_id) for topic in distinct]
-    return OffsetFetchResponseGroup(group_id=wanted.group_id, topics=tuple(topics))
+        found = [_topic(image, positions, topic, by_id) for topic in distinct]
+    return OffsetFetchResponseGroup(group_id=wanted.group_id, topics=tuple(found))
 
 
 class _Positions(NamedTuple):
@@ -91,9 +95,9 @@ class _Positions(NamedTuple):
 
 
 def _topic(
-    broker: Broker, positions: _Positions, wanted: OffsetFetchRequestTopics, by_id: bool
+    image: ClusterImage, positions: _Positions, wanted: OffsetFetchRequestTopics, by_id: bool
 ) -> OffsetFetchResponseTopics:
-    meant = broker.image.topic_by_id(wanted.topic_id) if by_id else broker.image.topic(wanted.name)
+    meant = image.topic_by_id(wanted.topic_id) if by_id else image.topic(wanted.name)
     name = meant.name if meant else wanted.name
     topic_id = meant.topic_id if meant else ZERO_UUID
     if by_id and meant is None:
@@ -108,21 +112,21 @@ def _nothing(wanted: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
     return OffsetFetchResponseTopics(name=wanted.name, partitions=parts)
 
 
-def _all_topics(broker: Broker, positions: _Positions, by_id: bool) -> list[OffsetFetchResponseTopics]:
+def _all_topics(image: ClusterImage, positions: _Positions, by_id: bool) -> list[OffsetFetchResponseTopics]:
     by_topic: dict[str, list[OffsetFetchResponsePartitions]] = {}
     for partition, value in positions.offsets.all_committed(positions.group_id).items():
-        topic_id = _topic_id(broker, partition.topic)
+        topic_id = _topic_id(image, partition.topic)
         if value.topic_id not in {ZERO_UUID, topic_id} or (by_id and topic_id == ZERO_UUID):
             continue  # of a topic that is gone
         by_topic.setdefault(partition.topic, []).append(positions.of(partition, topic_id))
     return [
-        OffsetFetchResponseTopics(name=name, topic_id=_topic_id(broker, name), partitions=tuple(parts))
+        OffsetFetchResponseTopics(name=name, topic_id=_topic_id(image, name), partitions=tuple(parts))
         for name, parts in by_topic.items()
     ]
 
 
-def _topic_id(broker: Broker, name: str) -> UUID:
-    topic = broker.image.topic(name)
+def _topic_id(image: ClusterImage, name: str) -> UUID:
+    topic = image.topic(name)
     return ZERO_UUID if topic is None else topic.topic_id
 
 

@@ -9,6 +9,7 @@ Of an epoch that the log does not know, the largest one before it is told; of on
 """
 
 from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.replica.partitions import Partitions
 from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -21,22 +22,23 @@ from spark_kafka_native.protocol.messages.offset_for_leader_epoch import (
 
 @handles(OffsetForLeaderEpochRequest, "0-4")
 def offset_for_leader_epoch(
-    request: OffsetForLeaderEpochRequest, context: RequestContext
+    request: OffsetForLeaderEpochRequest, _context: RequestContext, partitions: Partitions
 ) -> OffsetForLeaderEpochResponse:
     """An epoch and its end for each partition asked for."""
     return OffsetForLeaderEpochResponse(
         topics=tuple(
             OffsetForLeaderTopicResult(
-                topic=topic.topic, partitions=tuple(_look_up(topic.topic, part, context) for part in topic.partitions)
+                topic=topic.topic,
+                partitions=tuple(_look_up(topic.topic, part, partitions) for part in topic.partitions),
             )
             for topic in request.topics
         )
     )
 
 
-def _look_up(topic: str, wanted: OffsetForLeaderPartition, context: RequestContext) -> EpochEndOffset:
+def _look_up(topic: str, wanted: OffsetForLeaderPartition, partitions: Partitions) -> EpochEndOffset:
     try:
-        partition = context.broker.partitions.get(topic, wanted.partition)
+        partition = partitions.get(topic, wanted.partition)
         partition.check_leader_epoch(wanted.current_leader_epoch)
         if wanted.leader_epoch == partition.leader_epoch:
             epoch, end_offset = partition.leader_epoch, partition.log.log_end_offset

@@ -22,13 +22,19 @@ pass `joining` first. What waits for a thread when the client leaves is dropped 
 from collections.abc import Awaitable, Sequence
 from typing import Final, TypeAlias
 
-from broker_embedded.broker import Broker
+from broker_embedded.coordinator.transactions import Transactions
 from broker_embedded.handlers.support.joining import Joining
 from broker_embedded.handlers.support.registry import CloseConnection, RequestContext, handles
 from broker_embedded.log.append.incoming import FROM_CLIENT, InvalidRecords, RecordError, Terms
 from broker_embedded.log.log import AppendResult
+from broker_embedded.metadata.dynamic_configs import DynamicConfigs
 from broker_embedded.platform.cancellation import NEVER_CANCELLED, Cancellation
-from broker_embedded.replica.partitions import LocalPartition
+from broker_embedded.platform.finishing import Finishing
+from broker_embedded.platform.record_threads import ClientPresence
+from broker_embedded.platform.timers import Timers
+from broker_embedded.platform.worker_threads import WorkerThreads
+from broker_embedded.replica.delayed import DelayedOperations
+from broker_embedded.replica.partitions import LocalPartition, Partitions
 from broker_embedded.transactions.decisions import Producer
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.produce import (
@@ -72,7 +78,15 @@ _NOTHING: Final = AppendResult(
 
 @handles(ProduceRequest, "0-13")
 def produce(
-    request: ProduceRequest, context: RequestContext
+    request: ProduceRequest,
+    context: RequestContext,
+    delayed: DelayedOperations,
+    configs: DynamicConfigs,
+    finishing: Finishing,
+    partitions: Partitions,
+    timers: Timers,
+    transactions: Transactions,
+    threads: WorkerThreads,
 ) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
     """Append each partition's batch."""
     errors = _ErrorBudget(_MAX_RECORD_ERRORS)
@@ -81,40 +95,55 @@ def produce(
     in_transaction = False
     for _, parts in appends:
         for append in parts:
-            append.prepare(request, context)
+            append.prepare(request, context, partitions, timers)
             in_thread = in_thread or append.flushes or append.inspects
             in_transaction = in_transaction or append.in_transaction
     if in_transaction:
-        joining = Joining(request.transactional_id, context, [append for _, parts in appends for append in parts])
+        joining = Joining(
+            request.transactional_id,
+            context.version,
+            [append for _, parts in appends for append in parts],
+            transactions,
+            verifies=configs.config.transaction_partition_verification_enable,
+        )
         if joining.needs_turn(waits_for_disk=in_thread):
-            return context.broker.finishing.finish(_append_in_turn(request, context, appends, joining))
+            return finishing.finish(_append_in_turn(request, context.presence, appends, threads, delayed, joining))
     if in_thread:
-        return context.broker.finishing.finish(_append_elsewhere(request, context, appends))
+        return finishing.finish(_append_elsewhere(request, context.presence, appends, threads, delayed))
     for _, parts in appends:
         for append in parts:
             append.run()
-            append.announce(context.broker)
+            append.announce(delayed)
     return _answer(request, appends)
 
 
 async def _append_in_turn(
-    request: ProduceRequest, context: RequestContext, appends: "_Appends", joining: Joining
+    request: ProduceRequest,
+    presence: ClientPresence,
+    appends: "_Appends",
+    threads: WorkerThreads,
+    delayed: DelayedOperations,
+    joining: Joining,
 ) -> ProduceResponse | None:
     """Append while nothing is decided about the transaction, so that no marker comes between."""
-    with context.presence.holding(is_awaited=request.acks != 0):
+    with presence.holding(is_awaited=request.acks != 0):
         async with joining.turn():
-            return await _append_elsewhere(request, context, appends)
+            return await _append_elsewhere(request, presence, appends, threads, delayed)
 
 
 async def _append_elsewhere(
-    request: ProduceRequest, context: RequestContext, appends: "_Appends"
+    request: ProduceRequest,
+    presence: ClientPresence,
+    appends: "_Appends",
+    threads: WorkerThreads,
+    delayed: DelayedOperations,
 ) -> ProduceResponse | None:
     """Append in threads what would hold the event loop: because it waits for the disk, or looks at records.
 
     The client may leave meanwhile. No partition is begun after that, unless the client has asked for no answer and the
     connection is still open. Raises WorkCancelled: partitions that were begun may have been appended to.
     """
-    threads, presence, is_awaited = context.broker.threads, context.presence, request.acks != 0
+    is_awaited = request.acks != 0
     with presence.holding(is_awaited=is_awaited):
         for _, parts in appends:
             for append in parts:
@@ -122,10 +151,10 @@ async def _append_elsewhere(
                 if append.inspects:
                     await threads.appends.run(append.run, presence, is_awaited=is_awaited)
                 elif append.flushes:
-                    await context.broker.on_disk(append.run)
+                    await threads.on_disk(append.run)
                 else:
                     append.run()
-                append.announce(context.broker)
+                append.announce(delayed)
     return _answer(request, appends)
 
 
@@ -191,9 +220,8 @@ class _Append:
         """Whether the append inspects each record, and must therefore run in a thread."""
         self.error: KafkaError | None = None
 
-    def prepare(self, request: ProduceRequest, context: RequestContext) -> None:
+    def prepare(self, request: ProduceRequest, context: RequestContext, partitions: Partitions, timers: Timers) -> None:
         """Find the partition and check what can be checked without its log."""
-        partitions = context.broker.partitions
         try:
             if context.version >= _IDS_SINCE:
                 self._partition = partitions.get_by_id(self._topic.topic_id, self._data.index)
@@ -209,8 +237,7 @@ class _Append:
             if not self._records:
                 self._result = _NOTHING
             else:
-                now_ms = context.broker.now_ms()
-                self.inspects = self._partition.works_on_append(self._records, self._header, now_ms)
+                self.inspects = self._partition.works_on_append(self._records, self._header, timers.now_ms())
         except KafkaError as error:
             self.error = error
 
@@ -264,14 +291,14 @@ class _Append:
         except KafkaError as error:
             self.error = error
 
-    def announce(self, broker: Broker) -> None:
+    def announce(self, delayed: DelayedOperations) -> None:
         """Complete the requests that wait for records of the partition.
 
         Also after KAFKA_STORAGE_ERROR: the records may be in the log although flush.messages could not flush it.
         """
         may_be_there = self.error is not None and self.error.code is ErrorCode.KAFKA_STORAGE_ERROR
         if self._partition is not None and (may_be_there or self._result not in {None, _NOTHING}):
-            broker.delayed.changed(self._partition.id)
+            delayed.changed(self._partition.id)
 
     @property
     def failure(self) -> str:

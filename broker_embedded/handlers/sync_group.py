@@ -8,6 +8,7 @@ The answer waits for the leader.
 
 from typing import Final
 
+from broker_embedded.coordinator.groups import Groups
 from broker_embedded.groups.classic.group import ClassicGroup
 from broker_embedded.groups.classic.sync import sync
 from broker_embedded.groups.consumer.group import ConsumerGroup
@@ -21,11 +22,10 @@ _PROTOCOL_SINCE: Final = 5
 
 
 @handles(SyncGroupRequest, "0-5")
-async def sync_group(request: SyncGroupRequest, context: RequestContext) -> SyncGroupResponse:
+async def sync_group(request: SyncGroupRequest, context: RequestContext, groups: Groups) -> SyncGroupResponse:
     """Hand over what the leader has assigned, and wait for it."""
     if context.version >= _PROTOCOL_SINCE and (request.protocol_type is None or request.protocol_name is None):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    groups = context.broker.groups
     ticket = groups.ticket()
 
     def decide(group: Group | None, now_ms: int) -> Outcome[SyncGroupResponse]:

@@ -14,9 +14,14 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from broker_embedded.coordinator.groups import Groups
+from broker_embedded.coordinator.transactions import Transactions
 from broker_embedded.groups.offsets import OffsetCommit
 from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.metadata.dynamic_configs import DynamicConfigs
 from broker_embedded.metadata.image import ClusterImage
+from broker_embedded.metadata.topics import Topics
+from broker_embedded.platform.finishing import Finishing
 from broker_embedded.transactions.decisions import Producer
 from broker_embedded.transactions.state import TransactionVersion
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
@@ -34,36 +39,49 @@ _ADDS_SINCE: Final = 5
 
 
 @handles(TxnOffsetCommitRequest, "0-5")
-async def txn_offset_commit(request: TxnOffsetCommitRequest, context: RequestContext) -> TxnOffsetCommitResponse:
+async def txn_offset_commit(
+    request: TxnOffsetCommitRequest,
+    context: RequestContext,
+    configs: DynamicConfigs,
+    finishing: Finishing,
+    groups: Groups,
+    topics: Topics,
+    transactions: Transactions,
+) -> TxnOffsetCommitResponse:
     """Commit what can be committed; an error code for the rest."""
-    topics = [_that_exist(topic, context.broker.image) for topic in request.topics]
-    commits = [commit for topic in topics for commit in _commits(topic, context.broker.image)]
-    known = dataclasses.replace(request, topics=tuple(topic for topic in topics if topic.partitions))
+    image = topics.image
+    existing = [_that_exist(topic, image) for topic in request.topics]
+    commits = [commit for topic in existing for commit in _commits(topic, image)]
+    known = dataclasses.replace(request, topics=tuple(topic for topic in existing if topic.partitions))
     codes: Mapping[TopicPartition, ErrorCode] = {}
     try:
         if commits:
-            codes = await context.broker.finishing.finish(_commit(known, commits, context))
+            verifies = configs.config.transaction_partition_verification_enable
+            work = _commit(known, commits, context.version, groups, transactions, verifies=verifies)
+            codes = await finishing.finish(work)
     except KafkaError as error:
         codes = dict.fromkeys((commit.partition for commit in commits), _as_heard(error.code, context.version))
     return TxnOffsetCommitResponse(topics=tuple(_answer(topic, codes) for topic in request.topics))
 
 
 async def _commit(
-    request: TxnOffsetCommitRequest, commits: Sequence[OffsetCommit], context: RequestContext
+    request: TxnOffsetCommitRequest,
+    commits: Sequence[OffsetCommit],
+    version: int,
+    groups: Groups,
+    transactions: Transactions,
+    *,
+    verifies: bool,
 ) -> Mapping[TopicPartition, ErrorCode]:
     if not request.group_id:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID, "a group needs an id")
-    groups, transactions, transactional_id = (
-        context.broker.groups,
-        context.broker.transactions,
-        request.transactional_id,
-    )
+    transactional_id = request.transactional_id
     producer = Producer(producer_id=request.producer_id, epoch=request.producer_epoch)
     await groups.make_ready()
     if groups.log.is_in_transaction(request.group_id, producer):
         return await groups.commit_in_transaction(request, commits, verified=False)
-    adds = context.version >= _ADDS_SINCE
-    if not adds and not context.broker.config.transaction_partition_verification_enable:
+    adds = version >= _ADDS_SINCE
+    if not adds and not verifies:
         return await groups.commit_in_transaction(request, commits, verified=True)
     if not transactional_id:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")

@@ -6,14 +6,17 @@ The one broker on the list is this one, which is not gone: INVALID_REQUEST, wher
 """
 
 from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.metadata.topics import Topics
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 
 
 @handles(UnregisterBrokerRequest, "0")
-def unregister_broker(request: UnregisterBrokerRequest, context: RequestContext) -> UnregisterBrokerResponse:
+def unregister_broker(
+    request: UnregisterBrokerRequest, _context: RequestContext, topics: Topics
+) -> UnregisterBrokerResponse:
     """Refuse: no other broker was ever on the list."""
-    if request.broker_id in context.broker.image.broker_ids:
+    if request.broker_id in topics.image.broker_ids:
         code, message = ErrorCode.INVALID_REQUEST, f"Broker {request.broker_id} is the one that answers"
     else:
         code = ErrorCode.BROKER_ID_NOT_REGISTERED

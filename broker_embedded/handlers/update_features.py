@@ -14,6 +14,7 @@ from typing import Final
 
 from broker_embedded.config.releases import Feature
 from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.metadata.dynamic_configs import DynamicConfigs
 from broker_embedded.metadata.features import SETTABLE, features_of, with_levels
 from broker_embedded.metadata.files.configs import StoredConfigs
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
@@ -32,12 +33,13 @@ _RESULTS_UNTIL: Final = 1
 
 
 @handles(UpdateFeaturesRequest, "0-2")
-async def update_features(request: UpdateFeaturesRequest, context: RequestContext) -> UpdateFeaturesResponse:
+async def update_features(
+    request: UpdateFeaturesRequest, context: RequestContext, configs: DynamicConfigs
+) -> UpdateFeaturesResponse:
     """Bring every feature to the level asked for."""
-    configs = context.broker.configs
 
     def plan(stored: StoredConfigs) -> StoredConfigs:
-        known = {feature.name: feature for feature in features_of(context.broker.config, stored)}
+        known = {feature.name: feature for feature in features_of(configs.config, stored)}
         for update in request.feature_updates:
             _check(update, known, _downgrades(update, context.version))
         levels = {

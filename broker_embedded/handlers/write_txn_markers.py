@@ -7,7 +7,9 @@ Brokers send it to each other, and there is one broker. Admin clients send it to
 coordinator knows nothing of, such as those of a ``__transaction_state`` that was deleted (KIP-664).
 """
 
+from broker_embedded.coordinator.markers import TransactionMarkers
 from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.platform.finishing import Finishing
 from broker_embedded.transactions.decisions import Producer
 from broker_embedded.transactions.state import TransactionVersion
 from spark_kafka_native.protocol.messages.write_txn_markers import (
@@ -22,18 +24,22 @@ from spark_kafka_native.protocol.topic import TopicPartition
 
 
 @handles(WriteTxnMarkersRequest, "0-2")
-async def write_txn_markers(request: WriteTxnMarkersRequest, context: RequestContext) -> WriteTxnMarkersResponse:
+async def write_txn_markers(
+    request: WriteTxnMarkersRequest, _context: RequestContext, finishing: Finishing, markers: TransactionMarkers
+) -> WriteTxnMarkersResponse:
     """Write the markers, in the order in which they come."""
-    written = context.broker.finishing.finish(_write_all(request, context))
+    written = finishing.finish(_write_all(request, markers))
     return WriteTxnMarkersResponse(markers=await written)
 
 
-async def _write_all(request: WriteTxnMarkersRequest, context: RequestContext) -> tuple[WritableTxnMarkerResult, ...]:
-    return tuple([await _write(marker, context) for marker in request.markers])
+async def _write_all(
+    request: WriteTxnMarkersRequest, markers: TransactionMarkers
+) -> tuple[WritableTxnMarkerResult, ...]:
+    return tuple([await _write(marker, markers) for marker in request.markers])
 
 
-async def _write(marker: WritableTxnMarker, context: RequestContext) -> WritableTxnMarkerResult:
-    codes = await context.broker.markers.write(
+async def _write(marker: WritableTxnMarker, markers: TransactionMarkers) -> WritableTxnMarkerResult:
+    codes = await markers.write(
         {TopicPartition(topic.name, index) for topic in marker.topics for index in topic.partition_indexes},
         Producer(producer_id=marker.producer_id, epoch=marker.producer_epoch),
         commit=marker.transaction_result,

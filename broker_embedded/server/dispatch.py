@@ -4,19 +4,19 @@ import dataclasses
 import inspect
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias, cast
 
 from broker_embedded.broker import Broker
-from broker_embedded.handlers import CloseConnection, RequestContext
 from broker_embedded.handlers.api_versions import unsupported_version
-from broker_embedded.handlers.support.registry import Api, apis_of
+from broker_embedded.handlers.support.registry import Api, CloseConnection, RequestContext, Result, apis_of
 from broker_embedded.handlers.support.throttling import Throttle, charge_time
 from broker_embedded.metadata.image import BrokerNode
 from broker_embedded.platform.cancellation import WorkCancelled
 from broker_embedded.platform.record_threads import ClientPresence
 from broker_embedded.security.session import NO_SASL, Session
 from spark_kafka_native.protocol.codec import decode_from
-from spark_kafka_native.protocol.framing import RequestHeader, decode_request_header, response_frame
+from spark_kafka_native.protocol.framing import decode_request_header, response_frame
 from spark_kafka_native.protocol.schema import Request, Response
 from spark_kafka_native.protocol.wire import Chunk
 
@@ -25,131 +25,148 @@ _API_VERSIONS: Final = 18
 
 Frame: TypeAlias = list[Chunk] | None
 """A response frame, or None for no response."""
-Intercept: TypeAlias = Callable[
-    [Api, Request[Any], RequestContext, memoryview], Response | Awaitable[Response | None] | None
-]
-"""Answers a request, of which it also gets the frame, as the API's handler does, or in another way."""
 
 
-def serve(
-    frame: memoryview,
-    *,
-    broker: Broker,
-    node: BrokerNode,
-    throttle: Throttle | None = None,
-    client_host: str = "",
-    session: Session = NO_SASL,
-    presence: ClientPresence | None = None,
-    intercept: Intercept | None = None,
-) -> Frame | Awaitable[Frame]:
-    """Answer one request frame (without its size), at once or later.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peer:
+    """The client at the other end of a connection; the fields are those of `RequestContext`."""
 
-    ``intercept`` takes the request in place of its handler. ``throttle`` is the connection's: when the answer is there
-    it says how long the next request has to wait. ``presence`` is the connection's, too.
+    node: BrokerNode
+    client_host: str = ""
+    session: Session = NO_SASL
+    presence: ClientPresence = field(default_factory=ClientPresence)
 
-    Raises CloseConnection: the session does not allow it, the API or its version is not served, or its work was
-    cancelled. RemoteProtocolError: the bytes are not the request.
-    """
-    begun_ns = time.perf_counter_ns()
-    throttle = throttle or Throttle()
-    throttle.begin()
-    header = decode_request_header(frame)
-    reason = session.refusal(header.api_key)
-    if reason is not None:
-        raise CloseConnection(reason)
-    release = broker.config.release
-    api = apis_of(release.name).get(header.api_key)
-    if api is None:
-        raise CloseConnection(f"it asked for the unknown API key {header.api_key}")
-    if header.api_version not in api.served:
-        if header.api_key == _API_VERSIONS:
-            return response_frame(unsupported_version(release), 0, header.correlation_id)
-        raise CloseConnection(
-            f"it asked for {api.request.api_name} in version {header.api_version}; versions {api.served} are served"
+
+@dataclass(slots=True)
+class Call:
+    """A decoded request and the API that it calls. ``frame`` has the request's bytes."""
+
+    api: Api
+    version: int
+    request: Request[Any]
+    context: RequestContext
+    frame: memoryview
+    correlation_id: int
+    begun_ns: int
+
+
+Intercept: TypeAlias = Callable[[Call], Result]
+"""Answers a call as the API's handler does, or in another way."""
+
+
+class Dispatcher:
+    """The served APIs with the components that they need. Belongs to the broker's event loop."""
+
+    def __init__(self, broker: Broker, intercept: Intercept | None = None) -> None:
+        """``intercept`` takes every call in place of its handler.
+
+        Raises MissingComponent: a handler needs a component that the broker does not have.
+        """
+        components = broker.components()
+        self._release = broker.config.release
+        self._apis = {key: api.bind(components) for key, api in apis_of(self._release.name).items()}
+        self._intercept = intercept
+        self._traffic = broker.traffic
+        self._quotas = broker.quotas
+        self._timers = broker.timers
+        self._delayed = broker.delayed
+
+    def serve(self, peer: Peer, frame: memoryview, throttle: Throttle) -> Frame | Awaitable[Frame]:
+        """Answer one request frame (without its size), at once or later.
+
+        ``throttle`` is the connection's: when the answer is there it says how long the next request has to wait.
+
+        Raises CloseConnection: the session does not allow it, the API or its version is not served, or its work was
+        cancelled. RemoteProtocolError: the bytes are not the request.
+        """
+        begun_ns = time.perf_counter_ns()
+        throttle.begin()
+        header = decode_request_header(frame)
+        version = header.api_version
+        reason = peer.session.refusal(header.api_key)
+        if reason is not None:
+            raise CloseConnection(reason)
+        api = self._apis.get(header.api_key)
+        if api is None:
+            raise CloseConnection(f"it asked for the unknown API key {header.api_key}")
+        if version not in api.served:
+            if header.api_key == _API_VERSIONS:
+                return response_frame(unsupported_version(self._release), 0, header.correlation_id)
+            raise CloseConnection(
+                f"it asked for {api.request.api_name} in version {version}; versions {api.served} are served"
+            )
+        context = RequestContext(
+            version=version,
+            client_id=header.client_id or "",
+            node=peer.node,
+            throttle=throttle,
+            client_host=peer.client_host,
+            session=peer.session,
+            presence=peer.presence,
         )
-    context = RequestContext(
-        broker=broker,
-        version=header.api_version,
-        client_id=header.client_id or "",
-        node=node,
-        throttle=throttle,
-        client_host=client_host,
-        session=session,
-        presence=presence or ClientPresence(),
-    )
-    # Bytes behind the request are ignored, as by Apache Kafka: librdkafka sends some after Metadata v13.
-    request, _ = decode_from(api.request, header.body, 0, header.api_version)
-    exchange = _Exchange(context, header, api.request.api_name, len(frame), begun_ns)
-    answer = api.handler(request, context) if intercept is None else intercept(api, request, context, frame)
-    if inspect.isawaitable(answer):
-        return exchange.finish_later(answer)
-    return exchange.finish(answer)
+        # Bytes after the request are ignored, as by Apache Kafka: librdkafka sends some after Metadata v13.
+        request, _ = decode_from(api.request, header.body, 0, version)
+        return self.run(Call(api, version, request, context, frame, header.correlation_id, begun_ns))
+
+    def run(self, call: Call) -> Frame | Awaitable[Frame]:
+        """Run a call, and count it. Raises CloseConnection."""
+        intercept = self._intercept
+        answer = call.api.handler(call.request, call.context) if intercept is None else intercept(call)
+        if inspect.isawaitable(answer):
+            return self._finish_later(call, answer)
+        return self._finish(call, answer)
+
+    async def _finish_later(self, call: Call, work: Awaitable[Response | None]) -> Frame:
+        """The frame of an answer that is not there yet."""
+        if self._quotas.request.enabled:
+            work = call.context.throttle.measured(work)
+        try:
+            answer = await work
+        except WorkCancelled as cancelled:
+            raise CloseConnection(f"{call.api.request.api_name} was cancelled: {cancelled}") from cancelled
+        done = self._finish(call, answer)
+        return await done if inspect.isawaitable(done) else done
+
+    def _finish(self, call: Call, answer: Response | None) -> Frame | Awaitable[Frame]:
+        """The frame of an answer, with the throttle time that the client has to wait."""
+        throttle = call.context.throttle
+        if call.api.request.api_key == _PRODUCE:
+            self._charge_bytes(call)
+        wait_ms = charge_time(call.context, self._quotas, self._timers) if answer is not None else throttle.wait_ms
+        if wait_ms:
+            if answer is not None:
+                answer = _with_throttle_time(answer, wait_ms)
+            if not self._release.answers_before_it_throttles:
+                return self._hold_back(call, answer, wait_ms)
+        return self._frame(call, answer)
+
+    def _charge_bytes(self, call: Call) -> None:
+        """Count the whole request against its client's producer_byte_rate."""
+        context, quota = call.context, self._quotas.produce
+        if quota.enabled:
+            now_ms = self._timers.elapsed_ms()
+            context.throttle.at_least(quota.record(context.user, context.client_id, len(call.frame), now_ms))
+
+    async def _hold_back(self, call: Call, answer: Response | None, wait_ms: int) -> Frame:
+        call.context.throttle.wait_ms = 0
+        await self._delayed.pause(wait_ms)
+        return self._frame(call, answer)
+
+    def _frame(self, call: Call, answer: Response | None) -> Frame:
+        chunks = None if answer is None else response_frame(answer, call.version, call.correlation_id)
+        self._traffic.answered(
+            call.api.request.api_key,
+            call.api.request.api_name,
+            call.version,
+            bytes_in=len(call.frame),
+            bytes_out=sum(map(len, chunks)) if chunks else 0,
+            ns=time.perf_counter_ns() - call.begun_ns,
+            answer=answer,
+        )
+        return chunks
 
 
 def _with_throttle_time(answer: Response, wait_ms: int) -> Response:
     """Every answer has the field, though not in every version."""
     changed: Response = dataclasses.replace(cast("Any", answer), throttle_time_ms=wait_ms)
     return changed
-
-
-class _Exchange:
-    """A request that was understood, on its way to an answer."""
-
-    __slots__ = ("_begun_ns", "_context", "_header", "_name", "_size")
-
-    def __init__(self, context: RequestContext, header: RequestHeader, name: str, size: int, begun_ns: int) -> None:
-        self._context = context
-        self._header = header
-        self._name = name
-        self._size = size
-        self._begun_ns = begun_ns
-
-    async def finish_later(self, work: Awaitable[Response | None]) -> Frame:
-        """The frame of an answer that is not there yet."""
-        context = self._context
-        if context.broker.quotas.request.enabled:
-            work = context.throttle.measured(work)
-        try:
-            answer = await work
-        except WorkCancelled as cancelled:
-            raise CloseConnection(f"{self._name} was cancelled: {cancelled}") from cancelled
-        done = self.finish(answer)
-        return await done if inspect.isawaitable(done) else done
-
-    def finish(self, answer: Response | None) -> Frame | Awaitable[Frame]:
-        """The frame of an answer, with the silence that it asks of the client."""
-        if self._header.api_key == _PRODUCE:
-            self._charge_bytes()
-        wait_ms = charge_time(self._context) if answer is not None else self._context.throttle.wait_ms
-        if wait_ms:
-            if answer is not None:
-                answer = _with_throttle_time(answer, wait_ms)
-            if not self._context.broker.config.release.answers_before_it_throttles:
-                return self._hold_back(answer, wait_ms)
-        return self._frame(answer)
-
-    def _charge_bytes(self) -> None:
-        """Count the whole request against its client's producer_byte_rate."""
-        context, quota = self._context, self._context.broker.quotas.produce
-        if quota.enabled:
-            now_ms = context.broker.timers.elapsed_ms()
-            context.throttle.at_least(quota.record(context.user, context.client_id, self._size, now_ms))
-
-    async def _hold_back(self, answer: Response | None, wait_ms: int) -> Frame:
-        self._context.throttle.wait_ms = 0
-        await self._context.broker.delayed.pause(wait_ms)
-        return self._frame(answer)
-
-    def _frame(self, answer: Response | None) -> Frame:
-        header = self._header
-        chunks = None if answer is None else response_frame(answer, header.api_version, header.correlation_id)
-        self._context.broker.traffic.answered(
-            header.api_key,
-            self._name,
-            header.api_version,
-            bytes_in=self._size,
-            bytes_out=sum(map(len, chunks)) if chunks else 0,
-            ns=time.perf_counter_ns() - self._begun_ns,
-            answer=answer,
-        )
-        return chunks

@@ -9,7 +9,7 @@ from typing import Final
 from broker_embedded.broker import Broker
 from broker_embedded.config.config import BrokerConfig
 from broker_embedded.platform.platform import Platform
-from broker_embedded.server.dispatch import Intercept
+from broker_embedded.server.dispatch import Dispatcher, Intercept
 from broker_embedded.server.listener import Listener
 from broker_embedded.server.metrics_port import MetricsPort
 from broker_embedded.server.server import BrokerServer
@@ -50,10 +50,13 @@ def start_broker(
     data_dir: str,
     platform: Platform | None = None,
     *,
-    intercept: Intercept | None = None,
+    intercept: Callable[[Broker], Intercept] | None = None,
     on_failed: Callable[[], None] = lambda: None,
 ) -> BrokerServer:
-    """Steps 1 to 3 of ``running_broker``, in whose place ``stop_broker`` or ``kill_broker`` ends it. Blocks."""
+    """Steps 1 to 3 of ``running_broker``, in whose place ``stop_broker`` or ``kill_broker`` ends it. Blocks.
+
+    ``intercept`` makes a function that takes every request of the broker in place of its handler.
+    """
     listeners: list[Listener] = []
     with ExitStack() as given_back:
         for endpoint in config.endpoints():
@@ -63,8 +66,9 @@ def start_broker(
         if metrics_port is not None:
             given_back.callback(metrics_port.give_back)
         broker = Broker.open(config, data_dir, platform or Platform())
+        dispatcher = Dispatcher(broker, None if intercept is None else intercept(broker))
         given_back.pop_all()
-    server = BrokerServer(broker, listeners, intercept, metrics_port, on_failed)
+    server = BrokerServer(broker, listeners, dispatcher, metrics_port, on_failed)
     server.start()
     return server
 

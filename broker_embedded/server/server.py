@@ -6,20 +6,19 @@ import functools
 import ipaddress
 import logging
 import socket
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from broker_embedded.broker import Broker
 from broker_embedded.config.addresses import WILDCARD_HOSTS
-from broker_embedded.handlers.support.throttling import Throttle
 from broker_embedded.metadata.image import BrokerNode
 from broker_embedded.platform.periodic import PeriodicTask, PeriodicTasks
 from broker_embedded.platform.record_threads import ClientPresence
 from broker_embedded.platform.timers import Timer
-from broker_embedded.security.session import NO_SASL, SaslSession, Session
+from broker_embedded.security.session import SaslSession
 from broker_embedded.server.admission import Admission, Refused
 from broker_embedded.server.connection import Connection, Shared
-from broker_embedded.server.dispatch import Frame, Intercept, serve
+from broker_embedded.server.dispatch import Dispatcher, Peer
 from broker_embedded.server.gate import Gate
 from broker_embedded.server.listener import Listener
 from broker_embedded.server.memory import RequestMemory
@@ -42,18 +41,18 @@ class BrokerServer:
         self,
         broker: Broker,
         listeners: Sequence[Listener],
-        intercept: Intercept | None = None,
+        dispatcher: Dispatcher,
         metrics_port: MetricsPort | None = None,
         on_failed: Callable[[], None] = lambda: None,
     ) -> None:
-        """``intercept`` takes every request in place of its handler.
+        """``dispatcher`` answers the requests of all connections.
 
         ``on_failed`` is called once, in the event loop, when every log is offline, so that the broker can serve nothing
         any more. The caller then stops the server.
         """
         self.broker = broker
         self._metrics_port = metrics_port
-        self._intercept = intercept
+        self._dispatcher = dispatcher
         self._on_failed = on_failed
         self._has_failed = False
         self._config = broker.config
@@ -176,12 +175,13 @@ class BrokerServer:
         connection.start()
 
     def _connect(self, listener: Listener, sock: socket.socket, peer: str, client_host: str) -> Connection:
-        broker, node, presence = self.broker, self._node(listener, sock), ClientPresence()
+        broker, dispatcher = self.broker, self._dispatcher
+        node, presence = self._node(listener, sock), ClientPresence()
         sasl = self._sasl[listener.name]
         if sasl is None:
-            service = _Service(broker, node, client_host, NO_SASL, presence, self._intercept)
+            serve = functools.partial(dispatcher.serve, Peer(node=node, client_host=client_host, presence=presence))
             return Connection(
-                sock, peer, serve=service, shared=self._shared, presence=presence, on_closed=self._on_closed
+                sock, peer, serve=serve, shared=self._shared, presence=presence, on_closed=self._on_closed
             )
         session = SaslSession(
             sasl,
@@ -189,8 +189,9 @@ class BrokerServer:
             now_ms=broker.timers.elapsed_ms,
             on_open=lambda: connection.limit_requests(self._shared.max_request_bytes, "socket.request.max.bytes"),
         )
-        service = _Service(broker, node, client_host, session, presence, self._intercept)
-        gate = Gate(session, service, broker.delayed, self._config.connection_failed_authentication_delay_ms)
+        client = Peer(node=node, client_host=client_host, session=session, presence=presence)
+        serve = functools.partial(dispatcher.serve, client)
+        gate = Gate(session, serve, broker.delayed, self._config.connection_failed_authentication_delay_ms)
         connection = Connection(
             sock, peer, serve=gate, shared=self._shared, presence=presence, on_closed=self._on_closed
         )
@@ -280,40 +281,6 @@ class BrokerServer:
                 connection.close(f"{reason} (queued.max.request.bytes)", logging.WARNING)
             elif idle_ms >= _SHRINK_AFTER_MS:
                 connection.shrink()
-
-
-class _Service:
-    """What a connection's requests are answered by."""
-
-    __slots__ = ("_broker", "_client_host", "_intercept", "_node", "_presence", "_session")
-
-    def __init__(
-        self,
-        broker: Broker,
-        node: BrokerNode,
-        client_host: str,
-        session: Session,
-        presence: ClientPresence,
-        intercept: Intercept | None,
-    ) -> None:
-        self._broker = broker
-        self._node = node
-        self._client_host = client_host
-        self._session = session
-        self._presence = presence
-        self._intercept = intercept
-
-    def __call__(self, frame: memoryview, throttle: Throttle) -> Frame | Awaitable[Frame]:
-        return serve(
-            frame,
-            broker=self._broker,
-            node=self._node,
-            throttle=throttle,
-            client_host=self._client_host,
-            session=self._session,
-            presence=self._presence,
-            intercept=self._intercept,
-        )
 
 
 def _ip_of(peer: str) -> str:

@@ -1,11 +1,14 @@
 """Between a request and its handler: record it, and do to it what faults, moves and pauses ask for."""
 
 import dataclasses
+import functools
 import inspect
 from collections.abc import Awaitable, Iterator
 from typing import Any, Final
 
-from broker_embedded.handlers.support.registry import Api, CloseConnection, RequestContext
+from broker_embedded.broker import Broker
+from broker_embedded.handlers.support.registry import CloseConnection, Result
+from broker_embedded.server.dispatch import Call, Intercept
 from broker_embedded.testing.fetches import SESSION_REFUSED, Pauses, goes_on_with_a_session, without_session
 from broker_embedded.testing.moves import Moves
 from broker_embedded.testing.planning import Plan, strike
@@ -57,32 +60,30 @@ class Injector:
 
     # --- requests ----------------------------------------------------------------------------------------------------
 
-    def __call__(
-        self, api: Api, request: Request[Any], context: RequestContext, frame: memoryview
-    ) -> Response | Awaitable[Response | None] | None:
-        """Answer a request as its handler does, or otherwise."""
+    def interceptor(self, broker: Broker) -> Intercept:
+        """A function that answers calls of ``broker`` as their handlers do, or otherwise."""
+        return functools.partial(self._answer, broker)
+
+    def _answer(self, broker: Broker, call: Call) -> Result:
+        request, client_id = call.request, call.context.client_id
         name = type(request).api_name
         struck = self.recorder.add(
-            frame,
-            at_ms=context.broker.timers.now_ms(),
-            api=name,
-            version=context.version,
-            client_id=context.client_id,
+            call.frame, at_ms=broker.timers.now_ms(), api=name, version=call.version, client_id=client_id
         )
         if not (self._faults or self.moves or self.pauses):
-            answer: Response | Awaitable[Response | None] | None = api.handler(request, context)
+            answer = call.api.handler(request, call.context)
             if isinstance(request, FetchRequest) and inspect.isawaitable(answer):
-                return self._finish_fetch(answer, context)
+                return self._finish_fetch(answer, broker)
             return answer
-        if isinstance(request, FetchRequest) and self._looks_into_fetches(context.client_id):
+        if isinstance(request, FetchRequest) and self._looks_into_fetches(client_id):
             if goes_on_with_a_session(request):
                 return SESSION_REFUSED
             request = without_session(request)
-        plan = Plan(version=context.version, names=context.broker.image.names, rest=request)
-        self.moves.apply(plan, name, context.client_id)
-        strike(plan, self._faults.values(), context.client_id)
+        plan = Plan(version=call.version, names=broker.image.names, rest=request)
+        self.moves.apply(plan, name, client_id)
+        strike(plan, self._faults.values(), client_id)
         struck += plan.struck
-        return self._carry_out(plan, api, request, context)
+        return self._carry_out(plan, call, request, broker)
 
     def _looks_into_fetches(self, client_id: str) -> bool:
         """Whether something is to happen to single partitions that a client fetches."""
@@ -97,17 +98,17 @@ class Injector:
             )
         )
 
-    async def _carry_out(self, plan: Plan, api: Api, request: Request[Any], context: RequestContext) -> Response | None:
-        broker = context.broker
+    async def _carry_out(self, plan: Plan, call: Call, request: Request[Any], broker: Broker) -> Response | None:
+        name = call.api.request.api_name
         if plan.delay_before_ms:
             await broker.delayed.pause(plan.delay_before_ms)
         if plan.dropped == BEFORE:
-            raise CloseConnection(f"a fault drops it before {api.request.api_name} is looked at")
+            raise CloseConnection(f"a fault drops it before {name} is looked at")
         served: Response | None = None
         if plan.rest is not None:
-            served = await self._serve(plan, api, context)
+            served = await self._serve(plan, call, broker)
         if plan.dropped is not None:
-            raise CloseConnection(f"a fault drops it after {api.request.api_name} has been done")
+            raise CloseConnection(f"a fault drops it after {name} has been done")
         if plan.delay_after_ms:
             await broker.delayed.pause(plan.delay_after_ms)
         if isinstance(request, ProduceRequest) and request.acks == _NO_ANSWER_WANTED:
@@ -116,35 +117,35 @@ class Injector:
             return None
         return plan.answer(served)
 
-    async def _finish_fetch(self, work: Awaitable[Response | None], context: RequestContext) -> Response | None:
+    async def _finish_fetch(self, work: Awaitable[Response | None], broker: Broker) -> Response | None:
         """The answer to a fetch that waits, while which its partitions may have been paused."""
         answer = await work
         if self.pauses and isinstance(answer, FetchResponse):
-            return self.pauses.empty(answer, context.broker.image.names)
+            return self.pauses.empty(answer, broker.image.names)
         return answer
 
-    async def _serve(self, plan: Plan, api: Api, context: RequestContext) -> Response | None:
+    async def _serve(self, plan: Plan, call: Call, broker: Broker) -> Response | None:
         """What the broker answers to the rest."""
         rest = plan.rest
         if isinstance(rest, FetchRequest):
             if plan.refused:
                 rest = dataclasses.replace(rest, max_wait_ms=0)  # as with any other error, the answer does not wait
             if self.pauses:
-                return await self._fetch_unpaused(rest, api, context)
-            return await self._finish_fetch(_handled(api, rest, context), context)
-        return await _handled(api, rest, context)
+                return await self._fetch_unpaused(rest, call, broker)
+            return await self._finish_fetch(_handled(call, rest), broker)
+        return await _handled(call, rest)
 
-    async def _fetch_unpaused(self, request: FetchRequest, api: Api, context: RequestContext) -> Response | None:
-        rest, nothing_new, paused = self.pauses.take_out(request, context.version, context.broker)
+    async def _fetch_unpaused(self, request: FetchRequest, call: Call, broker: Broker) -> Response | None:
+        rest, nothing_new, paused = self.pauses.take_out(request, call.version, broker)
         if rest is not None:
-            served = await self._finish_fetch(_handled(api, rest, context), context)
+            served = await self._finish_fetch(_handled(call, rest), broker)
             assert isinstance(served, FetchResponse)
             return dataclasses.replace(served, responses=served.responses + nothing_new.responses)
         keys = [partition.id for partition in paused]
-        await context.broker.delayed.wait(keys, request.max_wait_ms, lambda id_: not self.pauses.cover(*id_))
+        await broker.delayed.wait(keys, request.max_wait_ms, lambda id_: not self.pauses.cover(*id_))
         return nothing_new
 
 
-async def _handled(api: Api, request: Request[Any] | None, context: RequestContext) -> Response | None:
-    answer = api.handler(request, context)
+async def _handled(call: Call, request: Request[Any] | None) -> Response | None:
+    answer = call.api.handler(request, call.context)
     return await answer if inspect.isawaitable(answer) else answer

@@ -68,7 +68,7 @@ class RestartableBroker:
             config = BrokerConfig.parse(self._settings)
             platform = Platform(clock=self.clock)
             self._server = start_broker(
-                config, self._data_dir, platform, intercept=self.injector, on_failed=self._on_failed
+                config, self._data_dir, platform, intercept=self.injector.interceptor, on_failed=self._on_failed
             )
             self._settings["listeners"] = with_addresses(str(self._settings["listeners"]), self.server.addresses)
 
@@ -90,7 +90,7 @@ class RestartableBroker:
         topic = broker.image.topic(name)
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
-        await broker.delete_topic(topic)
+        await broker.topic_lifecycle.delete(topic)
 
     def wake_fetches(self) -> None:
         """Let fetches that found nothing look again, because partitions are no longer paused."""

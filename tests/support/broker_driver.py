@@ -16,7 +16,7 @@ from broker_embedded.handlers.support.throttling import Throttle
 from broker_embedded.metadata.image import BrokerNode
 from broker_embedded.platform.platform import Clock, File, FileSystem, ManualClock, Platform
 from broker_embedded.platform.timers import VirtualTimers
-from broker_embedded.server.dispatch import Intercept, serve
+from broker_embedded.server.dispatch import Dispatcher, Intercept, Peer
 from spark_kafka_native.protocol.framing import decode_response, request_frame
 from spark_kafka_native.protocol.messages.create_topics import (
     CreatableTopic,
@@ -102,7 +102,7 @@ class BrokerDriver:
         self._file_system = file_system
         self.throttle = Throttle()
         """What the last request cost its client, among it the silence that the connection would keep."""
-        self.intercept: Intercept | None = None
+        self._intercept: Callable[[Broker], Intercept] | None = None
         self._loop = asyncio.new_event_loop()
         self.open()
 
@@ -110,6 +110,15 @@ class BrokerDriver:
         """Open the directory again."""
         platform = Platform(clock=self._clock, file_system=self._file_system)
         self.broker = Broker.open(BrokerConfig.parse(self.settings), os.fspath(self.data_dir), platform)
+        self._put_together()
+
+    def intercept(self, make: Callable[[Broker], Intercept]) -> None:
+        """Let what ``make`` returns take every call in place of its handler, after restarts too."""
+        self._intercept = make
+        self._put_together()
+
+    def _put_together(self) -> None:
+        self.dispatcher = Dispatcher(self.broker, None if self._intercept is None else self._intercept(self.broker))
 
     def __enter__(self) -> Self:
         return self
@@ -194,9 +203,7 @@ class BrokerDriver:
     ) -> ResponseT | None:
         frame = bytearray(to_bytes(request_frame(request, version, 7, client_id)))
         self.throttle = throttle = Throttle()
-        answer = serve(
-            memoryview(frame)[4:], broker=self.broker, node=NODE, throttle=throttle, intercept=self.intercept
-        )
+        answer = self.dispatcher.serve(Peer(node=NODE), memoryview(frame)[4:], throttle)
         meanwhile()
         chunks = await answer if inspect.isawaitable(answer) else answer
         if chunks is None:

@@ -13,11 +13,11 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from broker_embedded.config.log_config import LogConfig
-from broker_embedded.handlers import CloseConnection, RequestContext
-from broker_embedded.handlers.support.registry import Api, apis_of
+from broker_embedded.handlers.support.registry import Api, CloseConnection, Result, apis_of
+from broker_embedded.handlers.support.throttling import Throttle
 from broker_embedded.log.log import Log
 from broker_embedded.platform.platform import ManualClock, Platform
-from broker_embedded.server.dispatch import serve
+from broker_embedded.server.dispatch import Call, Peer
 from spark_kafka_native.protocol.codec import decode as decode_message
 from spark_kafka_native.protocol.codec import encode as encode_message
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError, RemoteProtocolError
@@ -25,7 +25,6 @@ from spark_kafka_native.protocol.framing import FrameReader, decode_response
 from spark_kafka_native.protocol.messages import REQUESTS
 from spark_kafka_native.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from spark_kafka_native.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
-from spark_kafka_native.protocol.schema import Request, Response
 from spark_kafka_native.protocol.wire import Chunk
 from spark_kafka_native.records.batch import (
     RECORD_BATCH_OVERHEAD,
@@ -90,6 +89,7 @@ class FrameTarget:
             }
             disk = MemoryFileSystem()
             self._broker = BrokerDriver(Path("/fuzz"), settings, file_system=disk)
+            self._broker.intercept(lambda _: _in_bounds)
             self._broker.create("t", 2)
             self._broker.produce("t", batch(b"a", b"b"))
         return self._broker
@@ -108,24 +108,23 @@ class FrameTarget:
 
 async def _answered(frame: bytes, broker: BrokerDriver) -> bytes | None:
     try:
-        found = serve(memoryview(bytearray(frame)), broker=broker.broker, node=NODE, intercept=_in_bounds)
+        found = broker.dispatcher.serve(Peer(node=NODE), memoryview(bytearray(frame)), Throttle())
         chunks = await _done(found, broker) if inspect.isawaitable(found) else found
     except (CloseConnection, RemoteProtocolError):
         return None
     return None if chunks is None else to_bytes(chunks)
 
 
-def _in_bounds(
-    api: Api, request: Request[Any], context: RequestContext, _: memoryview
-) -> Response | Awaitable[Response | None] | None:
+def _in_bounds(call: Call) -> Result:
     """The handler's own answer, but for requests that are fine and would take the whole day."""
+    request = call.request
     if isinstance(request, CreateTopicsRequest) and any(
         topic.num_partitions > _MOST_PARTITIONS or len(topic.assignments) > _MOST_PARTITIONS for topic in request.topics
     ):
         return CreateTopicsResponse()
     if isinstance(request, CreatePartitionsRequest) and any(topic.count > _MOST_PARTITIONS for topic in request.topics):
         return CreatePartitionsResponse()
-    return api.handler(request, context)
+    return call.api.handler(request, call.context)
 
 
 async def _done(work: Awaitable[list[Chunk] | None], broker: BrokerDriver) -> list[Chunk] | None:

@@ -19,7 +19,7 @@ import contextlib
 from collections.abc import AsyncIterator, Sequence
 from typing import Final, Protocol
 
-from broker_embedded.handlers.support.registry import RequestContext
+from broker_embedded.coordinator.transactions import Transactions
 from broker_embedded.log.append.incoming import Terms
 from broker_embedded.transactions.decisions import Producer
 from broker_embedded.transactions.state import TransactionVersion
@@ -70,11 +70,23 @@ class Member(Protocol):
 class Joining:
     """The partitions of one Produce that has batches of a transaction, on their way into it."""
 
-    def __init__(self, transactional_id: str | None, context: RequestContext, members: Sequence[Member]) -> None:
-        """Refuses all ``members`` of a request that is no producer's."""
+    def __init__(
+        self,
+        transactional_id: str | None,
+        version: int,
+        members: Sequence[Member],
+        transactions: Transactions,
+        *,
+        verifies: bool,
+    ) -> None:
+        """Refuses all ``members`` of a request that is no producer's.
+
+        ``verifies``: whether transaction.partition.verification.enable is on.
+        """
         self._name = transactional_id or ""
-        self._version = context.version
-        self._broker = context.broker
+        self._version = version
+        self._transactions = transactions
+        self._verifies = verifies
         found = [member for member in members if member.in_transaction]
         self._producer = found[0].producer
         problem = _problem(transactional_id, found)
@@ -89,7 +101,7 @@ class Joining:
             return False
         if self._version >= _ADDS_SINCE:
             return True
-        if not self._broker.config.transaction_partition_verification_enable:
+        if not self._verifies:
             self._accept()
             return False
         if waits_for_disk:
@@ -102,7 +114,7 @@ class Joining:
         """Hold the transaction as it is within the block, for appends of the partitions that are in it by then."""
         async with contextlib.AsyncExitStack() as stack:
             try:
-                await stack.enter_async_context(self._broker.transactions.turn(self._name))
+                await stack.enter_async_context(self._transactions.turn(self._name))
                 await self._join()
             except KafkaError as error:
                 self._refuse(error)
@@ -116,15 +128,13 @@ class Joining:
         if not self._name:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
         partitions = {member.partition_id for member in self._new}
-        await self._broker.transactions.add_partitions_in_turn(
-            self._name, self._producer, partitions, TransactionVersion.TV_2
-        )
+        await self._transactions.add_partitions_in_turn(self._name, self._producer, partitions, TransactionVersion.TV_2)
         self._accept()
 
     def _check(self) -> None:
         """Accept the partitions that are in the transaction."""
         try:
-            missing = self._broker.transactions.missing_partitions(
+            missing = self._transactions.missing_partitions(
                 self._name, self._producer, {member.partition_id for member in self._new}
             )
         except KafkaError as error:

@@ -1,10 +1,14 @@
 """Which function answers which API, in which versions: what the code can, and what of it a release offers."""
 
 import functools
+import importlib
+import inspect
+import pkgutil
+import typing
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, Self, TypeAlias, TypeVar
 
 from broker_embedded.config.releases import release
 from broker_embedded.handlers.support.throttling import Throttle
@@ -14,8 +18,7 @@ from broker_embedded.security.session import NO_SASL, Session
 from spark_kafka_native.protocol.schema import Request, Response, VersionRange
 from spark_kafka_native.protocol.wire import Chunk
 
-if TYPE_CHECKING:
-    from broker_embedded.broker import Broker
+_PACKAGE: Final = "broker_embedded.handlers"
 
 
 class CloseConnection(Exception):
@@ -29,16 +32,19 @@ class CloseConnection(Exception):
         self.answer = answer
 
 
+class MissingComponent(Exception):
+    """A handler needs a component that the broker does not have; ``str()`` names the module and the parameter."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestContext:
-    """What surrounds a request: the broker, the version it came in, and what the client calls itself.
+    """What a handler knows of one request besides its fields: its version, its client and its connection.
 
-    ``node`` is this broker as clients of the listener that the request came by reach it. ``throttle`` is what the
-    request costs its client. ``client_host`` is the client's address, as Java writes addresses. ``session`` knows who
-    the client is, ``presence`` whether it is still there.
+    ``node`` is this broker as clients of the request's listener reach it. ``throttle`` is what the request costs its
+    client. ``client_host`` is the client's address, as Java writes addresses. ``session`` knows the client's user,
+    ``presence`` whether the client is still connected.
     """
 
-    broker: "Broker"
     version: int
     client_id: str
     node: BrokerNode
@@ -49,27 +55,48 @@ class RequestContext:
 
     @property
     def user(self) -> str:
-        """Who the client is; ``ANONYMOUS`` on a listener without SASL."""
+        """The client's user; ``ANONYMOUS`` on a listener without SASL."""
         return self.session.user
 
 
-Handler: TypeAlias = Callable[[Any, RequestContext], Response | Awaitable[Response | None] | None]
-"""Answers a request. One that never has to wait returns the answer itself; None sends nothing."""
+Result: TypeAlias = Response | Awaitable[Response | None] | None
+"""A handler that never has to wait returns the response itself; None sends nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Api:
-    """One served API. ``advertised`` is what ApiVersions says, which a release may let start before ``served``."""
+    """One served API. ``advertised`` is what ApiVersions says, which a release may let start before ``served``.
+
+    ``handler`` is called with the request and its context. Until `bind` it also needs ``components``: the type of each
+    further parameter.
+    """
 
     request: type[Request[Any]]
     served: VersionRange
     advertised: VersionRange
-    handler: Handler
+    handler: Callable[..., Result]
+    components: Mapping[str, type]
+
+    @classmethod
+    def of(cls, request: type[Request[Any]], versions: str, handler: Callable[..., Result]) -> Self:
+        """The API that a function handles in these versions. Its parameters after the second are components."""
+        served = VersionRange.parse(versions)
+        hints = typing.get_type_hints(handler)
+        components = {name: hints[name] for name in list(inspect.signature(handler).parameters)[2:]}
+        return cls(request=request, served=served, advertised=served, handler=handler, components=components)
+
+    def bind(self, components: Mapping[type, object]) -> Self:
+        """The API with the components that its handler needs, from all components by type. Raises MissingComponent."""
+        bound = {}
+        for parameter, wanted in self.components.items():
+            if wanted not in components:
+                problem = f"no component of the broker has the type {wanted} of the parameter {parameter}"
+                raise MissingComponent(f"{self.handler.__module__}: {problem}")
+            bound[parameter] = components[wanted]
+        return replace(self, handler=functools.partial(self.handler, **bound), components={}) if bound else self
 
 
-APIS: Final[dict[int, Api]] = {}
-"""Every served API by key, in all versions; filled as `broker_embedded.handlers` is imported."""
-
+_APIS: Final[dict[int, Api]] = {}
 HandlerT = TypeVar("HandlerT", bound=Callable[..., Any])
 
 
@@ -77,21 +104,31 @@ def handles(request: type[Request[Any]], versions: str) -> Callable[[HandlerT], 
     """Make a function the handler of an API, in these versions."""
 
     def register(handler: HandlerT) -> HandlerT:
-        served = VersionRange.parse(versions)
-        APIS[request.api_key] = Api(request=request, served=served, advertised=served, handler=handler)
+        assert request.api_key not in _APIS, f"{request.api_name} has two handlers"
+        _APIS[request.api_key] = Api.of(request, versions, handler)
         return handler
 
     return register
 
 
 @functools.cache
+def registered_apis() -> Mapping[int, Api]:
+    """Every served API by key, in all versions. Imports every module of `broker_embedded.handlers`."""
+    package = importlib.import_module(_PACKAGE)
+    for module in pkgutil.iter_modules(package.__path__, f"{_PACKAGE}."):
+        if not module.ispkg:
+            importlib.import_module(module.name)
+    return MappingProxyType(_APIS)
+
+
+@functools.cache
 def apis_of(name: str) -> Mapping[int, Api]:
-    """What a broker serves that passes for a release of Kafka, by key. Call it once all handlers are there."""
+    """What a broker serves that passes for a release of Kafka, by key."""
     known = release(name)
     return MappingProxyType(
         {
             key: replace(api, served=known.served(key).within(api.served), advertised=known.offered[key])
-            for key, api in sorted(APIS.items())
+            for key, api in sorted(registered_apis().items())
             if key in known.offered
         }
     )

@@ -8,6 +8,8 @@ import time
 from collections.abc import Awaitable, Callable, Generator
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from broker_embedded.metadata.client_quotas import ClientQuotas
+from broker_embedded.platform.timers import Timers
 from broker_embedded.quotas.rates import LONGEST_MS
 
 if TYPE_CHECKING:
@@ -86,40 +88,38 @@ class _Measured:
 class MutationCharge:
     """What one request may change, by its client's controller_mutation_rate (KIP-599)."""
 
-    def __init__(self, context: "RequestContext", *, strict_since: int) -> None:
+    def __init__(self, context: "RequestContext", quotas: ClientQuotas, timers: Timers, *, strict_since: int) -> None:
         """From version ``strict_since`` on clients understand that they are refused; before, they are slowed down."""
-        self._context = context
-        self._mutations = context.broker.quotas.mutations.of(
-            context.user, context.client_id, strict=context.version >= strict_since, now_ms=self._now_ms()
+        self._throttle = context.throttle
+        self._timers = timers
+        self._mutations = quotas.mutations.of(
+            context.user, context.client_id, strict=context.version >= strict_since, now_ms=timers.elapsed_ms()
         )
 
     def take(self, partitions: int) -> None:
         """Count partitions that are about to be made or deleted. Raises KafkaError THROTTLING_QUOTA_EXCEEDED."""
-        now_ms = self._now_ms()
+        now_ms = self._timers.elapsed_ms()
         try:
             self._mutations.take(partitions, now_ms)
         finally:
-            self._context.throttle.at_least(self._mutations.throttle_ms(now_ms))
-
-    def _now_ms(self) -> int:
-        return self._context.broker.timers.elapsed_ms()
+            self._throttle.at_least(self._mutations.throttle_ms(now_ms))
 
 
-def charge_silently(context: "RequestContext", partitions: int) -> None:
+def charge_silently(context: "RequestContext", quotas: ClientQuotas, timers: Timers, partitions: int) -> None:
     """Count partitions that are about to be made for a client that did not ask for it, and need not hear of it.
 
     Raises KafkaError THROTTLING_QUOTA_EXCEEDED.
     """
-    now_ms = context.broker.timers.elapsed_ms()
-    mutations = context.broker.quotas.mutations.of(context.user, context.client_id, strict=True, now_ms=now_ms)
+    now_ms = timers.elapsed_ms()
+    mutations = quotas.mutations.of(context.user, context.client_id, strict=True, now_ms=now_ms)
     mutations.take(partitions, now_ms)
 
 
-def charge_time(context: "RequestContext") -> int:
+def charge_time(context: "RequestContext", quotas: ClientQuotas, timers: Timers) -> int:
     """Count the time that the request has taken against its client's request_percentage, once; the silence it costs."""
-    throttle, quota = context.throttle, context.broker.quotas.request
+    throttle, quota = context.throttle, quotas.request
     if quota.enabled and not throttle.is_charged:
         throttle.is_charged = True
         percents = throttle.spent_ns / _NS_PER_PERCENT_SECOND
-        throttle.at_least(quota.record(context.user, context.client_id, percents, context.broker.timers.elapsed_ms()))
+        throttle.at_least(quota.record(context.user, context.client_id, percents, timers.elapsed_ms()))
     return throttle.wait_ms

@@ -357,12 +357,12 @@ def test_removing_files_does_not_hold_up_the_event_loop(tmp_path: Path) -> None:
     with BrokerDriver(tmp_path / "data", file_system=slow) as broker:
         broker.create("t", file_delete_delay_ms="0")
         broker.create("u")
-        broker.run(broker.broker.delete_topic(broker.broker.image.topics["t"]))
+        broker.run(broker.broker.topic_lifecycle.delete(broker.broker.image.topics["t"]))
 
         async def story() -> None:
             removing = asyncio.create_task(broker.broker.maintenance.remove_deleted_files())
             await eventually_async(slow.begun.is_set, True)
-            await asyncio.wait_for(broker.broker.auto_create("v"), 20)
+            await asyncio.wait_for(broker.broker.topic_lifecycle.require("v"), 20)
             assert not removing.done()
             slow.gate.set()
             await removing
@@ -375,11 +375,11 @@ def test_removing_files_does_not_hold_up_the_event_loop(tmp_path: Path) -> None:
 
 
 def test_topics_made_by_being_asked_for(broker: BrokerDriver) -> None:
-    assert broker.run(broker.broker.auto_create("t")).name == "t"
-    assert len(broker.run(broker.broker.auto_create("__consumer_offsets")).partitions) == 3
-    assert len(broker.run(broker.broker.auto_create("__transaction_state")).partitions) == 3
+    assert broker.run(broker.broker.topic_lifecycle.require("t")).name == "t"
+    assert len(broker.run(broker.broker.topic_lifecycle.require("__consumer_offsets")).partitions) == 3
+    assert len(broker.run(broker.broker.topic_lifecycle.require("__transaction_state")).partitions) == 3
     with pytest.raises(KafkaError, match="no use for __share_group_state"):
-        broker.run(broker.broker.auto_create("__share_group_state"))
+        broker.run(broker.broker.topic_lifecycle.require("__share_group_state"))
 
 
 def test_closing_drops_the_appends_that_have_not_begun_and_completes_the_others(

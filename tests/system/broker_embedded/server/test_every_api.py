@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.handlers import APIS
-from broker_embedded.handlers.support.registry import apis_of
+from broker_embedded.handlers.support.registry import apis_of, registered_apis
 from broker_embedded.metrics.error_codes import error_finder
 from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native.protocol.errors import ErrorCode
@@ -67,9 +66,11 @@ def served_by(release: str) -> set[tuple[int, int]]:
 def test_the_releases_have_every_version() -> None:
     seen = set().union(*map(served_by, RELEASES))
     assert seen == {
-        (key, version) for key, api in APIS.items() for version in range(api.served.first, api.served.last + 1)
+        (key, version)
+        for key, api in registered_apis().items()
+        for version in range(api.served.first, api.served.last + 1)
     }
-    assert GOOD_REQUESTS.keys() == APIS.keys()
+    assert GOOD_REQUESTS.keys() == registered_apis().keys()
 
 
 def test_every_api_answers_in_every_version(broker: EmbeddedBroker) -> None:

@@ -23,7 +23,7 @@ def test_a_stop_leaves_the_directory_in_order(tmp_path: Path, caplog: pytest.Log
     async def once() -> None:
         async with running_broker(CONFIG, str(tmp_path / "new" / "data")) as server:
             assert not (tmp_path / "new" / "data" / ".kafka_cleanshutdown").exists()
-            await server.broker.auto_create("t")
+            await server.broker.topic_lifecycle.require("t")
             port = int(server.addresses[0].rpartition(":")[2])
             _, writer = await asyncio.open_connection("127.0.0.1", port)
         assert (tmp_path / "new" / "data" / ".kafka_cleanshutdown").exists()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from dirty_equals import IsInt
 
-from broker_embedded.handlers import APIS
+from broker_embedded.handlers.support.registry import registered_apis
 from broker_embedded.server.server import _as_java_writes
 from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native.protocol.errors import ErrorCode
@@ -173,8 +173,9 @@ def test_random_bytes_never_hurt_the_broker(broker: EmbeddedBroker) -> None:
         with RawClient(broker.bootstrap_servers) as client:
             body = rng.randbytes(rng.randrange(60))
             if rng.random() < 0.7:  # a header that is right, with a body that is not
-                key = rng.choice(sorted(APIS))
-                version = rng.randint(APIS[key].served.first, APIS[key].served.last)
+                key = rng.choice(sorted(registered_apis()))
+                served = registered_apis()[key].served
+                version = rng.randint(served.first, served.last)
                 body = struct.pack(">hhih", key, version, 1, -1) + body
             client.send(struct.pack(">i", len(body)) + body)
             client.sock.shutdown(socket.SHUT_WR)

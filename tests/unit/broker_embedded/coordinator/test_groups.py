@@ -273,7 +273,7 @@ def test_who_waits_when_the_broker_stops_is_told(broker: BrokerDriver) -> None:
 
 def test_who_waits_when_the_offsets_topic_is_deleted_is_told(broker: BrokerDriver) -> None:
     task = join(broker)
-    broker.run(broker.broker.delete_topic(broker.broker.image.topics["__consumer_offsets"]))
+    broker.run(broker.broker.topic_lifecycle.delete(broker.broker.image.topics["__consumer_offsets"]))
     broker.settle()
     answer = task.result()
     assert answer is not None

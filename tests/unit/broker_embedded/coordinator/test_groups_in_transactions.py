@@ -167,7 +167,7 @@ def test_where_groups_are_kept_is_not_known_before_there_is_a_log(broker: Broker
 def test_a_deleted_topic_takes_pending_ones_along(with_topic: BrokerDriver) -> None:
     broker = with_topic
     commit(broker, to=5, producer=P)
-    broker.run(broker.broker.delete_topic(broker.broker.image.topics["t"]))
+    broker.run(broker.broker.topic_lifecycle.delete(broker.broker.image.topics["t"]))
     broker.create("t", partitions=2)
     assert not is_unstable(broker)
     end(broker, P, commit=True)
@@ -193,7 +193,7 @@ def test_a_group_lives_as_long_as_it_has_pending_ones(with_topic: BrokerDriver) 
 def test_with_the_offsets_topic_pending_ones_are_gone(with_topic: BrokerDriver) -> None:
     broker = with_topic
     commit(broker, to=5, producer=P)
-    broker.run(broker.broker.delete_topic(broker.broker.image.topics["__consumer_offsets"]))
+    broker.run(broker.broker.topic_lifecycle.delete(broker.broker.image.topics["__consumer_offsets"]))
     assert not is_unstable(broker)
     broker.restart()
     assert not is_unstable(broker)

@@ -128,7 +128,7 @@ def test_a_topic_that_is_deleted_amid_a_transaction_keeps_nobody(broker: BrokerD
     mine = Coordinated(broker)
     mine.begin()
     mine.write(b"a", T0, TopicPartition("u", 0))
-    broker.run(broker.broker.delete_topic(broker.broker.image.topics["u"]))
+    broker.run(broker.broker.topic_lifecycle.delete(broker.broker.image.topics["u"]))
     mine.end(commit=commit)
     assert mine.state == ("CompleteCommit" if commit else "CompleteAbort")
     assert is_stable(broker)
@@ -138,7 +138,7 @@ def test_with_the_transaction_topic_all_is_forgotten_and_what_went_on_is_aborted
     mine = Coordinated(broker)
     old = mine.begin()
     mine.write(b"a", T0, T1)
-    broker.run(broker.broker.delete_topic(broker.broker.image.topics["__transaction_state"]))
+    broker.run(broker.broker.topic_lifecycle.delete(broker.broker.image.topics["__transaction_state"]))
     assert not broker.broker.transactions.all
     assert (committed(broker), is_stable(broker), is_stable(broker, T1)) == ([], True, True)
     assert mine.refused() is ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -161,7 +161,7 @@ def test_what_is_decided_when_the_transaction_topic_goes_is_carried_out(
     mine.end()
     assert mine.state == "PrepareCommit"
     faults.heal()
-    broker.run(broker.broker.delete_topic(broker.broker.image.topics["__transaction_state"]))
+    broker.run(broker.broker.topic_lifecycle.delete(broker.broker.image.topics["__transaction_state"]))
     assert committed(broker) == [b"a"]
     broker.advance(10_000)
     assert len(markers(broker)) == 1

@@ -3,8 +3,8 @@
 import pytest
 
 from broker_embedded.config.releases import RELEASE_NAMES, release
-from broker_embedded.handlers import APIS, CloseConnection
 from broker_embedded.handlers.api_versions import unsupported_version
+from broker_embedded.handlers.support.registry import CloseConnection, registered_apis
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from spark_kafka_native.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
@@ -31,7 +31,7 @@ def test_the_ranges_come_in_every_version(broker: BrokerDriver, version: int) ->
 @pytest.mark.parametrize("name", SPEAKING)
 def test_a_release_says_what_its_brokers_said(broker: BrokerDriver, name: str) -> None:
     answer = asked(broker.passing_for(name), 0)
-    expected = {key: versions for key, versions in offered_by_real_brokers()[name].items() if key in APIS}
+    expected = {key: versions for key, versions in offered_by_real_brokers()[name].items() if key in registered_apis()}
     assert {item.api_key: (item.min_version, item.max_version) for item in answer.api_keys} == expected
 
 

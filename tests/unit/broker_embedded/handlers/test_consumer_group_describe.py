@@ -77,7 +77,7 @@ def test_what_a_member_gives_back_is_still_its_own(broker: BrokerDriver) -> None
 
 def test_topics_that_are_gone_are_left_out(broker: BrokerDriver) -> None:
     join(broker, "a")
-    broker.run(broker.broker.delete_topic(broker.broker.image.topics["t"]))
+    broker.run(broker.broker.topic_lifecycle.delete(broker.broker.image.topics["t"]))
     (member,) = describe(broker).members
     assert (member.assignment.topic_partitions, member.target_assignment.topic_partitions) == ((), ())
     assert CreatableTopic(name="t").name in member.subscribed_topic_names

@@ -77,7 +77,7 @@ def test_partitions_that_are_not_there(broker: BrokerDriver, topic: str) -> None
 
 def test_the_brokers_own_topics_keep_theirs(broker: BrokerDriver) -> None:
     assert delete(broker, "__consumer_offsets", 0) == (-1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    broker.run(broker.broker.auto_create("__consumer_offsets"))
+    broker.run(broker.broker.topic_lifecycle.require("__consumer_offsets"))
     assert delete(broker, "__consumer_offsets", 0) == (-1, ErrorCode.INVALID_TOPIC_EXCEPTION)
 
 

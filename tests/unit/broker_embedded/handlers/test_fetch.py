@@ -285,7 +285,7 @@ def test_nothing_asked_or_nothing_there_is_answered_at_once(broker: BrokerDriver
 def test_a_topic_deleted_while_somebody_waits_ends_the_wait(broker: BrokerDriver, again: bool) -> None:
     broker.create("t")
     task = wait_for(broker, fetch_request("t", max_wait_ms=LONG_MS, min_bytes=1))
-    broker.run(broker.broker.delete_topic(broker.broker.image.topics["t"]))
+    broker.run(broker.broker.topic_lifecycle.delete(broker.broker.image.topics["t"]))
     if again:
         broker.create("t")
     answer = broker.run(task)

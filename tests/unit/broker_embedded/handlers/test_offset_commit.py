@@ -41,7 +41,7 @@ def test_offsets_in_every_version_with_names(broker: BrokerDriver, version: int)
 
 def test_offsets_in_versions_of_old_brokers(broker: BrokerDriver) -> None:
     broker.passing_for("0.9")
-    broker.run(broker.broker.auto_create("t"))
+    broker.run(broker.broker.topic_lifecycle.require("t"))
     assert commit(broker, part(0, 5), version=0) == [0]
     assert committed(broker) == 5
     stamped = OffsetCommitRequestPartition(partition_index=0, committed_offset=6, commit_timestamp=77)
@@ -135,7 +135,7 @@ def test_a_deleted_topic_takes_its_offsets_along(broker: BrokerDriver) -> None:
     broker.create("u")
     commit(broker, part(0, 5))
     commit(broker, part(0, 6), topic="u")
-    broker.run(broker.broker.delete_topic(broker.broker.image.topics["t"]))
+    broker.run(broker.broker.topic_lifecycle.delete(broker.broker.image.topics["t"]))
     broker.create("t")
     for _ in range(2):
         assert (committed(broker), committed(broker, topic="u")) == (None, 6)
@@ -145,7 +145,7 @@ def test_a_deleted_topic_takes_its_offsets_along(broker: BrokerDriver) -> None:
 def test_deleting_the_offsets_topic_forgets_all(broker: BrokerDriver) -> None:
     broker.create("t")
     commit(broker, part(0, 5))
-    broker.run(broker.broker.delete_topic(broker.broker.image.topics["__consumer_offsets"]))
+    broker.run(broker.broker.topic_lifecycle.delete(broker.broker.image.topics["__consumer_offsets"]))
     assert committed(broker) is None
     assert commit(broker, part(0, 7)) == [0]
     broker.restart()

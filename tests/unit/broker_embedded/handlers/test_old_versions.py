@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.handlers import CloseConnection
+from broker_embedded.handlers.support.registry import CloseConnection
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.fetch import PartitionData
 from spark_kafka_native.protocol.messages.list_offsets import (

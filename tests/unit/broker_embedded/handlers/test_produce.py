@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from broker_embedded.handlers import CloseConnection
+from broker_embedded.handlers.support.registry import CloseConnection
 from broker_embedded.log.log import AppendResult
 from broker_embedded.replica.partitions import LocalPartition
 from spark_kafka_native.protocol.errors import ErrorCode
@@ -224,13 +224,13 @@ def test_appends_that_wait_for_the_disk_do_it_beside_the_event_loop(broker: Brok
 
 def test_an_append_whose_client_has_left_wakes_who_waits(broker: BrokerDriver, monkeypatch: pytest.MonkeyPatch) -> None:
     broker.create("t", flush_messages="1")
-    on_disk, disk_is_free = broker.broker.on_disk, asyncio.Event()
+    on_disk, disk_is_free = broker.broker.threads.on_disk, asyncio.Event()
 
     async def once_the_disk_is_free(function: Callable[[], object]) -> object:
         await disk_is_free.wait()
         return await on_disk(function)
 
-    monkeypatch.setattr(broker.broker, "on_disk", once_the_disk_is_free)
+    monkeypatch.setattr(broker.broker.threads, "on_disk", once_the_disk_is_free)
     waiting = broker.begin(fetch_request("t", max_wait_ms=20_000, min_bytes=1), 11)
     producing = broker.begin(produce_request("t", batch(b"x")), 9)
     broker.settle()
@@ -245,7 +245,7 @@ def test_an_append_whose_client_has_left_wakes_who_waits(broker: BrokerDriver, m
 
 def test_a_deleted_topic_is_gone_for_producers(broker: BrokerDriver) -> None:
     broker.create("t")
-    broker.run(broker.broker.delete_topic(broker.broker.image.topics["t"]))
+    broker.run(broker.broker.topic_lifecycle.delete(broker.broker.image.topics["t"]))
     assert code(broker.produce("t", batch(b"x"))) is MANY
 
 

@@ -61,7 +61,7 @@ def test_what_is_refused(broker: BrokerDriver, name: str, level: int, others: di
 
 
 def level(broker: BrokerDriver) -> int:
-    return next(feature.level for feature in broker.broker.features if feature.name == "transaction.version")
+    return next(feature.level for feature in broker.broker.configs.features if feature.name == "transaction.version")
 
 
 @pytest.mark.parametrize(

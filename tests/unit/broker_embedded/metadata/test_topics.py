@@ -39,7 +39,7 @@ class Story:
         return self.driver.run(self.driver.broker.topics.add_partitions(wanted))
 
     def delete(self) -> None:
-        self.driver.run(self.driver.broker.delete_topic(self.driver.broker.image.topics["old"]))
+        self.driver.run(self.driver.broker.topic_lifecycle.delete(self.driver.broker.image.topics["old"]))
 
     def lose(self, chance: random.Random | None, *, machine: bool) -> None:
         """The process, or the machine with what was not synced, is gone; start again."""

@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-import broker_embedded.handlers  # noqa: F401  # makes every API known
 from broker_embedded.metrics.error_codes import error_finder
+from spark_kafka_native.protocol.messages import REQUESTS
 from spark_kafka_native.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from spark_kafka_native.protocol.messages.offset_fetch import OffsetFetchResponse
-from spark_kafka_native.protocol.schema import REQUESTS
 from tests.support.strategies import messages
 
 RESPONSES = sorted({request.response for request in REQUESTS.values()}, key=lambda cls: cls.__name__)

@@ -45,7 +45,7 @@ def test_what_is_not_there(broker: BrokerDriver, partition: LocalPartition) -> N
 
 def test_a_partition_made_again_is_another(broker: BrokerDriver, partition: LocalPartition) -> None:
     assert broker.broker.partitions.get_by_id(partition.topic_id, 1) is partition
-    broker.run(broker.broker.delete_topic(broker.broker.image.topics["t"]))
+    broker.run(broker.broker.topic_lifecycle.delete(broker.broker.image.topics["t"]))
     broker.create("t", partitions=2)
     with pytest.raises(KafkaError) as caught:
         broker.broker.partitions.get_by_id(partition.topic_id, 1)

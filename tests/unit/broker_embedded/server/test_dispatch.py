@@ -4,8 +4,9 @@ import inspect
 
 import pytest
 
-from broker_embedded.handlers import CloseConnection
-from broker_embedded.server.dispatch import serve
+from broker_embedded.handlers.support.registry import CloseConnection
+from broker_embedded.handlers.support.throttling import Throttle
+from broker_embedded.server.dispatch import Peer
 from spark_kafka_native.protocol.errors import ErrorCode, RemoteProtocolError
 from spark_kafka_native.protocol.framing import decode_response, request_frame
 from spark_kafka_native.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -15,7 +16,7 @@ from tests.support.broker_driver import NODE, BrokerDriver, to_bytes
 
 def answer(broker: BrokerDriver, frame: bytes) -> bytes | None:
     """What comes back for a request frame, both without their sizes."""
-    found = serve(memoryview(bytearray(frame)), broker=broker.broker, node=NODE)
+    found = broker.dispatcher.serve(Peer(node=NODE), memoryview(bytearray(frame)), Throttle())
     chunks = broker.run(found) if inspect.isawaitable(found) else found
     return None if chunks is None else to_bytes(chunks)[4:]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.handlers import CloseConnection
+from broker_embedded.handlers.support.registry import CloseConnection
 from broker_embedded.testing.fields import Fields
 from broker_embedded.testing.injection import Injector
 from broker_embedded.testing.recording import Recorder
@@ -26,7 +26,7 @@ def injector(broker: BrokerDriver) -> Injector:
     made = Injector(Recorder())
     broker.create("t", 3)
     broker.create("u")
-    broker.intercept = made
+    broker.intercept(made.interceptor)
     return made
 
 

@@ -22,7 +22,7 @@ def injector(broker: BrokerDriver) -> Injector:
     made = Injector(Recorder())
     broker.create("t", 2)
     broker.create("u")
-    broker.intercept = made
+    broker.intercept(made.interceptor)
     return made
 
 

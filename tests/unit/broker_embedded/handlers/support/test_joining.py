@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.handlers import CloseConnection
+from broker_embedded.handlers.support.registry import CloseConnection
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.produce import PartitionProduceResponse, ProduceRequest
 from spark_kafka_native.protocol.topic import TopicPartition

@@ -2,7 +2,6 @@
 
 import pytest
 
-from broker_embedded.handlers.support.config_resources import entries, resources
 from broker_embedded.metadata.config_changes import ResourceType
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from tests.support.broker_driver import BrokerDriver
@@ -12,7 +11,7 @@ from tests.support.configs import BROKER, DELETE, GROUP, LOGGER, METRICS, SET, T
 def test_every_resource_is_listed_and_can_be_read(broker: BrokerDriver) -> None:
     broker.create("b")
     broker.create("a")
-    found = resources(broker.broker)
+    found = broker.broker.config_resources.all()
     assert found == [
         (ResourceType.BROKER_LOGGER, "1"),
         (ResourceType.BROKER, "1"),
@@ -20,7 +19,7 @@ def test_every_resource_is_listed_and_can_be_read(broker: BrokerDriver) -> None:
         (ResourceType.TOPIC, "b"),
     ]
     for kind, name in found:
-        assert entries(broker.broker, kind, name)
+        assert broker.broker.config_resources.entries(kind, name)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +40,7 @@ def test_what_there_is_not_cannot_be_read(
     broker: BrokerDriver, kind: int, name: str, code: ErrorCode, said: str
 ) -> None:
     with pytest.raises(KafkaError) as caught:
-        entries(broker.broker, kind, name)
+        broker.broker.config_resources.entries(kind, name)
     assert caught.value.code is code
     assert said in (caught.value.detail or "")
 
@@ -93,8 +92,8 @@ def test_what_cannot_be_changed(
 def test_settings_of_a_group(broker: BrokerDriver, how: str) -> None:
     put(broker, GROUP, "g", consumer_session_timeout_ms="50000")
     getattr(broker, how)()
-    assert (ResourceType.GROUP, "g") in resources(broker.broker)
+    assert (ResourceType.GROUP, "g") in broker.broker.config_resources.all()
     assert broker.broker.configs.stored.groups == {"g": {"consumer.session.timeout.ms": "50000"}}
     assert change(broker, GROUP, "g", ("consumer.session.timeout.ms", DELETE, None)).error_code == 0
     assert broker.broker.configs.stored.groups == {}
-    assert [name for kind, name in resources(broker.broker) if kind is ResourceType.GROUP] == []
+    assert [name for kind, name in broker.broker.config_resources.all() if kind is ResourceType.GROUP] == []
