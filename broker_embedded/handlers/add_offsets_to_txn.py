@@ -11,8 +11,8 @@ from typing import Final
 
 from broker_embedded.coordinator.groups import Groups
 from broker_embedded.coordinator.transactions import Transactions
-from broker_embedded.handlers.support.fencing import code_heard
 from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.handlers.support.responses import producer_error_code
 from broker_embedded.transactions.decisions import Producer
 from broker_embedded.transactions.state import TransactionVersion
 from spark_kafka_native.protocol.errors import KafkaError
@@ -35,5 +35,7 @@ async def add_offsets_to_txn(
             TransactionVersion.TV_0,
         )
     except KafkaError as error:
-        return AddOffsetsToTxnResponse(error_code=code_heard(error, context.version, fenced_since=_FENCED_SINCE))
+        return AddOffsetsToTxnResponse(
+            error_code=producer_error_code(error, context.version, fenced_since=_FENCED_SINCE)
+        )
     return AddOffsetsToTxnResponse()

@@ -14,8 +14,8 @@ from collections.abc import Set as AbstractSet
 from typing import Final
 
 from broker_embedded.coordinator.transactions import Transactions
-from broker_embedded.handlers.support.fencing import code_heard
 from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.handlers.support.responses import producer_error_code
 from broker_embedded.replica.partitions import Partitions
 from broker_embedded.transactions.decisions import Producer
 from broker_embedded.transactions.state import TransactionVersion
@@ -77,7 +77,7 @@ async def _results(
         try:
             codes = await _add_or_look(transaction, wanted, context, transactions)
         except KafkaError as error:
-            codes = dict.fromkeys(wanted, code_heard(error, context.version, fenced_since=_FENCED_SINCE))
+            codes = dict.fromkeys(wanted, producer_error_code(error, context.version, fenced_since=_FENCED_SINCE))
     return _by_topic(transaction.topics, codes)
 
 

@@ -11,8 +11,8 @@ from broker_embedded.coordinator.groups import Groups
 from broker_embedded.groups.consumer.group import ConsumerGroup
 from broker_embedded.groups.consumer.member import ConsumerMember, TopicIdPartition, by_topic
 from broker_embedded.groups.consumer.topics import TopicsView
-from broker_embedded.handlers.support.operations import GROUP_OPERATIONS, NOT_ASKED
 from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.handlers.support.responses import GROUP_OPERATIONS, NOT_ASKED
 from broker_embedded.metadata.dynamic_configs import DynamicConfigs
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.consumer_group_describe import (

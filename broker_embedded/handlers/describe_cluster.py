@@ -7,8 +7,8 @@ v2  fenced brokers (KIP-1073), of which there are none
 
 from typing import Final
 
-from broker_embedded.handlers.support.operations import CLUSTER_OPERATIONS, NOT_ASKED
 from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.handlers.support.responses import CLUSTER_OPERATIONS, NOT_ASKED
 from broker_embedded.metadata.topics import Topics
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.describe_cluster import (

@@ -16,8 +16,8 @@ groups without settings of their own a request describes `_MOST_GROUPS`, and the
 import asyncio
 import dataclasses
 
-from broker_embedded.handlers.support.once import once
 from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.handlers.support.responses import once
 from broker_embedded.metadata.config_changes import ResourceType
 from broker_embedded.metadata.config_entries import ConfigEntry, ConfigSource
 from broker_embedded.metadata.config_resources import ConfigResources, resource_key

@@ -10,8 +10,8 @@ from typing import Final
 
 from broker_embedded.coordinator.groups import Groups
 from broker_embedded.groups.classic.group import ClassicGroup
-from broker_embedded.handlers.support.operations import GROUP_OPERATIONS
 from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.handlers.support.responses import GROUP_OPERATIONS
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.describe_groups import (
     DescribedGroup,

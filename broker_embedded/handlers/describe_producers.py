@@ -5,8 +5,8 @@ v0  flexible
 A transaction hangs if it is open here and its coordinator does not know of it.
 """
 
-from broker_embedded.handlers.support.once import once
 from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.handlers.support.responses import once
 from broker_embedded.log.append.producer_state import ProducerEntry
 from broker_embedded.replica.partitions import Partitions
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError

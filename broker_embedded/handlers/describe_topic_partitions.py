@@ -7,8 +7,8 @@ Topics come in the order of their names; an answer holds ``response_partition_li
 the whole request, as with Kafka.
 """
 
-from broker_embedded.handlers.support.operations import TOPIC_OPERATIONS
 from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.handlers.support.responses import TOPIC_OPERATIONS
 from broker_embedded.metadata.dynamic_configs import DynamicConfigs
 from broker_embedded.metadata.image import ClusterImage, TopicImage
 from broker_embedded.metadata.topics import Topics

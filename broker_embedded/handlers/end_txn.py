@@ -9,8 +9,8 @@ v5  the epoch rises with every transaction; the answer says who the producer is 
 from typing import Final
 
 from broker_embedded.coordinator.transactions import Transactions
-from broker_embedded.handlers.support.fencing import code_heard
 from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.handlers.support.responses import producer_error_code
 from broker_embedded.transactions.decisions import Producer
 from broker_embedded.transactions.state import TransactionVersion
 from spark_kafka_native.protocol.errors import KafkaError
@@ -32,5 +32,5 @@ async def end_txn(request: EndTxnRequest, context: RequestContext, transactions:
             version=TransactionVersion.TV_2 if raises_epoch else TransactionVersion.TV_0,
         )
     except KafkaError as error:
-        return EndTxnResponse(error_code=code_heard(error, context.version, fenced_since=_FENCED_SINCE))
+        return EndTxnResponse(error_code=producer_error_code(error, context.version, fenced_since=_FENCED_SINCE))
     return EndTxnResponse(producer_id=producer.producer_id, producer_epoch=producer.epoch)

@@ -12,8 +12,8 @@ Kafka answers CONCURRENT_TRANSACTIONS and is asked again.
 from typing import Final
 
 from broker_embedded.coordinator.transactions import Transactions
-from broker_embedded.handlers.support.fencing import code_heard
 from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.handlers.support.responses import producer_error_code
 from broker_embedded.metadata.producer_ids import ProducerIds
 from broker_embedded.transactions.decisions import Producer
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
@@ -35,7 +35,7 @@ async def init_producer_id(
             return InitProducerIdResponse(producer_id=await producer_ids.next(), producer_epoch=0)
         producer = await transactions.begin_producer(name, request.transaction_timeout_ms, claimed)
     except KafkaError as error:
-        code = code_heard(error, context.version, fenced_since=_FENCED_SINCE)
+        code = producer_error_code(error, context.version, fenced_since=_FENCED_SINCE)
         return InitProducerIdResponse(error_code=code, producer_id=_NONE, producer_epoch=_NONE)
     return InitProducerIdResponse(producer_id=producer.producer_id, producer_epoch=producer.epoch)
 

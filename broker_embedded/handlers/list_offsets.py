@@ -21,8 +21,8 @@ import functools
 from collections import Counter
 from typing import Final
 
-from broker_embedded.handlers.support.once import once
 from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.handlers.support.responses import once
 from broker_embedded.log.log import Log
 from broker_embedded.log.timestamp_lookup import ContinueAt, Lookup, OffsetTimestamp
 from broker_embedded.platform.record_threads import ClientPresence

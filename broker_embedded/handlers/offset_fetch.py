@@ -18,8 +18,8 @@ from uuid import UUID
 from broker_embedded.coordinator.groups import Groups
 from broker_embedded.groups.offsets import GroupOffsets
 from broker_embedded.groups.records import OffsetCommitValue
-from broker_embedded.handlers.support.once import once
 from broker_embedded.handlers.support.registry import RequestContext, handles
+from broker_embedded.handlers.support.responses import once
 from broker_embedded.metadata.image import ClusterImage
 from broker_embedded.metadata.topics import Topics
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError

@@ -6,8 +6,8 @@ from typing import Any, Final, TypeVar
 
 import pytest
 
-from broker_embedded.handlers.support.once import once
 from broker_embedded.handlers.support.registry import Api, apis_of
+from broker_embedded.handlers.support.responses import once
 from spark_kafka_native.protocol.codec import encode
 from spark_kafka_native.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,

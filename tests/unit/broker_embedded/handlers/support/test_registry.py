@@ -1,10 +1,21 @@
 """What is served and what is advertised: all of a release's APIs but those that this broker is known not to have."""
 
+from collections import Counter
+from decimal import Decimal
+from pathlib import Path
+
 import pytest
 
+from broker_embedded import handlers
 from broker_embedded.config.releases import NOT_SERVED, RELEASE_NAMES, release
-from broker_embedded.handlers.support.registry import apis_of, registered_apis
+from broker_embedded.coordinator.groups import Groups
+from broker_embedded.handlers.support.registry import Api, MissingComponent, RequestContext, apis_of, registered_apis
+from broker_embedded.metadata.topics import Topics
+from broker_embedded.platform.platform import FileSystem
 from spark_kafka_native.protocol.messages import REQUESTS
+from spark_kafka_native.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from spark_kafka_native.protocol.schema import Response
+from tests.support.broker_driver import NODE, BrokerDriver
 
 
 @pytest.mark.parametrize("name", RELEASE_NAMES)
@@ -42,3 +53,33 @@ def test_every_handler_names_its_versions_in_its_docstring() -> None:
         versions = "-".join(f"v{version}" for version in dict.fromkeys((api.served.first, api.served.last)))
         first_line = (module.__doc__ or "").splitlines()[0]
         assert first_line.startswith(f"{api.request.api_name} ({api.request.api_key}) {versions}: ")
+
+
+def test_every_module_registers_one_api() -> None:
+    modules = Counter(api.handler.__module__.rpartition(".")[2] for api in registered_apis().values())
+    files = Path(handlers.__file__).parent.glob("*.py")
+    assert modules == Counter(file.stem for file in files if file.stem != "__init__")
+
+
+def test_an_api_is_bound_to_the_components_of_its_handlers_parameters(broker: BrokerDriver) -> None:
+    def handler(_request: HeartbeatRequest, _context: RequestContext, topics: Topics, groups: Groups) -> Response:
+        assert (topics, groups) == (broker.broker.topics, broker.broker.groups)
+        return HeartbeatResponse(throttle_time_ms=7)
+
+    api = Api.of(HeartbeatRequest, "0-4", handler).bind(broker.broker.components())
+    answer = api.handler(HeartbeatRequest(), RequestContext(version=4, client_id="test", node=NODE))
+    assert answer == HeartbeatResponse(throttle_time_ms=7)
+
+
+def test_a_handler_whose_component_does_not_exist_is_refused_at_the_start(broker: BrokerDriver) -> None:
+    def handler(_request: HeartbeatRequest, _context: RequestContext, topics: Topics, speed: Decimal) -> Response:
+        raise AssertionError((topics, speed))
+
+    api = Api.of(HeartbeatRequest, "0-4", handler)
+    with pytest.raises(MissingComponent, match=rf"^{__name__}: .*Decimal.* of the parameter speed$"):
+        api.bind(broker.broker.components())
+
+
+def test_every_component_has_the_type_that_handlers_ask_for(broker: BrokerDriver) -> None:
+    for wanted, component in broker.broker.components().items():
+        assert wanted is FileSystem or isinstance(component, wanted), wanted
