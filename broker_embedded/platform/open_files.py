@@ -4,12 +4,10 @@ import errno
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from broker_embedded.platform.descriptors import file_share
-
-if TYPE_CHECKING:
-    from broker_embedded.platform.platform import File, FileSystem
+from broker_embedded.platform.file_system import File, FileSystem
 
 
 class HasPath(Protocol):
@@ -24,18 +22,18 @@ class OpenFiles:
     A file that falls out closes as soon as nobody holds it; the next use opens it again. Safe to call from any thread.
     """
 
-    def __init__(self, file_system: "FileSystem", capacity: int | None = None) -> None:
+    def __init__(self, file_system: FileSystem, capacity: int | None = None) -> None:
         self._file_system = file_system
         self._capacity = file_share() if capacity is None else capacity
         self._files: OrderedDict[str, File] = OrderedDict()
         self._lock = threading.RLock()
 
-    def get(self, path: str) -> "File":
+    def get(self, path: str) -> File:
         """The file at ``path``, which must exist. Raises OSError."""
         with self._lock:
             return self._open(path)
 
-    def of(self, owner: HasPath) -> "File":
+    def of(self, owner: HasPath) -> File:
         """The file of ``owner``, wherever it is now, and never another that has taken its name.
 
         Raises OSError; FileNotFoundError: the file was removed, or the owner closed.
@@ -45,7 +43,7 @@ class OpenFiles:
                 raise FileNotFoundError(errno.ENOENT, "the file belongs to a log that was closed or deleted")
             return self._open(owner.path)
 
-    def create(self, path: str) -> "File":
+    def create(self, path: str) -> File:
         """A new, empty file at ``path``. Raises OSError."""
         with self._lock:
             self._files.pop(path, None)
@@ -103,14 +101,14 @@ class OpenFiles:
         with self._lock:
             self._files.pop(path, None)
 
-    def _open(self, path: str) -> "File":
+    def _open(self, path: str) -> File:
         file = self._files.get(path)
         if file is not None:
             self._files.move_to_end(path)
             return file
         return self._keep(path, self._file_system.open(path))
 
-    def _keep(self, path: str, file: "File") -> "File":
+    def _keep(self, path: str, file: File) -> File:
         self._files[path] = file
         while len(self._files) > self._capacity:
             self._files.popitem(last=False)

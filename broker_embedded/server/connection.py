@@ -22,7 +22,7 @@ from enum import Enum
 from typing import Final, TypeAlias
 
 from broker_embedded.handlers.support.registry import CloseConnection
-from broker_embedded.handlers.support.throttling import Throttle
+from broker_embedded.handlers.support.request_cost import Throttle
 from broker_embedded.platform.record_threads import ClientPresence
 from broker_embedded.platform.timers import Timer, Timers
 from broker_embedded.server.inbox import BadSize, Inbox

@@ -10,7 +10,8 @@ from typing import Any, Final, TypeAlias, cast
 from broker_embedded.broker import Broker
 from broker_embedded.handlers.api_versions import unsupported_version
 from broker_embedded.handlers.support.registry import Api, CloseConnection, RequestContext, Result, apis_of
-from broker_embedded.handlers.support.throttling import Throttle, charge_time
+from broker_embedded.handlers.support.request_cost import Throttle
+from broker_embedded.handlers.support.throttling import charge_time
 from broker_embedded.metadata.image import BrokerNode
 from broker_embedded.platform.cancellation import WorkCancelled
 from broker_embedded.platform.record_threads import ClientPresence

@@ -5,7 +5,7 @@ from collections.abc import Awaitable
 from typing import TypeAlias
 
 from broker_embedded.handlers.support.registry import CloseConnection
-from broker_embedded.handlers.support.throttling import Throttle
+from broker_embedded.handlers.support.request_cost import Throttle
 from broker_embedded.replica.delayed import DelayedOperations
 from broker_embedded.security.mechanism import SaslRefused
 from broker_embedded.security.session import SaslSession

@@ -12,7 +12,7 @@ from dirty_equals import IsInt
 from broker_embedded.broker import Broker
 from broker_embedded.config.config import BrokerConfig
 from broker_embedded.groups.records import CoordinatorRecord, decode_batch, encode_batch
-from broker_embedded.handlers.support.throttling import Throttle
+from broker_embedded.handlers.support.request_cost import Throttle
 from broker_embedded.metadata.image import BrokerNode
 from broker_embedded.platform.platform import Clock, File, FileSystem, ManualClock, Platform
 from broker_embedded.platform.timers import VirtualTimers

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, ClassVar, TypeAlias
 
-from broker_embedded.handlers.support.throttling import Throttle
+from broker_embedded.handlers.support.request_cost import Throttle
 from broker_embedded.platform.platform import ManualClock
 from broker_embedded.platform.timers import VirtualTimers
 from broker_embedded.server.connection import Answer, Connection, Shared

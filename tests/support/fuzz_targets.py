@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from broker_embedded.config.log_config import LogConfig
 from broker_embedded.handlers.support.registry import Api, CloseConnection, Result, apis_of
-from broker_embedded.handlers.support.throttling import Throttle
+from broker_embedded.handlers.support.request_cost import Throttle
 from broker_embedded.log.log import Log
 from broker_embedded.platform.platform import ManualClock, Platform
 from broker_embedded.server.dispatch import Call, Peer

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, Final, Self, TypeAlias, TypeVar
 
 from broker_embedded.config.releases import release
-from broker_embedded.handlers.support.throttling import Throttle
+from broker_embedded.handlers.support.request_cost import Throttle
 from broker_embedded.metadata.image import BrokerNode
 from broker_embedded.platform.record_threads import ClientPresence
 from broker_embedded.security.session import NO_SASL, Session

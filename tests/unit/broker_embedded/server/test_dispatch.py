@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 from broker_embedded.handlers.support.registry import CloseConnection
-from broker_embedded.handlers.support.throttling import Throttle
+from broker_embedded.handlers.support.request_cost import Throttle
 from broker_embedded.server.dispatch import Peer
 from spark_kafka_native.protocol.errors import ErrorCode, RemoteProtocolError
 from spark_kafka_native.protocol.framing import decode_response, request_frame

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.handlers.support import throttling
-from broker_embedded.handlers.support.throttling import Throttle
+from broker_embedded.handlers.support import request_cost
+from broker_embedded.handlers.support.request_cost import Throttle
 from broker_embedded.quotas.entities import Entity
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.alter_client_quotas import OpData
@@ -190,7 +190,7 @@ def test_waiting_is_no_work(monkeypatch: pytest.MonkeyPatch) -> None:
         nonlocal now_ns
         now_ns += ns
 
-    monkeypatch.setattr(throttling, "time", SimpleNamespace(perf_counter_ns=lambda: now_ns))
+    monkeypatch.setattr(request_cost, "time", SimpleNamespace(perf_counter_ns=lambda: now_ns))
 
     async def story() -> None:
         throttle, gate = Throttle(), asyncio.Event()

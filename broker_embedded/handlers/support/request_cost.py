@@ -1,0 +1,78 @@
+"""What a request costs its client: time of the broker, and the time that the client must be silent afterwards.
+
+Quotas do not refuse: the response says in ``throttle_time_ms`` how long the client should be silent, and the broker
+takes nothing more from its connection until then (KIP-219). Releases before 2.0 hold the response back instead.
+"""
+
+import time
+from collections.abc import Awaitable, Callable, Generator
+from typing import Any, TypeVar
+
+from broker_embedded.quotas.rates import LONGEST_MS
+
+ResultT = TypeVar("ResultT")
+
+
+class Throttle:
+    """The present request of one connection. A connection has one request at a time, so that it needs one of these.
+
+    ``wait_ms``: how long the client must be silent after the answer. ``is_charged``: request_percentage has been
+    looked at.
+    """
+
+    __slots__ = ("_resumed_ns", "_spent_ns", "is_charged", "wait_ms")
+
+    def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """A request is taken up."""
+        self.wait_ms = 0
+        self.is_charged = False
+        self._spent_ns = 0
+        self._resumed_ns = time.perf_counter_ns()
+
+    def at_least(self, wait_ms: int) -> None:
+        """Throttle the client for ``wait_ms``, unless it is throttled for longer already; at most for `LONGEST_MS`."""
+        self.wait_ms = max(self.wait_ms, min(wait_ms, LONGEST_MS))
+
+    @property
+    def spent_ns(self) -> int:
+        """How long the broker has worked on the request; waiting is no work."""
+        return self._spent_ns + time.perf_counter_ns() - self._resumed_ns
+
+    async def measured(self, work: Awaitable[ResultT]) -> ResultT:
+        """Do the work, without counting the time in which it waits."""
+        result: ResultT = await _Measured(work, self._pause, self._resume)
+        return result
+
+    def _pause(self) -> None:
+        self._spent_ns = self.spent_ns
+
+    def _resume(self) -> None:
+        self._resumed_ns = time.perf_counter_ns()
+
+
+class _Measured:
+    """An awaitable around another that tells when it waits and when it goes on."""
+
+    def __init__(self, work: Awaitable[Any], pause: Callable[[], None], resume: Callable[[], None]) -> None:
+        self._work = work
+        self._pause = pause
+        self._resume = resume
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        steps = self._work.__await__()
+        thrown: BaseException | None = None
+        while True:
+            try:
+                waiting_for = next(steps) if thrown is None else steps.throw(thrown)
+            except StopIteration as end:
+                return end.value
+            self._pause()
+            try:
+                yield waiting_for
+                thrown = None
+            except BaseException as error:  # a cancellation: the work must hear of it
+                thrown = error
+            self._resume()
