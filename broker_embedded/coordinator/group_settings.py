@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from broker_embedded.config.config import BrokerConfig
-from broker_embedded.groups.classic.state import ClassicConfig
+from broker_embedded.groups.classic.group import ClassicConfig
 from broker_embedded.groups.consumer.config import ConsumerConfig, ConsumerContext
 from broker_embedded.groups.consumer.topics import TopicsView
 from broker_embedded.groups.records import RecordVersions

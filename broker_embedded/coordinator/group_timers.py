@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TypeAlias
 
-from broker_embedded.groups.outcome import CancelTimer, SetTimer, TimerKey
+from broker_embedded.groups.group import CancelTimer, SetTimer, TimerKey
 from broker_embedded.platform.timers import Timer, Timers
 
 OnTimer: TypeAlias = Callable[[str, TimerKey], None]

@@ -25,12 +25,10 @@ from broker_embedded.coordinator.group_timers import GroupTimers
 from broker_embedded.coordinator.log import OFFSETS_TOPIC, Appended, CoordinatorLog, Within
 from broker_embedded.coordinator.pattern_matcher import PatternMatcher
 from broker_embedded.coordinator.turns import Turns
-from broker_embedded.groups.consumer import regexes as consumer_regexes
+from broker_embedded.groups import decisions
 from broker_embedded.groups.consumer.draft import REGEX_TIMER
-from broker_embedded.groups.consumer.group import ConsumerGroup
-from broker_embedded.groups.group import Group
+from broker_embedded.groups.group import AnswerT, Group, Outcome, Parked, Reply, SetTimer, TimerKey
 from broker_embedded.groups.offsets import GroupOffsets, OffsetCommit
-from broker_embedded.groups.outcome import AnswerT, Outcome, Parked, Reply, SetTimer, TimerKey
 from broker_embedded.groups.pending_offsets import OpenTransaction
 from broker_embedded.groups.replay import ReplayContext, replay
 from broker_embedded.platform.finishing import Finishing
@@ -105,7 +103,7 @@ class Groups:
             return
         self._resumed = True
         for group in list(self._groups.values()):
-            self._carry_out(group.group_id, group.resumed())
+            self._carry_out(group.group_id, decisions.resumed(group))
 
     def release(self) -> None:
         """Answer every parked request and take no more: the broker stops."""
@@ -336,7 +334,7 @@ class Groups:
         def decide(group: Group | None, now_ms: int) -> Outcome[None]:
             is_due = due in self._due
             self._due.discard(due)
-            return group.timer_fired(key, now_ms) if is_due and group is not None else Outcome(answer=None)
+            return decisions.timer_fired(group, key, now_ms) if is_due else Outcome(answer=None)
 
         self._due.add(due)
         self._finishing.begin(self._fire(group_id, key, decide))
@@ -355,20 +353,15 @@ class Groups:
 
     async def _look_up_regexes(self, group_id: str) -> None:
         """Match all topic names with the group's regular expressions, and write the result to the group's log."""
-        group = self._groups.get(group_id)
-        if not isinstance(group, ConsumerGroup):
+        regexes = sorted(decisions.subscribed_regexes(self._groups.get(group_id)))
+        if not regexes:
             return
-        view = group.context.topics()
+        view = self.context.consumer.topics()
         self._looked_up.add(group_id)
         try:
-            topics = await self._patterns.matching_each(group_id, sorted(group.subscribed_regexes), view.by_name)
+            topics = await self._patterns.matching_each(group_id, regexes, view.by_name)
             await self.apply(
-                group_id,
-                lambda group, now_ms: (
-                    consumer_regexes.resolved(group, topics, view.version, now_ms)
-                    if isinstance(group, ConsumerGroup)
-                    else Outcome(answer=None)
-                ),
+                group_id, lambda group, now_ms: decisions.regexes_resolved(group, topics, view.version, now_ms)
             )
         except KafkaError as error:
             self._retry(group_id, REGEX_TIMER, error)
@@ -378,10 +371,8 @@ class Groups:
 
     def _forget_patterns(self, group_id: str) -> None:
         """Keep no compiled regular expressions of a group that subscribes to none any more, or is deleted."""
-        if self._patterns.keeps(group_id):
-            group = self._groups.get(group_id)
-            if not isinstance(group, ConsumerGroup) or not group.subscribed_regexes:
-                self._patterns.forget(group_id)
+        if self._patterns.keeps(group_id) and not decisions.subscribed_regexes(self._groups.get(group_id)):
+            self._patterns.forget(group_id)
 
     def _check_released(self) -> None:
         if self._released:

@@ -1,17 +1,58 @@
-"""What every kind of group is to the shell around it: classic, consumer (KIP-848), and simple, with offsets alone.
+"""A group of any kind, and the `Outcome` of a decision about it: values, so that deciding touches no log and no clock.
 
-All kinds share one space of ids. A group is a value: a decision makes a new one, which takes the old one's place once
-the decision's records are in the log.
+Groups of all kinds share one space of ids: classic ones, consumer groups (KIP-848), and simple ones, which have offsets
+alone. A decision makes a new group, which replaces the old one once the decision's records are in the log.
+
+`broker_embedded.coordinator.groups` carries a decision out in this order: it appends the records to the log, replaces
+the group, sets the timers, and answers the pending requests and the request itself. A decision whose records cannot be
+written has not happened; ``otherwise`` decides instead.
 """
 
 from collections.abc import Callable
-from typing import Protocol, TypeAlias
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
-from broker_embedded.groups.outcome import Outcome, Reply, SetTimer, TimerKey
 from broker_embedded.groups.records import CoordinatorRecord, OffsetCommitValue
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.offset_commit import OffsetCommitRequest
 from spark_kafka_native.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+
+AnswerT = TypeVar("AnswerT")
+AnswerT_co = TypeVar("AnswerT_co", covariant=True)
+
+TimerKey: TypeAlias = tuple[str, ...]
+"""Names a timer within its group: ``("session", member_id)``. Setting one that is set replaces it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetTimer:
+    """Call `decisions.timer_fired` that much later, unless the timer is set anew or cancelled before."""
+
+    key: TimerKey
+    after_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancelTimer:
+    """Cancel a timer; one that is not set is no mistake."""
+
+    key: TimerKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parked:
+    """No answer yet: it will be the `Reply` with this ticket, of a later decision."""
+
+    ticket: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """The answer to a request that was parked. One whose client has left goes nowhere."""
+
+    ticket: int
+    answer: Any
+
 
 RetentionStart: TypeAlias = Callable[[OffsetCommitValue], int]
 """The time from which offsets.retention.minutes counts for a position."""
@@ -77,14 +118,24 @@ class Group(Protocol):
         """The records that delete the group itself; its positions have their own."""
         ...
 
-    def resumed(self) -> Outcome[None]:
-        """What to do about the group after it was read from the log: fresh timers for its members."""
-        ...
-
-    def timer_fired(self, key: TimerKey, now_ms: int) -> Outcome[None]:
-        """Decide what follows from a timer."""
-        ...
-
     def released(self, code: ErrorCode) -> tuple[Reply, ...]:
         """An answer for every request that is parked: this broker coordinates the group no more."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome(Generic[AnswerT_co]):
+    """A decision: an answer, the records that must be in the log before it is given, and what else it brings.
+
+    ``group`` is the group as it is once the records are written; None leaves it as it was, ``removed`` ends it and
+    its timers. ``otherwise`` decides anew, with the error that clients are to hear, when the records cannot be
+    written; it must not ask for records itself. Without it the request is answered with that error.
+    """
+
+    answer: AnswerT_co | Parked
+    records: tuple[CoordinatorRecord, ...] = ()
+    group: Group | None = None
+    removed: bool = False
+    timers: tuple[SetTimer | CancelTimer, ...] = ()
+    replies: tuple[Reply, ...] = ()
+    otherwise: "Callable[[ErrorCode], Outcome[AnswerT_co]] | None" = None

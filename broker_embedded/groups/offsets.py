@@ -12,10 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 from uuid import UUID
 
-from broker_embedded.groups.classic.group import ClassicGroup
-from broker_embedded.groups.classic.state import ClassicConfig
-from broker_embedded.groups.group import Group, RetentionStart
-from broker_embedded.groups.outcome import Outcome, SetTimer
+from broker_embedded.groups import decisions
+from broker_embedded.groups.classic.group import ClassicConfig, ClassicGroup
+from broker_embedded.groups.group import Group, Outcome, RetentionStart
 from broker_embedded.groups.pending_offsets import OpenTransaction, PendingOffsets, Position
 from broker_embedded.groups.records import (
     CoordinatorRecord,
@@ -30,8 +29,6 @@ from spark_kafka_native.protocol.messages.txn_offset_commit import TxnOffsetComm
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.protocol.wire import ZERO_UUID
 
-_GROUP_NOT_FOUND_SINCE: Final = 9
-"""OffsetCommit versions from here on know GROUP_ID_NOT_FOUND; older ones hear ILLEGAL_GENERATION."""
 _NEVER_MS: Final = 2**63 - 1
 """The latest expiry time that an int64 holds. Java's sum overflows to before 1970: the offset expires at once."""
 _TOMBSTONES_AT_ONCE: Final = 1000
@@ -136,7 +133,7 @@ class GroupOffsets:
 
         ``version`` is the request's. Raises KafkaError: the sender must not commit for the group.
         """
-        timers = _check_commit(group, request, version)
+        timers = decisions.check_commit(group, request, version)
         expires = -1 if request.retention_time_ms < 0 else min(now_ms + request.retention_time_ms, _NEVER_MS)
         outcome = self._outcome(group, request.group_id, commits, now_ms=now_ms, expires=expires, config=config)
         return replace(outcome, timers=timers)
@@ -154,10 +151,7 @@ class GroupOffsets:
 
         Raises KafkaError: the sender must not commit for the group.
         """
-        if group is not None:
-            group.check_commit_in_transaction(request)
-        elif request.generation_id >= 0:
-            raise KafkaError(ErrorCode.ILLEGAL_GENERATION, f"there is no group {request.group_id!r}")
+        decisions.check_commit_in_transaction(group, request)
         return self._outcome(group, request.group_id, commits, now_ms=now_ms, expires=-1, config=config)
 
     def _outcome(
@@ -251,16 +245,6 @@ class GroupOffsets:
         if len(gone) == len(mine) and group.is_empty and not pending:
             return Outcome(answer=False, records=(*records, *group.tombstones()), removed=True)
         return Outcome(answer=len(old) > len(gone), records=records)
-
-
-def _check_commit(group: Group | None, request: OffsetCommitRequest, version: int) -> tuple[SetTimer, ...]:
-    if group is not None:
-        return group.check_commit(request, version)
-    if request.generation_id_or_member_epoch < 0:
-        return ()
-    known = version >= _GROUP_NOT_FOUND_SINCE
-    code = ErrorCode.GROUP_ID_NOT_FOUND if known else ErrorCode.ILLEGAL_GENERATION
-    raise KafkaError(code, f"there is no group {request.group_id!r}")
 
 
 def _is_of(position: Position, topic_id: UUID) -> bool:

@@ -8,7 +8,6 @@ google-re2 lets no other thread run while it compiles.
 """
 
 import re
-from collections.abc import Iterable
 from typing import Final
 
 import re2
@@ -67,11 +66,6 @@ class Pattern:
     def fullmatch(self, name: str) -> bool:
         """Whether the expression matches the whole name. Other Python threads run during the match."""
         return self._compiled.fullmatch(name) is not None
-
-
-def matching(expression: str, names: Iterable[str]) -> frozenset[str]:
-    """The names that the expression matches as a whole. Raises PatternError."""
-    return frozenset(filter(Pattern(expression).fullmatch, names))
 
 
 def _repetitions(expression: str) -> int:

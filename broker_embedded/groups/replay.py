@@ -10,10 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from broker_embedded.groups.classic.group import ClassicGroup
+from broker_embedded.groups.classic.group import ClassicConfig, ClassicGroup
 from broker_embedded.groups.classic.records import GROUP_KEY_VERSION
 from broker_embedded.groups.classic.replay import replay_group
-from broker_embedded.groups.classic.state import ClassicConfig
 from broker_embedded.groups.consumer.config import ConsumerContext
 from broker_embedded.groups.consumer.group import ConsumerGroup
 from broker_embedded.groups.consumer.records import KEY_VERSIONS, ConsumerGroupMetadataKey, read_entry

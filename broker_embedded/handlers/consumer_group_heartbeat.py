@@ -10,11 +10,9 @@ import dataclasses
 import uuid
 
 from broker_embedded.coordinator.groups import Groups
-from broker_embedded.groups.consumer.heartbeat import Sender
+from broker_embedded.groups.consumer.heartbeat import Sender, check_request
 from broker_embedded.groups.consumer.heartbeat import heartbeat as decide_heartbeat
-from broker_embedded.groups.consumer.request import check_request
-from broker_embedded.groups.group import Group
-from broker_embedded.groups.outcome import Outcome
+from broker_embedded.groups.group import Group, Outcome
 from broker_embedded.handlers.support.registry import RequestContext, handles
 from broker_embedded.metadata.dynamic_configs import DynamicConfigs
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError

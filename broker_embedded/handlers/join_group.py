@@ -16,11 +16,8 @@ import uuid
 from typing import Final
 
 from broker_embedded.coordinator.groups import Groups
-from broker_embedded.groups.classic.group import ClassicGroup
-from broker_embedded.groups.classic.join import Joining, join
-from broker_embedded.groups.consumer.group import ConsumerGroup
-from broker_embedded.groups.group import Group
-from broker_embedded.groups.outcome import Outcome
+from broker_embedded.groups import decisions
+from broker_embedded.groups.classic.join import Joining
 from broker_embedded.handlers.support.registry import RequestContext, handles
 from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -41,15 +38,11 @@ async def join_group(request: JoinGroupRequest, context: RequestContext, groups:
         fresh_id=str(uuid.uuid4()),
         ticket=groups.ticket(),
     )
-
-    def decide(group: Group | None, now_ms: int) -> Outcome[JoinGroupResponse]:
-        if isinstance(group, ConsumerGroup):
-            return group.join(request, joining, now_ms)
-        assert group is None or isinstance(group, ClassicGroup)  # there is no third kind
-        return join(group, request, joining, groups.context.classic, now_ms)
-
     try:
-        answer = await groups.apply(request.group_id, decide)
+        answer = await groups.apply(
+            request.group_id,
+            lambda group, now_ms: decisions.join(group, request, joining, groups.context.classic, now_ms),
+        )
     except KafkaError as error:
         answer = JoinGroupResponse(error_code=error.code)
     if not answer.protocol_name:

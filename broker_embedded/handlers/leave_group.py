@@ -8,11 +8,7 @@ v5     the reason why (KIP-800)
 from typing import Final
 
 from broker_embedded.coordinator.groups import Groups
-from broker_embedded.groups.classic.group import ClassicGroup
-from broker_embedded.groups.classic.leave import leave
-from broker_embedded.groups.consumer.group import ConsumerGroup
-from broker_embedded.groups.group import Group
-from broker_embedded.groups.outcome import Outcome
+from broker_embedded.groups import decisions
 from broker_embedded.handlers.support.registry import RequestContext, handles
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
@@ -26,15 +22,8 @@ async def leave_group(request: LeaveGroupRequest, context: RequestContext, group
     wanted = request
     if context.version < _MEMBERS_SINCE:
         wanted = LeaveGroupRequest(group_id=request.group_id, members=(MemberIdentity(member_id=request.member_id),))
-
-    def decide(group: Group | None, now_ms: int) -> Outcome[LeaveGroupResponse]:
-        if isinstance(group, ConsumerGroup):
-            return group.leave(wanted, now_ms)
-        assert group is None or isinstance(group, ClassicGroup)  # there is no third kind
-        return leave(group, wanted, now_ms)
-
     try:
-        answer = await groups.apply(request.group_id, decide)
+        answer = await groups.apply(request.group_id, lambda group, now_ms: decisions.leave(group, wanted, now_ms))
     except KafkaError as error:
         return LeaveGroupResponse(error_code=error.code)
     if context.version < _MEMBERS_SINCE:

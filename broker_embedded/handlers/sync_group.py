@@ -9,11 +9,7 @@ The answer waits for the leader.
 from typing import Final
 
 from broker_embedded.coordinator.groups import Groups
-from broker_embedded.groups.classic.group import ClassicGroup
-from broker_embedded.groups.classic.sync import sync
-from broker_embedded.groups.consumer.group import ConsumerGroup
-from broker_embedded.groups.group import Group
-from broker_embedded.groups.outcome import Outcome
+from broker_embedded.groups import decisions
 from broker_embedded.handlers.support.registry import RequestContext, handles
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
@@ -27,14 +23,9 @@ async def sync_group(request: SyncGroupRequest, context: RequestContext, groups:
     if context.version >= _PROTOCOL_SINCE and (request.protocol_type is None or request.protocol_name is None):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     ticket = groups.ticket()
-
-    def decide(group: Group | None, now_ms: int) -> Outcome[SyncGroupResponse]:
-        if isinstance(group, ConsumerGroup):
-            return group.sync(request, now_ms)
-        assert group is None or isinstance(group, ClassicGroup)  # there is no third kind
-        return sync(group, request, ticket, now_ms)
-
     try:
-        return await groups.apply(request.group_id, decide)
+        return await groups.apply(
+            request.group_id, lambda group, now_ms: decisions.sync(group, request, ticket, now_ms)
+        )
     except KafkaError as error:
         return SyncGroupResponse(error_code=error.code)

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from broker_embedded.coordinator.hashing import partition_for
-from broker_embedded.groups.classic.records import GROUP_KEY_VERSION, group_record
+from broker_embedded.groups.classic.group import ClassicConfig
+from broker_embedded.groups.classic.records import GROUP_KEY_VERSION
 from broker_embedded.groups.classic.replay import replay_group
-from broker_embedded.groups.classic.state import ClassicConfig
 from broker_embedded.groups.records import decode_batch, key_version, offset_record, read_offset_record
 from broker_embedded.testing import BrokerProcess
 from spark_kafka_native.protocol.errors import ErrorCode
@@ -158,7 +158,7 @@ def test_records_of_kafka_are_spelled_as_ours(kafka: ApacheKafka, theirs: Seen) 
                     if key_version(record) == GROUP_KEY_VERSION and record.value is not None:
                         _, group = replay_group(record, ClassicConfig())
                         assert group is not None
-                        assert group_record(group) == record
+                        assert group.record() == record
                     offset = read_offset_record(record)
                     if offset is not None:
                         assert offset_record(*offset) == record

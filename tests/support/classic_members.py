@@ -5,8 +5,8 @@ from typing import Any
 
 from broker_embedded.groups.classic.group import ClassicGroup
 from broker_embedded.groups.consumer.member import TopicIdPartition
-from broker_embedded.groups.consumer.protocol import assignment_of
-from broker_embedded.groups.outcome import Parked
+from broker_embedded.groups.consumer.migration import assignment_of
+from broker_embedded.groups.group import Parked
 from spark_kafka_native.protocol.messages.sync_group import SyncGroupRequestAssignment
 from tests.support.classic_requests import ClassicClient
 from tests.support.consumer_driver import ConsumerDriver, topic_id

@@ -5,15 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from broker_embedded.groups.classic.group import ClassicGroup
-from broker_embedded.groups.classic.join import Joining, join
-from broker_embedded.groups.classic.leave import heartbeat as classic_heartbeat
-from broker_embedded.groups.classic.leave import leave as classic_leave
-from broker_embedded.groups.classic.sync import sync
+from broker_embedded.groups import decisions
+from broker_embedded.groups.classic.join import Joining
 from broker_embedded.groups.consumer.config import ConsumerContext
-from broker_embedded.groups.consumer.group import ConsumerGroup
-from broker_embedded.groups.group import Group
-from broker_embedded.groups.outcome import Outcome, Parked
+from broker_embedded.groups.group import Group, Outcome, Parked
 from spark_kafka_native.protocol.consumer_protocol import (
     Subscription,
     TopicPartitions,
@@ -89,7 +84,7 @@ class ClassicRequests:
         joining = Joining(
             version=version, client_id="old", client_host="/127.0.0.1", fresh_id=str(number), ticket=number
         )
-        answer = self.apply(lambda group, now_ms: self._decide_join(group, request, joining, now_ms))
+        answer = self.apply(lambda group, now_ms: decisions.join(group, request, joining, self.context.classic, now_ms))
         assert isinstance(answer, JoinGroupResponse | Parked)
         if isinstance(answer, JoinGroupResponse):
             if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
@@ -108,14 +103,6 @@ class ClassicRequests:
         assert isinstance(answer, JoinGroupResponse)
         return ErrorCode.of(answer.error_code)
 
-    def _decide_join(
-        self, group: Group | None, request: JoinGroupRequest, joining: Joining, now_ms: int
-    ) -> Outcome[JoinGroupResponse]:
-        if isinstance(group, ConsumerGroup):
-            return group.join(request, joining, now_ms)
-        assert group is None or isinstance(group, ClassicGroup)
-        return join(group, request, joining, self.context.classic, now_ms)
-
     def classic_sync(self, client: ClassicClient, **fields: Any) -> SyncGroupResponse | Parked:
         """SyncGroup; the client takes what it gets, if the answer does not wait for the leader."""
         request = SyncGroupRequest(
@@ -130,14 +117,7 @@ class ClassicRequests:
             }
         )
         number = next(self._numbers)
-
-        def decide(group: Group | None, now_ms: int) -> Outcome[SyncGroupResponse]:
-            if isinstance(group, ConsumerGroup):
-                return group.sync(request, now_ms)
-            assert isinstance(group, ClassicGroup)
-            return sync(group, request, number, now_ms)
-
-        answer = self.apply(decide)
+        answer = self.apply(lambda group, now_ms: decisions.sync(group, request, number, now_ms))
         assert isinstance(answer, SyncGroupResponse | Parked)
         if isinstance(answer, SyncGroupResponse):
             client.take(answer)
@@ -154,14 +134,7 @@ class ClassicRequests:
                 **fields,
             }
         )
-
-        def decide(group: Group | None, now_ms: int) -> Outcome[Any]:
-            if isinstance(group, ConsumerGroup):
-                return group.heartbeat(request, now_ms)
-            assert group is None or isinstance(group, ClassicGroup)
-            return classic_heartbeat(group, request)
-
-        return ErrorCode.of(self.apply(decide).error_code)
+        return ErrorCode.of(self.apply(lambda group, now_ms: decisions.heartbeat(group, request, now_ms)).error_code)
 
     def classic_round(self, client: ClassicClient) -> None:
         """What a classic client does by and by: heartbeat; when told so join and sync, until there is nothing more."""
@@ -172,11 +145,5 @@ class ClassicRequests:
     def classic_leave(self, *members: MemberIdentity) -> list[ErrorCode]:
         """LeaveGroup; an error code per member."""
         request = LeaveGroupRequest(group_id=GROUP_ID, members=members)
-
-        def decide(group: Group | None, now_ms: int) -> Outcome[Any]:
-            if isinstance(group, ConsumerGroup):
-                return group.leave(request, now_ms)
-            assert group is None or isinstance(group, ClassicGroup)
-            return classic_leave(group, request, now_ms)
-
-        return [ErrorCode.of(member.error_code) for member in self.apply(decide).members]
+        answer = self.apply(lambda group, now_ms: decisions.leave(group, request, now_ms))
+        return [ErrorCode.of(member.error_code) for member in answer.members]

@@ -14,18 +14,17 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
-from broker_embedded.groups.classic.state import ClassicConfig
+from broker_embedded.groups import decisions
+from broker_embedded.groups.classic.group import ClassicConfig
 from broker_embedded.groups.consumer import regexes
 from broker_embedded.groups.consumer.config import ConsumerConfig, ConsumerContext
 from broker_embedded.groups.consumer.draft import REGEX_TIMER
 from broker_embedded.groups.consumer.group import ConsumerGroup
-from broker_embedded.groups.consumer.heartbeat import Sender, heartbeat
+from broker_embedded.groups.consumer.heartbeat import Sender, check_request, heartbeat
 from broker_embedded.groups.consumer.member import ConsumerMember, TopicIdPartition
-from broker_embedded.groups.consumer.request import check_request
 from broker_embedded.groups.consumer.topics import EMPTY_VIEW, SubscribableTopic, TopicsView
-from broker_embedded.groups.group import Group
-from broker_embedded.groups.outcome import CancelTimer, Outcome, Parked, TimerKey
-from broker_embedded.groups.pattern import matching
+from broker_embedded.groups.group import CancelTimer, Group, Outcome, Parked, TimerKey
+from broker_embedded.groups.pattern import Pattern
 from broker_embedded.groups.records import CoordinatorRecord
 from broker_embedded.groups.replay import ReplayContext, replay
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
@@ -185,10 +184,13 @@ class ConsumerDriver(ClassicRequests):
         """Let a timer run out now. A client that is given up for it has given up by itself: it counts the time too."""
         self.timers.pop(key, None)
         if key == REGEX_TIMER:
-            topics = {regex: matching(regex, self.view.by_name) for regex in self.consumer_group.subscribed_regexes}
+            topics = {
+                regex: frozenset(filter(Pattern(regex).fullmatch, self.view.by_name))
+                for regex in self.consumer_group.subscribed_regexes
+            }
             self.apply(lambda _, now_ms: regexes.resolved(self.consumer_group, topics, self.view.version, now_ms))
             return
-        self.apply(lambda group, now_ms: group.timer_fired(key, now_ms) if group else Outcome(answer=None))
+        self.apply(lambda group, now_ms: decisions.timer_fired(group, key, now_ms))
         for client in self.clients.values():
             if key[1:] == (client.member_id,) and client.member_id not in self.consumer_group.members:
                 client.epoch, client.owned, client.assigned = 0, frozenset(), frozenset()
@@ -208,7 +210,7 @@ class ConsumerDriver(ClassicRequests):
         self.group = self._replayed()
         self.timers.clear()
         if self.group is not None:
-            self._carry_out(self.group.resumed())
+            self._carry_out(decisions.resumed(self.group))
 
     def _replayed(self) -> Group | None:
         groups: dict[str, Group] = {}

@@ -8,15 +8,20 @@ import itertools
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from broker_embedded.groups.classic.group import ClassicGroup
+from broker_embedded.groups import decisions
+from broker_embedded.groups.classic.group import (
+    JOIN_TIMER,
+    SYNC_TIMER,
+    ClassicConfig,
+    ClassicGroup,
+    ClassicState,
+    session_timer,
+)
 from broker_embedded.groups.classic.join import Joining, join
 from broker_embedded.groups.classic.leave import heartbeat, leave
-from broker_embedded.groups.classic.records import group_record
 from broker_embedded.groups.classic.replay import replay_group
-from broker_embedded.groups.classic.state import JOIN_TIMER, SYNC_TIMER, ClassicConfig, ClassicState, session_timer
 from broker_embedded.groups.classic.sync import sync
-from broker_embedded.groups.group import Group
-from broker_embedded.groups.outcome import CancelTimer, Outcome, Parked, Reply, SetTimer, TimerKey
+from broker_embedded.groups.group import CancelTimer, Group, Outcome, Parked, Reply, SetTimer, TimerKey
 from broker_embedded.groups.records import CoordinatorRecord
 from broker_embedded.groups.replay import ReplayContext, replay
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
@@ -187,7 +192,7 @@ class GroupDriver:
         while due := [(when_ms, key) for key, when_ms in self.timers.items() if when_ms <= until_ms]:
             self.now_ms, key = min(due)
             del self.timers[key]
-            self._apply(lambda group, now_ms, key=key: _present(group).timer_fired(key, now_ms))  # type: ignore[misc]  # this one
+            self._apply(lambda group, now_ms, key=key: decisions.timer_fired(_present(group), key, now_ms))  # type: ignore[misc]  # this one
         self.now_ms = until_ms
 
     def restart(self) -> None:
@@ -199,7 +204,7 @@ class GroupDriver:
         self.calls.clear()
         self.timers.clear()
         if self.group is not None:
-            self._carry_out(self.group.resumed())
+            self._carry_out(decisions.resumed(self.group))
         self.check()
 
     def stabilize(self, *names: str, **others: Any) -> None:
@@ -378,7 +383,7 @@ class GroupDriver:
         group_id, logged = replay_group(self.log[-1], self.config)
         assert group_id == group.group_id
         assert logged is not None
-        assert group_record(logged) == group_record(group)
+        assert logged.record() == group.record()
         assert logged.state is group.state
         assert logged.subscribed == group.subscribed
 

@@ -2,24 +2,20 @@
 
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
+from broker_embedded.groups.classic.group import ClassicGroup, ClassicState, session_timer
 from broker_embedded.groups.classic.member import ClassicMember
-from broker_embedded.groups.classic.state import ClassicState, session_timer
-from broker_embedded.groups.outcome import AnswerT, CancelTimer, Outcome, Parked, Reply, SetTimer, TimerKey
+from broker_embedded.groups.group import AnswerT, CancelTimer, Outcome, Parked, Reply, SetTimer, TimerKey
 from broker_embedded.groups.records import CoordinatorRecord
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.join_group import JoinGroupResponse
 from spark_kafka_native.protocol.messages.sync_group import SyncGroupResponse
 
-if TYPE_CHECKING:
-    from broker_embedded.groups.classic.group import ClassicGroup
-
 
 class Draft:
     """What is to become of a group, and what goes with it. The group that it starts from stays as it is."""
 
-    def __init__(self, group: "ClassicGroup", now_ms: int) -> None:
+    def __init__(self, group: ClassicGroup, now_ms: int) -> None:
         self._before = group
         self._now_ms = now_ms
         self.config = group.config
@@ -63,7 +59,7 @@ class Draft:
             return False
         return any(all(member.supports(name) for member in self.members.values()) for name in protocols)
 
-    def frozen(self) -> "ClassicGroup":
+    def frozen(self) -> ClassicGroup:
         """The group as it is by now."""
         return replace(
             self._before,

@@ -5,22 +5,20 @@
                  +-------------------------------------------+   a member comes, leaves, falls silent
 
 The group is a value; the modules beside this one decide: JoinGroup (`classic.join`), SyncGroup (`classic.sync`),
-Heartbeat and LeaveGroup (`classic.leave`), and what happens by the clock (`classic.clock`). A group that is Dead, in
-Kafka's words, is one that is not there.
+Heartbeat, LeaveGroup and the group's timers (`classic.leave`). A group that is Dead, in Kafka's words, does not exist.
 
 A simple group never had a member and has no protocol type: it is what a client's own commits make of a group id.
 """
 
+import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
-from broker_embedded.groups.classic import clock as classic_clock
 from broker_embedded.groups.classic.member import ClassicMember, require_member
-from broker_embedded.groups.classic.records import group_tombstone
-from broker_embedded.groups.classic.state import ClassicConfig, ClassicState, InitialDelay, session_timer
-from broker_embedded.groups.group import RetentionStart
-from broker_embedded.groups.outcome import Outcome, Reply, SetTimer, TimerKey
-from broker_embedded.groups.records import CoordinatorRecord
+from broker_embedded.groups.classic.records import GroupMetadataValue, MemberMetadata, group_record, group_tombstone
+from broker_embedded.groups.group import Reply, RetentionStart, SetTimer, TimerKey
+from broker_embedded.groups.records import LATEST_VERSIONS, CoordinatorRecord, RecordVersions
 from spark_kafka_native.protocol.consumer_protocol import CONSUMER_PROTOCOL
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.describe_groups import DescribedGroup
@@ -28,6 +26,50 @@ from spark_kafka_native.protocol.messages.join_group import JoinGroupResponse
 from spark_kafka_native.protocol.messages.offset_commit import OffsetCommitRequest
 from spark_kafka_native.protocol.messages.sync_group import SyncGroupResponse
 from spark_kafka_native.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+
+JOIN_TIMER: Final[TimerKey] = ("join",)
+"""Ends the wait for members to join."""
+SYNC_TIMER: Final[TimerKey] = ("sync",)
+"""Ends the wait for members to fetch their assignments."""
+SESSION: Final = "session"
+
+
+def session_timer(member_id: str) -> TimerKey:
+    """Ends the patience with a silent member."""
+    return SESSION, member_id
+
+
+class ClassicState(enum.Enum):
+    """Where a group is between two generations; the values are what clients are told."""
+
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassicConfig:
+    """The broker settings of classic groups, ``group.*``, and the versions that their records are written in."""
+
+    initial_rebalance_delay_ms: int = 3000
+    min_session_timeout_ms: int = 6000
+    max_session_timeout_ms: int = 1_800_000
+    max_size: int = 2**31 - 1
+    record_versions: RecordVersions = LATEST_VERSIONS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InitialDelay:
+    """The first rebalance of an empty group waits, and waits on while members come and there is time left.
+
+    ``delay_ms`` is the present wait, ``remaining_ms`` what is left after it; ``member_added`` says that somebody came
+    since it began.
+    """
+
+    delay_ms: int
+    remaining_ms: int
+    member_added: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,19 +197,37 @@ class ClassicGroup:
             return lambda value: value.commit_timestamp
         return None
 
+    # --- its record and its pending requests -------------------------------------------------------------------------
+
+    def record(self) -> CoordinatorRecord:
+        """The group with its assignments. Members without a common protocol have no record."""
+        protocol = self.protocol_name
+        assert protocol is not None or not self.members
+        value = GroupMetadataValue(
+            protocol_type=self.protocol_type,
+            generation=self.generation,
+            protocol=protocol,
+            leader=self.leader,
+            current_state_timestamp=-1 if self.state_since_ms is None else self.state_since_ms,
+            members=tuple(
+                MemberMetadata(
+                    member_id=member.member_id,
+                    group_instance_id=member.instance_id,
+                    client_id=member.client_id,
+                    client_host=member.client_host,
+                    rebalance_timeout=member.rebalance_timeout_ms,
+                    session_timeout=member.session_timeout_ms,
+                    subscription=member.metadata(protocol or ""),
+                    assignment=member.assignment,
+                )
+                for member in self.members.values()
+            ),
+        )
+        return group_record(self.group_id, value, self.config.record_versions)
+
     def tombstones(self) -> tuple[CoordinatorRecord, ...]:
         """The record that deletes the group."""
         return (group_tombstone(self.group_id),)
-
-    # --- by the clock ------------------------------------------------------------------------------------------------
-
-    def resumed(self) -> Outcome[None]:
-        """Fresh sessions for all members; a rebalance if there are more of them than group.max.size allows by now."""
-        return classic_clock.resumed(self)
-
-    def timer_fired(self, key: TimerKey, now_ms: int) -> Outcome[None]:
-        """Go on without members that were waited for long enough."""
-        return classic_clock.timer_fired(self, key, now_ms)
 
     def released(self, code: ErrorCode) -> tuple[Reply, ...]:
         """An answer for everybody who waits."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from broker_embedded.groups.classic.draft import Draft
-from broker_embedded.groups.classic.group import ClassicGroup
+from broker_embedded.groups.classic.group import ClassicConfig, ClassicGroup, ClassicState, session_timer
 from broker_embedded.groups.classic.member import ClassicMember, as_join_answer, require_member, static_member
 from broker_embedded.groups.classic.rebalance import (
     complete_join_if_all_joined,
@@ -13,9 +13,8 @@ from broker_embedded.groups.classic.rebalance import (
     select_protocol,
     subscribed,
 )
-from broker_embedded.groups.classic.records import group_record, new_group_record
-from broker_embedded.groups.classic.state import ClassicConfig, ClassicState, session_timer
-from broker_embedded.groups.outcome import Outcome, Parked
+from broker_embedded.groups.classic.records import new_group_record
+from broker_embedded.groups.group import Outcome, Parked
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.join_group import (
     JoinGroupRequest,
@@ -186,7 +185,7 @@ class _Join:
         """The new process takes over its predecessor's assignment: its id, and maybe what it reads, are written."""
         draft = self._draft
         draft.subscribed = subscribed(draft)
-        draft.records.append(group_record(draft.frozen()))
+        draft.records.append(draft.frozen().record())
         answer = self._present_generation(member.member_id)
         if self._joining.version >= _SKIPPING_SINCE:
             is_leader = draft.leader == member.member_id

@@ -1,11 +1,18 @@
-"""The members of a classic group."""
+"""The members of a classic group, and the topics that consumers among them subscribe to."""
 
-from collections.abc import Collection, Mapping
+import struct as _struct
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.codec import codec
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError, RemoteProtocolError
 from spark_kafka_native.protocol.messages.describe_groups import DescribedGroupMember
 from spark_kafka_native.protocol.messages.join_group import JoinGroupRequestProtocol, JoinGroupResponseMember
+from spark_kafka_native.protocol.schema import Struct, struct
+from spark_kafka_native.protocol.wire import String
+
+_VERSION_BYTES: Final = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,3 +104,23 @@ def as_join_answer(members: Mapping[str, ClassicMember], protocol: str) -> tuple
         )
         for member in members.values()
     )
+
+
+@struct
+class _Subscription(Struct):
+    """The first field of a consumer's metadata, after int16 version; the same in all versions."""
+
+    topics: tuple[String, ...] = ()
+
+
+def subscribed_topics(metadata: Iterable[bytes]) -> frozenset[str] | None:
+    """The topics that any of the consumers subscribes to; None if the metadata of one is malformed."""
+    topics: set[str] = set()
+    try:
+        for raw in metadata:
+            subscription, _ = codec(_Subscription, 0, False)[1](memoryview(raw), _VERSION_BYTES)
+            assert isinstance(subscription, _Subscription)
+            topics.update(subscription.topics)
+    except (_struct.error, RemoteProtocolError):
+        return None
+    return frozenset(topics)

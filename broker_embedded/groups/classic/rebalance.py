@@ -5,10 +5,8 @@ from dataclasses import replace
 from typing import Final
 
 from broker_embedded.groups.classic.draft import Draft
-from broker_embedded.groups.classic.member import as_join_answer
-from broker_embedded.groups.classic.records import group_record
-from broker_embedded.groups.classic.state import JOIN_TIMER, SYNC_TIMER, ClassicState, InitialDelay
-from broker_embedded.groups.classic.subscription import subscribed_topics
+from broker_embedded.groups.classic.group import JOIN_TIMER, SYNC_TIMER, ClassicState, InitialDelay
+from broker_embedded.groups.classic.member import as_join_answer, subscribed_topics
 from spark_kafka_native.protocol.consumer_protocol import CONSUMER_PROTOCOL
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.join_group import JoinGroupResponse
@@ -79,7 +77,7 @@ def complete_join(draft: Draft) -> None:
         draft.protocol_name = None
         draft.subscribed = subscribed(draft)
         draft.become(ClassicState.EMPTY)
-        draft.records.append(group_record(draft.frozen()))
+        draft.records.append(draft.frozen().record())
 
 
 def fail_assignment(draft: Draft, code: ErrorCode) -> None:

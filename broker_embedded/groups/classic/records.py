@@ -4,14 +4,11 @@ key    =  int16 2 | group id
 value  =  int16 version | fields      versions 0 to 4; releases have written 0 to 3; a tombstone deletes the group
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from broker_embedded.groups.records import LATEST_VERSIONS, CoordinatorRecord, RecordKind, RecordVersions, encode_record
 from spark_kafka_native.protocol.schema import Struct, field, struct
 from spark_kafka_native.protocol.wire import Bytes, Int32, Int64, String
-
-if TYPE_CHECKING:
-    from broker_embedded.groups.classic.group import ClassicGroup
 
 GROUP_KEY_VERSION: Final = 2
 _LATEST_VERSION: Final = 4
@@ -54,39 +51,18 @@ class GroupMetadataValue(Struct):
 CLASSIC_GROUP_RECORDS: Final = RecordKind(GroupMetadataKey, GroupMetadataValue, _LATEST_VERSION, _FLEXIBLE_SINCE)
 
 
-def group_record(group: "ClassicGroup") -> CoordinatorRecord:
-    """The record of a group with its assignments; members without a protocol to agree on cannot be written down."""
-    protocol = group.protocol_name
-    assert protocol is not None or not group.members
-    return _record(
-        group.group_id,
-        group.config.record_versions,
-        GroupMetadataValue(
-            protocol_type=group.protocol_type,
-            generation=group.generation,
-            protocol=protocol,
-            leader=group.leader,
-            current_state_timestamp=-1 if group.state_since_ms is None else group.state_since_ms,
-            members=tuple(
-                MemberMetadata(
-                    member_id=member.member_id,
-                    group_instance_id=member.instance_id,
-                    client_id=member.client_id,
-                    client_host=member.client_host,
-                    rebalance_timeout=member.rebalance_timeout_ms,
-                    session_timeout=member.session_timeout_ms,
-                    subscription=member.metadata(protocol or ""),
-                    assignment=member.assignment,
-                )
-                for member in group.members.values()
-            ),
-        ),
-    )
+def group_record(
+    group_id: str, value: GroupMetadataValue, versions: RecordVersions = LATEST_VERSIONS
+) -> CoordinatorRecord:
+    """The record of a group."""
+    version = versions.classic_group
+    key = GroupMetadataKey(group=group_id)
+    return encode_record(key, GROUP_KEY_VERSION, value, version, flexible=version >= _FLEXIBLE_SINCE)
 
 
 def new_group_record(group_id: str, now_ms: int, versions: RecordVersions = LATEST_VERSIONS) -> CoordinatorRecord:
     """The record of a group that has been asked for and had no generation yet."""
-    return _record(group_id, versions, GroupMetadataValue(current_state_timestamp=now_ms))
+    return group_record(group_id, GroupMetadataValue(current_state_timestamp=now_ms), versions)
 
 
 def group_tombstone(group_id: str) -> CoordinatorRecord:
@@ -98,9 +74,3 @@ def read_group_record(record: CoordinatorRecord) -> tuple[str, GroupMetadataValu
     """The group's id, and what the record says of it. Raises CorruptBatch: not the bytes of such a record."""
     key, value = CLASSIC_GROUP_RECORDS.read(record)
     return key.group, value
-
-
-def _record(group_id: str, versions: RecordVersions, value: GroupMetadataValue) -> CoordinatorRecord:
-    version = versions.classic_group
-    key = GroupMetadataKey(group=group_id)
-    return encode_record(key, GROUP_KEY_VERSION, value, version, flexible=version >= _FLEXIBLE_SINCE)

@@ -1,10 +1,8 @@
 """From the records of ``__consumer_offsets`` to classic groups."""
 
-from broker_embedded.groups.classic.group import ClassicGroup
-from broker_embedded.groups.classic.member import ClassicMember
+from broker_embedded.groups.classic.group import ClassicConfig, ClassicGroup, ClassicState
+from broker_embedded.groups.classic.member import ClassicMember, subscribed_topics
 from broker_embedded.groups.classic.records import GroupMetadataValue, MemberMetadata, read_group_record
-from broker_embedded.groups.classic.state import ClassicConfig, ClassicState
-from broker_embedded.groups.classic.subscription import subscribed_topics
 from broker_embedded.groups.records import CoordinatorRecord
 from spark_kafka_native.protocol.consumer_protocol import CONSUMER_PROTOCOL
 from spark_kafka_native.protocol.messages.join_group import JoinGroupRequestProtocol

@@ -3,11 +3,9 @@
 from dataclasses import replace
 
 from broker_embedded.groups.classic.draft import Draft
-from broker_embedded.groups.classic.group import ClassicGroup
+from broker_embedded.groups.classic.group import SYNC_TIMER, ClassicGroup, ClassicState
 from broker_embedded.groups.classic.rebalance import fail_assignment, rebalance
-from broker_embedded.groups.classic.records import group_record
-from broker_embedded.groups.classic.state import SYNC_TIMER, ClassicState
-from broker_embedded.groups.outcome import Outcome, Parked
+from broker_embedded.groups.group import Outcome, Parked
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
@@ -54,7 +52,7 @@ def _assign(draft: Draft, request: SyncGroupRequest, ticket: int, now_ms: int) -
         if assigned.sync_ticket is not None:
             draft.renew_session(draft.answer_sync(assigned, _assignment(draft, assigned.assignment)))
     draft.state = ClassicState.STABLE  # since the generation began: that is the time in the log
-    draft.records.append(group_record(draft.frozen()))
+    draft.records.append(draft.frozen().record())
     decided: Outcome[SyncGroupResponse] = draft.outcome(Parked(ticket=ticket))
     return replace(decided, otherwise=lambda code: _not_assigned(unassigned, ticket, code, now_ms))
 

@@ -1,20 +1,151 @@
-"""Server-side assignors of the new consumer protocol: who shall have which partition. Pure functions, no randomness.
+"""Server-side assignors of the consumer protocol: each member's partitions. Pure functions, no randomness.
 
-``uniform``  as even as can be, and of all even assignments one that moves few partitions (`consumer.uniform`)
+``uniform``  as even as possible, and of all even assignments one that moves few partitions. If all members subscribe
+             to the same topics, numbers of partitions differ by one at most, and nothing moves without need. If not,
+             topic after topic is evened out among its subscribers, by moves from the one that has most to the one that
+             has least, until nothing moves any more.
 ``range``    every topic cut into one range per subscriber: the same ranges for topics of one size, so that partitions
              with the same number, of topics to be joined, come to one member; moves whatever that takes
 """
 
-from collections.abc import Callable, Mapping
+import heapq
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeAlias
 from uuid import UUID
 
 from broker_embedded.groups.consumer.member import TopicIdPartition
-from broker_embedded.groups.consumer.uniform import Assignment, Subscriber, assign_uniformly
+
+Assignment: TypeAlias = frozenset[TopicIdPartition]
+
+_MOST_ROUNDS: Final = 16
+"""Rounds over all topics. Each about halves what is uneven between topics whose subscribers differ in part only."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscriber:
+    """What an assignor knows of a member. ``topic_ids`` exist, ``assignment`` is what it was to have so far."""
+
+    topic_ids: frozenset[UUID]
+    assignment: Assignment = frozenset()
+    instance_id: str | None = None
+
 
 Assignor = Callable[[Mapping[str, Subscriber], Mapping[UUID, int]], dict[str, Assignment]]
 """From the members by id, and the number of partitions of every topic that any of them wants, to each one's part."""
+
+
+def assign_uniformly(members: Mapping[str, Subscriber], partitions: Mapping[UUID, int]) -> dict[str, Assignment]:
+    """Everybody's part; ``partitions`` has the number of partitions of every topic that a member wants."""
+    if not members:
+        return {}
+    if len({member.topic_ids for member in members.values()}) == 1:
+        return _assign_same_topics(members, partitions)
+    table = _Table(members, partitions)
+    table.hand_out()
+    table.even_out()
+    return {member_id: frozenset(part) for member_id, part in table.parts.items()}
+
+
+def _assign_same_topics(members: Mapping[str, Subscriber], partitions: Mapping[UUID, int]) -> dict[str, Assignment]:
+    order = sorted(members)
+    (topic_ids,) = {member.topic_ids for member in members.values()}
+    wanted = [
+        TopicIdPartition(topic_id, index) for topic_id in sorted(topic_ids) for index in range(partitions[topic_id])
+    ]
+    least, extras = divmod(len(wanted), len(order))
+    parts: dict[str, list[TopicIdPartition]] = {}
+    for member_id in order:  # what each may keep; the extra ones go to members that have them
+        kept = sorted(part for part in members[member_id].assignment if part.topic_id in topic_ids)
+        size = least + (extras > 0 and len(kept) > least)
+        extras -= size > least
+        parts[member_id] = kept[:size]
+    taken = {part for kept in parts.values() for part in kept}
+    free = iter([part for part in wanted if part not in taken])
+    for member_id in order:
+        short = least - len(parts[member_id])
+        if extras > 0 and short >= 0:
+            short, extras = short + 1, extras - 1
+        parts[member_id] += [part for _, part in zip(range(short), free, strict=False)]
+    return {member_id: frozenset(part) for member_id, part in parts.items()}
+
+
+class _Table:
+    """Who has what while partitions are handed out and moved."""
+
+    def __init__(self, members: Mapping[str, Subscriber], partitions: Mapping[UUID, int]) -> None:
+        self.partitions = partitions
+        self.subscribers: dict[UUID, list[str]] = {}
+        for member_id in sorted(members):
+            for topic_id in members[member_id].topic_ids:
+                self.subscribers.setdefault(topic_id, []).append(member_id)
+        self.parts = {
+            member_id: {part for part in member.assignment if part.topic_id in member.topic_ids}
+            for member_id, member in members.items()
+        }
+        # Topics with much to carry for each of their subscribers first; those leave the least choice.
+        self.topics = sorted(
+            self.subscribers,
+            key=lambda topic_id: (
+                -partitions[topic_id] / len(self.subscribers[topic_id]),
+                len(self.subscribers[topic_id]),
+                topic_id,
+            ),
+        )
+
+    def hand_out(self) -> None:
+        """Give each partition that nobody has to the subscriber that has least."""
+        taken = {part for parts in self.parts.values() for part in parts}
+        for topic_id in self.topics:
+            loads = self._loads(self.subscribers[topic_id])
+            for index in range(self.partitions[topic_id]):
+                part = TopicIdPartition(topic_id, index)
+                if part not in taken:
+                    load, member_id = loads[0]
+                    self.parts[member_id].add(part)
+                    heapq.heapreplace(loads, (load + 1, member_id))
+
+    def even_out(self) -> None:
+        """Move partitions of one topic after the other, as long as that makes anything more even."""
+        shared = [topic_id for topic_id in self.topics if len(self.subscribers[topic_id]) > 1]
+        for _ in range(_MOST_ROUNDS):
+            moved = [self._even_out(topic_id) for topic_id in shared]
+            if not any(moved):
+                return
+
+    def _even_out(self, topic_id: UUID) -> bool:
+        """Even out one topic; whether anything moved."""
+        members = self.subscribers[topic_id]
+        least = self._loads(members)
+        movable = {
+            member_id: sorted(part for part in self.parts[member_id] if part.topic_id == topic_id)
+            for member_id in members
+        }
+        most = [(-len(self.parts[member_id]), member_id) for member_id in members if movable[member_id]]
+        heapq.heapify(most)
+        moved = False
+        while most:
+            load, giver = -most[0][0], most[0][1]
+            low, taker = least[0]
+            if load - low <= 1:
+                break
+            part = movable[giver].pop()
+            self.parts[giver].remove(part)
+            self.parts[taker].add(part)
+            moved = True
+            # A giver stays above every taker of this topic, so that neither heap must hear of the other's changes.
+            heapq.heapreplace(least, (low + 1, taker))
+            if movable[giver]:
+                heapq.heapreplace(most, (1 - load, giver))
+            else:
+                heapq.heappop(most)
+        return moved
+
+    def _loads(self, members: Iterable[str]) -> list[tuple[int, str]]:
+        loads = [(len(self.parts[member_id]), member_id) for member_id in members]
+        heapq.heapify(loads)
+        return loads
 
 
 def assign_ranges(members: Mapping[str, Subscriber], partitions: Mapping[UUID, int]) -> dict[str, Assignment]:

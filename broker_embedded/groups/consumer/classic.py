@@ -6,21 +6,26 @@ back to JoinGroup when there is another step to take. Nobody leads, and nobody w
 """
 
 import dataclasses
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from broker_embedded.groups.classic import join as classic_join
-from broker_embedded.groups.classic.state import session_timer
-from broker_embedded.groups.consumer import downgrade as consumer_downgrade
+from broker_embedded.groups.classic.group import session_timer
 from broker_embedded.groups.consumer import leave as consumer_leave
 from broker_embedded.groups.consumer import regexes as consumer_regexes
 from broker_embedded.groups.consumer.config import MigrationPolicy
 from broker_embedded.groups.consumer.draft import Draft, join_timer, sync_timer
 from broker_embedded.groups.consumer.entries import member_entry
-from broker_embedded.groups.consumer.joining import check_size, classic_metadata, take_over
+from broker_embedded.groups.consumer.group import ConsumerGroup
 from broker_embedded.groups.consumer.member import ConsumerMember, MemberState
-from broker_embedded.groups.consumer.protocol import assignment_of, partitions_of
+from broker_embedded.groups.consumer.migration import (
+    assignment_of,
+    classic_metadata,
+    downgrade,
+    downgrade_is_due,
+    partitions_of,
+)
 from broker_embedded.groups.consumer.records import ClassicMemberMetadata
-from broker_embedded.groups.outcome import Outcome
+from broker_embedded.groups.group import Outcome
 from spark_kafka_native.protocol.consumer_protocol import (
     CONSUMER_PROTOCOL,
     MalformedEmbedded,
@@ -39,15 +44,12 @@ from spark_kafka_native.protocol.messages.leave_group import (
 )
 from spark_kafka_native.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
-if TYPE_CHECKING:
-    from broker_embedded.groups.consumer.group import ConsumerGroup
-
 _UNKNOWN: Final = ""
 _ID_REQUIRED_SINCE: Final = 4
 
 
 def join(
-    group: "ConsumerGroup", request: JoinGroupRequest, joining: classic_join.Joining, now_ms: int
+    group: ConsumerGroup, request: JoinGroupRequest, joining: classic_join.Joining, now_ms: int
 ) -> Outcome[JoinGroupResponse]:
     """Join, or take the next step. An empty consumer group becomes a classic one. Raises KafkaError."""
     classic = group.context.classic
@@ -72,7 +74,7 @@ def _check_may_join(draft: Draft, request: JoinGroupRequest, member_id: str) -> 
     code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     if draft.config.migration_policy is MigrationPolicy.DISABLED:
         raise KafkaError(code, f"group {group.group_id!r} is a consumer group (group.consumer.migration.policy)")
-    check_size(draft, member_id)
+    draft.check_size(member_id)
     classic = [member.protocol_names for member in group.members.values() if member.classic is not None]
     common = [entry.name for entry in request.protocols if all(entry.name in names for names in classic)]
     if request.protocol_type != CONSUMER_PROTOCOL or not common:
@@ -92,7 +94,7 @@ class _Join:
     def decided(self) -> Outcome[JoinGroupResponse]:
         draft, before = self._draft, self._draft.group
         last = self._static_member()
-        downgrades = last is not None and last.classic is None and consumer_downgrade.is_due(before, {last.member_id})
+        downgrades = last is not None and last.classic is None and downgrade_is_due(before, {last.member_id})
         old = self._member(last)
         new = self._updated(old)
         if new != old or new.member_id not in draft.group.members:
@@ -118,7 +120,7 @@ class _Join:
         draft = self._draft
         rebalance = draft.group.assignment_epoch < draft.group.epoch
         settled = draft.group.members[self._member_id] if rebalance else self._reconciled(is_news)
-        return consumer_downgrade.downgrade(draft, _join_answer(settled), rebalance=rebalance)
+        return downgrade(draft, _join_answer(settled), rebalance=rebalance)
 
     def _static_member(self) -> ConsumerMember | None:
         instance_id = self._request.group_instance_id
@@ -130,7 +132,7 @@ class _Join:
         if instance_id is not None and self._request.member_id != _UNKNOWN:
             return group.require_static(instance_id, self._member_id)
         if last is not None:
-            return take_over(self._draft, last, self._member_id)
+            return self._draft.take_over(last, self._member_id)
         return group.members.get(self._member_id) or ConsumerMember(member_id=self._member_id)
 
     def _updated(self, old: ConsumerMember) -> ConsumerMember:
@@ -170,7 +172,7 @@ def _subscription(request: JoinGroupRequest) -> Subscription:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, detail) from error
 
 
-def sync(group: "ConsumerGroup", request: SyncGroupRequest, now_ms: int) -> Outcome[SyncGroupResponse]:
+def sync(group: ConsumerGroup, request: SyncGroupRequest, now_ms: int) -> Outcome[SyncGroupResponse]:
     """Tell a member what it has. Raises KafkaError."""
     member = _require(group, request.member_id, request.group_instance_id, request.generation_id)
     terms = _classic(member)
@@ -195,7 +197,7 @@ def sync(group: "ConsumerGroup", request: SyncGroupRequest, now_ms: int) -> Outc
     )
 
 
-def heartbeat(group: "ConsumerGroup", request: HeartbeatRequest, now_ms: int) -> Outcome[HeartbeatResponse]:
+def heartbeat(group: ConsumerGroup, request: HeartbeatRequest, now_ms: int) -> Outcome[HeartbeatResponse]:
     """Prolong a session, and tell whether there is another step to take. Raises KafkaError."""
     member = _require(group, request.member_id, request.group_instance_id, request.generation_id)
     draft = Draft(group, now_ms)
@@ -209,7 +211,7 @@ def heartbeat(group: "ConsumerGroup", request: HeartbeatRequest, now_ms: int) ->
     return draft.decided(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
 
 
-def leave(group: "ConsumerGroup", request: LeaveGroupRequest, now_ms: int) -> Outcome[LeaveGroupResponse]:
+def leave(group: ConsumerGroup, request: LeaveGroupRequest, now_ms: int) -> Outcome[LeaveGroupResponse]:
     """Let members of either protocol go, static ones by their instance id alone if need be."""
     leaving: dict[str, ConsumerMember] = {}
     answers: list[MemberResponse] = []
@@ -227,7 +229,7 @@ def leave(group: "ConsumerGroup", request: LeaveGroupRequest, now_ms: int) -> Ou
     return consumer_leave.without_members(group, list(leaving.values()), now_ms, answer)
 
 
-def _identified(group: "ConsumerGroup", identity: MemberIdentity) -> ConsumerMember:
+def _identified(group: ConsumerGroup, identity: MemberIdentity) -> ConsumerMember:
     instance_id = identity.group_instance_id
     if instance_id is None:
         return group.require_member(identity.member_id)
@@ -237,7 +239,7 @@ def _identified(group: "ConsumerGroup", identity: MemberIdentity) -> ConsumerMem
     return group.require_static(instance_id, identity.member_id)
 
 
-def _require(group: "ConsumerGroup", member_id: str, instance_id: str | None, generation: int) -> ConsumerMember:
+def _require(group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int) -> ConsumerMember:
     member = group.require_member(member_id) if instance_id is None else group.require_static(instance_id, member_id)
     if member.classic is None:
         detail = f"member {member_id!r} of group {group.group_id!r} does not speak the classic protocol"
@@ -248,7 +250,7 @@ def _require(group: "ConsumerGroup", member_id: str, instance_id: str | None, ge
     return member
 
 
-def _must_join(group: "ConsumerGroup", member: ConsumerMember) -> bool:
+def _must_join(group: ConsumerGroup, member: ConsumerMember) -> bool:
     """Whether there is a new target, something to give back, or all that it waited for has become free."""
     if member.member_epoch < group.assignment_epoch or member.state is MemberState.UNREVOKED_PARTITIONS:
         return True

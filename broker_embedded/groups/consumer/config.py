@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 
-from broker_embedded.groups.classic.state import ClassicConfig
+from broker_embedded.groups.classic.group import ClassicConfig
 from broker_embedded.groups.consumer.topics import EMPTY_VIEW, TopicsView
 
 

@@ -2,28 +2,27 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 from uuid import UUID
 
-from broker_embedded.groups.classic.state import session_timer
-from broker_embedded.groups.consumer.assignors import ASSIGNORS
+from broker_embedded.groups.classic.group import session_timer
+from broker_embedded.groups.consumer.assignors import ASSIGNORS, Subscriber
 from broker_embedded.groups.consumer.entries import (
     current_entry,
     epoch_entry,
+    member_entry,
+    member_tombstones,
     partition_metadata_tombstone,
     target_entry,
     target_epoch_entry,
 )
+from broker_embedded.groups.consumer.group import ConsumerGroup
 from broker_embedded.groups.consumer.member import ConsumerMember, MemberState, TopicIdPartition
 from broker_embedded.groups.consumer.reconciliation import Target, reconcile
 from broker_embedded.groups.consumer.records import Entry, to_record
 from broker_embedded.groups.consumer.replay import after
-from broker_embedded.groups.consumer.uniform import Subscriber
-from broker_embedded.groups.outcome import AnswerT, CancelTimer, Outcome, Reply, SetTimer, TimerKey
+from broker_embedded.groups.group import AnswerT, CancelTimer, Outcome, Reply, SetTimer, TimerKey
 from broker_embedded.groups.records import CoordinatorRecord
-
-if TYPE_CHECKING:
-    from broker_embedded.groups.consumer.group import ConsumerGroup
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 
 REGEX_TIMER: TimerKey = ("regex",)
 """Makes `Groups` look up the group's regular expressions, because a heartbeat must not wait for the lookup."""
@@ -63,7 +62,7 @@ class Draft:
 
     def __init__(
         self,
-        group: "ConsumerGroup",
+        group: ConsumerGroup,
         now_ms: int,
         *,
         preceding: Iterable[CoordinatorRecord] = (),
@@ -114,6 +113,27 @@ class Draft:
         )
 
     # --- steps -------------------------------------------------------------------------------------------------------
+
+    def check_size(self, member_id: str) -> None:
+        """Raise KafkaError, GROUP_MAX_SIZE_REACHED: the group is full, and this is none of its members."""
+        members = self.group.members
+        if len(members) >= self.config.max_size and member_id not in members:
+            detail = f"group {self.group.group_id!r} has {len(members)} members (group.consumer.max.size)"
+            raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED, detail)
+
+    def take_over(self, last: ConsumerMember, member_id: str) -> ConsumerMember:
+        """A static member under its new member id, with all that it had under the last one."""
+        group_id, target = self.group.group_id, self.group.targets.get(last.member_id, frozenset())
+        new = replace(last, member_id=member_id, member_epoch=0, previous_member_epoch=0)
+        self.put(
+            *member_tombstones(group_id, last.member_id),
+            member_entry(group_id, new),
+            target_entry(group_id, member_id, target),
+            current_entry(group_id, new),
+        )
+        if member_id != last.member_id:
+            self.cancel_timers_of(last.member_id)
+        return new
 
     def bump_epoch(self, *, if_topics_changed: bool) -> None:
         """Make the group's epoch the next one: at once, or only if what it reads has changed since the last look."""

@@ -10,36 +10,26 @@ anew. A member's follows the target's as soon as nothing must be given back any 
     Stable         all are
 
 The group is a value; the modules beside this one decide: heartbeats (`consumer.heartbeat`), requests of members that
-speak the classic protocol still, or again (`consumer.classic`), and what happens by the clock (`consumer.clock`).
+speak the classic protocol (`consumer.classic`), members that leave and the group's timers (`consumer.leave`).
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from uuid import UUID
 
-from broker_embedded.groups.consumer import classic as consumer_classic
-from broker_embedded.groups.consumer import clock as consumer_clock
 from broker_embedded.groups.consumer.config import ConsumerContext
 from broker_embedded.groups.consumer.entries import ResolvedRegex, group_tombstones
 from broker_embedded.groups.consumer.member import ConsumerMember, TopicIdPartition
 from broker_embedded.groups.consumer.records import to_record
 from broker_embedded.groups.consumer.topics import TopicsView
-from broker_embedded.groups.group import RetentionStart
-from broker_embedded.groups.outcome import Outcome, Reply, SetTimer, TimerKey
+from broker_embedded.groups.group import Reply, RetentionStart, SetTimer
 from broker_embedded.groups.records import CoordinatorRecord
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from spark_kafka_native.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from spark_kafka_native.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from spark_kafka_native.protocol.messages.offset_commit import OffsetCommitRequest
-from spark_kafka_native.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from spark_kafka_native.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from spark_kafka_native.protocol.wire import ZERO_UUID
-
-if TYPE_CHECKING:
-    from broker_embedded.groups.classic.join import Joining
 
 _EPOCHS_SINCE: Final = 9
 """OffsetCommit versions from here on carry member epochs."""
@@ -270,34 +260,6 @@ class ConsumerGroup:
             f"member {member.member_id!r} of group {self.group_id!r} is at epoch {member.member_epoch}, not {epoch}"
         )
         return KafkaError(code, detail)
-
-    # --- members that speak the classic protocol ---------------------------------------------------------------------
-
-    def join(self, request: JoinGroupRequest, joining: "Joining", now_ms: int) -> Outcome[JoinGroupResponse]:
-        """Join, or take the next step. Raises KafkaError."""
-        return consumer_classic.join(self, request, joining, now_ms)
-
-    def sync(self, request: SyncGroupRequest, now_ms: int) -> Outcome[SyncGroupResponse]:
-        """Tell a member what it has. Raises KafkaError."""
-        return consumer_classic.sync(self, request, now_ms)
-
-    def heartbeat(self, request: HeartbeatRequest, now_ms: int) -> Outcome[HeartbeatResponse]:
-        """Prolong a session, and tell whether there is another step to take. Raises KafkaError."""
-        return consumer_classic.heartbeat(self, request, now_ms)
-
-    def leave(self, request: LeaveGroupRequest, now_ms: int) -> Outcome[LeaveGroupResponse]:
-        """Let members of either protocol go."""
-        return consumer_classic.leave(self, request, now_ms)
-
-    # --- by the clock ------------------------------------------------------------------------------------------------
-
-    def resumed(self) -> Outcome[None]:
-        """Fresh sessions for all members."""
-        return consumer_clock.resumed(self)
-
-    def timer_fired(self, key: TimerKey, now_ms: int) -> Outcome[None]:
-        """Go on without a member that was waited for long enough, or look up regular expressions."""
-        return consumer_clock.timer_fired(self, key, now_ms)
 
     def released(self, code: ErrorCode) -> tuple[Reply, ...]:
         """Nobody waits for an answer in this protocol."""

@@ -5,28 +5,27 @@
 3. The member takes the next step from what it has to what it shall have.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Final, TypeVar
 
-from broker_embedded.groups.classic.group import ClassicGroup
-from broker_embedded.groups.classic.state import session_timer
+from broker_embedded.groups.classic.group import ClassicGroup, session_timer
 from broker_embedded.groups.consumer import leave as consumer_leave
 from broker_embedded.groups.consumer import regexes as consumer_regexes
-from broker_embedded.groups.consumer import upgrade as consumer_upgrade
 from broker_embedded.groups.consumer.config import ConsumerContext
 from broker_embedded.groups.consumer.draft import Draft
 from broker_embedded.groups.consumer.entries import member_entry
 from broker_embedded.groups.consumer.group import ConsumerGroup
-from broker_embedded.groups.consumer.joining import check_size, take_over
 from broker_embedded.groups.consumer.member import (
     JOIN_EPOCH,
+    LEAVE_EPOCH,
     STATIC_LEAVE_EPOCH,
     ConsumerMember,
     TopicIdPartition,
     by_topic,
 )
-from broker_embedded.groups.group import Group
-from broker_embedded.groups.outcome import Outcome
+from broker_embedded.groups.consumer.migration import upgrade
+from broker_embedded.groups.group import Group, Outcome
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.consumer_group_heartbeat import (
     Assignment,
@@ -34,6 +33,9 @@ from spark_kafka_native.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
+
+_OWN_IDS_SINCE: Final = 1
+"""Since this version members bring their ids (KIP-1082)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +46,51 @@ class Sender:
     client_host: str
 
 
+# --- the request alone ------------------------------------------------------------------------------------------------
+
+
+def check_request(request: ConsumerGroupHeartbeatRequest, version: int, assignors: Collection[str]) -> None:
+    """Raise KafkaError unless the request is valid for any group: INVALID_REQUEST, UNSUPPORTED_ASSIGNOR."""
+    problem = _problem(request, version)
+    if problem is not None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, problem)
+    if request.server_assignor is not None and request.server_assignor not in assignors:
+        detail = f"ServerAssignor {request.server_assignor} is not supported. Supported: {', '.join(assignors)}."
+        raise KafkaError(ErrorCode.UNSUPPORTED_ASSIGNOR, detail)
+
+
+def _problem(request: ConsumerGroupHeartbeatRequest, version: int) -> str | None:
+    epoch = request.member_epoch
+    needs_id = version >= _OWN_IDS_SINCE or epoch > JOIN_EPOCH or epoch == LEAVE_EPOCH
+    named = {
+        "MemberId": request.member_id if needs_id else None,
+        "GroupId": request.group_id,
+        "InstanceId": request.instance_id,
+        "RackId": request.rack_id,
+    }
+    empty = next((name for name, value in named.items() if value is not None and not value.strip()), None)
+    if empty is not None:
+        return f"{empty} can't be empty."
+    if epoch == JOIN_EPOCH:
+        return _problem_of_join(request)
+    if epoch == STATIC_LEAVE_EPOCH and request.instance_id is None:
+        return "InstanceId can't be null."
+    return "MemberEpoch is invalid." if epoch < STATIC_LEAVE_EPOCH else None
+
+
+def _problem_of_join(request: ConsumerGroupHeartbeatRequest) -> str | None:
+    if request.rebalance_timeout_ms == -1:
+        return "RebalanceTimeoutMs must be provided in first request."
+    if request.topic_partitions is None or request.topic_partitions:
+        return "TopicPartitions must be empty when (re-)joining."
+    if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
+        return "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."
+    return None
+
+
+# --- the decision -----------------------------------------------------------------------------------------------------
+
+
 def heartbeat(
     group: Group | None,
     request: ConsumerGroupHeartbeatRequest,
@@ -51,14 +98,14 @@ def heartbeat(
     context: ConsumerContext,
     now_ms: int,
 ) -> Outcome[ConsumerGroupHeartbeatResponse]:
-    """Decide a heartbeat that `consumer.request` has found nothing wrong with. Raises KafkaError."""
+    """Decide a heartbeat that `check_request` has found valid. Raises KafkaError."""
     if request.member_epoch < JOIN_EPOCH:
         return consumer_leave.leave(_require(group, request.group_id), request, now_ms)
     joins = request.member_epoch == JOIN_EPOCH
     draft = (
         _begin(group, request.group_id, context, now_ms) if joins else Draft(_require(group, request.group_id), now_ms)
     )
-    check_size(draft, request.member_id)
+    draft.check_size(request.member_id)
     owned = owned_partitions(request)
     before = draft.group
     old = _join(draft, request) if joins else _stay(draft.group, request, owned)
@@ -102,7 +149,7 @@ def _begin(group: Group | None, group_id: str, context: ConsumerContext, now_ms:
         return Draft(_require(group, group_id), now_ms)
     if group.is_empty:
         return Draft(ConsumerGroup(group_id=group_id, context=context), now_ms, preceding=group.tombstones())
-    return consumer_upgrade.upgrade(group, context, now_ms)
+    return upgrade(group, context, now_ms)
 
 
 def _join(draft: Draft, request: ConsumerGroupHeartbeatRequest) -> ConsumerMember:
@@ -117,7 +164,7 @@ def _join(draft: Draft, request: ConsumerGroupHeartbeatRequest) -> ConsumerMembe
     if last.classic is None and last.member_epoch != STATIC_LEAVE_EPOCH:
         detail = f"instance {request.instance_id!r} of group {group.group_id!r} belongs to member {last.member_id!r}"
         raise KafkaError(ErrorCode.UNRELEASED_INSTANCE_ID, detail)
-    return take_over(draft, last, member_id)
+    return draft.take_over(last, member_id)
 
 
 def _stay(

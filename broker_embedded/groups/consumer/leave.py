@@ -1,25 +1,23 @@
-"""Members that go: of their own accord, for a while, or because nothing was heard of them."""
+"""Members that leave a consumer group: by a request, for a while, or because one of their timers fires."""
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from broker_embedded.groups.consumer import downgrade as consumer_downgrade
+from broker_embedded.groups.classic.group import JOIN_TIMER, SYNC_TIMER, session_timer
 from broker_embedded.groups.consumer.draft import Draft, rebalance_timer
 from broker_embedded.groups.consumer.entries import current_entry, member_tombstones, regex_tombstone
-from broker_embedded.groups.consumer.member import STATIC_LEAVE_EPOCH, ConsumerMember
-from broker_embedded.groups.outcome import AnswerT, Outcome
+from broker_embedded.groups.consumer.group import ConsumerGroup
+from broker_embedded.groups.consumer.member import STATIC_LEAVE_EPOCH, ConsumerMember, MemberState
+from broker_embedded.groups.consumer.migration import downgrade, downgrade_is_due
+from broker_embedded.groups.group import AnswerT, Outcome, SetTimer, TimerKey
 from spark_kafka_native.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
 
-if TYPE_CHECKING:
-    from broker_embedded.groups.consumer.group import ConsumerGroup
-
 
 def leave(
-    group: "ConsumerGroup", request: ConsumerGroupHeartbeatRequest, now_ms: int
+    group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, now_ms: int
 ) -> Outcome[ConsumerGroupHeartbeatResponse]:
     """A heartbeat with the epoch -1 or -2. Raises KafkaError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
     answer = ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
@@ -39,15 +37,15 @@ def leave(
 
 
 def without_members(
-    group: "ConsumerGroup", leaving: Sequence[ConsumerMember], now_ms: int, answer: AnswerT
+    group: ConsumerGroup, leaving: Sequence[ConsumerMember], now_ms: int, answer: AnswerT
 ) -> Outcome[AnswerT]:
     """The group goes on without these. If only members of the classic protocol are left, it becomes a classic group."""
     if not leaving:
         return Outcome(answer=answer)
     draft = Draft(group, now_ms)
     ids = {member.member_id for member in leaving}
-    if consumer_downgrade.is_due(group, ids):
-        return consumer_downgrade.downgrade(draft, answer, leaving=ids, rebalance=True)
+    if downgrade_is_due(group, ids):
+        return downgrade(draft, answer, leaving=ids, rebalance=True)
     for member in leaving:
         draft.put(*member_tombstones(group.group_id, member.member_id))
         draft.cancel_timers_of(member.member_id)
@@ -55,3 +53,34 @@ def without_members(
     draft.put(*(regex_tombstone(group.group_id, regex) for regex in sorted(gone)))
     draft.bump_epoch(if_topics_changed=False)
     return draft.decided(answer)
+
+
+# --- timers -----------------------------------------------------------------------------------------------------------
+
+
+def resumed(group: ConsumerGroup) -> Outcome[None]:
+    """Patience with every member of a group that was read from the log starts anew."""
+    config = group.context.config(group.group_id)
+    sessions = [
+        SetTimer(key=session_timer(member_id), after_ms=config.session_timeout_ms) for member_id in group.members
+    ]
+    rebalances = [
+        SetTimer(key=rebalance_timer(member.member_id), after_ms=member.rebalance_timeout_ms)
+        for member in group.members.values()
+        if member.state is MemberState.UNREVOKED_PARTITIONS and member.classic is None
+    ]
+    return Outcome(answer=None, timers=(*sessions, *rebalances))
+
+
+def timer_fired(group: ConsumerGroup, key: TimerKey, now_ms: int) -> Outcome[None]:
+    """The group continues without a member whose timer has ended."""
+    if key in {JOIN_TIMER, SYNC_TIMER}:  # of the classic group that it was a moment ago
+        return Outcome(answer=None)
+    kind, member_id = key
+    member = group.members.get(member_id)
+    if member is None:
+        return Outcome(answer=None)
+    holds_on = member.state is MemberState.UNREVOKED_PARTITIONS and member.member_epoch != STATIC_LEAVE_EPOCH
+    if kind == "rebalance" and not holds_on:
+        return Outcome(answer=None)
+    return without_members(group, [member], now_ms, None)

@@ -6,22 +6,20 @@ member's subscription does not change when the broker does.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from broker_embedded.groups.consumer.draft import REGEX_TIMER, Draft, is_within
 from broker_embedded.groups.consumer.entries import ResolvedRegex, regex_entry, regex_tombstone
+from broker_embedded.groups.consumer.group import ConsumerGroup
 from broker_embedded.groups.consumer.member import ConsumerMember
-from broker_embedded.groups.outcome import Outcome
+from broker_embedded.groups.group import Outcome
 from broker_embedded.groups.pattern import Pattern, PatternError
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-
-if TYPE_CHECKING:
-    from broker_embedded.groups.consumer.group import ConsumerGroup
 
 _MIN_INTERVAL_MS: Final = 10_000
 
 
-def update_subscription(draft: Draft, before: "ConsumerGroup", old: ConsumerMember, new: ConsumerMember) -> bool:
+def update_subscription(draft: Draft, before: ConsumerGroup, old: ConsumerMember, new: ConsumerMember) -> bool:
     """Take note of the member's regular expression, after the member itself; have expressions looked up if need be.
 
     Answers whether the group has something new to assign: what the member's new expression matches is known already,
@@ -44,7 +42,7 @@ def update_subscription(draft: Draft, before: "ConsumerGroup", old: ConsumerMemb
     return is_news
 
 
-def resolved(group: "ConsumerGroup", topics: Mapping[str, frozenset[str]], version: int, now_ms: int) -> Outcome[None]:
+def resolved(group: ConsumerGroup, topics: Mapping[str, frozenset[str]], version: int, now_ms: int) -> Outcome[None]:
     """Record the ``topics`` that each expression matches in the metadata of ``version``.
 
     An expression that lost its last subscribed member during the lookup is ignored.
@@ -65,7 +63,7 @@ def resolved(group: "ConsumerGroup", topics: Mapping[str, frozenset[str]], versi
     return draft.decided(None)
 
 
-def _must_look(draft: Draft, before: "ConsumerGroup", is_unknown: bool) -> bool:
+def _must_look(draft: Draft, before: ConsumerGroup, is_unknown: bool) -> bool:
     last_ms = max((resolved.timestamp for resolved in before.regexes.values()), default=None)
     if last_ms is not None and is_within(_MIN_INTERVAL_MS + 1, last_ms, draft.now_ms):
         return False

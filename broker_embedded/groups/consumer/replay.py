@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from broker_embedded.groups.consumer.entries import (
     ResolvedRegex,
@@ -11,6 +11,7 @@ from broker_embedded.groups.consumer.entries import (
     with_assignment,
     with_metadata,
 )
+from broker_embedded.groups.consumer.group import ConsumerGroup
 from broker_embedded.groups.consumer.member import LEAVE_EPOCH, ConsumerMember, TopicIdPartition
 from broker_embedded.groups.consumer.records import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -31,14 +32,11 @@ from broker_embedded.groups.consumer.records import (
     Value,
 )
 
-if TYPE_CHECKING:
-    from broker_embedded.groups.consumer.group import ConsumerGroup
-
 _NO_ASSIGNMENT_EPOCH = -1
 ValueT = TypeVar("ValueT")
 
 
-def after(group: "ConsumerGroup", entries: Iterable[Entry]) -> "ConsumerGroup":
+def after(group: ConsumerGroup, entries: Iterable[Entry]) -> ConsumerGroup:
     """The group as these records leave it. The record that ends the group itself is the caller's to see to."""
     changing = _Changing(group)
     for entry in entries:
@@ -52,7 +50,7 @@ def after(group: "ConsumerGroup", entries: Iterable[Entry]) -> "ConsumerGroup":
 class _Changing:
     """A group while records are taken into it. Tables are copied when they change for the first time."""
 
-    def __init__(self, group: "ConsumerGroup") -> None:
+    def __init__(self, group: ConsumerGroup) -> None:
         self.group = group
         self.subscriptions_changed = False
         self._tables: dict[str, Any] = {}
@@ -79,7 +77,7 @@ class _Changing:
             table = self._tables[name] = dict(before)
         return table
 
-    def done(self) -> "ConsumerGroup":
+    def done(self) -> ConsumerGroup:
         """The group as it has become."""
         group = replace(self.group, **self._tables) if self._tables else self.group
         return group.with_subscriptions_changed() if self.subscriptions_changed else group

@@ -2,7 +2,7 @@
 
 from broker_embedded.config.config import BrokerConfig
 from broker_embedded.coordinator.group_settings import replay_context
-from broker_embedded.groups.classic.state import ClassicConfig
+from broker_embedded.groups.classic.group import ClassicConfig
 from broker_embedded.groups.consumer.config import ConsumerConfig
 from broker_embedded.groups.consumer.topics import TopicsView
 from broker_embedded.groups.records import RecordVersions

@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from broker_embedded.coordinator.group_timers import GroupTimers
-from broker_embedded.groups.outcome import CancelTimer, SetTimer
+from broker_embedded.groups.group import CancelTimer, SetTimer
 from broker_embedded.platform.platform import ManualClock
 from broker_embedded.platform.timers import VirtualTimers
 

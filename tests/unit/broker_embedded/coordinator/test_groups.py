@@ -11,11 +11,9 @@ import pytest
 
 from broker_embedded.coordinator.hashing import partition_for
 from broker_embedded.coordinator.log import Appended, Within
-from broker_embedded.groups.classic.group import ClassicGroup
-from broker_embedded.groups.classic.state import ClassicState
-from broker_embedded.groups.group import Group
+from broker_embedded.groups.classic.group import ClassicGroup, ClassicState
+from broker_embedded.groups.group import CancelTimer, Group, Outcome, Parked, Reply
 from broker_embedded.groups.offsets import OffsetCommit
-from broker_embedded.groups.outcome import CancelTimer, Outcome, Parked, Reply
 from broker_embedded.groups.records import CoordinatorRecord, decode_batch, encode_batch
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.heartbeat import HeartbeatRequest

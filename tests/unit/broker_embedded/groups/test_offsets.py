@@ -5,12 +5,10 @@ from uuid import UUID
 
 import pytest
 
-from broker_embedded.groups.classic.group import ClassicGroup
+from broker_embedded.groups.classic.group import ClassicConfig, ClassicGroup, ClassicState, session_timer
 from broker_embedded.groups.classic.member import ClassicMember
-from broker_embedded.groups.classic.state import ClassicConfig, ClassicState, session_timer
-from broker_embedded.groups.group import Group
+from broker_embedded.groups.group import Group, Outcome, SetTimer
 from broker_embedded.groups.offsets import GroupOffsets, OffsetCommit
-from broker_embedded.groups.outcome import Outcome, SetTimer
 from broker_embedded.groups.records import CoordinatorRecord, RecordVersions
 from broker_embedded.groups.replay import ReplayContext, replay
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError

@@ -8,13 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker_embedded.groups.classic.group import ClassicGroup
+from broker_embedded.groups.classic.group import ClassicConfig, ClassicGroup, ClassicState
 from broker_embedded.groups.classic.member import ClassicMember
-from broker_embedded.groups.classic.state import ClassicConfig, ClassicState
-from broker_embedded.groups.group import Group
+from broker_embedded.groups.group import Group, Outcome
 from broker_embedded.groups.logged import LastRecords
 from broker_embedded.groups.offsets import GroupOffsets, OffsetCommit
-from broker_embedded.groups.outcome import Outcome
 from broker_embedded.groups.pending_offsets import OpenTransaction
 from broker_embedded.groups.records import encode_batch
 from broker_embedded.groups.replay import ReplayContext, replay

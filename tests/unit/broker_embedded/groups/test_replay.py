@@ -2,9 +2,8 @@
 
 import pytest
 
-from broker_embedded.groups.classic.group import ClassicGroup
+from broker_embedded.groups.classic.group import ClassicConfig, ClassicGroup
 from broker_embedded.groups.classic.records import group_tombstone, new_group_record
-from broker_embedded.groups.classic.state import ClassicConfig
 from broker_embedded.groups.group import Group
 from broker_embedded.groups.records import CoordinatorRecord, OffsetCommitKey, OffsetCommitValue, offset_record
 from broker_embedded.groups.replay import ReplayContext, replay

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.groups import pattern
+from broker_embedded.groups.pattern import Pattern
 from broker_embedded.transactions.state import Transaction, TransactionState
 from broker_embedded.transactions.views import describe, list_matching
 from spark_kafka_native.protocol.errors import ErrorCode
@@ -39,7 +39,8 @@ ALL = [
 def matching(**filters: Any) -> ListTransactionsResponse:
     request = ListTransactionsRequest(**filters)
     expression = request.transactional_id_pattern
-    matched = pattern.matching(expression, [each.transactional_id for each in ALL]) if expression else None
+    names = [each.transactional_id for each in ALL]
+    matched = set(filter(Pattern(expression).fullmatch, names)) if expression else None
     return list_matching(ALL, request, NOW_MS, matched)
 
 

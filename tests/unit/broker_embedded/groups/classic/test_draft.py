@@ -3,10 +3,9 @@
 import dataclasses
 
 from broker_embedded.groups.classic.draft import Draft
-from broker_embedded.groups.classic.group import ClassicGroup
+from broker_embedded.groups.classic.group import ClassicConfig, ClassicGroup, ClassicState, InitialDelay, session_timer
 from broker_embedded.groups.classic.member import ClassicMember
-from broker_embedded.groups.classic.state import ClassicConfig, ClassicState, InitialDelay, session_timer
-from broker_embedded.groups.outcome import CancelTimer, SetTimer
+from broker_embedded.groups.group import CancelTimer, SetTimer
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.join_group import JoinGroupRequestProtocol
 

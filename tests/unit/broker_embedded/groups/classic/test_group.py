@@ -5,8 +5,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from broker_embedded.groups.classic.group import ClassicGroup
-from broker_embedded.groups.classic.state import ClassicConfig, ClassicState
+from broker_embedded.groups.classic.group import (
+    JOIN_TIMER,
+    SYNC_TIMER,
+    ClassicConfig,
+    ClassicGroup,
+    ClassicState,
+    session_timer,
+)
 from broker_embedded.groups.records import OffsetCommitValue
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
@@ -364,3 +370,22 @@ class GroupMachine(RuleBasedStateMachine):
 
 TestWhateverHappens = GroupMachine.TestCase
 TestWhateverHappens.settings = settings(max_examples=150, stateful_step_count=40)
+
+
+def test_states_are_called_as_kafka_calls_them() -> None:
+    assert [state.value for state in ClassicState] == [
+        "Empty",
+        "PreparingRebalance",
+        "CompletingRebalance",
+        "Stable",
+    ]
+
+
+def test_timers_do_not_meet() -> None:
+    assert len({JOIN_TIMER, SYNC_TIMER, session_timer("join"), session_timer("sync"), session_timer("m")}) == 5
+
+
+def test_defaults_are_kafkas() -> None:
+    config = ClassicConfig()
+    assert (config.initial_rebalance_delay_ms, config.max_size) == (3000, 2**31 - 1)
+    assert (config.min_session_timeout_ms, config.max_session_timeout_ms) == (6000, 1_800_000)

@@ -4,9 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from broker_embedded.groups.classic.member import ClassicMember, as_join_answer, require_member, static_member
+from broker_embedded.groups.classic.member import (
+    ClassicMember,
+    as_join_answer,
+    require_member,
+    static_member,
+    subscribed_topics,
+)
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.join_group import JoinGroupRequestProtocol, JoinGroupResponseMember
+from tests.support.group_driver import subscription
 
 MEMBER = ClassicMember(
     member_id="m",
@@ -72,3 +79,18 @@ def test_the_leader_is_told_of_all() -> None:
         JoinGroupResponseMember(member_id="m", metadata=b"range"),
         JoinGroupResponseMember(member_id="s", group_instance_id="i", metadata=b"range"),
     )
+
+
+def test_topics_of_all_members() -> None:
+    assert subscribed_topics([subscription("t", "u"), subscription("u", "v"), subscription()]) == frozenset("tuv")
+    assert subscribed_topics([]) == frozenset()
+
+
+def test_newer_versions_begin_like_the_first() -> None:
+    newer = b"\x00\x03" + subscription("t")[2:] + b"\x00\x00\x00\x00\xff\xff\xff\xff\xff\xff"
+    assert subscribed_topics([newer]) == frozenset("t")
+
+
+@pytest.mark.parametrize("length", range(len(subscription("t")) - 4))
+def test_one_that_is_not_understood_leaves_all_unknown(length: int) -> None:
+    assert subscribed_topics([subscription("t"), subscription("t")[:length]]) is None

@@ -7,17 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_embedded.groups.classic.group import ClassicGroup
+from broker_embedded.groups.classic.group import ClassicConfig, ClassicGroup, ClassicState
 from broker_embedded.groups.classic.member import ClassicMember
 from broker_embedded.groups.classic.records import (
     GroupMetadataValue,
     MemberMetadata,
-    group_record,
     group_tombstone,
     new_group_record,
     read_group_record,
 )
-from broker_embedded.groups.classic.state import ClassicConfig, ClassicState
 from broker_embedded.groups.records import CoordinatorRecord, RecordVersions
 from spark_kafka_native.protocol.messages.join_group import JoinGroupRequestProtocol
 from spark_kafka_native.records.errors import CorruptBatch
@@ -65,13 +63,13 @@ def raw_value(version: int) -> bytes:
 
 
 def test_a_group_is_spelled_as_apache_kafka_does() -> None:
-    assert group_record(GROUP) == CoordinatorRecord(key=RAW_KEY, value=raw_value(3))
+    assert GROUP.record() == CoordinatorRecord(key=RAW_KEY, value=raw_value(3))
 
 
 @pytest.mark.parametrize("version", range(4))
 def test_a_group_can_be_written_as_older_releases_did(version: int) -> None:
     config = ClassicConfig(record_versions=RecordVersions(classic_group=version))
-    assert group_record(replace(GROUP, config=config)).value == raw_value(version)
+    assert replace(GROUP, config=config).record().value == raw_value(version)
     new = new_group_record("g", 9, config.record_versions).value
     assert new is not None
     assert new[:2] == number(version, 2)
@@ -80,7 +78,7 @@ def test_a_group_can_be_written_as_older_releases_did(version: int) -> None:
 def test_an_empty_group_has_neither_protocol_nor_leader() -> None:
     empty = ClassicGroup(group_id="g", config=ClassicConfig(), generation=4, protocol_type="consumer")
     value = b"".join((b"\x00\x03", text("consumer"), number(4), b"\xff\xff", b"\xff\xff", number(-1, 8), number(0)))
-    assert group_record(empty) == CoordinatorRecord(key=RAW_KEY, value=value)
+    assert empty.record() == CoordinatorRecord(key=RAW_KEY, value=value)
 
 
 def test_a_new_group_has_nothing_yet() -> None:

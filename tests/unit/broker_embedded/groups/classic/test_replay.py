@@ -1,8 +1,8 @@
 """From records to groups."""
 
+from broker_embedded.groups.classic.group import ClassicConfig, ClassicState
 from broker_embedded.groups.classic.records import GroupMetadataValue, MemberMetadata, group_tombstone, new_group_record
 from broker_embedded.groups.classic.replay import group_of, replay_group
-from broker_embedded.groups.classic.state import ClassicConfig, ClassicState
 from tests.support.group_driver import subscription
 
 CONFIG = ClassicConfig(max_size=7)

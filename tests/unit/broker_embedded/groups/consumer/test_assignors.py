@@ -5,9 +5,8 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_embedded.groups.consumer.assignors import ASSIGNORS, assign_ranges
+from broker_embedded.groups.consumer.assignors import ASSIGNORS, Subscriber, assign_ranges, assign_uniformly
 from broker_embedded.groups.consumer.member import TopicIdPartition
-from broker_embedded.groups.consumer.uniform import Subscriber, assign_uniformly
 
 A, B, C = (UUID(int=number) for number in (1, 2, 3))
 

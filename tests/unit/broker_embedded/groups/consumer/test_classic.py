@@ -6,7 +6,7 @@ import pytest
 
 from broker_embedded.groups.consumer.config import ConsumerConfig, MigrationPolicy
 from broker_embedded.groups.consumer.member import MemberState
-from broker_embedded.groups.outcome import Parked
+from broker_embedded.groups.group import Parked
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.join_group import JoinGroupRequestProtocol, JoinGroupResponse
 from spark_kafka_native.protocol.messages.leave_group import MemberIdentity

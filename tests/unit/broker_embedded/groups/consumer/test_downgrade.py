@@ -4,11 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from broker_embedded.groups.classic.group import ClassicGroup
-from broker_embedded.groups.classic.state import ClassicConfig, ClassicState
+from broker_embedded.groups.classic.group import ClassicConfig, ClassicGroup, ClassicState
 from broker_embedded.groups.consumer.config import ConsumerConfig, MigrationPolicy
 from broker_embedded.groups.consumer.group import ConsumerGroup
-from broker_embedded.groups.outcome import Parked
+from broker_embedded.groups.group import Parked
 from spark_kafka_native.protocol.consumer_protocol import read_assignment
 from spark_kafka_native.protocol.errors import ErrorCode
 from tests.support.classic_members import stable_classic

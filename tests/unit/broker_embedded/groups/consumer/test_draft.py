@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker_embedded.groups.classic.state import session_timer
+from broker_embedded.groups.classic.group import session_timer
 from broker_embedded.groups.consumer.draft import Draft, member_timers
 from broker_embedded.groups.consumer.records import (
     ConsumerGroupPartitionMetadataKey,
@@ -10,7 +10,7 @@ from broker_embedded.groups.consumer.records import (
     Entry,
     read_entry,
 )
-from broker_embedded.groups.outcome import CancelTimer, SetTimer
+from broker_embedded.groups.group import CancelTimer, SetTimer
 from tests.support.consumer_driver import ConsumerDriver
 
 

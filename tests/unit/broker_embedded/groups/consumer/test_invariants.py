@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from broker_embedded.groups.consumer.config import ConsumerConfig
-from broker_embedded.groups.outcome import Parked
+from broker_embedded.groups.group import Parked
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from tests.support.classic_requests import ClassicClient
 from tests.support.consumer_driver import ConsumerDriver

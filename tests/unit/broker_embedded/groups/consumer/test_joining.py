@@ -4,8 +4,8 @@ import pytest
 
 from broker_embedded.groups.consumer.config import ConsumerConfig
 from broker_embedded.groups.consumer.draft import Draft
-from broker_embedded.groups.consumer.joining import check_size, classic_metadata, take_over
-from broker_embedded.groups.outcome import CancelTimer
+from broker_embedded.groups.consumer.migration import classic_metadata
+from broker_embedded.groups.group import CancelTimer
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.join_group import JoinGroupRequestProtocol
 from tests.support.consumer_driver import ConsumerDriver
@@ -20,16 +20,16 @@ def group() -> ConsumerDriver:
 
 def test_a_full_group_has_room_for_its_own_members_only(group: ConsumerDriver) -> None:
     draft = Draft(group.consumer_group, 0)
-    check_size(draft, "a-id")
+    draft.check_size("a-id")
     with pytest.raises(KafkaError) as caught:
-        check_size(draft, "b-id")
+        draft.check_size("b-id")
     assert caught.value.code is ErrorCode.GROUP_MAX_SIZE_REACHED
 
 
 def test_the_new_self_of_a_static_member_has_all_that_the_last_one_had(group: ConsumerDriver) -> None:
     draft = Draft(group.consumer_group, 0)
     last = group.member("a")
-    new = take_over(draft, last, "b-id")
+    new = draft.take_over(last, "b-id")
     assert (new.member_epoch, new.previous_member_epoch, new.assigned) == (0, 0, last.assigned)
     assert draft.group.members == {"b-id": new}
     assert draft.group.targets == {"b-id": group.consumer_group.targets["a-id"]}
@@ -39,7 +39,7 @@ def test_the_new_self_of_a_static_member_has_all_that_the_last_one_had(group: Co
 
 def test_a_member_that_comes_back_under_its_id_keeps_its_timers(group: ConsumerDriver) -> None:
     draft = Draft(group.consumer_group, 0)
-    take_over(draft, group.member("a"), "a-id")
+    draft.take_over(group.member("a"), "a-id")
     assert draft.decided(None).timers == ()
 
 

@@ -4,8 +4,8 @@ from uuid import UUID
 
 import pytest
 
+from broker_embedded.groups.classic.group import ClassicConfig
 from broker_embedded.groups.classic.records import group_tombstone
-from broker_embedded.groups.classic.state import ClassicConfig
 from broker_embedded.groups.consumer.entries import (
     ResolvedRegex,
     current_entry,

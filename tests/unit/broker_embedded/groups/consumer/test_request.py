@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.groups.consumer.request import check_request
+from broker_embedded.groups.consumer.heartbeat import check_request
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,

@@ -5,8 +5,8 @@ from uuid import UUID
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from broker_embedded.groups.consumer.assignors import Assignment, Subscriber, assign_uniformly
 from broker_embedded.groups.consumer.member import TopicIdPartition
-from broker_embedded.groups.consumer.uniform import Assignment, Subscriber, assign_uniformly
 
 TOPICS = [UUID(int=number) for number in range(1, 6)]
 NAMES = [f"m{number}" for number in range(8)]

@@ -1,13 +1,18 @@
 """A classic group becomes a consumer group, with members and without."""
 
 from dataclasses import replace
+from uuid import UUID
 
 import pytest
 
 from broker_embedded.groups.classic.group import ClassicGroup
 from broker_embedded.groups.consumer.config import ConsumerConfig, MigrationPolicy
 from broker_embedded.groups.consumer.group import ConsumerGroup
-from broker_embedded.groups.outcome import Parked
+from broker_embedded.groups.consumer.member import TopicIdPartition
+from broker_embedded.groups.consumer.migration import assignment_of, partitions_of
+from broker_embedded.groups.consumer.topics import SubscribableTopic, TopicsView
+from broker_embedded.groups.group import Parked
+from spark_kafka_native.protocol.consumer_protocol import TopicPartitions, read_assignment
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.join_group import JoinGroupRequestProtocol
 from spark_kafka_native.protocol.messages.leave_group import MemberIdentity
@@ -129,3 +134,16 @@ def test_assignments_are_taken_over_as_they_are(group: ConsumerDriver) -> None:
     old, _ = stable_classic(group, "t", "t", assignments=[assigned(group, t=[3]), b""])
     group.join("a", topics=["t"])
     assert group.spelled(group.consumer_group.members[old.member_id].assigned) == {"t-3"}
+
+
+TOPIC = SubscribableTopic(topic_id=UUID(int=7), name="t", partitions=3)
+VIEW = TopicsView.of([TOPIC])
+
+
+def test_an_assignment_goes_by_names_and_comes_back_by_ids() -> None:
+    gone = TopicIdPartition(UUID(int=8), 0)
+    target = {TopicIdPartition(TOPIC.topic_id, 2), TopicIdPartition(TOPIC.topic_id, 0), gone}
+    read = read_assignment(assignment_of(target, VIEW, 1))
+    assert read.assigned_partitions == (TopicPartitions(topic="t", partitions=(0, 2)),)
+    assert partitions_of(read.assigned_partitions, VIEW) == target - {gone}
+    assert partitions_of([TopicPartitions(topic="gone", partitions=(0,))], VIEW) == frozenset()

@@ -2,7 +2,8 @@
 
 import pytest
 
-from broker_embedded.groups.classic.state import ClassicState
+from broker_embedded.groups import decisions
+from broker_embedded.groups.classic.group import ClassicState
 from spark_kafka_native.protocol.errors import ErrorCode
 from tests.support.group_driver import GroupDriver
 
@@ -104,7 +105,7 @@ def test_a_timer_that_comes_too_late_does_nothing(group: GroupDriver) -> None:
     before = group.group
     assert before is not None
     for key in (("join",), ("sync",), ("session", "nobody")):
-        outcome = before.timer_fired(key, group.now_ms)
+        outcome = decisions.timer_fired(before, key, group.now_ms)
         assert outcome.group == before
         assert not outcome.records
         assert not outcome.replies

@@ -2,10 +2,11 @@
 
 import pytest
 
-from broker_embedded.groups.classic.state import JOIN_TIMER, SYNC_TIMER
+from broker_embedded.groups import decisions
+from broker_embedded.groups.classic.group import JOIN_TIMER, SYNC_TIMER
 from broker_embedded.groups.consumer.config import ConsumerConfig
 from broker_embedded.groups.consumer.draft import REGEX_TIMER
-from broker_embedded.groups.outcome import Outcome
+from broker_embedded.groups.group import Outcome
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from tests.support.consumer_driver import ConsumerDriver
 
@@ -118,4 +119,4 @@ def test_a_timer_whose_records_cannot_be_written_has_done_nothing(group: Consume
 
 @pytest.mark.parametrize("key", [JOIN_TIMER, SYNC_TIMER])
 def test_what_fired_while_the_group_was_a_classic_one_does_nothing(group: ConsumerDriver, key: tuple[str, ...]) -> None:
-    assert group.consumer_group.timer_fired(key, 0) == Outcome(answer=None)
+    assert decisions.timer_fired(group.consumer_group, key, 0) == Outcome(answer=None)
