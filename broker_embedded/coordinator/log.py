@@ -11,13 +11,13 @@ from typing import Final, NamedTuple
 
 from broker_embedded.config.config import BrokerConfig
 from broker_embedded.coordinator.hashing import partition_for
-from broker_embedded.groups.logged import LastRecords, LoggedRecord
-from broker_embedded.groups.records import CoordinatorRecord, encode_batch
 from broker_embedded.log.append.incoming import AppendOrigin, Terms
 from broker_embedded.log.log import Log
 from broker_embedded.metadata.topics import Topics
 from broker_embedded.platform.timers import Timers
 from broker_embedded.platform.worker_threads import OnDisk
+from broker_embedded.records.coordinator_record import CoordinatorRecord, encode_batch
+from broker_embedded.records.last_records import LastRecords, LoggedRecord
 from broker_embedded.replica.delayed import DelayedOperations
 from broker_embedded.replica.partitions import LocalPartition, Partitions
 from broker_embedded.transactions.decisions import Producer

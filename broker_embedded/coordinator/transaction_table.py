@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from broker_embedded.coordinator.log import TRANSACTIONS_TOPIC, CoordinatorLog
 from broker_embedded.coordinator.turns import Turns
-from broker_embedded.groups.records import CoordinatorRecord
+from broker_embedded.records.coordinator_record import CoordinatorRecord
 from broker_embedded.transactions.records import read_transaction_record, transaction_record, transaction_tombstone
 from broker_embedded.transactions.state import Transaction, TransactionState, TransactionVersion
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError

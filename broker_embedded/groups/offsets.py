@@ -16,13 +16,8 @@ from broker_embedded.groups import decisions
 from broker_embedded.groups.classic.group import ClassicConfig, ClassicGroup
 from broker_embedded.groups.group import Group, Outcome, RetentionStart
 from broker_embedded.groups.pending_offsets import OpenTransaction, PendingOffsets, Position
-from broker_embedded.groups.records import (
-    CoordinatorRecord,
-    OffsetCommitKey,
-    OffsetCommitValue,
-    offset_record,
-    read_offset_record,
-)
+from broker_embedded.groups.records import OffsetCommitKey, OffsetCommitValue, offset_record, read_offset_record
+from broker_embedded.records.coordinator_record import CoordinatorRecord
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.offset_commit import OffsetCommitRequest
 from spark_kafka_native.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest

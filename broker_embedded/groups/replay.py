@@ -18,13 +18,8 @@ from broker_embedded.groups.consumer.group import ConsumerGroup
 from broker_embedded.groups.consumer.records import KEY_VERSIONS, ConsumerGroupMetadataKey, read_entry
 from broker_embedded.groups.consumer.replay import after
 from broker_embedded.groups.group import Group
-from broker_embedded.groups.records import (
-    OFFSET_KEY_VERSIONS,
-    CoordinatorRecord,
-    OffsetCommitKey,
-    decode_key,
-    key_version,
-)
+from broker_embedded.groups.records import OFFSET_KEY_VERSIONS, OffsetCommitKey
+from broker_embedded.records.coordinator_record import CoordinatorRecord, decode_key, key_version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

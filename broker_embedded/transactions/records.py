@@ -9,7 +9,7 @@ what Kafka before 4.0 knows of one.
 
 from typing import Final
 
-from broker_embedded.groups.records import CoordinatorRecord, RecordKind, encode_record, key_version
+from broker_embedded.records.coordinator_record import CoordinatorRecord, RecordKind, encode_record, key_version
 from broker_embedded.transactions.state import Transaction, TransactionState, TransactionVersion
 from spark_kafka_native.protocol.schema import Struct, field, struct
 from spark_kafka_native.protocol.topic import TopicPartition

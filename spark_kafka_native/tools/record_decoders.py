@@ -12,14 +12,8 @@ from uuid import UUID
 
 from broker_embedded.groups.classic.records import CLASSIC_GROUP_RECORDS, GROUP_KEY_VERSION
 from broker_embedded.groups.consumer.records import CONSUMER_GROUP_RECORDS
-from broker_embedded.groups.records import (
-    OFFSET_KEY_VERSIONS,
-    OFFSET_RECORDS,
-    CoordinatorRecord,
-    RecordKind,
-    key_version,
-    value_version,
-)
+from broker_embedded.groups.records import OFFSET_KEY_VERSIONS, OFFSET_RECORDS
+from broker_embedded.records.coordinator_record import CoordinatorRecord, RecordKind, key_version, value_version
 from broker_embedded.transactions.records import TRANSACTION_KEY_VERSION, TRANSACTION_RECORDS
 from spark_kafka_native.protocol.consumer_protocol import (
     CONSUMER_PROTOCOL,

@@ -13,13 +13,14 @@ from dirty_equals import IsOneOf
 
 from broker_embedded.coordinator.hashing import partition_for
 from broker_embedded.groups.consumer.records import KEY_VERSIONS, read_entry, to_record
-from broker_embedded.groups.records import CoordinatorRecord, decode_batch, key_version
+from broker_embedded.records.coordinator_record import CoordinatorRecord, key_version
 from broker_embedded.testing import BrokerProcess
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.consumer_group_describe import Assignment, DescribedGroup, Member
 from spark_kafka_native.records.batch import iter_batches
 from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable, run_tool
 from tests.support.brokers import AnyBroker, Server
+from tests.support.coordinator_batches import decode_batch
 from tests.support.exchanged_logs import take_over
 from tests.support.raw_client import RawClient
 from tests.support.raw_consumers import Owned, RawConsumer, describe, settle

@@ -13,7 +13,8 @@ from broker_embedded.coordinator.hashing import partition_for
 from broker_embedded.groups.classic.group import ClassicConfig
 from broker_embedded.groups.classic.records import GROUP_KEY_VERSION
 from broker_embedded.groups.classic.replay import replay_group
-from broker_embedded.groups.records import decode_batch, key_version, offset_record, read_offset_record
+from broker_embedded.groups.records import offset_record, read_offset_record
+from broker_embedded.records.coordinator_record import key_version
 from broker_embedded.testing import BrokerProcess
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
@@ -25,6 +26,7 @@ from spark_kafka_native.protocol.messages.offset_fetch import (
 from spark_kafka_native.records.batch import iter_batches
 from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable, run_tool
 from tests.support.brokers import AnyBroker
+from tests.support.coordinator_batches import decode_batch
 from tests.support.exchanged_logs import take_over
 from tests.support.raw_client import RawClient
 from tests.support.raw_members import RawMember, stabilize, wait_for_coordinator

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.groups.records import decode_batch
 from broker_embedded.testing import BrokerProcess
 from broker_embedded.transactions.records import read_transaction_record, transaction_record
 from spark_kafka_native.protocol.errors import ErrorCode
@@ -18,6 +17,7 @@ from spark_kafka_native.protocol.messages.describe_transactions import Transacti
 from spark_kafka_native.records.batch import iter_batches
 from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable, run_tool
 from tests.support.brokers import AnyBroker
+from tests.support.coordinator_batches import decode_batch
 from tests.support.exchanged_logs import take_over
 from tests.support.raw_client import RawClient
 from tests.support.raw_members import wait_for_coordinator

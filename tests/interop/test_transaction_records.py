@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.groups.records import CoordinatorRecord
+from broker_embedded.records.coordinator_record import CoordinatorRecord
 from broker_embedded.transactions.records import read_transaction_record, transaction_record
 from broker_embedded.transactions.state import NEVER_MS, Transaction, TransactionState, TransactionVersion
 from spark_kafka_native.protocol.topic import TopicPartition

@@ -11,11 +11,11 @@ from dirty_equals import IsInt
 
 from broker_embedded.broker import Broker
 from broker_embedded.config.config import BrokerConfig
-from broker_embedded.groups.records import CoordinatorRecord, decode_batch, encode_batch
 from broker_embedded.handlers.support.request_cost import Throttle
 from broker_embedded.metadata.image import BrokerNode
 from broker_embedded.platform.platform import Clock, File, FileSystem, ManualClock, Platform
 from broker_embedded.platform.timers import VirtualTimers
+from broker_embedded.records.coordinator_record import CoordinatorRecord, encode_batch
 from broker_embedded.server.dispatch import Dispatcher, Intercept, Peer
 from spark_kafka_native.protocol.framing import decode_response, request_frame
 from spark_kafka_native.protocol.messages.create_topics import (
@@ -33,6 +33,7 @@ from spark_kafka_native.protocol.messages.produce import (
 from spark_kafka_native.protocol.schema import Request, Response
 from spark_kafka_native.protocol.wire import Chunk, FileRegion
 from spark_kafka_native.records.batch import iter_batches, set_producer
+from tests.support.coordinator_batches import decode_batch
 from tests.support.waiting import eventually_async
 
 ResponseT = TypeVar("ResponseT", bound=Response)

@@ -25,8 +25,8 @@ from broker_embedded.groups.consumer.member import ConsumerMember, TopicIdPartit
 from broker_embedded.groups.consumer.topics import EMPTY_VIEW, SubscribableTopic, TopicsView
 from broker_embedded.groups.group import CancelTimer, Group, Outcome, Parked, TimerKey
 from broker_embedded.groups.pattern import Pattern
-from broker_embedded.groups.records import CoordinatorRecord
 from broker_embedded.groups.replay import ReplayContext, replay
+from broker_embedded.records.coordinator_record import CoordinatorRecord
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages import consumer_group_heartbeat as messages
 from tests.support.classic_requests import GROUP_ID, ClassicRequests

@@ -2,7 +2,7 @@
 
 from typing import Any, Self
 
-from broker_embedded.groups.records import CoordinatorRecord, encode_batch
+from broker_embedded.records.coordinator_record import CoordinatorRecord, encode_batch
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,

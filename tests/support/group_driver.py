@@ -22,8 +22,8 @@ from broker_embedded.groups.classic.leave import heartbeat, leave
 from broker_embedded.groups.classic.replay import replay_group
 from broker_embedded.groups.classic.sync import sync
 from broker_embedded.groups.group import CancelTimer, Group, Outcome, Parked, Reply, SetTimer, TimerKey
-from broker_embedded.groups.records import CoordinatorRecord
 from broker_embedded.groups.replay import ReplayContext, replay
+from broker_embedded.records.coordinator_record import CoordinatorRecord
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.heartbeat import HeartbeatRequest
 from spark_kafka_native.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from broker_embedded.groups.classic.group import ClassicGroup, ClassicState, session_timer
 from broker_embedded.groups.classic.member import ClassicMember
 from broker_embedded.groups.group import AnswerT, CancelTimer, Outcome, Parked, Reply, SetTimer, TimerKey
-from broker_embedded.groups.records import CoordinatorRecord
+from broker_embedded.records.coordinator_record import CoordinatorRecord
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.join_group import JoinGroupResponse
 from spark_kafka_native.protocol.messages.sync_group import SyncGroupResponse

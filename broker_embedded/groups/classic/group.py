@@ -18,7 +18,8 @@ from typing import Final
 from broker_embedded.groups.classic.member import ClassicMember, require_member
 from broker_embedded.groups.classic.records import GroupMetadataValue, MemberMetadata, group_record, group_tombstone
 from broker_embedded.groups.group import Reply, RetentionStart, SetTimer, TimerKey
-from broker_embedded.groups.records import LATEST_VERSIONS, CoordinatorRecord, RecordVersions
+from broker_embedded.groups.records import LATEST_VERSIONS, RecordVersions
+from broker_embedded.records.coordinator_record import CoordinatorRecord
 from spark_kafka_native.protocol.consumer_protocol import CONSUMER_PROTOCOL
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.describe_groups import DescribedGroup

@@ -6,7 +6,8 @@ value  =  int16 version | fields      versions 0 to 4; releases have written 0 t
 
 from typing import Final
 
-from broker_embedded.groups.records import LATEST_VERSIONS, CoordinatorRecord, RecordKind, RecordVersions, encode_record
+from broker_embedded.groups.records import LATEST_VERSIONS, RecordVersions
+from broker_embedded.records.coordinator_record import CoordinatorRecord, RecordKind, encode_record
 from spark_kafka_native.protocol.schema import Struct, field, struct
 from spark_kafka_native.protocol.wire import Bytes, Int32, Int64, String
 

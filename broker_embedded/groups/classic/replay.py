@@ -3,7 +3,7 @@
 from broker_embedded.groups.classic.group import ClassicConfig, ClassicGroup, ClassicState
 from broker_embedded.groups.classic.member import ClassicMember, subscribed_topics
 from broker_embedded.groups.classic.records import GroupMetadataValue, MemberMetadata, read_group_record
-from broker_embedded.groups.records import CoordinatorRecord
+from broker_embedded.records.coordinator_record import CoordinatorRecord
 from spark_kafka_native.protocol.consumer_protocol import CONSUMER_PROTOCOL
 from spark_kafka_native.protocol.messages.join_group import JoinGroupRequestProtocol
 

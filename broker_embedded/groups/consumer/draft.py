@@ -21,7 +21,7 @@ from broker_embedded.groups.consumer.reconciliation import Target, reconcile
 from broker_embedded.groups.consumer.records import Entry, to_record
 from broker_embedded.groups.consumer.replay import after
 from broker_embedded.groups.group import AnswerT, CancelTimer, Outcome, Reply, SetTimer, TimerKey
-from broker_embedded.groups.records import CoordinatorRecord
+from broker_embedded.records.coordinator_record import CoordinatorRecord
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 
 REGEX_TIMER: TimerKey = ("regex",)

@@ -25,7 +25,7 @@ from broker_embedded.groups.consumer.member import ConsumerMember, TopicIdPartit
 from broker_embedded.groups.consumer.records import to_record
 from broker_embedded.groups.consumer.topics import TopicsView
 from broker_embedded.groups.group import Reply, RetentionStart, SetTimer
-from broker_embedded.groups.records import CoordinatorRecord
+from broker_embedded.records.coordinator_record import CoordinatorRecord
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.offset_commit import OffsetCommitRequest
 from spark_kafka_native.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from broker_embedded.groups.records import CoordinatorRecord, RecordKind, encode_record, key_version
+from broker_embedded.records.coordinator_record import CoordinatorRecord, RecordKind, encode_record, key_version
 from spark_kafka_native.protocol.schema import Struct, field, struct
 from spark_kafka_native.protocol.wire import ZERO_UUID, Bytes, Int8, Int32, Int64, String, Uuid
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from dirty_equals import IsInt
 
-from broker_embedded.groups.records import CoordinatorRecord, encode_batch
+from broker_embedded.records.coordinator_record import CoordinatorRecord, encode_batch
 from broker_embedded.testing import EmbeddedBroker, ErrorCode, ManualClock
 from spark_kafka_native.protocol.framing import decode_response
 from spark_kafka_native.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest

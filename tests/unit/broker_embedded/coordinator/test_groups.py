@@ -14,7 +14,7 @@ from broker_embedded.coordinator.log import Appended, Within
 from broker_embedded.groups.classic.group import ClassicGroup, ClassicState
 from broker_embedded.groups.group import CancelTimer, Group, Outcome, Parked, Reply
 from broker_embedded.groups.offsets import OffsetCommit
-from broker_embedded.groups.records import CoordinatorRecord, decode_batch, encode_batch
+from broker_embedded.records.coordinator_record import CoordinatorRecord, encode_batch
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.heartbeat import HeartbeatRequest
 from spark_kafka_native.protocol.messages.join_group import JoinGroupResponse
@@ -22,6 +22,7 @@ from spark_kafka_native.protocol.messages.offset_commit import OffsetCommitReque
 from spark_kafka_native.protocol.messages.sync_group import SyncGroupRequest
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.broker_driver import BrokerDriver
+from tests.support.coordinator_batches import decode_batch
 from tests.support.disk import FaultyFileSystem, MemoryFileSystem
 from tests.support.log_driver import batches_of
 from tests.support.members import begin_join, heartbeat, join_request, stable

@@ -9,8 +9,8 @@ import pytest
 
 from broker_embedded.coordinator.log import Appended, Within
 from broker_embedded.groups.offsets import OffsetCommit
-from broker_embedded.groups.records import CoordinatorRecord
 from broker_embedded.log.append.incoming import AppendOrigin, Terms
+from broker_embedded.records.coordinator_record import CoordinatorRecord
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.offset_commit import OffsetCommitRequest
 from spark_kafka_native.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest

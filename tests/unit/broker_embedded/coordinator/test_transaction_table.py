@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from broker_embedded.coordinator.transaction_table import TransactionTable
-from broker_embedded.groups.records import CoordinatorRecord
+from broker_embedded.records.coordinator_record import CoordinatorRecord
 from broker_embedded.transactions.state import Transaction, TransactionState, TransactionVersion
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from tests.support.broker_driver import BrokerDriver

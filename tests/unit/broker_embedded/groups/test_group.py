@@ -6,7 +6,7 @@ import pytest
 
 from broker_embedded.groups.classic.group import ClassicConfig, ClassicGroup
 from broker_embedded.groups.group import CancelTimer, Group, Outcome, Parked, Reply, SetTimer
-from broker_embedded.groups.records import CoordinatorRecord
+from broker_embedded.records.coordinator_record import CoordinatorRecord
 
 
 def test_a_simple_group_is_a_classic_one_without_a_protocol() -> None:

@@ -9,8 +9,9 @@ from broker_embedded.groups.classic.group import ClassicConfig, ClassicGroup, Cl
 from broker_embedded.groups.classic.member import ClassicMember
 from broker_embedded.groups.group import Group, Outcome, SetTimer
 from broker_embedded.groups.offsets import GroupOffsets, OffsetCommit
-from broker_embedded.groups.records import CoordinatorRecord, RecordVersions
+from broker_embedded.groups.records import RecordVersions
 from broker_embedded.groups.replay import ReplayContext, replay
+from broker_embedded.records.coordinator_record import CoordinatorRecord
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.offset_commit import OffsetCommitRequest
 from spark_kafka_native.protocol.topic import TopicPartition

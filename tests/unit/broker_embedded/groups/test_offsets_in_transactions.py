@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from broker_embedded.groups.classic.group import ClassicConfig, ClassicGroup, ClassicState
 from broker_embedded.groups.classic.member import ClassicMember
 from broker_embedded.groups.group import Group, Outcome
-from broker_embedded.groups.logged import LastRecords
 from broker_embedded.groups.offsets import GroupOffsets, OffsetCommit
 from broker_embedded.groups.pending_offsets import OpenTransaction
-from broker_embedded.groups.records import encode_batch
 from broker_embedded.groups.replay import ReplayContext, replay
+from broker_embedded.records.coordinator_record import encode_batch
+from broker_embedded.records.last_records import LastRecords
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.offset_commit import OffsetCommitRequest
 from spark_kafka_native.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest

@@ -5,8 +5,9 @@ import pytest
 from broker_embedded.groups.classic.group import ClassicConfig, ClassicGroup
 from broker_embedded.groups.classic.records import group_tombstone, new_group_record
 from broker_embedded.groups.group import Group
-from broker_embedded.groups.records import CoordinatorRecord, OffsetCommitKey, OffsetCommitValue, offset_record
+from broker_embedded.groups.records import OffsetCommitKey, OffsetCommitValue, offset_record
 from broker_embedded.groups.replay import ReplayContext, replay
+from broker_embedded.records.coordinator_record import CoordinatorRecord
 from spark_kafka_native.records.errors import CorruptBatch
 
 CONTEXT = ReplayContext(classic=ClassicConfig(max_size=7))

@@ -22,14 +22,8 @@ from broker_embedded.groups.consumer.records import (
     Entry,
     to_record,
 )
-from broker_embedded.groups.records import (
-    CoordinatorRecord,
-    OffsetCommitKey,
-    OffsetCommitValue,
-    RecordVersions,
-    encode_record,
-    offset_record,
-)
+from broker_embedded.groups.records import OffsetCommitKey, OffsetCommitValue, RecordVersions, offset_record
+from broker_embedded.records.coordinator_record import CoordinatorRecord, encode_record
 from broker_embedded.transactions.records import (
     TopicPartitions,
     TransactionLogKey,

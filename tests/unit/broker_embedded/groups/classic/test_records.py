@@ -16,7 +16,8 @@ from broker_embedded.groups.classic.records import (
     new_group_record,
     read_group_record,
 )
-from broker_embedded.groups.records import CoordinatorRecord, RecordVersions
+from broker_embedded.groups.records import RecordVersions
+from broker_embedded.records.coordinator_record import CoordinatorRecord
 from spark_kafka_native.protocol.messages.join_group import JoinGroupRequestProtocol
 from spark_kafka_native.records.errors import CorruptBatch
 

@@ -33,7 +33,7 @@ from broker_embedded.groups.consumer.records import (
     read_entry,
     to_record,
 )
-from broker_embedded.groups.records import CoordinatorRecord
+from broker_embedded.records.coordinator_record import CoordinatorRecord
 from spark_kafka_native.records.errors import CorruptBatch
 from tests.support.strategies import messages
 

@@ -28,8 +28,9 @@ from broker_embedded.groups.consumer.records import (
     to_record,
 )
 from broker_embedded.groups.group import Group
-from broker_embedded.groups.records import CoordinatorRecord, OffsetCommitKey, OffsetCommitValue, offset_record
+from broker_embedded.groups.records import OffsetCommitKey, OffsetCommitValue, offset_record
 from broker_embedded.groups.replay import ReplayContext, replay
+from broker_embedded.records.coordinator_record import CoordinatorRecord
 
 PART = TopicIdPartition(UUID(int=1), 0)
 MEMBER = ConsumerMember(

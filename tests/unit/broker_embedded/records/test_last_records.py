@@ -2,8 +2,8 @@
 
 import pytest
 
-from broker_embedded.groups.logged import LastRecords, LoggedRecord
-from broker_embedded.groups.records import CoordinatorRecord, encode_batch
+from broker_embedded.records.coordinator_record import CoordinatorRecord, encode_batch
+from broker_embedded.records.last_records import LastRecords, LoggedRecord
 from spark_kafka_native.records.batch import (
     RECORD_BATCH_OVERHEAD,
     read_header,

@@ -7,7 +7,7 @@ marker comes behind it. Compaction keeps the same records, so that a log says th
 
 from typing import Final, NamedTuple
 
-from broker_embedded.groups.records import CoordinatorRecord
+from broker_embedded.records.coordinator_record import CoordinatorRecord
 from spark_kafka_native.protocol.wire import Buffer
 from spark_kafka_native.records.batch import BatchHeader
 from spark_kafka_native.records.control import ControlType, decode_control

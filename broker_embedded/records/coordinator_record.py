@@ -1,0 +1,112 @@
+"""One record of a coordinator's log, byte for byte as Apache Kafka writes it, and the batch that carries several.
+
+key    =  int16 version | fields      the version says what kind of record it is
+value  =  int16 version | fields      no value (a tombstone) deletes the key
+"""
+
+import struct as _struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+from spark_kafka_native.protocol.codec import codec
+from spark_kafka_native.protocol.errors import RemoteProtocolError
+from spark_kafka_native.protocol.schema import Struct
+from spark_kafka_native.protocol.wire import Splices
+from spark_kafka_native.records.conversion import write_batch
+from spark_kafka_native.records.errors import CorruptBatch
+from spark_kafka_native.records.legacy import Message
+
+_VERSION: Final = _struct.Struct(">h")
+
+StructT = TypeVar("StructT", bound=Struct)
+KeyT = TypeVar("KeyT", bound=Struct)
+ValueT = TypeVar("ValueT", bound=Struct)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorRecord:
+    """A key and a value, or a tombstone for the key."""
+
+    key: bytes
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordKind(Generic[KeyT, ValueT]):
+    """Records of one key version: the structs of key and value. Values have the versions 0 to ``last_version``."""
+
+    key: type[KeyT]
+    value: type[ValueT]
+    last_version: int = 0
+    flexible_since: int = 0
+
+    def read(self, record: CoordinatorRecord) -> tuple[KeyT, ValueT | None]:
+        """Key and value; a tombstone has the value None. Raises CorruptBatch: malformed, or an unknown version."""
+        key = decode_key(record, self.key)
+        return key, decode_value(record, self.value, 0, self.last_version, flexible_from=self.flexible_since)
+
+
+def encode_record(
+    key: Struct, key_version: int, value: Struct | None, value_version: int, *, flexible: bool
+) -> CoordinatorRecord:
+    """A record of a key and a value, or a tombstone; ``flexible`` says whether values of this version are (KIP-482)."""
+    return CoordinatorRecord(
+        key=_encode(key, key_version, flexible=False),
+        value=None if value is None else _encode(value, value_version, flexible=flexible),
+    )
+
+
+def key_version(record: CoordinatorRecord) -> int:
+    """The version of a record's key, which says what kind it is of. Raises CorruptBatch: it has none."""
+    return _version(record.key, "the key")
+
+
+def value_version(value: bytes) -> int:
+    """The version of a record's value. Raises CorruptBatch: it has none."""
+    return _version(value, "the value")
+
+
+def decode_key(record: CoordinatorRecord, cls: type[StructT]) -> StructT:
+    """The key, which is known to be of this class. Raises CorruptBatch."""
+    return _decode(cls, record.key, key_version(record), flexible=False)
+
+
+def decode_value(
+    record: CoordinatorRecord, cls: type[StructT], first: int, last: int, *, flexible_from: int
+) -> StructT | None:
+    """The value, or None of a tombstone. Raises CorruptBatch: malformed, or its version is not in ``first..last``."""
+    if record.value is None:
+        return None
+    version = _version(record.value, cls.__name__)
+    if not first <= version <= last:
+        raise CorruptBatch(f"{cls.__name__} of the unknown version {version}")
+    return _decode(cls, record.value, version, flexible=version >= flexible_from)
+
+
+def _version(raw: bytes, what: str) -> int:
+    if len(raw) < _VERSION.size:
+        raise CorruptBatch(f"malformed record: {what} has {len(raw)} bytes, too few for its version")
+    version: int = _VERSION.unpack_from(raw)[0]
+    return version
+
+
+def _encode(value: Struct, version: int, *, flexible: bool) -> bytes:
+    out = bytearray(_VERSION.pack(version))
+    codec(type(value), version, flexible)[0](value, out, Splices())
+    return bytes(out)
+
+
+def _decode(cls: type[StructT], raw: bytes, version: int, *, flexible: bool) -> StructT:
+    try:
+        value, _ = codec(cls, version, flexible)[1](memoryview(raw), _VERSION.size)
+    except (_struct.error, RemoteProtocolError) as error:
+        raise CorruptBatch(f"malformed record, {cls.__name__}: {error}") from error
+    assert isinstance(value, cls)
+    return value
+
+
+def encode_batch(records: Sequence[CoordinatorRecord], timestamp_ms: int) -> bytearray:
+    """One uncompressed batch of ``records``, all with the same time. There must be at least one."""
+    messages = [Message(index, timestamp_ms, record.key, record.value) for index, record in enumerate(records)]
+    return write_batch(messages, base_offset=0)
