@@ -8,8 +8,7 @@ from collections.abc import Mapping
 
 from broker_embedded.config.config import BrokerConfig
 from broker_embedded.config.settings import ConfigError
-from broker_embedded.coordinator.group_settings import replay_context
-from broker_embedded.coordinator.group_topics import ConsumerTopics
+from broker_embedded.coordinator.group_context import ConsumerTopics, replay_context
 from broker_embedded.coordinator.groups import Groups
 from broker_embedded.coordinator.log import CoordinatorLog, CoordinatorTopic, offsets_topic, transactions_topic
 from broker_embedded.coordinator.markers import TransactionMarkers

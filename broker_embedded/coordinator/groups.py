@@ -1,15 +1,15 @@
 """The groups that this broker coordinates: who decides, what is written down, who is answered.
 
 Groups of all kinds share one space of ids: classic ones, consumer groups (KIP-848), and simple ones, which are classic
-groups that never had a member. Every request about a group takes the same road:
+groups that never had a member. Every request about a group takes the same steps:
 
 1. Decide by the group as it is: a pure function of the group, the request and the time makes an `Outcome`.
 2. Append the outcome's records to the group's partition of ``__consumer_offsets``. Crash here: it is decided, unless
    the append was cut short; nobody has been told.
 3. Replay positions, put the new group in the old one's place, set timers, answer.
 
-While 2 waits for the disk, other requests about the same group wait for their turn. A request that is parked (JoinGroup
-and SyncGroup wait for other members) is a ticket in the group and a future here.
+While 2 waits for the disk, the group's lock is held, and other requests about the same group wait for it. A pending
+request (JoinGroup and SyncGroup wait for other members) has an id, which the group keeps, and a future here.
 """
 
 import asyncio
@@ -22,12 +22,12 @@ from typing import Any, Final, Generic, NamedTuple, TypeAlias
 
 from broker_embedded.config.config import BrokerConfig
 from broker_embedded.coordinator.group_timers import GroupTimers
+from broker_embedded.coordinator.key_locks import KeyLocks
 from broker_embedded.coordinator.log import OFFSETS_TOPIC, Appended, CoordinatorLog, Within
 from broker_embedded.coordinator.pattern_matcher import PatternMatcher
-from broker_embedded.coordinator.turns import Turns
 from broker_embedded.groups import decisions
 from broker_embedded.groups.consumer.draft import REGEX_TIMER
-from broker_embedded.groups.group import AnswerT, Group, Outcome, Parked, Reply, SetTimer, TimerKey
+from broker_embedded.groups.group import AnswerT, Group, Outcome, Pending, Reply, SetTimer, TimerKey
 from broker_embedded.groups.offsets import GroupOffsets, OffsetCommit
 from broker_embedded.groups.pending_offsets import OpenTransaction
 from broker_embedded.groups.replay import ReplayContext, replay
@@ -72,13 +72,13 @@ class Groups:
         self._patterns = patterns
         self._finishing = finishing
         self._groups: dict[str, Group] = {}
-        self._turns = Turns()
-        self._parked: dict[int, asyncio.Future[Any]] = {}
-        self._tickets = itertools.count(1)
+        self._locks = KeyLocks()
+        self._pending: dict[int, asyncio.Future[Any]] = {}
+        self._request_ids = itertools.count(1)
         self._timers = GroupTimers(timers, self._on_timer)
         self._markers = _Markers()
         self._due: set[tuple[str, TimerKey]] = set()
-        """Timers that have fired and wait for their turn. Whoever sets or cancels one before makes it void."""
+        """Timers that have fired and wait for the group's lock. A decision that sets or cancels one makes it void."""
         self._looked_up: set[str] = set()
         """Groups whose regular expressions are being looked up."""
         self._resumed = False
@@ -106,7 +106,7 @@ class Groups:
             self._carry_out(group.group_id, decisions.resumed(group))
 
     def release(self) -> None:
-        """Answer every parked request and take no more: the broker stops."""
+        """Answer every pending request and refuse new ones: the broker stops."""
         self._released = True
         self._unload()
 
@@ -137,15 +137,15 @@ class Groups:
         return self.log.partition_of(group_id)
 
     @property
-    def parked_count(self) -> int:
-        """How many requests are parked."""
-        return len(self._parked)
+    def pending_count(self) -> int:
+        """How many requests are pending."""
+        return len(self._pending)
 
     # --- decisions ---------------------------------------------------------------------------------------------------
 
-    def ticket(self) -> int:
-        """A number under which a request can be parked."""
-        return next(self._tickets)
+    def new_request_id(self) -> int:
+        """An id for a request that may become pending."""
+        return next(self._request_ids)
 
     async def apply(self, group_id: str, decide: Decision[AnswerT], *, within: Within | None = None) -> AnswerT:
         """Decide about a group, carry the decision out, and return its answer, which may take until others decide.
@@ -156,8 +156,8 @@ class Groups:
         """
         await self.make_ready()
         self._check_released()
-        if group_id in self._turns or self.log.waits_for_disk(group_id):
-            decided = await self._finishing.finish(self._decide_in_turn(group_id, decide, within))
+        if group_id in self._locks or self.log.waits_for_disk(group_id):
+            decided = await self._finishing.finish(self._decide_locked(group_id, decide, within))
         else:
             decided = self._decide_at_once(group_id, decide, within)
         return decided.answer if isinstance(decided, _Answered) else await decided
@@ -174,10 +174,10 @@ class Groups:
             outcome = _instead(outcome, error)
         return self._carry_out(group_id, outcome, appended, within)
 
-    async def _decide_in_turn(
+    async def _decide_locked(
         self, group_id: str, decide: Decision[AnswerT], within: Within | None
     ) -> "_Answered[AnswerT] | asyncio.Future[AnswerT]":
-        async with self._turns.of(group_id):
+        async with self._locks.hold(group_id):
             self._check_released()
             term = self._term
             outcome = decide(self._groups.get(group_id), self._clock.now_ms())
@@ -222,8 +222,8 @@ class Groups:
             self._timers.change(group_id, change)
             self._due.discard((group_id, change.key))
         answer: _Answered[AnswerT] | asyncio.Future[AnswerT]
-        if isinstance(outcome.answer, Parked):
-            answer = self._parked[outcome.answer.ticket] = asyncio.get_running_loop().create_future()
+        if isinstance(outcome.answer, Pending):
+            answer = self._pending[outcome.answer.request_id] = asyncio.get_running_loop().create_future()
         else:
             answer = _Answered(outcome.answer)
         self._reply(outcome.replies)
@@ -231,7 +231,7 @@ class Groups:
 
     def _reply(self, replies: tuple[Reply, ...]) -> None:
         for reply in replies:
-            future = self._parked.pop(reply.ticket, None)
+            future = self._pending.pop(reply.request_id, None)
             if future is not None and not future.done():
                 future.set_result(reply.answer)
 

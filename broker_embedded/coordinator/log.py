@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from broker_embedded.config.config import BrokerConfig
-from broker_embedded.coordinator.hashing import partition_for
 from broker_embedded.log.append.incoming import AppendOrigin, Terms
 from broker_embedded.log.log import Log
 from broker_embedded.metadata.topics import Topics
@@ -233,6 +232,16 @@ class CoordinatorLog:
     def _partition(self, name: str) -> LocalPartition:
         topic = self._topics.image.topic(self._topic.name)
         return self._partitions.get(self._topic.name, partition_for(name, len(topic.partitions)) if topic else 0)
+
+
+def partition_for(name: str, partitions: int) -> int:
+    """The partition that holds a group or a transactional id: Java's hash of it, as Kafka maps it."""
+    code = 0
+    units = name.encode("utf-16-be")
+    for index in range(0, len(units), 2):
+        code = (31 * code + (units[index] << 8 | units[index + 1])) & 0xFFFFFFFF
+    signed = code - (1 << 32) if code & 0x80000000 else code
+    return (0 if signed == -(1 << 31) else abs(signed)) % partitions
 
 
 def _read(log: Log, last: LastRecords) -> None:

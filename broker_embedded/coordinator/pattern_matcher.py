@@ -25,7 +25,7 @@ A large expression takes up to 20 ms for the name of a topic, and up to 3 s for 
 MAX_KEPT_BYTES: Final = 64 * 1024 * 1024
 """Upper bound of the memory of kept expressions, all groups together: 512 expressions, or 64 of many names."""
 _MAX_PENDING: Final = 64
-"""How many expressions that are not kept a thread may have compiled at a time: others wait for their turn."""
+"""How many expressions that are not kept a thread may have compiled at a time: others wait."""
 
 
 class _Worker:

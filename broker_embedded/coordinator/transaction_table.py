@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from types import MappingProxyType
 
+from broker_embedded.coordinator.key_locks import KeyLocks
 from broker_embedded.coordinator.log import TRANSACTIONS_TOPIC, CoordinatorLog
-from broker_embedded.coordinator.turns import Turns
 from broker_embedded.records.coordinator_record import CoordinatorRecord
 from broker_embedded.transactions.records import read_transaction_record, transaction_record, transaction_tombstone
 from broker_embedded.transactions.state import Transaction, TransactionState, TransactionVersion
@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 class TransactionTable:
-    """Transactions by id. Whoever changes one has its turn, and says in which term the change was decided.
+    """Transactions by id. A caller that changes one holds its lock, and says in which term the change was decided.
 
     A term ends when everything is given up, because the log is deleted or the process is to look crashed: what was
     decided before and is not written yet counts no more. Belongs to one event loop.
@@ -32,7 +32,7 @@ class TransactionTable:
         self._ongoing: dict[str, int | None] = {}
         """When each open transaction began, by `Timers.elapsed_ms`; None until ``timed_out`` sees it first."""
         self._looked_ms: int | None = None
-        self._turns = Turns()
+        self._locks = KeyLocks()
 
     def load(self) -> None:
         """Replay what is in the log. Blocks."""
@@ -74,9 +74,9 @@ class TransactionTable:
         """What is known of an id, None if nobody has used it."""
         return self._transactions.get(transactional_id)
 
-    def turn(self, transactional_id: str) -> AbstractAsyncContextManager[None]:
-        """Let nobody else have the id's turn within the block."""
-        return self._turns.of(transactional_id)
+    def lock(self, transactional_id: str) -> AbstractAsyncContextManager[None]:
+        """Hold the id's lock within the block."""
+        return self._locks.hold(transactional_id)
 
     async def write(self, transaction: Transaction, term: int) -> None:
         """Make a decision count. Raises KafkaError: nothing has changed."""

@@ -1,6 +1,6 @@
 """The transactions that this broker coordinates: who has which id, what is decided, and who still has to hear of it.
 
-Every request about a transactional id is decided in its turn, by a pure function of what is known of the id
+Every request about a transactional id is decided under its lock, by a pure function of what is known of the id
 (`broker_embedded.transactions`). A transaction ends in these steps:
 
 1. EndTxn, a timeout, or another producer that takes the id over decides it: a Prepare record is appended to the id's
@@ -11,7 +11,7 @@ Every request about a transactional id is decided in its turn, by a pure functio
 
 A partition whose log cannot be written is tried again until it can; meanwhile the id is busy, which its producer hears
 as CONCURRENT_TRANSACTIONS. Whoever appends in the name of a transaction checks it and appends without giving way in
-between, or has the id's turn meanwhile: so no marker comes between.
+between, or holds the id's lock meanwhile: so no marker comes between.
 """
 
 import asyncio
@@ -119,13 +119,13 @@ class Transactions:
         return self._table.all
 
     @contextlib.asynccontextmanager
-    async def turn(self, transactional_id: str) -> AsyncIterator[None]:
+    async def lock(self, transactional_id: str) -> AsyncIterator[None]:
         """Let nothing be decided about an id within the block. Raises KafkaError NOT_COORDINATOR: the broker stops.
 
         For those who append in its name and wait between the check and the append, for the disk or for others. Within
-        the block `check_partitions` and `add_partitions_in_turn` may be called, and nothing else that takes a turn.
+        the block `check_partitions` and `add_partitions_locked` may be called, and nothing else that takes a lock.
         """
-        async with self._table.turn(transactional_id):
+        async with self._table.lock(transactional_id):
             self._check_released()
             yield
 
@@ -146,7 +146,7 @@ class Transactions:
         return await self._finishing.finish(self._begin_producer(transactional_id, timeout_ms, claimed))
 
     async def _begin_producer(self, name: str, timeout_ms: int, claimed: Producer | None) -> Producer:
-        async with self.turn(name):
+        async with self.lock(name):
             term = self._table.term
             known = self._table.get(name)
             if known is None:
@@ -176,7 +176,7 @@ class Transactions:
     ) -> None:
         """Make partitions part of a producer's transaction, which begins if none goes on. Raises KafkaError.
 
-        Not to be called by who has the turn.
+        Not to be called by a holder of the lock.
         """
         _check_id(transactional_id)
         await self.make_ready()
@@ -185,17 +185,17 @@ class Transactions:
     async def _add_partitions(
         self, name: str, claimed: Producer, partitions: AbstractSet[TopicPartition], version: TransactionVersion
     ) -> None:
-        async with self.turn(name):
-            await self.add_partitions_in_turn(name, claimed, partitions, version)
+        async with self.lock(name):
+            await self.add_partitions_locked(name, claimed, partitions, version)
 
-    async def add_partitions_in_turn(
+    async def add_partitions_locked(
         self,
         transactional_id: str,
         claimed: Producer,
         partitions: AbstractSet[TopicPartition],
         version: TransactionVersion,
     ) -> None:
-        """`add_partitions` for who has the turn. Whoever calls it sees to it that it is not cancelled (`Finishing`)."""
+        """`add_partitions` for a holder of the lock, who must not be cancelled meanwhile (`Finishing`)."""
         term = self._table.term
         known = decisions.check_producer(self._table.get(transactional_id), claimed, transactional_id)
         wanted = decisions.add_partitions(known, partitions, version, self._clock.now_ms())
@@ -216,7 +216,7 @@ class Transactions:
     ) -> None:
         """Raise KafkaError unless all partitions are part of the producer's transaction.
 
-        TRANSACTION_ABORTABLE: some are not. What is appended before the caller gives way, or in the id's turn, is in
+        TRANSACTION_ABORTABLE: some are not. What is appended before the caller gives way, or under the id's lock, is in
         front of the transaction's markers.
         """
         missing = self.missing_partitions(transactional_id, claimed, partitions)
@@ -238,7 +238,7 @@ class Transactions:
         return await self._finishing.finish(self._end(transactional_id, claimed, commit, version))
 
     async def _end(self, name: str, claimed: Producer, commit: bool, version: TransactionVersion) -> Producer:
-        async with self.turn(name):
+        async with self.lock(name):
             term = self._table.term
             known = self._table.get(name)
             fresh = None
@@ -287,7 +287,7 @@ class Transactions:
             logger.warning("aborting the timed-out transaction of %s failed, retrying at next check: %s", name, error)
 
     async def _abort_timed_out(self, name: str) -> None:
-        async with self.turn(name):
+        async with self.lock(name):
             known = self._table.get(name)
             if known is not None and self._table.has_timed_out(name, self._clock.elapsed_ms()):
                 logger.warning("the transaction of %s has timed out after %d ms: aborted", name, known.timeout_ms)
@@ -306,7 +306,7 @@ class Transactions:
                 await asyncio.sleep(0)
 
     async def _expire(self, name: str, expiration_ms: int) -> None:
-        async with self.turn(name):
+        async with self.lock(name):
             known, term = self._table.get(name), self._table.term
             if known is not None and known.expires(self._clock.now_ms(), expiration_ms):
                 await self._table.forget(name, term)
@@ -327,13 +327,13 @@ class Transactions:
             if known.state is TransactionState.ONGOING:
                 last = decisions.fence(known, TransactionVersion.TV_0, self._clock.now_ms())
             if last.state.is_prepared:
-                async with self._table.turn(name):
+                async with self._table.lock(name):
                     await self._tell(last, last.partitions)
 
     # --- the steps ---------------------------------------------------------------------------------------------------
 
     async def _fence(self, known: Transaction, term: int, claimed: Producer | None = None) -> Transaction:
-        """Abort what goes on, against its producer's will or as it asks for it; the id as it is then. In turn."""
+        """Abort the open transaction of an id whose lock is held; return the id's new state."""
         level = self._level()
         fresh = await self._new_producer_id() if decisions.needs_producer_id_to_end(known, level) else None
         decided = decisions.fence(known, level, self._clock.now_ms(), claimed=claimed, fresh_producer_id=fresh)
@@ -341,7 +341,7 @@ class Transactions:
         return await self._complete(decided)
 
     async def _complete(self, decided: Transaction) -> Transaction:
-        """Tell the partitions of a decided transaction, and write down that it is over; the id as it is then. In turn.
+        """Write the markers of a decided transaction, then its Complete record; the id's new state. Under its lock.
 
         Does not raise: what cannot be done now is done later.
         """
@@ -389,7 +389,7 @@ class Transactions:
         self._again[name] = self._clock.at(self._clock.now_ms() + _AGAIN_MS, again)
 
     async def _complete_later(self, name: str) -> None:
-        async with self._table.turn(name):
+        async with self._table.lock(name):
             known = self._table.get(name)
             if not self._released and known is not None and known.state.is_prepared:
                 await self._complete(known)

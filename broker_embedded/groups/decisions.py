@@ -44,11 +44,11 @@ def join(
     return classic_join.join(_classic(group), request, joining, config, now_ms)
 
 
-def sync(group: Group | None, request: SyncGroupRequest, ticket: int, now_ms: int) -> Outcome[SyncGroupResponse]:
-    """SyncGroup. ``ticket`` is to park the request with. Raises KafkaError."""
+def sync(group: Group | None, request: SyncGroupRequest, request_id: int, now_ms: int) -> Outcome[SyncGroupResponse]:
+    """SyncGroup. ``request_id`` is the request's id while it is pending. Raises KafkaError."""
     if isinstance(group, ConsumerGroup):
         return consumer_classic.sync(group, request, now_ms)
-    return classic_sync.sync(_classic(group), request, ticket, now_ms)
+    return classic_sync.sync(_classic(group), request, request_id, now_ms)
 
 
 def heartbeat(group: Group | None, request: HeartbeatRequest, now_ms: int) -> Outcome[HeartbeatResponse]:

@@ -22,12 +22,12 @@ AnswerT = TypeVar("AnswerT")
 AnswerT_co = TypeVar("AnswerT_co", covariant=True)
 
 TimerKey: TypeAlias = tuple[str, ...]
-"""Names a timer within its group: ``("session", member_id)``. Setting one that is set replaces it."""
+"""Names a timer within its group: ``("session", member_id)``. Setting a timer again replaces it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetTimer:
-    """Call `decisions.timer_fired` that much later, unless the timer is set anew or cancelled before."""
+    """Call `decisions.timer_fired` after this time, unless the timer is set again or cancelled before."""
 
     key: TimerKey
     after_ms: int
@@ -35,23 +35,23 @@ class SetTimer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancelTimer:
-    """Cancel a timer; one that is not set is no mistake."""
+    """Cancel a timer, if it is set."""
 
     key: TimerKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parked:
-    """No answer yet: it will be the `Reply` with this ticket, of a later decision."""
+class Pending:
+    """The request is pending: the `Reply` with this id, of a later decision, answers it."""
 
-    ticket: int
+    request_id: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """The answer to a request that was parked. One whose client has left goes nowhere."""
+    """The answer to a pending request. It is dropped if the client has disconnected."""
 
-    ticket: int
+    request_id: int
     answer: Any
 
 
@@ -120,7 +120,7 @@ class Group(Protocol):
         ...
 
     def released(self, code: ErrorCode) -> tuple[Reply, ...]:
-        """An answer for every request that is parked: this broker coordinates the group no more."""
+        """An error for every pending request: this broker is no longer the group's coordinator."""
         ...
 
 
@@ -133,7 +133,7 @@ class Outcome(Generic[AnswerT_co]):
     written; it must not ask for records itself. Without it the request is answered with that error.
     """
 
-    answer: AnswerT_co | Parked
+    answer: AnswerT_co | Pending
     records: tuple[CoordinatorRecord, ...] = ()
     group: Group | None = None
     removed: bool = False

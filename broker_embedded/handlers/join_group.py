@@ -36,7 +36,7 @@ async def join_group(request: JoinGroupRequest, context: RequestContext, groups:
         client_id=context.client_id,
         client_host=context.client_host,
         fresh_id=str(uuid.uuid4()),
-        ticket=groups.ticket(),
+        request_id=groups.new_request_id(),
     )
     try:
         answer = await groups.apply(

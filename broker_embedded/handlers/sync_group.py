@@ -22,10 +22,10 @@ async def sync_group(request: SyncGroupRequest, context: RequestContext, groups:
     """Hand over what the leader has assigned, and wait for it."""
     if context.version >= _PROTOCOL_SINCE and (request.protocol_type is None or request.protocol_name is None):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    ticket = groups.ticket()
+    request_id = groups.new_request_id()
     try:
         return await groups.apply(
-            request.group_id, lambda group, now_ms: decisions.sync(group, request, ticket, now_ms)
+            request.group_id, lambda group, now_ms: decisions.sync(group, request, request_id, now_ms)
         )
     except KafkaError as error:
         return SyncGroupResponse(error_code=error.code)

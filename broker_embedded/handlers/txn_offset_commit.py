@@ -6,7 +6,7 @@ v4  TRANSACTION_ABORTABLE where the group's offsets are not part of the transact
 v5  makes them part of it, so that AddOffsetsToTxn is not needed (KIP-890)
 
 The answer is given once the commit is in the log of ``__consumer_offsets``. Where that log knows of the transaction,
-its coordinator has been asked before. Where it does not, the coordinator is asked, and the id's turn is held until the
+its coordinator has been asked before. Where it does not, the coordinator is asked, and the id's lock is held until the
 commit is in the log, so that no marker comes between.
 """
 
@@ -86,9 +86,9 @@ async def _commit(
     if not transactional_id:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
     kept_in = {groups.offsets_partition(request.group_id)}
-    async with transactions.turn(transactional_id):
+    async with transactions.lock(transactional_id):
         if adds:
-            await transactions.add_partitions_in_turn(transactional_id, producer, kept_in, TransactionVersion.TV_2)
+            await transactions.add_partitions_locked(transactional_id, producer, kept_in, TransactionVersion.TV_2)
         else:
             transactions.check_partitions(transactional_id, producer, kept_in)
         return await groups.commit_in_transaction(request, commits, verified=True)

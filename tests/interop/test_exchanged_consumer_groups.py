@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from dirty_equals import IsOneOf
 
-from broker_embedded.coordinator.hashing import partition_for
+from broker_embedded.coordinator.log import partition_for
 from broker_embedded.groups.consumer.records import KEY_VERSIONS, read_entry, to_record
 from broker_embedded.records.coordinator_record import CoordinatorRecord, key_version
 from broker_embedded.testing import BrokerProcess

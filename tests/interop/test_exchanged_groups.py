@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.coordinator.hashing import partition_for
+from broker_embedded.coordinator.log import partition_for
 from broker_embedded.groups.classic.group import ClassicConfig
 from broker_embedded.groups.classic.records import GROUP_KEY_VERSION
 from broker_embedded.groups.classic.replay import replay_group

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.coordinator.hashing import partition_for
+from broker_embedded.coordinator.log import partition_for
 from broker_embedded.testing import BrokerProcess
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.write_txn_markers import (

@@ -6,7 +6,7 @@ from typing import Any
 from broker_embedded.groups.classic.group import ClassicGroup
 from broker_embedded.groups.consumer.member import TopicIdPartition
 from broker_embedded.groups.consumer.migration import assignment_of
-from broker_embedded.groups.group import Parked
+from broker_embedded.groups.group import Pending
 from spark_kafka_native.protocol.messages.sync_group import SyncGroupRequestAssignment
 from tests.support.classic_requests import ClassicClient
 from tests.support.consumer_driver import ConsumerDriver, topic_id
@@ -29,12 +29,12 @@ def stable_classic(
     clients = [ClassicClient(topics=(name,)) for name in topics]
     waiting = {}
     for client in clients:
-        parked = group.classic_join(client, protocol_type=protocol_type, **fields)
-        assert isinstance(parked, Parked)
-        waiting[parked.ticket] = client
+        pending = group.classic_join(client, protocol_type=protocol_type, **fields)
+        assert isinstance(pending, Pending)
+        waiting[pending.request_id] = client
     group.advance(0)
-    for ticket, client in waiting.items():
-        answer = group.replies[ticket]
+    for request_id, client in waiting.items():
+        answer = group.replies[request_id]
         client.member_id, client.generation = answer.member_id, answer.generation_id
     shares = list(assignments or _shares(group, topics))
     classic = group.group
@@ -47,11 +47,11 @@ def stable_classic(
         )
         leads = client.member_id == classic.leader
         answer = group.classic_sync(client, assignments=given if leads else (), protocol_type=protocol_type)
-        assert isinstance(answer, Parked)
-        parked_syncs[answer.ticket] = client
-    for ticket, client in parked_syncs.items():
+        assert isinstance(answer, Pending)
+        parked_syncs[answer.request_id] = client
+    for request_id, client in parked_syncs.items():
         if protocol_type == "consumer" and assignments is None:
-            client.take(group.replies[ticket])
+            client.take(group.replies[request_id])
     assert group.state == "Stable"
     return clients
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from broker_embedded.groups import decisions
 from broker_embedded.groups.classic.join import Joining
 from broker_embedded.groups.consumer.config import ConsumerContext
-from broker_embedded.groups.group import Group, Outcome, Parked
+from broker_embedded.groups.group import Group, Outcome, Pending
 from spark_kafka_native.protocol.consumer_protocol import (
     Subscription,
     TopicPartitions,
@@ -56,8 +56,8 @@ class ClassicRequests:
         """Decide and carry out. Raises KafkaError: nothing has changed."""
         raise NotImplementedError
 
-    def classic_join(self, client: ClassicClient, *, version: int = 9, **fields: Any) -> JoinGroupResponse | Parked:
-        """JoinGroup, and once more with the id that the first answer brings; `Parked` waits for others."""
+    def classic_join(self, client: ClassicClient, *, version: int = 9, **fields: Any) -> JoinGroupResponse | Pending:
+        """JoinGroup, and once more with the id that the first answer brings; `Pending` waits for others."""
         metadata = spell_subscription(
             Subscription(
                 topics=client.topics,
@@ -82,10 +82,10 @@ class ClassicRequests:
         )
         number = next(self._numbers)
         joining = Joining(
-            version=version, client_id="old", client_host="/127.0.0.1", fresh_id=str(number), ticket=number
+            version=version, client_id="old", client_host="/127.0.0.1", fresh_id=str(number), request_id=number
         )
         answer = self.apply(lambda group, now_ms: decisions.join(group, request, joining, self.context.classic, now_ms))
-        assert isinstance(answer, JoinGroupResponse | Parked)
+        assert isinstance(answer, JoinGroupResponse | Pending)
         if isinstance(answer, JoinGroupResponse):
             if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
                 client.member_id = answer.member_id
@@ -103,7 +103,7 @@ class ClassicRequests:
         assert isinstance(answer, JoinGroupResponse)
         return ErrorCode.of(answer.error_code)
 
-    def classic_sync(self, client: ClassicClient, **fields: Any) -> SyncGroupResponse | Parked:
+    def classic_sync(self, client: ClassicClient, **fields: Any) -> SyncGroupResponse | Pending:
         """SyncGroup; the client takes what it gets, if the answer does not wait for the leader."""
         request = SyncGroupRequest(
             **{
@@ -118,7 +118,7 @@ class ClassicRequests:
         )
         number = next(self._numbers)
         answer = self.apply(lambda group, now_ms: decisions.sync(group, request, number, now_ms))
-        assert isinstance(answer, SyncGroupResponse | Parked)
+        assert isinstance(answer, SyncGroupResponse | Pending)
         if isinstance(answer, SyncGroupResponse):
             client.take(answer)
         return answer

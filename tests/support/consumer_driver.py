@@ -23,7 +23,7 @@ from broker_embedded.groups.consumer.group import ConsumerGroup
 from broker_embedded.groups.consumer.heartbeat import Sender, check_request, heartbeat
 from broker_embedded.groups.consumer.member import ConsumerMember, TopicIdPartition
 from broker_embedded.groups.consumer.topics import EMPTY_VIEW, SubscribableTopic, TopicsView
-from broker_embedded.groups.group import CancelTimer, Group, Outcome, Parked, TimerKey
+from broker_embedded.groups.group import CancelTimer, Group, Outcome, Pending, TimerKey
 from broker_embedded.groups.pattern import Pattern
 from broker_embedded.groups.replay import ReplayContext, replay
 from broker_embedded.records.coordinator_record import CoordinatorRecord
@@ -245,10 +245,10 @@ class ConsumerDriver(ClassicRequests):
             else:
                 assert change.after_ms >= 0
                 self.timers[change.key] = self.now_ms + change.after_ms
-        if isinstance(outcome.answer, Parked):
-            self.replies[outcome.answer.ticket] = None
+        if isinstance(outcome.answer, Pending):
+            self.replies[outcome.answer.request_id] = None
         for reply in outcome.replies:
-            self.replies[reply.ticket] = reply.answer
+            self.replies[reply.request_id] = reply.answer
 
     # --- what there is -----------------------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from broker_embedded.groups.classic.join import Joining, join
 from broker_embedded.groups.classic.leave import heartbeat, leave
 from broker_embedded.groups.classic.replay import replay_group
 from broker_embedded.groups.classic.sync import sync
-from broker_embedded.groups.group import CancelTimer, Group, Outcome, Parked, Reply, SetTimer, TimerKey
+from broker_embedded.groups.group import CancelTimer, Group, Outcome, Pending, Reply, SetTimer, TimerKey
 from broker_embedded.groups.replay import ReplayContext, replay
 from broker_embedded.records.coordinator_record import CoordinatorRecord
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
@@ -46,11 +46,11 @@ class Call:
 
     def __init__(self) -> None:
         self.answer: Any = None
-        self.ticket: int | None = None
+        self.request_id: int | None = None
 
     @property
     def waits(self) -> bool:
-        """Whether it is parked."""
+        """Whether it is pending."""
         return self.answer is None
 
     @property
@@ -73,7 +73,7 @@ class GroupDriver:
         self.calls: dict[int, Call] = {}
         self.now_ms = 1_000_000
         self.timers: dict[TimerKey, int] = {}
-        self._tickets = itertools.count(1)
+        self._request_ids = itertools.count(1)
         self._fresh = itertools.count(1)
 
     # --- requests ----------------------------------------------------------------------------------------------------
@@ -106,13 +106,13 @@ class GroupDriver:
                 for protocol, metadata in ({"range": subscription("t")} if protocols is None else protocols).items()
             ),
         )
-        ticket = next(self._tickets)
+        request_id = next(self._request_ids)
         joining = Joining(
             version=version,
             client_id=name,
             client_host="/127.0.0.1",
             fresh_id=str(next(self._fresh)),
-            ticket=ticket,
+            request_id=request_id,
         )
         before = self._member_ids()
         call = self._call(lambda group, now_ms: join(_classic(group), request, joining, self.config, now_ms))
@@ -144,8 +144,8 @@ class GroupDriver:
             ),
         } | others
         request = SyncGroupRequest(**fields)  # type: ignore[arg-type]  # by name
-        ticket = next(self._tickets)
-        return self._call(lambda group, now_ms: sync(_classic(group), request, ticket, now_ms))
+        request_id = next(self._request_ids)
+        return self._call(lambda group, now_ms: sync(_classic(group), request, request_id, now_ms))
 
     def heartbeat(self, name: str, **others: Any) -> ErrorCode:
         """Heartbeat; its error code."""
@@ -268,12 +268,12 @@ class GroupDriver:
     def _call(self, decide: Callable[[Group | None, int], Outcome[Any]]) -> Call:
         call = Call()
 
-        def parked(ticket: int) -> None:
-            call.ticket = ticket
-            self.calls[ticket] = call
+        def pending(request_id: int) -> None:
+            call.request_id = request_id
+            self.calls[request_id] = call
 
         try:
-            answer = self._apply(decide, parked)
+            answer = self._apply(decide, pending)
         except KafkaError as error:
             answer = _Refusal(error.code)
         if answer is not None:
@@ -288,7 +288,7 @@ class GroupDriver:
         return ErrorCode.of(getattr(answer, "error_code", 0))
 
     def _apply(
-        self, decide: Callable[[Group | None, int], Outcome[Any]], parked: Callable[[int], None] | None = None
+        self, decide: Callable[[Group | None, int], Outcome[Any]], pending: Callable[[int], None] | None = None
     ) -> Any:
         before = self.group
         outcome = decide(before, self.now_ms)
@@ -298,12 +298,12 @@ class GroupDriver:
                 raise KafkaError(self.log_error, "the log is full")
             outcome = outcome.otherwise(self.log_error)
             assert not outcome.records
-        if isinstance(outcome.answer, Parked):
-            assert parked is not None
-            parked(outcome.answer.ticket)
+        if isinstance(outcome.answer, Pending):
+            assert pending is not None
+            pending(outcome.answer.request_id)
         self._carry_out(outcome)
         self.check()
-        return None if isinstance(outcome.answer, Parked) else outcome.answer
+        return None if isinstance(outcome.answer, Pending) else outcome.answer
 
     def _carry_out(self, outcome: Outcome[Any]) -> None:
         self.log += outcome.records
@@ -323,7 +323,7 @@ class GroupDriver:
 
     def _hand_out(self, replies: tuple[Reply, ...]) -> None:
         for reply in replies:
-            call = self.calls.pop(reply.ticket, None)
+            call = self.calls.pop(reply.request_id, None)
             if call is not None:
                 assert call.answer is None
                 call.answer = reply.answer
@@ -338,10 +338,10 @@ class GroupDriver:
         if self.group is None:
             return
         group = self.classic
-        parked = {member.join_ticket for member in group.members.values()} | {
-            member.sync_ticket for member in group.members.values()
+        pending = {member.join_request_id for member in group.members.values()} | {
+            member.sync_request_id for member in group.members.values()
         }
-        assert set(self.calls) <= parked, "a parked request is nobody's"
+        assert set(self.calls) <= pending, "a pending request belongs to no member"
         assert (group.leader in group.members) if group.members else group.leader is None
         assert not (group.pending & set(group.members))
         assert group.pending_sync <= set(group.members)
@@ -356,7 +356,7 @@ class GroupDriver:
 
     def _check_state(self, group: ClassicGroup) -> None:
         joins = [member for member in group.members.values() if member.awaits_join]
-        syncs = [member for member in group.members.values() if member.sync_ticket is not None]
+        syncs = [member for member in group.members.values() if member.sync_request_id is not None]
         match group.state:
             case ClassicState.EMPTY:
                 assert not group.members

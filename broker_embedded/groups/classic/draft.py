@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 from broker_embedded.groups.classic.group import ClassicGroup, ClassicState, session_timer
 from broker_embedded.groups.classic.member import ClassicMember
-from broker_embedded.groups.group import AnswerT, CancelTimer, Outcome, Parked, Reply, SetTimer, TimerKey
+from broker_embedded.groups.group import AnswerT, CancelTimer, Outcome, Pending, Reply, SetTimer, TimerKey
 from broker_embedded.records.coordinator_record import CoordinatorRecord
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.join_group import JoinGroupResponse
@@ -43,7 +43,7 @@ class Draft:
 
     @property
     def awaiting_join(self) -> int:
-        """How many JoinGroups are parked."""
+        """How many JoinGroups are pending."""
         return sum(member.awaits_join for member in self.members.values())
 
     @property
@@ -76,7 +76,7 @@ class Draft:
             initial=self.initial,
         )
 
-    def outcome(self, answer: AnswerT | Parked) -> Outcome[AnswerT]:
+    def outcome(self, answer: AnswerT | Pending) -> Outcome[AnswerT]:
         """The decision. The draft must not be changed any more."""
         return Outcome(
             answer=answer,
@@ -109,7 +109,7 @@ class Draft:
         return changed
 
     def remove(self, member_id: str) -> None:
-        """Let a member go, or somebody who was given an id; what of theirs is parked must be answered before."""
+        """Let a member go, or somebody who was given an id; a pending request must be answered before."""
         self.members.pop(member_id, None)
         self.pending.discard(member_id)
         self.pending_sync.discard(member_id)
@@ -118,24 +118,24 @@ class Draft:
         self.cancel(session_timer(member_id))
 
     def dismiss(self, member: ClassicMember, code: ErrorCode, member_id: str = "") -> None:
-        """Answer everything of a member's that is parked with an error, and let it go."""
+        """Answer a member's pending requests with an error, and remove it."""
         member = self.answer_join(member, JoinGroupResponse(member_id=member_id, error_code=code))
         self.answer_sync(member, SyncGroupResponse(error_code=code))
         self.remove(member.member_id)
 
     def answer_join(self, member: ClassicMember, answer: JoinGroupResponse) -> ClassicMember:
-        """Answer the member's JoinGroup if it is parked."""
-        if member.join_ticket is None:
+        """Answer the member's JoinGroup if it is pending."""
+        if member.join_request_id is None:
             return member
-        self._replies.append(Reply(ticket=member.join_ticket, answer=answer))
-        return self.change(member, join_ticket=None)
+        self._replies.append(Reply(request_id=member.join_request_id, answer=answer))
+        return self.change(member, join_request_id=None)
 
     def answer_sync(self, member: ClassicMember, answer: SyncGroupResponse) -> ClassicMember:
-        """Answer the member's SyncGroup if it is parked."""
-        if member.sync_ticket is None:
+        """Answer the member's SyncGroup if it is pending."""
+        if member.sync_request_id is None:
             return member
-        self._replies.append(Reply(ticket=member.sync_ticket, answer=answer))
-        return self.change(member, sync_ticket=None)
+        self._replies.append(Reply(request_id=member.sync_request_id, answer=answer))
+        return self.change(member, sync_request_id=None)
 
     def set(self, key: TimerKey, after_ms: int) -> None:
         """Set a timer."""

@@ -231,15 +231,17 @@ class ClassicGroup:
         return (group_tombstone(self.group_id),)
 
     def released(self, code: ErrorCode) -> tuple[Reply, ...]:
-        """An answer for everybody who waits."""
+        """An error for every pending request."""
         joins = (
-            Reply(ticket=member.join_ticket, answer=JoinGroupResponse(member_id=member.member_id, error_code=code))
+            Reply(
+                request_id=member.join_request_id, answer=JoinGroupResponse(member_id=member.member_id, error_code=code)
+            )
             for member in self.members.values()
-            if member.join_ticket is not None
+            if member.join_request_id is not None
         )
         syncs = (
-            Reply(ticket=member.sync_ticket, answer=SyncGroupResponse(error_code=code))
+            Reply(request_id=member.sync_request_id, answer=SyncGroupResponse(error_code=code))
             for member in self.members.values()
-            if member.sync_ticket is not None
+            if member.sync_request_id is not None
         )
         return *joins, *syncs

@@ -14,7 +14,7 @@ from broker_embedded.groups.classic.rebalance import (
     subscribed,
 )
 from broker_embedded.groups.classic.records import new_group_record
-from broker_embedded.groups.group import Outcome, Parked
+from broker_embedded.groups.group import Outcome, Pending
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.join_group import (
     JoinGroupRequest,
@@ -28,20 +28,23 @@ _UNKNOWN: Final = ""
 _ID_REQUIRED_SINCE: Final = 4
 _SKIPPING_SINCE: Final = 9
 _NEW_MEMBER_TIMEOUT_MS: Final = 300_000
-"""A new member whose JoinGroup is parked for so long is given up; its client may be gone, and will try again if not."""
+"""A new member whose JoinGroup is pending for longer is removed: its client may be gone. If not, it joins again."""
 
-JoinAnswer: TypeAlias = JoinGroupResponse | Parked
+JoinAnswer: TypeAlias = JoinGroupResponse | Pending
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joining:
-    """What surrounds a JoinGroup. ``fresh_id`` makes a new member id unique; ``ticket`` is to park the request with."""
+    """What surrounds a JoinGroup.
+
+    ``fresh_id`` makes a new member id unique. ``request_id`` is the id of the request while it is pending.
+    """
 
     version: int
     client_id: str
     client_host: str
     fresh_id: str
-    ticket: int
+    request_id: int
 
 
 def join(
@@ -128,7 +131,7 @@ class _Join:
             session_timeout_ms=request.session_timeout_ms,
             rebalance_timeout_ms=request.rebalance_timeout_ms,
             protocols=request.protocols,
-            join_ticket=self._joining.ticket,
+            join_request_id=self._joining.request_id,
             is_new=True,
         )
         if draft.initial is not None:
@@ -136,7 +139,7 @@ class _Join:
         draft.add(member, request.protocol_type)
         draft.set(session_timer(member_id), _NEW_MEMBER_TIMEOUT_MS)
         rebalance(draft)
-        return self._parked()
+        return self._pending()
 
     # --- static members whose process is another one (KIP-345) -------------------------------------------------------
 
@@ -145,7 +148,7 @@ class _Join:
         old_leader = draft.leader
         member = self._take_place(old, new_id)
         if draft.state is ClassicState.STABLE and select_protocol(draft) == draft.protocol_name:
-            return self._replace_without_rebalance(draft.change(member, join_ticket=None), old_leader)
+            return self._replace_without_rebalance(draft.change(member, join_request_id=None), old_leader)
         match draft.state:
             case ClassicState.STABLE:
                 rebalance(draft)
@@ -153,7 +156,7 @@ class _Join:
                 prepare_rebalance(draft)  # the leader may have been told the old id
             case ClassicState.PREPARING_REBALANCE | ClassicState.EMPTY:
                 complete_join_if_all_joined(draft)
-        return self._parked()
+        return self._pending()
 
     def _take_place(self, old: ClassicMember, new_id: str) -> ClassicMember:
         """Put the new process where the old one was, which hears that it is fenced if it waits for an answer."""
@@ -169,8 +172,8 @@ class _Join:
             session_timeout_ms=request.session_timeout_ms,
             rebalance_timeout_ms=request.rebalance_timeout_ms,
             protocols=request.protocols,
-            join_ticket=self._joining.ticket,
-            sync_ticket=None,
+            join_request_id=self._joining.request_id,
+            sync_request_id=None,
             is_new=False,
         )
         draft.members[new_id] = member
@@ -214,10 +217,10 @@ class _Join:
             session_timeout_ms=request.session_timeout_ms,
             rebalance_timeout_ms=request.rebalance_timeout_ms,
             protocols=request.protocols,
-            join_ticket=self._joining.ticket,
+            join_request_id=self._joining.request_id,
         )
         rebalance(draft)
-        return self._parked()
+        return self._pending()
 
     def _members_for(self, member: ClassicMember) -> tuple[JoinGroupResponseMember, ...]:
         """All members, for the leader; nobody, for others."""
@@ -236,8 +239,8 @@ class _Join:
             member_id=member_id,
         )
 
-    def _parked(self) -> Parked:
-        return Parked(ticket=self._joining.ticket)
+    def _pending(self) -> Pending:
+        return Pending(request_id=self._joining.request_id)
 
 
 def _refused(code: ErrorCode, member_id: str = _UNKNOWN) -> JoinGroupResponse:

@@ -19,8 +19,9 @@ _VERSION_BYTES: Final = 2
 class ClassicMember:
     """A member as its last JoinGroup made it.
 
-    ``join_ticket`` and ``sync_ticket`` are those of its parked requests. ``is_new`` holds from the first JoinGroup to
-    the end of the rebalance it joined: the member does not know its id for sure, so that nothing is heard of it.
+    ``join_request_id`` and ``sync_request_id`` are set while its JoinGroup or SyncGroup is pending. ``is_new`` holds
+    from the first JoinGroup to the end of the rebalance it joined: the member may not know its id yet, so that it
+    cannot send heartbeats.
     """
 
     member_id: str
@@ -31,8 +32,8 @@ class ClassicMember:
     rebalance_timeout_ms: int
     protocols: tuple[JoinGroupRequestProtocol, ...]
     assignment: bytes = b""
-    join_ticket: int | None = None
-    sync_ticket: int | None = None
+    join_request_id: int | None = None
+    sync_request_id: int | None = None
     is_new: bool = False
 
     @property
@@ -42,13 +43,13 @@ class ClassicMember:
 
     @property
     def awaits_join(self) -> bool:
-        """Whether its JoinGroup is parked."""
-        return self.join_ticket is not None
+        """Whether its JoinGroup is pending."""
+        return self.join_request_id is not None
 
     @property
     def must_heartbeat(self) -> bool:
-        """Whether silence counts against it: a parked request is as good as a heartbeat, but not from a new member."""
-        return self.is_new or (self.join_ticket is None and self.sync_ticket is None)
+        """Whether silence counts against it: a pending request is as good as a heartbeat, but not from a new member."""
+        return self.is_new or (self.join_request_id is None and self.sync_request_id is None)
 
     def metadata(self, protocol: str) -> bytes:
         """What it says about itself under a protocol that it supports."""

@@ -83,7 +83,7 @@ def complete_join(draft: Draft) -> None:
 def fail_assignment(draft: Draft, code: ErrorCode) -> None:
     """There will be no assignment in this generation; those who wait for it hear why."""
     for member in list(draft.members.values()):
-        waited = member.sync_ticket is not None
+        waited = member.sync_request_id is not None
         changed = draft.change(draft.answer_sync(member, SyncGroupResponse(error_code=code)), assignment=b"")
         if waited:
             draft.renew_session(changed)

@@ -5,13 +5,15 @@ from dataclasses import replace
 from broker_embedded.groups.classic.draft import Draft
 from broker_embedded.groups.classic.group import SYNC_TIMER, ClassicGroup, ClassicState
 from broker_embedded.groups.classic.rebalance import fail_assignment, rebalance
-from broker_embedded.groups.group import Outcome, Parked
+from broker_embedded.groups.group import Outcome, Pending
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 
-def sync(group: ClassicGroup | None, request: SyncGroupRequest, ticket: int, now_ms: int) -> Outcome[SyncGroupResponse]:
-    """Ask for a member's assignment. ``ticket`` is to park the request with. Raises KafkaError."""
+def sync(
+    group: ClassicGroup | None, request: SyncGroupRequest, request_id: int, now_ms: int
+) -> Outcome[SyncGroupResponse]:
+    """Ask for a member's assignment. ``request_id`` is the request's id while it is pending. Raises KafkaError."""
     if not request.group_id:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID, "a group needs an id")
     if group is None:
@@ -29,10 +31,10 @@ def sync(group: ClassicGroup | None, request: SyncGroupRequest, ticket: int, now
         return draft.outcome(_assignment(draft, member.assignment))
     # A client that asks twice has given up the first request.
     given_up = draft.answer_sync(member, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
-    draft.change(given_up, sync_ticket=ticket)
+    draft.change(given_up, sync_request_id=request_id)
     if member.member_id == group.leader:
-        return _assign(draft, request, ticket, now_ms)
-    return draft.outcome(Parked(ticket=ticket))
+        return _assign(draft, request, request_id, now_ms)
+    return draft.outcome(Pending(request_id=request_id))
 
 
 def _check_protocol(group: ClassicGroup, request: SyncGroupRequest) -> None:
@@ -43,26 +45,28 @@ def _check_protocol(group: ClassicGroup, request: SyncGroupRequest) -> None:
             raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, detail)
 
 
-def _assign(draft: Draft, request: SyncGroupRequest, ticket: int, now_ms: int) -> Outcome[SyncGroupResponse]:
+def _assign(draft: Draft, request: SyncGroupRequest, request_id: int, now_ms: int) -> Outcome[SyncGroupResponse]:
     """Give everybody who waits the assignment that the leader brings, once it is in the log."""
     unassigned = draft.frozen()
     brought = {assignment.member_id: assignment.assignment for assignment in request.assignments}
     for member in list(draft.members.values()):
         assigned = draft.change(member, assignment=brought.get(member.member_id, b""))
-        if assigned.sync_ticket is not None:
+        if assigned.sync_request_id is not None:
             draft.renew_session(draft.answer_sync(assigned, _assignment(draft, assigned.assignment)))
     draft.state = ClassicState.STABLE  # since the generation began: that is the time in the log
     draft.records.append(draft.frozen().record())
-    decided: Outcome[SyncGroupResponse] = draft.outcome(Parked(ticket=ticket))
-    return replace(decided, otherwise=lambda code: _not_assigned(unassigned, ticket, code, now_ms))
+    decided: Outcome[SyncGroupResponse] = draft.outcome(Pending(request_id=request_id))
+    return replace(decided, otherwise=lambda code: _not_assigned(unassigned, request_id, code, now_ms))
 
 
-def _not_assigned(unassigned: ClassicGroup, ticket: int, code: ErrorCode, now_ms: int) -> Outcome[SyncGroupResponse]:
-    """The assignments cannot be written down: everybody who waits hears why, and the group begins again."""
+def _not_assigned(
+    unassigned: ClassicGroup, request_id: int, code: ErrorCode, now_ms: int
+) -> Outcome[SyncGroupResponse]:
+    """The assignments cannot be written: every pending SyncGroup is answered ``code``, and the group rebalances."""
     draft = Draft(unassigned, now_ms)
     fail_assignment(draft, code)
     rebalance(draft)
-    return draft.outcome(Parked(ticket=ticket))
+    return draft.outcome(Pending(request_id=request_id))
 
 
 def _assignment(draft: Draft, assignment: bytes) -> SyncGroupResponse:

@@ -9,7 +9,7 @@ records would wait for good. So a batch passes if
 - or the coordinator makes it part of it (v12 and later, KIP-890).
 
 No marker comes between that and the append. On the event loop nothing comes between; where one of the two has to wait,
-the transactional id's turn is held meanwhile. What the log itself knows it looks at again as it appends.
+the transactional id's lock is held meanwhile. What the log itself knows it looks at again as it appends.
 
 Codes of the coordinator become those that producers know how to go on after, as Apache Kafka's do: NOT_ENOUGH_REPLICAS
 is tried again, without a new look at the cluster.
@@ -114,7 +114,7 @@ class Joining:
         """Hold the transaction as it is within the block, for appends of the partitions that are in it by then."""
         async with contextlib.AsyncExitStack() as stack:
             try:
-                await stack.enter_async_context(self._transactions.turn(self._name))
+                await stack.enter_async_context(self._transactions.lock(self._name))
                 await self._join()
             except KafkaError as error:
                 self._refuse(error)
@@ -128,7 +128,7 @@ class Joining:
         if not self._name:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
         partitions = {member.partition_id for member in self._new}
-        await self._transactions.add_partitions_in_turn(self._name, self._producer, partitions, TransactionVersion.TV_2)
+        await self._transactions.add_partitions_locked(self._name, self._producer, partitions, TransactionVersion.TV_2)
         self._accept()
 
     def _check(self) -> None:

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.coordinator.hashing import partition_for
-from broker_embedded.coordinator.log import Appended, Within
+from broker_embedded.coordinator.log import Appended, Within, partition_for
 from broker_embedded.groups.classic.group import ClassicGroup, ClassicState
-from broker_embedded.groups.group import CancelTimer, Group, Outcome, Parked, Reply
+from broker_embedded.groups.group import CancelTimer, Group, Outcome, Pending, Reply
 from broker_embedded.groups.offsets import OffsetCommit
 from broker_embedded.records.coordinator_record import CoordinatorRecord, encode_batch
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
@@ -258,14 +257,14 @@ def test_positions_of_a_stable_group_stay_where_its_members_read(broker: BrokerD
 
 def test_who_waits_when_the_broker_stops_is_told(broker: BrokerDriver) -> None:
     task = join(broker)
-    assert broker.broker.groups.parked_count == 1
+    assert broker.broker.groups.pending_count == 1
     broker.broker.groups.release()
     broker.settle()
     answer = task.result()
     assert answer is not None
     assert answer.error_code == ErrorCode.NOT_COORDINATOR
     assert heartbeat(broker, "m") is ErrorCode.NOT_COORDINATOR
-    assert broker.broker.groups.parked_count == 0
+    assert broker.broker.groups.pending_count == 0
     broker.restart()
     assert heartbeat(broker, "m") is ErrorCode.UNKNOWN_MEMBER_ID
 
@@ -289,20 +288,20 @@ def test_a_client_that_leaves_while_it_waits_leaves_its_member_behind(broker: Br
     assert len(group_of(broker).members) == 1
     broker.advance(3_000)
     assert group_of(broker).state is ClassicState.COMPLETING_REBALANCE
-    assert broker.broker.groups.parked_count == 0
+    assert broker.broker.groups.pending_count == 0
     broker.advance(10_000)
     assert group_of(broker).state is ClassicState.EMPTY
 
 
 def test_an_answer_may_come_with_the_decision_that_parks_its_request(broker: BrokerDriver) -> None:
     groups = broker.broker.groups
-    ticket = groups.ticket()
+    request_id = groups.new_request_id()
 
     def decide(_: Group | None, __: int) -> Outcome[str]:
-        return Outcome(answer=Parked(ticket=ticket), replies=(Reply(ticket=ticket, answer="now"),))
+        return Outcome(answer=Pending(request_id=request_id), replies=(Reply(request_id=request_id, answer="now"),))
 
     assert broker.run(groups.apply("g", decide)) == "now"
-    assert groups.parked_count == 0
+    assert groups.pending_count == 0
 
 
 # --- the log in the way ----------------------------------------------------------------------------------------------
@@ -396,7 +395,7 @@ def test_what_is_decided_while_the_groups_are_given_up_is_not_carried_out(broker
     assert answer is not None
     assert answer.error_code == ErrorCode.NOT_COORDINATOR
     assert not groups.all
-    assert groups.parked_count == 0
+    assert groups.pending_count == 0
 
 
 def test_groups_work_alike_when_appends_wait_for_the_disk(broker: BrokerDriver) -> None:

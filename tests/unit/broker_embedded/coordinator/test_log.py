@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.coordinator.hashing import partition_for
-from broker_embedded.coordinator.log import Appended, CoordinatorLog, Within
+from broker_embedded.coordinator.log import Appended, CoordinatorLog, Within, partition_for
 from broker_embedded.records.coordinator_record import CoordinatorRecord, encode_batch
 from broker_embedded.transactions.decisions import Producer
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
@@ -170,3 +169,16 @@ def test_a_log_that_an_old_broker_wrote_is_read_too(broker: BrokerDriver) -> Non
     log = broker.broker.partitions.get("__consumer_offsets", partition_for("g", 3)).log
     assert {header.magic for header, _ in batches_of(log)} == {1}
     assert list(log_of(broker).records()) == records
+
+
+@pytest.mark.parametrize(
+    ("name", "partition"),
+    # Java: Math.abs("...".hashCode()) % 50, computed by a JVM; the last hash is Integer.MIN_VALUE, which counts as 0.
+    [("", 0), ("g", 3), ("console-consumer-12345", 6), ("grüße", 23), ("😀 group", 6), ("polygenelubricants", 0)],
+)
+def test_ids_live_where_kafka_puts_them(name: str, partition: int) -> None:
+    assert partition_for(name, 50) == partition
+
+
+def test_a_topic_of_one_partition_holds_all() -> None:
+    assert {partition_for(name, 1) for name in ("a", "b", "polygenelubricants")} == {0}

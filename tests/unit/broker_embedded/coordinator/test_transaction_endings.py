@@ -78,7 +78,7 @@ def test_a_transaction_that_an_append_keeps_busy_does_not_delay_the_abort_of_oth
     transactions = broker.broker.transactions
 
     async def abort_amid_an_append() -> None:
-        async with transactions.turn("a slow append"):
+        async with transactions.lock("a slow append"):
             aborting = asyncio.create_task(transactions.abort_timed_out())
             await eventually_async(lambda: other.state, "CompleteAbort")
             assert slow.state == "Ongoing"

@@ -191,9 +191,9 @@ def test_no_end_comes_between_a_check_and_an_append_in_the_same_turn(broker: Bro
     seen: list[str] = []
 
     async def append_slowly() -> None:
-        async with transactions.turn("id"):
+        async with transactions.lock("id"):
             transactions.check_partitions("id", mine.producer, {T0})
-            await transactions.add_partitions_in_turn("id", mine.producer, {T1}, TV_2)
+            await transactions.add_partitions_locked("id", mine.producer, {T1}, TV_2)
             for _ in range(20):
                 await asyncio.sleep(0)
             seen.append(mine.state)

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from broker_embedded.groups.classic.group import ClassicConfig, ClassicGroup
-from broker_embedded.groups.group import CancelTimer, Group, Outcome, Parked, Reply, SetTimer
+from broker_embedded.groups.group import CancelTimer, Group, Outcome, Pending, Reply, SetTimer
 from broker_embedded.records.coordinator_record import CoordinatorRecord
 
 
@@ -35,5 +35,5 @@ def test_an_outcome_cannot_be_changed_after_it_was_decided() -> None:
 def test_its_parts_are_values_too() -> None:
     assert SetTimer(key=("join",), after_ms=5) == SetTimer(key=("join",), after_ms=5)
     assert CancelTimer(key=("join",)) != CancelTimer(key=("sync",))
-    assert len({Parked(ticket=1), Parked(ticket=1), Parked(ticket=2)}) == 2
-    assert Reply(ticket=1, answer="a") != Reply(ticket=1, answer="b")
+    assert len({Pending(request_id=1), Pending(request_id=1), Pending(request_id=2)}) == 2
+    assert Reply(request_id=1, answer="a") != Reply(request_id=1, answer="b")

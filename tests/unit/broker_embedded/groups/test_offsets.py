@@ -65,7 +65,7 @@ class Story:
     def commit(self, group: str, partition: TopicPartition, offset: int, **others: int | str) -> ErrorCode:
         outcome = self.decide_commit(group, partition, offset, **others)  # type: ignore[arg-type]  # by name
         self.carry_out(group, outcome)
-        return outcome.answer[partition]  # type: ignore[index]  # it is never parked
+        return outcome.answer[partition]  # type: ignore[index]  # it is never pending
 
     def expire(self, group: str, retention_ms: int) -> bool:
         outcome = self.state.expire(self.groups.get(group), self.now_ms, retention_ms)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker_embedded.coordinator.hashing import partition_for
+from broker_embedded.coordinator.log import partition_for
 from broker_embedded.transactions.decisions import Producer
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest

@@ -26,7 +26,7 @@ FULL = ClassicGroup(
     protocol_type="consumer",
     protocol_name="range",
     leader="m",
-    members={"m": member("m", join_ticket=1), "n": member("n")},
+    members={"m": member("m", join_request_id=1), "n": member("n")},
     pending=frozenset({"p"}),
     pending_sync=frozenset({"n"}),
     subscribed=frozenset({"t"}),
@@ -63,7 +63,7 @@ def test_whoever_is_dismissed_is_answered() -> None:
     draft = Draft(FULL, 9)
     draft.dismiss(draft.members["m"], ErrorCode.UNKNOWN_MEMBER_ID)
     (reply,) = draft.outcome(None).replies
-    assert (reply.ticket, reply.answer.error_code) == (1, ErrorCode.UNKNOWN_MEMBER_ID)
+    assert (reply.request_id, reply.answer.error_code) == (1, ErrorCode.UNKNOWN_MEMBER_ID)
 
 
 def test_of_two_changes_of_a_timer_the_last_counts() -> None:
@@ -77,7 +77,7 @@ def test_of_two_changes_of_a_timer_the_last_counts() -> None:
 def test_nobody_is_waited_for_once_all_have_joined() -> None:
     draft = Draft(FULL, 9)
     assert (draft.awaiting_join, draft.all_joined) == (1, False)
-    draft.change(draft.members["n"], join_ticket=2)
+    draft.change(draft.members["n"], join_request_id=2)
     assert (draft.awaiting_join, draft.all_joined) == (2, False)
     draft.remove("p")
     assert draft.all_joined

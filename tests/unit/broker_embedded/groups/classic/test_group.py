@@ -209,12 +209,12 @@ def test_an_empty_group_has_its_protocol_type_still() -> None:
 def test_whoever_waits_is_told_when_the_broker_stops() -> None:
     group = GroupDriver()
     calls = [group.join(name) for name in "ab"]
-    assert {(reply.ticket, reply.answer.error_code) for reply in group.classic.released(ErrorCode.NOT_COORDINATOR)} == {
-        (call.ticket, ErrorCode.NOT_COORDINATOR) for call in calls
-    }
+    assert {
+        (reply.request_id, reply.answer.error_code) for reply in group.classic.released(ErrorCode.NOT_COORDINATOR)
+    } == {(call.request_id, ErrorCode.NOT_COORDINATOR) for call in calls}
     group.advance(ms=6_000)
     call = group.sync("b")
-    assert [reply.ticket for reply in group.classic.released(ErrorCode.NOT_COORDINATOR)] == [call.ticket]
+    assert [reply.request_id for reply in group.classic.released(ErrorCode.NOT_COORDINATOR)] == [call.request_id]
 
 
 # --- whatever happens ------------------------------------------------------------------------------------------------

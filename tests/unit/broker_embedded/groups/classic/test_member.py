@@ -40,9 +40,9 @@ def test_what_it_says_depends_on_the_protocol() -> None:
     ("changes", "must"),
     [
         ({}, True),
-        ({"join_ticket": 1}, False),
-        ({"sync_ticket": 1}, False),
-        ({"join_ticket": 1, "is_new": True}, True),
+        ({"join_request_id": 1}, False),
+        ({"sync_request_id": 1}, False),
+        ({"join_request_id": 1, "is_new": True}, True),
     ],
 )
 def test_silence_counts_against_it_unless_it_waits(changes: dict[str, int], must: bool) -> None:

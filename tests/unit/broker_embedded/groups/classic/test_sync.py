@@ -120,7 +120,7 @@ def test_assignments_that_cannot_be_written_down_are_not_given(group: GroupDrive
 
 
 def test_sessions_begin_anew_with_the_assignment(group: GroupDriver) -> None:
-    group.sync("b")  # parked: as good as heartbeats
+    group.sync("b")  # pending: as good as heartbeats
     group.advance(ms=9_000)
     group.heartbeat("a")
     group.advance(ms=9_000)

@@ -6,7 +6,7 @@ import pytest
 
 from broker_embedded.groups.consumer.config import ConsumerConfig, MigrationPolicy
 from broker_embedded.groups.consumer.member import MemberState
-from broker_embedded.groups.group import Parked
+from broker_embedded.groups.group import Pending
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.join_group import JoinGroupRequestProtocol, JoinGroupResponse
 from spark_kafka_native.protocol.messages.leave_group import MemberIdentity
@@ -47,7 +47,7 @@ def sync_code(group: ConsumerDriver, client: ClassicClient, **fields: object) ->
         answer = group.classic_sync(client, **fields)
     except KafkaError as error:
         return error.code
-    assert not isinstance(answer, Parked)
+    assert not isinstance(answer, Pending)
     return ErrorCode.of(answer.error_code)
 
 

@@ -7,7 +7,7 @@ import pytest
 from broker_embedded.groups.classic.group import ClassicConfig, ClassicGroup, ClassicState
 from broker_embedded.groups.consumer.config import ConsumerConfig, MigrationPolicy
 from broker_embedded.groups.consumer.group import ConsumerGroup
-from broker_embedded.groups.group import Parked
+from broker_embedded.groups.group import Pending
 from spark_kafka_native.protocol.consumer_protocol import read_assignment
 from spark_kafka_native.protocol.errors import ErrorCode
 from tests.support.classic_members import stable_classic
@@ -47,7 +47,7 @@ def test_an_empty_consumer_group_is_simply_replaced() -> None:
     group.join("a", topics=["t"])
     group.leave("a")
     old = ClassicClient(topics=("t",))
-    assert isinstance(group.classic_join(old), Parked)
+    assert isinstance(group.classic_join(old), Pending)
     assert group.state == "PreparingRebalance"
     group.restart()
     assert isinstance(group.group, ClassicGroup)
@@ -80,7 +80,7 @@ def test_the_last_member_of_the_new_kind_goes_and_the_others_rebalance(group: Co
         f"t-{number}" for topic in read_assignment(member.assignment).assigned_partitions for number in topic.partitions
     }
     assert group.timers["session", member.member_id] == group.now_ms + 20_000
-    assert isinstance(group.classic_join(old_of(group)), Parked) or group.state != "PreparingRebalance"
+    assert isinstance(group.classic_join(old_of(group)), Pending) or group.state != "PreparingRebalance"
     group.advance(0)
     assert classic(group).generation == epoch + 1
 
@@ -99,7 +99,7 @@ def test_a_static_member_comes_back_with_the_classic_protocol(group: ConsumerDri
     group.leave("a", epoch=-2)
     new = ClassicClient(topics=("t",), instance_id="i")
     answer = group.classic_join(new)
-    assert not isinstance(answer, Parked)
+    assert not isinstance(answer, Pending)
     found = classic(group)
     assert (found.state, found.generation) == (ClassicState.STABLE, answer.generation_id)
     assert "i" in {member.instance_id for member in found.members.values()}

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from broker_embedded.groups.consumer.config import ConsumerConfig
-from broker_embedded.groups.group import Parked
+from broker_embedded.groups.group import Pending
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from tests.support.classic_requests import ClassicClient
 from tests.support.consumer_driver import ConsumerDriver
@@ -121,7 +121,7 @@ class Group(RuleBasedStateMachine):
     def classic_join(self, name: str, topics: list[str]) -> None:
         client = ClassicClient(topics=tuple(topics), instance_id=name)
         answer = self.group.classic_join(client)
-        assert not isinstance(answer, Parked)
+        assert not isinstance(answer, Pending)
         self.classic[name] = client
 
     @precondition(lambda self: self.is_consumer_group)

@@ -11,7 +11,7 @@ from broker_embedded.groups.consumer.group import ConsumerGroup
 from broker_embedded.groups.consumer.member import TopicIdPartition
 from broker_embedded.groups.consumer.migration import assignment_of, partitions_of
 from broker_embedded.groups.consumer.topics import SubscribableTopic, TopicsView
-from broker_embedded.groups.group import Parked
+from broker_embedded.groups.group import Pending
 from spark_kafka_native.protocol.consumer_protocol import TopicPartitions, read_assignment
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.join_group import JoinGroupRequestProtocol
@@ -79,7 +79,7 @@ def test_sessions_go_on_as_they_were_agreed(group: ConsumerDriver) -> None:
 def test_whoever_waits_for_a_rebalance_hears_of_another(group: ConsumerDriver) -> None:
     (old,) = stable_classic(group, "t")
     waiting = ClassicClient(topics=("t",))
-    assert isinstance(group.classic_join(waiting), Parked)
+    assert isinstance(group.classic_join(waiting), Pending)
     assert list(group.replies.values())[-1] is None
     group.join("a", topics=["t"])
     assert list(group.replies.values())[-1].error_code == ErrorCode.REBALANCE_IN_PROGRESS

@@ -86,7 +86,7 @@ def test_once_verified_the_log_is_enough(broker: BrokerDriver) -> None:
     broker.create("t")
     producer = DirectProducer(broker).begin()
     producer.write("t")
-    turn = broker.broker.transactions.turn("id")
+    turn = broker.broker.transactions.lock("id")
     broker.run(turn.__aenter__())
     assert producer.write("t") == 1
     broker.run(turn.__aexit__(None, None, None))
@@ -237,7 +237,7 @@ def test_appends_that_wait_for_the_disk(broker: BrokerDriver, level: int) -> Non
 def test_a_transaction_begins_only_when_nothing_is_being_decided(broker: BrokerDriver) -> None:
     broker.create("t")
     producer = DirectProducer(broker).begin()
-    turn = broker.broker.transactions.turn("id")
+    turn = broker.broker.transactions.lock("id")
     broker.run(turn.__aenter__())
     waiting = broker.begin(producer.request(("t", 0)), 12)
     broker.settle()
@@ -253,7 +253,7 @@ def test_a_transaction_begins_only_when_nothing_is_being_decided(broker: BrokerD
 def test_a_client_that_leaves_does_not_stop_its_append_half_way(broker: BrokerDriver) -> None:
     broker.create("t")
     producer = DirectProducer(broker).begin()
-    turn = broker.broker.transactions.turn("id")
+    turn = broker.broker.transactions.lock("id")
     broker.run(turn.__aenter__())
     waiting = broker.begin(producer.request(("t", 0)), 12)
     broker.settle()
