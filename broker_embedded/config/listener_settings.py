@@ -13,8 +13,8 @@ from broker_embedded.config.consumer_settings import ConsumerGroupSettings
 from broker_embedded.config.releases import release
 from broker_embedded.config.settings import LONG_MAX, ConfigError, Setting, refuse_unknown, setting, settings_of
 from broker_embedded.security.first_users import FirstUser, FirstUserError, parse_first_users
-from broker_embedded.security.listener import SaslListener
-from broker_embedded.security.plain import PLAIN
+from broker_embedded.security.mechanisms import PLAIN
+from broker_embedded.security.session import SaslListener
 from spark_kafka_native.net.sasl.jaas import JaasError, LoginModule, parse_login_module
 from spark_kafka_native.net.sasl.scram import HASHES
 from spark_kafka_native.net.secret import Secret

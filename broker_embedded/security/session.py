@@ -6,15 +6,14 @@ the connection. Where sessions end (``connections.max.reauth.ms``, KIP-368) the 
 connection, by the same mechanism and as the same user, or its next request closes the connection.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, Protocol
 
 from broker_embedded.security.credentials import ScramCredential, ScramUser
-from broker_embedded.security.listener import SaslListener
-from broker_embedded.security.mechanism import SaslRefused, ServerMechanism
-from broker_embedded.security.plain import PLAIN, PlainServer
-from broker_embedded.security.scram import ScramServer
+from broker_embedded.security.mechanisms import PLAIN, PlainServer, SaslRefused, ScramServer, ServerMechanism
+from spark_kafka_native.net.secret import Secret
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.sasl_authenticate import SaslAuthenticateResponse
 from spark_kafka_native.protocol.messages.sasl_handshake import SaslHandshakeResponse
@@ -26,6 +25,20 @@ _API_VERSIONS: Final = 18
 _SASL_AUTHENTICATE: Final = 36
 _SOONEST_REAUTHENTICATION_MS: Final = 1000
 """Who logs in again more often than this is told that it is in already."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaslListener:
+    """How clients log in on one listener: its mechanisms, and what they need.
+
+    ``max_reauth_ms``: how long a login lasts, by mechanism; 0 is for ever. ``max_receive_bytes``: the largest frame of
+    a client that has not logged in.
+    """
+
+    mechanisms: tuple[str, ...]
+    plain_users: Mapping[str, Secret] = field(default_factory=dict)
+    max_reauth_ms: Mapping[str, int]
+    max_receive_bytes: int
 
 
 class Session(Protocol):

@@ -7,7 +7,7 @@ from typing import TypeAlias
 from broker_embedded.handlers.support.registry import CloseConnection
 from broker_embedded.handlers.support.request_cost import Throttle
 from broker_embedded.replica.delayed import DelayedOperations
-from broker_embedded.security.mechanism import SaslRefused
+from broker_embedded.security.mechanisms import SaslRefused
 from broker_embedded.security.session import SaslSession
 from broker_embedded.server.connection import Answer, Serve
 from spark_kafka_native.protocol.errors import RemoteProtocolError

@@ -7,7 +7,7 @@ import pytest
 from broker_embedded.config.config import BrokerConfig
 from broker_embedded.config.listener_settings import MECHANISMS, apart, prefixed_settings
 from broker_embedded.config.settings import ConfigError
-from broker_embedded.security.listener import SaslListener
+from broker_embedded.security.session import SaslListener
 
 LISTENERS = {"listeners": "PLAINTEXT://127.0.0.1:1,SASL_PLAINTEXT://127.0.0.1:2"}
 OWN = "listener.name.sasl_plaintext."

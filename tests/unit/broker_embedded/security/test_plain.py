@@ -2,8 +2,7 @@
 
 import pytest
 
-from broker_embedded.security.mechanism import SaslRefused
-from broker_embedded.security.plain import PlainServer
+from broker_embedded.security.mechanisms import PlainServer, SaslRefused
 from spark_kafka_native.net.sasl.plain import Plain
 from spark_kafka_native.net.secret import Secret
 

@@ -5,8 +5,7 @@ import base64
 import pytest
 
 from broker_embedded.security.credentials import ScramCredential
-from broker_embedded.security.mechanism import SaslRefused
-from broker_embedded.security.scram import ScramServer
+from broker_embedded.security.mechanisms import SaslRefused, ScramServer
 from spark_kafka_native.net.sasl.mechanism import SaslError
 from spark_kafka_native.net.sasl.scram import HASHES, Scram
 from spark_kafka_native.net.secret import Secret

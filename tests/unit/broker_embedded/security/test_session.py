@@ -6,9 +6,8 @@ from typing import Final
 import pytest
 
 from broker_embedded.security.credentials import ScramCredential, ScramUser
-from broker_embedded.security.listener import SaslListener
-from broker_embedded.security.mechanism import SaslRefused
-from broker_embedded.security.session import ANONYMOUS, NO_SASL, SaslSession
+from broker_embedded.security.mechanisms import SaslRefused
+from broker_embedded.security.session import ANONYMOUS, NO_SASL, SaslListener, SaslSession
 from spark_kafka_native.net.sasl.mechanism import Mechanism
 from spark_kafka_native.net.sasl.plain import Plain
 from spark_kafka_native.net.sasl.scram import Scram
@@ -226,3 +225,12 @@ def test_without_sasl_everything_is_allowed_but_sasl() -> None:
     assert NO_SASL.user == ANONYMOUS
     assert NO_SASL.handshake("PLAIN", bare_tokens=False).error_code == ErrorCode.ILLEGAL_SASL_STATE
     assert NO_SASL.authenticate(b"").error_code == ErrorCode.ILLEGAL_SASL_STATE
+
+
+def test_passwords_do_not_print() -> None:
+    users = {"alice": Secret("hunter2")}
+    listener = SaslListener(
+        mechanisms=("PLAIN",), plain_users=users, max_reauth_ms={"PLAIN": 0}, max_receive_bytes=524288
+    )
+    assert "hunter2" not in repr(listener)
+    assert listener.plain_users["alice"].reveal() == "hunter2"

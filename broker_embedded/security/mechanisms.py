@@ -1,4 +1,7 @@
-"""SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677), the broker's side, without channel binding (KIP-84)."""
+"""SASL mechanisms of a broker: PLAIN (RFC 4616), and SCRAM-SHA-256 and SCRAM-SHA-512 without channel binding (KIP-84).
+
+SCRAM is specified in RFC 5802 and RFC 7677.
+"""
 
 import base64
 import binascii
@@ -6,13 +9,16 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Callable
-from typing import Final, NoReturn
+from collections.abc import Callable, Mapping
+from typing import Final, NoReturn, Protocol
 
 from broker_embedded.security.credentials import ScramCredential
-from broker_embedded.security.mechanism import OTHER_ID, SaslRefused
 from spark_kafka_native.net.sasl.scram import HASHES
+from spark_kafka_native.net.secret import Secret
 
+PLAIN: Final = "PLAIN"
+_OTHER_ID: Final = "Authentication failed: Client requested an authorization id that is different from username"
+"""Nobody may act for others."""
 _NAME: Final = r"(?:[^=,\0]|=2C|=3D)+"
 _NONCE: Final = r"[\x21-\x2b\x2d-\x7e]+"
 _MORE: Final = r"(?:,[A-Za-z]+=[^,\0]+)*"
@@ -23,6 +29,55 @@ _CLIENT_FINAL: Final = re.compile(
     rf"(?P<unproved>c=(?P<channel>[A-Za-z0-9+/=]+),r=(?P<nonce>{_NONCE}){_MORE}),p=(?P<proof>[A-Za-z0-9+/=]+)"
 )
 _NONCE_BYTES: Final = 24
+
+
+class SaslRefused(Exception):
+    """The client is not let in; ``str()`` is what it may be told, which never says whether there is such a user."""
+
+
+class ServerMechanism(Protocol):
+    """One authentication: takes the client's messages in turn."""
+
+    @property
+    def user(self) -> str | None:
+        """Who the client has proved to be; None as long as it has not."""
+
+    def take(self, token: bytes) -> bytes:
+        """The answer to a message of the client, which may be empty. Raises SaslRefused."""
+
+
+class PlainServer:
+    """One message: authorization id, name and password, with a NUL between."""
+
+    def __init__(self, users: Mapping[str, Secret]) -> None:
+        """``users`` are the passwords by name."""
+        self._users = users
+        self._user: str | None = None
+
+    @property
+    def user(self) -> str | None:
+        """The name, once the password was right."""
+        return self._user
+
+    def take(self, token: bytes) -> bytes:
+        """Empty. Raises SaslRefused."""
+        parts = token.decode(errors="replace").split("\0")
+        if len(parts) != 3:
+            raise SaslRefused(f"Invalid SASL/PLAIN response: expected 3 tokens, got {min(len(parts), 4)}")
+        acting_as, name, password = parts
+        if not name:
+            raise SaslRefused("Authentication failed: username not specified")
+        if not password:
+            raise SaslRefused("Authentication failed: password not specified")
+        expected = self._users.get(name)
+        # A name that nobody has takes as long as a wrong password.
+        same = hmac.compare_digest(password.encode(), (expected.reveal() if expected else password).encode())
+        if expected is None or not same:
+            raise SaslRefused("Authentication failed: Invalid username or password")
+        if acting_as not in {"", name}:
+            raise SaslRefused(_OTHER_ID)
+        self._user = name
+        return b""
 
 
 class ScramServer:
@@ -65,7 +120,7 @@ class ScramServer:
         if self._credential is None:
             self._refuse()
         if found["acting_as"] is not None and _unescaped(found["acting_as"]) != self._claimed:
-            raise SaslRefused(OTHER_ID)
+            raise SaslRefused(_OTHER_ID)
         self._channel = found["header"].encode()
         self._nonce = found["nonce"] + self._own_nonce
         salt = base64.b64encode(self._credential.salt).decode()

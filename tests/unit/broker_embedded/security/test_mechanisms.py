@@ -7,9 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_embedded.security.credentials import ScramCredential
-from broker_embedded.security.mechanism import SaslRefused, ServerMechanism
-from broker_embedded.security.plain import PlainServer
-from broker_embedded.security.scram import ScramServer
+from broker_embedded.security.mechanisms import PlainServer, SaslRefused, ScramServer, ServerMechanism
 from spark_kafka_native.net.secret import Secret
 
 KNOWN = ScramCredential.of_password("SCRAM-SHA-256", Secret("hunter2"))
