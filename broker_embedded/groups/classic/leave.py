@@ -94,7 +94,7 @@ def _left(identity: MemberIdentity, code: ErrorCode) -> MemberResponse:
 
 
 def timer_fired(group: ClassicGroup, key: TimerKey, now_ms: int) -> Outcome[None]:
-    """Go on without members that were waited for long enough."""
+    """Continue without the members that the timer waited for."""
     draft = Draft(group, now_ms)
     if key == JOIN_TIMER and group.state is ClassicState.PREPARING_REBALANCE:
         extend_or_complete_join(draft)
@@ -108,7 +108,7 @@ def timer_fired(group: ClassicGroup, key: TimerKey, now_ms: int) -> Outcome[None
 
 
 def resumed(group: ClassicGroup) -> Outcome[None]:
-    """Members of a group that was read from the log have all the time of a session to come back."""
+    """Start a new session for every member of a group that was read from the log."""
     draft = Draft(group, group.state_since_ms or 0)
     for member in group.members.values():
         draft.renew_session(member)

@@ -25,7 +25,7 @@ _MOST_ROUNDS: Final = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscriber:
-    """What an assignor knows of a member. ``topic_ids`` exist, ``assignment`` is what it was to have so far."""
+    """One member as assignors see it. ``topic_ids`` are existing topics, ``assignment`` is its last target."""
 
     topic_ids: frozenset[UUID]
     assignment: Assignment = frozenset()
@@ -33,11 +33,11 @@ class Subscriber:
 
 
 Assignor = Callable[[Mapping[str, Subscriber], Mapping[UUID, int]], dict[str, Assignment]]
-"""From the members by id, and the number of partitions of every topic that any of them wants, to each one's part."""
+"""From members by id, and the number of partitions of every subscribed topic, to the assignment of each member."""
 
 
 def assign_uniformly(members: Mapping[str, Subscriber], partitions: Mapping[UUID, int]) -> dict[str, Assignment]:
-    """Everybody's part; ``partitions`` has the number of partitions of every topic that a member wants."""
+    """The assignment of each member. ``partitions`` has the number of partitions of every subscribed topic."""
     if not members:
         return {}
     if len({member.topic_ids for member in members.values()}) == 1:
@@ -56,7 +56,7 @@ def _assign_same_topics(members: Mapping[str, Subscriber], partitions: Mapping[U
     ]
     least, extras = divmod(len(wanted), len(order))
     parts: dict[str, list[TopicIdPartition]] = {}
-    for member_id in order:  # what each may keep; the extra ones go to members that have them
+    for member_id in order:  # each keeps its share; the extra partitions stay with members that have them
         kept = sorted(part for part in members[member_id].assignment if part.topic_id in topic_ids)
         size = least + (extras > 0 and len(kept) > least)
         extras -= size > least
@@ -72,7 +72,7 @@ def _assign_same_topics(members: Mapping[str, Subscriber], partitions: Mapping[U
 
 
 class _Table:
-    """Who has what while partitions are handed out and moved."""
+    """The assignments while partitions are added and moved."""
 
     def __init__(self, members: Mapping[str, Subscriber], partitions: Mapping[UUID, int]) -> None:
         self.partitions = partitions
@@ -95,7 +95,7 @@ class _Table:
         )
 
     def hand_out(self) -> None:
-        """Give each partition that nobody has to the subscriber that has least."""
+        """Give each unassigned partition to the subscriber with the fewest partitions."""
         taken = {part for parts in self.parts.values() for part in parts}
         for topic_id in self.topics:
             loads = self._loads(self.subscribers[topic_id])

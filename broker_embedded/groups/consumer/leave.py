@@ -27,7 +27,7 @@ def leave(
     if request.member_epoch != STATIC_LEAVE_EPOCH:
         return without_members(group, [member], now_ms, answer)
     draft = Draft(group, now_ms)
-    # Its partitions wait for whoever comes back with its instance id; to him they count as had from the beginning.
+    # Its partitions are kept for the next member with its instance id, as if that member had them since epoch 0.
     left = replace(
         member, member_epoch=STATIC_LEAVE_EPOCH, assigned=dict.fromkeys(member.assigned, 0), pending_revocation={}
     )
@@ -39,7 +39,7 @@ def leave(
 def without_members(
     group: ConsumerGroup, leaving: Sequence[ConsumerMember], now_ms: int, answer: AnswerT
 ) -> Outcome[AnswerT]:
-    """The group goes on without these. If only members of the classic protocol are left, it becomes a classic group."""
+    """Remove members. If only members that speak the classic protocol are left, the group becomes a classic group."""
     if not leaving:
         return Outcome(answer=answer)
     draft = Draft(group, now_ms)
@@ -59,7 +59,7 @@ def without_members(
 
 
 def resumed(group: ConsumerGroup) -> Outcome[None]:
-    """Patience with every member of a group that was read from the log starts anew."""
+    """Start a new session for every member of a group that was read from the log."""
     config = group.context.config(group.group_id)
     sessions = [
         SetTimer(key=session_timer(member_id), after_ms=config.session_timeout_ms) for member_id in group.members
@@ -73,8 +73,8 @@ def resumed(group: ConsumerGroup) -> Outcome[None]:
 
 
 def timer_fired(group: ConsumerGroup, key: TimerKey, now_ms: int) -> Outcome[None]:
-    """The group continues without a member whose timer has ended."""
-    if key in {JOIN_TIMER, SYNC_TIMER}:  # of the classic group that it was a moment ago
+    """Remove a member whose timer has fired."""
+    if key in {JOIN_TIMER, SYNC_TIMER}:  # set by the classic group before its upgrade
         return Outcome(answer=None)
     kind, member_id = key
     member = group.members.get(member_id)

@@ -47,7 +47,7 @@ from spark_kafka_native.protocol.messages.join_group import JoinGroupRequestProt
 
 
 def upgrade(group: ClassicGroup, context: ConsumerContext, now_ms: int) -> Draft:
-    """The group as a consumer group. Raises KafkaError, GROUP_ID_NOT_FOUND: it stays what it is."""
+    """A draft of the group as a consumer group. Raises KafkaError, GROUP_ID_NOT_FOUND: it stays a classic group."""
     _check_upgrade(group, context)
     try:
         members = [_consumer_member(group, member, context.topics()) for member in group.members.values()]
@@ -88,7 +88,7 @@ def _refused(group: ClassicGroup, reason: str) -> KafkaError:
 
 
 def _consumer_member(group: ClassicGroup, member: ClassicMember, topics: TopicsView) -> ConsumerMember:
-    """The member with what it has. Raises MalformedEmbedded."""
+    """The member with its subscription and its assigned partitions. Raises MalformedEmbedded."""
     subscription = read_subscription(member.metadata(group.protocol_name or member.protocols[0].name))
     assigned: dict[TopicIdPartition, int] = {}
     if member.assignment:
@@ -115,7 +115,7 @@ def _consumer_member(group: ClassicGroup, member: ClassicMember, topics: TopicsV
 
 
 def downgrade_is_due(group: ConsumerGroup, leaving: Collection[str]) -> bool:
-    """Whether the group is to become a classic one as the members with these ids leave."""
+    """Whether the group becomes a classic group when the members with these ids leave."""
     staying = [member for member_id, member in group.members.items() if member_id not in leaving]
     return (
         0 < len(staying) <= group.context.classic.max_size
@@ -125,7 +125,7 @@ def downgrade_is_due(group: ConsumerGroup, leaving: Collection[str]) -> bool:
 
 
 def downgrade(draft: Draft, answer: AnswerT, *, leaving: Collection[str] = (), rebalance: bool) -> Outcome[AnswerT]:
-    """The group as a classic one, without those who leave. Of the draft its records are taken, and nothing else."""
+    """The group as a classic group, without the members that leave. Only the records of ``draft`` are used."""
     group = draft.group
     staying = [member for member_id, member in group.members.items() if member_id not in leaving]
     stable = _as_classic(group, staying, draft.now_ms)
@@ -200,7 +200,7 @@ def _encoded(target: Iterable[TopicIdPartition], metadata: bytes, topics: Topics
 
 
 def classic_metadata(session_timeout_ms: int, protocols: tuple[JoinGroupRequestProtocol, ...]) -> ClassicMemberMetadata:
-    """What is kept of the JoinGroup of a member that speaks the classic protocol."""
+    """The fields of a classic member's JoinGroup that are written to the log."""
     return ClassicMemberMetadata(
         session_timeout_ms=session_timeout_ms,
         supported_protocols=tuple(
@@ -210,7 +210,7 @@ def classic_metadata(session_timeout_ms: int, protocols: tuple[JoinGroupRequestP
 
 
 def partitions_of(named: Iterable[TopicPartitions], topics: TopicsView) -> frozenset[TopicIdPartition]:
-    """Partitions by the topics' ids; those of topics that are not there are left out."""
+    """Partitions by topic id, from partitions by topic name. Topics that do not exist are left out."""
     return frozenset(
         TopicIdPartition(topics.by_name[topic.topic].topic_id, number)
         for topic in named
@@ -220,7 +220,7 @@ def partitions_of(named: Iterable[TopicPartitions], topics: TopicsView) -> froze
 
 
 def assignment_of(partitions: Iterable[TopicIdPartition], topics: TopicsView, version: int) -> bytes:
-    """An assignment, as far as its topics are there, in a version that its member speaks."""
+    """Encode an assignment in a version that its member speaks. Topics that do not exist are left out."""
     named = tuple(
         TopicPartitions(topic=topics.by_id[topic_id].name, partitions=tuple(numbers))
         for topic_id, numbers in by_topic(partitions).items()

@@ -1,0 +1,52 @@
+"""Decisions depend on the type of the group: classic, consumer, or none."""
+
+import pytest
+
+from broker_embedded.groups import decisions
+from broker_embedded.groups.classic.group import JOIN_TIMER, ClassicConfig, ClassicGroup
+from broker_embedded.groups.consumer.config import ConsumerContext
+from broker_embedded.groups.consumer.group import ConsumerGroup
+from broker_embedded.groups.consumer.member import ConsumerMember
+from broker_embedded.groups.group import Group, Outcome
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages.heartbeat import HeartbeatRequest
+from spark_kafka_native.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from spark_kafka_native.protocol.messages.offset_commit import OffsetCommitRequest
+from spark_kafka_native.protocol.messages.sync_group import SyncGroupRequest
+
+CLASSIC = ClassicGroup(group_id="g", config=ClassicConfig())
+MEMBER = ConsumerMember(member_id="m", subscribed_topic_regex="a.*")
+CONSUMER = ConsumerGroup(group_id="g", context=ConsumerContext(), members={"m": MEMBER})
+EVERY_TYPE = pytest.mark.parametrize("group", [None, CLASSIC, CONSUMER])
+
+
+@EVERY_TYPE
+def test_unknown_members_are_refused_by_groups_of_every_type(group: Group | None) -> None:
+    for decide in (
+        lambda: decisions.heartbeat(group, HeartbeatRequest(group_id="g", member_id="x"), 0),
+        lambda: decisions.sync(group, SyncGroupRequest(group_id="g", member_id="x"), 1, 0),
+    ):
+        with pytest.raises(KafkaError) as caught:
+            decide()
+        assert caught.value.code is ErrorCode.UNKNOWN_MEMBER_ID
+    left = decisions.leave(group, LeaveGroupRequest(group_id="g", members=(MemberIdentity(member_id="x"),)), 0).answer
+    assert [member.error_code for member in left.members] == [ErrorCode.UNKNOWN_MEMBER_ID]  # type: ignore[union-attr]  # no wait
+
+
+@pytest.mark.parametrize(("version", "code"), [(8, ErrorCode.ILLEGAL_GENERATION), (9, ErrorCode.GROUP_ID_NOT_FOUND)])
+def test_a_commit_of_a_member_needs_a_group(version: int, code: ErrorCode) -> None:
+    assert decisions.check_commit(None, OffsetCommitRequest(group_id="g"), version) == ()
+    with pytest.raises(KafkaError) as caught:
+        decisions.check_commit(None, OffsetCommitRequest(group_id="g", generation_id_or_member_epoch=0), version)
+    assert caught.value.code is code
+
+
+def test_a_timer_of_a_group_that_was_deleted_changes_nothing() -> None:
+    assert decisions.timer_fired(None, JOIN_TIMER, 0) == Outcome(answer=None)
+
+
+def test_only_consumer_groups_subscribe_to_regular_expressions() -> None:
+    assert set(decisions.subscribed_regexes(CONSUMER)) == {"a.*"}
+    for group in (None, CLASSIC):
+        assert not decisions.subscribed_regexes(group)
+        assert decisions.regexes_resolved(group, {"a.*": frozenset({"a"})}, 1, 0) == Outcome(answer=None)
