@@ -18,7 +18,9 @@ The checkpoints share a shape: a line ``0`` for the format, a line with the numb
 """
 
 import json
-from collections.abc import Iterable, Mapping
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
@@ -26,6 +28,8 @@ from uuid import UUID
 from broker_embedded.platform.platform import FileSystem, read_file, remove_if_exists, write_file
 from spark_kafka_native.protocol.ids import new_id, parse_id, spell_id
 from spark_kafka_native.protocol.topic import TopicPartition
+
+logger = logging.getLogger(__name__)
 
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 LOG_START_OFFSETS: Final = "log-start-offset-checkpoint"
@@ -108,6 +112,88 @@ def _read_lines(files: FileSystem, path: str) -> list[str]:
     except UnicodeDecodeError:
         raise CorruptCheckpoint(path, "not UTF-8 text") from None
     return text.split("\n") if text else []
+
+
+class OffsetCheckpoints:
+    """The offset checkpoints of a data directory. A file is replaced as a whole, and only if an offset has changed.
+
+    Safe to call from any thread.
+    """
+
+    def __init__(self, file_system: FileSystem, data_dir: str) -> None:
+        self._file_system = file_system
+        self._data_dir = data_dir
+        self._written: dict[str, dict[TopicPartition, int]] = {}
+        self._lock = threading.Lock()
+
+    def read(self, name: str) -> dict[TopicPartition, int]:
+        """The offsets of a checkpoint; none if there is no file or it is corrupt. Raises OSError."""
+        try:
+            return read_offsets(self._file_system, self._path(name))
+        except CorruptCheckpoint as error:
+            logger.warning("%s; going on without it", error)
+            return {}
+
+    def write(self, name: str, offsets_now: Callable[[], Mapping[TopicPartition, int]]) -> None:
+        """Replace a checkpoint, durably. Raises OSError: the checkpoint written before still holds.
+
+        ``offsets_now`` is called under the lock, so that of two threads the later one writes the later offsets.
+        """
+        with self._lock:
+            offsets = dict(offsets_now())
+            if self._written.get(name) != offsets:
+                write_offsets(self._file_system, self._path(name), offsets)
+                self._written[name] = offsets
+
+    def _path(self, name: str) -> str:
+        return f"{self._data_dir}/{name}"
+
+
+class CleanedOffsets:
+    """How far each log was compacted: where its next compaction looks for new records. In memory and in a checkpoint.
+
+    A checkpoint that is lost costs time: compaction begins at the logs' start offsets. Safe to call from any thread.
+    """
+
+    def __init__(self, checkpoints: OffsetCheckpoints, name: str) -> None:
+        self._checkpoints = checkpoints
+        self._name = name
+        self._offsets: dict[TopicPartition, int] = {}
+        self._lock = threading.Lock()
+
+    def load(self) -> None:
+        """Read the checkpoint. Raises OSError."""
+        self._offsets = self._checkpoints.read(self._name)
+
+    def get(self, partition: TopicPartition) -> int | None:
+        """The offset after the compacted part of a log, None if it was never compacted."""
+        return self._offsets.get(partition)
+
+    def put(self, partition: TopicPartition, offset: int, *, unless: Callable[[], bool] = lambda: False) -> None:
+        """Write how far a log is compacted, durably, unless ``unless`` says that it was deleted meanwhile.
+
+        Raises OSError: the offset holds until the next start only.
+        """
+        with self._lock:
+            if not unless():
+                self._offsets[partition] = offset
+                self._write()
+
+    def keep(self, partitions: Mapping[TopicPartition, object]) -> None:
+        """Forget all other logs, durably. Raises OSError."""
+        with self._lock:
+            gone = self._offsets.keys() - partitions.keys()
+            if gone:
+                self._offsets = {tp: offset for tp, offset in self._offsets.items() if tp not in gone}
+                self._write()
+
+    def cut(self, partition: TopicPartition, offset: int) -> None:
+        """Move the offset of a truncated log back: what is appended after ``offset`` is new. Raises OSError."""
+        if self._offsets.get(partition, 0) > offset:
+            self.put(partition, offset)
+
+    def _write(self) -> None:
+        self._checkpoints.write(self._name, lambda: self._offsets)
 
 
 # --- ids -------------------------------------------------------------------------------------------------------------

@@ -32,13 +32,14 @@ from broker_embedded.log.checkpoints import (
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
+    CleanedOffsets,
     CorruptCheckpoint,
     MetaProperties,
+    OffsetCheckpoints,
 )
 from broker_embedded.log.data_directory import DataDirectory
 from broker_embedded.log.deleted import DeletedDirectories
 from broker_embedded.log.log import Log
-from broker_embedded.log.offset_checkpoints import CleanedOffsets, OffsetCheckpoints
 from broker_embedded.platform.platform import FileSystem, Platform
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from broker_embedded.log.offset_checkpoints import CleanedOffsets, OffsetCheckpoints
+from broker_embedded.log.checkpoints import CleanedOffsets, OffsetCheckpoints
 from broker_embedded.platform.platform import read_file
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.disk import FaultyFileSystem, MemoryFileSystem
