@@ -15,7 +15,7 @@ from broker_embedded.coordinator.markers import TransactionMarkers
 from broker_embedded.coordinator.pattern_matcher import PatternMatcher
 from broker_embedded.coordinator.topic_lifecycle import TopicLifecycle
 from broker_embedded.coordinator.transactions import Transactions
-from broker_embedded.log.cleaner.threads import Compaction
+from broker_embedded.log.cleaner.threads import CleanerThreads
 from broker_embedded.log.maintenance import LogMaintenance
 from broker_embedded.log.manager import LogManager
 from broker_embedded.metadata.client_quotas import ClientQuotas
@@ -85,7 +85,7 @@ class Broker:
         self.topics = Topics(store, lambda: self.config)
         self.config_resources = ConfigResources(self.topics, self.configs, logs.data_dir)
         self.maintenance = LogMaintenance(logs, platform.clock, self.threads.on_disk)
-        self.compaction = Compaction(config, logs, platform, self.timers)
+        self.compaction = CleanerThreads(config, logs, platform, self.timers)
         self.producer_ids = ProducerIds(store, self.finishing)
         self.fetch_sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots, new_session_id)
         self.quotas = ClientQuotas(store, config, self.threads.on_disk)

@@ -7,12 +7,13 @@ and left alone until the next start. A disk that fails or is full is tried again
 import logging
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from broker_embedded.config.cleaner_config import CleanerConfig, keys_fit
 from broker_embedded.log.cleaner.cleanable import CleanableRange, cleanable_range, first_dirty_offset
 from broker_embedded.log.cleaner.cleaning import Cleaning, CleaningReport, Tools
-from broker_embedded.log.cleaner.throttle import Throttle
 from broker_embedded.log.log import Log
 from broker_embedded.log.manager import LogManager
 from broker_embedded.log.shrinking import CleaningAborted
@@ -21,6 +22,9 @@ from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
 
 logger = logging.getLogger(__name__)
+
+_SHORTEST_WAIT_S: Final = 0.001
+"""A shorter wait is added to the next one, because it would take longer than requested."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +53,7 @@ class LogCleaner:
         self._platform = platform
         self._lock = threading.Lock()
         self._stopping = threading.Event()
-        self._throttle = Throttle(time.monotonic, self._stopping.wait)
+        self._throttler = Throttler(time.monotonic, self._stopping.wait)
         self._busy: set[TopicPartition] = set()
         self._tried: set[TopicPartition] = set()  # and not to be tried again before the next round
         self._uncleanable: set[TopicPartition] = set()
@@ -158,7 +162,7 @@ class LogCleaner:
                 raise CleaningAborted(log.offline)
             if not log.config.compacts:
                 raise CleaningAborted("cleanup.policy has changed")
-            self._throttle.spend(size, self.config.io_max_bytes_per_second)
+            self._throttler.spend(size, self.config.io_max_bytes_per_second)
 
         return Tools(
             max_keys=keys_fit(config.dedupe_buffer_size // threads, config.io_buffer_load_factor),
@@ -178,6 +182,28 @@ class LogCleaner:
             return
         self._uncleanable.add(log.partition)
         logger.error("%s is not compacted any more before the next start: %s", log, error, exc_info=error)
+
+
+class Throttler:
+    """Keeps the bytes that several threads ``spend`` together below a rate, on average.
+
+    ``monotonic`` tells seconds. ``wait`` waits for so many seconds, or less if the cleaner is stopped.
+    """
+
+    def __init__(self, monotonic: Callable[[], float], wait: Callable[[float], object]) -> None:
+        self._monotonic = monotonic
+        self._wait = wait
+        self._free_at_s = 0.0
+        self._lock = threading.Lock()
+
+    def spend(self, size: int, bytes_per_second: float) -> None:
+        """Count bytes that were read or written, and wait until the rate allows for them."""
+        with self._lock:
+            now_s = self._monotonic()
+            self._free_at_s = max(self._free_at_s, now_s) + size / bytes_per_second
+            pause_s = self._free_at_s - now_s
+        if pause_s >= _SHORTEST_WAIT_S:
+            self._wait(pause_s)
 
 
 def _rest() -> None:

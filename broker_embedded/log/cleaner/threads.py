@@ -13,7 +13,7 @@ from broker_embedded.platform.platform import Platform
 from broker_embedded.platform.timers import Timers
 
 
-class Compaction:
+class CleanerThreads:
     """A cleaner with ``log.cleaner.threads`` threads. Belongs to the event loop."""
 
     def __init__(self, config: BrokerConfig, logs: LogManager, platform: Platform, timers: Timers) -> None:

@@ -196,14 +196,14 @@ def test_a_checkpoint_that_cannot_be_written_is_written_with_the_next_compaction
 
 def test_a_log_that_is_deleted_while_it_is_compacted(driver: CompactionDriver) -> None:
     filled(driver)
-    spend = driver.cleaner._throttle.spend
+    spend = driver.cleaner._throttler.spend
 
     def delete_and_spend(size: int, rate: float) -> None:
         if driver.manager.get(PARTITION) is not None:
             driver.manager.delete(PARTITION)
         spend(size, rate)
 
-    driver.cleaner._throttle.spend = delete_and_spend  # type: ignore[assignment]  # amid a compaction
+    driver.cleaner._throttler.spend = delete_and_spend  # type: ignore[assignment]  # amid a compaction
     assert driver.clean() == 1
     assert driver.cleaner.status.uncleanable == frozenset()
     assert not driver.disk.exists(DIRECTORY)
@@ -213,7 +213,7 @@ def test_a_log_that_is_deleted_when_its_compaction_is_over(driver: CompactionDri
     """Else a topic made again under its name would be taken to be compacted, and on the disk, up to there."""
     driver.put(a="1", b="2", c="3")
     driver.roll()
-    spend = driver.cleaner._throttle.spend
+    spend = driver.cleaner._throttler.spend
     spent = []
 
     def spend_and_delete(size: int, rate: float) -> None:
@@ -222,7 +222,7 @@ def test_a_log_that_is_deleted_when_its_compaction_is_over(driver: CompactionDri
         if len(spent) == 3:  # the segment was read for its keys, read again, and what stays, all of it, was written
             driver.manager.delete(PARTITION)
 
-    driver.cleaner._throttle.spend = spend_and_delete  # type: ignore[assignment]  # amid a compaction
+    driver.cleaner._throttler.spend = spend_and_delete  # type: ignore[assignment]  # amid a compaction
     assert driver.clean() == 1
     assert len(spent) == 3
     assert driver.cleaner.status.last is not None
@@ -238,13 +238,13 @@ def test_a_log_that_is_deleted_when_its_compaction_is_over(driver: CompactionDri
 def test_a_policy_that_changes_ends_a_compaction(driver: CompactionDriver) -> None:
     filled(driver)
     config = LogConfig.parse({"cleanup.policy": "delete"})
-    spend = driver.cleaner._throttle.spend
+    spend = driver.cleaner._throttler.spend
 
     def change_and_spend(size: int, rate: float) -> None:
         driver.log.reconfigure(config)
         spend(size, rate)
 
-    driver.cleaner._throttle.spend = change_and_spend  # type: ignore[assignment]  # amid a compaction
+    driver.cleaner._throttler.spend = change_and_spend  # type: ignore[assignment]  # amid a compaction
     driver.clean()
     assert len(driver.rows()) == 12
     assert not [name for name in driver.files() if name.endswith(".cleaned")]

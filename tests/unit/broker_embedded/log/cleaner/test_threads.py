@@ -8,7 +8,7 @@ from uuid import UUID
 from dirty_equals import IsTrueLike
 
 from broker_embedded.config.config import BrokerConfig
-from broker_embedded.log.cleaner.threads import Compaction
+from broker_embedded.log.cleaner.threads import CleanerThreads
 from broker_embedded.platform.timers import Timers
 from spark_kafka_native.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -35,9 +35,9 @@ def dirty() -> CompactionDriver:
     return driver
 
 
-def compaction(driver: CompactionDriver, **settings: object) -> Compaction:
+def compaction(driver: CompactionDriver, **settings: object) -> CleanerThreads:
     config = BrokerConfig.parse({f"log.cleaner.{key.replace('_', '.')}": value for key, value in settings.items()})
-    return Compaction(config, driver.manager, driver.platform, Timers(driver.clock))
+    return CleanerThreads(config, driver.manager, driver.platform, Timers(driver.clock))
 
 
 def compacted(driver: CompactionDriver) -> int:

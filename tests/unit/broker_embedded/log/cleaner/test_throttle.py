@@ -2,14 +2,14 @@
 
 import pytest
 
-from broker_embedded.log.cleaner.throttle import Throttle
+from broker_embedded.log.cleaner.log_cleaner import Throttler
 
 
 class Time:
     def __init__(self) -> None:
         self.now = 100.0
         self.waits: list[float] = []
-        self.throttle = Throttle(lambda: self.now, self.wait)
+        self.throttle = Throttler(lambda: self.now, self.wait)
 
     def wait(self, seconds: float) -> None:
         self.waits.append(seconds)
