@@ -83,7 +83,7 @@ def make(data: Path, partitions: int, segments: int, segment_bytes: int) -> None
         for _ in range(segments):
             for _ in range(max(1, segment_bytes // len(record))):
                 log.append(bytearray(record), leader_epoch=0)
-            log.roll()
+            log.local.roll()
         log.append(bytearray(record), leader_epoch=0)
     manager.close()
 

@@ -57,7 +57,7 @@ def measure(data: Path, size: int, codec: CompressionType, total_bytes: int, key
         batch, count, plain = batch_of(size, codec, chance, keys)
         log.append(batch, leader_epoch=0)
         records, written = records + count, written + plain
-    log.roll()
+    log.local.roll()
     cleaner = LogCleaner(manager, platform, CleanerConfig())
     began = time.process_time()
     while cleaner.clean_one():

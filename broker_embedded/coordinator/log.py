@@ -172,7 +172,7 @@ class CoordinatorLog:
     def is_in_transaction(self, name: str, producer: Producer) -> bool:
         """Whether a producer has a transaction open in the partition that keeps an id. Raises KafkaError."""
         log = self._partitions.get(*self.partition_of(name)).log
-        return log.is_in_transaction(producer.producer_id, producer.epoch)
+        return log.producers.is_in_transaction(producer.producer_id, producer.epoch)
 
     def check_replicas(self, name: str) -> None:
         """Raise KafkaError unless an id's partition has the in-sync replicas that its min.insync.replicas asks for."""
@@ -248,7 +248,7 @@ def _read(log: Log, last: LastRecords) -> None:
     """Read a partition, in formats of whatever age. Raises KafkaError, UnreadableBatch."""
     offset = log.log_start_offset
     while offset < log.high_watermark:
-        raw = memoryview(log.read_bytes(offset, max_bytes=_READ_BYTES))
+        raw = memoryview(log.reader.read_bytes(offset, max_bytes=_READ_BYTES))
         if not raw:
             return  # compaction has left nothing up to the end
         for position, header in iter_any(raw):

@@ -65,7 +65,7 @@ def _topics(request: DescribeLogDirsRequest, logs: LogManager) -> Iterator[Descr
     found: dict[str, list[DescribeLogDirsPartition]] = {}
     for partition, log in logs.logs.items():
         if wanted is None or partition in wanted:
-            part = DescribeLogDirsPartition(partition_index=partition.partition, partition_size=log.size_in_bytes)
+            part = DescribeLogDirsPartition(partition_index=partition.partition, partition_size=log.local.size_in_bytes)
             found.setdefault(partition.topic, []).append(part)
     for name in sorted(found):
         yield DescribeLogDirsTopic(name=name, partitions=tuple(found[name]))

@@ -42,7 +42,7 @@ def _of_partition(topic: str, index: int, partitions: Partitions) -> PartitionRe
         problem = topic_name_problem(topic)
         if problem is not None:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
-        producers = partitions.get(topic, index).log.producers
+        producers = partitions.get(topic, index).log.producers.entries
     except KafkaError as error:
         return PartitionResponse(partition_index=index, error_code=error.code, error_message=error.message)
     return PartitionResponse(partition_index=index, active_producers=tuple(map(_state, producers)))

@@ -149,7 +149,7 @@ def _list_before(
 def _offsets_before(log: Log, timestamp: int) -> list[int]:
     if timestamp == _EARLIEST:
         return [log.log_start_offset]
-    return log.offsets_before(None if timestamp == _LATEST else timestamp)
+    return log.reader.offsets_before(None if timestamp == _LATEST else timestamp)
 
 
 def _limit(partition: LocalPartition, request: ListOffsetsRequest) -> int:
@@ -176,7 +176,7 @@ async def _find(
     time = None if timestamp == _MAX_TIMESTAMP else timestamp
     found: Lookup = ContinueAt(0)
     while isinstance(found, ContinueAt):  # each time behind another batch, in a turn of its own
-        look_up = functools.partial(log.look_up, time, found.offset)
+        look_up = functools.partial(log.reader.look_up, time, found.offset)
         found = await threads.reads.run(look_up, presence)
     return _NOTHING if found is None or found.offset >= limit else found
 

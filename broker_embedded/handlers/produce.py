@@ -25,8 +25,8 @@ from typing import Final, TypeAlias
 from broker_embedded.coordinator.transactions import Transactions
 from broker_embedded.handlers.support.joining import Joining
 from broker_embedded.handlers.support.registry import CloseConnection, RequestContext, handles
+from broker_embedded.log.append.appender import AppendResult
 from broker_embedded.log.append.incoming import FROM_CLIENT, InvalidRecords, RecordError, Terms
-from broker_embedded.log.log import AppendResult
 from broker_embedded.metadata.dynamic_configs import DynamicConfigs
 from broker_embedded.platform.cancellation import NEVER_CANCELLED, Cancellation
 from broker_embedded.platform.finishing import Finishing
@@ -268,7 +268,9 @@ class _Append:
         """Whether the partition's log does not know yet that it is in the transaction."""
         assert self._partition is not None
         assert self._header is not None
-        return not self._partition.log.is_in_transaction(self._header.producer_id, self._header.producer_epoch)
+        return not self._partition.log.producers.is_in_transaction(
+            self._header.producer_id, self._header.producer_epoch
+        )
 
     def accept(self, terms: Terms) -> None:
         """Append on these terms."""

@@ -10,7 +10,8 @@ A data directory holds one directory per topic-partition, ``{topic}-{partition}`
     leader-epoch-checkpoint       where each leader epoch began
     partition.metadata            the topic's id
 
-``manager`` is all logs of a data directory, ``log`` one partition, ``segment`` one ``.log`` file with its indexes,
-``recovery`` the recovery after a crash, ``append/`` the path of a produced batch, ``cleaner/`` compaction. Nothing here
-uses sockets or event loops: file operations block, and ``log`` says what may run beside what in other threads.
+``manager`` is all logs of a data directory, ``log`` one partition, ``local_log`` its files, ``segment`` one ``.log``
+file with its indexes, ``recovery`` the recovery after a crash, ``append/`` the path of a produced batch, ``reader`` the
+path of a Fetch, ``cleaner/`` compaction. Nothing here uses sockets, and only ``cleaner.threads`` an event loop: file
+operations block, and ``log`` says which methods may run beside which in other threads.
 """

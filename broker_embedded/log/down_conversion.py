@@ -11,7 +11,7 @@ it: an answer without messages would be asked for again and again.
 
 from typing import Final
 
-from broker_embedded.log.readable import ReadableLog
+from broker_embedded.log.log import Log
 from broker_embedded.log.view import bytes_of
 from broker_embedded.platform.cancellation import NEVER_CANCELLED, Cancellation
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
@@ -27,7 +27,7 @@ _MOST_RECORDS: Final = 500_000
 
 
 def down_convert(
-    log: ReadableLog,
+    log: Log,
     offset: int,
     regions: tuple[FileRegion, ...],
     *,
@@ -41,7 +41,7 @@ def down_convert(
 
     Raises KafkaError: UNSUPPORTED_VERSION, the topic has ``message.downconversion.enable=false``.
     UNSUPPORTED_COMPRESSION_TYPE: zstd comes first, which the old formats do not have. CORRUPT_MESSAGE. Those of
-    ``ReadableLog.read``. WorkCancelled.
+    ``LogReader.read``. WorkCancelled.
     """
     if not log.config.message_downconversion_enable and log.config.record_magic > magic:
         detail = f"{log}: message.downconversion.enable is false, so there is no message format v{magic}"
@@ -51,14 +51,14 @@ def down_convert(
         stored = bytes_of(regions)
         whole_as_read = next(iter_any(stored), None) is not None
         if stored and not whole_as_read:
-            stored = bytes_of(log.read(offset, max_bytes=_LEAST, upper_bound_offset=until_offset).regions)
+            stored = bytes_of(log.reader.read(offset, max_bytes=_LEAST, upper_bound_offset=until_offset).regions)
         if all(header.magic <= magic for _, header in iter_any(stored)):
             return regions
         pieces: list[bytes] = []
         while stored and not pieces:
             pieces, offset = _converted(stored, offset, magic, limit, cancellation)
             if not pieces:
-                following = log.read(offset, max_bytes=max(limit, _LEAST), upper_bound_offset=until_offset)
+                following = log.reader.read(offset, max_bytes=max(limit, _LEAST), upper_bound_offset=until_offset)
                 stored = bytes_of(following.regions)
     except CorruptBatch as error:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{log}: {error}") from error

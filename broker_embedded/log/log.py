@@ -1,68 +1,50 @@
-"""One partition: its segments, and what may be done with them.
+"""One partition: its files, its producers and leader epochs, and what may be done with them.
+
+``local_log`` owns the files, ``append.appender`` appends, ``reader`` reads, ``retention`` holds the log start offset
+and deletes old segments; `Log` puts them together.
 
 Which method may run beside which: everything that changes the log takes one lock, so that retention, compaction or a
 flush may run in another thread than appends. Reading takes none: it works on a view, a value that is replaced as a
-whole. ``flush`` waits for the disk, and compaction does its work, without that lock.
-
-A log is built up in floors: ``readable`` what can be asked, ``durable`` how it comes to the disk, ``shrinking`` how it
-gets smaller, and here how it grows.
-
-Appending, step by step. *Crash* means that of the machine; what the process alone loses is less.
-
-1. Every check of the batches, without the lock, because it may take seconds. Then, under the lock, that of the
-   producer; and where offsets of the log are inside compressed messages (format v0), these are written again if the log
-   has grown since. Crash here: nothing has happened.
-2. If the segment is full, a new one: its predecessor's index files are completed, a snapshot of the producers is
-   written, the new files are made. Crash here: neither names nor contents were synced, any part may be missing. All of
-   it lies behind the recovery point, and recovery makes it anew from what is left of the logs.
-3. Bytes are written behind the last batch. Crash here: a part of them, or none; recovery cuts off what is not whole. If
-   the write fails, what it left is cut off at once, and nothing has happened.
-4. Index entries, the producers' state and the end of the log follow, in memory; readers see the batches now.
+whole. A flush waits for the disk, and compaction does its work, without that lock.
 """
 
-import logging
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from uuid import UUID
 
 from broker_embedded.config.log_config import LogConfig
-from broker_embedded.log.append.incoming import FROM_CLIENT, Append, AppendOrigin, IncomingBatch, Terms, Validated
-from broker_embedded.log.append.message_sets import renumbered
-from broker_embedded.log.append.producer_state import ProducerChanges
+from broker_embedded.log.append.appender import Appender, AppendResult
+from broker_embedded.log.append.incoming import FROM_CLIENT, Terms
+from broker_embedded.log.append.producer_state import LastRecord
 from broker_embedded.log.append.producer_store import PRODUCER_ID_EXPIRATION_MS
-from broker_embedded.log.append.validation import assign, validate
-from broker_embedded.log.opening import load_parts
-from broker_embedded.log.segment import LogSegment, UncutTail
-from broker_embedded.log.shrinking import ShrinkingLog
+from broker_embedded.log.index import CorruptIndex
+from broker_embedded.log.local_log import LocalLog
+from broker_embedded.log.opening import LogParts, load_parts
+from broker_embedded.log.reader import LogReader
+from broker_embedded.log.retention import Retention
 from broker_embedded.platform.cancellation import NEVER_CANCELLED, Cancellation
-from broker_embedded.platform.platform import File, Platform
-from spark_kafka_native.records.batch import MAGIC, NO_TIMESTAMP, UnreadableBatch
-
-logger = logging.getLogger(__name__)
+from broker_embedded.platform.platform import Platform
+from spark_kafka_native.records.batch import UnreadableBatch
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppendResult:
-    """Where an append's records are: from ``base_offset`` to ``last_offset``, both included.
-
-    ``log_append_time_ms`` is -1 unless the broker's clock stamped them. ``duplicate``: they were there already, and the
-    time is that of the first batch.
-    """
-
-    base_offset: int
-    last_offset: int
-    log_append_time_ms: int
-    log_start_offset: int
-    duplicate: bool
-
-
-class Log(ShrinkingLog):
+class Log:
     """The log of one topic-partition, in the directory ``topic-partition``. Made by ``open``.
+
+    ``local`` are its files, ``reader`` reads them. ``producers`` and ``epochs`` are only read by callers.
 
     After an error that leaves in doubt what is on the disk the log is offline: every call raises KAFKA_STORAGE_ERROR
     until the log is opened again, which recovers it.
     """
+
+    def __init__(self, parts: LogParts, config: LogConfig, platform: Platform) -> None:
+        self.partition = parts.partition
+        self.topic_id = parts.topic_id
+        self.local = LocalLog(parts, config, platform)
+        self.producers = parts.producers.states
+        self.epochs = parts.epochs
+        self.retention = Retention(self.local, parts.epochs, parts.loaded.log_start_offset)
+        self.reader = LogReader(self.local, self.retention)
+        self._producer_store = parts.producers
+        self._appender = Appender(self.local, parts.producers, parts.epochs, self.retention)
 
     @classmethod
     def open(
@@ -96,12 +78,57 @@ class Log(ShrinkingLog):
         )
         return cls(parts, config, platform)
 
-    def reconfigure(self, config: LogConfig) -> None:
-        """Go by other settings from now on. Those of index files count from the next segment on."""
-        with self._lock:
-            self.config = config
+    def close(self) -> None:
+        """As ``LocalLog.close``."""
+        self.local.close()
 
-    # --- appending ---------------------------------------------------------------------------------------------------
+    def __str__(self) -> str:
+        return str(self.partition)
+
+    @property
+    def config(self) -> LogConfig:
+        """The settings of the topic."""
+        return self.local.config
+
+    def reconfigure(self, config: LogConfig) -> None:
+        """Use other settings from now on. Those of index files count from the next segment on."""
+        with self.local.lock:
+            self.local.config = config
+
+    @property
+    def offline(self) -> str | None:
+        """Why the log cannot be used, None if it can."""
+        return self.local.offline
+
+    # --- offsets -----------------------------------------------------------------------------------------------------
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset that can be read."""
+        return self.retention.log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset that the next record gets."""
+        return self.local.view.end_offset
+
+    @property
+    def high_watermark(self) -> int:
+        """Where consumers must stop: with a single replica, the end."""
+        return self.local.view.end_offset
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Where consumers that read committed records only must stop: before the oldest open transaction."""
+        end = self.local.view.end_offset  # first: a transaction that begins meanwhile has later offsets
+        first = self.producers.first_unstable_offset
+        return end if first is None else max(self.retention.log_start_offset, min(first, end))
+
+    def end_of_leader_epoch(self, epoch: int) -> tuple[int, int] | None:
+        """The last leader epoch up to ``epoch`` that is known, and where it ended; None for one yet to come."""
+        return self.epochs.end_of(epoch, self.local.view.end_offset)
+
+    # --- changing ----------------------------------------------------------------------------------------------------
 
     def append(
         self,
@@ -121,100 +148,53 @@ class Log(ShrinkingLog):
         failed, the records may be in the log: as after a lost response, a producer without idempotence writes them
         again. WorkCancelled, and nothing was appended: once the checks are over the append is completed.
         """
-        view = memoryview(records)
-        if view.readonly:
-            raise TypeError("records must be writable: offsets are assigned in place")
-        self._check_online()
-        append = Append(
-            config=self.config,
-            partition=str(self.partition),
-            origin=terms.origin,
-            now_ms=self._platform.clock.now_ms(),
-            base_offset=self._view.end_offset,
-            cancellation=cancellation,
-        )
-        validated = validate(view, append)
-        with self._lock:
-            self._check_online()
-            if self._view.end_offset != append.base_offset:
-                validated = renumbered(validated, replace(append, base_offset=self._view.end_offset))
-            result = self._append_validated(validated, leader_epoch, terms)
-        if self._unflushed() >= self.config.flush_messages:
-            with self._flush_lock:  # whoever had it may have flushed these records too
-                if self._unflushed() >= self.config.flush_messages:
-                    self.flush()
+        result = self._appender.append(records, leader_epoch=leader_epoch, terms=terms, cancellation=cancellation)
+        local = self.local
+        if local.unflushed >= local.config.flush_messages:
+            with local.flush_lock:  # the thread that held it may have flushed these records too
+                if local.unflushed >= local.config.flush_messages:
+                    local.flush()
         return result
 
-    def _append_validated(self, validated: Validated, leader_epoch: int, terms: Terms) -> AppendResult:
-        now_ms = self._platform.clock.now_ms()
-        view, batches = validated
-        known = None
-        if terms.origin is AppendOrigin.CLIENT:
-            known = self._producers.states.duplicates([batch.header for batch in batches])
-        if known is None:
-            return self._append_new(view, batches, leader_epoch, now_ms, terms)
-        stamped = known[0].timestamp  # the stored time of either type, as Apache Kafka responds
-        return self._result(known[0].first_offset, known[-1].last_offset, stamped, duplicate=True)
+    def truncate_to(self, offset: int) -> int:
+        """Drop the batch that holds ``offset`` and all behind it; the offset that the log now ends at.
 
-    def _append_new(
-        self, view: memoryview, batches: Sequence[IncomingBatch], leader_epoch: int, now_ms: int, terms: Terms
-    ) -> AppendResult:
-        base_offset = self._view.end_offset
-        append_time = now_ms if self.config.log_append_time else NO_TIMESTAMP
-        last_offset = base_offset - 1 + sum(batch.header.last_offset_delta + 1 for batch in batches)
-        max_timestamp = append_time
-        if append_time == NO_TIMESTAMP:
-            max_timestamp = max(batch.header.max_timestamp for batch in batches)
-        changes = self._producers.plan(
-            view, batches, base_offset=base_offset, append_time=append_time, now_ms=now_ms, terms=terms
-        )
-        active = self._view.active
-        try:
-            if active.should_roll(
-                self.config, size=len(view), last_offset=last_offset, max_timestamp=max_timestamp, now_ms=now_ms
-            ):
-                self._roll()
-                active = self._view.active
-        except (OSError, UnreadableBatch) as error:
-            self._fail("cannot start a new segment", error)
-        placed = assign(
-            view, batches, base_offset=base_offset, leader_epoch=leader_epoch, log_append_time_ms=append_time
-        )
-        try:
-            aborted_file = active.transaction_index.file() if changes.aborted else None
-            active.append(view, placed)
-        except UncutTail as error:
-            self._go_offline("cannot cut off the bytes of a failed append", error)
-        except OSError as error:
-            self._fail("cannot append", error)
-        if batches[0].header.magic == MAGIC:
-            self._epochs.assign(leader_epoch, base_offset)
-        else:
-            self._epochs.clear()
-        if aborted_file is not None:
-            self._index_aborted(active, aborted_file, changes)
-        self._producers.states.apply(changes)
-        self._view = self._view.extended(last_offset + 1)
-        return self._result(base_offset, last_offset, append_time, duplicate=False)
+        1. Later segments go, the last first, and the directory is synced. Crash here: some of them are gone.
+        2. The segment that holds the offset is cut and synced. Crash here: done.
+        3. The producers are restored as of the new end.
 
-    def _index_aborted(self, active: LogSegment, file: File, changes: ProducerChanges) -> None:
-        """Add aborted transactions to the index, before the last stable offset moves past their markers.
+        A recovery point checkpointed before may lie behind the new end: write the checkpoint before appending again.
 
-        Without the entries a consumer would take aborted records for committed ones. A failure therefore takes the log
-        offline; recovery fills the index again from the markers. The file was opened before the marker was written, so
-        that a lack of descriptors is no such failure.
+        Raises KafkaError: OFFSET_OUT_OF_RANGE, KAFKA_STORAGE_ERROR; in the latter case the log is offline.
         """
-        try:
-            for aborted in changes.aborted:
-                active.transaction_index.append(aborted, file)
-        except OSError as error:
-            self._go_offline("cannot write the transaction index", error)
+        local, retention, store = self.local, self.retention, self._producer_store
+        with local.flush_lock, local.names_lock, local.lock:
+            local.check_online()
+            self.reader.check_range(offset, local.view)
+            if offset == local.view.end_offset:
+                return offset
+            try:
+                end_offset = local.truncate_to(offset)
+                retention.log_start_offset = min(retention.log_start_offset, end_offset)
+                self.epochs.truncate_from_end(end_offset)
+                store.load(local.view.segments, store.snapshots, end_offset=end_offset)
+            except (OSError, UnreadableBatch, CorruptIndex) as error:
+                local.go_offline("cannot truncate", error)
+            return end_offset
 
-    def _result(self, base_offset: int, last_offset: int, append_time: int, *, duplicate: bool) -> AppendResult:
-        return AppendResult(
-            base_offset=base_offset,
-            last_offset=last_offset,
-            log_append_time_ms=append_time,
-            log_start_offset=self._log_start_offset,
-            duplicate=duplicate,
-        )
+    # --- producers ---------------------------------------------------------------------------------------------------
+
+    def use_producer_id_expiration(self, expiration_ms: int) -> None:
+        """Forget idempotent producers after this time from now on."""
+        with self.local.lock:
+            self.producers.expiration_ms = expiration_ms
+
+    def expire_producers(self, now_ms: int) -> int:
+        """Forget the idempotent producers that were silent for too long; how many."""
+        with self.local.lock:
+            return self.producers.expire(now_ms)
+
+    def last_records_of_producers(self) -> dict[int, LastRecord]:
+        """What compaction must keep of the producers that are remembered, by producer id."""
+        with self.local.lock:
+            return self.producers.last_records()

@@ -53,7 +53,7 @@ class LogMaintenance:
         def remove() -> None:
             elapsed_ms = self._clock.elapsed_ms()
             for log in self._logs.logs.values():
-                log.remove_retired(elapsed_ms)
+                log.local.remove_retired(elapsed_ms)
             self._logs.remove_deleted(elapsed_ms)
 
         await self._on_disk(remove)

@@ -189,7 +189,7 @@ class LogManager:
 
     def _give_up(self) -> None:
         for log in self._logs.values():
-            log.abandon()
+            log.local.abandon()
         self._logs = {}
         self._loaded = False
         self._directory.unlock()
@@ -270,7 +270,7 @@ class LogManager:
                 log = self._logs.pop(partition, None)
                 if log is not None:
                     due_ms = self._platform.clock.elapsed_ms() + log.config.file_delete_delay_ms
-                    self._deleted.mark(partition, due_ms, log.delete)
+                    self._deleted.mark(partition, due_ms, log.local.delete)
             self._directory.sync()
             self.checkpoint_recovery_points()
             self.checkpoint_log_start_offsets()
@@ -288,10 +288,10 @@ class LogManager:
         """
         for log in list(self._logs.values()):
             try:
-                log.delete_old_segments()
+                log.retention.delete_old_segments()
             except KafkaError as error:
                 logger.error("retention: %s", error)
-            log.remove_retired(elapsed_ms)
+            log.local.remove_retired(elapsed_ms)
             log.expire_producers(now_ms)
         self.remove_deleted(elapsed_ms)
 
@@ -307,22 +307,22 @@ class LogManager:
         flushed = 0
         for log in list(self._logs.values()):
             try:
-                if log.flush_due(elapsed_ms):
+                if log.local.flush_due(elapsed_ms):
                     flushed += 1
-                    log.flush()
+                    log.local.flush()
                 else:
-                    flushed += log.flush_rolled()
+                    flushed += log.local.flush_rolled()
             except KafkaError as error:
                 logger.error("flush: %s", error)
         return flushed
 
     def delete_records(self, partition: TopicPartition, before_offset: int) -> int:
-        """As ``Log.delete_records``, and written down: the records stay hidden after a crash.
+        """As ``Retention.delete_records``, and written down: the records stay hidden after a crash.
 
         Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION, OFFSET_OUT_OF_RANGE, KAFKA_STORAGE_ERROR.
         """
         log = self._require(partition)
-        start_offset = log.delete_records(before_offset)
+        start_offset = log.retention.delete_records(before_offset)
         try:
             self.checkpoint_log_start_offsets()
         except OSError as error:
@@ -348,13 +348,15 @@ class LogManager:
 
     def checkpoint_recovery_points(self) -> None:
         """Write down how far each log needs no recovery. Raises OSError; what was written before still holds."""
-        self._checkpoints.write(RECOVERY_POINTS, lambda: {tp: log.recovery_point for tp, log in self.logs.items()})
+        self._checkpoints.write(
+            RECOVERY_POINTS, lambda: {tp: log.local.recovery_point for tp, log in self.logs.items()}
+        )
 
     def checkpoint_log_start_offsets(self) -> None:
         """Write down the log start offsets that the files' names do not tell. Raises OSError."""
 
         def offsets_now() -> dict[TopicPartition, int]:
-            return {tp: log.log_start_offset for tp, log in self.logs.items() if log.starts_within_segment}
+            return {tp: log.log_start_offset for tp, log in self.logs.items() if log.retention.starts_within_segment}
 
         self._checkpoints.write(LOG_START_OFFSETS, offsets_now)
 

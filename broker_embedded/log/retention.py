@@ -1,9 +1,106 @@
-"""Which segments a log has outlived."""
+"""Retention: where a log starts, and which segments it deletes."""
 
+import logging
 from collections.abc import Sequence
 
 from broker_embedded.config.log_config import LogConfig
+from broker_embedded.log.leader_epochs import LeaderEpochs
+from broker_embedded.log.local_log import LocalLog
 from broker_embedded.log.segment import LogSegment
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.records.batch import UnreadableBatch
+
+logger = logging.getLogger(__name__)
+
+
+class Retention:
+    """Holds ``log_start_offset``, the first offset that can be read, and moves it on.
+
+    It changes under the lock of the ``LocalLog``; readers take it without a lock.
+    """
+
+    def __init__(self, local: LocalLog, epochs: LeaderEpochs, log_start_offset: int) -> None:
+        self._local = local
+        self._epochs = epochs
+        self.log_start_offset = log_start_offset
+
+    @property
+    def starts_within_segment(self) -> bool:
+        """Whether DeleteRecords has hidden part of the first segment, so that only a checkpoint knows the start."""
+        return self.log_start_offset > self._local.view.bases[0]
+
+    def delete_old_segments(self) -> int:
+        """Delete the segments that ``count_deletable`` finds; how many.
+
+        1. If the active segment is one of them, a new one is started, or if it cannot be, the active one stays: a full
+           disk must not keep the others from going. Crash here: as in appending.
+        2. The log start offset moves behind them, readers no longer find them. Who has a file open goes on reading.
+        3. Their files are renamed to ``.deleted``, the oldest first. Crash here: those not renamed, or whose renaming
+           is lost, are back and go the next time; the others are removed at the start.
+        4. ``file.delete.delay.ms`` later ``remove_retired`` removes the files. Crash here: removed at the start.
+
+        Raises KafkaError: KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE.
+        """
+        local = self._local
+        with local.names_lock:
+            with local.lock:
+                local.check_online()
+                dropped = self._drop_old(local.platform.clock.now_ms())
+            local.delete_segments(dropped)
+        return len(dropped)
+
+    def _drop_old(self, now_ms: int) -> tuple[LogSegment, ...]:
+        """Steps 1 and 2: the segments that are no longer in the view."""
+        local = self._local
+        segments = local.view.segments
+        try:
+            count, reason = count_deletable(
+                segments, local.config, log_start_offset=self.log_start_offset, now_ms=now_ms
+            )
+        except (OSError, UnreadableBatch) as error:
+            local.fail("cannot look for old segments", error)
+        if count == len(segments):
+            try:
+                local.start_segment()
+            except OSError as error:
+                logger.warning("%s: the active segment stays though %s: %s", local, reason, error)
+                count -= 1
+        if not count:
+            return ()
+        start_offset = local.view.bases[count]
+        logger.info("%s: deleting %d segments below offset %d: %s", local, count, start_offset, reason)
+        self._move_start(start_offset)
+        return local.drop_first(count)
+
+    def delete_records(self, before_offset: int) -> int:
+        """Hide the records before an offset, -1 for all; the log start offset that results (KIP-107).
+
+        The next ``delete_old_segments`` deletes whole segments. The log start offset survives a restart once the
+        manager has written its checkpoint.
+
+        Raises KafkaError: POLICY_VIOLATION, ``cleanup.policy`` is ``compact`` alone. OFFSET_OUT_OF_RANGE: the log ends
+        before that.
+        """
+        local = self._local
+        with local.lock:
+            local.check_online()
+            config, end = local.config, local.view.end_offset
+            if config.compacts and not config.deletes:
+                policy = ",".join(config.cleanup_policy)
+                raise KafkaError(
+                    ErrorCode.POLICY_VIOLATION, f"{local}: records cannot be deleted under cleanup.policy={policy}"
+                )
+            offset = end if before_offset == -1 else before_offset
+            if not 0 <= offset <= end:
+                raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{local}: offset {offset} is not between 0 and {end}")
+            self._move_start(offset)
+            return self.log_start_offset
+
+    def _move_start(self, offset: int) -> None:
+        """Move the log start offset up to ``offset``; it never moves back."""
+        if offset > self.log_start_offset:
+            self.log_start_offset = offset
+            self._epochs.truncate_from_start(offset)
 
 
 def count_deletable(

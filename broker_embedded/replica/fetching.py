@@ -201,7 +201,7 @@ class Reading:
         until = self._visible_until(partition)
         read.diverging_epoch = None if asked.last_fetched_epoch < 0 else _divergence(partition, read.wanted)
         if read.diverging_epoch is None:
-            found = log.read(
+            found = log.reader.read(
                 asked.fetch_offset,
                 max_bytes=min(asked.partition_max_bytes, left),
                 first_batch=first_batch,

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from broker_embedded.config.settings import INT_MAX, LONG_MAX
+from broker_embedded.log.append.appender import AppendResult
 from broker_embedded.log.append.incoming import FROM_CLIENT, Terms
 from broker_embedded.log.append.validation import inspects_records
-from broker_embedded.log.log import AppendResult, Log
+from broker_embedded.log.log import Log
 from broker_embedded.log.manager import LogManager
 from broker_embedded.metadata.image import EMPTY_IMAGE, ClusterImage, PartitionImage, TopicImage
 from broker_embedded.metrics.snapshot import PartitionMetrics
@@ -148,11 +149,11 @@ class Partitions:
 def partition_metrics(log: Log) -> PartitionMetrics:
     """The sizes and offsets of one log."""
     return PartitionMetrics(
-        size_bytes=log.size_in_bytes,
-        segments=len(log.segment_base_offsets),
+        size_bytes=log.local.size_in_bytes,
+        segments=len(log.local.view.segments),
         log_start_offset=log.log_start_offset,
         last_stable_offset=log.last_stable_offset,
         high_watermark=log.high_watermark,
         log_end_offset=log.log_end_offset,
-        open_transactions=log.open_transactions,
+        open_transactions=log.producers.open_transactions,
     )

@@ -101,7 +101,7 @@ def reconcile_logs(
     for missing in result.missing.values():
         logger.warning("made the directories of %s, which were not there", ", ".join(map(str, missing)))
     adopted = {name for name in result.adopted if image.topic(name) is None}
-    epochs = {partition: log.highest_leader_epoch for partition, log in logs.logs.items()}
+    epochs = {partition: log.epochs.highest for partition, log in logs.logs.items()}
     topics = [
         _as_internal(topic, internal) if topic.name in adopted else topic
         for topic in with_epochs(result.topics, epochs)

@@ -68,13 +68,13 @@ def test_a_log_of_kafka_is_read_and_gone_on_with(kafka: ApacheKafka, tmp_path: P
         directory, LogConfig(), Platform(), recovery_point=points[THEIRS] if clean else 0, clean_shutdown=clean
     )
     assert (log.log_start_offset, log.log_end_offset, log.topic_id is not None) == (0, count, True)
-    assert len(log.segment_base_offsets) > 1
+    assert len(log.local.view.bases) > 1
     read = [row for _, data in batches_of(log) for row in rows(data)]
     assert [(row.offset, row.value) for row in read] == [(number, value(number)) for number in range(count)]
     for row in (read[0], read[777], read[-1]):
-        assert log.offset_for_timestamp(row.timestamp) == (row.offset, row.timestamp)
-    assert log.max_timestamp_offset() == (count - 1, read[-1].timestamp)
-    assert log.latest_leader_epoch == 0
+        assert log.reader.offset_for_timestamp(row.timestamp) == (row.offset, row.timestamp)
+    assert log.reader.max_timestamp_offset() == (count - 1, read[-1].timestamp)
+    assert log.epochs.latest == 0
     assert log.append(batch(b"ours", timestamps=int(time.time() * 1000)), leader_epoch=0).base_offset == count
     log.close()
 
@@ -89,7 +89,7 @@ def test_a_log_of_ours_is_read_and_gone_on_with_by_kafka(kafka: ApacheKafka, tmp
     for number in range(0, 300, 3):
         values = [value(number + index) for index in range(3)]
         log.append(batch(*values, timestamps=now + number), leader_epoch=0)
-    assert len(log.segment_base_offsets) > 3
+    assert len(log.local.view.bases) > 3
     manager.close()
     theirs = kafka.log_directory / str(OURS)
     shutil.rmtree(theirs)

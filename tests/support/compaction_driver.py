@@ -8,9 +8,10 @@ from uuid import UUID
 
 from broker_embedded.config.cleaner_config import CleanerConfig
 from broker_embedded.config.log_config import LogConfig
+from broker_embedded.log.append.appender import AppendResult
 from broker_embedded.log.append.incoming import AppendOrigin, Terms
 from broker_embedded.log.cleaner.log_cleaner import LogCleaner
-from broker_embedded.log.log import AppendResult, Log
+from broker_embedded.log.log import Log
 from broker_embedded.log.manager import LogManager
 from broker_embedded.platform.platform import ManualClock, Platform
 from spark_kafka_native.protocol.topic import TopicPartition
@@ -122,7 +123,7 @@ class CompactionDriver:
 
     def roll(self) -> None:
         """End the active segment."""
-        self.log.roll()
+        self.log.local.roll()
 
     def clean(self) -> int:
         """Compact until there is nothing to compact; how many times that was."""
@@ -133,7 +134,7 @@ class CompactionDriver:
 
     def crash_while_cleaning(self, step: int, chance: random.Random | None = None) -> None:
         """Stop the machine at a step of a compaction, if that has so many, and start again."""
-        self.log.flush()
+        self.log.local.flush()
         self.manager.checkpoint_recovery_points()
         self.faults.steps, self.faults.crash_at = [], step
         with suppress(SimulatedCrash):
@@ -181,7 +182,7 @@ class CompactionDriver:
 
     def check_segments(self) -> None:
         """Every file of the log holds whole batches, ascending, up to where the next one begins."""
-        bases = (*self.log.segment_base_offsets, self.log.log_end_offset)
+        bases = (*self.log.local.view.bases, self.log.log_end_offset)
         for index, data in enumerate(self.segment_bytes()):
             offset = bases[index]
             for position, header in iter_batches(data):

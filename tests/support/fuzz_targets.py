@@ -188,7 +188,7 @@ def records_target(data: bytes) -> None:
         return
     assert result.base_offset == before
     assert driver.log.log_end_offset == result.last_offset + 1
-    stored = slice_bytes(driver.log.read(before, max_bytes=1 << 30))
+    stored = slice_bytes(driver.log.reader.read(before, max_bytes=1 << 30))
     headers = [header for _, header in iter_batches(stored)]
     assert headers[-1].next_offset == result.last_offset + 1
     end = driver.log.log_end_offset
@@ -249,7 +249,7 @@ def indexes_target(data: bytes) -> None:
     with contextlib.suppress(KafkaError):
         _read_whole(log)
     with contextlib.suppress(KafkaError):
-        log.offset_for_timestamp(driver.clock.now_ms())
+        log.reader.offset_for_timestamp(driver.clock.now_ms())
     with contextlib.suppress(KafkaError):
         log.append(batch(b"more"), leader_epoch=1)
         log.close()
@@ -263,7 +263,7 @@ def _check(is_so: bool, otherwise: str) -> None:
 def _read_whole(log: Log) -> None:
     offset = log.log_start_offset
     while offset < log.log_end_offset:
-        found = log.read(offset, max_bytes=100)
+        found = log.reader.read(offset, max_bytes=100)
         headers = [header for _, header in iter_batches(slice_bytes(found))]
         assert not headers or headers[-1].next_offset > offset, "reading does not get on"
         offset = headers[-1].next_offset if headers else log.log_end_offset

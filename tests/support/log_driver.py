@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 from broker_embedded.config.log_config import LogConfig
-from broker_embedded.log.log import AppendResult, Log
+from broker_embedded.log.append.appender import AppendResult
+from broker_embedded.log.log import Log
 from broker_embedded.log.view import LogSlice
 from broker_embedded.platform.platform import File, ManualClock, Platform
 from spark_kafka_native.protocol.wire import FileRegion
@@ -32,7 +33,7 @@ def batches_of(log: Log, from_offset: int = 0) -> Iterator[tuple[BatchHeader, by
     """Each whole batch, from the one that holds an offset up to the end as it was at the first call."""
     until = log.high_watermark
     while from_offset < until:
-        raw = slice_bytes(log.read(from_offset, max_bytes=1 << 20, upper_bound_offset=until))
+        raw = slice_bytes(log.reader.read(from_offset, max_bytes=1 << 20, upper_bound_offset=until))
         found = list(iter_any(raw))
         if not found:
             return
@@ -76,16 +77,16 @@ class LogDriver:
 
     def flush(self) -> None:
         """Flush, and say what must survive; the recovery point is checkpointed."""
-        self.log.flush()
+        self.log.local.flush()
         self.flushed = len(self.values)
-        self.checkpointed = self.log.recovery_point
+        self.checkpointed = self.log.local.recovery_point
 
     def contents(self, *, max_bytes: int = 300) -> list[tuple[int, bytes]]:
         """Offset and value of every record, read as a consumer does, a little at a time."""
         found: list[tuple[int, bytes]] = []
         offset = self.log.log_start_offset
         while offset < self.log.log_end_offset:
-            read = rows(slice_bytes(self.log.read(offset, max_bytes=max_bytes)))
+            read = rows(slice_bytes(self.log.reader.read(offset, max_bytes=max_bytes)))
             assert read, f"nothing at offset {offset}"
             found += [(row.offset, row.value) for row in read if row.offset >= offset]
             offset = read[-1].offset + 1
@@ -105,7 +106,7 @@ class LogDriver:
         """Close, or stop the process without closing, and open again."""
         if clean:
             self.log.close()
-            self.flushed, self.checkpointed = len(self.values), self.log.recovery_point
+            self.flushed, self.checkpointed = len(self.values), self.log.local.recovery_point
         self.disk.restart()
         self.log = self._open(clean=clean, **options)
 
@@ -127,7 +128,7 @@ class LogDriver:
         assert self.flushed <= end <= len(self.values), f"{self.flushed} <= {end} <= {len(self.values)}"
         del self.values[end:]
         self.flushed = min(self.flushed, end)
-        self.checkpointed = self.log.recovery_point
+        self.checkpointed = self.log.local.recovery_point
         self.check()
 
     def _open(self, *, clean: bool, **options: int) -> Log:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from broker_embedded.config.log_config import LogConfig
-from broker_embedded.log.log import AppendResult
+from broker_embedded.log.append.appender import AppendResult
 from spark_kafka_native.records.batch import Buffer, CompressionType
 from spark_kafka_native.records.legacy import Message
 from tests.support.batches import batch
@@ -52,7 +52,7 @@ class OldFormatLog(LogDriver):
     def stored(self, offset: int | None = None) -> bytes:
         """The bytes in the log, from the batch that holds an offset on."""
         start = self.log.log_start_offset if offset is None else offset
-        return slice_bytes(self.log.read(start, max_bytes=ALL_BYTES))
+        return slice_bytes(self.log.reader.read(start, max_bytes=ALL_BYTES))
 
     def records(self, offset: int | None = None) -> list[Message]:
         """Every record, all CRCs checked."""

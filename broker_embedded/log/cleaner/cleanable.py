@@ -4,7 +4,7 @@ import logging
 from dataclasses import dataclass
 
 from broker_embedded.config.settings import LONG_MAX
-from broker_embedded.log.shrinking import ShrinkingLog
+from broker_embedded.log.log import Log
 from broker_embedded.log.view import LogView
 
 logger = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ class CleanableRange:
         return (self.overdue_ms > 0 and self.dirty_bytes > 0) or self.dirty_ratio > min_dirty_ratio
 
 
-def first_dirty_offset(log: ShrinkingLog, cleaned_until: int | None) -> int:
+def first_dirty_offset(log: Log, cleaned_until: int | None) -> int:
     """Where compaction has to begin to look for keys, if it has come to an offset before; None if it never was there.
 
     An offset that is not in the log any more counts for nothing.
@@ -49,7 +49,7 @@ def first_dirty_offset(log: ShrinkingLog, cleaned_until: int | None) -> int:
     return max(start, cleaned_until)
 
 
-def cleanable_range(log: ShrinkingLog, from_offset: int, now_ms: int) -> CleanableRange:
+def cleanable_range(log: Log, from_offset: int, now_ms: int) -> CleanableRange:
     """What may be compacted of a log that is dirty from an offset on.
 
     Nothing from the active segment on, nor from the last stable offset on, because it is not known yet whether that is
@@ -57,7 +57,7 @@ def cleanable_range(log: ShrinkingLog, from_offset: int, now_ms: int) -> Cleanab
 
     Raises OSError, UnreadableBatch, CorruptIndex: an index or a log does not read.
     """
-    view, config = log.view, log.config
+    view, config = log.local.view, log.config
     limit = min(log.last_stable_offset, view.active.base_offset)
     if config.min_compaction_lag_ms > 0:
         limit = min(limit, _first_too_young(view, from_offset, now_ms - config.min_compaction_lag_ms))

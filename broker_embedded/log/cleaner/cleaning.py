@@ -3,7 +3,7 @@
 1. The keys of the dirty part, with the last offset of each, go into a map, as many as it holds.
 2. The segments from the log's start to the end of what the map covers are copied, without the records that `cleaner`
    lets go. Neighbours become one segment as long as they fit into one, so that segments do not get ever smaller.
-3. Each copy takes the place of its originals; see ``shrinking`` for the steps, and for what a crash leaves.
+3. Each copy takes the place of its originals; see ``replacement`` for the steps, and for what a crash leaves.
 
 Runs in a thread beside appends, reads, retention and flushes: it works on the complete segments of a view, which nobody
 changes, and only step 3 takes locks. ``CleaningAborted`` ends it, with what was put in place so far in place.
@@ -19,9 +19,10 @@ from broker_embedded.log.cleaner.cleanable import CleanableRange
 from broker_embedded.log.cleaner.cleaned_transactions import CleanedTransactions
 from broker_embedded.log.cleaner.cleaner import BatchCleaner, CleanedBatch, Rules, control_type_of, keyed_offsets
 from broker_embedded.log.cleaner.offset_map import OffsetMap
+from broker_embedded.log.cleaner.replacement import begin_cleaned, replace_segments
 from broker_embedded.log.index import MAX_RELATIVE_OFFSET
+from broker_embedded.log.log import Log
 from broker_embedded.log.segment import LogSegment, PlacedBatch
-from broker_embedded.log.shrinking import ShrinkingLog
 from broker_embedded.log.transaction_index import AbortedTransaction
 from broker_embedded.log.view import LogView
 from broker_embedded.platform.platform import FileSystem, Platform
@@ -69,9 +70,9 @@ class CleaningReport:
 class Cleaning:
     """Compacts one log once. Errors come as OSError, UnreadableBatch, CorruptIndex, KafkaError, CleaningAborted."""
 
-    def __init__(self, log: ShrinkingLog, dirty: CleanableRange, tools: Tools, platform: Platform) -> None:
+    def __init__(self, log: Log, dirty: CleanableRange, tools: Tools, platform: Platform) -> None:
         self._log = log
-        self._view: LogView = log.view
+        self._view: LogView = log.local.view
         self._config: LogConfig = log.config
         self._dirty = dirty
         self._tools = tools
@@ -141,7 +142,7 @@ class Cleaning:
     def _clean_group(
         self, group: Sequence[LogSegment], cleaner: BatchCleaner, transactions: CleanedTransactions
     ) -> None:
-        cleaned = self._log.begin_cleaned(group[0].base_offset)
+        cleaned = begin_cleaned(self._log.local, group[0].base_offset)
         try:
             changed = self._copy(group, cleaned, cleaner, transactions)
             if not changed and len(group) == 1:
@@ -150,7 +151,7 @@ class Cleaning:
                 cleaned.finish()
                 cleaned.sync(indexes=True)
                 self._files.set_modified_ms(cleaned.path, group[-1].modified_ms())
-                self._log.replace_segments(group, cleaned)
+                replace_segments(self._log.local, group, cleaned)
         except KafkaError:
             raise  # it is in place, though under another name
         except Exception:  # whatever it was: what is half made goes, and the error goes on

@@ -14,9 +14,9 @@ from typing import Final
 from broker_embedded.config.cleaner_config import CleanerConfig, keys_fit
 from broker_embedded.log.cleaner.cleanable import CleanableRange, cleanable_range, first_dirty_offset
 from broker_embedded.log.cleaner.cleaning import Cleaning, CleaningReport, Tools
+from broker_embedded.log.cleaner.replacement import CleaningAborted
 from broker_embedded.log.log import Log
 from broker_embedded.log.manager import LogManager
-from broker_embedded.log.shrinking import CleaningAborted
 from broker_embedded.platform.platform import Platform
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
@@ -135,7 +135,7 @@ class LogCleaner:
     def _clean(self, found: _Candidate) -> None:
         log, began_s = found.log, time.monotonic()
         try:
-            log.flush_rolled()
+            log.local.flush_rolled()
             self._logs.checkpoint_recovery_points()
             report = Cleaning(log, found.dirty, self._tools(log), self._platform).run()
             self._logs.note_compacted(log, report.until_offset)

@@ -16,7 +16,7 @@ from dirty_equals import IsInt
 from broker_embedded.broker import Broker, DataDirectoryError
 from broker_embedded.config.config import BrokerConfig
 from broker_embedded.handlers.support.registry import CloseConnection
-from broker_embedded.log.log import AppendResult
+from broker_embedded.log.append.appender import AppendResult
 from broker_embedded.platform.platform import Platform, RealFileSystem
 from broker_embedded.replica.partitions import LocalPartition
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
@@ -186,7 +186,7 @@ def test_leader_epochs_are_taken_up_with_logs(broker: BrokerDriver) -> None:
     assert [partition.leader_epoch for partition in broker.broker.image.topics["t"].partitions] == [4, 0]
     assert broker.produce("t", batch(b"y")).base_offset == 1
     broker.restart()
-    assert broker.broker.logs.logs[TopicPartition("t", 0)].latest_leader_epoch == 4
+    assert broker.broker.logs.logs[TopicPartition("t", 0)].epochs.latest == 4
 
 
 def test_a_directory_of_another_topic_of_that_name_is_for_a_person_to_decide(broker: BrokerDriver) -> None:
@@ -227,10 +227,10 @@ def test_flushing_goes_by_the_clock(broker: BrokerDriver) -> None:
     broker.produce("t", batch(b"x"))
     log = broker.broker.partitions.get("t", 0).log
     broker.run(broker.broker.maintenance.flush_due_logs())
-    assert log.flushed_offset == 0
+    assert log.local.flushed_offset == 0
     broker.clock.advance(100)
     broker.run(broker.broker.maintenance.flush_due_logs())
-    assert log.flushed_offset == 1
+    assert log.local.flushed_offset == 1
 
 
 def test_a_clock_that_is_set_back_delays_no_flush_and_no_removal_of_files(broker: BrokerDriver) -> None:
@@ -252,7 +252,7 @@ def test_a_clock_that_is_set_back_delays_no_flush_and_no_removal_of_files(broker
     broker.clock.advance(100)
     broker.run(broker.broker.maintenance.flush_due_logs())
     broker.run(broker.broker.maintenance.remove_deleted_files())
-    assert broker.broker.partitions.get("t", 0).log.flushed_offset == 1
+    assert broker.broker.partitions.get("t", 0).log.local.flushed_offset == 1
     assert left() == (0, 0)
 
 
@@ -260,7 +260,7 @@ def test_checkpoints_are_written(broker: BrokerDriver) -> None:
     broker.create("t", segment_bytes="150")
     for _ in range(3):
         broker.produce("t", batch(b"x" * 50))
-    broker.broker.partitions.get("t", 0).log.flush()
+    broker.broker.partitions.get("t", 0).log.local.flush()
     broker.run(broker.broker.maintenance.checkpoint_recovery_points())
     broker.run(broker.broker.maintenance.checkpoint_log_start_offsets())
     assert "t 0 2" in (broker.data_dir / "recovery-point-offset-checkpoint").read_text()
@@ -315,7 +315,7 @@ def test_a_file_that_cannot_be_written_fails_its_partition_alone() -> None:
 
 def test_fetch_versions_that_do_not_know_storage_errors_hear_another(broker: BrokerDriver) -> None:
     broker.create("t")
-    broker.broker.partitions.get("t", 0).log._offline = "pulled out"
+    broker.broker.partitions.get("t", 0).log.local.offline = "pulled out"
     assert broker.fetch("t", version=6).error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert broker.fetch("t", version=5).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 

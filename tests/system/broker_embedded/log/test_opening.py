@@ -17,13 +17,13 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (40, hard))
 log = Log.open(sys.argv[1], LogConfig(), Platform())
 for _ in range(60):
     log.append(batch(b"v"), leader_epoch=0)
-    log.roll()
+    log.local.roll()
 log.close()
 for clean in (True, False):
     again = Log.open(sys.argv[1], LogConfig(), Platform(), clean_shutdown=clean)
-    assert len(again.segment_base_offsets) == 61
+    assert len(again.local.view.bases) == 61
     assert len(list(batches_of(again))) == 60
-    assert [again.offset_for_timestamp(0).offset, again.log_end_offset] == [0, 60]
+    assert [again.reader.offset_for_timestamp(0).offset, again.log_end_offset] == [0, 60]
     again.close()
 print("done")
 """

@@ -160,7 +160,7 @@ def test_a_broker_whose_logs_are_all_offline_stops_and_can_be_started_again(tmp_
     with EmbeddedBroker(tmp_path, topics={"t": 1}) as broker:
         assert produce(broker, b"kept") == 0
         for log in broker._server.broker.logs.logs.values():
-            log._offline = "the disk failed"
+            log.local.offline = "the disk failed"
         broker.advance(ms=2000)
         eventually(lambda: broker._broker.is_running, False)
         with pytest.raises(RuntimeError, match="does not run"):

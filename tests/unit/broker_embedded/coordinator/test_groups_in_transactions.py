@@ -117,7 +117,7 @@ def test_its_batch_is_a_producers_and_part_of_its_transaction(with_topic: Broker
     broker = with_topic
     commit(broker, to=5, producer=P, epoch=3)
     log = broker.broker.partitions.get("__consumer_offsets", broker.broker.groups.offsets_partition("g").partition).log
-    (entry,) = log.producers
+    (entry,) = log.producers.entries
     assert (entry.producer_id, entry.epoch, entry.transaction_first_offset) == (P, 3, 0)
     assert (log.last_stable_offset, log.high_watermark) == (0, 1)
     commit(broker, to=6, producer=P, epoch=3)  # it has no sequence numbers that could be out of order
@@ -289,9 +289,9 @@ def test_compaction_changes_no_position(tmp_path: Path, seed: int) -> None:
 
         before = seen()
         log = broker.broker.partitions.get("__consumer_offsets", 0).log
-        size = log.size_in_bytes
+        size = log.local.size_in_bytes
         broker.run(broker.broker.compaction.run())
-        assert log.size_in_bytes < size
+        assert log.local.size_in_bytes < size
         broker.crash()
         assert seen() == before
         for producer in (P, Q):

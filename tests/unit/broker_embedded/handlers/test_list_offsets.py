@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.log.log import Log
+from broker_embedded.log.reader import LogReader
 from broker_embedded.log.timestamp_lookup import Lookup
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.list_offsets import (
@@ -127,12 +127,12 @@ def test_a_partition_named_twice_is_an_invalid_request(filled: BrokerDriver) -> 
 
 def test_a_lookup_by_time_runs_in_a_thread(filled: BrokerDriver, monkeypatch: pytest.MonkeyPatch) -> None:
     threads = []
-    find = Log.look_up
+    find = LogReader.look_up
 
-    def noted(log: Log, *args: Any) -> Lookup:
+    def noted(reader: LogReader, *args: Any) -> Lookup:
         threads.append(threading.current_thread().name.rpartition("_")[0])
-        return find(log, *args)
+        return find(reader, *args)
 
-    monkeypatch.setattr(Log, "look_up", noted)
+    monkeypatch.setattr(LogReader, "look_up", noted)
     assert place(look_up(filled, 1500)) == (0, 1, 3000)
     assert threads == ["broker-reads"]

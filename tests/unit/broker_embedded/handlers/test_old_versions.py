@@ -260,7 +260,7 @@ def test_lists_of_offsets(old: BrokerDriver) -> None:
     log = old.broker.partitions.get("t", 0).log
     for _ in range(3):
         old.produce("t", batch(b"a", b"b"))
-        log.roll()
+        log.local.roll()
     old.produce("t", batch(b"c"))
     assert offsets_before(old, -1).old_style_offsets == (7, 6, 4, 2, 0)
     assert offsets_before(old, -1, 2).old_style_offsets == (7, 6)

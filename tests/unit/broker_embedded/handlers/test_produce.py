@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from broker_embedded.handlers.support.registry import CloseConnection
-from broker_embedded.log.log import AppendResult
+from broker_embedded.log.append.appender import AppendResult
 from broker_embedded.replica.partitions import LocalPartition
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.produce import (
@@ -216,7 +216,7 @@ def test_appends_that_wait_for_the_disk_do_it_beside_the_event_loop(broker: Brok
     waiting = broker.begin(fetch_request("t", max_wait_ms=20_000, min_bytes=1), 11)
     broker.settle()
     broker.run(asyncio.wait_for(broker.begin(produce_request("t", batch(b"x"), acks=acks), 9), 10))
-    assert log.flushed_offset == 1
+    assert log.local.flushed_offset == 1
     answer = broker.run(waiting)
     assert answer is not None
     assert values_in(answer.responses[0].partitions[0]) == [b"x"]

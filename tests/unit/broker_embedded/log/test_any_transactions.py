@@ -34,7 +34,9 @@ def committed_rows(log: Log, offset: int, max_bytes: int) -> list[Row]:
     """What a consumer of committed records gets from an offset on, some bytes at a time."""
     found: list[Row] = []
     while offset < log.last_stable_offset:
-        read = log.read(offset, max_bytes=max_bytes, upper_bound_offset=log.last_stable_offset, with_aborted=True)
+        read = log.reader.read(
+            offset, max_bytes=max_bytes, upper_bound_offset=log.last_stable_offset, with_aborted=True
+        )
         raw = slice_bytes(read)
         aborted = sorted(read.aborted, key=lambda each: -each.first_offset)
         skipped: set[int] = set()
@@ -105,7 +107,7 @@ class AnyTransactions(RuleBasedStateMachine):
             transactional=True,
         )
         terms = Terms(verified=not producer.rows, bumps_epochs=self.bumps_epochs)
-        assert log.is_in_transaction(number, producer.epoch) == bool(producer.rows)
+        assert log.producers.is_in_transaction(number, producer.epoch) == bool(producer.rows)
         first = log.append(bytearray(reference.write_batch(batch)), leader_epoch=0, terms=terms).base_offset
         producer.sequence += len(keys)
         producer.rows += [(first + index, key, value) for index, key in enumerate(keys)]
@@ -165,8 +167,8 @@ class AnyTransactions(RuleBasedStateMachine):
     @rule(part=st.sampled_from([0.1, 0.5, 1.0]))
     def delete_records(self, part: float) -> None:
         log = self.driver.log
-        log.delete_records(log.log_start_offset + int(part * (log.log_end_offset - log.log_start_offset)))
-        log.delete_old_segments()
+        log.retention.delete_records(log.log_start_offset + int(part * (log.log_end_offset - log.log_start_offset)))
+        log.retention.delete_old_segments()
         self.driver.manager.checkpoint_log_start_offsets()
 
     @rule(clean=st.booleans())

@@ -28,7 +28,9 @@ def fetched(
     log: OldFormatLog, offset: int = 0, *, magic: int = 1, max_bytes: int = ALL_BYTES, whole_first: bool = True
 ) -> bytes | tuple[FileRegion, ...]:
     """What a Fetch would send."""
-    found = log.log.read(offset, max_bytes=max_bytes, first_batch=FirstBatch.WHOLE if whole_first else FirstBatch.CUT)
+    found = log.log.reader.read(
+        offset, max_bytes=max_bytes, first_batch=FirstBatch.WHOLE if whole_first else FirstBatch.CUT
+    )
     return down_convert(log.log, offset, found.regions, magic=magic, until_offset=log.log.high_watermark)
 
 
@@ -105,7 +107,7 @@ def test_limits(magic: int, codec: CompressionType, max_bytes: int) -> None:
     for raw in (sent(log, magic=magic, max_bytes=max_bytes, whole_first=whole) for whole in (True, False)):
         assert len(raw) <= max(max_bytes, 3 * first)
     cut = sent(log, magic=magic, max_bytes=max_bytes, whole_first=False)
-    whole = log.log.read(0, max_bytes=max_bytes).size <= max_bytes
+    whole = log.log.reader.read(0, max_bytes=max_bytes).size <= max_bytes
     assert len(cut) <= max_bytes or whole
     assert cut == sent(log, magic=magic)[: len(cut)]
 
@@ -216,7 +218,7 @@ def test_the_records_converted_for_one_answer_are_bounded_and_the_rest_comes_nex
 def test_a_conversion_that_is_cancelled_stops_between_records() -> None:
     log = OldFormatLog()
     log.put_batch(b"a", b"b")
-    found = log.log.read(0, max_bytes=ALL_BYTES)
+    found = log.log.reader.read(0, max_bytes=ALL_BYTES)
     cancellation = Cancellation()
     cancellation.cancel("the client has left")
     with pytest.raises(WorkCancelled, match="the client has left"):

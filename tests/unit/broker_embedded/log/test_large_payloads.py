@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from broker_embedded.config.log_config import LogConfig
-from broker_embedded.log import log
-from broker_embedded.log.append import conversion, message_sets
+from broker_embedded.log.append import appender, conversion, message_sets
 from broker_embedded.log.append.incoming import Append, InvalidRecords
 from broker_embedded.log.append.message_sets import renumbered
 from broker_embedded.log.append.validation import AppendOrigin, Validated, assign, max_records, validate
@@ -318,7 +317,7 @@ def test_an_append_does_not_wait_for_the_inspection_of_another(monkeypatch: pyte
             assert may_go_on.wait(30)
         return validate(records, *args, **more)
 
-    monkeypatch.setattr(log, "validate", slowly)
+    monkeypatch.setattr(appender, "validate", slowly)
     with ThreadPoolExecutor(1) as other:
         waiting = other.submit(one.put, slow)
         assert begun.wait(30)
@@ -343,7 +342,7 @@ def test_offsets_are_right_if_the_log_has_grown_since_the_inspection(
             one.put_batch(b"first", compression=codec)
         return found
 
-    monkeypatch.setattr(log, "validate", grown)
+    monkeypatch.setattr(appender, "validate", grown)
     result = one.put(message_set(b"a", b"b", magic=0, compression=codec))
     assert (result.base_offset, result.last_offset) == (1, 2)
     assert [(record.offset, record.value) for record in one.records()] == [(0, b"first"), (1, b"a"), (2, b"b")]
@@ -362,11 +361,11 @@ def test_records_are_never_checked_under_the_lock_however_often_others_append(
         found = validate(records, *args, **more)
         if found.batches[0].holds_absolute_offsets:
             checks += 1
-            assert not one.log._lock._is_owned(), f"check {checks} is made under the lock"  # type: ignore[attr-defined]
+            assert not one.log.local.lock._is_owned(), f"check {checks} is made under the lock"  # type: ignore[attr-defined]
             one.put_set(b"small", magic=0)
         return found
 
-    monkeypatch.setattr(log, "validate", overtaken)
+    monkeypatch.setattr(appender, "validate", overtaken)
     result = one.put(message_set(b"a", b"b", magic=0, compression=codec))
     assert (checks, result.base_offset, result.last_offset) == (1, 1, 2)
     assert [(record.offset, record.value) for record in one.records()] == [(0, b"small"), (1, b"a"), (2, b"b")]

@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from broker_embedded.log.log import AppendResult
+from broker_embedded.log.append.appender import AppendResult
 from spark_kafka_native.protocol.errors import ErrorCode
 from tests.support.batches import NOW_MS, batch, joined, rows
 from tests.support.disk import SimulatedCrash
@@ -33,7 +33,7 @@ def test_offsets_are_given_in_order(driver: LogDriver) -> None:
         base_offset=0, last_offset=2, log_append_time_ms=-1, log_start_offset=0, duplicate=False
     )
     assert driver.append(leader_epoch=5).base_offset == 3
-    data = driver.log.read(0, max_bytes=1000)
+    data = driver.log.reader.read(0, max_bytes=1000)
     assert [row.offset for row in rows(slice_bytes(data))] == [0, 1, 2, 3]
     driver.check()
 
@@ -67,7 +67,7 @@ def test_the_brokers_clock_may_stamp_the_records() -> None:
 
 def test_new_settings_count_from_the_next_append(driver: LogDriver) -> None:
     driver.append()
-    driver.log.config = driver.config.parse({"max.message.bytes": 10})
+    driver.log.reconfigure(driver.config.parse({"max.message.bytes": 10}))
     assert refused(driver.append).code is ErrorCode.MESSAGE_TOO_LARGE
 
 
@@ -77,7 +77,7 @@ def test_new_settings_count_from_the_next_append(driver: LogDriver) -> None:
 def test_segments_are_full_by_bytes(driver: LogDriver) -> None:
     for _ in range(12):
         driver.append()
-    assert driver.log.segment_base_offsets == (0, 5, 10)
+    assert driver.log.local.view.bases == (0, 5, 10)
     assert all(size <= 400 for name, size in driver.files().items() if name.endswith(".log"))
     driver.check()
 
@@ -86,7 +86,7 @@ def test_segments_are_full_by_time_of_their_records() -> None:
     driver = LogDriver({"segment.ms": 1000, "message.timestamp.after.max.ms": 10**6})
     for timestamp in (0, 500, 1000, 1001, 400, 2002):
         driver.append(timestamps=NOW_MS + timestamp)
-    assert driver.log.segment_base_offsets == (0, 3, 5)
+    assert driver.log.local.view.bases == (0, 3, 5)
 
 
 def test_a_full_segment_has_complete_indexes_and_a_snapshot(driver: LogDriver) -> None:
@@ -99,11 +99,11 @@ def test_a_full_segment_has_complete_indexes_and_a_snapshot(driver: LogDriver) -
 
 
 def test_rolling_an_empty_segment_changes_nothing(driver: LogDriver) -> None:
-    driver.log.roll()
+    driver.log.local.roll()
     driver.append()
-    driver.log.roll()
-    driver.log.roll()
-    assert driver.log.segment_base_offsets == (0, 1)
+    driver.log.local.roll()
+    driver.log.local.roll()
+    assert driver.log.local.view.bases == (0, 1)
 
 
 # --- a disk that fails -----------------------------------------------------------------------------------------------
@@ -134,11 +134,11 @@ def test_a_segment_that_cannot_be_begun_refuses_and_is_begun_later(driver: LogDr
         driver.append()
     driver.faults.fail(step, errno.ENOSPC)
     assert refused(driver.append).code is ErrorCode.KAFKA_STORAGE_ERROR
-    assert refused(driver.log.roll).code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert refused(driver.log.local.roll).code is ErrorCode.KAFKA_STORAGE_ERROR
     driver.check()
     driver.faults.heal()
     driver.append()
-    assert driver.log.segment_base_offsets == (0, 5)
+    assert driver.log.local.view.bases == (0, 5)
     driver.check()
     driver.reopen(clean=False)
     driver.check()
@@ -146,7 +146,7 @@ def test_a_segment_that_cannot_be_begun_refuses_and_is_begun_later(driver: LogDr
 
 def no_descriptors(driver: LogDriver) -> None:
     """Nothing can be opened from now on, and no file is open; what is not opened cannot be cut off, either."""
-    while driver.log._platform.open_files.close_oldest():
+    while driver.log.local.platform.open_files.close_oldest():
         pass
     for call in ("open *", "create *", "sync_directory *"):
         driver.faults.fail(call, errno.EMFILE)
@@ -158,7 +158,12 @@ def test_without_descriptors_a_log_refuses_and_stays_online(settings: dict[str, 
     for _ in range(7):
         driver.append()
     no_descriptors(driver)
-    for use in (driver.append, driver.log.flush, driver.log.roll, lambda: driver.log.read(0, max_bytes=1)):
+    for use in (
+        driver.append,
+        driver.log.local.flush,
+        driver.log.local.roll,
+        lambda: driver.log.reader.read(0, max_bytes=1),
+    ):
         assert refused(use).code is ErrorCode.KAFKA_STORAGE_ERROR
     assert driver.log.offline is None
     driver.faults.heal()
@@ -173,16 +178,16 @@ def test_a_flush_without_descriptors_is_made_up_for_by_the_next(driver: LogDrive
     """Names of files, snapshots and epochs included."""
     for _ in range(7):
         driver.append(leader_epoch=3)
-    before = driver.log.flushed_offset
+    before = driver.log.local.flushed_offset
     no_descriptors(driver)
-    assert refused(driver.log.flush).code is ErrorCode.KAFKA_STORAGE_ERROR
-    assert refused(driver.log.flush_rolled).code is ErrorCode.KAFKA_STORAGE_ERROR
-    assert (driver.log.flushed_offset, driver.log.offline) == (before, None)
+    assert refused(driver.log.local.flush).code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert refused(driver.log.local.flush_rolled).code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert (driver.log.local.flushed_offset, driver.log.offline) == (before, None)
     driver.faults.heal()
     driver.flush()
     driver.crash()
     assert driver.log.log_end_offset == 7
-    assert driver.log.leader_epoch_of(6) == 3
+    assert driver.log.epochs.epoch_of(6) == 3
     assert f"{5:020d}.snapshot" in driver.files()
 
 
@@ -191,11 +196,11 @@ def test_the_name_of_a_saved_checkpoint_is_synced_by_the_next_flush(driver: LogD
     driver.flush()
     driver.append(leader_epoch=4)
     driver.faults.fail("sync_directory *", errno.EMFILE)
-    assert refused(driver.log.flush).code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert refused(driver.log.local.flush).code is ErrorCode.KAFKA_STORAGE_ERROR
     driver.faults.heal()
     driver.flush()
     driver.crash()
-    assert driver.log.leader_epoch_of(1) == 4
+    assert driver.log.epochs.epoch_of(1) == 4
 
 
 def test_bytes_that_cannot_be_cut_off_take_the_log_offline(driver: LogDriver) -> None:
@@ -204,7 +209,7 @@ def test_bytes_that_cannot_be_cut_off_take_the_log_offline(driver: LogDriver) ->
     driver.faults.fail("truncate *.log")
     assert refused(driver.append).code is ErrorCode.KAFKA_STORAGE_ERROR
     driver.faults.heal()
-    for use in (driver.append, driver.log.flush, driver.log.roll, driver.log.delete_old_segments):
+    for use in (driver.append, driver.log.local.flush, driver.log.local.roll, driver.log.retention.delete_old_segments):
         assert "is offline: cannot cut off" in refused(use).detail
     driver.reopen(clean=False)
     driver.check()
@@ -220,18 +225,18 @@ def everything(driver: LogDriver) -> None:
     driver.flush()
     for _ in range(5):
         driver.append(leader_epoch=1)
-    driver.log.roll()
+    driver.log.local.roll()
     driver.append(count=3)
     driver.flush()
     driver.append(count=3)
     driver.clock.advance(20_000)
     driver.append()
-    driver.log.delete_old_segments()
+    driver.log.retention.delete_old_segments()
     driver.clock.advance(2_000)
-    driver.log.remove_retired(driver.clock.now_ms())
+    driver.log.local.remove_retired(driver.clock.now_ms())
     driver.append(count=2)
     driver.log.close()
-    driver.flushed, driver.checkpointed = len(driver.values), driver.log.recovery_point
+    driver.flushed, driver.checkpointed = len(driver.values), driver.log.local.recovery_point
 
 
 def survivor(step: int, seed: int, *, torn: bool) -> LogDriver:
@@ -274,7 +279,7 @@ class AnyLog(RuleBasedStateMachine):
 
     @rule()
     def roll(self) -> None:
-        self.driver.log.roll()
+        self.driver.log.local.roll()
 
     @rule()
     def flush(self) -> None:
@@ -294,14 +299,14 @@ class AnyLog(RuleBasedStateMachine):
         end = driver.log.truncate_to(data.draw(st.integers(driver.log.log_start_offset, driver.log.log_end_offset)))
         del driver.values[end:]
         driver.flushed = min(driver.flushed, end)
-        driver.checkpointed = driver.log.recovery_point
+        driver.checkpointed = driver.log.local.recovery_point
 
     @rule(data=st.data())
     def delete_records(self, data: st.DataObject) -> None:
         driver = self.driver
         driver.flush()
-        driver.log.delete_records(data.draw(st.integers(0, driver.log.log_end_offset)))
-        driver.log.delete_old_segments()
+        driver.log.retention.delete_records(data.draw(st.integers(0, driver.log.log_end_offset)))
+        driver.log.retention.delete_old_segments()
 
     @invariant()
     def holds_what_it_should(self) -> None:

@@ -269,7 +269,7 @@ def test_a_topic_made_again_starts_from_nothing(driver: ManagerDriver) -> None:
     driver.manager.create(T0, TOPIC_ID)
     driver.append(T0, 30)
     driver.manager.delete_records(T0, 22)
-    driver.manager.logs[T0].flush()
+    driver.manager.logs[T0].local.flush()
     driver.manager.checkpoint_recovery_points()
     driver.manager.delete(T0)
     driver.manager.create(T0, UUID(int=78))
@@ -296,8 +296,8 @@ def test_a_tick_does_retention_for_all_even_if_one_fails(driver: ManagerDriver) 
     driver.manager.create_all([T0, T1], TOPIC_ID)
     for partition in (T0, T1):
         driver.append(partition, 6)
-        driver.manager.logs[partition].config = LogConfig(retention_bytes=0, file_delete_delay_ms=0)
-    driver.manager.logs[T0].abandon()
+        driver.manager.logs[partition].reconfigure(LogConfig(retention_bytes=0, file_delete_delay_ms=0))
+    driver.manager.logs[T0].local.abandon()
     driver.manager.tick(driver.clock.now_ms(), driver.clock.now_ms())
     assert driver.manager.logs[T1].log_start_offset == 6
     assert [entry.name for entry in driver.disk.list_directory("/data/t-1") if ".log" in entry.name] == [
@@ -310,7 +310,7 @@ def test_logs_are_flushed_when_their_time_has_come(driver: ManagerDriver) -> Non
     driver.append(T0)
     assert driver.manager.flush_due(driver.clock.now_ms() + 99) == 0
     assert driver.manager.flush_due(driver.clock.now_ms() + 100) == 1
-    assert driver.manager.logs[T0].flushed_offset == 1
+    assert driver.manager.logs[T0].local.flushed_offset == 1
     driver.append(T1)
     driver.faults.fail("sync *")
     assert driver.manager.flush_due(driver.clock.now_ms() + 200) == 1
@@ -320,7 +320,7 @@ def test_logs_are_flushed_when_their_time_has_come(driver: ManagerDriver) -> Non
 def test_checkpoints_are_written_only_when_they_say_something_new(driver: ManagerDriver) -> None:
     driver.manager.create(T0, TOPIC_ID)
     driver.append(T0, 6)
-    driver.manager.logs[T0].flush()
+    driver.manager.logs[T0].local.flush()
     driver.manager.checkpoint_recovery_points()
     assert driver.text("recovery-point-offset-checkpoint") == "0\n1\nt 0 5\n"
     driver.faults.steps = []
@@ -331,7 +331,7 @@ def test_checkpoints_are_written_only_when_they_say_something_new(driver: Manage
 def test_hidden_records_stay_hidden_after_a_crash(driver: ManagerDriver) -> None:
     driver.manager.create(T0, TOPIC_ID)
     driver.append(T0, 6)
-    driver.manager.logs[T0].flush()
+    driver.manager.logs[T0].local.flush()
     assert driver.manager.delete_records(T0, 3) == 3
     driver.crash()
     assert (driver.manager.logs[T0].log_start_offset, driver.ends()) == (3, {"t-0": 6})
@@ -377,20 +377,20 @@ def test_what_was_compacted_needs_no_recovery(driver: ManagerDriver) -> None:
     """A compaction flushes before it begins, so that the recovery point may be the older of the two."""
     driver.manager.create(T0, TOPIC_ID)
     driver.append(T0, 12)
-    driver.manager.logs[T0].flush()
+    driver.manager.logs[T0].local.flush()
     driver.manager.cleaned_offsets.put(T0, 10)
     driver.disk.crash()
     driver.faults.steps = []
     driver.start()
     assert driver.ends() == {"t-0": 12}
     assert not [step for step in driver.faults.steps if step.startswith(f"write {0:020d}")]
-    assert driver.manager.logs[T0].recovery_point == 10
+    assert driver.manager.logs[T0].local.recovery_point == 10
 
 
 def test_truncation_is_written_down_before_anything_is_appended(driver: ManagerDriver) -> None:
     driver.manager.create(T0, TOPIC_ID)
     driver.append(T0, 12)
-    driver.manager.logs[T0].flush()
+    driver.manager.logs[T0].local.flush()
     driver.manager.checkpoint_recovery_points()
     assert driver.manager.truncate_to(T0, 3) == 3
     assert driver.text("recovery-point-offset-checkpoint") == "0\n1\nt 0 0\n"

@@ -23,7 +23,7 @@ def everything(driver: ManagerDriver, done: dict[str, int]) -> None:
     manager.create_all([T0, T1], TOPIC_ID)
     done.update({"t-0": 0, "t-1": 0})
     driver.append(T0, 7)
-    manager.logs[T0].flush()
+    manager.logs[T0].local.flush()
     done["t-0"] = 7
     manager.checkpoint_recovery_points()
     driver.append(T0, 2)
@@ -67,7 +67,7 @@ def test_a_full_disk_at_the_end_costs_a_recovery_not_records(driver: ManagerDriv
     driver.manager.create_all([T0, T1], TOPIC_ID)
     for partition in (T0, T1):
         driver.append(partition, 7)
-        driver.manager.logs[partition].flush()
+        driver.manager.logs[partition].local.flush()
     driver.manager.delete_records(T0, 3)
     driver.faults.space = space
     with suppress(KafkaError):

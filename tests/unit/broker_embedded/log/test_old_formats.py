@@ -38,7 +38,7 @@ def test_every_offset_can_be_read_from() -> None:
     log = every_kind()
     everything = log.records()
     assert [record.offset for record in everything] == list(range(36))
-    assert len(log.log.segment_base_offsets) > 1
+    assert len(log.log.local.view.bases) > 1
     for offset in range(36):
         found = log.records(offset)
         assert found[-1] == everything[-1]
@@ -68,11 +68,11 @@ def test_compressed_sets_of_several_producers_get_offsets_of_their_own() -> None
 @pytest.mark.parametrize("clean", [True, False])
 def test_a_log_of_every_format_opens_again(clean: bool) -> None:
     log = every_kind()
-    before, bases = log.records(), log.log.segment_base_offsets
+    before, bases = log.records(), log.log.local.view.bases
     indexes = {name: size for name, size in log.files().items() if "index" in name}
     log.reopen(clean=clean)
     assert log.records() == before
-    assert log.log.segment_base_offsets == bases
+    assert log.log.local.view.bases == bases
     if clean:
         assert sum(log.files()[name] for name in indexes) > 0
     log.put_set(b"36", magic=0)
@@ -95,7 +95,9 @@ def test_what_a_crash_left_is_cut_off_in_every_format() -> None:
             file.write_at(end, bytes([byte ^ 0x40]))
         log.reopen(clean=False)
         leader_epoch = (start + 12 <= end < start + 16) and raw[start + 16] == 2  # nor is that
-        assert log.log.size_in_bytes == (len(raw) if leader_epoch and log.log.size_in_bytes > start else start)
+        assert log.log.local.size_in_bytes == (
+            len(raw) if leader_epoch and log.log.local.size_in_bytes > start else start
+        )
         assert summary(log) == summary(whole)[: len(log.records())]
 
 
@@ -104,14 +106,14 @@ def test_what_a_crash_left_is_cut_off_in_every_format() -> None:
 def test_every_flipped_bit_ends_the_log_there(magic: int, codec: CompressionType) -> None:
     log = OldFormatLog(message_format_version=("0.9.0", "0.10.2")[magic])
     log.put_set(b"a", magic=magic, compression=codec)
-    size = log.log.size_in_bytes
+    size = log.log.local.size_in_bytes
     for at in range(8, size, 3):
         log.put_set(b"b", magic=magic, compression=codec)
         file = log.disk.open(FIRST)
         (byte,) = file.read_at(size + at, 1)
         file.write_at(size + at, bytes([byte ^ 1]))
         log.reopen(clean=False)
-        assert (log.log.log_end_offset, log.log.size_in_bytes) == (1, size)
+        assert (log.log.log_end_offset, log.log.local.size_in_bytes) == (1, size)
 
 
 def test_times_are_found_in_every_format() -> None:
@@ -123,26 +125,26 @@ def test_times_are_found_in_every_format() -> None:
         if reopened:
             log.reopen(clean=False)
         for offset in range(first_with_time, 36, 3):
-            found = log.log.offset_for_timestamp(times[offset])
+            found = log.log.reader.offset_for_timestamp(times[offset])
             assert found == OffsetTimestamp(offset, times[offset])
-            assert log.log.offset_for_timestamp(times[offset] - 9) == found
-        assert log.log.offset_for_timestamp(0) == OffsetTimestamp(12, times[12])
-        assert log.log.offset_for_timestamp(times[35] + 1) is None
-        assert log.log.max_timestamp_offset() == OffsetTimestamp(33, times[33])
+            assert log.log.reader.offset_for_timestamp(times[offset] - 9) == found
+        assert log.log.reader.offset_for_timestamp(0) == OffsetTimestamp(12, times[12])
+        assert log.log.reader.offset_for_timestamp(times[35] + 1) is None
+        assert log.log.reader.max_timestamp_offset() == OffsetTimestamp(33, times[33])
 
 
 def test_a_time_is_found_inside_a_wrapper() -> None:
     log = OldFormatLog(message_format_version="0.10.2")
     log.put_set(b"a", b"b", b"c", magic=1, compression=GZIP, timestamps=[NOW_MS, NOW_MS + 9, NOW_MS + 5])
-    assert log.log.offset_for_timestamp(NOW_MS + 1) == OffsetTimestamp(1, NOW_MS + 9)
-    assert log.log.max_timestamp_offset() == OffsetTimestamp(1, NOW_MS + 9)
+    assert log.log.reader.offset_for_timestamp(NOW_MS + 1) == OffsetTimestamp(1, NOW_MS + 9)
+    assert log.log.reader.max_timestamp_offset() == OffsetTimestamp(1, NOW_MS + 9)
 
 
 def test_without_times_none_is_found() -> None:
     log = OldFormatLog(message_format_version="0.9.0")
     log.put_set(b"a", magic=0)
-    assert log.log.offset_for_timestamp(0) is None
-    assert log.log.max_timestamp_offset() is None
+    assert log.log.reader.offset_for_timestamp(0) is None
+    assert log.log.reader.max_timestamp_offset() is None
 
 
 def test_cutting_at_every_offset() -> None:
@@ -171,13 +173,13 @@ def test_a_compressed_message_is_cut_where_it_begins() -> None:
 def test_leader_epochs_end_with_an_old_format() -> None:
     log = OldFormatLog()
     log.put_batch(b"a")
-    assert log.log.latest_leader_epoch == 3
+    assert log.log.epochs.latest == 3
     log.write_format("0.10.2")
     log.put_batch(b"b")
-    assert log.log.latest_leader_epoch is None
+    assert log.log.epochs.latest is None
     log.write_format("2.0")
     log.put_batch(b"c")
-    assert (log.log.latest_leader_epoch, log.log.leader_epoch_of(2)) == (3, 3)
+    assert (log.log.epochs.latest, log.log.epochs.epoch_of(2)) == (3, 3)
 
 
 def test_segments_roll_by_the_time_in_old_messages() -> None:
@@ -185,7 +187,7 @@ def test_segments_roll_by_the_time_in_old_messages() -> None:
     log.put_set(b"a", magic=1, timestamps=NOW_MS)
     log.put_set(b"b", magic=1, timestamps=NOW_MS + 100)
     log.put_set(b"c", magic=1, timestamps=NOW_MS + 101)
-    assert log.log.segment_base_offsets == (0, 2)
+    assert log.log.local.view.bases == (0, 2)
 
 
 # --- ListOffsets v0 --------------------------------------------------------------------------------------------------
@@ -193,22 +195,22 @@ def test_segments_roll_by_the_time_in_old_messages() -> None:
 
 def test_offsets_before_a_time() -> None:
     log = OldFormatLog()
-    assert log.log.offsets_before(None) == [0]
+    assert log.log.reader.offsets_before(None) == [0]
     start = log.clock.now_ms()
     for index in range(3):
         log.put_batch(b"%d" % index, b"x")
         log.clock.advance(1000)
-        log.log.roll()
-    assert log.log.offsets_before(None) == [6, 4, 2, 0]
+        log.log.local.roll()
+    assert log.log.reader.offsets_before(None) == [6, 4, 2, 0]
     log.put_batch(b"last")
-    assert log.log.offsets_before(None) == [7, 6, 4, 2, 0]
-    assert log.log.offsets_before(log.clock.now_ms()) == [7, 6, 4, 2, 0]
-    assert log.log.offsets_before(start + 2000) == [4, 2, 0]
-    assert log.log.offsets_before(start + 1999) == [2, 0]
-    assert log.log.offsets_before(start) == [0]
-    assert log.log.offsets_before(start - 1) == []
-    log.log.delete_records(3)
-    assert log.log.offsets_before(start + 2000) == [4, 3, 3]
+    assert log.log.reader.offsets_before(None) == [7, 6, 4, 2, 0]
+    assert log.log.reader.offsets_before(log.clock.now_ms()) == [7, 6, 4, 2, 0]
+    assert log.log.reader.offsets_before(start + 2000) == [4, 2, 0]
+    assert log.log.reader.offsets_before(start + 1999) == [2, 0]
+    assert log.log.reader.offsets_before(start) == [0]
+    assert log.log.reader.offsets_before(start - 1) == []
+    log.log.retention.delete_records(3)
+    assert log.log.reader.offsets_before(start + 2000) == [4, 3, 3]
 
 
 # --- preallocate -----------------------------------------------------------------------------------------------------
@@ -219,9 +221,9 @@ def test_a_preallocated_segment_has_its_full_size_until_it_is_closed() -> None:
     name = FIRST.rpartition("/")[2]
     assert log.files()[name] == 1000
     log.put_batch(b"x" * 300)
-    used = log.log.size_in_bytes
+    used = log.log.local.size_in_bytes
     assert (log.files()[name], used) == (1000, 370)
-    log.log.roll()
+    log.log.local.roll()
     second = "00000000000000000001.log"
     assert (log.files()[name], log.files()[second]) == (used, 1000)
     log.reopen()
@@ -259,4 +261,4 @@ def test_a_failed_append_leaves_nothing_though_it_gives_back_what_was_preallocat
     log.faults.heal()
     log.put_batch(b"b")
     assert summary(log) == [(0, b"a"), (1, b"b")]
-    assert read_file(log.disk, FIRST)[: log.log.size_in_bytes] == log.stored()
+    assert read_file(log.disk, FIRST)[: log.log.local.size_in_bytes] == log.stored()

@@ -92,12 +92,12 @@ def test_leader_epochs_come_back_and_are_cut_to_the_log() -> None:
     for epoch in (0, 0, 3, 5):
         driver.append(leader_epoch=epoch)
     driver.reopen()
-    assert (driver.log.latest_leader_epoch, driver.log.leader_epoch_of(1), driver.log.leader_epoch_of(2)) == (5, 0, 3)
+    assert (driver.log.epochs.latest, driver.log.epochs.epoch_of(1), driver.log.epochs.epoch_of(2)) == (5, 0, 3)
     path = f"{DIRECTORY}/{LEADER_EPOCHS}"
     assert read_file(driver.disk, path) == b"0\n3\n0 0\n3 2\n5 3\n"
     write_file(driver.disk, path, b"0\n3\n0 0\n3 2\n9 50\n")
     driver.reopen()
-    assert driver.log.latest_leader_epoch == 3
+    assert driver.log.epochs.latest == 3
 
 
 def test_lost_leader_epochs_are_learnt_from_the_batches(caplog: pytest.LogCaptureFixture) -> None:
@@ -107,5 +107,5 @@ def test_lost_leader_epochs_are_learnt_from_the_batches(caplog: pytest.LogCaptur
     driver.flush()
     write_file(driver.disk, f"{DIRECTORY}/{LEADER_EPOCHS}", b"nonsense")
     driver.reopen(clean=False)
-    assert [driver.log.leader_epoch_of(offset) for offset in range(3)] == [0, 3, 5]
+    assert [driver.log.epochs.epoch_of(offset) for offset in range(3)] == [0, 3, 5]
     assert "leader-epoch-checkpoint: cut off within a line" in caplog.text

@@ -22,7 +22,7 @@ def driver() -> LogDriver:
     driver = LogDriver(SMALL)
     for _ in range(20):
         driver.append()
-    assert driver.log.segment_base_offsets == (0, 5, 10, 15)
+    assert driver.log.local.view.bases == (0, 5, 10, 15)
     return driver
 
 
@@ -91,8 +91,8 @@ def test_where_and_why_is_logged(driver: LogDriver, caplog: pytest.LogCaptureFix
 
 
 def test_what_is_before_the_recovery_point_is_not_read(driver: LogDriver) -> None:
-    driver.log.flush()
-    assert driver.log.recovery_point == 15
+    driver.log.local.flush()
+    assert driver.log.local.recovery_point == 15
     rewrite(driver, 5, DAMAGES["a bit of the last payload"][0])
     rewrite(driver, 15, DAMAGES["half of the last batch missing"][0])
     driver.checkpointed = 15
@@ -131,7 +131,7 @@ def test_a_lost_end_of_a_file_is_noticed_by_the_gap(driver: LogDriver, caplog: p
     driver.reopen(clean=False)
     assert driver.log.log_end_offset == 9
     assert "it starts at offset 10, the log before ends at 9" in caplog.text
-    assert driver.log.segment_base_offsets == (0, 5)
+    assert driver.log.local.view.bases == (0, 5)
 
 
 def test_a_gap_between_flushed_segments_is_let_be(driver: LogDriver) -> None:
@@ -170,8 +170,8 @@ def test_bad_indexes_are_made_anew(
     driver.reopen()
     driver.check()
     if base == 0 and damage in {"zeroes", "too long"}:  # what the listing does not tell is found with the first use
-        assert driver.log.offset_for_timestamp(NOW_MS + 1) is None
-        assert driver.log.max_timestamp_offset() == (0, NOW_MS)
+        assert driver.log.reader.offset_for_timestamp(NOW_MS + 1) is None
+        assert driver.log.reader.max_timestamp_offset() == (0, NOW_MS)
         assert caplog.text.count(path(base, suffix)) >= 1
         driver.reopen(clean=False)
     assert f"{path(base)}: rebuilding its indexes: " in caplog.text
@@ -229,7 +229,7 @@ def test_a_complete_swap_is_finished(driver: LogDriver, caplog: pytest.LogCaptur
     driver.log.close()
     swap(driver, 0, compacted(1, 3, 9))
     driver.reopen()
-    assert driver.log.segment_base_offsets == (0, 10, 15)
+    assert driver.log.local.view.bases == (0, 10, 15)
     assert [offset for offset, _ in driver.contents()] == [1, 3, 9, *range(10, 20)]
     assert not any(".swap" in name for name in driver.files())
     assert "finishing a compaction that was interrupted" in caplog.text
@@ -263,7 +263,7 @@ def test_a_log_that_ends_before_its_start_begins_anew_there(
     """DeleteRecords was checkpointed, and the records behind it were lost."""
     driver.reopen(clean=False, log_start_offset=33)
     assert (driver.log.log_start_offset, driver.log.log_end_offset) == (33, 33)
-    assert driver.log.segment_base_offsets == (33,)
+    assert driver.log.local.view.bases == (33,)
     assert caplog.text.count("bytes dropped: it ends at offset 20, before the log's start 33") == 4
     driver.values += [b""] * 13
     driver.append()
@@ -293,8 +293,8 @@ def test_an_empty_directory_is_an_empty_log() -> None:
 
 
 def test_an_empty_last_segment_gives_its_name_as_the_end(driver: LogDriver) -> None:
-    driver.log.roll()
+    driver.log.local.roll()
     driver.reopen(clean=False)
-    assert (driver.log.log_end_offset, driver.log.segment_base_offsets[-1]) == (20, 20)
+    assert (driver.log.log_end_offset, driver.log.local.view.bases[-1]) == (20, 20)
     driver.append()
     driver.check()

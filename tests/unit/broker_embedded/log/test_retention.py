@@ -1,5 +1,6 @@
-"""Which segments may go: by start offset, by size, by age, and never an empty active one."""
+"""Retention and DeleteRecords: which segments may be deleted, the log start offset, the disk later."""
 
+import errno
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -8,8 +9,17 @@ import pytest
 from broker_embedded.config.log_config import LogConfig
 from broker_embedded.log.retention import count_deletable
 from broker_embedded.log.segment import LogSegment
+from spark_kafka_native.protocol.errors import ErrorCode
+from tests.support.log_driver import LogDriver
+from tests.support.refusals import refused
 
+SMALL = {"segment.bytes": 400, "index.interval.bytes": 100}
 NOW_MS = 1_000_000
+
+
+@pytest.fixture
+def driver() -> LogDriver:
+    return LogDriver(SMALL)
 
 
 @dataclass
@@ -85,3 +95,109 @@ def test_the_reason_is_given() -> None:
     assert reason() == "it ends before the log start offset 10"
     assert reason(retention_bytes=5) == "the rest has retention.bytes = 5"
     assert reason(retention_ms=5) == "it is older than retention.ms = 5"
+
+
+# --- segments on the disk --------------------------------------------------------------------------------------------
+
+
+def test_old_segments_leave_the_log_at_once_and_the_disk_later() -> None:
+    driver = LogDriver({**SMALL, "retention.ms": 1000, "file.delete.delay.ms": 500})
+    for _ in range(7):
+        driver.append()
+    driver.clock.advance(1000)
+    assert driver.log.retention.delete_old_segments() == 0
+    driver.append()
+    driver.clock.advance(1)
+    assert driver.log.retention.delete_old_segments() == 1
+    assert (driver.log.log_start_offset, driver.log.local.view.bases) == (5, (5,))
+    assert sum(name.endswith(".deleted") for name in driver.files()) == 3
+    assert driver.log.local.remove_retired(driver.clock.now_ms() + 499) == 0
+    assert driver.log.local.remove_retired(driver.clock.now_ms() + 500) == 3
+    driver.check()
+
+
+def test_retention_that_cannot_read_a_segment_removes_none() -> None:
+    driver = LogDriver({**SMALL, "retention.ms": 1000})
+    for _ in range(12):
+        driver.append()
+    driver.reopen()
+    driver.clock.advance(2000)
+    driver.faults.fail("read *.timeindex")
+    error = refused(driver.log.retention.delete_old_segments)
+    assert error.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert "cannot look for old segments" in error.detail
+    assert driver.log.log_start_offset == 0
+    driver.faults.heal()
+    driver.check()
+    assert driver.log.retention.delete_old_segments() == 3
+
+
+def test_an_active_segment_that_is_too_old_is_replaced_by_an_empty_one() -> None:
+    driver = LogDriver({**SMALL, "retention.ms": 1000})
+    for _ in range(7):
+        driver.append()
+    driver.clock.advance(1001)
+    assert driver.log.retention.delete_old_segments() == 2
+    assert (driver.log.log_start_offset, driver.log.log_end_offset, driver.log.local.size_in_bytes) == (7, 7, 0)
+    assert driver.log.retention.delete_old_segments() == 0
+    driver.append()
+    driver.reopen()
+    driver.check()
+
+
+@pytest.mark.parametrize("fault", [("rename *", errno.ENOSPC), ("exists *.deleted", errno.EIO)])
+def test_retention_works_on_a_full_or_failing_disk(fault: tuple[str, int]) -> None:
+    driver = LogDriver({**SMALL, "retention.bytes": 400})
+    for _ in range(20):
+        driver.append()
+    driver.faults.space = 0
+    driver.faults.fail(*fault)
+    assert driver.log.retention.delete_old_segments() > 0
+    driver.log.local.remove_retired(driver.clock.now_ms() + 60_000)
+    assert [name for name in driver.files() if name.endswith(".log")] == [
+        f"{base:020d}.log" for base in driver.log.local.view.bases
+    ]
+    driver.check()
+
+
+def test_an_active_segment_that_cannot_be_replaced_stays_but_the_others_go(caplog: pytest.LogCaptureFixture) -> None:
+    driver = LogDriver({**SMALL, "retention.ms": 1000})
+    for _ in range(12):
+        driver.append()
+    driver.clock.advance(2000)
+    driver.faults.fail("write *", errno.ENOSPC)
+    assert driver.log.retention.delete_old_segments() == 2
+    assert driver.log.local.view.bases == (10,)
+    assert "the active segment stays though it is older than retention.ms" in caplog.text
+    driver.faults.heal()
+    assert driver.log.retention.delete_old_segments() == 1
+
+
+def test_deleted_records_are_hidden_and_their_segments_go(driver: LogDriver) -> None:
+    for _ in range(12):
+        driver.append()
+    assert driver.log.retention.delete_records(7) == 7
+    assert driver.log.retention.starts_within_segment
+    assert driver.log.retention.delete_records(3) == 7
+    assert driver.log.retention.delete_old_segments() == 1
+    assert driver.log.local.view.bases == (5, 10)
+    assert refused(lambda: driver.log.retention.delete_records(13)).code is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert driver.log.retention.delete_records(-1) == 12
+    assert driver.log.retention.delete_old_segments() == 1
+    assert driver.contents() == []
+    driver.append()
+    driver.check()
+
+
+@pytest.mark.parametrize(("policy", "refused_"), [("compact", True), ("", False), ("compact,delete", False)])
+def test_records_are_only_deleted_where_the_policy_deletes(driver: LogDriver, policy: str, refused_: bool) -> None:
+    for _ in range(6):
+        driver.append()
+    driver.log.reconfigure(driver.config.parse({"cleanup.policy": policy}, driver.config))
+    if refused_:
+        error = refused(lambda: driver.log.retention.delete_records(3))
+        assert error.code is ErrorCode.POLICY_VIOLATION
+        assert f"t-0: records cannot be deleted under cleanup.policy={policy}" in error.detail
+    else:
+        assert driver.log.retention.delete_records(3) == 3
+    assert driver.log.log_start_offset == (0 if refused_ else 3)

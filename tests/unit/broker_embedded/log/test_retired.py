@@ -3,7 +3,7 @@
 import pytest
 
 from broker_embedded.config.log_config import LogConfig
-from broker_embedded.log.retired import RetiredSegments
+from broker_embedded.log.local_log import RetiredSegments
 from broker_embedded.log.segment import LogSegment
 from broker_embedded.platform.platform import Platform
 from tests.support.disk import FaultyFileSystem, MemoryFileSystem

@@ -39,24 +39,26 @@ def test_a_record_inside_a_batch_is_found() -> None:
         driver = LogDriver()
         driver.append(b"a", b"b", b"c", timestamps=[100, 200, 300], compression=codec)
         driver.append(b"d", b"e", timestamps=[250, 400], compression=codec)
-        found = [driver.log.offset_for_timestamp(timestamp) for timestamp in (0, 100, 101, 200, 201, 300, 301, 400)]
+        found = [
+            driver.log.reader.offset_for_timestamp(timestamp) for timestamp in (0, 100, 101, 200, 201, 300, 301, 400)
+        ]
         assert found == [(0, 100), (0, 100), (1, 200), (1, 200), (2, 300), (2, 300), (4, 400), (4, 400)]
-        assert driver.log.offset_for_timestamp(401) is None
-        assert driver.log.max_timestamp_offset() == (4, 400)
+        assert driver.log.reader.offset_for_timestamp(401) is None
+        assert driver.log.reader.max_timestamp_offset() == (4, 400)
 
 
 def test_an_empty_log_and_records_without_times_give_nothing() -> None:
     driver = LogDriver()
-    assert (driver.log.offset_for_timestamp(0), driver.log.max_timestamp_offset()) == (None, None)
+    assert (driver.log.reader.offset_for_timestamp(0), driver.log.reader.max_timestamp_offset()) == (None, None)
     driver.append(timestamps=-1)
-    assert (driver.log.offset_for_timestamp(0), driver.log.max_timestamp_offset()) == (None, None)
+    assert (driver.log.reader.offset_for_timestamp(0), driver.log.reader.max_timestamp_offset()) == (None, None)
 
 
 def test_hidden_records_are_not_found() -> None:
     driver = LogDriver()
     driver.append(b"a", b"b", b"c", timestamps=[100, 200, 300])
-    driver.log.delete_records(1)
-    assert driver.log.offset_for_timestamp(0) == (1, 200)
+    driver.log.retention.delete_records(1)
+    assert driver.log.reader.offset_for_timestamp(0) == (1, 200)
 
 
 @pytest.mark.parametrize("codec", [CompressionType.NONE, CompressionType.ZSTD])
@@ -65,21 +67,21 @@ def test_under_the_brokers_time_all_records_of_a_batch_have_it(codec: Compressio
     driver.append(count=3, timestamps=[5, 6, 7], compression=codec)
     driver.clock.advance(10)
     driver.append(count=3, timestamps=1, compression=codec)
-    assert driver.log.offset_for_timestamp(1) == (0, NOW_MS)
-    assert driver.log.offset_for_timestamp(NOW_MS + 1) == (3, NOW_MS + 10)
-    assert driver.log.max_timestamp_offset() == (3, NOW_MS + 10)
-    driver.log.delete_records(1)
-    assert driver.log.offset_for_timestamp(NOW_MS) == (1, NOW_MS)
+    assert driver.log.reader.offset_for_timestamp(1) == (0, NOW_MS)
+    assert driver.log.reader.offset_for_timestamp(NOW_MS + 1) == (3, NOW_MS + 10)
+    assert driver.log.reader.max_timestamp_offset() == (3, NOW_MS + 10)
+    driver.log.retention.delete_records(1)
+    assert driver.log.reader.offset_for_timestamp(NOW_MS) == (1, NOW_MS)
 
 
 def test_a_header_that_promises_too_much_is_seen_through() -> None:
     """Its largest timestamp is what the producer says; the records decide."""
     driver = LogDriver()
     driver.append(b"a", b"b", timestamps=[100, 200])
-    file = driver.log._view.segments[0].file()  # the CRC is not looked at here
+    file = driver.log.local.view.segments[0].file()  # the CRC is not looked at here
     file.write_at(35, (10**6).to_bytes(8, "big"))
     driver.append(b"c", timestamps=500)
-    assert driver.log.offset_for_timestamp(300) == (2, 500)
+    assert driver.log.reader.offset_for_timestamp(300) == (2, 500)
 
 
 @pytest.mark.parametrize("magic", [1, 2])
@@ -92,7 +94,7 @@ def test_a_batch_whose_header_promises_too_much_is_decompressed_once(
             log.put_batch(b"a", b"b", timestamps=[100, 200], compression=CompressionType.ZSTD)
         else:
             log.put_set(b"a", b"b", magic=1, timestamps=[100, 200], compression=CompressionType.GZIP)
-    one = log.log._view.segments[0]
+    one = log.log.local.view.segments[0]
     for position, _ in list(one.headers(0, one.size)):  # the CRC is not looked at here
         one.file().write_at(position + (35 if magic == 2 else 18), (1000).to_bytes(8, "big"))
     log.put_batch(b"c", timestamps=500)
@@ -105,13 +107,13 @@ def test_a_batch_whose_header_promises_too_much_is_decompressed_once(
             return original(file, position, header)
 
         monkeypatch.setattr(timestamp_lookup, name, noted)
-    assert log.log.look_up(300) == ContinueAt(2)
+    assert log.log.reader.look_up(300) == ContinueAt(2)
     assert read == [1], "one batch at a time, so that other lookups can go between"
-    assert log.log.offset_for_timestamp(300) == (6, 500)
+    assert log.log.reader.offset_for_timestamp(300) == (6, 500)
     assert read == [1, 3, 5, 6], "the first batch was not decompressed again"
     read.clear()
-    assert log.log.offset_for_timestamp(400) == (6, 500)
-    assert log.log.offset_for_timestamp(200) == (1, 200)
+    assert log.log.reader.offset_for_timestamp(400) == (6, 500)
+    assert log.log.reader.offset_for_timestamp(200) == (1, 200)
     assert read == [6, 1]
 
 
@@ -121,7 +123,7 @@ def test_a_batch_at_the_offset_of_one_that_was_truncated_during_its_lookup_is_no
     driver = LogDriver()
     driver.append(b"a", timestamps=200)
     driver.append(b"c", timestamps=500)
-    driver.log._view.segments[0].file().write_at(35, (1000).to_bytes(8, "big"))  # the CRC is not looked at here
+    driver.log.local.view.segments[0].file().write_at(35, (1000).to_bytes(8, "big"))  # the CRC is not looked at here
     original = batches.batch_bytes
 
     def truncated_after(*args: Any) -> Any:
@@ -133,15 +135,15 @@ def test_a_batch_at_the_offset_of_one_that_was_truncated_during_its_lookup_is_no
 
     with monkeypatch.context() as during:
         during.setattr(timestamp_lookup, "batch_bytes", truncated_after)
-        assert driver.log.look_up(300) == ContinueAt(1)
-    assert driver.log.offset_for_timestamp(300) == (0, 1000)
+        assert driver.log.reader.look_up(300) == ContinueAt(1)
+    assert driver.log.reader.offset_for_timestamp(300) == (0, 1000)
 
 
 def test_the_batches_that_a_segment_remembers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index, "_MOST_OVERSTATED", 3)
     driver = LogDriver()
     driver.append(timestamps=100)
-    one = driver.log._view.segments[0]
+    one = driver.log.local.view.segments[0]
     (_, header), *_ = one.headers(0, one.size)
     headers = [header._replace(base_offset=offset) for offset in range(6)]
     for offset, header in enumerate(headers[:5]):
@@ -161,19 +163,19 @@ def test_a_lookup_that_is_cancelled_stops_between_pieces_and_between_batches() -
     driver = LogDriver()
     driver.append(b"a", b"b", timestamps=[100, 200])
     cancellation = Cancellation()
-    assert driver.log.look_up(150, 0, cancellation) == (1, 200)
+    assert driver.log.reader.look_up(150, 0, cancellation) == (1, 200)
     cancellation.cancel("the client has left")
     for timestamp in (150, None):
         with pytest.raises(WorkCancelled, match="the client has left"):
-            driver.log.look_up(timestamp, 0, cancellation)
+            driver.log.reader.look_up(timestamp, 0, cancellation)
 
 
 def test_a_damaged_record_is_named() -> None:
     driver = LogDriver()
     driver.append(b"a", b"b", timestamps=[100, 200])
-    driver.log._view.segments[0].file().write_at(61, b"\x01")
+    driver.log.local.view.segments[0].file().write_at(61, b"\x01")
     with pytest.raises(KafkaError, match=r"impossible record length -1, .*position 0, base offset 0, record 0"):
-        driver.log.offset_for_timestamp(200)
+        driver.log.reader.offset_for_timestamp(200)
 
 
 time_lists = st.lists(st.lists(st.integers(0, 60), min_size=1, max_size=4), min_size=1, max_size=25)
@@ -190,8 +192,8 @@ def test_any_times_in_any_order(batches: list[list[int]], wanted: list[int], reo
         driver.reopen()
     for target in wanted:
         expected = next(((offset, at) for offset, at in enumerate(written) if at >= target), None)
-        assert driver.log.offset_for_timestamp(target) == expected
-    assert driver.log.max_timestamp_offset() == (written.index(max(written)), max(written))
+        assert driver.log.reader.offset_for_timestamp(target) == expected
+    assert driver.log.reader.max_timestamp_offset() == (written.index(max(written)), max(written))
 
 
 def test_lookups_survive_lost_time_indexes() -> None:
@@ -203,15 +205,15 @@ def test_lookups_survive_lost_time_indexes() -> None:
         if name.endswith(".timeindex"):
             driver.disk.open(f"/data/t-0/{name}").truncate(0)
     driver.reopen()
-    assert driver.log.offset_for_timestamp(95) == OffsetTimestamp(10, 100)
+    assert driver.log.reader.offset_for_timestamp(95) == OffsetTimestamp(10, 100)
 
 
 def test_an_impossible_record_is_corrupt_not_endless() -> None:
     driver = LogDriver()
     driver.append(b"a", b"b", timestamps=[100, 200])
-    file = driver.log._view.segments[0].file()
+    file = driver.log.local.view.segments[0].file()
     for damage in (b"\xff" * 6, b"\x00", b"\x7f"):
         file.write_at(61, damage)
         with pytest.raises(Exception, match=r"CORRUPT_MESSAGE") as caught:
-            driver.log.offset_for_timestamp(150)
+            driver.log.reader.offset_for_timestamp(150)
         assert "00000000000000000000.log, position 0, base offset 0, record 0" in str(caught.value)

@@ -27,74 +27,74 @@ def driver() -> LogDriver:
 @pytest.fixture
 def size(driver: LogDriver) -> int:
     """Bytes of a batch."""
-    return driver.log.size_in_bytes // 10
+    return driver.log.local.size_in_bytes // 10
 
 
 def test_a_slice_starts_with_the_batch_that_holds_the_offset(driver: LogDriver, size: int) -> None:
-    found = driver.log.read(7, max_bytes=10**6)
+    found = driver.log.reader.read(7, max_bytes=10**6)
     assert (found.base_offset, found.size, offsets(found)) == (6, 7 * size, list(range(6, 20)))
 
 
 def test_bytes_are_cut_exactly_at_the_limit(driver: LogDriver, size: int) -> None:
     for limit in (size, size + 1, 3 * size - 1, 3 * size):
-        found = driver.log.read(0, max_bytes=limit)
+        found = driver.log.reader.read(0, max_bytes=limit)
         assert found.size == len(slice_bytes(found)) == limit
         assert offsets(found) == list(range(2 * (limit // size)))
 
 
 def test_the_first_batch_is_whole_if_asked_for(driver: LogDriver, size: int) -> None:
     for limit in (0, 1, size - 1):
-        assert driver.log.read(4, max_bytes=limit).size == size
-        assert driver.log.read(4, max_bytes=limit, first_batch=FirstBatch.CUT).size == limit
-        assert driver.log.read(4, max_bytes=limit, first_batch=FirstBatch.FITTING).size == 0
-    assert driver.log.read(4, max_bytes=size + 1, first_batch=FirstBatch.FITTING).size == size + 1
+        assert driver.log.reader.read(4, max_bytes=limit).size == size
+        assert driver.log.reader.read(4, max_bytes=limit, first_batch=FirstBatch.CUT).size == limit
+        assert driver.log.reader.read(4, max_bytes=limit, first_batch=FirstBatch.FITTING).size == 0
+    assert driver.log.reader.read(4, max_bytes=size + 1, first_batch=FirstBatch.FITTING).size == size + 1
 
 
 def test_nothing_at_the_end_or_at_the_bound(driver: LogDriver) -> None:
     nothing = LogSlice(regions=(), size=0, base_offset=20)
-    assert driver.log.read(20, max_bytes=1000) == nothing
-    assert driver.log.read(20, max_bytes=0) == nothing
-    assert driver.log.read(10, max_bytes=1000, upper_bound_offset=10).size == 0
-    assert driver.log.read(12, max_bytes=1000, upper_bound_offset=10).size == 0
+    assert driver.log.reader.read(20, max_bytes=1000) == nothing
+    assert driver.log.reader.read(20, max_bytes=0) == nothing
+    assert driver.log.reader.read(10, max_bytes=1000, upper_bound_offset=10).size == 0
+    assert driver.log.reader.read(12, max_bytes=1000, upper_bound_offset=10).size == 0
 
 
 def test_no_batch_behind_the_bound(driver: LogDriver) -> None:
-    assert offsets(driver.log.read(2, max_bytes=10**6, upper_bound_offset=10)) == list(range(2, 10))
-    assert offsets(driver.log.read(2, max_bytes=10**6, upper_bound_offset=11)) == list(range(2, 10))
-    assert offsets(driver.log.read(2, max_bytes=10**6, upper_bound_offset=99)) == list(range(2, 20))
+    assert offsets(driver.log.reader.read(2, max_bytes=10**6, upper_bound_offset=10)) == list(range(2, 10))
+    assert offsets(driver.log.reader.read(2, max_bytes=10**6, upper_bound_offset=11)) == list(range(2, 10))
+    assert offsets(driver.log.reader.read(2, max_bytes=10**6, upper_bound_offset=99)) == list(range(2, 20))
 
 
 def test_a_slice_goes_on_in_the_next_segment() -> None:
     driver = LogDriver(SMALL)
     for _ in range(12):
         driver.append()
-    assert len(driver.log.segment_base_offsets) == 3
-    found = driver.log.read(1, max_bytes=10**6)
+    assert len(driver.log.local.view.bases) == 3
+    found = driver.log.reader.read(1, max_bytes=10**6)
     assert len(found.regions) == 3
     assert offsets(found) == list(range(1, 12))
-    assert offsets(driver.log.read(1, max_bytes=10**6, upper_bound_offset=7)) == list(range(1, 7))
+    assert offsets(driver.log.reader.read(1, max_bytes=10**6, upper_bound_offset=7)) == list(range(1, 7))
     first = found.regions[0].length
-    assert len(driver.log.read(1, max_bytes=first).regions) == 1
-    assert len(driver.log.read(1, max_bytes=first + 1).regions) == 2
+    assert len(driver.log.reader.read(1, max_bytes=first).regions) == 1
+    assert len(driver.log.reader.read(1, max_bytes=first + 1).regions) == 2
 
 
 def test_a_slice_spans_only_so_many_segments() -> None:
     driver = LogDriver({"segment.bytes": 100})
     for _ in range(40):
         driver.append()
-    assert len(driver.log.segment_base_offsets) == 40
-    assert offsets(driver.log.read(0, max_bytes=10**6)) == list(range(16))
+    assert len(driver.log.local.view.bases) == 40
+    assert offsets(driver.log.reader.read(0, max_bytes=10**6)) == list(range(16))
 
 
 def test_a_slice_stays_readable_until_its_segment_is_removed() -> None:
     driver = LogDriver({**SMALL, "retention.bytes": 0, "file.delete.delay.ms": 1000})
     for _ in range(9):
         driver.append()
-    found = driver.log.read(0, max_bytes=10**6)
-    assert driver.log.delete_old_segments() == 2
-    driver.log.remove_retired(driver.clock.now_ms() + 999)
+    found = driver.log.reader.read(0, max_bytes=10**6)
+    assert driver.log.retention.delete_old_segments() == 2
+    driver.log.local.remove_retired(driver.clock.now_ms() + 999)
     assert offsets(found) == list(range(9))
-    driver.log.remove_retired(driver.clock.now_ms() + 1000)
+    driver.log.local.remove_retired(driver.clock.now_ms() + 1000)
     assert [name for name in driver.files() if name.endswith((".log", ".deleted"))] == ["00000000000000000009.log"]
     with pytest.raises(FileNotFoundError):
         offsets(found)
@@ -105,12 +105,12 @@ def test_a_slice_stays_readable_while_its_deleted_directory_is_there() -> None:
     driver = LogDriver({**SMALL, "retention.bytes": 0, "file.delete.delay.ms": 1000})
     for _ in range(7):
         driver.append()
-    found = driver.log.read(0, max_bytes=10**6)
-    driver.log.delete_old_segments()
+    found = driver.log.reader.read(0, max_bytes=10**6)
+    driver.log.retention.delete_old_segments()
     driver.append()
-    later = driver.log.read(7, max_bytes=10**6)
-    platform = driver.log._platform
-    driver.log.delete("/data/t-0.deleted")
+    later = driver.log.reader.read(7, max_bytes=10**6)
+    platform = driver.log.local.platform
+    driver.log.local.delete("/data/t-0.deleted")
     driver.disk.make_directory(DIRECTORY)
     driver.log = driver._open(clean=True)
     driver.log.append(batch(b"of another topic"), leader_epoch=0)
@@ -123,9 +123,9 @@ def test_a_slice_stays_readable_while_its_deleted_directory_is_there() -> None:
 
 
 def test_a_view_does_not_see_what_comes_later(driver: LogDriver) -> None:
-    view = driver.log._view
+    view = driver.log.local.view
     driver.append(count=2)
-    driver.log.roll()
+    driver.log.local.roll()
     driver.append(count=2)
     found = view.slice(16, until_offset=view.end_offset, max_bytes=10**6, first_batch=FirstBatch.WHOLE)
     assert offsets(found) == [16, 17, 18, 19]
@@ -144,7 +144,7 @@ def test_any_read_is_a_piece_of_the_log(counts: list[int], reads: list[tuple[int
     for offset, max_bytes, bound in reads:
         if offset > end:
             continue
-        data = slice_bytes(driver.log.read(offset, max_bytes=max_bytes, upper_bound_offset=bound))
+        data = slice_bytes(driver.log.reader.read(offset, max_bytes=max_bytes, upper_bound_offset=bound))
         visible = [raw for header, raw in batches_of(driver.log, offset) if header.next_offset <= bound]
         if offset >= bound or not visible:
             assert data == b""

@@ -27,7 +27,7 @@ class Story:
         self.driver = BrokerDriver(DATA_DIR, file_system=self.faults)
         self.driver.create("old", partitions=2, file_delete_delay_ms="0")
         self.driver.produce("old", batch(b"kept"))
-        self.driver.broker.partitions.get("old", 0).log.flush()
+        self.driver.broker.partitions.get("old", 0).log.local.flush()
         self.faults.revive()
 
     def create(self, partitions: int = 3) -> TopicImage:

@@ -69,7 +69,7 @@ def test_the_new_leader_epoch_is_real(broker: BrokerDriver, injector: Injector) 
     (topic,) = look(broker, "a", "t").topics
     assert {part.partition_index: part.leader_epoch for part in topic.partitions} == {0: 1, 1: 0}
     log = broker.broker.partitions.get("t", 0).log
-    assert (log.end_of_leader_epoch(0), log.leader_epoch_of(1)) == ((0, 1), 1)
+    assert (log.end_of_leader_epoch(0), log.epochs.epoch_of(1)) == ((0, 1), 1)
     broker.restart()
     assert broker.broker.partitions.get("t", 0).leader_epoch == 1
     assert broker.values("t") == [b"old", b"new"]

@@ -161,7 +161,7 @@ def test_into_an_old_format(magic: int, codec: CompressionType) -> None:
         assert (result.base_offset, result.last_offset) == (start, start + 2)
     assert log.records() == [Message(index, NOW_MS if magic else -1, None, b"%d" % index) for index in range(6)]
     assert {shape[:2] for shape in log.shapes()} == {(magic, codec)}
-    assert log.log.latest_leader_epoch is None
+    assert log.log.epochs.latest is None
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ def refusal(log: OldFormatLog, records: bytes | bytearray) -> tuple[ErrorCode, s
     with pytest.raises(KafkaError) as caught:
         log.put(records)
     assert log.log.log_end_offset == 0
-    assert log.log.size_in_bytes == 0
+    assert log.log.local.size_in_bytes == 0
     assert caught.value.detail.startswith("t-0: ")
     return caught.value.code, caught.value.detail
 
@@ -98,7 +98,7 @@ def test_a_wrapper_with_another_time_than_its_largest_gets_that() -> None:
     log.put(entry(offset=1, attributes=GZIP, timestamp=0, key=None, value=compress(GZIP, inner)))
     assert read_message(log.stored()).max_timestamp == NOW_MS + 7
     assert [record.timestamp for record in log.records()] == [NOW_MS, NOW_MS + 7]
-    found = log.log.max_timestamp_offset()
+    found = log.log.reader.max_timestamp_offset()
     assert found is not None
     assert (found.offset, found.timestamp) == (1, NOW_MS + 7)
 

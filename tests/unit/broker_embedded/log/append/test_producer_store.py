@@ -70,7 +70,7 @@ def test_batches_in_flight_over_a_restart_are_not_written_twice(driver: Idempote
 def test_a_snapshot_with_each_segment_and_one_at_the_end(driver: IdempotentDriver) -> None:
     for sequence in range(12):
         driver.send(1, sequence)
-    bases = driver.log.segment_base_offsets
+    bases = driver.log.local.view.bases
     assert len(bases) > 2
     assert driver.snapshots() == list(bases[1:])
     driver.log.close()
@@ -81,7 +81,7 @@ def test_strays_go_at_the_start(driver: IdempotentDriver) -> None:
     for sequence in range(5):
         driver.send(1, sequence)
         driver.reopen()
-    assert driver.snapshots() == [base for base in driver.log.segment_base_offsets if base] + [5]
+    assert driver.snapshots() == [base for base in driver.log.local.view.bases if base] + [5]
 
 
 def test_closing_an_unchanged_log_writes_nothing(driver: IdempotentDriver) -> None:
@@ -111,9 +111,9 @@ def test_snapshots_behind_the_end_go(driver: IdempotentDriver) -> None:
         driver.send(1, sequence)
     driver.log.close()
     assert max(driver.snapshots()) == 12
-    last = f"{DIRECTORY}/{driver.log.segment_base_offsets[-1]:020d}.log"
+    last = f"{DIRECTORY}/{driver.log.local.view.bases[-1]:020d}.log"
     driver.disk.open(last).truncate(0)
-    driver.values = driver.values[: driver.log.segment_base_offsets[-1]]
+    driver.values = driver.values[: driver.log.local.view.bases[-1]]
     driver.reopen(clean=False)
     end = driver.log.log_end_offset
     assert max(driver.snapshots()) == end
@@ -125,7 +125,7 @@ def test_deleted_segments_take_their_snapshots_along() -> None:
     driver = IdempotentDriver({**SMALL, "retention.bytes": 0})
     for sequence in range(12):
         driver.send(1, sequence)
-    driver.log.delete_old_segments()
+    driver.log.retention.delete_old_segments()
     assert driver.snapshots() == [12]
     assert driver.send(1, 12) == 12
     assert driver.send(1, 11) == 11, "it is still known though its record is gone"
@@ -133,7 +133,7 @@ def test_deleted_segments_take_their_snapshots_along() -> None:
 
 def test_replaying_restores_what_a_snapshot_does_not_hold(driver: IdempotentDriver) -> None:
     driver.send(1, 0)
-    driver.log.roll()
+    driver.log.local.roll()
     driver.send(2, 0, 3)
     driver.append()
     driver.send(1, 1)
@@ -159,31 +159,31 @@ def test_open_and_aborted_transactions_survive_a_restart(driver: IdempotentDrive
     driver.send_transactional(2, 0)
     driver.write_marker(1, ControlType.ABORT)
     driver.append()
-    driver.log.roll()
+    driver.log.local.roll()
     driver.send_transactional(3, 0)
     driver.write_marker(3, ControlType.COMMIT)
     aborted = [AbortedTransaction(1, 0, 2, 1)]
     for _ in range(2):
         assert driver.log.last_stable_offset == 1
-        assert driver.log.view.aborted_transactions(0, 6) == aborted
+        assert driver.log.local.view.aborted_transactions(0, 6) == aborted
         driver.reopen(clean=clean)
     driver.write_marker(2, ControlType.ABORT)
     driver.reopen(clean=clean)
     assert driver.log.last_stable_offset == driver.log.log_end_offset == 7
-    assert driver.log.view.aborted_transactions(0, 7) == [*aborted, AbortedTransaction(2, 1, 6, 7)]
-    assert driver.log.view.aborted_transactions(3, 7) == [AbortedTransaction(2, 1, 6, 7)]
+    assert driver.log.local.view.aborted_transactions(0, 7) == [*aborted, AbortedTransaction(2, 1, 6, 7)]
+    assert driver.log.local.view.aborted_transactions(3, 7) == [AbortedTransaction(2, 1, 6, 7)]
 
 
 def test_a_rebuilt_segment_gets_its_aborted_transactions_back(driver: IdempotentDriver) -> None:
     driver.send_transactional(1, 0)
     driver.write_marker(1, ControlType.ABORT)
-    driver.log.roll()
+    driver.log.local.roll()
     driver.append()
     driver.log.close()
     before = read_file(driver.disk, f"{DIRECTORY}/{0:020d}.txnindex")
     driver.disk.remove(f"{DIRECTORY}/{0:020d}.index")
     driver.reopen()
-    assert driver.log.view.aborted_transactions(0, 3) == [AbortedTransaction(1, 0, 1, 2)]
+    assert driver.log.local.view.aborted_transactions(0, 3) == [AbortedTransaction(1, 0, 1, 2)]
     assert read_file(driver.disk, f"{DIRECTORY}/{0:020d}.txnindex") == before
 
 
@@ -191,9 +191,9 @@ def test_a_rebuilt_segment_leaves_later_transaction_indexes_alone(driver: Idempo
     for sequence in range(2):
         driver.send_transactional(1, sequence)
         driver.write_marker(1, ControlType.ABORT)
-        driver.log.roll()
+        driver.log.local.roll()
     driver.log.close()
-    later = f"{DIRECTORY}/{driver.log.segment_base_offsets[1]:020d}.txnindex"
+    later = f"{DIRECTORY}/{driver.log.local.view.bases[1]:020d}.txnindex"
     before = read_file(driver.disk, later)
     driver.disk.remove(f"{DIRECTORY}/{0:020d}.index")
     driver.reopen()
@@ -218,10 +218,10 @@ def test_a_rebuild_that_is_interrupted_is_repeated(driver: IdempotentDriver, ste
     driver.append()
     driver.send_transactional(1, 0)
     driver.write_marker(1, ControlType.ABORT)
-    driver.log.roll()
+    driver.log.local.roll()
     driver.append()
     driver.log.close()
-    driver.checkpointed = driver.flushed = driver.log.recovery_point
+    driver.checkpointed = driver.flushed = driver.log.local.recovery_point
     driver.disk.remove(f"{DIRECTORY}/{0:020d}.index")
     driver.disk.sync_directory(DIRECTORY)
     driver.disk.restart()
@@ -232,7 +232,7 @@ def test_a_rebuild_that_is_interrupted_is_repeated(driver: IdempotentDriver, ste
     if machine:
         driver.disk.crash()
     driver.reopen(clean=False)
-    assert driver.log.view.aborted_transactions(0, 4) == [AbortedTransaction(1, 1, 2, 3)]
+    assert driver.log.local.view.aborted_transactions(0, 4) == [AbortedTransaction(1, 1, 2, 3)]
     assert not any(name.endswith(".tmp") for name in driver.files())
 
 
@@ -242,9 +242,9 @@ def test_readers_of_committed_records_stop_before_an_open_transaction(driver: Id
     driver.append()
     limit = driver.log.last_stable_offset
     assert limit == 1
-    committed = driver.log.read(0, max_bytes=10**6, upper_bound_offset=limit)
+    committed = driver.log.reader.read(0, max_bytes=10**6, upper_bound_offset=limit)
     assert [row.offset for row in rows(slice_bytes(committed))] == [0]
-    driver.log.delete_records(2)
+    driver.log.retention.delete_records(2)
     assert driver.log.last_stable_offset == 2
 
 
@@ -252,15 +252,15 @@ def test_a_marker_is_not_written_if_the_transaction_index_cannot_be_opened(drive
     for sequence, step in enumerate(("create *.txnindex", "open *.txnindex")):
         driver.send_transactional(1, sequence)
         end = driver.log.log_end_offset
-        while driver.log._platform.open_files.close_oldest():
+        while driver.log.local.platform.open_files.close_oldest():
             pass
         driver.faults.fail(step, errno.EMFILE)
         assert refused(lambda: driver.write_marker(1, ControlType.ABORT)).code is ErrorCode.KAFKA_STORAGE_ERROR
-        assert (driver.log.offline, driver.log.log_end_offset, driver.log.open_transactions) == (None, end, 1)
+        assert (driver.log.offline, driver.log.log_end_offset, driver.log.producers.open_transactions) == (None, end, 1)
         driver.faults.heal()
         driver.write_marker(1, ControlType.ABORT)
     expected = [AbortedTransaction(1, 0, 1, 2), AbortedTransaction(1, 2, 3, 4)]
-    assert driver.log.view.aborted_transactions(0, 4) == expected
+    assert driver.log.local.view.aborted_transactions(0, 4) == expected
 
 
 def test_a_lost_transaction_index_takes_the_log_offline_rather_than_lie(driver: IdempotentDriver) -> None:
@@ -273,4 +273,4 @@ def test_a_lost_transaction_index_takes_the_log_offline_rather_than_lie(driver: 
     driver.faults.heal()
     driver.values.append(b"marker")
     driver.reopen(clean=False)
-    assert driver.log.view.aborted_transactions(0, 2) == [AbortedTransaction(1, 0, 1, 2)]
+    assert driver.log.local.view.aborted_transactions(0, 2) == [AbortedTransaction(1, 0, 1, 2)]

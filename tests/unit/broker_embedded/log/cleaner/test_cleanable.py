@@ -17,7 +17,7 @@ def driver() -> CompactionDriver:
         if number % 4 == 3:
             driver.roll()
             driver.clock.advance(HOUR_MS)
-    assert driver.log.segment_base_offsets == (0, 4, 8, 12)
+    assert driver.log.local.view.bases == (0, 4, 8, 12)
     return driver
 
 
@@ -27,7 +27,7 @@ def found(driver: CompactionDriver, from_offset: int = 0, **settings: object) ->
 
 
 def size(driver: CompactionDriver, *indexes: int) -> int:
-    return sum(driver.log.view.segments[index].size for index in indexes)
+    return sum(driver.log.local.view.segments[index].size for index in indexes)
 
 
 def test_all_but_the_active_segment(driver: CompactionDriver) -> None:
@@ -65,7 +65,7 @@ def test_nothing_from_the_last_stable_offset_on() -> None:
     stable = driver.log.last_stable_offset
     assert stable == 6
     until = found(driver).until_offset
-    assert until == max(base for base in driver.log.segment_base_offsets if base <= stable)
+    assert until == max(base for base in driver.log.local.view.bases if base <= stable)
     assert found(driver, 6).dirty_bytes == 0
 
 
@@ -93,5 +93,5 @@ def test_where_to_begin(driver: CompactionDriver, caplog: pytest.LogCaptureFixtu
     assert first_dirty_offset(driver.log, 14) == 0
     assert "t-0: compacted up to 14, but ends at 13: from the start" in caplog.text
     driver.log.reconfigure(driver.config.parse({"cleanup.policy": "compact,delete"}))
-    driver.log.delete_records(5)
+    driver.log.retention.delete_records(5)
     assert [first_dirty_offset(driver.log, offset) for offset in (None, 4, 6)] == [5, 5, 6]

@@ -193,7 +193,7 @@ KEYED = reference.Batch(records=(reference.Record(b"new", b"a record batch"),))
 
 
 def stored(driver: CompactionDriver) -> list[Message]:
-    return messages_in(slice_bytes(driver.log.read(0, max_bytes=1 << 20)))
+    return messages_in(slice_bytes(driver.log.reader.read(0, max_bytes=1 << 20)))
 
 
 # --- segments --------------------------------------------------------------------------------------------------------
@@ -203,10 +203,10 @@ def test_small_segments_become_one(driver: CompactionDriver) -> None:
     for number in range(12):
         driver.put(a=str(number), **{f"k{number % 6}": "x"})
     driver.compact()
-    first = driver.log.segment_base_offsets
+    first = driver.log.local.view.bases
     driver.put(a="last")
     driver.compact()
-    second = driver.log.segment_base_offsets
+    second = driver.log.local.view.bases
     assert (len(first), len(second)) == (5, 3)
     assert all(len(data) <= 300 for data in driver.segment_bytes())
     assert driver.rows() == [*((2 * number + 1, f"k{number % 6}", "x") for number in range(6, 12)), (24, "a", "last")]
@@ -229,8 +229,8 @@ def test_what_compaction_left_out_is_no_loss_to_recovery(
     driver.compact()
     expected = [(0, "k0", "0"), (9, "k9", "9"), (18, "same", "18"), (19, "k19", "19")]
     assert driver.rows() == expected
-    assert len(driver.log.segment_base_offsets) > 3
-    driver.log.flush()
+    assert len(driver.log.local.view.bases) > 3
+    driver.log.local.flush()
     driver.manager.checkpoint_recovery_points()
     for name in lost:
         driver.disk.remove(f"/data/{name}")
@@ -252,7 +252,7 @@ def test_indexes_of_compacted_segments_are_complete() -> None:
         assert located is not None
         assert located[0].last_offset >= offset
         time = reference.read_batch(located[1]).records[0].timestamp
-        assert driver.log.offset_for_timestamp(time) == (offset, time)
+        assert driver.log.reader.offset_for_timestamp(time) == (offset, time)
     for data in driver.files().items():
         assert not data[0].endswith(".index") or data[1] % 8 == 0
 
@@ -260,13 +260,13 @@ def test_indexes_of_compacted_segments_are_complete() -> None:
 def test_a_segment_that_keeps_all_is_not_written_anew(driver: CompactionDriver) -> None:
     driver.put(a="1")
     driver.compact()
-    inode = driver.log.view.segments[0]
+    inode = driver.log.local.view.segments[0]
     driver.put(b="2")
     driver.roll()
     driver.config = driver.config.parse({"segment.bytes": 90}, driver.config)
     driver.log.reconfigure(driver.config)
     driver.compact()
-    assert driver.log.view.segments[0] is inode
+    assert driver.log.local.view.segments[0] is inode
     assert driver.rows() == [(0, "a", "1"), (1, "b", "2")]
 
 
@@ -324,11 +324,11 @@ def test_aborted_records_go_and_their_marker_stays_for_a_while(driver: Compactio
     driver.end(7, abort=True)
     driver.end(8)
     driver.put(e="5")
-    assert len(driver.log.view.aborted_transactions(0, 99)) == 1
+    assert len(driver.log.local.view.aborted_transactions(0, 99)) == 1
     driver.compact()
     assert driver.rows() == [(0, "a", "1"), (1, "b", "2"), (4, "d", "committed"), (7, "e", "5")]
     assert [batch.base_offset for batch in driver.batches() if batch.control] == [5, 6]
-    assert len(driver.log.view.aborted_transactions(0, 99)) == 1
+    assert len(driver.log.local.view.aborted_transactions(0, 99)) == 1
     driver.restart(clean=False)
     assert driver.log.last_stable_offset == 8
     # The header of the producer's last batch stays for its sequence, and the marker with it, until the producer goes.
@@ -343,7 +343,7 @@ def test_aborted_records_go_and_their_marker_stays_for_a_while(driver: Compactio
     driver.compact()
     assert [batch.base_offset for batch in driver.batches() if batch.control] == [6]
     assert driver.rows() == [(0, "a", "1"), (1, "b", "2"), (4, "d", "committed"), (7, "e", "5"), (10, "f", "2")]
-    assert driver.log.view.aborted_transactions(0, 99) == []
+    assert driver.log.local.view.aborted_transactions(0, 99) == []
     driver.check_segments()
 
 
@@ -365,15 +365,15 @@ def test_a_reader_has_the_aborted_transactions_of_what_it_reads(driver: Compacti
     driver.send_in_transaction(7, 0, a="aborted")
     driver.end(7, abort=True)
     driver.roll()
-    view = driver.log.view
-    before = driver.log.read(0, max_bytes=1000, with_aborted=True)
+    view = driver.log.local.view
+    before = driver.log.reader.read(0, max_bytes=1000, with_aborted=True)
     driver.clock.advance(PRODUCER_ID_EXPIRATION_MS)
     driver.log.expire_producers(driver.clock.now_ms())
     for number in range(2):
         driver.put(b=str(number))
         driver.compact()
-    after = driver.log.read(0, max_bytes=1000, with_aborted=True)
+    after = driver.log.reader.read(0, max_bytes=1000, with_aborted=True)
     assert [item.producer_id for item in before.aborted] == [7]
     assert [item.producer_id for item in view.aborted_transactions(0, 2)] == [7]
     assert after.aborted == ()
-    assert driver.log.read(0, max_bytes=1000).aborted == ()
+    assert driver.log.reader.read(0, max_bytes=1000).aborted == ()

@@ -92,7 +92,7 @@ def keyed(log: Log, count: int) -> Log:
     for number in range(count):
         record = reference.Record(b"k", b"%d" % number)
         log.append(bytearray(reference.write_batch(reference.Batch(records=(record,)))), leader_epoch=0)
-    log.roll()
+    log.local.roll()
     return log
 
 

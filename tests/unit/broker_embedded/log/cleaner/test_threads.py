@@ -31,7 +31,7 @@ def dirty() -> CompactionDriver:
         for number in range(6):
             record = reference.Record(b"k", b"%d" % number)
             log.append(bytearray(reference.write_batch(reference.Batch(records=(record,)))), leader_epoch=0)
-        log.roll()
+        log.local.roll()
     return driver
 
 
@@ -107,9 +107,9 @@ def test_a_broker_compacts_its_topics(tmp_path: Path) -> None:
         for number in range(50):
             record = reference.Record(b"k%d" % (number % 3), b"x" * 60, timestamp=driver.clock.now_ms())
             log.append(bytearray(reference.write_batch(reference.Batch(records=(record,)))), leader_epoch=0)
-        size = log.size_in_bytes
+        size = log.local.size_in_bytes
         driver.run(driver.broker.compaction.run())
-        assert log.size_in_bytes < size / 3
+        assert log.local.size_in_bytes < size / 3
         driver.run(driver.broker.maintenance.checkpoint_high_watermarks())
         checkpoints = {name for name in os.listdir(tmp_path) if name.endswith("-checkpoint")}
         assert checkpoints >= {"cleaner-offset-checkpoint", "replication-offset-checkpoint"}
@@ -127,9 +127,9 @@ def test_committed_offsets_survive_the_compaction_of_their_topic(tmp_path: Path)
             driver.ask(OffsetCommitRequest(group_id="g", topics=topics), 8)
         log = driver.broker.partitions.get("__consumer_offsets", 0).log
         assert log.config.cleanup_policy == ("compact",)
-        before = log.size_in_bytes
+        before = log.local.size_in_bytes
         driver.run(driver.broker.compaction.run())
-        assert log.size_in_bytes < before / 3
+        assert log.local.size_in_bytes < before / 3
         for _ in range(2):
             asked = OffsetFetchRequestTopic(name="t", partition_indexes=(0, 1, 2))
             (topic,) = driver.ask(OffsetFetchRequest(group_id="g", topics=(asked,)), 7).topics

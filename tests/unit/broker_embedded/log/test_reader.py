@@ -37,42 +37,42 @@ def code_of(use: object, *args: object, **more: object) -> ErrorCode:
 
 
 def test_offsets_outside_of_the_log(driver: LogDriver) -> None:
-    driver.log.delete_records(5)
+    driver.log.retention.delete_records(5)
     for offset in (-1, 0, 4, 25):
-        assert code_of(driver.log.read, offset, max_bytes=100) is ErrorCode.OFFSET_OUT_OF_RANGE
-    assert [driver.log.read(offset, max_bytes=100).base_offset for offset in (5, 6, 24)] == [4, 6, 24]
+        assert code_of(driver.log.reader.read, offset, max_bytes=100) is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert [driver.log.reader.read(offset, max_bytes=100).base_offset for offset in (5, 6, 24)] == [4, 6, 24]
 
 
 def test_sizes_and_offsets(driver: LogDriver) -> None:
     assert (driver.log.log_start_offset, driver.log.log_end_offset, driver.log.high_watermark) == (0, 24, 24)
     assert driver.log.last_stable_offset == 24
-    assert driver.log.size_in_bytes == sum(size for name, size in driver.files().items() if name.endswith(".log"))
+    assert driver.log.local.size_in_bytes == sum(size for name, size in driver.files().items() if name.endswith(".log"))
     assert str(driver.log) == "t-0"
 
 
 def test_a_disk_that_fails_to_read(driver: LogDriver) -> None:
     driver.faults.fail("read *.log")
-    assert code_of(driver.log.read, 0, max_bytes=100) is ErrorCode.KAFKA_STORAGE_ERROR
-    assert code_of(driver.log.offset_for_timestamp, 0) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert code_of(driver.log.reader.read, 0, max_bytes=100) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert code_of(driver.log.reader.offset_for_timestamp, 0) is ErrorCode.KAFKA_STORAGE_ERROR
     driver.faults.heal()
     driver.check()
 
 
 def test_bytes_that_are_no_batch(driver: LogDriver) -> None:
     driver.disk.open(f"{DIRECTORY}/00000000000000000000.log").write_at(0, bytes(100))
-    assert code_of(driver.log.read, 0, max_bytes=100) is ErrorCode.CORRUPT_MESSAGE
+    assert code_of(driver.log.reader.read, 0, max_bytes=100) is ErrorCode.CORRUPT_MESSAGE
 
 
 def test_a_file_that_is_gone_though_the_log_still_has_it(driver: LogDriver) -> None:
     driver.disk.remove(f"{DIRECTORY}/00000000000000000000.log")
-    driver.log._platform.open_files.forget(f"{DIRECTORY}/00000000000000000000.log")
-    assert code_of(driver.log.read, 0, max_bytes=100) is ErrorCode.KAFKA_STORAGE_ERROR
+    driver.log.local.platform.open_files.forget(f"{DIRECTORY}/00000000000000000000.log")
+    assert code_of(driver.log.reader.read, 0, max_bytes=100) is ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def test_a_closed_log_says_so(driver: LogDriver) -> None:
     driver.log.close()
-    assert code_of(driver.log.read, 0, max_bytes=100) is ErrorCode.KAFKA_STORAGE_ERROR
-    assert code_of(driver.log.offset_for_timestamp, 0) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert code_of(driver.log.reader.read, 0, max_bytes=100) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert code_of(driver.log.reader.offset_for_timestamp, 0) is ErrorCode.KAFKA_STORAGE_ERROR
     assert driver.log.offline == "it is closed"
 
 
@@ -80,7 +80,7 @@ def test_regions_have_descriptors_that_sendfile_can_use(tmp_path: Path) -> None:
     (tmp_path / "t-0").mkdir()
     log = Log.open(tmp_path / "t-0", LogConfig(), Platform(), clean_shutdown=True)
     log.append(batch(b"over the wire"), leader_epoch=0)
-    (region,) = log.read(0, max_bytes=1000).regions
+    (region,) = log.reader.read(0, max_bytes=1000).regions
     with open(tmp_path / "out", "wb") as out:
         assert os.sendfile(out.fileno(), region.owner.file().fileno(), region.position, region.length) == region.length
     assert rows((tmp_path / "out").read_bytes())[0].value == b"over the wire"
@@ -121,7 +121,7 @@ class Bystanders:
                 raise
 
     def read(self) -> None:
-        found = self.log.read(max(self.log.log_start_offset, self.log.log_end_offset - 60), max_bytes=1500)
+        found = self.log.reader.read(max(self.log.log_start_offset, self.log.log_end_offset - 60), max_bytes=1500)
         try:
             data = bytes_of(found.regions)
         except FileNotFoundError:  # regions are opened when they are sent, and file.delete.delay.ms is 0
@@ -132,9 +132,9 @@ class Bystanders:
             self.many_reads.set()
 
     def tidy(self) -> None:
-        self.log.flush()
-        self.log.delete_old_segments()
-        self.log.remove_retired(self.clock.now_ms())
+        self.log.local.flush()
+        self.log.retention.delete_old_segments()
+        self.log.local.remove_retired(self.clock.now_ms())
 
 
 def test_readers_flushers_and_retention_beside_appends(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A log that gets smaller: retention, DeleteRecords, truncation, compacted segments put in place; with any crash."""
+"""Compacted segments put in place of their originals, with any crash, full disk or disk error."""
 
 import errno
 import random
@@ -12,224 +12,15 @@ import pytest
 from broker_embedded.config.cleaner_config import CleanerConfig
 from broker_embedded.config.log_config import LogConfig
 from broker_embedded.log.cleaner.log_cleaner import LogCleaner
+from broker_embedded.log.cleaner.replacement import CleaningAborted, begin_cleaned, replace_segments
 from broker_embedded.log.manager import LogManager
 from broker_embedded.log.segment import LogSegment
-from broker_embedded.log.shrinking import CleaningAborted
 from broker_embedded.platform.platform import Platform
-from spark_kafka_native.protocol.errors import ErrorCode
 from tests.support import reference_records as reference
 from tests.support.batches import rows
 from tests.support.compaction_driver import EAGER, PARTITION, TOPIC_ID, CompactionDriver
 from tests.support.disk import SimulatedCrash
-from tests.support.log_driver import DIRECTORY, LogDriver, batches_of, slice_bytes
-from tests.support.refusals import refused
-
-SMALL = {"segment.bytes": 400, "index.interval.bytes": 100}
-
-
-@pytest.fixture
-def driver() -> LogDriver:
-    return LogDriver(SMALL)
-
-
-def leave_empty_log(driver: LogDriver, base_offset: int) -> None:
-    """What an earlier version left of a roll that failed: a ``.log`` without its indexes."""
-    driver.disk.create(f"{DIRECTORY}/{base_offset:020d}.log")
-
-
-# --- making room -----------------------------------------------------------------------------------------------------
-
-
-def test_old_segments_leave_the_log_at_once_and_the_disk_later() -> None:
-    driver = LogDriver({**SMALL, "retention.ms": 1000, "file.delete.delay.ms": 500})
-    for _ in range(7):
-        driver.append()
-    driver.clock.advance(1000)
-    assert driver.log.delete_old_segments() == 0
-    driver.append()
-    driver.clock.advance(1)
-    assert driver.log.delete_old_segments() == 1
-    assert (driver.log.log_start_offset, driver.log.segment_base_offsets) == (5, (5,))
-    assert sum(name.endswith(".deleted") for name in driver.files()) == 3
-    assert driver.log.remove_retired(driver.clock.now_ms() + 499) == 0
-    assert driver.log.remove_retired(driver.clock.now_ms() + 500) == 3
-    driver.check()
-
-
-def test_retention_that_cannot_read_a_segment_removes_none() -> None:
-    driver = LogDriver({**SMALL, "retention.ms": 1000})
-    for _ in range(12):
-        driver.append()
-    driver.reopen()
-    driver.clock.advance(2000)
-    driver.faults.fail("read *.timeindex")
-    error = refused(driver.log.delete_old_segments)
-    assert error.code is ErrorCode.KAFKA_STORAGE_ERROR
-    assert "cannot look for old segments" in error.detail
-    assert driver.log.log_start_offset == 0
-    driver.faults.heal()
-    driver.check()
-    assert driver.log.delete_old_segments() == 3
-
-
-def test_an_active_segment_that_is_too_old_is_replaced_by_an_empty_one() -> None:
-    driver = LogDriver({**SMALL, "retention.ms": 1000})
-    for _ in range(7):
-        driver.append()
-    driver.clock.advance(1001)
-    assert driver.log.delete_old_segments() == 2
-    assert (driver.log.log_start_offset, driver.log.log_end_offset, driver.log.size_in_bytes) == (7, 7, 0)
-    assert driver.log.delete_old_segments() == 0
-    driver.append()
-    driver.reopen()
-    driver.check()
-
-
-@pytest.mark.parametrize("fault", [("rename *", errno.ENOSPC), ("exists *.deleted", errno.EIO)])
-def test_retention_works_on_a_full_or_failing_disk(fault: tuple[str, int]) -> None:
-    driver = LogDriver({**SMALL, "retention.bytes": 400})
-    for _ in range(20):
-        driver.append()
-    driver.faults.space = 0
-    driver.faults.fail(*fault)
-    assert driver.log.delete_old_segments() > 0
-    driver.log.remove_retired(driver.clock.now_ms() + 60_000)
-    assert [name for name in driver.files() if name.endswith(".log")] == [
-        f"{base:020d}.log" for base in driver.log.segment_base_offsets
-    ]
-    driver.check()
-
-
-def test_an_active_segment_that_cannot_be_replaced_stays_but_the_others_go(caplog: pytest.LogCaptureFixture) -> None:
-    driver = LogDriver({**SMALL, "retention.ms": 1000})
-    for _ in range(12):
-        driver.append()
-    driver.clock.advance(2000)
-    driver.faults.fail("write *", errno.ENOSPC)
-    assert driver.log.delete_old_segments() == 2
-    assert driver.log.segment_base_offsets == (10,)
-    assert "the active segment stays though it is older than retention.ms" in caplog.text
-    driver.faults.heal()
-    assert driver.log.delete_old_segments() == 1
-
-
-ROLL_STEPS = ("create *.log", "create *.index", "create *.timeindex", "truncate *.log")
-
-
-@pytest.mark.parametrize("undone", [True, False], ids=["undone", "undo fails too"])
-@pytest.mark.parametrize("clean", [True, False], ids=["clean", "unclean"])
-@pytest.mark.parametrize("step", ROLL_STEPS)
-def test_a_roll_that_fails_halfway_loses_no_acknowledged_record(step: str, clean: bool, undone: bool) -> None:
-    """Retention wants a roll that fails; a later append needs none and goes to the old segment."""
-    driver = LogDriver({**SMALL, "retention.ms": 1000, "preallocate": True})
-    for _ in range(7):
-        driver.append()
-    driver.clock.advance(2000)
-    driver.faults.fail(step, errno.ENOSPC)
-    if not undone:
-        driver.faults.fail("remove *", errno.EIO)
-    driver.log.delete_old_segments()
-    assert driver.log.segment_base_offsets == (5,)
-    driver.faults.heal()
-    driver.append()
-    driver.append()
-    driver.reopen(clean=clean)
-    assert driver.log.log_end_offset == 9
-    driver.append()
-    driver.check()
-
-
-@pytest.mark.parametrize("flushed", [True, False], ids=["flushed", "not flushed"])
-@pytest.mark.parametrize("clean", [True, False], ids=["clean", "unclean"])
-def test_a_later_roll_hides_nothing_after_a_roll_that_failed_halfway(clean: bool, flushed: bool) -> None:
-    driver = LogDriver(SMALL)
-    for _ in range(3):
-        driver.append()
-    driver.faults.fail("create *", errno.EMFILE)
-    driver.faults.fail("remove *", errno.EIO)
-    assert refused(driver.log.roll).code is ErrorCode.KAFKA_STORAGE_ERROR
-    leave_empty_log(driver, 3)
-    driver.faults.heal()
-    for _ in range(9):
-        driver.append()
-    assert driver.log.segment_base_offsets == (0, 5, 10)
-    if flushed:
-        driver.flush()
-    driver.reopen(clean=clean)
-    assert driver.log.segment_base_offsets == (0, 5, 10)
-    driver.check()
-
-
-def test_a_preallocated_file_of_a_failed_roll_is_removed(caplog: pytest.LogCaptureFixture) -> None:
-    """As an earlier version left it."""
-    driver = LogDriver({**SMALL, "preallocate": True})
-    for _ in range(4):
-        driver.append()
-    driver.disk.create(f"{DIRECTORY}/{2:020d}.log").truncate(400)
-    driver.reopen()
-    assert "the segment before it has later records" in caplog.text
-    driver.check()
-
-
-def test_a_failed_roll_leaves_no_file(driver: LogDriver) -> None:
-    driver.append()
-    before = driver.files()
-    for step in ROLL_STEPS:
-        driver.faults.fail(step, errno.ENOSPC)
-        if step.startswith("create"):
-            assert refused(driver.log.roll).code is ErrorCode.KAFKA_STORAGE_ERROR
-            assert {name for name in driver.files() if not name.endswith(".snapshot")} == set(before)
-        driver.faults.heal()
-    driver.log.roll()
-    driver.check()
-
-
-def test_deleted_records_are_hidden_and_their_segments_go(driver: LogDriver) -> None:
-    for _ in range(12):
-        driver.append()
-    assert driver.log.delete_records(7) == 7
-    assert driver.log.starts_within_segment
-    assert driver.log.delete_records(3) == 7
-    assert driver.log.delete_old_segments() == 1
-    assert driver.log.segment_base_offsets == (5, 10)
-    assert refused(lambda: driver.log.delete_records(13)).code is ErrorCode.OFFSET_OUT_OF_RANGE
-    assert driver.log.delete_records(-1) == 12
-    assert driver.log.delete_old_segments() == 1
-    assert driver.contents() == []
-    driver.append()
-    driver.check()
-
-
-@pytest.mark.parametrize(("policy", "refused_"), [("compact", True), ("", False), ("compact,delete", False)])
-def test_records_are_only_deleted_where_the_policy_deletes(driver: LogDriver, policy: str, refused_: bool) -> None:
-    for _ in range(6):
-        driver.append()
-    driver.log.reconfigure(driver.config.parse({"cleanup.policy": policy}, driver.config))
-    if refused_:
-        error = refused(lambda: driver.log.delete_records(3))
-        assert error.code is ErrorCode.POLICY_VIOLATION
-        assert f"t-0: records cannot be deleted under cleanup.policy={policy}" in error.detail
-    else:
-        assert driver.log.delete_records(3) == 3
-    assert driver.log.log_start_offset == (0 if refused_ else 3)
-
-
-def test_truncation_keeps_whole_batches_only(driver: LogDriver) -> None:
-    sent = {"producer_id": 1, "producer_epoch": 0}
-    for sequence in range(0, 24, 2):
-        driver.append(count=2, base_sequence=sequence, leader_epoch=sequence // 8, **sent)
-    assert driver.log.truncate_to(11) == 10
-    del driver.values[10:]
-    driver.check()
-    assert driver.log.latest_leader_epoch == 1
-    driver.append(count=2, base_sequence=10, **sent)
-    assert driver.log.truncate_to(12) == 12
-    assert refused(lambda: driver.log.truncate_to(13)).code is ErrorCode.OFFSET_OUT_OF_RANGE
-    driver.reopen()
-    driver.check()
-
-
-# --- compacted segments in place of others ---------------------------------------------------------------------------
+from tests.support.log_driver import batches_of, slice_bytes
 
 
 def written() -> CompactionDriver:
@@ -238,9 +29,9 @@ def written() -> CompactionDriver:
     for number in range(12):
         driver.put(**{f"k{number % 4}": str(number)})
     driver.put(k0=None)
-    driver.log.flush()
+    driver.log.local.flush()
     driver.manager.checkpoint_recovery_points()
-    assert len(driver.log.segment_base_offsets) == 4
+    assert len(driver.log.local.view.bases) == 4
     return driver
 
 
@@ -274,14 +65,14 @@ def test_a_compaction_goes_step_by_step() -> None:
 
 def test_readers_find_the_new_segments_and_who_reads_an_old_one_goes_on() -> None:
     driver = written()
-    before = driver.log.read(0, max_bytes=10_000)
-    view = driver.log.view
+    before = driver.log.reader.read(0, max_bytes=10_000)
+    view = driver.log.local.view
     driver.clean()
     assert driver.rows() == COMPACTED
     assert [row.offset for row in rows(slice_bytes(before))] == list(range(13))
     assert view.segments[0].file().size() > 200
     assert view.segments[0].path.endswith(".log.deleted")
-    assert driver.log.view.segments[0].path.endswith("0.log")
+    assert driver.log.local.view.segments[0].path.endswith("0.log")
     driver.check_segments()
 
 
@@ -372,7 +163,7 @@ def test_a_compaction_that_cannot_be_undone_takes_the_log_offline() -> None:
 
 def begun(driver: CompactionDriver) -> LogSegment:
     """An empty copy of the first segment, as a cleaner makes it."""
-    cleaned = driver.log.begin_cleaned(0)
+    cleaned = begin_cleaned(driver.log.local, 0)
     cleaned.finish()
     cleaned.sync(indexes=True)
     return cleaned
@@ -380,7 +171,7 @@ def begun(driver: CompactionDriver) -> LogSegment:
 
 def test_without_descriptors_at_its_last_step_a_compaction_is_complete(monkeypatch: pytest.MonkeyPatch) -> None:
     driver = written()
-    rename, before = driver.faults.rename, driver.log.view.segments[0].size
+    rename, before = driver.faults.rename, driver.log.local.view.segments[0].size
 
     def rename_then_fail(source: str, target: str) -> None:
         rename(source, target)
@@ -390,10 +181,10 @@ def test_without_descriptors_at_its_last_step_a_compaction_is_complete(monkeypat
     monkeypatch.setattr(driver.faults, "rename", rename_then_fail)
     driver.clean()
     assert driver.log.offline is None
-    assert driver.log.view.segments[0].size < before
+    assert driver.log.local.view.segments[0].size < before
     driver.faults.heal()
     driver.faults.steps = []
-    driver.log.flush()
+    driver.log.local.flush()
     assert "sync_directory t-0" in driver.faults.steps
     monkeypatch.undo()
     driver.clean()
@@ -402,7 +193,7 @@ def test_without_descriptors_at_its_last_step_a_compaction_is_complete(monkeypat
 
 def test_a_compaction_that_fails_midway_leaves_no_way_to_files_of_another_topic() -> None:
     driver = written()
-    region = driver.log.read(0, max_bytes=100).regions[0]
+    region = driver.log.reader.read(0, max_bytes=100).regions[0]
     driver.faults.fail("rename *0.log", errno.EIO)
     driver.clean()
     assert driver.log.offline is not None
@@ -415,28 +206,31 @@ def test_a_compaction_that_fails_midway_leaves_no_way_to_files_of_another_topic(
 
 def test_segments_that_retention_took_are_not_replaced() -> None:
     driver = written()
-    originals = driver.log.view.segments[:2]
+    originals = driver.log.local.view.segments[:2]
     cleaned = begun(driver)
     driver.log.reconfigure(driver.config.parse({"cleanup.policy": "compact,delete"}, driver.config))
-    driver.log.delete_records(5)
-    assert driver.log.delete_old_segments() == 1
+    driver.log.retention.delete_records(5)
+    assert driver.log.retention.delete_old_segments() == 1
     files = driver.files()
     with pytest.raises(CleaningAborted, match="are gone"):
-        driver.log.replace_segments(originals, cleaned)
+        replace_segments(driver.log.local, originals, cleaned)
     assert driver.files() == files
 
 
 def test_the_active_segment_is_never_replaced() -> None:
     driver = written()
     with pytest.raises(CleaningAborted):
-        driver.log.replace_segments(driver.log.view.segments, begun(driver))
+        replace_segments(driver.log.local, driver.log.local.view.segments, begun(driver))
 
 
 def test_a_log_that_is_closed_or_deleted_takes_no_segments() -> None:
     driver = written()
-    originals, cleaned = driver.log.view.segments[:1], begun(driver)
-    driver.log.abandon()
-    for use in (lambda: driver.log.replace_segments(originals, cleaned), lambda: driver.log.begin_cleaned(0)):
+    originals, cleaned = driver.log.local.view.segments[:1], begun(driver)
+    driver.log.local.abandon()
+    for use in (
+        lambda: replace_segments(driver.log.local, originals, cleaned),
+        lambda: begin_cleaned(driver.log.local, 0),
+    ):
         with pytest.raises(CleaningAborted, match="it was abandoned"):
             use()
 
@@ -457,7 +251,7 @@ def test_readers_run_beside_compactions(tmp_path: Path) -> None:
             end = log.log_end_offset
             try:
                 while offset < end:
-                    stored = log.read(offset, max_bytes=1500)
+                    stored = log.reader.read(offset, max_bytes=1500)
                     try:
                         found = rows(slice_bytes(stored))
                     except FileNotFoundError:  # regions are opened when they are sent, and file.delete.delay.ms is 0
@@ -474,7 +268,7 @@ def test_readers_run_beside_compactions(tmp_path: Path) -> None:
         for number in range(40):
             record = reference.Record(b"k%d" % (number % 7), b"%d" % round_ * 20)
             log.append(bytearray(reference.write_batch(reference.Batch(records=(record,)))), leader_epoch=0)
-        log.roll()
+        log.local.roll()
         assert cleaner.clean_one()
         manager.tick(Platform().clock.now_ms(), Platform().clock.elapsed_ms())
     done.set()

@@ -1,0 +1,158 @@
+"""Appending batches to one partition.
+
+Step by step. *Crash* means that of the machine; what the process alone loses is less.
+
+1. Every check of the batches, without the lock, because it may take seconds. Then, under the lock, that of the
+   producer; and where offsets of the log are inside compressed messages (format v0), these are written again if the log
+   has grown since. Crash here: nothing has happened.
+2. If the segment is full, a new one: its predecessor's index files are completed, a snapshot of the producers is
+   written, the new files are made. Crash here: neither names nor contents were synced, any part may be missing. All of
+   it lies behind the recovery point, and recovery makes it anew from what is left of the logs.
+3. Bytes are written behind the last batch. Crash here: a part of them, or none; recovery cuts off what is not whole. If
+   the write fails, what it left is cut off at once, and nothing has happened.
+4. Index entries, the producers' state and the end of the log follow, in memory; readers see the batches now.
+"""
+
+from dataclasses import dataclass, replace
+
+from broker_embedded.log.append.incoming import FROM_CLIENT, Append, AppendOrigin, Terms, Validated
+from broker_embedded.log.append.message_sets import renumbered
+from broker_embedded.log.append.producer_state import ProducerChanges
+from broker_embedded.log.append.producer_store import ProducerStore
+from broker_embedded.log.append.validation import assign, validate
+from broker_embedded.log.leader_epochs import LeaderEpochs
+from broker_embedded.log.local_log import LocalLog
+from broker_embedded.log.retention import Retention
+from broker_embedded.log.segment import LogSegment
+from broker_embedded.platform.cancellation import NEVER_CANCELLED, Cancellation
+from broker_embedded.platform.platform import File
+from spark_kafka_native.records.batch import MAGIC, NO_TIMESTAMP, UnreadableBatch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendResult:
+    """The offsets of an append's records: from ``base_offset`` to ``last_offset``, both included.
+
+    ``log_append_time_ms`` is -1 unless the broker's clock stamped them. ``duplicate``: the log had them already, and
+    the time is that of the first batch.
+    """
+
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    log_start_offset: int
+    duplicate: bool
+
+
+class Appender:
+    """Validates batches, assigns their offsets, updates the producers' state and writes them to a ``LocalLog``.
+
+    May be used in any thread: what changes the log is done under the lock of the ``LocalLog``.
+    """
+
+    def __init__(self, local: LocalLog, producers: ProducerStore, epochs: LeaderEpochs, retention: Retention) -> None:
+        self._local = local
+        self._producers = producers
+        self._epochs = epochs
+        self._retention = retention
+
+    def append(
+        self,
+        records: bytearray | memoryview,
+        *,
+        leader_epoch: int,
+        terms: Terms = FROM_CLIENT,
+        cancellation: Cancellation = NEVER_CANCELLED,
+    ) -> AppendResult:
+        """As ``Log.append``, but nothing is flushed."""
+        view = memoryview(records)
+        if view.readonly:
+            raise TypeError("records must be writable: offsets are assigned in place")
+        local = self._local
+        local.check_online()
+        append = Append(
+            config=local.config,
+            partition=str(local.partition),
+            origin=terms.origin,
+            now_ms=local.platform.clock.now_ms(),
+            base_offset=local.view.end_offset,
+            cancellation=cancellation,
+        )
+        validated = validate(view, append)
+        with local.lock:
+            local.check_online()
+            if local.view.end_offset != append.base_offset:
+                validated = renumbered(validated, replace(append, base_offset=local.view.end_offset))
+            now_ms = local.platform.clock.now_ms()
+            known = None
+            if terms.origin is AppendOrigin.CLIENT:
+                known = self._producers.states.duplicates([batch.header for batch in validated.batches])
+            if known is None:
+                return self._append_new(validated, leader_epoch, now_ms, terms)
+            return AppendResult(
+                base_offset=known[0].first_offset,
+                last_offset=known[-1].last_offset,
+                log_append_time_ms=known[0].timestamp,  # the stored time of either type, as Apache Kafka responds
+                log_start_offset=self._retention.log_start_offset,
+                duplicate=True,
+            )
+
+    def _append_new(self, validated: Validated, leader_epoch: int, now_ms: int, terms: Terms) -> AppendResult:
+        local, (view, batches) = self._local, validated
+        config, base_offset = local.config, local.view.end_offset
+        append_time = now_ms if config.log_append_time else NO_TIMESTAMP
+        last_offset = base_offset - 1 + sum(batch.header.last_offset_delta + 1 for batch in batches)
+        max_timestamp = append_time
+        if append_time == NO_TIMESTAMP:
+            max_timestamp = max(batch.header.max_timestamp for batch in batches)
+        changes = self._producers.plan(
+            view, batches, base_offset=base_offset, append_time=append_time, now_ms=now_ms, terms=terms
+        )
+        active = local.view.active
+        try:
+            if active.should_roll(
+                config, size=len(view), last_offset=last_offset, max_timestamp=max_timestamp, now_ms=now_ms
+            ):
+                local.start_segment()
+                active = local.view.active
+        except (OSError, UnreadableBatch) as error:
+            local.fail("cannot start a new segment", error)
+        placed = assign(
+            view, batches, base_offset=base_offset, leader_epoch=leader_epoch, log_append_time_ms=append_time
+        )
+        aborted_file = self._open_transaction_index(active) if changes.aborted else None
+        local.append(view, placed)
+        if batches[0].header.magic == MAGIC:
+            self._epochs.assign(leader_epoch, base_offset)
+        else:
+            self._epochs.clear()
+        if aborted_file is not None:
+            self._index_aborted(active, aborted_file, changes)
+        self._producers.states.apply(changes)
+        local.view = local.view.extended(last_offset + 1)
+        return AppendResult(
+            base_offset=base_offset,
+            last_offset=last_offset,
+            log_append_time_ms=append_time,
+            log_start_offset=self._retention.log_start_offset,
+            duplicate=False,
+        )
+
+    def _open_transaction_index(self, active: LogSegment) -> File:
+        """Open the file before the marker is written, so that a lack of descriptors does not take the log offline."""
+        try:
+            return active.transaction_index.file()
+        except OSError as error:
+            self._local.fail("cannot append", error)
+
+    def _index_aborted(self, active: LogSegment, file: File, changes: ProducerChanges) -> None:
+        """Add aborted transactions to the index, before the last stable offset moves past their markers.
+
+        Without the entries a consumer would take aborted records for committed ones. A failure therefore takes the log
+        offline; recovery fills the index again from the markers.
+        """
+        try:
+            for aborted in changes.aborted:
+                active.transaction_index.append(aborted, file)
+        except OSError as error:
+            self._local.go_offline("cannot write the transaction index", error)
