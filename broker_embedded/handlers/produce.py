@@ -25,8 +25,8 @@ from typing import Final, TypeAlias
 from broker_embedded.coordinator.transactions import Transactions
 from broker_embedded.handlers.support.joining import Joining
 from broker_embedded.handlers.support.registry import CloseConnection, RequestContext, handles
-from broker_embedded.log.append.appender import AppendResult
 from broker_embedded.log.append.incoming import FROM_CLIENT, InvalidRecords, RecordError, Terms
+from broker_embedded.log.appender import AppendResult
 from broker_embedded.metadata.dynamic_configs import DynamicConfigs
 from broker_embedded.platform.cancellation import NEVER_CANCELLED, Cancellation
 from broker_embedded.platform.finishing import Finishing

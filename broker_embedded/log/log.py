@@ -12,10 +12,10 @@ import os
 from uuid import UUID
 
 from broker_embedded.config.log_config import LogConfig
-from broker_embedded.log.append.appender import Appender, AppendResult
 from broker_embedded.log.append.incoming import FROM_CLIENT, Terms
 from broker_embedded.log.append.producer_state import LastRecord
 from broker_embedded.log.append.producer_store import PRODUCER_ID_EXPIRATION_MS
+from broker_embedded.log.appender import Appender, AppendResult
 from broker_embedded.log.index import CorruptIndex
 from broker_embedded.log.local_log import LocalLog
 from broker_embedded.log.opening import LogParts, load_parts

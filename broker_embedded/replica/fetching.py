@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from broker_embedded.log.down_conversion import down_convert
 from broker_embedded.log.view import FirstBatch
 from broker_embedded.platform.cancellation import NEVER_CANCELLED, Cancellation
 from broker_embedded.replica.delayed import DelayedOperations
+from broker_embedded.replica.down_conversion import down_convert
 from broker_embedded.replica.fetch_sessions import WantedPartition
 from broker_embedded.replica.partitions import LocalPartition, Partitions
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError

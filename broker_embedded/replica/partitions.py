@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from broker_embedded.config.settings import INT_MAX, LONG_MAX
-from broker_embedded.log.append.appender import AppendResult
 from broker_embedded.log.append.incoming import FROM_CLIENT, Terms
 from broker_embedded.log.append.validation import inspects_records
+from broker_embedded.log.appender import AppendResult
 from broker_embedded.log.log import Log
 from broker_embedded.log.manager import LogManager
 from broker_embedded.metadata.image import EMPTY_IMAGE, ClusterImage, PartitionImage, TopicImage

@@ -8,8 +8,8 @@ from uuid import UUID
 
 from broker_embedded.config.cleaner_config import CleanerConfig
 from broker_embedded.config.log_config import LogConfig
-from broker_embedded.log.append.appender import AppendResult
 from broker_embedded.log.append.incoming import AppendOrigin, Terms
+from broker_embedded.log.appender import AppendResult
 from broker_embedded.log.cleaner.log_cleaner import LogCleaner
 from broker_embedded.log.log import Log
 from broker_embedded.log.manager import LogManager

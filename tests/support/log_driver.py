@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 from broker_embedded.config.log_config import LogConfig
-from broker_embedded.log.append.appender import AppendResult
+from broker_embedded.log.appender import AppendResult
 from broker_embedded.log.log import Log
 from broker_embedded.log.view import LogSlice
 from broker_embedded.platform.platform import File, ManualClock, Platform

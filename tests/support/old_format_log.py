@@ -3,7 +3,7 @@
 from typing import Any
 
 from broker_embedded.config.log_config import LogConfig
-from broker_embedded.log.append.appender import AppendResult
+from broker_embedded.log.appender import AppendResult
 from spark_kafka_native.records.batch import Buffer, CompressionType
 from spark_kafka_native.records.legacy import Message
 from tests.support.batches import batch

@@ -16,7 +16,7 @@ from dirty_equals import IsInt
 from broker_embedded.broker import Broker, DataDirectoryError
 from broker_embedded.config.config import BrokerConfig
 from broker_embedded.handlers.support.registry import CloseConnection
-from broker_embedded.log.append.appender import AppendResult
+from broker_embedded.log.appender import AppendResult
 from broker_embedded.platform.platform import Platform, RealFileSystem
 from broker_embedded.replica.partitions import LocalPartition
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError

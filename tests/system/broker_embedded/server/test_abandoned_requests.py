@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from dirty_equals import IsInt
 
-from broker_embedded.log import down_conversion, timestamp_lookup
+from broker_embedded.log import timestamp_lookup
+from broker_embedded.replica import down_conversion
 from broker_embedded.replica.partitions import LocalPartition
 from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native.protocol.messages.list_offsets import (

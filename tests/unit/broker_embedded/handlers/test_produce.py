@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from broker_embedded.handlers.support.registry import CloseConnection
-from broker_embedded.log.append.appender import AppendResult
+from broker_embedded.log.appender import AppendResult
 from broker_embedded.replica.partitions import LocalPartition
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.produce import (

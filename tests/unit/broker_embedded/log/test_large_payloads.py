@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from broker_embedded.config.log_config import LogConfig
-from broker_embedded.log.append import appender, conversion, message_sets
+from broker_embedded.log import appender
+from broker_embedded.log.append import conversion, message_sets
 from broker_embedded.log.append.incoming import Append, InvalidRecords
 from broker_embedded.log.append.message_sets import renumbered
 from broker_embedded.log.append.validation import AppendOrigin, Validated, assign, max_records, validate

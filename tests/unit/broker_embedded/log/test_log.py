@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from broker_embedded.log.append.appender import AppendResult
+from broker_embedded.log.appender import AppendResult
 from spark_kafka_native.protocol.errors import ErrorCode
 from tests.support.batches import NOW_MS, batch, joined, rows
 from tests.support.disk import SimulatedCrash

@@ -5,11 +5,11 @@ from typing import Any, Self
 
 import pytest
 
-from broker_embedded.log import down_conversion
 from broker_embedded.log.append.incoming import AppendOrigin, Terms
-from broker_embedded.log.down_conversion import down_convert
 from broker_embedded.log.view import FirstBatch
 from broker_embedded.platform.cancellation import Cancellation, WorkCancelled
+from broker_embedded.replica import down_conversion
+from broker_embedded.replica.down_conversion import down_convert
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.wire import FileRegion
 from spark_kafka_native.records.batch import CompressionType
