@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from benchmarks.support.report import Cell, Report, arguments, parse
 from broker_embedded.testing import BrokerProcess
-from spark_kafka_native.client.cluster import Cluster
+from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.config import ClientConfig
-from spark_kafka_native.client.producer import Producer
+from spark_kafka_native.client.producer.producer import Producer
 from spark_kafka_native.spark.exactly_once.commit import commit
 from spark_kafka_native.spark.exactly_once.decision import Owner, OwnerKind
 from spark_kafka_native.spark.exactly_once.effects import Steps

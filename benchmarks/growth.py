@@ -31,11 +31,11 @@ from benchmarks.support.brokers import Running, apache_kafka, bundled
 from benchmarks.support.filling import POOL_BYTES, create, events
 from benchmarks.support.report import Cell, Report, arguments
 from benchmarks.support.rounds import Case, measure
-from spark_kafka_native.client.admin import delete_topics
-from spark_kafka_native.client.cluster import Cluster
-from spark_kafka_native.client.fetcher import Fetcher
-from spark_kafka_native.client.offsets import EARLIEST, LATEST, list_offsets
-from spark_kafka_native.client.producer import Producer
+from spark_kafka_native.client.admin.topics import delete_topics
+from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native.client.consumer.fetcher import Fetcher
+from spark_kafka_native.client.consumer.offsets import EARLIEST, LATEST, list_offsets
+from spark_kafka_native.client.producer.producer import Producer
 from spark_kafka_native.protocol.topic import TopicPartition
 
 COLUMNS: Final = ("key", "value", "offset", "timestamp", "timestamp_type")

@@ -38,7 +38,7 @@ from benchmarks.support.shapes import BATCH, STEADY, STREAM, USUAL_TASKS, Shape
 from benchmarks.support.side_by_side import Comparison
 from benchmarks.support.speeds import OURS, STUB, TUNED, TUNED_OTHER
 from benchmarks.support.stubs import stub_options
-from spark_kafka_native.client.cluster import Cluster
+from spark_kafka_native.client.cluster.cluster import Cluster
 
 COUNTS: Final = {100: 20_000_000, 1_000: 5_000_000, 10_000: 600_000}
 """At least 5 seconds of our reader."""

@@ -13,10 +13,10 @@ import pyarrow as pa
 from benchmarks.support import filling
 from benchmarks.support.shapes import Shape
 from broker_embedded.testing import BrokerProcess
-from spark_kafka_native.client.admin import NewTopic, create_topics, delete_topics
-from spark_kafka_native.client.cluster import Cluster
+from spark_kafka_native.client.admin.topics import NewTopic, create_topics, delete_topics
+from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.config import ClientConfig
-from spark_kafka_native.client.offsets import LATEST, list_offsets
+from spark_kafka_native.client.consumer.offsets import LATEST, list_offsets
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable
 

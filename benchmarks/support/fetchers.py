@@ -14,12 +14,12 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from spark_kafka_native.client.cluster import Cluster
+from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native.client.cluster.metadata import NO_EPOCH, PartitionLeader
 from spark_kafka_native.client.config import READ_UNCOMMITTED, ClientConfig
-from spark_kafka_native.client.fetch_channel import FetchChannel
-from spark_kafka_native.client.fetcher import Fetcher
-from spark_kafka_native.client.metadata import NO_EPOCH, PartitionLeader
-from spark_kafka_native.client.offsets import LATEST, list_offsets
+from spark_kafka_native.client.consumer.fetch_channel import FetchChannel
+from spark_kafka_native.client.consumer.fetcher import Fetcher
+from spark_kafka_native.client.consumer.offsets import LATEST, list_offsets
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.batches import Batches

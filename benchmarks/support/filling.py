@@ -6,10 +6,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_kafka_native.client.admin import NewTopic, create_topics
-from spark_kafka_native.client.cluster import Cluster
+from spark_kafka_native.client.admin.topics import NewTopic, create_topics
+from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.config import ClientConfig
-from spark_kafka_native.client.producer import Producer
+from spark_kafka_native.client.producer.producer import Producer
 from spark_kafka_native.records.headers import HEADERS
 
 NOW_MS = 1_700_000_000_000

@@ -24,7 +24,7 @@ from spark_kafka_native.client.properties import (
     text,
 )
 from spark_kafka_native.client.property_table import DEPARTURES, REFUSED, WITHOUT_EFFECT
-from spark_kafka_native.client.security_config import SecurityConfig
+from spark_kafka_native.client.security.config import SecurityConfig
 from spark_kafka_native.net.address import HostPort
 from spark_kafka_native.protocol.nearest import did_you_mean
 from spark_kafka_native.records.compression import CompressionType
@@ -151,7 +151,7 @@ class ClientConfig(SecurityConfig):
             raise ConfigError("bootstrap.servers", "is required: host:port[,host:port...]")
         config = cls(**values, given=frozenset(named.keys() & PROPERTIES.keys()))
         if config.security_protocol != "PLAINTEXT":
-            from spark_kafka_native.client.security import check_security  # noqa: PLC0415 -- a tenth of a worker's start
+            from spark_kafka_native.client.security.factory import check_security  # noqa: PLC0415 -- a tenth of a worker's start
 
             check_security(config)
         return dataclasses.replace(config, **_settle(config))

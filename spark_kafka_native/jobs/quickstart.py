@@ -37,10 +37,10 @@ from rich.table import Table
 
 from broker_embedded.config.command_line import CommandParser, open_closed_streams
 from broker_embedded.testing import EmbeddedBroker
-from spark_kafka_native.client.admin import NewTopic, create_topics, delete_topics
-from spark_kafka_native.client.cluster import Cluster
+from spark_kafka_native.client.admin.topics import NewTopic, create_topics, delete_topics
+from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.config import ClientConfig, ConfigError
-from spark_kafka_native.client.producer import Producer
+from spark_kafka_native.client.producer.producer import Producer
 from spark_kafka_native.jobs.comparison import Comparison, compare
 from spark_kafka_native.jobs.interrupts import run_interruptible, stop_interrupted
 from spark_kafka_native.jobs.java import JavaMissing, ensure_java

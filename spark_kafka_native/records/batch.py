@@ -26,6 +26,7 @@ The functions that patch a batch check that its header is there but trust what i
 
 import struct
 from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple, TypeAlias
 
@@ -110,6 +111,17 @@ class TimestampType(IntEnum):
     NO_TIMESTAMP_TYPE = -1
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ProducerIdAndEpoch:
+    """The identity of an idempotent or transactional producer (KIP-98)."""
+
+    producer_id: int
+    epoch: int
+
+    def __str__(self) -> str:
+        return f"{self.producer_id} with epoch {self.epoch}"
 
 
 class BatchHeader(NamedTuple):

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from spark_kafka_native.client.cluster import Cluster
-from spark_kafka_native.client.configs import ConfigEntry, Resource, ResourceType, alter_configs, describe_configs
+from spark_kafka_native.client.admin.configs import ConfigEntry, Resource, ResourceType, alter_configs, describe_configs
+from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.tools.config_entities import Entity, add_entities, read_entities
 from spark_kafka_native.tools.connection import ToolError, ToolParser, properties_in, run, say
 from spark_kafka_native.tools.properties import parse_pairs, split_list

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from broker_embedded.config.command_line import CommandParser
 from broker_embedded.config.settings import read_properties
-from spark_kafka_native.client.cluster import Cluster
+from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.config import ClientConfig, ConfigError
 from spark_kafka_native.net.address import HostPort
 from spark_kafka_native.net.dialing import reason_of

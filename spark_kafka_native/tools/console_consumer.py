@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from spark_kafka_native.client.cluster import Cluster
-from spark_kafka_native.client.fetcher import Fetcher
-from spark_kafka_native.client.groups import CommittedOffset, commit_offsets, fetch_offsets
-from spark_kafka_native.client.offsets import EARLIEST, LATEST, list_offsets
+from spark_kafka_native.client.admin.groups import CommittedOffset, commit_offsets, fetch_offsets
+from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native.client.consumer.fetcher import Fetcher
+from spark_kafka_native.client.consumer.offsets import EARLIEST, LATEST, list_offsets
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition

@@ -8,7 +8,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from spark_kafka_native.client.producer import Producer
+from spark_kafka_native.client.producer.producer import Producer
 from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.tools.connection import ToolError, ToolFailure, ToolParser, open_cluster, refuse
 from spark_kafka_native.tools.properties import parse_pairs, with_defaults

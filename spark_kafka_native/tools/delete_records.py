@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from spark_kafka_native.client.cluster import Cluster
-from spark_kafka_native.client.delete_records import delete_records
+from spark_kafka_native.client.admin.delete_records import delete_records
+from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.tools.connection import ToolError, ToolFailure, ToolParser, run, say
 

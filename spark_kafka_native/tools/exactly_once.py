@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from spark_kafka_native.client.admin import delete_topics
-from spark_kafka_native.client.cluster import Cluster
-from spark_kafka_native.client.describe_transactions import TransactionState, list_transactions
+from spark_kafka_native.client.admin.topics import delete_topics
+from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native.client.transactions.describe_transactions import TransactionState, list_transactions
 from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.spark.exactly_once.batch import Plan
 from spark_kafka_native.spark.exactly_once.decision import Decision

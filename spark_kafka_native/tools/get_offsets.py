@@ -4,8 +4,8 @@ import argparse
 from collections.abc import Sequence
 from typing import Final
 
-from spark_kafka_native.client.cluster import Cluster
-from spark_kafka_native.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, list_offsets
+from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native.client.consumer.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, list_offsets
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.tools.connection import ToolError, ToolParser, complain, run, say
 

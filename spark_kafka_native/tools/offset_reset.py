@@ -5,10 +5,10 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from spark_kafka_native.client.cluster import Cluster
-from spark_kafka_native.client.group_admin import describe_group
-from spark_kafka_native.client.groups import CommittedOffset, commit_offsets, fetch_offsets
-from spark_kafka_native.client.offsets import EARLIEST, LATEST, list_offsets
+from spark_kafka_native.client.admin.group_admin import describe_group
+from spark_kafka_native.client.admin.groups import CommittedOffset, commit_offsets, fetch_offsets
+from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native.client.consumer.offsets import EARLIEST, LATEST, list_offsets
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.tools.connection import INT64, ToolError, ToolFailure, ToolParser

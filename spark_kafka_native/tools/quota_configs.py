@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from broker_embedded.security.credentials import MOST_ITERATIONS
-from spark_kafka_native.client.cluster import Cluster
-from spark_kafka_native.client.quotas import ANY_NAME, alter_quotas, describe_quotas
-from spark_kafka_native.client.scram_users import Password, alter_scram_user, describe_scram_users
+from spark_kafka_native.client.admin.quotas import ANY_NAME, alter_quotas, describe_quotas
+from spark_kafka_native.client.admin.scram_users import Password, alter_scram_user, describe_scram_users
+from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.net.sasl.scram import FEWEST_ITERATIONS, HASHES
 from spark_kafka_native.net.secret import Secret
 from spark_kafka_native.tools.config_entities import Entity

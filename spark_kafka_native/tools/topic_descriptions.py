@@ -3,10 +3,10 @@
 import argparse
 from collections.abc import Iterable, Mapping
 
-from spark_kafka_native.client.cluster import Cluster
-from spark_kafka_native.client.configs import ConfigEntry, ConfigSource, Resource, ResourceType, describe_configs
-from spark_kafka_native.client.eligible_replicas import EligibleReplicas, eligible_replicas
-from spark_kafka_native.client.metadata import ClusterMetadata, PartitionMetadata, TopicMetadata
+from spark_kafka_native.client.admin.configs import ConfigEntry, ConfigSource, Resource, ResourceType, describe_configs
+from spark_kafka_native.client.admin.eligible_replicas import EligibleReplicas, eligible_replicas
+from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native.client.cluster.metadata import ClusterMetadata, PartitionMetadata, TopicMetadata
 from spark_kafka_native.protocol.ids import spell_id
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.protocol.wire import ZERO_UUID

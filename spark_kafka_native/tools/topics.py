@@ -7,9 +7,15 @@ from contextlib import contextmanager
 from typing import Final
 from uuid import UUID
 
-from spark_kafka_native.client.admin import NewTopic, TopicsError, create_partitions, create_topics, delete_topics
-from spark_kafka_native.client.cluster import Cluster
-from spark_kafka_native.client.metadata import ClusterMetadata, TopicMetadata
+from spark_kafka_native.client.admin.topics import (
+    NewTopic,
+    TopicsError,
+    create_partitions,
+    create_topics,
+    delete_topics,
+)
+from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native.client.cluster.metadata import ClusterMetadata, TopicMetadata
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.ids import parse_id
 from spark_kafka_native.protocol.wire import ZERO_UUID

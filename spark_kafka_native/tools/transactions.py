@@ -6,18 +6,18 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from spark_kafka_native.client.cluster import Cluster
-from spark_kafka_native.client.coordinators import look_up_coordinator
-from spark_kafka_native.client.describe_producers import describe_producers
-from spark_kafka_native.client.describe_transactions import describe_transactions, list_transactions
-from spark_kafka_native.client.hanging_transactions import (
+from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native.client.cluster.coordinators import look_up_coordinator
+from spark_kafka_native.client.cluster.known_coordinators import CoordinatorType
+from spark_kafka_native.client.transactions.describe_producers import describe_producers
+from spark_kafka_native.client.transactions.describe_transactions import describe_transactions, list_transactions
+from spark_kafka_native.client.transactions.hanging_transactions import (
     AbortTransactionSpec,
     OpenTransaction,
     abort_transaction,
     find_hanging_transactions,
 )
-from spark_kafka_native.client.known_coordinators import CoordinatorType
-from spark_kafka_native.client.transaction_requests import init_producer
+from spark_kafka_native.client.transactions.requests import init_producer
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition

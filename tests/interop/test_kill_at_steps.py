@@ -14,10 +14,10 @@ import pytest
 from dirty_equals import HasLen
 
 from broker_embedded.testing import BrokerProcess
-from spark_kafka_native.client.cluster import Cluster
-from spark_kafka_native.client.fetcher import Fetcher
-from spark_kafka_native.client.offsets import LATEST, list_offsets
-from spark_kafka_native.client.producer import Producer
+from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native.client.consumer.fetcher import Fetcher
+from spark_kafka_native.client.consumer.offsets import LATEST, list_offsets
+from spark_kafka_native.client.producer.producer import Producer
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.clients import Record
 from tests.support.doomed_broker import STEPS

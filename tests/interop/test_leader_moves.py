@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 from dirty_equals import IsOneOf
 
-from spark_kafka_native.client.cluster import Cluster
-from spark_kafka_native.client.offsets import LATEST, list_offsets
+from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native.client.consumer.offsets import LATEST, list_offsets
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable
 from tests.support.our_client import config_of, read_range

@@ -21,7 +21,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from spark_kafka_native.client.cluster import Cluster
+from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.spark.datasource import PyKafkaDataSource
 from spark_kafka_native.spark.exactly_once.effects import Answer, Effect, Steps
 from spark_kafka_native.spark.sink import exactly_once

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.records.batch import ProducerIdAndEpoch
 from spark_kafka_native.spark.exactly_once.batch import Message, Plan, Timing
 from spark_kafka_native.spark.exactly_once.decision import Owner, OwnerKind
-from spark_kafka_native.spark.exactly_once.effects import Append, Effect, Entry, Producer, Steps
+from spark_kafka_native.spark.exactly_once.effects import Append, Effect, Entry, Steps
 from spark_kafka_native.spark.exactly_once.names import Names
 from spark_kafka_native.spark.exactly_once.task import task
 from tests.support.exactly_once_model_kafka import STATES, WAIT, Batch, Cluster, Fate, Kafka, Row, Transaction
@@ -38,7 +39,7 @@ class SimulatedKafka:
 
     def go_on(self, steps: Steps[T], effect: Effect | None) -> T:
         """Go the rest of the steps, from an effect on; None: from the beginning."""
-        appends: list[Producer] = []
+        appends: list[ProducerIdAndEpoch] = []
         try:
             while True:
                 effect = next(steps) if effect is None else self._step(steps, effect, appends)
@@ -48,14 +49,14 @@ class SimulatedKafka:
 
     def run_until(self, steps: Steps[Any], kind: type[Effect], *, times: int = 1) -> Effect:
         """Go to the first or another effect of a kind, as far as a process comes that dies or rests then."""
-        appends: list[Producer] = []
+        appends: list[ProducerIdAndEpoch] = []
         effect = next(steps)
         while not isinstance(effect, kind) or times > 1:
             times -= isinstance(effect, kind)
             effect = self._step(steps, effect, appends)
         return effect
 
-    def _step(self, steps: Steps[Any], effect: Effect, appends: list[Producer]) -> Effect:
+    def _step(self, steps: Steps[Any], effect: Effect, appends: list[ProducerIdAndEpoch]) -> Effect:
         answers = self._answers(effect, appends)
         if isinstance(effect, Append):
             appends.append(effect.producer)
@@ -87,7 +88,7 @@ class SimulatedKafka:
 
     def append(self, entry: Entry) -> None:
         """Somebody writes to the topic of decisions."""
-        batch = Batch(Producer(999, 0), 0, (entry,), 1)
+        batch = Batch(ProducerIdAndEpoch(999, 0), 0, (entry,), 1)
         self.state = self.state._replace(log=(*self.state.log, batch))
 
     def open(self, name: str) -> None:
@@ -95,7 +96,7 @@ class SimulatedKafka:
         known = Transaction(900 + len(self.state.ids), 0, state=STATES.index("Ongoing"), timeout=60, row=(99, 0))
         self.state = self.state._replace(ids=tuple(sorted((*self.state.ids, (name, known)))))
 
-    def _answers(self, effect: Effect, appends: Sequence[Producer]) -> tuple[Any, ...]:
+    def _answers(self, effect: Effect, appends: Sequence[ProducerIdAndEpoch]) -> tuple[Any, ...]:
         requests = requests_of(effect, self._tv, appends, self._row)
         answers: list[Any] = []
         while not (answers and is_answered(effect, len(requests), answers)):

@@ -13,8 +13,9 @@ from typing import Final, NamedTuple
 
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.records.batch import ProducerIdAndEpoch
 from spark_kafka_native.spark.exactly_once.decision import last_decision
-from spark_kafka_native.spark.exactly_once.effects import Entry, Log, Producer
+from spark_kafka_native.spark.exactly_once.effects import Entry, Log
 
 EMPTY, ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT = range(6)
 STATES: Final = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort")
@@ -49,7 +50,7 @@ class Transaction(NamedTuple):
 class Batch(NamedTuple):
     """Records that the driver has appended to the topic of decisions, all at once."""
 
-    producer: Producer
+    producer: ProducerIdAndEpoch
     sequence: int
     entries: tuple[Entry, ...]
     status: int
@@ -69,7 +70,7 @@ class Request(NamedTuple):
 
     api: str
     name: str = ""
-    producer: Producer | None = None
+    producer: ProducerIdAndEpoch | None = None
     commit: bool = False
     timeout: int = 0
     sequence: int = 0
@@ -173,7 +174,7 @@ class Cluster:
         claimed = request.producer
         if known is None:
             producer_id = self._producer_ids.setdefault(request.name, len(self._producer_ids) + 1)
-            return Transaction(producer_id, 0, timeout=request.timeout), Producer(producer_id, 0)
+            return Transaction(producer_id, 0, timeout=request.timeout), ProducerIdAndEpoch(producer_id, 0)
         if claimed is not None and claimed.producer_id != known.producer_id:
             return known, ErrorCode.PRODUCER_FENCED
         if known.state in _PREPARED:
@@ -196,7 +197,7 @@ class Cluster:
         begun = known._replace(
             epoch=epoch, last_epoch=last_epoch, state=EMPTY, raises_epochs=False, started=0, timeout=request.timeout
         )
-        return begun, Producer(known.producer_id, epoch)
+        return begun, ProducerIdAndEpoch(known.producer_id, epoch)
 
     def _fenced(self, name: str, known: Transaction, fate: int) -> Transaction:
         aborted = known._replace(
@@ -251,7 +252,7 @@ class Cluster:
         if known.state == (PREPARE_COMMIT if request.commit else PREPARE_ABORT):
             return known, WAIT
         if known.state == (COMPLETE_COMMIT if request.commit else COMPLETE_ABORT):
-            return known, Producer(known.producer_id, known.epoch)
+            return known, ProducerIdAndEpoch(known.producer_id, known.epoch)
         return known, ErrorCode.INVALID_TXN_STATE
 
     def _ended(self, known: Transaction, request: Request) -> tuple[Transaction, Answer]:
@@ -261,4 +262,4 @@ class Cluster:
         if request.name != self.driver:
             fate = Fate.COMMITTED if request.commit else Fate.ABORTED
             ended = ended._replace(state=state + 2, fate=known.fate or fate)
-        return ended, Producer(known.producer_id, epoch)
+        return ended, ProducerIdAndEpoch(known.producer_id, epoch)

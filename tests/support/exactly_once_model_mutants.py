@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from spark_kafka_native.protocol.errors import KafkaError
+from spark_kafka_native.records.batch import ProducerIdAndEpoch
 from spark_kafka_native.spark.exactly_once.abort import GivenUp, abort
 from spark_kafka_native.spark.exactly_once.batch import Message, Plan, Timing, joined, summary
 from spark_kafka_native.spark.exactly_once.commit import check_alive, commit
@@ -23,7 +24,6 @@ from spark_kafka_native.spark.exactly_once.effects import (
     EndTransactions,
     InitProducer,
     ListOpen,
-    Producer,
     ReadDecisions,
     Steps,
     WriteRows,
@@ -67,7 +67,7 @@ def changed(steps: Steps[Any], change: Change) -> Steps[Any]:
 
 def plan_lists_behind_the_fence(names: Names, timing: Timing) -> Steps[Plan]:
     """A planning that wakes up late finds the transactions of the run that came after it."""
-    first: Producer = yield InitProducer(names.driver_id, timing.decision_timeout_ms)
+    first: ProducerIdAndEpoch = yield InitProducer(names.driver_id, timing.decision_timeout_ms)
     last = yield from read_last(names)
     fence = first
     if last is not None and not last.finished:
@@ -89,7 +89,7 @@ def plan_aborts_first(names: Names, timing: Timing) -> Steps[Plan]:
 
 def plan_completes_nothing(names: Names, timing: Timing) -> Steps[Plan]:
     """It takes the last decision for finished."""
-    fence: Producer = yield InitProducer(names.driver_id, timing.decision_timeout_ms)
+    fence: ProducerIdAndEpoch = yield InitProducer(names.driver_id, timing.decision_timeout_ms)
     last = yield from read_last(names)
     if last is not None and not last.finished:
         after = yield from mark_finished(names, fence, last)
@@ -99,7 +99,7 @@ def plan_completes_nothing(names: Names, timing: Timing) -> Steps[Plan]:
 
 def plan_leaves_the_rest_to_others(names: Names, timing: Timing) -> Steps[Plan]:
     """Nobody does it, and the query never comes further."""
-    fence: Producer = yield InitProducer(names.driver_id, timing.decision_timeout_ms)
+    fence: ProducerIdAndEpoch = yield InitProducer(names.driver_id, timing.decision_timeout_ms)
     last = yield from read_last(names)
     return Plan(names.prefix, fence, summary(last))
 
@@ -117,7 +117,7 @@ def plan_reads_before_the_fence(names: Names, timing: Timing) -> Steps[Plan]:
     """A decision between the two is not seen."""
     last = yield from read_last(names)
     listed: tuple[str, ...] = yield ListOpen(names.prefix)
-    fence: Producer = yield InitProducer(names.driver_id, timing.decision_timeout_ms)
+    fence: ProducerIdAndEpoch = yield InitProducer(names.driver_id, timing.decision_timeout_ms)
     if last is not None and not last.finished:
         yield from commit_handles(names, last)
     decided = set() if last is None else {handle.transactional_id for handle in last.handles}
@@ -152,7 +152,7 @@ def _task_of(name: str, rest: tuple[Any, ...], has_rows: bool) -> Steps[Message]
 def task_has_an_id_without_fence(*arguments: Any, has_rows: bool) -> Steps[Message]:
     """Ids come again with every run: who wakes up late takes one that is decided about."""
     found, _, batch_id, attempt, *_ = arguments
-    data_id = DataId(fence=Producer(0, 0), batch_id=batch_id, task_attempt_id=attempt, attempt=0)
+    data_id = DataId(fence=ProducerIdAndEpoch(0, 0), batch_id=batch_id, task_attempt_id=attempt, attempt=0)
     return _task_of(Names(prefix=found.prefix).data_id(data_id), arguments, has_rows)
 
 
@@ -175,7 +175,7 @@ def task_never_skips(
 
 def commit_with_a_producer_of_its_own(names: Names, messages: Sequence[Message], timing: Timing) -> Steps[None]:
     """Whoever comes last decides, however old its messages are."""
-    own: Producer = yield InitProducer(names.driver_id, timing.decision_timeout_ms)
+    own: ProducerIdAndEpoch = yield InitProducer(names.driver_id, timing.decision_timeout_ms)
     yield from commit(names, [replace(message, fence=own) for message in messages], timing)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.records.batch import ProducerIdAndEpoch
 from spark_kafka_native.spark.exactly_once.effects import (
     AbortOpen,
     Append,
@@ -18,7 +19,6 @@ from spark_kafka_native.spark.exactly_once.effects import (
     InitProducer,
     ListOpen,
     Now,
-    Producer,
     ReadDecisions,
     Steps,
     WriteRows,
@@ -74,7 +74,7 @@ class Point:
         self.effect: Effect | None = None
         self.value: Any = None
         self.error: Exception | None = None
-        self.appends: list[Producer] = []
+        self.appends: list[ProducerIdAndEpoch] = []
         self.requests: tuple[Token, ...] = ()
         self._next: dict[Answers, Point] = {}
 
@@ -130,7 +130,7 @@ class Processes:
         return point
 
 
-def requests_of(effect: Effect, tv: int, appends: Sequence[Producer], row: Row | None) -> tuple[Request, ...]:
+def requests_of(effect: Effect, tv: int, appends: Sequence[ProducerIdAndEpoch], row: Row | None) -> tuple[Request, ...]:
     """What is sent for an effect, in order, by a process that has appended with some producers before."""
     match effect:
         case InitProducer(name, timeout_ms, claimed):
@@ -194,5 +194,5 @@ def give(steps: Steps[Any], effect: Effect, answers: tuple[Any, ...]) -> Effect:
 
 
 def _described(known: Transaction) -> Described:
-    producer = Producer(known.producer_id, known.epoch)
+    producer = ProducerIdAndEpoch(known.producer_id, known.epoch)
     return Described(STATES[known.state], producer, known.started * TICK_MS, known.timeout * TICK_MS)

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from spark_kafka_native.client.cluster import Cluster
-from spark_kafka_native.client.fetcher import Fetcher
+from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native.client.consumer.fetcher import Fetcher
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.fake_partitions import FakePartition
 from tests.support.record_batches import batch_of

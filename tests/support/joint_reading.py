@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from spark_kafka_native.client.cluster import Cluster
-from spark_kafka_native.client.fetcher import Fetcher
-from spark_kafka_native.client.joint_fetcher import JointFetcher, PartitionRange, Place
+from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native.client.consumer.fetcher import Fetcher
+from spark_kafka_native.client.consumer.joint_fetcher import JointFetcher, PartitionRange, Place
 from spark_kafka_native.protocol.messages import FetchRequest
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.fetched_logs import LAST, fill, offsets_of

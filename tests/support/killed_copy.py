@@ -8,7 +8,7 @@ from typing import TypeVar
 import pyarrow as pa
 from dirty_equals import IsInt
 
-from spark_kafka_native.client.producer import Producer
+from spark_kafka_native.client.producer.producer import Producer
 from tests.support.our_client import config_of
 from tests.support.spark_copy import SparkCopy
 from tests.support.topics import Topics

@@ -7,13 +7,13 @@ from contextlib import contextmanager
 import pyarrow as pa
 from dirty_equals import IsFloat
 
-from spark_kafka_native.client.admin import NewTopic, create_partitions, create_topics, delete_topics
-from spark_kafka_native.client.cluster import Cluster
+from spark_kafka_native.client.admin.groups import commit_offsets, fetch_offsets
+from spark_kafka_native.client.admin.topics import NewTopic, create_partitions, create_topics, delete_topics
+from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.config import ClientConfig
-from spark_kafka_native.client.fetcher import Fetcher
-from spark_kafka_native.client.groups import commit_offsets, fetch_offsets
-from spark_kafka_native.client.offsets import EARLIEST, LATEST, list_offsets
-from spark_kafka_native.client.producer import Producer
+from spark_kafka_native.client.consumer.fetcher import Fetcher
+from spark_kafka_native.client.consumer.offsets import EARLIEST, LATEST, list_offsets
+from spark_kafka_native.client.producer.producer import Producer
 from spark_kafka_native.net.blocking import Connection
 from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.protocol.messages import MetadataRequest

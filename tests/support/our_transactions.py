@@ -5,12 +5,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_kafka_native.client.cluster import Cluster
+from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.config import READ_COMMITTED
-from spark_kafka_native.client.fetcher import Fetcher
-from spark_kafka_native.client.offsets import EARLIEST, LATEST, list_offsets
-from spark_kafka_native.client.transaction_handle import TransactionalIdentity, TransactionHandle
-from spark_kafka_native.client.transactional_producer import TransactionalProducer
+from spark_kafka_native.client.consumer.fetcher import Fetcher
+from spark_kafka_native.client.consumer.offsets import EARLIEST, LATEST, list_offsets
+from spark_kafka_native.client.producer.transactional_producer import TransactionalProducer
+from spark_kafka_native.client.transactions.handle import TransactionalIdentity, TransactionHandle
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.protocol.messages.end_txn import EndTxnRequest
 from spark_kafka_native.protocol.topic import TopicPartition

@@ -2,9 +2,9 @@
 
 from typing import Self
 
-from spark_kafka_native.client.cluster import Cluster
-from spark_kafka_native.client.partition_queue import OutgoingBatch
-from spark_kafka_native.client.sender import Sender
+from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native.client.producer.partition_queue import OutgoingBatch
+from spark_kafka_native.client.producer.sender import Sender
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.decode import decode
 from spark_kafka_native.records.encode import EncodedBatch

@@ -11,7 +11,7 @@ from typing import Any
 
 from dirty_equals import IsInt
 
-from spark_kafka_native.client.producer import Producer
+from spark_kafka_native.client.producer.producer import Producer
 from tests.support.clients import DEADLINE_S, Record
 from tests.support.confluent_client import ConfluentClient
 from tests.support.our_client import config_of, rows_of

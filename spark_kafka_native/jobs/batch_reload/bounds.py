@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
-from spark_kafka_native.client.metadata import NO_EPOCH, PartitionLeader
+from spark_kafka_native.client.cluster.metadata import NO_EPOCH, PartitionLeader
 from spark_kafka_native.jobs.batch_reload.errors import ReloadError, UsageError, changed
 from spark_kafka_native.jobs.batch_reload.plan import ClusterState, Plan, Wanted
 from spark_kafka_native.protocol.topic import TopicPartition

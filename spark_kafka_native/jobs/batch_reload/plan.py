@@ -9,7 +9,7 @@ that; the files beyond are kept.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from spark_kafka_native.client.metadata import PartitionLeader
+from spark_kafka_native.client.cluster.metadata import PartitionLeader
 from spark_kafka_native.jobs.batch_reload.errors import ReloadError, UsageError
 from spark_kafka_native.jobs.batch_reload.manifest import Entry, Manifest, by_partition
 from spark_kafka_native.protocol.topic import TopicPartition

@@ -4,16 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from spark_kafka_native.protocol.errors import KafkaError
+from spark_kafka_native.records.batch import ProducerIdAndEpoch
 from spark_kafka_native.spark.exactly_once.batch import Batch, Message, Timing, joined
 from spark_kafka_native.spark.exactly_once.commit import abort_strays_of
-from spark_kafka_native.spark.exactly_once.effects import (
-    Describe,
-    Described,
-    EndTransactions,
-    InitProducer,
-    Producer,
-    Steps,
-)
+from spark_kafka_native.spark.exactly_once.effects import Describe, Described, EndTransactions, InitProducer, Steps
 from spark_kafka_native.spark.exactly_once.ending import complete, mark_finished, read_last
 from spark_kafka_native.spark.exactly_once.errors import is_fenced
 from spark_kafka_native.spark.exactly_once.names import Names
@@ -53,7 +47,7 @@ def abort(names: Names, messages: Sequence[Message | None], timing: Timing) -> S
     return GivenUp(decided=False)
 
 
-def _fence_off(names: Names, batch: Batch, timing: Timing) -> Steps[Producer | None]:
+def _fence_off(names: Names, batch: Batch, timing: Timing) -> Steps[ProducerIdAndEpoch | None]:
     """Make sure that the batch's fence decides nothing any more -> a producer to go on with; None: it is another's.
 
     InitProducerId aborts what is open whatever epoch is claimed. So it is not asked where the epoch has risen: that may
@@ -65,7 +59,7 @@ def _fence_off(names: Names, batch: Batch, timing: Timing) -> Steps[Producer | N
     if found is not None and found.producer.producer_id == fence.producer_id and found.producer.epoch > fence.epoch:
         return None
     try:
-        driver: Producer = yield InitProducer(names.driver_id, timing.decision_timeout_ms, claimed=fence)
+        driver: ProducerIdAndEpoch = yield InitProducer(names.driver_id, timing.decision_timeout_ms, claimed=fence)
     except KafkaError as error:
         if not is_fenced(error):
             raise

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from spark_kafka_native.records.batch import ProducerIdAndEpoch
 from spark_kafka_native.spark.exactly_once.decision import Decision, Handle, Owner, OwnerKind
-from spark_kafka_native.spark.exactly_once.effects import Producer
 from spark_kafka_native.spark.exactly_once.errors import ExactlyOnceError, Trouble, command
 from spark_kafka_native.spark.exactly_once.names import Names
 
@@ -36,7 +36,7 @@ class Plan:
     """What planning found out for one batch."""
 
     prefix: str
-    fence: Producer
+    fence: ProducerIdAndEpoch
     """The driver's producer. It has written nothing yet, and decides at most once."""
     last: Last | None
 
@@ -53,7 +53,7 @@ class Outcome(Enum):
 class Message:
     """What a task hands back to the driver."""
 
-    fence: Producer
+    fence: ProducerIdAndEpoch
     owner: Owner
     batch_id: int
     outcome: Outcome
@@ -65,7 +65,7 @@ class Message:
 class Batch:
     """One batch, as all of its messages tell it."""
 
-    fence: Producer
+    fence: ProducerIdAndEpoch
     owner: Owner
     batch_id: int
     skipped: bool

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 
 from spark_kafka_native.protocol.errors import KafkaError
+from spark_kafka_native.records.batch import ProducerIdAndEpoch
 from spark_kafka_native.spark.exactly_once.batch import Batch, Message, Timing, joined
 from spark_kafka_native.spark.exactly_once.decision import Decision, Handle, decision_entries
-from spark_kafka_native.spark.exactly_once.effects import Append, Describe, Described, ListOpen, Now, Producer, Steps
+from spark_kafka_native.spark.exactly_once.effects import Append, Describe, Described, ListOpen, Now, Steps
 from spark_kafka_native.spark.exactly_once.ending import (
     abort_ids,
     commit_handles,
@@ -48,7 +49,7 @@ def commit(names: Names, messages: Sequence[Message], timing: Timing) -> Steps[N
     yield from abort_strays_of(names, batch.fence, batch.handles, timing)
 
 
-def abort_strays_of(names: Names, fence: Producer, but: tuple[Handle, ...], timing: Timing) -> Steps[None]:
+def abort_strays_of(names: Names, fence: ProducerIdAndEpoch, but: tuple[Handle, ...], timing: Timing) -> Steps[None]:
     """Abort tasks' transactions of a fence whose outcome is known, but for some. Trouble with it troubles nobody."""
     kept = {handle.transactional_id for handle in but}
     try:

@@ -20,7 +20,8 @@ from enum import StrEnum
 from typing import Any, Final
 
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.spark.exactly_once.effects import End, Entry, Log, Producer, Written
+from spark_kafka_native.records.batch import ProducerIdAndEpoch
+from spark_kafka_native.spark.exactly_once.effects import End, Entry, Log, Written
 from spark_kafka_native.spark.exactly_once.errors import ExactlyOnceError, Trouble, command
 
 VERSION: Final = 1
@@ -56,7 +57,7 @@ class Handle:
     """A task's transaction, left open: all that is needed to end it, and what it has in which partitions."""
 
     transactional_id: str
-    producer: Producer
+    producer: ProducerIdAndEpoch
     written: tuple[Written, ...]
 
     @property
@@ -69,7 +70,7 @@ class Handle:
 class Decision:
     """A batch is to be committed, or all of it has been."""
 
-    fence: Producer
+    fence: ProducerIdAndEpoch
     """Who decided; also where another one writes down that it is finished."""
     owner: Owner
     batch_id: int
@@ -101,7 +102,7 @@ def decision_entries(decision: Decision) -> tuple[Entry, ...]:
     return (*parts, Entry(_DECISION, _dump(header)))
 
 
-def released_entries(fence: Producer) -> tuple[Entry, ...]:
+def released_entries(fence: ProducerIdAndEpoch) -> tuple[Entry, ...]:
     """The record that makes a prefix anybody's."""
     return (Entry(_DECISION, _dump({"version": VERSION, "fence": _pair(fence), "state": "released"})),)
 
@@ -207,13 +208,13 @@ def _dump(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
 
 
-def _pair(producer: Producer) -> list[int]:
+def _pair(producer: ProducerIdAndEpoch) -> list[int]:
     return [producer.producer_id, producer.epoch]
 
 
-def _producer(pair: Any) -> Producer:
+def _producer(pair: Any) -> ProducerIdAndEpoch:
     producer_id, epoch = pair
-    return Producer(_number(producer_id), _number(epoch))
+    return ProducerIdAndEpoch(_number(producer_id), _number(epoch))
 
 
 def _number(value: Any, *, least: int = 0) -> int:

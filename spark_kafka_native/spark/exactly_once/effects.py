@@ -11,24 +11,14 @@ from typing import Any, TypeAlias, TypeVar
 
 from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.records.batch import ProducerIdAndEpoch
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Producer:
-    """A producer id with its epoch, as a coordinator gave them."""
-
-    producer_id: int
-    epoch: int
-
-    def __str__(self) -> str:
-        return f"{self.producer_id} with epoch {self.epoch}"
-
-
 @dataclass(frozen=True, slots=True)
 class InitProducer:
-    """InitProducerId -> Producer. Aborts what is open under the id, and fences who had it.
+    """InitProducerId -> ProducerIdAndEpoch. Aborts what is open under the id, and fences who had it.
 
     ``claimed``: go on from this producer and fence it; refused with PRODUCER_FENCED if another one has come (KIP-360).
     ``once``: never sent again when an answer is lost, because a late copy would abort the transaction that follows.
@@ -36,7 +26,7 @@ class InitProducer:
 
     transactional_id: str
     timeout_ms: int
-    claimed: Producer | None = None
+    claimed: ProducerIdAndEpoch | None = None
     once: bool = False
 
 
@@ -45,7 +35,7 @@ class WriteRows:
     """The rows of a task in a transaction of this producer, flushed and left open -> tuple of Written."""
 
     transactional_id: str
-    producer: Producer
+    producer: ProducerIdAndEpoch
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +67,7 @@ class Append:
 
     topic: str
     transactional_id: str
-    producer: Producer
+    producer: ProducerIdAndEpoch
     entries: tuple[Entry, ...]
 
 
@@ -86,15 +76,15 @@ class End:
     """One transaction to end."""
 
     transactional_id: str
-    producer: Producer
+    producer: ProducerIdAndEpoch
 
 
 @dataclass(frozen=True, slots=True)
 class EndTransactions:
-    """EndTxn for each -> tuple of Producer | KafkaError in the same order.
+    """EndTxn for each -> tuple of ProducerIdAndEpoch | KafkaError in the same order.
 
-    Producer: it has ended so, now or before; who the id's producer is from then on. Errors are not thrown, so that
-    one transaction keeps none of the others waiting.
+    The transactional id's producer from then on: the transaction has ended as requested, now or before. Errors are
+    returned, not raised, so that no transaction waits for another.
     """
 
     ends: tuple[End, ...]
@@ -143,7 +133,7 @@ class Described:
 
     state: str
     """Kafka's name: Ongoing, PrepareCommit, CompleteAbort, ..."""
-    producer: Producer
+    producer: ProducerIdAndEpoch
     started_ms: int
     timeout_ms: int
 
@@ -170,4 +160,4 @@ Effect: TypeAlias = (
 Answer: TypeAlias = Any
 """What each effect says that it is answered."""
 Steps: TypeAlias = Generator[Effect, Answer, T]
-Ended: TypeAlias = Producer | KafkaError
+Ended: TypeAlias = ProducerIdAndEpoch | KafkaError

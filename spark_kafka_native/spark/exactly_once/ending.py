@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from spark_kafka_native.protocol.errors import KafkaError
+from spark_kafka_native.records.batch import ProducerIdAndEpoch
 from spark_kafka_native.spark.errors import listed
 from spark_kafka_native.spark.exactly_once.decision import Decision, Handle, NotThere, decision_entries, last_decision
 from spark_kafka_native.spark.exactly_once.effects import (
@@ -16,7 +17,6 @@ from spark_kafka_native.spark.exactly_once.effects import (
     EndTransactions,
     Entry,
     Log,
-    Producer,
     ReadDecisions,
     Steps,
 )
@@ -115,7 +115,7 @@ def commit_handles(names: Names, decision: Decision) -> Steps[None]:
         raise _not_committed(names, decision, open_yet[0][1])
 
 
-def write(names: Names, driver: Producer, entries: tuple[Entry, ...]) -> Steps[Producer]:
+def write(names: Names, driver: ProducerIdAndEpoch, entries: tuple[Entry, ...]) -> Steps[ProducerIdAndEpoch]:
     """Records in the topic of decisions, in a transaction of the driver's -> who the driver's producer is then.
 
     Raises ExactlyOnceError (FENCED). Any other error leaves open whether they are there.
@@ -127,7 +127,7 @@ def write(names: Names, driver: Producer, entries: tuple[Entry, ...]) -> Steps[P
     return (yield from end_driver(names, driver))
 
 
-def end_driver(names: Names, driver: Producer) -> Steps[Producer]:
+def end_driver(names: Names, driver: ProducerIdAndEpoch) -> Steps[ProducerIdAndEpoch]:
     """Commit what the driver has written. Raises as `write`."""
     results: tuple[Ended, ...] = yield EndTransactions((End(names.driver_id, driver),), commit=True)
     if isinstance(results[0], KafkaError):
@@ -135,7 +135,7 @@ def end_driver(names: Names, driver: Producer) -> Steps[Producer]:
     return results[0]
 
 
-def mark_finished(names: Names, driver: Producer, decision: Decision) -> Steps[Producer]:
+def mark_finished(names: Names, driver: ProducerIdAndEpoch, decision: Decision) -> Steps[ProducerIdAndEpoch]:
     """Write down that all of a decision is committed -> who the driver's producer is then. Raises as `write`."""
     return (yield from write(names, driver, decision_entries(decision.as_finished())))
 

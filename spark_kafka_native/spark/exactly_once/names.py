@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from spark_kafka_native.protocol.topic import topic_name_problem
-from spark_kafka_native.spark.exactly_once.effects import Producer
+from spark_kafka_native.records.batch import ProducerIdAndEpoch
 
 _NUMBER: Final = r"(0|[1-9][0-9]{0,18})"
 _NUMBERS_OF_A_TASK: Final = 5
@@ -25,7 +25,7 @@ _DECISIONS: Final = ".decisions"
 class DataId:
     """What the transactional id of a task says. It is used for one transaction, ever."""
 
-    fence: Producer
+    fence: ProducerIdAndEpoch
     """The driver's producer at the time of planning. No two plannings have the same."""
     batch_id: int
     task_attempt_id: int
@@ -68,7 +68,7 @@ class Names:
         if found is None:
             return None
         producer_id, epoch, batch_id, task_attempt_id, attempt = map(int, found.groups())
-        fence = Producer(producer_id=producer_id, epoch=epoch)
+        fence = ProducerIdAndEpoch(producer_id=producer_id, epoch=epoch)
         return DataId(fence=fence, batch_id=batch_id, task_attempt_id=task_attempt_id, attempt=attempt)
 
 

@@ -3,9 +3,10 @@
 Which batch it is, is not known here.
 """
 
+from spark_kafka_native.records.batch import ProducerIdAndEpoch
 from spark_kafka_native.spark.exactly_once.batch import Plan, Timing, summary
 from spark_kafka_native.spark.exactly_once.decision import Decision
-from spark_kafka_native.spark.exactly_once.effects import InitProducer, ListOpen, Producer, Steps
+from spark_kafka_native.spark.exactly_once.effects import InitProducer, ListOpen, Steps
 from spark_kafka_native.spark.exactly_once.ending import (
     abort_ids,
     commit_handles,
@@ -28,7 +29,7 @@ def plan(names: Names, timing: Timing, *, accept_loss: bool = False, accept_corr
     # P1. Listed before the fence, all of these are of drivers that P2 fences. Nothing is done about them yet.
     listed: tuple[str, ...] = yield ListOpen(names.prefix)
     # P2. From here on no earlier driver decides.
-    fence: Producer = yield InitProducer(names.driver_id, timing.decision_timeout_ms)
+    fence: ProducerIdAndEpoch = yield InitProducer(names.driver_id, timing.decision_timeout_ms)
     # P3. So this is the last decision there will be, until this driver's own.
     last = yield from _last(names, accept_corrupt=accept_corrupt)
     # P4. It is completed. What writes it down uses the producer's sequence numbers, which the process that will commit

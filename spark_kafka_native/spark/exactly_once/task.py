@@ -3,17 +3,10 @@
 from typing import Final
 
 from spark_kafka_native.protocol.errors import KafkaError
+from spark_kafka_native.records.batch import ProducerIdAndEpoch
 from spark_kafka_native.spark.exactly_once.batch import Message, Outcome, Plan, Timing, is_new
 from spark_kafka_native.spark.exactly_once.decision import Handle, Owner
-from spark_kafka_native.spark.exactly_once.effects import (
-    End,
-    EndTransactions,
-    InitProducer,
-    Producer,
-    Steps,
-    WriteRows,
-    Written,
-)
+from spark_kafka_native.spark.exactly_once.effects import End, EndTransactions, InitProducer, Steps, WriteRows, Written
 from spark_kafka_native.spark.exactly_once.names import DataId, Names
 
 TRIES: Final = 3
@@ -47,14 +40,14 @@ def task(
 
 
 def _begin(
-    names: Names, fence: Producer, batch_id: int, task_attempt_id: int, timing: Timing
-) -> Steps[tuple[str, Producer]]:
+    names: Names, fence: ProducerIdAndEpoch, batch_id: int, task_attempt_id: int, timing: Timing
+) -> Steps[tuple[str, ProducerIdAndEpoch]]:
     """A transactional id that nobody else has, nor ever had, nor can still abort."""
     for attempt in range(TRIES):
         data_id = DataId(fence=fence, batch_id=batch_id, task_attempt_id=task_attempt_id, attempt=attempt)
         name = names.data_id(data_id)
         try:
-            producer: Producer = yield InitProducer(name, timing.transaction_timeout_ms, once=True)
+            producer: ProducerIdAndEpoch = yield InitProducer(name, timing.transaction_timeout_ms, once=True)
         except KafkaError as error:
             if not error.retriable or attempt == TRIES - 1:
                 raise

@@ -3,16 +3,10 @@
 from dataclasses import dataclass, replace
 
 from spark_kafka_native.protocol.errors import KafkaError
+from spark_kafka_native.records.batch import ProducerIdAndEpoch
 from spark_kafka_native.spark.exactly_once.batch import Plan, Timing
 from spark_kafka_native.spark.exactly_once.decision import Decision, decision_entries, released_entries
-from spark_kafka_native.spark.exactly_once.effects import (
-    Ended,
-    EndTransactions,
-    InitProducer,
-    ListOpen,
-    Producer,
-    Steps,
-)
+from spark_kafka_native.spark.exactly_once.effects import Ended, EndTransactions, InitProducer, ListOpen, Steps
 from spark_kafka_native.spark.exactly_once.ending import look_up, read_last, write
 from spark_kafka_native.spark.exactly_once.errors import ExactlyOnceError, Trouble, command
 from spark_kafka_native.spark.exactly_once.names import Names
@@ -51,7 +45,7 @@ def run_again(names: Names, timing: Timing) -> Steps[None]:
     open of the batch may have been aborted then. Up to transaction.version 1 see for yourself that the rows are not
     readable (`ending.Fates`).
     """
-    fence: Producer = yield InitProducer(names.driver_id, timing.decision_timeout_ms)
+    fence: ProducerIdAndEpoch = yield InitProducer(names.driver_id, timing.decision_timeout_ms)
     last = yield from read_last(names)
     if last is None or last.finished:
         raise _refused(names, "no decided batch waits to be committed")

@@ -83,7 +83,7 @@ class SinkOptions:
     include_timestamp: bool = False
     """Whether a column ``timestamp`` is the records' time."""
     partitioner: str | None = None
-    """A name or ``module:function`` (see ``client.partitioners``); None: what ``client`` says."""
+    """A name or ``module:function`` (see ``client.producer.partitioners``); None: what ``client`` says."""
     exactly_once: ExactlyOnce | None = None
     """Names and times of transactions; None: at least once."""
 

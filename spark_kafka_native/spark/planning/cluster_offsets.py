@@ -4,12 +4,12 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 from uuid import UUID
 
-from spark_kafka_native.client.cluster import Cluster, shared_cluster
+from spark_kafka_native.client.admin.groups import CommittedOffset, commit_offsets, fetch_offsets
+from spark_kafka_native.client.cluster.cluster import Cluster, shared_cluster
+from spark_kafka_native.client.cluster.metadata import ClusterMetadata, PartitionLeader
 from spark_kafka_native.client.config import READ_COMMITTED, READ_UNCOMMITTED, ClientConfig
-from spark_kafka_native.client.groups import CommittedOffset, commit_offsets, fetch_offsets
-from spark_kafka_native.client.leader_epochs import ends_of_epochs
-from spark_kafka_native.client.metadata import ClusterMetadata, PartitionLeader
-from spark_kafka_native.client.offsets import MAX_TIMESTAMP, list_offsets
+from spark_kafka_native.client.consumer.leader_epochs import ends_of_epochs
+from spark_kafka_native.client.consumer.offsets import MAX_TIMESTAMP, list_offsets
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import INTERNAL_TOPICS, TopicPartition
 from spark_kafka_native.protocol.wire import ZERO_UUID

@@ -19,7 +19,7 @@ from itertools import islice
 from typing import Final
 from uuid import UUID
 
-from spark_kafka_native.client.groups import CommittedOffset
+from spark_kafka_native.client.admin.groups import CommittedOffset
 from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.errors import PlanError

@@ -9,7 +9,7 @@ is where remembering begins.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from spark_kafka_native.client.metadata import NO_EPOCH, PartitionLeader
+from spark_kafka_native.client.cluster.metadata import NO_EPOCH, PartitionLeader
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.offsets import OffsetMap
 from spark_kafka_native.spark.planning.bounds import OffsetSource

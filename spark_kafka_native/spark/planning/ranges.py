@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from spark_kafka_native.client.metadata import PartitionLeader
+from spark_kafka_native.client.cluster.metadata import PartitionLeader
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.offsets import EARLIEST_OFFSET, LATEST_OFFSET
 

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from spark_kafka_native.client.groups import CommittedOffset
-from spark_kafka_native.client.metadata import PartitionLeader
+from spark_kafka_native.client.admin.groups import CommittedOffset
+from spark_kafka_native.client.cluster.metadata import PartitionLeader
 from spark_kafka_native.protocol.ids import parse_id, spell_id
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.protocol.wire import ZERO_UUID

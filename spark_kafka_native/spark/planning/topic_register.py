@@ -18,7 +18,7 @@ from hashlib import blake2b
 from typing import Final
 from uuid import UUID
 
-from spark_kafka_native.client.groups import CommittedOffset
+from spark_kafka_native.client.admin.groups import CommittedOffset
 from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.protocol.ids import parse_id, spell_id
 from spark_kafka_native.protocol.topic import TopicPartition

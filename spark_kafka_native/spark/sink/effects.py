@@ -10,29 +10,30 @@ from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
-from spark_kafka_native.client.admin import NewTopic, TopicsError, create_topics
-from spark_kafka_native.client.cluster import Cluster, shared_cluster
+from spark_kafka_native.client.admin.topics import NewTopic, TopicsError, create_topics
+from spark_kafka_native.client.cluster.cluster import Cluster, shared_cluster
+from spark_kafka_native.client.cluster.coordinators import at_coordinators
+from spark_kafka_native.client.cluster.known_coordinators import CoordinatorType
 from spark_kafka_native.client.config import READ_COMMITTED, READ_UNCOMMITTED
-from spark_kafka_native.client.coordinators import at_coordinators
-from spark_kafka_native.client.describe_transactions import (
+from spark_kafka_native.client.consumer.fetcher import Fetcher
+from spark_kafka_native.client.consumer.offsets import EARLIEST, LATEST, list_offsets
+from spark_kafka_native.client.producer.producer import Producer
+from spark_kafka_native.client.transactions.describe_transactions import (
     TransactionState,
     describe_transactions,
     list_transactions,
 )
-from spark_kafka_native.client.fetcher import Fetcher
-from spark_kafka_native.client.known_coordinators import CoordinatorType
-from spark_kafka_native.client.offsets import EARLIEST, LATEST, list_offsets
-from spark_kafka_native.client.producer import Producer
-from spark_kafka_native.client.transaction_errors import ProducerFailed
-from spark_kafka_native.client.transaction_handle import UNKNOWN_OFFSET, TransactionalIdentity, WrittenPartition
-from spark_kafka_native.client.transaction_requests import deadline_of, init_producer, transaction_version
-from spark_kafka_native.client.transaction_scope import TransactionScope
-from spark_kafka_native.client.transactions import Ending, Outcome, end_transactions
+from spark_kafka_native.client.transactions.ending import Ending, Outcome, end_transactions
+from spark_kafka_native.client.transactions.errors import ProducerFailed
+from spark_kafka_native.client.transactions.handle import UNKNOWN_OFFSET, TransactionalIdentity, WrittenPartition
+from spark_kafka_native.client.transactions.requests import deadline_of, init_producer, transaction_version
+from spark_kafka_native.client.transactions.scope import TransactionScope
 from spark_kafka_native.net.blocking import Connection
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
 from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.records.batch import ProducerIdAndEpoch
 from spark_kafka_native.spark.exactly_once import effects as ask
 from spark_kafka_native.spark.exactly_once.errors import ExactlyOnceError
 
@@ -81,7 +82,7 @@ class _Runner:
         self._send = send
         self._partitioner = partitioner
         self._version: int | None = None
-        self._appending: dict[ask.Producer, tuple[Producer, TransactionScope]] = {}
+        self._appending: dict[ProducerIdAndEpoch, tuple[Producer, TransactionScope]] = {}
 
     def close(self) -> None:
         """Give connections back."""
@@ -112,7 +113,7 @@ class _Runner:
 
     # --- producers
 
-    def _init(self, effect: ask.InitProducer) -> ask.Producer:
+    def _init(self, effect: ask.InitProducer) -> ProducerIdAndEpoch:
         claimed = None
         if effect.claimed is not None:
             claimed = self._identity(effect.transactional_id, effect.claimed, version=0)
@@ -128,10 +129,10 @@ class _Runner:
         except ProducerFailed as error:
             raise KafkaError(error.code, error.detail) from error  # retriable or not as its code is
         self._version = found.transaction_version
-        return ask.Producer(found.producer_id, found.producer_epoch)
+        return ProducerIdAndEpoch(found.producer_id, found.producer_epoch)
 
     def _identity(
-        self, transactional_id: str, producer: ask.Producer, version: int | None = None
+        self, transactional_id: str, producer: ProducerIdAndEpoch, version: int | None = None
     ) -> TransactionalIdentity:
         return TransactionalIdentity(
             transactional_id=transactional_id,
@@ -270,7 +271,10 @@ class _Runner:
             None
             if (each := found.get(name)) is None
             else ask.Described(
-                each.state.value, ask.Producer(each.producer_id, each.producer_epoch), each.started_ms, each.timeout_ms
+                each.state.value,
+                ProducerIdAndEpoch(each.producer_id, each.producer_epoch),
+                each.started_ms,
+                each.timeout_ms,
             )
             for name in effect.transactional_ids
         )
@@ -317,4 +321,4 @@ def _ended(end: ask.End, ending: Ending) -> ask.Ended:
         return KafkaError(ending.code, ending.reason)
     if ending.identity is None:
         return end.producer
-    return ask.Producer(ending.identity.producer_id, ending.identity.producer_epoch)
+    return ProducerIdAndEpoch(ending.identity.producer_id, ending.identity.producer_epoch)

@@ -17,9 +17,9 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
-from spark_kafka_native.client.cluster import shared_cluster
-from spark_kafka_native.client.partitioners import PartitionerError
-from spark_kafka_native.client.producer import Producer
+from spark_kafka_native.client.cluster.cluster import shared_cluster
+from spark_kafka_native.client.producer.partitioners import PartitionerError
+from spark_kafka_native.client.producer.producer import Producer
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.spark.errors import OptionError, TaskError
 from spark_kafka_native.spark.exactly_once.abort import abort

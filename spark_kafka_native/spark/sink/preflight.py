@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from spark_kafka_native.client.cluster import Cluster
+from spark_kafka_native.client.admin.configs import Resource, ResourceType, describe_configs
+from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.config import ClientConfig
-from spark_kafka_native.client.configs import Resource, ResourceType, describe_configs
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.spark.errors import OptionError
 from spark_kafka_native.spark.options.exactly_once import PREFIX, TIMEOUT, ExactlyOnce

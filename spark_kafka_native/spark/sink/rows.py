@@ -35,7 +35,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from spark_kafka_native.client.gathering import gathered
+from spark_kafka_native.client.consumer.gathering import gathered
 from spark_kafka_native.spark.errors import PlanError
 
 ROWS_PER_SEND: Final = 50_000

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from spark_kafka_native.client.cluster import shared_cluster
+from spark_kafka_native.client.cluster.cluster import shared_cluster
 from spark_kafka_native.client.errors import NoSuchPartition, ProduceError, RecordTooLarge
-from spark_kafka_native.client.partitioners import PartitionerError
-from spark_kafka_native.client.producer import Producer
+from spark_kafka_native.client.producer.partitioners import PartitionerError
+from spark_kafka_native.client.producer.producer import Producer
 from spark_kafka_native.net.errors import BrokerUnreachable
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.spark.errors import TaskError

@@ -9,7 +9,10 @@ from typing import Final
 
 import pyarrow as pa
 
-from spark_kafka_native.client.cluster import shared_cluster
+from spark_kafka_native.client.cluster.cluster import shared_cluster
+from spark_kafka_native.client.cluster.metadata import NO_EPOCH, PartitionLeader
+from spark_kafka_native.client.consumer.fetcher import Fetcher
+from spark_kafka_native.client.consumer.joint_fetcher import Place
 from spark_kafka_native.client.errors import (
     BatchTooLarge,
     CorruptRecords,
@@ -18,9 +21,6 @@ from spark_kafka_native.client.errors import (
     OffsetOutOfRange,
     TopicRecreated,
 )
-from spark_kafka_native.client.fetcher import Fetcher
-from spark_kafka_native.client.joint_fetcher import Place
-from spark_kafka_native.client.metadata import NO_EPOCH, PartitionLeader
 from spark_kafka_native.net.errors import BrokerUnreachable
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 
-from spark_kafka_native.client.cluster import shared_cluster
+from spark_kafka_native.client.cluster.cluster import shared_cluster
+from spark_kafka_native.client.consumer.gathering import gathered
+from spark_kafka_native.client.consumer.joint_fetcher import JointFetcher, PartitionRange, Place
 from spark_kafka_native.client.errors import TopicRecreated
-from spark_kafka_native.client.gathering import gathered
-from spark_kafka_native.client.joint_fetcher import JointFetcher, PartitionRange, Place
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.errors import TaskError, listed

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_kafka_native.client.cluster import Cluster
-from spark_kafka_native.client.producer import Producer
+from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native.client.producer.producer import Producer
 from spark_kafka_native.net.errors import AuthenticationFailed
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.apache_kafka import QUICK_START, ApacheKafka, apache_kafka_unavailable

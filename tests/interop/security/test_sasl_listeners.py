@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_kafka_native.client.cluster import Cluster
-from spark_kafka_native.client.offsets import LATEST, list_offsets
+from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native.client.consumer.offsets import LATEST, list_offsets
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.net.errors import AuthenticationFailed
 from spark_kafka_native.protocol.errors import ErrorCode

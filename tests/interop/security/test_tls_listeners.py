@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from spark_kafka_native.client.cluster import Cluster
-from spark_kafka_native.client.offsets import LATEST, list_offsets
-from spark_kafka_native.client.producer import Producer
+from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native.client.consumer.offsets import LATEST, list_offsets
+from spark_kafka_native.client.producer.producer import Producer
 from spark_kafka_native.net.errors import AuthenticationFailed, BrokerUnreachable
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.certificates import Authority

@@ -14,12 +14,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from spark_kafka_native.client.cluster import Cluster
+from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.config import ClientConfig
+from spark_kafka_native.client.consumer.fetcher import Fetcher
+from spark_kafka_native.client.consumer.offsets import EARLIEST, LATEST, list_offsets
 from spark_kafka_native.client.errors import FetchTimeout, OffsetOutOfRange, ProduceError
-from spark_kafka_native.client.fetcher import Fetcher
-from spark_kafka_native.client.offsets import EARLIEST, LATEST, list_offsets
-from spark_kafka_native.client.producer import Producer
+from spark_kafka_native.client.producer.producer import Producer
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages import (
     ApiVersionsRequest,

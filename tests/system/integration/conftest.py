@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from spark_kafka_native.client.cluster import Cluster
+from spark_kafka_native.client.cluster.cluster import Cluster
 from tests.support.brokers import Server, TopicMaker
 from tests.support.mock_cluster import MockCluster, mock_cluster_unavailable
 from tests.support.our_client import config_of

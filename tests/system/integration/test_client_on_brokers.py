@@ -7,12 +7,12 @@ from datetime import datetime
 import pyarrow as pa
 import pytest
 
-from spark_kafka_native.client.cluster import Cluster
+from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native.client.consumer.fetcher import Fetcher
+from spark_kafka_native.client.consumer.joint_fetcher import JointFetcher, PartitionRange
+from spark_kafka_native.client.consumer.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, list_offsets
 from spark_kafka_native.client.errors import NoSuchPartition, OffsetOutOfRange, RecordTooLarge
-from spark_kafka_native.client.fetcher import Fetcher
-from spark_kafka_native.client.joint_fetcher import JointFetcher, PartitionRange
-from spark_kafka_native.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, list_offsets
-from spark_kafka_native.client.producer import Producer
+from spark_kafka_native.client.producer.producer import Producer
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.headers import HEADERS

@@ -5,9 +5,9 @@ import time
 import pyarrow as pa
 import pytest
 
-from spark_kafka_native.client.cluster import Cluster
-from spark_kafka_native.client.groups import CommittedOffset
-from spark_kafka_native.client.producer import Producer
+from spark_kafka_native.client.admin.groups import CommittedOffset
+from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native.client.producer.producer import Producer
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.errors import PlanError
 from spark_kafka_native.spark.options.parsing import Query, parse_source_options

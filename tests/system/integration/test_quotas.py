@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 from dirty_equals import IsOneOf, IsTrueLike
 
-from spark_kafka_native.client.cluster import Cluster
-from spark_kafka_native.client.fetcher import Fetcher
-from spark_kafka_native.client.joint_fetcher import JointFetcher, PartitionRange
-from spark_kafka_native.client.producer import Producer
+from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native.client.consumer.fetcher import Fetcher
+from spark_kafka_native.client.consumer.joint_fetcher import JointFetcher, PartitionRange
+from spark_kafka_native.client.producer.producer import Producer
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.framing import decode_response

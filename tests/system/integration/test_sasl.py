@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from spark_kafka_native.client.cluster import Cluster
-from spark_kafka_native.client.producer import Producer
+from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native.client.producer.producer import Producer
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.net.errors import AuthenticationFailed
 from spark_kafka_native.protocol.errors import ErrorCode

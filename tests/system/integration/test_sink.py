@@ -21,8 +21,8 @@ from pyspark.sql.types import (
 )
 
 from broker_embedded.testing import EmbeddedBroker
-from spark_kafka_native.client.cluster import Cluster
-from spark_kafka_native.client.fetcher import Fetcher
+from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native.client.consumer.fetcher import Fetcher
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.datasource import PyKafkaDataSource
 from spark_kafka_native.spark.errors import PlanError, TaskError

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from broker_embedded.testing import EmbeddedBroker
+from spark_kafka_native.client.admin.groups import CommittedOffset
 from spark_kafka_native.client.config import ClientConfig
-from spark_kafka_native.client.groups import CommittedOffset
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.errors import DataLossError, PlanError

@@ -8,7 +8,7 @@ from broker_embedded.config.config import BrokerConfig
 from broker_embedded.config.settings import ConfigError
 from broker_embedded.testing import BrokerProcess, EmbeddedBroker
 from broker_embedded.testing.users import settings_with_users
-from spark_kafka_native.client.cluster import Cluster
+from spark_kafka_native.client.cluster.cluster import Cluster
 from tests.support.our_client import config_of
 
 USERS = {"alice": "alice-hunter2", "bob.2": 'comma, "quote", \\ and ]'}

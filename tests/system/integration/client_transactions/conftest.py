@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from broker_embedded.testing import BrokerProcess
-from spark_kafka_native.client.cluster import Cluster
+from spark_kafka_native.client.cluster.cluster import Cluster
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.both_brokers import running_broker
 from tests.support.brokers import TopicMaker

@@ -3,24 +3,24 @@
 import pytest
 from dirty_equals import IsOneOf
 
-from spark_kafka_native.client.cluster import Cluster
-from spark_kafka_native.client.coordinators import look_up_coordinator
-from spark_kafka_native.client.describe_transactions import (
+from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native.client.cluster.coordinators import look_up_coordinator
+from spark_kafka_native.client.cluster.known_coordinators import CoordinatorType
+from spark_kafka_native.client.producer.transactional_producer import TransactionalProducer
+from spark_kafka_native.client.transactions.describe_transactions import (
     TransactionState,
     describe_transactions,
     list_transactions,
 )
-from spark_kafka_native.client.known_coordinators import CoordinatorType
-from spark_kafka_native.client.transaction_errors import ProducerFenced, TransactionError
-from spark_kafka_native.client.transaction_handle import TransactionHandle
-from spark_kafka_native.client.transaction_requests import init_producer
-from spark_kafka_native.client.transactional_producer import TransactionalProducer
-from spark_kafka_native.client.transactions import (
+from spark_kafka_native.client.transactions.ending import (
     Outcome,
     abort_open_transactions,
     end_transaction,
     end_transactions,
 )
+from spark_kafka_native.client.transactions.errors import ProducerFenced, TransactionError
+from spark_kafka_native.client.transactions.handle import TransactionHandle
+from spark_kafka_native.client.transactions.requests import init_producer
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.protocol.errors import ErrorCode
 from tests.support.apache_kafka import ApacheKafka

@@ -8,13 +8,13 @@ import threading
 import pyarrow as pa
 import pytest
 
-from spark_kafka_native.client.cluster import Cluster
-from spark_kafka_native.client.describe_producers import describe_producers
-from spark_kafka_native.client.groups import CommittedOffset, commit_offsets, fetch_offsets
-from spark_kafka_native.client.transaction_errors import ProducerFailed, ProducerFenced, TransactionFailed
-from spark_kafka_native.client.transaction_requests import GroupMembership, init_producer
-from spark_kafka_native.client.transactional_producer import TransactionalProducer
-from spark_kafka_native.client.transactions import Outcome, end_transaction
+from spark_kafka_native.client.admin.groups import CommittedOffset, commit_offsets, fetch_offsets
+from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native.client.producer.transactional_producer import TransactionalProducer
+from spark_kafka_native.client.transactions.describe_producers import describe_producers
+from spark_kafka_native.client.transactions.ending import Outcome, end_transaction
+from spark_kafka_native.client.transactions.errors import ProducerFailed, ProducerFenced, TransactionFailed
+from spark_kafka_native.client.transactions.requests import GroupMembership, init_producer
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.our_transactions import Transactions, valued
@@ -138,8 +138,8 @@ def test_another_process_ends_what_was_prepared(transactions: Transactions, name
     ]
     code = (
         "import pickle, sys\n"
-        "from spark_kafka_native.client.cluster import Cluster\n"
-        "from spark_kafka_native.client.transactions import end_transaction\n"
+        "from spark_kafka_native.client.cluster.cluster import Cluster\n"
+        "from spark_kafka_native.client.transactions.ending import end_transaction\n"
         "config, kept, dropped = pickle.loads(sys.stdin.buffer.read())\n"
         "with Cluster(config) as cluster:\n"
         "    print(end_transaction(cluster, kept, commit=True).outcome.value)\n"

@@ -13,10 +13,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from broker_embedded.testing import EmbeddedBroker
-from spark_kafka_native.client.admin import delete_topics
-from spark_kafka_native.client.cluster import Cluster
+from spark_kafka_native.client.admin.topics import delete_topics
+from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.config import ClientConfig
-from spark_kafka_native.client.producer import Producer
+from spark_kafka_native.client.producer.producer import Producer
 from spark_kafka_native.jobs import quickstart
 from spark_kafka_native.jobs.comparison import Comparison, PageCount
 from spark_kafka_native.jobs.page_views import PAGES, page_views

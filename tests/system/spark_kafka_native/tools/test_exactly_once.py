@@ -5,11 +5,15 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from spark_kafka_native.client.admin import delete_topics
-from spark_kafka_native.client.cluster import Cluster
-from spark_kafka_native.client.describe_transactions import TransactionState, describe_transactions, list_transactions
-from spark_kafka_native.client.producer import Producer
-from spark_kafka_native.client.transactional_producer import TransactionalProducer
+from spark_kafka_native.client.admin.topics import delete_topics
+from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native.client.producer.producer import Producer
+from spark_kafka_native.client.producer.transactional_producer import TransactionalProducer
+from spark_kafka_native.client.transactions.describe_transactions import (
+    TransactionState,
+    describe_transactions,
+    list_transactions,
+)
 from spark_kafka_native.spark.exactly_once.batch import Message
 from spark_kafka_native.spark.exactly_once.commit import commit
 from spark_kafka_native.spark.exactly_once.decision import Owner, OwnerKind

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_kafka_native.client.cluster import Cluster
-from spark_kafka_native.client.groups import commit_offsets
+from spark_kafka_native.client.admin.groups import commit_offsets
+from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.protocol.messages.describe_groups import (
     DescribedGroup,
     DescribeGroupsRequest,

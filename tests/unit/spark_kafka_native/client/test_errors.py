@@ -3,7 +3,7 @@ import pickle
 
 import pytest
 
-from spark_kafka_native.client.admin import TopicsError
+from spark_kafka_native.client.admin.topics import TopicsError
 from spark_kafka_native.client.errors import (
     BatchTooLarge,
     BrokerNotAvailable,

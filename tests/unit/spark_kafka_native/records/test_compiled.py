@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_kafka_native.client.partitioner import murmur2 as murmur2_of_one
-from spark_kafka_native.client.partitioner import spans_of
+from spark_kafka_native.client.producer.partitioner import murmur2 as murmur2_of_one
+from spark_kafka_native.client.producer.partitioner import spans_of
 from spark_kafka_native.records import payload
 from spark_kafka_native.records.columns import read_columns
 from spark_kafka_native.records.errors import BadRecord

@@ -2,8 +2,8 @@
 
 import pytest
 
-from spark_kafka_native.client.group_admin import GroupDescription, GroupListing, GroupMember
-from spark_kafka_native.client.groups import CommittedOffset
+from spark_kafka_native.client.admin.group_admin import GroupDescription, GroupListing, GroupMember
+from spark_kafka_native.client.admin.groups import CommittedOffset
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.tools.group_tables import (
     print_groups,

@@ -6,15 +6,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_kafka_native.client.cluster import Cluster
-from spark_kafka_native.client.producer import Producer
-from spark_kafka_native.client.transaction_scope import TransactionScope
+from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native.client.producer.producer import Producer
+from spark_kafka_native.client.transactions.scope import TransactionScope
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages import InitProducerIdRequest, ProduceRequest
 from spark_kafka_native.protocol.messages.create_topics import CreateTopicsRequest
 from spark_kafka_native.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from spark_kafka_native.protocol.messages.end_txn import EndTxnRequest
 from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.records.batch import ProducerIdAndEpoch
 from spark_kafka_native.spark.exactly_once import effects as ask
 from spark_kafka_native.spark.sink.effects import carry_out
 from tests.support.scripted_broker import Drop, Refuse, ScriptedCluster
@@ -43,9 +44,9 @@ def answered(cluster: Cluster, effect: ask.Effect) -> Any:
     return carry_out(cluster, one(effect))
 
 
-def begun(cluster: Cluster, name: str = "p.1.0.0.0.0") -> ask.Producer:
+def begun(cluster: Cluster, name: str = "p.1.0.0.0.0") -> ProducerIdAndEpoch:
     producer = answered(cluster, ask.InitProducer(name, 60_000))
-    assert isinstance(producer, ask.Producer)
+    assert isinstance(producer, ProducerIdAndEpoch)
     return producer
 
 
@@ -109,7 +110,7 @@ def test_where_rows_are_is_told_roughly_if_no_broker_has_told(
 def test_any_error_is_the_steps_to_decide_about(cluster: Cluster) -> None:
     seen: list[Exception] = []
 
-    def steps(producer: ask.Producer) -> ask.Steps[str]:
+    def steps(producer: ProducerIdAndEpoch) -> ask.Steps[str]:
         try:
             yield ask.WriteRows("p.1.0.0.0.0", producer)
         except Exception as error:  # any error is what is asked for
@@ -129,13 +130,13 @@ def test_decisions_are_written_read_and_made_room_for(brokers: ScriptedCluster, 
     def steps() -> ask.Steps[tuple[Any, ...]]:
         yield ask.Append("p.decisions", "p.driver", driver, ENTRIES)
         (after,) = yield ask.EndTransactions((ask.End("p.driver", driver),), commit=True)
-        assert isinstance(after, ask.Producer)
+        assert isinstance(after, ProducerIdAndEpoch)
         yield ask.Append("p.decisions", "p.driver", after, ENTRIES[1:])
         ended: tuple[Any, ...] = yield ask.EndTransactions((ask.End("p.driver", after),), commit=True)
         return ended
 
     (last,) = carry_out(cluster, steps())
-    assert isinstance(last, ask.Producer)
+    assert isinstance(last, ProducerIdAndEpoch)
     assert answered(cluster, ask.ReadDecisions("p.decisions", None)) == ask.Log((*ENTRIES, ENTRIES[1]), whole=True)
     tail = answered(cluster, ask.ReadDecisions("p.decisions", 1))
     assert (tail.entries, tail.whole) == (ENTRIES[1:], False)
@@ -176,13 +177,13 @@ def test_one_that_cannot_be_ended_keeps_none_of_the_others_waiting(brokers: Scri
     producers = [begun(cluster, name) for name in names]
     for name, producer in zip(names, producers, strict=True):
         answered(cluster, ask.Append("p.decisions", name, producer, ENTRIES))
-    fenced = ask.Producer(producers[0].producer_id, producers[0].epoch + 7)
+    fenced = ProducerIdAndEpoch(producers[0].producer_id, producers[0].epoch + 7)
     ends = (ask.End(names[0], fenced), ask.End(names[1], producers[1]))
     brokers.script(EndTxnRequest, Drop(applied=True))
     error, ended = answered(cluster, ask.EndTransactions(ends, commit=True))
     assert isinstance(error, KafkaError)
     assert error.code is ErrorCode.PRODUCER_FENCED
-    assert isinstance(ended, ask.Producer)
+    assert isinstance(ended, ProducerIdAndEpoch)
     (again,) = answered(cluster, ask.EndTransactions(ends[1:], commit=True))
     assert again == ended, "asking again finds it done"
     brokers.script(EndTxnRequest, Refuse(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))

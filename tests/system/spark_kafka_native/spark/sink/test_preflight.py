@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from broker_embedded.testing import BrokerProcess
-from spark_kafka_native.client.cluster import Cluster
-from spark_kafka_native.client.configs import Resource
+from spark_kafka_native.client.admin.configs import Resource
+from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.spark.errors import OptionError
 from spark_kafka_native.spark.exactly_once.names import Names

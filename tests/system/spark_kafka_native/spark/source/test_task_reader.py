@@ -8,7 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from spark_kafka_native.client.cluster import UNKNOWN_TOPIC_TRIES, close_shared_clusters, shared_cluster
+from spark_kafka_native.client.cluster.cluster import UNKNOWN_TOPIC_TRIES, close_shared_clusters, shared_cluster
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages import FetchRequest, ListOffsetsRequest, MetadataRequest
 from spark_kafka_native.protocol.schema import Response

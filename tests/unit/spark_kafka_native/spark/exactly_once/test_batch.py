@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
+from spark_kafka_native.records.batch import ProducerIdAndEpoch
 from spark_kafka_native.spark.exactly_once.batch import Last, Message, Outcome, Plan, is_new, joined, summary
 from spark_kafka_native.spark.exactly_once.decision import Decision, Handle, Owner, OwnerKind
-from spark_kafka_native.spark.exactly_once.effects import Producer
 from spark_kafka_native.spark.exactly_once.errors import ExactlyOnceError, Trouble
 from spark_kafka_native.spark.exactly_once.names import Names
 
-FENCE = Producer(1, 0)
+FENCE = ProducerIdAndEpoch(1, 0)
 QUERY = Owner(OwnerKind.QUERY, "q")
 JOB = Owner(OwnerKind.JOB, "j")
 NAMES = Names(prefix="orders")
@@ -55,7 +55,7 @@ def test_anything_else_is_refused(last: Last, owner: Owner, batch_id: int, said:
 
 
 def message(number: int | None = None, **changed: Any) -> Message:
-    handle = None if number is None else Handle(f"orders.1.0.5.{number}.0", Producer(number, 0), ())
+    handle = None if number is None else Handle(f"orders.1.0.5.{number}.0", ProducerIdAndEpoch(number, 0), ())
     outcome = Outcome.EMPTY if number is None else Outcome.WRITTEN
     fields = {"fence": FENCE, "owner": QUERY, "batch_id": 5, "outcome": outcome, "handle": handle}
     return Message(**{**fields, **changed})
@@ -72,7 +72,7 @@ def test_messages_of_one_batch_are_joined() -> None:
     "messages",
     [
         [],
-        [message(1), message(2, fence=Producer(1, 1))],
+        [message(1), message(2, fence=ProducerIdAndEpoch(1, 1))],
         [message(1), message(2, batch_id=6)],
         [message(1), message(2, owner=JOB)],
         [message(1), message(outcome=Outcome.SKIPPED)],

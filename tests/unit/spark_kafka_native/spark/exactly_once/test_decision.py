@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.records.batch import ProducerIdAndEpoch
 from spark_kafka_native.spark.exactly_once import decision as module
 from spark_kafka_native.spark.exactly_once.decision import (
     Decision,
@@ -21,22 +22,22 @@ from spark_kafka_native.spark.exactly_once.decision import (
     last_decision,
     released_entries,
 )
-from spark_kafka_native.spark.exactly_once.effects import Entry, Log, Producer, Written
+from spark_kafka_native.spark.exactly_once.effects import Entry, Log, Written
 from spark_kafka_native.spark.exactly_once.errors import ExactlyOnceError, Trouble
 
-FENCE = Producer(4_294_967_296, 3)
+FENCE = ProducerIdAndEpoch(4_294_967_296, 3)
 QUERY = Owner(OwnerKind.QUERY, "c0ffee")
 NUMBERS = st.integers(min_value=0, max_value=2**53)
 SPANS = st.builds(Written, st.builds(TopicPartition, st.sampled_from(("a", "b")), NUMBERS), NUMBERS, NUMBERS)
 HANDLES = st.builds(
     Handle,
     st.text(min_size=1, max_size=20),
-    st.builds(Producer, NUMBERS, NUMBERS),
+    st.builds(ProducerIdAndEpoch, NUMBERS, NUMBERS),
     st.lists(SPANS, max_size=3).map(tuple),
 )
 DECISIONS = st.builds(
     Decision,
-    st.builds(Producer, NUMBERS, NUMBERS),
+    st.builds(ProducerIdAndEpoch, NUMBERS, NUMBERS),
     st.builds(Owner, st.sampled_from(OwnerKind), st.text(max_size=10)),
     NUMBERS,
     st.lists(HANDLES, max_size=5, unique_by=lambda handle: handle.transactional_id).map(tuple),
@@ -45,7 +46,7 @@ DECISIONS = st.builds(
 
 def handle(number: int, partitions: int = 1) -> Handle:
     spans = tuple(Written(TopicPartition("events", index), number, number + 5) for index in range(partitions))
-    return Handle(f"p.1.0.7.{number}.0", Producer(1000 + number, 0), spans)
+    return Handle(f"p.1.0.7.{number}.0", ProducerIdAndEpoch(1000 + number, 0), spans)
 
 
 def decision(*handles: Handle) -> Decision:
@@ -91,7 +92,10 @@ def test_a_decision_is_read_as_it_was_written(given_decision: Decision) -> None:
 
 
 def test_the_last_decision_counts() -> None:
-    first, second = decision(handle(1), handle(2)), replace(decision(handle(3)), fence=Producer(5, 9), batch_id=8)
+    first, second = (
+        decision(handle(1), handle(2)),
+        replace(decision(handle(3)), fence=ProducerIdAndEpoch(5, 9), batch_id=8),
+    )
     assert read(*decision_entries(first), *decision_entries(second)) == second
     assert read(*decision_entries(first), *decision_entries(first.as_finished())) == first.as_finished()
 
@@ -120,7 +124,7 @@ def test_many_tasks_with_many_partitions_fit() -> None:
 
 
 def test_what_was_read_may_begin_anywhere() -> None:
-    older, last = decision(handle(1)), replace(decision(handle(2), handle(3)), fence=Producer(9, 9))
+    older, last = decision(handle(1)), replace(decision(handle(2), handle(3)), fence=ProducerIdAndEpoch(9, 9))
     entries = (*decision_entries(older), *decision_entries(last))
     for start in range(len(entries)):
         if start <= len(entries) - len(decision_entries(last)):
@@ -134,7 +138,7 @@ def test_what_was_read_may_begin_anywhere() -> None:
 
 def test_what_compaction_has_left_of_older_decisions_is_skipped() -> None:
     """Parts with the numbers 1 and 2 of an older decision stand before the present one, which has part 0 alone."""
-    older = replace(decision(), fence=Producer(1, 1))
+    older = replace(decision(), fence=ProducerIdAndEpoch(1, 1))
     stale = Entry(b"handles-1", json.dumps({"version": 1, "fence": [1, 1], "handles": []}).encode())
     last = decision(handle(1))
     assert read(stale, *decision_entries(older)[-1:], *decision_entries(last)) == last

@@ -3,16 +3,17 @@
 import pickle
 
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.spark.exactly_once.effects import End, EndTransactions, InitProducer, Producer, Written
+from spark_kafka_native.records.batch import ProducerIdAndEpoch
+from spark_kafka_native.spark.exactly_once.effects import End, EndTransactions, InitProducer, Written
 
 
 def test_effects_are_values() -> None:
-    ends = EndTransactions((End("p.1.2.3.4.0", Producer(7, 1)),), commit=True)
+    ends = EndTransactions((End("p.1.2.3.4.0", ProducerIdAndEpoch(7, 1)),), commit=True)
     assert pickle.loads(pickle.dumps(ends)) == ends
-    assert hash(ends) == hash(EndTransactions((End("p.1.2.3.4.0", Producer(7, 1)),), commit=True))
-    assert InitProducer("p.driver", 1000) != InitProducer("p.driver", 1000, claimed=Producer(7, 0))
+    assert hash(ends) == hash(EndTransactions((End("p.1.2.3.4.0", ProducerIdAndEpoch(7, 1)),), commit=True))
+    assert InitProducer("p.driver", 1000) != InitProducer("p.driver", 1000, claimed=ProducerIdAndEpoch(7, 0))
     assert Written(TopicPartition("t", 1), 0, 5) == Written(TopicPartition("t", 1), 0, 5)
 
 
 def test_a_producer_says_who_it_is() -> None:
-    assert str(Producer(4_294_967_296, 3)) == "4294967296 with epoch 3"
+    assert str(ProducerIdAndEpoch(4_294_967_296, 3)) == "4294967296 with epoch 3"

@@ -4,6 +4,7 @@ import pytest
 
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.records.batch import ProducerIdAndEpoch
 from spark_kafka_native.spark.exactly_once.decision import Decision, Handle, decision_entries
 from spark_kafka_native.spark.exactly_once.effects import (
     Describe,
@@ -11,7 +12,6 @@ from spark_kafka_native.spark.exactly_once.effects import (
     End,
     EndTransactions,
     Log,
-    Producer,
     ReadDecisions,
     Written,
 )
@@ -20,10 +20,12 @@ from spark_kafka_native.spark.exactly_once.errors import ExactlyOnceError, Troub
 from tests.support.exactly_once_driver import NAMES, QUERY
 
 HANDLES = tuple(
-    Handle(f"orders.1.0.0.{number}.0", Producer(10 + number, 0), (Written(TopicPartition("t", number), 5, 9),))
+    Handle(
+        f"orders.1.0.0.{number}.0", ProducerIdAndEpoch(10 + number, 0), (Written(TopicPartition("t", number), 5, 9),)
+    )
     for number in range(3)
 )
-DECISION = Decision(Producer(1, 0), QUERY, 0, HANDLES)
+DECISION = Decision(ProducerIdAndEpoch(1, 0), QUERY, 0, HANDLES)
 
 
 def test_the_end_of_the_log_is_read_first() -> None:
@@ -44,10 +46,10 @@ def test_all_of_the_log_is_read_where_its_end_is_not_enough() -> None:
 
 
 def test_without_handles_nothing_is_asked() -> None:
-    assert list(commit_handles(NAMES, Decision(Producer(1, 0), QUERY, 0))) == []
+    assert list(commit_handles(NAMES, Decision(ProducerIdAndEpoch(1, 0), QUERY, 0))) == []
 
 
-def described(state: str, producer: Producer) -> Described:
+def described(state: str, producer: ProducerIdAndEpoch) -> Described:
     return Described(state, producer, 0, 0)
 
 
@@ -55,16 +57,22 @@ def test_what_has_become_of_transactions_is_looked_up() -> None:
     steps = look_up(HANDLES)
     assert next(steps) == Describe(tuple(handle.transactional_id for handle in HANDLES))
     with pytest.raises(StopIteration) as stop:
-        steps.send((described("CompleteCommit", Producer(10, 1)), described("Ongoing", Producer(11, 0)), None))
+        steps.send(
+            (
+                described("CompleteCommit", ProducerIdAndEpoch(10, 1)),
+                described("Ongoing", ProducerIdAndEpoch(11, 0)),
+                None,
+            )
+        )
     assert stop.value.value == Fates(HANDLES[:1], HANDLES[1:2], HANDLES[2:])
     again = look_up(HANDLES)
     next(again)
     with pytest.raises(StopIteration) as stop:
         again.send(
             (
-                described("PrepareAbort", Producer(10, 1)),
-                described("Ongoing", Producer(11, 1)),
-                described("PrepareCommit", Producer(12, 1)),
+                described("PrepareAbort", ProducerIdAndEpoch(10, 1)),
+                described("Ongoing", ProducerIdAndEpoch(11, 1)),
+                described("PrepareCommit", ProducerIdAndEpoch(12, 1)),
             )
         )
     assert stop.value.value == Fates(HANDLES[2:], (), HANDLES[:2])
@@ -77,14 +85,14 @@ UNANSWERED = KafkaError(ErrorCode.REQUEST_TIMED_OUT)
 @pytest.mark.parametrize(
     ("error", "found", "trouble"),
     [
-        (REFUSED, described("CompleteAbort", Producer(11, 1)), Trouble.LOST),
-        (REFUSED, described("Empty", Producer(11, 1)), Trouble.LOST),
-        (REFUSED, described("CompleteCommit", Producer(99, 1)), Trouble.LOST),
+        (REFUSED, described("CompleteAbort", ProducerIdAndEpoch(11, 1)), Trouble.LOST),
+        (REFUSED, described("Empty", ProducerIdAndEpoch(11, 1)), Trouble.LOST),
+        (REFUSED, described("CompleteCommit", ProducerIdAndEpoch(99, 1)), Trouble.LOST),
         (REFUSED, None, Trouble.LOST),
-        (REFUSED, described("CompleteCommit", Producer(11, 1)), None),
-        (UNANSWERED, described("CompleteCommit", Producer(11, 1)), None),
-        (UNANSWERED, described("PrepareCommit", Producer(11, 1)), None),
-        (UNANSWERED, described("Ongoing", Producer(11, 0)), Trouble.UNKNOWN),
+        (REFUSED, described("CompleteCommit", ProducerIdAndEpoch(11, 1)), None),
+        (UNANSWERED, described("CompleteCommit", ProducerIdAndEpoch(11, 1)), None),
+        (UNANSWERED, described("PrepareCommit", ProducerIdAndEpoch(11, 1)), None),
+        (UNANSWERED, described("Ongoing", ProducerIdAndEpoch(11, 0)), Trouble.UNKNOWN),
         (UNANSWERED, None, Trouble.UNKNOWN),
     ],
 )
@@ -95,7 +103,7 @@ def test_a_transaction_that_is_not_known_to_be_committed_is_looked_up(
     assert next(steps) == EndTransactions(
         tuple(End(handle.transactional_id, handle.producer) for handle in HANDLES), commit=True
     )
-    assert steps.send((Producer(10, 1), error, Producer(12, 1))) == Describe(("orders.1.0.0.1.0",))
+    assert steps.send((ProducerIdAndEpoch(10, 1), error, ProducerIdAndEpoch(12, 1))) == Describe(("orders.1.0.0.1.0",))
     if trouble is None:
         with pytest.raises(StopIteration):
             steps.send((found,))
@@ -111,9 +119,9 @@ def test_a_transaction_that_is_not_known_to_be_committed_is_looked_up(
 def test_a_loss_goes_before_what_is_not_known() -> None:
     steps = commit_handles(NAMES, DECISION)
     next(steps)
-    steps.send((UNANSWERED, REFUSED, Producer(12, 1)))
+    steps.send((UNANSWERED, REFUSED, ProducerIdAndEpoch(12, 1)))
     with pytest.raises(ExactlyOnceError) as caught:
-        steps.send((None, described("CompleteAbort", Producer(11, 1))))
+        steps.send((None, described("CompleteAbort", ProducerIdAndEpoch(11, 1))))
     assert caught.value.trouble is Trouble.LOST
 
 

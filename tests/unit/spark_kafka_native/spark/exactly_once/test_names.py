@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_kafka_native.spark.exactly_once.effects import Producer
+from spark_kafka_native.records.batch import ProducerIdAndEpoch
 from spark_kafka_native.spark.exactly_once.names import DataId, Names, names_of_task, names_of_topic
 
 NUMBERS = st.integers(min_value=0, max_value=2**53)
 IDS = st.builds(
     DataId,
-    fence=st.builds(Producer, NUMBERS, st.integers(min_value=0, max_value=32767)),
+    fence=st.builds(ProducerIdAndEpoch, NUMBERS, st.integers(min_value=0, max_value=32767)),
     batch_id=NUMBERS,
     task_attempt_id=NUMBERS,
     attempt=st.integers(min_value=0, max_value=9),
@@ -20,7 +20,7 @@ PREFIXES = st.from_regex(r"[A-Za-z0-9._-]{1,12}", fullmatch=True)
 
 def test_names_are_spelled() -> None:
     names = Names(prefix="orders")
-    data_id = DataId(fence=Producer(4_294_967_296, 3), batch_id=17, task_attempt_id=42, attempt=0)
+    data_id = DataId(fence=ProducerIdAndEpoch(4_294_967_296, 3), batch_id=17, task_attempt_id=42, attempt=0)
     assert names.driver_id == "orders.driver"
     assert names.decisions_topic == "orders.decisions"
     assert names.data_id(data_id) == "orders.4294967296.3.17.42.0"

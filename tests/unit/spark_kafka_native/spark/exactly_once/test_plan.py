@@ -3,10 +3,11 @@
 import pytest
 
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.records.batch import ProducerIdAndEpoch
 from spark_kafka_native.spark.exactly_once.batch import Last, Plan
 from spark_kafka_native.spark.exactly_once.commit import commit
 from spark_kafka_native.spark.exactly_once.decision import Owner, OwnerKind
-from spark_kafka_native.spark.exactly_once.effects import EndTransactions, Producer
+from spark_kafka_native.spark.exactly_once.effects import EndTransactions
 from spark_kafka_native.spark.exactly_once.errors import ExactlyOnceError, Trouble
 from spark_kafka_native.spark.exactly_once.plan import plan
 from tests.support.exactly_once_driver import NAMES, QUERY, TIMING, SimulatedKafka
@@ -30,7 +31,7 @@ def decided_and_left(kafka: SimulatedKafka, tasks: int = 2) -> None:
 
 def test_a_new_prefix_has_no_last_batch(kafka: SimulatedKafka) -> None:
     found = planned(kafka)
-    assert found == Plan("orders", Producer(1, 0), None)
+    assert found == Plan("orders", ProducerIdAndEpoch(1, 0), None)
     assert kafka.asked == ["list orders", "init orders.driver", "read"]
 
 

@@ -4,13 +4,14 @@ import pytest
 
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.records.batch import ProducerIdAndEpoch
 from spark_kafka_native.spark.exactly_once.batch import Last, Outcome, Plan
-from spark_kafka_native.spark.exactly_once.effects import InitProducer, Producer, Written
+from spark_kafka_native.spark.exactly_once.effects import InitProducer, Written
 from spark_kafka_native.spark.exactly_once.errors import ExactlyOnceError
 from spark_kafka_native.spark.exactly_once.task import task
 from tests.support.exactly_once_driver import QUERY, TIMING, SimulatedKafka
 
-PLAN = Plan("orders", Producer(1, 4), None)
+PLAN = Plan("orders", ProducerIdAndEpoch(1, 4), None)
 
 
 def test_rows_are_left_in_an_open_transaction(kafka: SimulatedKafka) -> None:
@@ -33,13 +34,13 @@ def test_without_rows_nothing_is_asked(kafka: SimulatedKafka) -> None:
 
 
 def test_the_last_batch_is_skipped(kafka: SimulatedKafka) -> None:
-    message = kafka.write(Plan("orders", Producer(1, 4), Last(QUERY, 6)), 6, 3)
+    message = kafka.write(Plan("orders", ProducerIdAndEpoch(1, 4), Last(QUERY, 6)), 6, 3)
     assert (message.outcome, message.handle, kafka.asked) == (Outcome.SKIPPED, None, [])
 
 
 def test_a_batch_that_does_not_follow_is_refused_before_anything_is_written(kafka: SimulatedKafka) -> None:
     with pytest.raises(ExactlyOnceError, match="REFUSED"):
-        kafka.write(Plan("orders", Producer(1, 4), Last(QUERY, 6)), 8, 3)
+        kafka.write(Plan("orders", ProducerIdAndEpoch(1, 4), Last(QUERY, 6)), 8, 3)
     assert kafka.asked == []
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from spark_kafka_native.client.groups import CommittedOffset
+from spark_kafka_native.client.admin.groups import CommittedOffset
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.errors import DataLossError, PlanError
 from spark_kafka_native.spark.options.parsing import Query, SourceOptions, parse_source_options

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_kafka_native.client.metadata import Node, PartitionLeader
+from spark_kafka_native.client.cluster.metadata import Node, PartitionLeader
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.planning.packing import Task, pack
 from spark_kafka_native.spark.planning.ranges import OffsetRange, range_of, split_ranges

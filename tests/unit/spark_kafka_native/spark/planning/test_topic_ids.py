@@ -5,7 +5,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from spark_kafka_native.client.groups import CommittedOffset
+from spark_kafka_native.client.admin.groups import CommittedOffset
 from spark_kafka_native.protocol.ids import spell_id
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.errors import DataLossError

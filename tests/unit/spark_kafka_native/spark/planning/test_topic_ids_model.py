@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from spark_kafka_native.client.metadata import PartitionLeader
+from spark_kafka_native.client.cluster.metadata import PartitionLeader
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.offsets import OffsetMap
 from spark_kafka_native.spark.planning.ranges import OffsetRange

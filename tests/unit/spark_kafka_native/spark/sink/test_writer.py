@@ -11,7 +11,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from spark_kafka_native.client.errors import NoSuchPartition, ProduceError, RecordTooLarge
-from spark_kafka_native.client.partitioners import PartitionerError
+from spark_kafka_native.client.producer.partitioners import PartitionerError
 from spark_kafka_native.net.address import HostPort
 from spark_kafka_native.net.errors import BrokerUnreachable
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError

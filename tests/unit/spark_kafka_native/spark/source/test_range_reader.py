@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from spark_kafka_native.client.consumer.joint_fetcher import Place
 from spark_kafka_native.client.errors import (
     BatchTooLarge,
     CorruptRecords,
@@ -16,7 +17,6 @@ from spark_kafka_native.client.errors import (
     OffsetOutOfRange,
     TopicRecreated,
 )
-from spark_kafka_native.client.joint_fetcher import Place
 from spark_kafka_native.net.address import HostPort
 from spark_kafka_native.net.errors import BrokerUnreachable
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError

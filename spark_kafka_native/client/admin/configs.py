@@ -1,0 +1,157 @@
+"""Settings of topics and brokers: read, and changed one by one (KIP-339).
+
+A broker's settings are asked of that broker; a topic's of any.
+"""
+
+import dataclasses
+import enum
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native.net.deadline import Deadline
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResult,
+)
+from spark_kafka_native.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+
+class ResourceType(enum.IntEnum):
+    """What has settings, with Kafka's numbers."""
+
+    TOPIC = 2
+    BROKER = 4
+    GROUP = 32
+
+
+class ConfigSource(enum.IntEnum):
+    """Where a setting's value comes from, with Kafka's numbers."""
+
+    UNKNOWN = 0
+    DYNAMIC_TOPIC_CONFIG = 1
+    DYNAMIC_BROKER_CONFIG = 2
+    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
+    STATIC_BROKER_CONFIG = 4
+    DEFAULT_CONFIG = 5
+    DYNAMIC_BROKER_LOGGER_CONFIG = 6
+    CLIENT_METRICS_CONFIG = 7
+    GROUP_CONFIG = 8
+
+    @classmethod
+    def of(cls, number: int) -> "ConfigSource":
+        """The source with a number; UNKNOWN for those that are not known here."""
+        return cls(number) if number in cls._value2member_map_ else cls.UNKNOWN
+
+
+_OF_THEIR_OWN: Final = {
+    ResourceType.TOPIC: ConfigSource.DYNAMIC_TOPIC_CONFIG,
+    ResourceType.BROKER: ConfigSource.DYNAMIC_BROKER_CONFIG,
+    ResourceType.GROUP: ConfigSource.GROUP_CONFIG,
+}
+_SET: Final = 0
+_DELETE: Final = 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Resource:
+    """Something that has settings. The broker with an empty name stands for the default of all brokers."""
+
+    type: ResourceType
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.type.name.lower()} {self.name or '<default>'}"
+
+    @property
+    def node_id(self) -> int | None:
+        """The broker to ask, None for any."""
+        return int(self.name) if self.type is ResourceType.BROKER and self.name else None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigEntry:
+    """One setting. ``value`` is None where there is none or it is secret; synonyms go from the first in force on."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+    read_only: bool = False
+    sensitive: bool = False
+    synonyms: tuple[tuple[ConfigSource, str, str | None], ...] = ()
+
+    def is_set_on(self, kind: ResourceType) -> bool:
+        """Whether the value was set on the resource itself."""
+        return self.source is _OF_THEIR_OWN[kind]
+
+
+def describe_configs(
+    cluster: Cluster, resource: Resource, names: Iterable[str] | None = None, *, timeout_ms: float | None = None
+) -> dict[str, ConfigEntry]:
+    """The settings of a resource by name: ``names``, or all of them. Raises KafkaError naming the resource."""
+    keys = None if names is None else tuple(names)
+    asked = DescribeConfigsResource(resource_type=resource.type, resource_name=resource.name, configuration_keys=keys)
+    deadline = Deadline.after_ms(cluster.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
+    answer = cluster.send(
+        resource.node_id, DescribeConfigsRequest(resources=(asked,), include_synonyms=True), deadline=deadline
+    )
+    if not answer.results:
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{resource} is missing from the DescribeConfigs answer")
+    (result,) = answer.results
+    _check(result.error_code, result.error_message, resource)
+    return _entries(result)
+
+
+def _entries(result: DescribeConfigsResult) -> dict[str, ConfigEntry]:
+    return {
+        item.name: ConfigEntry(
+            name=item.name,
+            value=item.value,
+            source=ConfigSource.of(item.config_source),
+            read_only=item.read_only,
+            sensitive=item.is_sensitive,
+            synonyms=tuple((ConfigSource.of(other.source), other.name, other.value) for other in item.synonyms),
+        )
+        for item in result.configs
+    }
+
+
+def alter_configs(
+    cluster: Cluster,
+    resource: Resource,
+    changes: Mapping[str, str | None],
+    *,
+    validate_only: bool = False,
+    timeout_ms: float | None = None,
+) -> None:
+    """Change settings: a name with None goes back to its default. Raises KafkaError; nothing was changed then."""
+    altered = tuple(
+        AlterableConfig(name=name, config_operation=_DELETE if value is None else _SET, value=value)
+        for name, value in changes.items()
+    )
+    asked = AlterConfigsResource(resource_type=resource.type, resource_name=resource.name, configs=altered)
+    request = IncrementalAlterConfigsRequest(resources=(asked,), validate_only=validate_only)
+
+    def attempt(deadline: Deadline) -> IncrementalAlterConfigsResponse:
+        answer = cluster.send(resource.node_id, request, deadline=deadline)
+        for result in answer.responses:
+            # A topic that is not there does not come by waiting.
+            if result.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                _check(result.error_code, result.error_message, resource)
+        return answer
+
+    for result in cluster.retrying(attempt, timeout_ms).responses:
+        _check(result.error_code, result.error_message, resource)
+
+
+def _check(error_code: int, message: str | None, resource: Resource) -> None:
+    code = ErrorCode.of(error_code)
+    if code is not ErrorCode.NONE:
+        raise KafkaError(code, f"{resource}: {message}" if message else str(resource))

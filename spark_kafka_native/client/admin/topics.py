@@ -1,0 +1,199 @@
+"""Topics: made, removed, given more partitions.
+
+Requests go to the controller, or to any broker where the cluster names none. They are sent again while the cluster is
+busy or out of reach; if a try may have been carried out although its answer was lost, a later "exists already" (or, for
+deletion, "is unknown") counts as success.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native.net.deadline import Deadline
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from spark_kafka_native.protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from spark_kafka_native.protocol.messages.delete_topics import DeleteTopicsRequest
+from spark_kafka_native.protocol.schema import Request
+
+_LAST_DELETE_TOPICS_BY_NAME: Final = 5
+_BROKER_DEFAULT: Final = -1
+
+Outcome = tuple[str, int, str | None]
+"""Topic, error code, the broker's message."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class NewTopic:
+    """A topic to make; -1 leaves a number to the broker (brokers from 2.4 on).
+
+    ``assignments``: the brokers of each partition's replicas, leader first, instead of the two numbers.
+    """
+
+    name: str
+    partitions: int = _BROKER_DEFAULT
+    replication_factor: int = _BROKER_DEFAULT
+    configs: Mapping[str, str | None] = dataclasses.field(default_factory=dict)
+    assignments: Mapping[int, tuple[int, ...]] = dataclasses.field(default_factory=dict)
+
+
+class TopicsError(KafkaError):
+    """Some of the topics were refused; ``errors`` says which and why. The others were dealt with."""
+
+    def __init__(self, errors: Mapping[str, KafkaError]) -> None:
+        self.errors = dict(errors)
+        super().__init__(next(iter(self.errors.values())).code, "; ".join(map(str, self.errors.values())))
+
+    @property
+    def reasons(self) -> list[str]:
+        """What the broker said of each topic, or what its error code means, without the topic's name before it."""
+        details = [(error, error.detail.removeprefix(_subject(name, ""))) for name, error in self.errors.items()]
+        return [detail.removeprefix(": ") or error.code.message for error, detail in details]
+
+    @property
+    def retriable(self) -> bool:
+        """False: it was tried again for as long as allowed."""
+        return False
+
+    def __str__(self) -> str:
+        return self.detail
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.errors,)
+
+
+def create_topics(
+    cluster: Cluster, topics: Iterable[NewTopic], *, validate_only: bool = False, timeout_ms: float | None = None
+) -> None:
+    """Make topics, or with ``validate_only`` check that they could be made. Raises TopicsError."""
+    wanted = {topic.name: _creatable(topic) for topic in topics}
+
+    def request(names: list[str], left_ms: int) -> CreateTopicsRequest:
+        chosen = tuple(wanted[name] for name in names)
+        return CreateTopicsRequest(topics=chosen, timeout_ms=left_ms, validate_only=validate_only)
+
+    def outcomes(response: Any) -> list[Outcome]:
+        return [(topic.name, topic.error_code, topic.error_message) for topic in response.topics]
+
+    _until_settled(
+        cluster, wanted, request, outcomes, done_before=ErrorCode.TOPIC_ALREADY_EXISTS, timeout_ms=timeout_ms
+    )
+
+
+def delete_topics(cluster: Cluster, names: Iterable[str], *, timeout_ms: float | None = None) -> None:
+    """Remove topics and their records. Raises TopicsError."""
+
+    def request(names: list[str], left_ms: int) -> DeleteTopicsRequest:
+        return DeleteTopicsRequest(topic_names=tuple(names), timeout_ms=left_ms)
+
+    def outcomes(response: Any) -> list[Outcome]:
+        return [(topic.name, topic.error_code, topic.error_message) for topic in response.responses]
+
+    _until_settled(
+        cluster,
+        names,
+        request,
+        outcomes,
+        done_before=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        max_version=_LAST_DELETE_TOPICS_BY_NAME,
+        timeout_ms=timeout_ms,
+    )
+
+
+def create_partitions(cluster: Cluster, totals: Mapping[str, int], *, timeout_ms: float | None = None) -> None:
+    """Give topics more partitions: ``totals`` is how many each shall have. Raises TopicsError."""
+
+    def request(names: list[str], left_ms: int) -> CreatePartitionsRequest:
+        topics = tuple(CreatePartitionsTopic(name=name, count=totals[name], assignments=None) for name in names)
+        return CreatePartitionsRequest(topics=topics, timeout_ms=left_ms)
+
+    def outcomes(response: Any) -> list[Outcome]:
+        return [(topic.name, topic.error_code, topic.error_message) for topic in response.results]
+
+    # A broker that has carried out an earlier try says that the topic has so many partitions already.
+    _until_settled(cluster, totals, request, outcomes, done_before=ErrorCode.INVALID_PARTITIONS, timeout_ms=timeout_ms)
+
+
+def _creatable(topic: NewTopic) -> CreatableTopic:
+    assigned = bool(topic.assignments)
+    return CreatableTopic(
+        name=topic.name,
+        num_partitions=_BROKER_DEFAULT if assigned else topic.partitions,
+        replication_factor=_BROKER_DEFAULT if assigned else topic.replication_factor,
+        assignments=tuple(
+            CreatableReplicaAssignment(partition_index=partition, broker_ids=brokers)
+            for partition, brokers in topic.assignments.items()
+        ),
+        configs=tuple(CreatableTopicConfig(name=name, value=value) for name, value in topic.configs.items()),
+    )
+
+
+def _until_settled(
+    cluster: Cluster,
+    names: Iterable[str],
+    request: Callable[[list[str], int], Request[Any]],
+    outcomes: Callable[[Any], list[Outcome]],
+    *,
+    done_before: ErrorCode,
+    max_version: int | None = None,
+    timeout_ms: float | None,
+) -> None:
+    """Send ``request`` for the topics that are not settled, until all are or the deadline has passed."""
+    deadline = Deadline.after_ms(cluster.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
+    backoff = cluster.backoff()
+    left = every = list(dict.fromkeys(names))
+    errors: dict[str, KafkaError] = {}
+    troubles: dict[str, KafkaError] = {}
+    maybe_done = False
+    while left:
+        left_ms = round(min(deadline.remaining_ms, cluster.config.request_timeout_ms))
+        try:
+            response = _ask_controller(cluster, request(left, left_ms), deadline, max_version)
+            troubles = _troubles(outcomes(response), left)
+        except KafkaError as error:
+            if not error.retriable:
+                raise
+            if not (deadline.expired and troubles):  # what happened before says more than that time is up
+                troubles = dict.fromkeys(left, error)
+        if maybe_done:
+            troubles = {name: error for name, error in troubles.items() if error.code is not done_before}
+        maybe_done |= any(_may_be_done(error) for error in troubles.values())
+        left = [name for name, error in troubles.items() if error.retriable and error.code is not done_before]
+        errors |= {name: error for name, error in troubles.items() if name not in left}
+        if left and not deadline.pause(backoff.next_ms()):
+            errors |= {name: troubles[name] for name in left}
+            break
+    cluster.mark_stale(*every)
+    if errors:
+        raise TopicsError(errors)
+
+
+def _ask_controller(cluster: Cluster, request: Request[Any], deadline: Deadline, max_version: int | None) -> object:
+    controller_id = cluster.metadata([], timeout_ms=deadline.remaining_ms).controller_id
+    if controller_id < 0:
+        return cluster.send(None, request, deadline=deadline, max_version=max_version)
+    return cluster.send_once(controller_id, request, deadline, max_version)
+
+
+def _troubles(outcomes: list[Outcome], asked: list[str]) -> dict[str, KafkaError]:
+    troubles = {}
+    answered = {name: (ErrorCode.of(code), message) for name, code, message in outcomes}
+    for name in asked:
+        code, message = answered.get(name, (ErrorCode.UNKNOWN_SERVER_ERROR, "the answer does not name it"))
+        if code is not ErrorCode.NONE:
+            troubles[name] = KafkaError(code, _subject(name, message))
+    return troubles
+
+
+def _subject(topic: str, message: str | None) -> str:
+    return f"topic {topic}: {message}" if message else f"topic {topic}"
+
+
+def _may_be_done(error: KafkaError) -> bool:
+    return error.code in {ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT}

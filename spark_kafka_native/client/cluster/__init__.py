@@ -1,0 +1,1 @@
+"""The cluster: connections, metadata, leaders and coordinators of partitions, groups and transactional ids."""

@@ -1,0 +1,418 @@
+"""A Kafka cluster as its clients see it: who leads what, and how to ask a broker something.
+
+Metadata is kept per topic until it is older than ``metadata.max.age.ms`` or somebody found it wrong
+(``mark_stale``). Every wait has a deadline; within it, calls are tried again after growing pauses.
+"""
+
+import atexit
+import dataclasses
+import math
+import os
+import random
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Final, Self, TypeVar, cast
+from uuid import UUID
+
+from spark_kafka_native.client.cluster.kept_producers import KeptProducers
+from spark_kafka_native.client.cluster.known_coordinators import KnownCoordinators
+from spark_kafka_native.client.cluster.metadata import ClusterMetadata, Node, PartitionLeader, TopicMetadata
+from spark_kafka_native.client.cluster.pool import ConnectionPool
+from spark_kafka_native.client.config import ClientConfig
+from spark_kafka_native.client.errors import BrokerNotAvailable, NoSuchPartition
+from spark_kafka_native.client.retry import Backoff, give_up, retry
+from spark_kafka_native.net.address import HostPort
+from spark_kafka_native.net.blocking import Connection
+from spark_kafka_native.net.deadline import Deadline
+from spark_kafka_native.net.errors import BrokerUnreachable, ConnectionLost, RequestTimeout, Throttled
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from spark_kafka_native.protocol.schema import Request, Response
+from spark_kafka_native.protocol.topic import TopicPartition
+
+ResponseT = TypeVar("ResponseT", bound=Response)
+T = TypeVar("T")
+
+_CREATING_IS_OPTIONAL_SINCE: Final = 4
+UNKNOWN_TOPIC_TRIES: Final = 4
+"""A topic just made is unknown to some brokers for a moment; one still unknown after so many questions is missing."""
+
+
+class Cluster:
+    """One cluster. Threads may share it. Keep it open for as long as its connections are worth keeping."""
+
+    def __init__(self, config: ClientConfig) -> None:
+        """Connects to nobody yet."""
+        self.config = config
+        self.coordinators = KnownCoordinators()
+        self.kept_producers = KeptProducers()
+        self._pool = ConnectionPool(config)
+        self._lock = threading.Lock()
+        self._metadata = ClusterMetadata()
+        self._last_answer: tuple[MetadataResponse, ClusterMetadata] | None = None
+        self._asked_at: dict[str, float] = {}
+        _clusters.add(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close idle connections, forget all metadata and producer ids. The cluster may be used again."""
+        with self._lock:
+            self._metadata, self._last_answer = ClusterMetadata(), None
+            self._asked_at.clear()
+        self.coordinators.clear()
+        self.kept_producers.clear()
+        self._pool.close()
+
+    # --- metadata
+
+    @property
+    def cluster_id(self) -> str | None:
+        """The cluster id of the last Metadata response; None before the first one."""
+        return self._metadata.cluster_id
+
+    def topic_ids_in_memory(self, names: Iterable[str]) -> dict[str, UUID]:
+        """The topic ids in the cached metadata; topics that are not cached are left out."""
+        known = self._metadata.topics
+        return {name: known[name].topic_id for name in names if name in known}
+
+    def metadata(
+        self,
+        topics: Iterable[str] | None = None,
+        *,
+        create: bool = False,
+        missing_ok: bool = False,
+        throttled_ok: bool = True,
+        timeout_ms: float | None = None,
+    ) -> ClusterMetadata:
+        """Ask for the cluster's brokers and ``topics``, None for all of them; never answered from memory.
+
+        ``create`` lets brokers that are set up so create missing topics, and waits for them until the deadline.
+        ``missing_ok`` returns topics in error with ``TopicMetadata.error`` set, instead of asking again and raising.
+        ``throttled_ok=False`` raises Throttled while all brokers throttle this client, instead of waiting.
+        The deadline is ``timeout_ms``, by default ``default.api.timeout.ms``, from now.
+
+        Raises KafkaError naming the topic: unknown, invalid, forbidden. BrokerUnreachable: names every server tried.
+        """
+        deadline = Deadline.after_ms(self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
+        if not throttled_ok:
+            self._check_throttle()
+        names = None if topics is None else tuple(dict.fromkeys(topics))
+        backoff, tries = self.backoff(), 0
+        trouble: KafkaError | None = None
+        while True:
+            try:
+                answer = self._ask_metadata(names, create, deadline)
+            except BrokerUnreachable as error:
+                give_up(trouble, error)
+            trouble = None if missing_ok or names is None else _first_trouble(answer, names)
+            if trouble is None:
+                return answer
+            tries += 1
+            unknown = trouble.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not create
+            if not trouble.retriable or (unknown and tries >= UNKNOWN_TOPIC_TRIES):
+                raise trouble
+            if not deadline.pause(backoff.next_ms()):
+                raise trouble
+
+    def topic(self, name: str, *, create: bool = False, timeout_ms: float | None = None) -> TopicMetadata:
+        """One topic, from memory while that is fresh. Raises as ``metadata``."""
+        return self.topics([name], create=create, timeout_ms=timeout_ms)[name]
+
+    def topics(
+        self, names: Iterable[str], *, create: bool = False, timeout_ms: float | None = None
+    ) -> dict[str, TopicMetadata]:
+        """Topics by name, from memory where that is fresh, the others with one request. Raises as ``metadata``."""
+        with self._lock:
+            found = {name: self._metadata.topics.get(name) if self._is_fresh(name) else None for name in names}
+        unknown = [name for name, topic in found.items() if topic is None]
+        asked = self.metadata(unknown, create=create, timeout_ms=timeout_ms).topics if unknown else {}
+        return {name: topic or asked[name] for name, topic in found.items()}
+
+    def leader(self, partition: TopicPartition, deadline: Deadline | None = None) -> PartitionLeader:
+        """Who leads a partition, from memory while that is fresh. Raises as ``leaders``."""
+        return self.leaders([partition], deadline)[partition]
+
+    def leaders(
+        self, partitions: Iterable[TopicPartition], deadline: Deadline | None = None
+    ) -> dict[TopicPartition, PartitionLeader]:
+        """Who leads each of ``partitions``, from memory where that is fresh; waits for elections to end.
+
+        Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, naming the partition; BrokerUnreachable.
+        """
+        wanted = list(dict.fromkeys(partitions))
+        topics = {partition.topic for partition in wanted}
+        until = deadline or Deadline.after_ms(self.config.default_api_timeout_ms)
+        backoff = self.backoff()
+        trouble: KafkaError | None = None
+        while True:
+            stale = {topic for topic in topics if not self._is_fresh(topic)}
+            try:
+                if stale:
+                    self.metadata(sorted(stale), timeout_ms=until.remaining_ms)
+            except BrokerUnreachable as error:
+                give_up(trouble, error)
+            known = self._metadata.leaders(wanted)
+            if len(known) == len(wanted):
+                return known
+            missing = next(partition for partition in wanted if partition not in known)
+            trouble = self._no_leader(missing)
+            self.mark_stale(*(partition.topic for partition in wanted if partition not in known))
+            if not trouble.retriable or not until.pause(backoff.next_ms()):
+                raise trouble
+
+    def known_leader(self, partition: TopicPartition) -> PartitionLeader | None:
+        """Who leads a partition, if that is in memory and fresh. Asks nobody."""
+        return self._metadata.leaders([partition]).get(partition) if self._is_fresh(partition.topic) else None
+
+    def mark_stale(self, *topics: str) -> None:
+        """Have the next question about these topics go to the cluster: a broker said that what is known is wrong."""
+        with self._lock:
+            for topic in topics:
+                self._asked_at.pop(topic, None)
+
+    # --- asking brokers
+
+    def backoff(self) -> Backoff:
+        """Pauses between tries as ``retry.backoff.ms`` and ``retry.backoff.max.ms`` say."""
+        return Backoff(self.config.retry_backoff_ms, self.config.retry_backoff_max_ms)
+
+    def retrying(self, action: Callable[[Deadline], T], timeout_ms: float | None = None) -> T:
+        """``action(deadline)`` until it succeeds or the deadline passes, over retriable errors.
+
+        The deadline is ``timeout_ms``, by default ``default.api.timeout.ms``, from now. Raises the last KafkaError.
+        """
+        deadline = Deadline.after_ms(self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
+        return retry(lambda: action(deadline), deadline, self.backoff())
+
+    def node(self, node_id: int, deadline: Deadline) -> Node:
+        """Where a broker listens. Raises BrokerNotAvailable: it is not in the cluster, or not at the moment."""
+        node = self._metadata.brokers.get(node_id)
+        if node is None:
+            node = self.metadata([], timeout_ms=deadline.remaining_ms).brokers.get(node_id)
+        if node is None:
+            raise BrokerNotAvailable(node_id)
+        return node
+
+    def any_node(self, deadline: Deadline) -> Node:
+        """One of the brokers, not always the same. Raises as ``metadata``."""
+        return random.choice(list(self.metadata([], timeout_ms=deadline.remaining_ms).brokers.values()))
+
+    def send(
+        self,
+        node_id: int | None,
+        request: Request[ResponseT],
+        *,
+        deadline: Deadline | None = None,
+        max_version: int | None = None,
+    ) -> ResponseT:
+        """Ask the broker ``node_id``, or any broker for None, and wait for the answer.
+
+        While the broker cannot be reached or the connection breaks, the request is sent again until the deadline (by
+        default ``default.api.timeout.ms`` from now): it may be carried out more than once.
+        Raises BrokerUnreachable, ConnectionLost, RequestTimeout, Throttled, UnsupportedApiVersion.
+        """
+        until = deadline or Deadline.after_ms(self.config.default_api_timeout_ms)
+        if node_id is None:
+            return self._ask_any(request, until, max_version)
+        return retry(lambda: self.send_once(node_id, request, until, max_version), until, self.backoff())
+
+    def send_once(
+        self, node_id: int, request: Request[ResponseT], deadline: Deadline, max_version: int | None = None
+    ) -> ResponseT:
+        """As ``send``, without a second try."""
+        with self.lent(self.node(node_id, deadline), deadline) as connection:
+            return connection.call(request, timeout_ms=deadline.remaining_ms, max_version=max_version)
+
+    @contextmanager
+    def lent(self, node: Node, deadline: Deadline) -> Iterator[Connection]:
+        """A connection that only the caller uses for the length of a ``with`` block. Raises BrokerUnreachable."""
+        connection = self.borrow(node, deadline)
+        try:
+            yield connection
+        finally:
+            self.give_back(connection)
+
+    def borrow(self, node: Node, deadline: Deadline) -> Connection:
+        """A connection that only the caller uses, until ``give_back``. Raises BrokerUnreachable."""
+        try:
+            return self._pool.borrow(node.address, deadline)
+        except BrokerUnreachable:
+            self._forget_broker(node)
+            raise
+
+    def give_back(self, connection: Connection) -> None:
+        """Return a borrowed connection; a broken one, or one with answers outstanding, is closed."""
+        self._pool.give_back(connection)
+
+    # --- inside
+
+    def _ask_metadata(self, names: tuple[str, ...] | None, create: bool, deadline: Deadline) -> ClusterMetadata:
+        wanted = None if names is None else tuple(MetadataRequestTopic(name=name) for name in names)
+        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=create)
+        backoff = self.backoff()
+        while True:
+            response = self._ask_any(request, deadline)
+            if response.brokers and response.error_code != ErrorCode.REBOOTSTRAP_REQUIRED:
+                learned = self._learn(self._read(response))
+                if names is None:
+                    return learned
+                # Old brokers may have been asked about more: see _creating_nothing.
+                return dataclasses.replace(learned, topics={n: learned.topics[n] for n in names if n in learned.topics})
+            # A broker that is starting knows no broker yet; one that asks for it (KIP-1102) knows that ours are gone.
+            self.close()
+            if not deadline.pause(backoff.next_ms()):
+                raise KafkaError(ErrorCode.of(response.error_code), "the cluster's metadata names no broker")
+
+    def _read(self, response: MetadataResponse) -> ClusterMetadata:
+        """The values in an answer; the very same ones if it is the very same answer (see ``net.remembered``)."""
+        last = self._last_answer
+        if last is None or last[0] is not response:
+            last = self._last_answer = response, ClusterMetadata.of(response)
+        return last[1]
+
+    def _learn(self, answer: ClusterMetadata) -> ClusterMetadata:
+        """Keep what was answered; the answer itself, with later leaders where those are known."""
+        now = time.monotonic()
+        with self._lock:
+            self._metadata = self._metadata.merged_with(answer)
+            for name, topic in answer.topics.items():
+                if topic.error is ErrorCode.NONE:
+                    self._asked_at[name] = now
+                else:
+                    self._asked_at.pop(name, None)
+            merged = self._metadata.topics
+            return dataclasses.replace(answer, topics={name: merged[name] for name in answer.topics})
+
+    def _forget_broker(self, node: Node) -> None:
+        """Have the next one who needs this broker ask for the metadata: it may listen elsewhere by now."""
+        with self._lock:
+            brokers = {number: known for number, known in self._metadata.brokers.items() if known != node}
+            self._metadata = dataclasses.replace(self._metadata, brokers=brokers)
+
+    def _ask_any(self, request: Request[ResponseT], deadline: Deadline, max_version: int | None = None) -> ResponseT:
+        """An answer from whichever broker gives one. Raises BrokerUnreachable naming every address tried and why."""
+        tried: dict[HostPort, str] = {}
+        backoff = Backoff(self.config.reconnect_backoff_ms, self.config.reconnect_backoff_max_ms)
+        while True:
+            for address in self._candidates():
+                try:
+                    return self._ask_at(address, request, deadline, max_version)
+                except BrokerUnreachable as error:
+                    tried |= error.tried
+                except (ConnectionLost, RequestTimeout, Throttled) as error:
+                    tried[address] = error.detail.removeprefix(f"{address}: ")
+                if deadline.expired:
+                    break
+            if not deadline.pause(backoff.next_ms()):
+                raise BrokerUnreachable(tried, f"for {request.api_name}")
+
+    def _ask_at(
+        self, address: HostPort, request: Request[ResponseT], deadline: Deadline, max_version: int | None
+    ) -> ResponseT:
+        connection = self._pool.borrow(address, deadline)
+        try:
+            wanted = _creating_nothing(request, connection)
+            return connection.call(wanted, timeout_ms=deadline.remaining_ms, max_version=max_version)
+        finally:
+            self._pool.give_back(connection)
+
+    def _candidates(self) -> list[HostPort]:
+        """Addresses to ask: known brokers in random order, then bootstrap servers.
+
+        Those that throttle this client come after the others, and those that failed last come last.
+        """
+        brokers = [node.address for node in self._metadata.brokers.values()]
+        random.shuffle(brokers)
+        addresses = dict.fromkeys([*brokers, *self.config.bootstrap_servers])
+        return sorted(addresses, key=lambda address: (self._pool.failures(address), self._pool.throttle_ms(address)))
+
+    def _check_throttle(self) -> None:
+        """Raise Throttled if a request to any broker would wait for the end of a throttle now."""
+        address = self._candidates()[0]
+        if throttle_ms := self._pool.throttle_ms(address):
+            raise Throttled(address, "Metadata", math.ceil(throttle_ms))
+
+    def _is_fresh(self, topic: str) -> bool:
+        asked_at = self._asked_at.get(topic)
+        return asked_at is not None and (time.monotonic() - asked_at) * 1000 < self.config.metadata_max_age_ms
+
+    def _no_leader(self, partition: TopicPartition) -> KafkaError:
+        topic = self._metadata.topics.get(partition.topic)
+        if topic is not None and topic.partitions and partition.partition not in topic.partitions:
+            return NoSuchPartition(partition, len(topic.partitions))
+        return KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{partition} has no leader")
+
+    def _reset_after_fork(self) -> None:
+        self._lock = threading.Lock()
+        self.kept_producers.clear()  # they are the parent's
+        self._pool.reset_after_fork()
+
+
+def _creating_nothing(request: Request[ResponseT], connection: Connection) -> Request[ResponseT]:
+    """``request``, as a broker before 0.11 understands it: such a one makes every topic that it is asked about.
+
+    So it is asked about all topics instead, if none is to be made.
+    """
+    if not isinstance(request, MetadataRequest) or request.allow_auto_topic_creation:
+        return request
+    asked = request
+    if connection.version_of(MetadataRequest) < _CREATING_IS_OPTIONAL_SINCE:
+        asked = MetadataRequest(topics=None if request.topics else request.topics, allow_auto_topic_creation=True)
+    return cast("Request[ResponseT]", asked)
+
+
+def _first_trouble(answer: ClusterMetadata, names: tuple[str, ...]) -> KafkaError | None:
+    for name in names:
+        topic = answer.topics.get(name)
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic is None else topic.error
+        if code is not ErrorCode.NONE:
+            return KafkaError(code, f"topic {name}")
+    return None
+
+
+_clusters: "weakref.WeakSet[Cluster]" = weakref.WeakSet()
+_shared: dict[ClientConfig, Cluster] = {}
+_shared_lock = threading.Lock()
+
+
+def shared_cluster(config: ClientConfig) -> Cluster:
+    """The process's cluster for ``config``, made at the first call and kept open.
+
+    Its connections and metadata outlive the tasks that use it. Threads may share it; a forked child gets its own.
+    Callers do not close it: what breaks in it is opened anew at the next use.
+    """
+    with _shared_lock:
+        found = _shared.get(config)
+        if found is None:
+            found = _shared[config] = Cluster(config)
+        return found
+
+
+def close_shared_clusters() -> None:
+    """Close what ``shared_cluster`` has made in this process; the next call makes anew."""
+    with _shared_lock:
+        clusters = list(_shared.values())
+        _shared.clear()
+    for cluster in clusters:
+        cluster.close()
+
+
+def _after_fork_in_child() -> None:
+    """Another thread may have held a lock when the process forked: locks are made anew, connections dropped."""
+    global _shared_lock  # noqa: PLW0603 -- the only place where a held lock can be replaced
+    _shared_lock = threading.Lock()
+    _shared.clear()
+    for cluster in list(_clusters):
+        cluster._reset_after_fork()  # noqa: SLF001 -- same module
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
+atexit.register(close_shared_clusters)

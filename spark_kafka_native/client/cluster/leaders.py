@@ -1,0 +1,130 @@
+"""Asking every partition's leader the same thing: one request per broker, all brokers at once, until all have answered.
+
+What is asked is a ``LeaderQuestion``; moved leaders, broken connections and partitions that an answer leaves out are
+this module's affair.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native.client.cluster.metadata import Node, PartitionLeader
+from spark_kafka_native.client.retry import give_up, may_pass
+from spark_kafka_native.net.blocking import Connection
+from spark_kafka_native.net.deadline import Deadline
+from spark_kafka_native.net.errors import BrokerUnreachable
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.schema import Request, Response
+from spark_kafka_native.protocol.topic import TopicPartition
+
+T = TypeVar("T")
+ResponseT = TypeVar("ResponseT", bound=Response)
+Leaders = Mapping[TopicPartition, PartitionLeader]
+Troubles = dict[TopicPartition, KafkaError]
+
+
+class LeaderQuestion(Protocol[ResponseT, T]):
+    """One question about partitions, as a request to the broker that leads them."""
+
+    def request(
+        self, partitions: Sequence[TopicPartition], leaders: Leaders, connection: Connection, /
+    ) -> Request[ResponseT]:
+        """What to send. Raises KafkaError: the broker cannot be asked that, or not about one of ``partitions``."""
+        ...
+
+    def take(self, answer: ResponseT, found: dict[TopicPartition, T]) -> Troubles:
+        """Move what was found out to ``found``; the partitions that the broker refused are returned."""
+        ...
+
+
+def ask_leaders(
+    cluster: Cluster,
+    partitions: Sequence[TopicPartition],
+    question: LeaderQuestion[ResponseT, T],
+    *,
+    timeout_ms: float | None = None,
+) -> dict[TopicPartition, T]:
+    """An answer for each of ``partitions``, in their order.
+
+    Errors that may pass are tried again until ``timeout_ms`` (``default.api.timeout.ms``) from now. Raises KafkaError
+    naming the partition that nothing could be found out about; BrokerUnreachable.
+    """
+    deadline = Deadline.after_ms(cluster.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
+    found: dict[TopicPartition, T] = {}
+    backoff = cluster.backoff()
+    last: KafkaError | None = None
+    while pending := [partition for partition in partitions if partition not in found]:
+        try:
+            troubles = _ask_once(cluster, pending, question, deadline, found)
+        except BrokerUnreachable as error:
+            give_up(last, error)
+        for trouble in troubles.values():
+            if not may_pass(trouble):
+                raise trouble
+        if troubles:
+            cluster.mark_stale(*(partition.topic for partition in troubles))
+            trouble = next(iter(troubles.values()))
+            if not deadline.pause(backoff.next_ms()):
+                give_up(last, trouble)
+            last = trouble
+    return {partition: found[partition] for partition in partitions}
+
+
+def _ask_once(
+    cluster: Cluster,
+    pending: Sequence[TopicPartition],
+    question: LeaderQuestion[ResponseT, T],
+    deadline: Deadline,
+    found: dict[TopicPartition, T],
+) -> Troubles:
+    """One round: ask every leader, then take every answer. Fills ``found``; the troubles of the rest are returned.
+
+    Raises KafkaError: an answer leaves a partition out.
+    """
+    leaders = cluster.leaders(pending, deadline)
+    by_node: dict[Node, list[TopicPartition]] = {}
+    for partition in pending:
+        by_node.setdefault(leaders[partition].node, []).append(partition)
+    troubles: Troubles = {}
+    asked: list[tuple[Connection, list[TopicPartition]]] = []
+    try:
+        for node, partitions in by_node.items():
+            try:
+                asked.append((_send(cluster, node, partitions, leaders, question, deadline), partitions))
+            except KafkaError as error:
+                troubles |= dict.fromkeys(partitions, error)
+        for connection, partitions in asked:
+            answer: Any
+            try:
+                ticket, answer = connection.receive(deadline.at_most_ms(cluster.config.request_timeout_ms))
+            except KafkaError as error:
+                troubles |= dict.fromkeys(partitions, error)
+            else:
+                troubles |= question.take(answer, found)
+                for partition in partitions:
+                    if partition not in found and partition not in troubles:
+                        detail = f"{partition} is missing from {ticket.request.api_name}"
+                        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, detail)
+    finally:
+        for connection, _ in asked:
+            cluster.give_back(connection)
+    return troubles
+
+
+def _send(
+    cluster: Cluster,
+    node: Node,
+    partitions: list[TopicPartition],
+    leaders: Leaders,
+    question: LeaderQuestion[ResponseT, T],
+    deadline: Deadline,
+) -> Connection:
+    """A connection with the question about ``partitions`` in flight."""
+    connection = cluster.borrow(node, deadline)
+    try:
+        request = question.request(partitions, leaders, connection)
+        connection.send(request, deadline=deadline)
+    except BaseException:
+        cluster.give_back(connection)
+        raise
+    return connection

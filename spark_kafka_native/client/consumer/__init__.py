@@ -1,0 +1,1 @@
+"""Reading partitions through Fetch and ListOffsets, as Arrow record batches."""

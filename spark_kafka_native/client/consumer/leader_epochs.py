@@ -1,0 +1,96 @@
+"""Where leader epochs ended: how a reader finds out that a log was cut and written anew under it (KIP-320).
+
+Every batch carries the epoch of the leader that took it. A leader that lacks the end of its predecessor's log, after an
+unclean election, writes other records at the same offsets, under a later epoch; so the offset at which an epoch ended
+in the present leader's log tells how much of what was written in it is still there.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native.client.cluster.leaders import Leaders, Troubles, ask_leaders
+from spark_kafka_native.client.cluster.metadata import NO_EPOCH
+from spark_kafka_native.net.blocking import Connection
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from spark_kafka_native.protocol.topic import TopicPartition, by_topic
+
+_FOR_CONSUMERS_SINCE: Final = 3
+"""Earlier versions are for brokers: they need the right to act on the cluster."""
+_CONSUMER: Final = -1
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class EpochEnd:
+    """The largest epoch in a log that is not above the one asked for, and the offset behind its last record."""
+
+    epoch: int
+    end_offset: int
+
+
+def ends_of_epochs(
+    cluster: Cluster, epochs: Mapping[TopicPartition, int], *, timeout_ms: float | None = None
+) -> dict[TopicPartition, EpochEnd]:
+    """Where each partition's epoch ended, in its present leader's log.
+
+    Left out are partitions whose leaders cannot tell: all of them with brokers before 2.3, and logs without epochs.
+
+    Raises KafkaError naming the partition that could not be asked about; BrokerUnreachable.
+    """
+    try:
+        found = ask_leaders(cluster, list(epochs), _EpochQuestion(epochs), timeout_ms=timeout_ms)
+    except KafkaError as error:
+        if error.code is ErrorCode.UNSUPPORTED_VERSION:
+            return {}
+        raise
+    return {partition: end for partition, end in found.items() if end is not None}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _EpochQuestion:
+    """OffsetForLeaderEpoch, as ``ask_leaders`` asks it."""
+
+    epochs: Mapping[TopicPartition, int]
+
+    def request(
+        self, partitions: Sequence[TopicPartition], leaders: Leaders, connection: Connection
+    ) -> OffsetForLeaderEpochRequest:
+        version = connection.version_of(OffsetForLeaderEpochRequest)
+        if version < _FOR_CONSUMERS_SINCE:
+            detail = f"{connection.address} has OffsetForLeaderEpoch v{version}, which consumers may not use"
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, detail)
+        return OffsetForLeaderEpochRequest(
+            replica_id=_CONSUMER,
+            topics=tuple(
+                OffsetForLeaderTopic(topic=name, partitions=tuple(self._asked(part, leaders) for part in parts))
+                for name, parts in by_topic(partitions).items()
+            ),
+        )
+
+    def _asked(self, partition: TopicPartition, leaders: Leaders) -> OffsetForLeaderPartition:
+        return OffsetForLeaderPartition(
+            partition=partition.partition,
+            current_leader_epoch=leaders[partition].leader_epoch,
+            leader_epoch=self.epochs[partition],
+        )
+
+    def take(self, answer: OffsetForLeaderEpochResponse, found: dict[TopicPartition, EpochEnd | None]) -> Troubles:
+        troubles: Troubles = {}
+        for topic in answer.topics:
+            for part in topic.partitions:
+                partition = TopicPartition(topic.topic, part.partition)
+                code = ErrorCode.of(part.error_code)
+                if code is not ErrorCode.NONE:
+                    troubles[partition] = KafkaError(code, str(partition))
+                elif part.leader_epoch == NO_EPOCH or part.end_offset < 0:
+                    found[partition] = None
+                else:
+                    found[partition] = EpochEnd(epoch=part.leader_epoch, end_offset=part.end_offset)
+        return troubles

@@ -1,0 +1,122 @@
+"""Offsets by position and by time: any number of partitions, one request per broker, all brokers at once."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native.client.cluster.leaders import Leaders, Troubles, ask_leaders
+from spark_kafka_native.client.config import READ_UNCOMMITTED
+from spark_kafka_native.net.blocking import Connection
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from spark_kafka_native.protocol.topic import TopicPartition, by_topic
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+"""The record with the largest timestamp (KIP-734); brokers from 3.0 on."""
+
+_NEEDS_VERSION: Final = {LATEST: 0, EARLIEST: 0, MAX_TIMESTAMP: 7, -4: 8, -5: 9, -6: 11}
+_BY_TIME_SINCE: Final = 1
+"""In v0 a time finds segments by when their files were written, not records."""
+_ISOLATION_SINCE: Final = 2
+_CONSUMER: Final = -1
+
+
+class ListedOffset(NamedTuple):
+    """What a lookup found; ``offset`` -1: no record is at or after the timestamp asked for.
+
+    ``timestamp`` is the found record's in ms, -1 for EARLIEST and LATEST.
+    """
+
+    offset: int
+    timestamp: int = -1
+    leader_epoch: int = -1
+
+
+def list_offsets(
+    cluster: Cluster,
+    wanted: Mapping[TopicPartition, int],
+    *,
+    isolation: int | None = None,
+    timeout_ms: float | None = None,
+) -> dict[TopicPartition, ListedOffset]:
+    """Look up one offset per partition: EARLIEST, LATEST, MAX_TIMESTAMP, or the first at or after a time in ms.
+
+    Under READ_COMMITTED (by default as ``isolation.level`` says) LATEST is the last stable offset. Moved leaders and
+    broken connections are tried again until ``timeout_ms`` (``default.api.timeout.ms``) from now.
+
+    Raises KafkaError naming the partition that could not be looked up, UNSUPPORTED_VERSION if its broker is too old for
+    that (a time needs 0.10.1); BrokerUnreachable.
+    """
+    level = cluster.config.isolation_level if isolation is None else isolation
+    question = _OffsetQuestion(wanted, level, cluster.config.request_timeout_ms)
+    return ask_leaders(cluster, list(wanted), question, timeout_ms=timeout_ms)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _OffsetQuestion:
+    """ListOffsets, as ``ask_leaders`` asks it."""
+
+    wanted: Mapping[TopicPartition, int]
+    isolation: int
+    timeout_ms: int
+
+    def request(
+        self, partitions: Sequence[TopicPartition], leaders: Leaders, connection: Connection
+    ) -> ListOffsetsRequest:
+        version = self._check_version(connection, partitions)
+        return ListOffsetsRequest(
+            replica_id=_CONSUMER,
+            # Brokers that do not know the level have no transactions either.
+            isolation_level=self.isolation if version >= _ISOLATION_SINCE else READ_UNCOMMITTED,
+            topics=tuple(
+                ListOffsetsTopic(name=name, partitions=tuple(self._asked(part, leaders) for part in parts))
+                for name, parts in by_topic(partitions).items()
+            ),
+            timeout_ms=self.timeout_ms,
+        )
+
+    def _asked(self, partition: TopicPartition, leaders: Leaders) -> ListOffsetsPartition:
+        return ListOffsetsPartition(
+            partition_index=partition.partition,
+            current_leader_epoch=leaders[partition].leader_epoch,
+            timestamp=self.wanted[partition],
+        )
+
+    def take(self, answer: ListOffsetsResponse, found: dict[TopicPartition, ListedOffset]) -> Troubles:
+        troubles: Troubles = {}
+        for topic in answer.topics:
+            for part in topic.partitions:
+                partition = TopicPartition(topic.name, part.partition_index)
+                if part.error_code == ErrorCode.NONE:
+                    found[partition] = _listed(part)
+                else:
+                    troubles[partition] = KafkaError(ErrorCode.of(part.error_code), str(partition))
+        return troubles
+
+    def _check_version(self, connection: Connection, partitions: Sequence[TopicPartition]) -> int:
+        version = connection.version_of(ListOffsetsRequest)
+        for partition in partitions:
+            needed = _NEEDS_VERSION.get(self.wanted[partition], _BY_TIME_SINCE)
+            if version < needed:
+                raise KafkaError(
+                    ErrorCode.UNSUPPORTED_VERSION,
+                    f"{partition}: looking up timestamp {self.wanted[partition]} needs ListOffsets v{needed}, "
+                    f"{connection.address} has v{version}",
+                )
+        return version
+
+
+def _listed(part: ListOffsetsPartitionResponse) -> ListedOffset:
+    """What was found; v0 has a list, with one offset for the end or the beginning of the log."""
+    if part.old_style_offsets:
+        return ListedOffset(part.old_style_offsets[0])
+    return ListedOffset(part.offset, part.timestamp, part.leader_epoch)

@@ -1,0 +1,1 @@
+"""Writing Arrow record batches through Produce, idempotent and transactional."""

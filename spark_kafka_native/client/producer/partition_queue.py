@@ -1,0 +1,287 @@
+"""The batches of one partition on their way to its leader: their order, their sequence numbers, their second tries.
+
+    waiting --take--> in flight --acknowledge--> gone
+       ^                  |
+       +----- fail -------+   once nothing of the partition is in flight any more
+
+Order is kept like this: after a batch failed nothing else of the partition is sent until every batch in flight has
+been answered or given up; then the failed ones go first, as they were, with the sequence numbers they had, so a broker
+that has one already says so (KIP-98). Without idempotence there is only ever one batch in flight. With it, the first
+batch of a producer or epoch goes alone: a broker that knows nothing of a producer takes any sequence number from it
+(KIP-360), so that the second batch could be written although the first was refused.
+
+A broker takes a batch only if it has all batches before it. So an acknowledged batch proves that an earlier one whose
+answer was lost is written too, if the broker now calls that one out of order: of a producer's batches it knows the last
+five as such, and after a restart only the very last one. Nor does "out of order" alone prove a gap: before a new epoch
+begins, every batch that may be written is asked about, and it begins only if the broker knows none of them. A broker
+that never says "out of order" may not look at sequence numbers, and nothing is concluded from what it takes.
+
+No socket and no clock here: times are seconds that the caller passes in.
+"""
+
+import dataclasses
+from collections import deque
+from enum import Enum, auto
+from typing import Final
+
+from spark_kafka_native.client.retry import Backoff
+from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.records.batch import ProducerIdAndEpoch, increment_sequence
+from spark_kafka_native.records.encode import EncodedBatch
+
+MAX_EPOCH: Final = 2**15 - 1
+_DONE: Final = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
+
+
+@dataclasses.dataclass(slots=True, kw_only=True, eq=False)
+class OutgoingBatch:
+    """One encoded batch and what became of it so far."""
+
+    encoded: EncodedBatch
+    expires_at: float
+    """When it must have been acknowledged."""
+    order: tuple[int, ...] = ()
+    """Its place among the partition's batches."""
+    base_sequence: int | None = None
+    tries: int = 0
+    may_be_written: bool = False
+    """Whether an earlier try ended without an answer."""
+    out_of_order: bool = False
+    """Whether the broker's last answer was that its sequence number is not the next."""
+    passed_over: bool = False
+    """Whether a later batch was taken although this one was surely not written."""
+
+    @property
+    def records_count(self) -> int:
+        """Rows in the batch."""
+        return self.encoded.records_count
+
+    @property
+    def size_in_bytes(self) -> int:
+        """Bytes on the wire."""
+        return len(self.encoded.buffer)
+
+
+class Verdict(Enum):
+    """What an answer means for a batch."""
+
+    DONE = auto()
+    RETRY = auto()
+    SPLIT = auto()
+    """Too large for the broker: send its records in smaller batches."""
+    FATAL = auto()
+
+
+class PartitionQueue:
+    """One partition's batches in order."""
+
+    def __init__(
+        self,
+        partition: TopicPartition,
+        *,
+        idempotent: bool,
+        max_in_flight: int,
+        backoff: Backoff,
+        transactional: bool = False,
+    ) -> None:
+        """``transactional``: the epoch is the transaction's; a batch that wants another is one that failed."""
+        self.partition = partition
+        self.identity: ProducerIdAndEpoch | None = None
+        """Set by ``continue_at`` before ``take``, and again whenever it is None; stays None without idempotence."""
+        self.used_up_producer_id: int | None = None
+        """The producer id of which the partition has used the last epoch, if any: the next one must be another."""
+        self.last_trouble = ""
+        self.in_flight: deque[OutgoingBatch] = deque()
+        self._idempotent = idempotent
+        self._transactional = transactional
+        self._max_in_flight = max_in_flight
+        self._backoff = backoff
+        self._waiting: deque[OutgoingBatch] = deque()
+        self._failed: list[OutgoingBatch] = []
+        self._not_before = 0.0
+        self._node_id = -1
+        self._is_known = False
+        self._next_order = 0
+        self._next_sequence = 0
+        self._acknowledged: tuple[int, ...] = ()
+        self._new_epoch_wanted = False
+        self._epochs_since_progress = 0
+
+    def __len__(self) -> int:
+        """Batches that are not acknowledged."""
+        return len(self._waiting) + len(self._failed) + len(self.in_flight)
+
+    def add(self, batch: OutgoingBatch) -> None:
+        """Put a batch behind all others."""
+        batch.order = (self._next_order,)
+        self._next_order += 1
+        self._waiting.append(batch)
+
+    def is_ready(self, now: float) -> bool:
+        """Whether ``take`` may be called, if ``may_go_to`` agrees."""
+        return (
+            bool(self._waiting)
+            and (not self._failed or self._must_ask_more())
+            and now >= self._not_before
+            and len(self.in_flight) < (self._max_in_flight if self._is_known else 1)
+        )
+
+    def may_go_to(self, node_id: int) -> bool:
+        """False while batches are in flight to another broker: two connections know no order."""
+        return not self.in_flight or self._node_id == node_id
+
+    @property
+    def next_size(self) -> int:
+        """Bytes of the batch that ``take`` would return."""
+        return self._waiting[0].size_in_bytes
+
+    def wakes_at(self) -> float | None:
+        """When the queue will be ready by the mere passing of time; None if it waits for answers, or for batches."""
+        return self._not_before if self._waiting and (not self._failed or self._must_ask_more()) else None
+
+    def expires_at(self) -> float:
+        """The earliest time at which one of its batches must have been acknowledged; the queue is not empty."""
+        return min(batches[0].expires_at for batches in (self.in_flight, self._failed, self._waiting) if batches)
+
+    @property
+    def next_sequence(self) -> int:
+        """The sequence number of the first record of the next new batch."""
+        return self._next_sequence
+
+    def continue_at(self, identity: ProducerIdAndEpoch, next_sequence: int) -> None:
+        """Send what has no sequence number yet with this identity, from this number on."""
+        self.identity = identity
+        self._next_sequence = next_sequence
+
+    def take(self, node_id: int) -> OutgoingBatch:
+        """The next batch to send to ``node_id``, stamped with identity and sequence; it counts as in flight."""
+        self._node_id = node_id
+        batch = self._waiting.popleft()
+        if self._idempotent:
+            assert self.identity is not None
+            if batch.base_sequence is None:
+                batch.base_sequence = self._next_sequence
+                self._next_sequence = increment_sequence(self._next_sequence, batch.records_count)
+                batch.encoded.stamp(
+                    producer_id=self.identity.producer_id,
+                    producer_epoch=self.identity.epoch,
+                    base_sequence=batch.base_sequence,
+                    transactional=self._transactional,
+                )
+        batch.tries += 1
+        self.in_flight.append(batch)
+        return batch
+
+    def postpone(self, now: float, trouble: str) -> None:
+        """Nothing can be sent for now: pause. An empty ``trouble`` leaves the last one as it is."""
+        self.last_trouble = trouble or self.last_trouble
+        self._not_before = now + self._backoff.next_ms() / 1000
+
+    def judge(self, batch: OutgoingBatch, code: ErrorCode, *, log_start_offset: int = -1) -> Verdict:
+        """What an answer with ``code`` means for a batch in flight, which stays there.
+
+        OUT_OF_ORDER_SEQUENCE_NUMBER for the batch that comes right after the last acknowledged one is the broker's loss
+        (see the module's docstring); for a batch whose predecessors failed too it is to be expected.
+        UNKNOWN_PRODUCER_ID is answered by brokers before 2.5 when retention removed all that they had of the producer:
+        unless an earlier try of the batch may have been written, it goes out again in a new epoch too.
+        """
+        batch.out_of_order = code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        if code in _DONE:
+            return Verdict.DONE
+        if code is ErrorCode.MESSAGE_TOO_LARGE and batch.records_count > 1:
+            return Verdict.SPLIT
+        if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self._idempotent:
+            if batch.order < self._acknowledged:
+                return Verdict.FATAL if batch.passed_over else Verdict.DONE
+            return self._want_new_epoch() if self._follows_acknowledged(batch) else Verdict.RETRY
+        if code is ErrorCode.UNKNOWN_PRODUCER_ID and self._idempotent:
+            if log_start_offset == -1 or not self._follows_acknowledged(batch):
+                return Verdict.RETRY
+            return Verdict.FATAL if batch.may_be_written else self._want_new_epoch()
+        self._new_epoch_wanted = False  # nothing was said about sequence numbers
+        return Verdict.RETRY if code.retriable else Verdict.FATAL
+
+    def acknowledge(self, batch: OutgoingBatch, now: float) -> list[OutgoingBatch]:
+        """The broker has the batch. All batches that it is now known to have, this one first."""
+        self.in_flight.remove(batch)
+        earlier = [failed for failed in self._failed if failed.order < batch.order]
+        for failed in earlier:
+            failed.passed_over |= not failed.may_be_written
+        proven = [failed for failed in earlier if failed.out_of_order and not failed.passed_over]
+        self._failed = [failed for failed in self._failed if failed not in proven]
+        self._acknowledged = max(self._acknowledged, batch.order)
+        self._backoff.reset()
+        self._is_known = True
+        self._new_epoch_wanted = False
+        self._epochs_since_progress = 0
+        self._regroup(now)
+        return [batch, *proven]
+
+    def fail(self, batch: OutgoingBatch, now: float, trouble: str, *, answered: bool) -> None:
+        """The batch is to be sent again. ``answered``: the broker said that it did not write it."""
+        self.in_flight.remove(batch)
+        self.last_trouble = trouble
+        if not answered:
+            batch.may_be_written = True
+            batch.out_of_order = self._new_epoch_wanted = False
+        self._failed.append(batch)
+        self._regroup(now)
+
+    def replace(self, batch: OutgoingBatch, pieces: list[OutgoingBatch], now: float) -> None:
+        """The batch is to be sent as ``pieces``, its records in order. They share out its sequence numbers."""
+        self.in_flight.remove(batch)
+        sequence = batch.base_sequence
+        for number, piece in enumerate(pieces):
+            piece.order = (*batch.order, number)
+            if sequence is not None:
+                assert self.identity is not None
+                piece.base_sequence = sequence
+                piece.encoded.stamp(
+                    producer_id=self.identity.producer_id,
+                    producer_epoch=self.identity.epoch,
+                    base_sequence=sequence,
+                    transactional=self._transactional,
+                )
+                sequence = increment_sequence(sequence, piece.records_count)
+            self._failed.append(piece)
+        self._regroup(now)
+
+    def _follows_acknowledged(self, batch: OutgoingBatch) -> bool:
+        return not self._failed and self.in_flight[0] is batch
+
+    def _want_new_epoch(self) -> Verdict:
+        """A new epoch that is refused in its turn would be refused for ever."""
+        if self._epochs_since_progress or self._transactional:
+            return Verdict.FATAL
+        self._new_epoch_wanted = True
+        return Verdict.RETRY
+
+    def _must_ask_more(self) -> bool:
+        """Whether a gap was reported and the next batch to send may be written all the same."""
+        return self._new_epoch_wanted and bool(self._waiting) and self._waiting[0].may_be_written
+
+    def _regroup(self, now: float) -> None:
+        """Once nothing is in flight, put failed batches back in front. Failures come in the order of sending."""
+        if self.in_flight or not self._failed or self._must_ask_more():
+            return
+        self._waiting.extendleft(reversed(self._failed))
+        self._failed.clear()
+        self._not_before = now + self._backoff.next_ms() / 1000
+        if self._new_epoch_wanted:
+            self._start_epoch()
+
+    def _start_epoch(self) -> None:
+        """Number the waiting batches anew from 0 under the next epoch, or under a new producer id after the last."""
+        assert self.identity is not None
+        self._new_epoch_wanted = False
+        self._is_known = False
+        self._epochs_since_progress += 1
+        producer_id, epoch = self.identity.producer_id, self.identity.epoch
+        if epoch >= MAX_EPOCH:
+            self.identity, self.used_up_producer_id = None, producer_id
+        else:
+            self.identity = ProducerIdAndEpoch(producer_id, epoch + 1)
+        self._next_sequence = 0
+        for batch in self._waiting:
+            batch.base_sequence = None

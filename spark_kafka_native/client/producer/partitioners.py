@@ -1,0 +1,291 @@
+"""The partitioners that a producer can be given by name, or by a function of the user's.
+
+=====================  ===================  ======================  ========================================
+Name                   Rows with a key      Rows without            The same as
+=====================  ===================  ======================  ========================================
+``default``            murmur2 of the key   sticky                  Java's default, and librdkafka's
+                                                                    murmur2_random for rows with a key
+``murmur2``            murmur2 of the key   one partition           librdkafka's murmur2
+``murmur2_random``     murmur2 of the key   at random               librdkafka's murmur2_random
+``consistent``         CRC-32 of the key    one partition           librdkafka's consistent
+``consistent_random``  CRC-32 of the key    at random, and so are   librdkafka's default; kcat, confluent-kafka,
+                                            rows with an empty key  node-rdkafka and rdkafka therefore
+``fnv1a``              FNV-1a of the key    one partition           librdkafka's fnv1a
+``fnv1a_random``       FNV-1a of the key    at random               librdkafka's fnv1a_random, Go's Sarama
+``random``             at random            at random               librdkafka's random
+``round_robin``        in turn              in turn                 Java's RoundRobinPartitioner
+``sticky``             sticky               sticky                  Java's UniformStickyPartitioner
+=====================  ===================  ======================  ========================================
+
+Rows that do not go by their key go to partitions that have a leader. ``module:function`` names a function that takes
+the keys, a ``pyarrow.BinaryArray`` with nulls, and the number of partitions, and returns as many integers.
+
+A partitioner is made for each topic of a producer, as some of them remember whose turn it is.
+"""
+
+import random
+import re
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from spark_kafka_native.client.producer.partitioner import I32, I64, U32, StickyPartitioner, murmur2_column, spans_of
+from spark_kafka_native.client.properties import find_function
+
+DEFAULT: Final = "default"
+
+PartitionFunction = Callable[["pa.BinaryArray", int], Any]
+"""Keys, number of partitions -> a partition for each key: a ``pa.Array``, a numpy array or a sequence of integers."""
+
+_POSITIVE: Final = 0x7FFFFFFF
+_FUNCTION: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+_FEW_ROWS: Final = 12
+_FNV_OFFSET: Final = 0x811C9DC5
+_FNV_PRIME: Final = 0x01000193
+_MASK: Final = 0xFFFFFFFF
+
+
+class PartitionerError(ValueError):
+    """A partitioner cannot be found, or a user's function did not answer with a partition for each row."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unassigned:
+    """Rows without a partition of their own, and where they may go."""
+
+    keys: "pa.LargeBinaryArray | None"
+    """None: no row has a key."""
+    sizes: I64
+    partitions: int
+    available: Sequence[int]
+    """The partitions that have a leader."""
+
+
+class Partitioner(Protocol):
+    """Chooses partitions for the rows of one topic."""
+
+    def assign(self, rows: Unassigned) -> I32:
+        """Each row's partition: int32[n]."""
+        ...
+
+
+class Spread(Protocol):
+    """Chooses partitions without looking at keys."""
+
+    def assign(self, sizes: I64, available: Sequence[int]) -> I32:
+        """A partition out of ``available`` for each of the rows that have these sizes in bytes."""
+        ...
+
+
+class RandomSpread:
+    """Any partition for any row."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = np.random.default_rng(seed)
+
+    def assign(self, sizes: I64, available: Sequence[int]) -> I32:
+        """A partition for each row, all equally likely."""
+        return np.asarray(available, np.int32)[self._random.integers(len(available), size=len(sizes))]
+
+
+class RoundRobinSpread:
+    """Row by row the next partition, from send to send."""
+
+    def __init__(self, first: int) -> None:
+        self._turn = first
+
+    def assign(self, sizes: I64, available: Sequence[int]) -> I32:
+        """Partitions in turn."""
+        turns = self._turn + np.arange(len(sizes), dtype=np.int64)
+        self._turn += len(sizes)
+        return np.asarray(available, np.int32)[turns % len(available)]
+
+
+class HashPartitioner:
+    """By the key's hash; rows without a key are spread, or, without ``spread``, hashed as if the key were empty."""
+
+    def __init__(self, hash_keys: "Callable[[pa.LargeBinaryArray], U32]", spread: Spread | None, least: int) -> None:
+        """``least``: bytes that a key must have to count as one."""
+        self._hash_keys = hash_keys
+        self._spread = spread
+        self._least = least
+
+    def assign(self, rows: Unassigned) -> I32:
+        """Each row's partition."""
+        keys = rows.keys
+        if self._spread is None:
+            empty: Any = pa.array([b""] * len(rows.sizes), pa.large_binary()) if keys is None else keys.fill_null(b"")
+            return self._hashed(empty, rows.partitions)
+        if keys is None:
+            return self._spread.assign(rows.sizes, rows.available)
+        ids = self._hashed(keys, rows.partitions)
+        lengths = spans_of(keys)[2]
+        keyless = lengths < self._least
+        if keys.null_count:
+            keyless |= np.asarray(keys.is_null().to_numpy(zero_copy_only=False), np.bool_)
+        if keyless.any():
+            ids[keyless] = self._spread.assign(rows.sizes[keyless], rows.available)
+        return ids
+
+    def _hashed(self, keys: "pa.LargeBinaryArray", partitions: int) -> I32:
+        return (self._hash_keys(keys) % np.uint32(partitions)).astype(np.int32)
+
+
+class SpreadPartitioner:
+    """Keys are not looked at."""
+
+    def __init__(self, spread: Spread) -> None:
+        self._spread = spread
+
+    def assign(self, rows: Unassigned) -> I32:
+        """Each row's partition."""
+        return self._spread.assign(rows.sizes, rows.available)
+
+
+class FunctionPartitioner:
+    """What a user's function says. Raises PartitionerError: it does not say one partition of the topic for each row."""
+
+    def __init__(self, name: str, function: PartitionFunction) -> None:
+        self._name = name
+        self._function = function
+
+    def assign(self, rows: Unassigned) -> I32:
+        """Each row's partition."""
+        count = len(rows.sizes)
+        keys: Any = pa.nulls(count, pa.binary()) if rows.keys is None else rows.keys.cast(pa.binary())
+        answer = self._function(keys, rows.partitions)
+        try:
+            column: Any = answer if isinstance(answer, pa.Array | pa.ChunkedArray) else pa.array(answer)
+            ids: I64 = column.cast(pa.int64()).to_numpy(zero_copy_only=False)
+        except (TypeError, ValueError, pa.ArrowException) as error:
+            raise self._error(f"did not return integers: {error}") from error
+        if not pa.types.is_integer(column.type) or column.null_count:
+            raise self._error(f"must return an integer for each key, it returned {column.type} with nulls or fractions")
+        if len(ids) != count:
+            raise self._error(f"returned {len(ids)} partitions for {count} keys")
+        wrong = np.flatnonzero((ids < 0) | (ids >= rows.partitions))
+        if len(wrong):
+            raise self._error(f"returned partition {ids[wrong[0]]}; the topic has 0 to {rows.partitions - 1}")
+        return ids.astype(np.int32)
+
+    def _error(self, text: str) -> PartitionerError:
+        return PartitionerError(f"partitioner {self._name} {text}")
+
+
+def crc32_column(keys: "pa.LargeBinaryArray") -> U32:
+    """The CRC-32 of every key: uint32[n]. What a null row gets means nothing."""
+    data, starts, lengths = spans_of(keys)
+    view = memoryview(data.data)
+    ends = starts + lengths
+    found = [zlib.crc32(view[start:end]) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+    return np.array(found, np.uint32)
+
+
+def fnv1a(data: bytes | memoryview, state: int = _FNV_OFFSET) -> int:
+    """The 32-bit FNV-1a hash of ``data``, unsigned; ``state`` is that of the bytes before."""
+    for byte in data:
+        state = (state ^ byte) * _FNV_PRIME & _MASK
+    return state
+
+
+def fnv1a_column(keys: "pa.LargeBinaryArray") -> U32:
+    """FNV-1a of every key, as a signed number made positive, which is how Sarama and librdkafka use it: uint32[n]."""
+    data, starts, lengths = spans_of(keys)
+    order = np.argsort(-lengths, kind="stable")
+    starts, lengths = starts[order], lengths[order]
+    state = np.full(len(starts), _FNV_OFFSET, np.uint32)
+    # Round i mixes byte i into all rows that have one; the last few rows, which may be long, go on alone.
+    longest = int(lengths[0]) if len(lengths) else 0
+    rows_with = np.searchsorted(-lengths, -np.arange(longest), side="left")
+    rounds = int((rows_with > _FEW_ROWS).sum())
+    for at, rows in enumerate(rows_with[:rounds].tolist()):
+        state[:rows] ^= data[starts[:rows] + at]
+        state[:rows] *= np.uint32(_FNV_PRIME)
+    for row in range(int(rows_with[rounds]) if rounds < longest else 0):
+        rest = data[starts[row] + rounds : starts[row] + lengths[row]].tobytes()
+        state[row] = fnv1a(rest, int(state[row]))
+    hashes = np.empty_like(state)
+    hashes[order] = np.abs(state.view(np.int32).astype(np.int64)).astype(np.uint32)
+    return hashes
+
+
+def _murmur2(keys: "pa.LargeBinaryArray") -> U32:
+    hashes = murmur2_column(keys)
+    hashes &= np.int32(_POSITIVE)
+    return hashes.view(np.uint32)
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """``least``: bytes of a key that counts; ``spread`` None hashes rows without a key too."""
+
+    hash_keys: "Callable[[pa.LargeBinaryArray], U32] | None"
+    spread: "Callable[[int, int], Spread] | None"
+    least: int = 0
+
+
+def _random(_batch_bytes: int, first: int) -> Spread:
+    return RandomSpread(first)
+
+
+def _in_turn(_batch_bytes: int, first: int) -> Spread:
+    return RoundRobinSpread(first)
+
+
+_NAMED: Final[Mapping[str, _Named]] = {
+    DEFAULT: _Named(_murmur2, StickyPartitioner),
+    "murmur2": _Named(_murmur2, None),
+    "murmur2_random": _Named(_murmur2, _random),
+    "consistent": _Named(crc32_column, None),
+    "consistent_random": _Named(crc32_column, _random, least=1),
+    "fnv1a": _Named(fnv1a_column, None),
+    "fnv1a_random": _Named(fnv1a_column, _random),
+    "random": _Named(None, _random),
+    "round_robin": _Named(None, _in_turn),
+    "sticky": _Named(None, StickyPartitioner),
+}
+NAMES: Final = tuple(_NAMED)
+
+
+def check_partitioner(spec: str) -> str:
+    """A partitioner's name in lower case, or ``module:function`` as it is.
+
+    Raises PartitionerError: neither, or there is no such function here.
+    """
+    name = spec.strip()
+    if name.lower() in _NAMED:
+        return name.lower()
+    if not _FUNCTION.fullmatch(name):
+        raise PartitionerError(f"{spec!r} is neither module:function nor one of {', '.join(NAMES)}")
+    _function(name)
+    return name
+
+
+def make_partitioner(spec: str, batch_bytes: int, first: int | None = None) -> Partitioner:
+    """The partitioner of one topic. Raises PartitionerError: there is none of this name.
+
+    ``first`` picks the partition to begin with, where that matters; None: at random, since producers should begin at
+    different ones.
+    """
+    begin = random.randrange(1 << 16) if first is None else first
+    named = _NAMED.get(spec)
+    if named is None:
+        return FunctionPartitioner(spec, _function(spec))
+    spread = None if named.spread is None else named.spread(batch_bytes, begin)
+    if named.hash_keys is not None:
+        return HashPartitioner(named.hash_keys, spread, named.least)
+    assert spread is not None
+    return SpreadPartitioner(spread)
+
+
+def _function(spec: str) -> PartitionFunction:
+    try:
+        return find_function(spec)
+    except LookupError as error:
+        raise PartitionerError(f"partitioner {spec} cannot be found: {error}") from error
+    except TypeError as error:
+        raise PartitionerError(f"partitioner {error}") from error

@@ -1,0 +1,269 @@
+"""Writing rows: whole Arrow batches in, acknowledged records out.
+
+    rows -> partition ids -> sorted if need be -> a partition's rows wait for a full batch -> encode, compress -> Sender
+
+Everything happens in the caller's thread: ``send`` hands over and moves on what is ready, ``flush`` works until
+nothing is left. While the caller is elsewhere nothing is sent, and no deadline runs.
+"""
+
+import logging
+import time
+from collections.abc import Iterable, Sequence
+from typing import Final, Self
+
+import numpy as np
+import pyarrow as pa
+
+from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native.client.cluster.metadata import NO_LEADER, TopicMetadata
+from spark_kafka_native.client.config import ClientConfig
+from spark_kafka_native.client.errors import NoSuchPartition, ProduceError
+from spark_kafka_native.client.producer.accumulator import Accumulator
+from spark_kafka_native.client.producer.encoding import encode_rows
+from spark_kafka_native.client.producer.partition_queue import OutgoingBatch
+from spark_kafka_native.client.producer.partitioner import I32, I64
+from spark_kafka_native.client.producer.partitioners import DEFAULT, Partitioner, make_partitioner
+from spark_kafka_native.client.producer.produce_request import REQUEST_OVERHEAD_BYTES
+from spark_kafka_native.client.producer.routing import Rows, check_sizes, partition_ids, pieces, stretches
+from spark_kafka_native.client.producer.sender import ProduceMetrics, Sender
+from spark_kafka_native.client.transactions.scope import TransactionScope
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.topic import TopicPartition, topic_name_problem
+from spark_kafka_native.records.batch import RECORD_BATCH_OVERHEAD
+
+_log = logging.getLogger(__name__)
+
+_ONE_RUN: Final = np.zeros(1, np.int64)
+
+
+class Producer:
+    """Writes rows to topics. Use it as a context manager, or call ``close``.
+
+    Rows of a partition are written in the order in which they were sent, each once (idempotence, the default) or,
+    without idempotence, at least once. After a ProduceError the producer is done for: nothing more is sent, so that no
+    row overtakes one that failed.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster | ClientConfig,
+        *,
+        partitioner: str | None = None,
+        scope: TransactionScope | None = None,
+        reuse_producer_id: bool = False,
+    ) -> None:
+        """A given cluster stays open after ``close``; one made here from a configuration is closed.
+
+        ``partitioner``: a name or ``module:function`` (see ``client.producer.partitioners``); None: what the configuration says.
+        ``scope``: all rows are written in its transactions (see ``client.producer.transactional_producer``).
+        ``reuse_producer_id``: begin with the producer id of an earlier producer of the same cluster, if there is one,
+        and leave it to a later one (see ``client.cluster.kept_producers``).
+        """
+        self._owns_cluster = isinstance(cluster, ClientConfig)
+        self._cluster = Cluster(cluster) if isinstance(cluster, ClientConfig) else cluster
+        self._config = config = self._cluster.config
+        self._batch_bytes = max(min(config.batch_size, config.max_request_size - REQUEST_OVERHEAD_BYTES), 1)
+        self._records_bytes = max(self._batch_bytes - RECORD_BATCH_OVERHEAD, 1)
+        self._accumulator = Accumulator(self._records_bytes, config.linger_ms / 1000)
+        self._scope = scope
+        self._sender = Sender(self._cluster, scope, reuse_producer_id=reuse_producer_id)
+        self._partitioner = partitioner or _configured_partitioner(config)
+        self._partitioners: dict[str, Partitioner] = {}
+        self._failure: ProduceError | None = None
+        self._closed = False
+
+    @property
+    def metrics(self) -> ProduceMetrics:
+        """Counters from the start."""
+        return self._sender.metrics
+
+    @property
+    def unacknowledged(self) -> int:
+        """Rows that were handed over and that no broker has confirmed yet."""
+        return self._accumulator.rows + self._sender.buffered_records
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abort()
+
+    def send(self, topic: str, rows: pa.RecordBatch) -> None:
+        """Hand over rows with the columns of ``records.encode``, and maybe ``partition``: integers, null for none.
+
+        A partition that is given wins over the key's. Returns while rows may still be on their way, but not before they
+        and earlier ones fit into ``buffer.memory``.
+
+        Raises, before any row is taken: ValueError for columns, RecordTooLarge naming the row, NoSuchPartition,
+        PartitionerError, KafkaError for a topic that is unknown after ``max.block.ms``, invalid or forbidden.
+        ProduceError: rows of this or an earlier call could not be written.
+        """
+        self._check_usable()
+        found = Rows.of(rows)
+        check_sizes(topic, found, self._config.max_request_size)
+        ids = self._partition_ids(topic, found)
+        try:
+            for piece in pieces(found.sizes, max(self._config.buffer_memory // 4, self._batch_bytes)):
+                records = found.records.slice(piece.start, piece.stop - piece.start)
+                self._take(topic, records, found.sizes[piece], ids[piece])
+                self._make_room()
+            for partition, overdue in self._accumulator.overdue(time.monotonic()):
+                self._encode(partition, overdue)
+            self._sender.pump(wait=False)
+        except ProduceError as error:
+            raise self._fail(error) from error.__cause__
+
+    def look_up(self, topics: Iterable[str]) -> None:
+        """Look up topics with one Metadata request, where ``send`` would send one request for each topic.
+
+        Raises KafkaError as ``send`` does for a topic.
+        """
+        names = list(topics)
+        for name in names:
+            _check_topic_name(name)
+        self._cluster.topics(names, create=True, timeout_ms=self._config.max_block_ms)
+
+    def flush(self) -> None:
+        """Return once every row handed over is acknowledged. Raises ProduceError."""
+        self._check_usable()
+        try:
+            sent = self._sender.buffered_bytes
+            for partition, rest in self._accumulator.drain():
+                self._encode(partition, rest)
+                # Enough for a request: it travels while the next partitions are encoded.
+                if self._sender.buffered_bytes - sent >= self._config.max_request_size:
+                    self._sender.pump(wait=False)
+                    sent = self._sender.buffered_bytes
+            while self._sender.buffered_records:
+                self._sender.pump(wait=True)
+        except ProduceError as error:
+            raise self._fail(error) from error.__cause__
+
+    def close(self) -> None:
+        """Flush, unless the producer has failed before, and give the connections back. Raises ProduceError."""
+        if self._closed:
+            return
+        try:
+            if self._failure is None:
+                self.flush()
+                self._sender.give_back_producer_id()
+        finally:
+            self._release()
+
+    def abort(self) -> None:
+        """Give up every row that is not acknowledged, which is logged, and give the connections back."""
+        if self._closed:
+            return
+        if self._failure is None and self.unacknowledged:
+            _log.warning("producer aborted: %d records are not acknowledged", self.unacknowledged)
+        self._release()
+
+    def discard(self) -> None:
+        """Give up every row that is not acknowledged, but wait until no broker can take one of them any more."""
+        if not self._closed:
+            self._sender.settle()
+            self._release()
+
+    # --- inside
+
+    def _check_usable(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+        if self._closed:
+            raise ValueError("the producer is closed")
+
+    def _partition_ids(self, topic: str, rows: Rows) -> I32:
+        _check_topic_name(topic)
+        try:
+            return self._assign(self._topic(topic), rows)
+        except NoSuchPartition:
+            self._cluster.mark_stale(topic)  # it may have been added since
+            return self._assign(self._topic(topic), rows)
+
+    def _topic(self, name: str) -> TopicMetadata:
+        return self._cluster.topic(name, create=True, timeout_ms=self._config.max_block_ms)
+
+    def _assign(self, topic: TopicMetadata, rows: Rows) -> I32:
+        partitioner = self._partitioners.get(topic.name)
+        if partitioner is None:
+            partitioner = self._partitioners[topic.name] = make_partitioner(self._partitioner, self._records_bytes)
+        led = [number for number, partition in topic.partitions.items() if partition.leader_id != NO_LEADER]
+        return partition_ids(
+            topic.name,
+            rows,
+            partitions=len(topic.partitions),
+            available=led or list(topic.partitions),
+            partitioner=partitioner,
+        )
+
+    def _take(self, topic: str, records: pa.RecordBatch, sizes: I64, ids: I32) -> None:
+        now = time.monotonic()
+        for stretch in stretches(records, sizes, ids, self._accumulator.full_bytes):
+            partitions = [TopicPartition(topic, number) for number in stretch.partitions]
+            if stretch.fills_batches:
+                for partition in partitions:
+                    for earlier in self._accumulator.release(partition):
+                        self._encode(partition, earlier)
+                self._encode_runs(partitions, stretch.starts, stretch.records)
+            else:
+                (partition,) = partitions
+                for full in self._accumulator.add(partition, stretch.records, stretch.size_bytes, now):
+                    self._encode(partition, full)
+
+    def _encode(self, partition: TopicPartition, records: pa.RecordBatch) -> None:
+        self._encode_runs([partition], _ONE_RUN, records)
+
+    def _encode_runs(self, partitions: Sequence[TopicPartition], starts: I64, records: pa.RecordBatch) -> None:
+        """Encode rows of several partitions at once: the first ones are ``partitions[0]``'s, and so on."""
+        encoded = encode_rows(
+            records,
+            self._config,
+            timestamp_ms=int(time.time() * 1000),
+            max_batch_bytes=self._batch_bytes,
+            starts=starts,
+        )
+        expires_at = self._sender.now() + self._config.delivery_timeout_ms / 1000
+        runs = starts.searchsorted([batch.first_row for batch in encoded], side="right") - 1
+        for run, batch in zip(runs.tolist(), encoded, strict=True):
+            self._sender.add(partitions[run], OutgoingBatch(encoded=batch, expires_at=expires_at))
+
+    def _make_room(self) -> None:
+        """Work until what is buffered fits into ``buffer.memory``."""
+        if self._accumulator.size_bytes + self._sender.buffered_bytes > self._config.buffer_memory:
+            for partition, rest in self._accumulator.drain():
+                self._encode(partition, rest)
+        self._sender.pump(wait=False)
+        while self._sender.buffered_bytes > self._config.buffer_memory:
+            self._sender.pump(wait=True)
+
+    def _fail(self, error: ProduceError) -> ProduceError:
+        """The error to raise, which counts all rows that are lost. Nothing is sent any more.
+
+        In a transaction ``discard`` waits for what is in flight before the connections go.
+        """
+        self._failure = ProduceError(error.partition, error.code, error.reason, self.unacknowledged)
+        if self._scope is None:
+            self._sender.release()
+        return self._failure
+
+    def _release(self) -> None:
+        self._closed = True
+        self._sender.release()
+        if self._owns_cluster:
+            self._cluster.close()
+
+
+def _check_topic_name(topic: str) -> None:
+    problem = topic_name_problem(topic)
+    if problem is not None:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
+
+
+def _configured_partitioner(config: ClientConfig) -> str:
+    """As in Kafka, ``partitioner.ignore.keys`` is about the default partitioner alone."""
+    if config.partitioner_class:
+        return config.partitioner_class
+    return "sticky" if config.partitioner_ignore_keys else DEFAULT

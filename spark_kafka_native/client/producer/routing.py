@@ -1,0 +1,161 @@
+"""Rows to write, before they are bytes: their columns, their sizes, their partitions.
+
+Everything works on whole columns. Pure: no socket, no clock.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any, Final, Self
+
+import numpy as np
+import pyarrow as pa
+
+from spark_kafka_native.client.errors import NoSuchPartition, RecordTooLarge
+from spark_kafka_native.client.producer.partitioner import I32, I64
+from spark_kafka_native.client.producer.partitioners import Partitioner, Unassigned
+from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.records.batch import RECORD_BATCH_OVERHEAD
+from spark_kafka_native.records.columns import Columns, read_columns
+from spark_kafka_native.records.kernel import measure
+
+PARTITION: Final = "partition"
+
+_DELTA_BYTES: Final = 20
+"""The longest varints of a record's length, timestamp and offset."""
+_LONG_RUN_BYTES: Final = 1 << 16
+"""Runs of rows of one partition that are longer on average are not worth to be copied together."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """Rows as they were handed over: ``records`` are the columns to encode, ``sizes`` int64[n] their bytes at most.
+
+    ``given`` is the partition column, if there is one.
+    """
+
+    records: pa.RecordBatch
+    columns: Columns
+    sizes: I64
+    given: "pa.Array[Any] | None"
+
+    @classmethod
+    def of(cls, rows: pa.RecordBatch) -> Self:
+        """Check columns and measure records.
+
+        Raises ValueError: a column that records do not have or of a type that cannot be sent, a header without a key,
+        a negative timestamp; rows are named by number.
+        """
+        names = [name for name in rows.schema.names if name != PARTITION]
+        records = rows.select(names) if names else pa.record_batch([pa.nulls(rows.num_rows, pa.binary())], ["value"])
+        columns = read_columns(records, 0)
+        negative = np.flatnonzero(columns.timestamps < 0)
+        if len(negative):
+            row = int(negative[0])
+            raise ValueError(f"row {row} has the timestamp {columns.timestamps[row]} ms; it must not be negative")
+        sizes = measure(columns).fixed_sizes + _DELTA_BYTES
+        given = rows.column(PARTITION) if PARTITION in rows.schema.names else None
+        if given is not None and not (pa.types.is_integer(given.type) or pa.types.is_null(given.type)):
+            raise ValueError(f"column {PARTITION!r} must be integers, it is {given.type}")
+        return cls(records=records, columns=columns, sizes=sizes, given=given)
+
+
+def check_sizes(topic: str, rows: Rows, max_request_size: int) -> None:
+    """Raise RecordTooLarge for the first row that could not be sent, alone in its batch."""
+    too_large = np.flatnonzero(rows.sizes + RECORD_BATCH_OVERHEAD > max_request_size)
+    if len(too_large):
+        row = int(too_large[0])
+        keys, values = rows.columns.keys, rows.columns.values
+        raise RecordTooLarge(
+            topic,
+            row,
+            int(rows.sizes[row]) + RECORD_BATCH_OVERHEAD,
+            max_request_size,
+            key_bytes=0 if keys is None else int(keys.sizes[row]),
+            value_bytes=0 if values is None else int(values.sizes[row]),
+        )
+
+
+def partition_ids(
+    topic: str, rows: Rows, *, partitions: int, available: Sequence[int], partitioner: Partitioner
+) -> I32:
+    """Each row's partition: int32[n]. The partition column if not null, else what the partitioner says.
+
+    ``partitions`` is how many the topic has; rows that do not go by their keys go to ``available`` ones only.
+    Raises NoSuchPartition: the partition column names one beyond the last. PartitionerError: as ``partitioner`` does.
+    """
+    keys = None if rows.columns.keys is None else rows.columns.keys.content
+    everything = Unassigned(keys=keys, sizes=rows.sizes, partitions=partitions, available=available)
+    if rows.given is None:
+        return partitioner.assign(everything)
+    column: Any = rows.given.cast(pa.int64())
+    given: I64 = column.fill_null(-1).to_numpy(zero_copy_only=False)
+    chosen = column.is_valid().to_numpy(zero_copy_only=False)
+    wrong = np.flatnonzero(chosen & ((given < 0) | (given >= partitions)))
+    if len(wrong):
+        raise NoSuchPartition(TopicPartition(topic, int(given[wrong[0]])), partitions)
+    ids: I32 = given.astype(np.int32)
+    rest = np.flatnonzero(~chosen)
+    if len(rest):
+        some_keys = None if keys is None else keys.take(rest)
+        ids[rest] = partitioner.assign(dataclasses.replace(everything, keys=some_keys, sizes=rows.sizes[rest]))
+    return ids
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Stretch:
+    """Neighbouring runs of rows; a run's rows are of one partition.
+
+    ``starts`` and ``partitions`` have an item for each run: its first row, and the number of its partition. Runs that
+    are batches by themselves (``fills_batches``) come together, another comes alone. ``size_bytes`` is of all rows.
+    """
+
+    records: pa.RecordBatch
+    starts: I64
+    partitions: list[int]
+    size_bytes: int
+    fills_batches: bool
+
+
+def stretches(records: pa.RecordBatch, sizes: I64, ids: I32, full_bytes: int) -> Iterator[Stretch]:
+    """All rows, those of a partition in the order that they have among themselves.
+
+    Where neighbours mostly go to the same partition, as with the sticky partitioner, rows stay where they are, and a
+    partition has several runs. Otherwise they are sorted. Runs of ``full_bytes`` are batches by themselves.
+    """
+    if not len(ids):
+        return
+    starts = _run_starts(ids)
+    if len(starts) > 1 and int(sizes.sum()) < len(starts) * _LONG_RUN_BYTES:
+        # Numpy sorts 16-bit integers stably in linear time.
+        order = np.argsort(ids.astype(np.uint16) if ids.max() < 1 << 16 else ids, kind="stable")
+        ids, sizes, records = ids[order], sizes[order], records.take(order)
+        starts = _run_starts(ids)
+    run_bytes = np.add.reduceat(sizes, starts)
+    full = run_bytes >= full_bytes
+    apart = np.append(True, ~(full[1:] & full[:-1]))  # whether a run does not belong to the stretch before
+    for first, end in pairwise([*np.flatnonzero(apart).tolist(), len(starts)]):
+        start, stop = int(starts[first]), int(starts[end]) if end < len(starts) else len(ids)
+        yield Stretch(
+            records=records.slice(start, stop - start),
+            starts=starts[first:end] - start,
+            partitions=ids[starts[first:end]].tolist(),
+            size_bytes=int(run_bytes[first:end].sum()),
+            fills_batches=bool(full[first]),
+        )
+
+
+def _run_starts(ids: I32) -> I64:
+    """Where rows begin that have another partition than the one before: int64[n]."""
+    return np.flatnonzero(np.diff(ids, prepend=-1))
+
+
+def pieces(sizes: I64, piece_bytes: int) -> Iterator[slice]:
+    """Ranges of rows, in order, of about ``piece_bytes`` each, at least one row."""
+    ends = np.cumsum(sizes)
+    start = 0
+    while start < len(sizes):
+        before = int(ends[start - 1]) if start else 0
+        end = max(int(np.searchsorted(ends, before + piece_bytes, side="right")), start + 1)
+        yield slice(start, end)
+        start = end

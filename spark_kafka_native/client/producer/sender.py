@@ -1,0 +1,450 @@
+"""Produce requests: what goes out to which broker next, and what its answers mean.
+
+One thread, no callbacks: ``pump`` does what can be done now on all connections, waits for the first thing to happen,
+and returns. A broker has at most ``max.in.flight.requests.per.connection`` requests; each carries the next batch of
+as many partitions as fit into ``max.request.size``.
+"""
+
+import contextlib
+import dataclasses
+import math
+import select
+import time
+from collections import deque
+from collections.abc import Iterable
+from typing import Final
+from uuid import UUID
+
+from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native.client.cluster.coordinators import quick_backoff
+from spark_kafka_native.client.cluster.metadata import Node, PartitionLeader
+from spark_kafka_native.client.errors import ProduceError
+from spark_kafka_native.client.producer.encoding import split_batch
+from spark_kafka_native.client.producer.partition_queue import OutgoingBatch, PartitionQueue, Verdict
+from spark_kafka_native.client.producer.produce_request import (
+    REQUEST_OVERHEAD_BYTES,
+    Loaded,
+    max_version,
+    pair,
+    produce_request,
+    refusal,
+)
+from spark_kafka_native.client.producer.producer_ids import ProducerIds
+from spark_kafka_native.client.transactions.scope import TransactionScope
+from spark_kafka_native.net.blocking import Connection
+from spark_kafka_native.net.deadline import Deadline
+from spark_kafka_native.net.errors import AuthenticationFailed, ConnectionLost, RequestTimeout, UnsupportedApiVersion
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse
+from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.records.compression import CompressionType
+
+_FIRST_VERSION_WITH_ZSTD: Final = 7
+_LONGEST_WAIT_S: Final = 1.0
+_MAYBE_WRITTEN: Final = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
+"""Errors after which the leader has the batch, or may have it."""
+_Ready = tuple[PartitionQueue, PartitionLeader]
+
+
+@dataclasses.dataclass(slots=True)
+class ProduceMetrics:
+    """Counters of one producer, from its start. ``records``, ``batches``, ``bytes_sent``: what was acknowledged."""
+
+    records: int = 0
+    batches: int = 0
+    bytes_sent: int = 0
+    requests: int = 0
+    retries: int = 0
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class _Flight:
+    """A request without its answer yet."""
+
+    load: list[Loaded]
+    expires_at: float
+
+
+class _Link:
+    """One broker: the connection to it and what is in flight there."""
+
+    def __init__(self, node: Node, connection: Connection) -> None:
+        self.node = node
+        self.connection = connection
+        self.flights: deque[_Flight] = deque()
+
+
+class Sender:
+    """Takes batches, keeps each partition's order, and sees to it that brokers have them."""
+
+    def __init__(
+        self, cluster: Cluster, scope: TransactionScope | None = None, *, reuse_producer_id: bool = False
+    ) -> None:
+        """``scope``: everything is written in its transactions, by its producer.
+
+        ``reuse_producer_id``: begin with a producer id that an earlier sender of the cluster has given back.
+        """
+        config = cluster.config
+        self.metrics = ProduceMetrics()
+        self.buffered_bytes = 0
+        self.buffered_records = 0
+        self._cluster = cluster
+        self._config = config
+        self._queues: dict[TopicPartition, PartitionQueue] = {}
+        self._busy: dict[TopicPartition, PartitionQueue] = {}
+        self._expires_at = math.inf
+        """A lower bound of the expiry of the batches in ``_busy``."""
+        self._links: dict[int, _Link] = {}
+        self._producer_ids = ProducerIds(cluster, scope, reuse=reuse_producer_id)
+        self._scope = scope
+        self._transactional_id = scope.identity.transactional_id if scope else None
+        self._adds_partitions = scope is None or scope.identity.has_epoch_per_transaction
+        self._left_at = time.monotonic()
+        self._away_s = 0.0
+        # Without sequence numbers only one batch of a partition may be under way, or a retry could overtake another.
+        self._in_flight_per_partition = config.max_in_flight_requests_per_connection if config.enable_idempotence else 1
+        # Without answers a request is gone once it is written.
+        self._in_flight_per_broker = config.max_in_flight_requests_per_connection if config.acks else 1
+
+    def add(self, partition: TopicPartition, batch: OutgoingBatch) -> None:
+        """Put a batch behind the others of its partition. Nothing is sent before ``pump``."""
+        queue = self._queues.get(partition)
+        if queue is None:
+            queue = self._queues[partition] = PartitionQueue(
+                partition,
+                idempotent=self._config.enable_idempotence,
+                max_in_flight=self._in_flight_per_partition,
+                backoff=self._cluster.backoff() if self._scope is None else quick_backoff(self._cluster),
+                transactional=self._scope is not None,
+            )
+        queue.add(batch)
+        self._busy[partition] = queue
+        self._expires_at = min(self._expires_at, batch.expires_at)
+        self.buffered_bytes += batch.size_in_bytes
+        self.buffered_records += batch.records_count
+
+    def pump(self, *, wait: bool) -> None:
+        """Send what can be sent and take what has been answered; with ``wait``, not before something happened.
+
+        Raises ProduceError: a batch was refused, or not acknowledged within ``delivery.timeout.ms``. What else the
+        queues hold must then be given up: it would come behind a gap.
+        """
+        self._away_s += time.monotonic() - self._left_at
+        acknowledged = self.metrics.records
+        try:
+            # Answers first: a connection that took long to make must not make those look late that were there.
+            self._poll(0.0)
+            self._check_deadlines(self.now())
+            self._dispatch(self.now())
+            if wait and self._busy and self.metrics.records == acknowledged:
+                self._poll(self._patience_s(self.now()))
+        finally:
+            self._left_at = time.monotonic()
+
+    def now(self) -> float:
+        """Seconds on a clock that stands still between pumps: who is away for long has not waited for a broker."""
+        return time.monotonic() - self._away_s
+
+    def release(self) -> None:
+        """Give the connections back; those with requests in flight are closed."""
+        for link in self._links.values():
+            self._cluster.give_back(link.connection)
+        self._links.clear()
+
+    def give_back_producer_id(self) -> None:
+        """Let the next sender of the cluster continue with the producer id. All batches are acknowledged."""
+        assert not self._busy, "batches without acknowledgement: the brokers' next sequence numbers are unknown"
+        self._producer_ids.give_back(self._queues.values())
+
+    def settle(self) -> None:
+        """Wait for all answers, whatever they are, for at most ``request.timeout.ms``; then ``release``.
+
+        A transaction must not end while a broker may still append a batch of it. Throttled batches are therefore waited
+        for, too, within ``delivery.timeout.ms``.
+        """
+        deadline = Deadline.after_ms(self._config.request_timeout_ms)
+        for link in self._links.values():
+            with contextlib.suppress(KafkaError):
+                while link.connection.in_flight:
+                    deadline.extend_ms(link.connection.throttle_ms, self._config.delivery_timeout_ms)
+                    link.connection.receive(deadline)
+        self.release()
+
+    # --- sending
+
+    def _dispatch(self, now: float) -> None:
+        by_node: dict[int, list[_Ready]] = {}
+        ready = [queue for queue in self._busy.values() if queue.is_ready(now)]
+        if self._scope is not None:
+            self._admit(self._scope, ready, now)
+        for queue, leader in self._with_leaders(ready, now):
+            if queue.may_go_to(leader.node.node_id):
+                by_node.setdefault(leader.node.node_id, []).append((queue, leader))
+        for parts in by_node.values():
+            link = self._link(parts, now)
+            if link is not None:
+                self._fill(link, parts, now)
+
+    def _admit(self, scope: TransactionScope, queues: list[PartitionQueue], now: float) -> None:
+        """Have the partitions of ``queues`` be part of the transaction before anything is written to them."""
+        left_s = min((queue.expires_at() for queue in queues), default=now) - now
+        scope.admit((queue.partition for queue in queues), Deadline.after_ms(left_s * 1000))
+
+    def _with_leaders(self, queues: list[PartitionQueue], now: float) -> list[_Ready]:
+        """Queues with their partitions' leaders; those whose leader nobody knows are postponed."""
+        leaders = {queue: self._cluster.known_leader(queue.partition) for queue in queues}
+        unknown = {queue.partition.topic for queue, leader in leaders.items() if leader is None}
+        trouble = "the partition has no leader"
+        if unknown:
+            left_ms = self._setup_ms(now)
+            try:
+                found = self._cluster.metadata(
+                    unknown, create=True, missing_ok=True, throttled_ok=False, timeout_ms=left_ms
+                ).leaders(queue.partition for queue in queues)
+                leaders = {queue: leader or found.get(queue.partition) for queue, leader in leaders.items()}
+            except KafkaError as error:
+                self._check_trust(queues[0], error)
+                trouble = self._told_by(error, left_ms)
+        for queue, leader in leaders.items():
+            if leader is None:
+                queue.postpone(self.now(), trouble)
+                self._cluster.mark_stale(queue.partition.topic)
+        return [(queue, leader) for queue, leader in leaders.items() if leader is not None]
+
+    def _link(self, parts: list[_Ready], now: float) -> _Link | None:
+        """The connection to the leader of ``parts``; None if it cannot be made, and they are postponed."""
+        node = parts[0][1].node
+        link = self._links.get(node.node_id)
+        if link is not None and not link.flights and (link.node != node or link.connection.is_stale()):
+            self._cluster.give_back(self._links.pop(node.node_id).connection)
+            link = None
+        if link is None:
+            time_left_ms = self._setup_ms(now)
+            try:
+                connection = self._cluster.borrow(node, Deadline.after_ms(time_left_ms))
+            except KafkaError as error:
+                self._check_trust(parts[0][0], error)
+                for queue, _ in parts:
+                    queue.postpone(self.now(), self._told_by(error, time_left_ms))
+                    self._cluster.mark_stale(queue.partition.topic)
+                return None
+            link = self._links[node.node_id] = _Link(node, connection)
+        return link
+
+    def _fill(self, link: _Link, parts: list[_Ready], now: float) -> None:
+        """Send requests until the broker has enough of them or nothing is ready; none while it throttles."""
+        if link.connection.throttle_ms:
+            self._extend_for_throttle(link, [queue for queue, _ in parts])
+            return
+        rest = deque(parts)
+        while len(link.flights) < self._in_flight_per_broker and not link.connection.closed:
+            chosen = self._choose(rest, now)
+            if not chosen:
+                return
+            self._check_codec(link, chosen[0][0])
+            self._send(link, chosen)
+
+    def _choose(self, parts: deque[_Ready], now: float) -> list[_Ready]:
+        """Partitions for one request, a batch each; those left out come first the next time."""
+        chosen: list[_Ready] = []
+        room = self._config.max_request_size - REQUEST_OVERHEAD_BYTES
+        for _ in range(len(parts)):
+            queue, leader = parts[0]
+            if queue.is_ready(now):
+                if chosen and queue.next_size > room:
+                    break
+                room -= queue.next_size
+                chosen.append((queue, leader))
+            parts.rotate(-1)
+        return chosen
+
+    def _send(self, link: _Link, chosen: list[_Ready]) -> None:
+        load = []
+        for queue, leader in chosen:
+            if self._config.enable_idempotence and queue.identity is None:
+                self._identify(queue, leader.topic_id)
+            batch = queue.take(link.node.node_id)
+            self.metrics.retries += batch.tries > 1
+            load.append(Loaded(queue=queue, batch=batch, topic_id=leader.topic_id))
+        link.flights.append(_Flight(load=load, expires_at=self.now() + self._config.request_timeout_ms / 1000))
+        self.metrics.requests += 1
+        request = produce_request(
+            load,
+            acks=self._config.acks,
+            timeout_ms=self._config.request_timeout_ms,
+            transactional_id=self._transactional_id,
+        )
+        try:
+            link.connection.enqueue(request, max_version=max_version(load, adds_partitions=self._adds_partitions))
+            self._write(link)
+        except UnsupportedApiVersion as error:
+            raise self._error(chosen[0][0], error.code, error.detail) from error
+        except KafkaError as error:
+            self._lose(link, error)
+
+    def _write(self, link: _Link) -> None:
+        """Write what the socket takes. With acks=0 that is all there is to wait for."""
+        if link.connection.write_some() and self._config.acks == 0:
+            while link.flights:
+                for item in link.flights.popleft().load:
+                    self._acknowledge(item.queue, item.batch)
+
+    def _check_codec(self, link: _Link, queue: PartitionQueue) -> None:
+        if self._config.compression_type is CompressionType.ZSTD:
+            version = link.connection.version_of(ProduceRequest)
+            if version < _FIRST_VERSION_WITH_ZSTD:
+                detail = f"{link.node.address} is older than 2.1 and cannot take compression.type = zstd"
+                raise self._error(queue, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, detail)
+
+    def _identify(self, queue: PartitionQueue, topic_id: UUID) -> None:
+        try:
+            self._producer_ids.identify(queue, topic_id)
+        except KafkaError as error:
+            hint = "" if error.retriable else "; enable.idempotence=false does without a producer id"
+            raise self._error(queue, error.code, f"no producer id: {error}{hint}") from error
+
+    # --- answers
+
+    def _poll(self, patience_s: float) -> None:
+        poller = select.poll()
+        links: dict[int, _Link] = {}
+        for link in self._links.values():
+            if link.flights:
+                links[link.connection.fileno()] = link
+                poller.register(link.connection, select.POLLIN | (select.POLLOUT if link.connection.wants_write else 0))
+        if not links:
+            if patience_s:
+                time.sleep(patience_s)
+            return
+        for descriptor, _ in poller.poll(patience_s * 1000):
+            self._advance(links[descriptor])
+
+    def _advance(self, link: _Link) -> None:
+        try:
+            self._write(link)
+            link.connection.read_some()
+            while (answer := link.connection.next_answer()) is not None:
+                response = answer[1]
+                assert isinstance(response, ProduceResponse)
+                self._take(link, response)
+        except ProduceError:
+            raise
+        except KafkaError as error:
+            self._lose(link, error)
+
+    def _take(self, link: _Link, response: ProduceResponse) -> None:
+        paired = pair(link.flights[0].load, response)
+        for item, part in paired:
+            if part is None:
+                raise ConnectionLost(link.node.address, f"its answer to Produce lacks {item.queue.partition}")
+        link.flights.popleft()
+        if link.connection.throttle_ms:
+            self._extend_for_throttle(link, [item.queue for flight in link.flights for item in flight.load])
+        for item, part in paired:
+            if part is not None:
+                self._settle(item.queue, item.batch, part)
+
+    def _extend_for_throttle(self, link: _Link, queues: Iterable[PartitionQueue]) -> None:
+        """Extend the timeouts of requests in flight, because the broker responds to them after the throttle."""
+        expires_at = self.now() + (link.connection.throttle_ms + self._config.request_timeout_ms) / 1000
+        for flight in link.flights:
+            flight.expires_at = max(flight.expires_at, expires_at)
+        trouble = str(link.connection.throttled("Produce"))
+        for queue in queues:
+            queue.last_trouble = trouble
+
+    def _settle(self, queue: PartitionQueue, batch: OutgoingBatch, part: PartitionProduceResponse) -> None:
+        code = ErrorCode.of(part.error_code)
+        match queue.judge(batch, code, log_start_offset=part.log_start_offset):
+            case Verdict.DONE:
+                if self._scope is not None:
+                    self._scope.wrote(queue.partition, part.base_offset, batch.records_count)
+                self._acknowledge(queue, batch)
+            case Verdict.RETRY:
+                self._retry(queue, batch, code, part.error_message or code.message, answered=code not in _MAYBE_WRITTEN)
+            case Verdict.SPLIT:
+                self._split(queue, batch)
+            case Verdict.FATAL:
+                raise self._error(queue, code, refusal(code, part))
+
+    def _acknowledge(self, queue: PartitionQueue, batch: OutgoingBatch) -> None:
+        for written in queue.acknowledge(batch, self.now()):
+            self.metrics.records += written.records_count
+            self.metrics.batches += 1
+            self.metrics.bytes_sent += written.size_in_bytes
+            self.buffered_bytes -= written.size_in_bytes
+            self.buffered_records -= written.records_count
+        if not len(queue):
+            self._busy.pop(queue.partition, None)
+
+    def _split(self, queue: PartitionQueue, batch: OutgoingBatch) -> None:
+        pieces = [
+            OutgoingBatch(encoded=encoded, expires_at=batch.expires_at)
+            for encoded in split_batch(batch.encoded, self._config)
+        ]
+        queue.replace(batch, pieces, self.now())
+        self.buffered_bytes += sum(piece.size_in_bytes for piece in pieces) - batch.size_in_bytes
+        self.metrics.retries += 1
+
+    def _retry(
+        self, queue: PartitionQueue, batch: OutgoingBatch, code: ErrorCode, trouble: str, *, answered: bool
+    ) -> None:
+        if batch.tries > self._config.retries:
+            raise self._error(queue, code, f"{trouble} (retries = {self._config.retries} are used up)")
+        if code is not ErrorCode.CONCURRENT_TRANSACTIONS:  # that is not about leaders
+            self._cluster.mark_stale(queue.partition.topic)
+        queue.fail(batch, self.now(), trouble, answered=answered)
+
+    def _lose(self, link: _Link, error: KafkaError) -> None:
+        """A connection broke: whatever was in flight there is sent again."""
+        link.connection.close()
+        self._links.pop(link.node.node_id, None)
+        if link.flights:
+            self._check_trust(link.flights[0].load[0].queue, error)
+        while link.flights:
+            for item in link.flights.popleft().load:
+                self._retry(item.queue, item.batch, error.code, error.detail, answered=False)
+
+    # --- time
+
+    def _check_deadlines(self, now: float) -> None:
+        for link in list(self._links.values()):
+            if link.flights and now >= link.flights[0].expires_at:
+                self._lose(link, RequestTimeout(link.node.address, "Produce", self._config.request_timeout_ms))
+        if now < self._expires_at:
+            return
+        self._expires_at = min((queue.expires_at() for queue in self._busy.values()), default=math.inf)
+        for queue in self._busy.values():
+            if now >= queue.expires_at():
+                last = queue.last_trouble and f"; the last trouble: {queue.last_trouble}"
+                detail = f"not acknowledged within delivery.timeout.ms = {self._config.delivery_timeout_ms}{last}"
+                raise self._error(queue, ErrorCode.REQUEST_TIMED_OUT, detail)
+
+    def _patience_s(self, now: float) -> float:
+        """How long nothing needs to be done by the mere passing of time."""
+        times = [now + _LONGEST_WAIT_S]
+        times += [link.flights[0].expires_at for link in self._links.values() if link.flights]
+        times += [now + ms / 1000 for link in self._links.values() if (ms := link.connection.throttle_ms)]
+        for queue in self._busy.values():
+            times.append(queue.expires_at())
+            wakes_at = queue.wakes_at()
+            if wakes_at is not None and wakes_at > now:
+                times.append(wakes_at)
+        return max(min(times) - now, 0.0)
+
+    def _setup_ms(self, now: float) -> float:
+        """How long to wait for metadata or a connection: other partitions' batches have deadlines too."""
+        left_s = min((queue.expires_at() for queue in self._busy.values()), default=now) - now
+        return min(max(left_s, 0.0) * 1000, self._config.request_timeout_ms)
+
+    def _told_by(self, error: KafkaError, time_left_ms: float) -> str:
+        """What to remember of an error: that there was no time left says less than what happened before."""
+        return str(error) if time_left_ms >= self._config.request_timeout_ms else ""
+
+    def _check_trust(self, queue: PartitionQueue, error: KafkaError) -> None:
+        """Raise ProduceError for what waiting does not mend: trying a wrong password again locks accounts."""
+        if isinstance(error, AuthenticationFailed):
+            raise self._error(queue, error.code, error.detail) from error
+
+    def _error(self, queue: PartitionQueue, code: ErrorCode, detail: str) -> ProduceError:
+        return ProduceError(queue.partition, code, detail, self.buffered_records)

@@ -1,0 +1,134 @@
+"""Tokens from an OAuth server, by the client credentials grant (RFC 6749, section 4.4; KIP-768)."""
+
+import base64
+import dataclasses
+import http.client
+import json
+import ssl
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable
+from typing import Any, Final
+
+from spark_kafka_native.client.retry import Backoff
+from spark_kafka_native.client.security.token_cache import expiry_of
+from spark_kafka_native.net.sasl.mechanism import SaslError
+from spark_kafka_native.net.sasl.oauthbearer import BearerToken
+from spark_kafka_native.net.secret import Secret, without_secrets
+
+OPTION: Final = "sasl.oauthbearer.token.endpoint.url"
+
+_DEFAULT_TIMEOUT_MS: Final = 10_000
+_MOST_BYTES: Final = 1 << 20
+_WORTH_ANOTHER_TRY: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class TokenServer:
+    """Where tokens come from, and who asks."""
+
+    url: str
+    client_id: str
+    client_secret: Secret
+    scope: str | None = None
+    urlencode: bool = False
+    connect_timeout_ms: int | None = None
+    read_timeout_ms: int | None = None
+    backoff_ms: int = 100
+    backoff_max_ms: int = 10_000
+    tls: ssl.SSLContext | None = None
+    """None: the system's authorities."""
+
+    def fetch(self, *, sleep: Callable[[float], None] = time.sleep) -> BearerToken:
+        """A new token, asked for again while the server is only out of reach. Raises SaslError."""
+        backoff = Backoff(self.backoff_ms, self.backoff_max_ms)
+        waited_ms = 0.0
+        while True:
+            try:
+                return self._fetch_once()
+            except SaslError as error:
+                pause_ms = backoff.next_ms()
+                if not error.retriable or waited_ms + pause_ms > self.backoff_max_ms:
+                    raise
+                sleep(pause_ms / 1000)
+                waited_ms += pause_ms
+
+    def _fetch_once(self) -> BearerToken:
+        try:
+            with _opener(self.tls).open(self._request(), timeout=self._timeout_s) as answer:
+                body = answer.read(_MOST_BYTES)
+        except urllib.error.HTTPError as error:
+            with error:
+                told = self._without_secrets(_said(error.read(_MOST_BYTES)))
+            worth = error.code in _WORTH_ANOTHER_TRY
+            raise SaslError(f"{self._place} answers {error.code}{told}", OPTION, retriable=worth) from None
+        except (OSError, http.client.HTTPException) as error:
+            reason = getattr(error, "reason", None) or error
+            untrusted = isinstance(reason, ssl.SSLCertVerificationError)
+            raise SaslError(f"{self._place} cannot be asked: {reason}", OPTION, retriable=not untrusted) from None
+        return _token_in(body, self._place)
+
+    def _request(self) -> urllib.request.Request:
+        encode = urllib.parse.quote_plus if self.urlencode else str
+        pair = f"{encode(self.client_id)}:{encode(self.client_secret.reveal())}"
+        form = {"grant_type": "client_credentials"} | ({"scope": self.scope} if self.scope else {})
+        return urllib.request.Request(  # noqa: S310 -- its scheme was checked with the configuration
+            self.url,
+            data=urllib.parse.urlencode(form).encode(),
+            headers={
+                "Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}",
+                "Accept": "application/json",
+                "Content-Type": "application/x-www-form-urlencoded",
+            },
+        )
+
+    def _without_secrets(self, text: str) -> str:
+        return without_secrets(text, self.client_secret)
+
+    @property
+    def _timeout_s(self) -> float:
+        given = [each for each in (self.connect_timeout_ms, self.read_timeout_ms) if each]
+        return max(given, default=_DEFAULT_TIMEOUT_MS) / 1000
+
+    @property
+    def _place(self) -> str:
+        """The address without what might be secret in it."""
+        parts = urllib.parse.urlsplit(self.url)
+        return f"{parts.scheme}://{parts.hostname or ''}{f':{parts.port}' if parts.port else ''}{parts.path}"
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """The client's secret goes to the server that was named, to no other."""
+
+    def redirect_request(self, *_: object) -> None:
+        return None
+
+
+def _opener(tls: ssl.SSLContext | None) -> urllib.request.OpenerDirector:
+    return urllib.request.build_opener(
+        _NoRedirects, urllib.request.HTTPSHandler(context=tls or ssl.create_default_context())
+    )
+
+
+def _token_in(body: bytes, place: str) -> BearerToken:
+    try:
+        answer: dict[str, Any] = json.loads(body)
+        value = str(answer.get("access_token") or answer["id_token"])
+    except (ValueError, KeyError, AttributeError):
+        raise SaslError(f"{place} sends no access_token", OPTION) from None
+    expires_at = expiry_of(value)
+    if expires_at is None and str(answer.get("expires_in", "")).isdigit():
+        expires_at = time.time() + int(answer["expires_in"])
+    return BearerToken(value=Secret(value), expires_at=expires_at)
+
+
+def _said(body: bytes) -> str:
+    """An error's code and description as RFC 6749 has them."""
+    try:
+        answer = json.loads(body)
+        told = [str(answer[key]) for key in ("error", "error_description") if answer.get(key)]
+    except (ValueError, AttributeError, TypeError):
+        return ""
+    return f" ({': '.join(told)[:300]})" if told else ""

@@ -1,0 +1,242 @@
+"""Ending transactions, from whichever process has their handles, as often as it takes to know what became of them.
+
+What a coordinator answers to EndTxn, and what can be concluded:
+
+    NONE                         ended as asked, now or at an earlier try: with an epoch per transaction (KIP-890) a
+                                 repeated request is known by the epoch before, without by the state it led to
+    INVALID_TXN_STATE            not open; it ended the other way, or nothing was ever part of it
+    PRODUCER_FENCED              not open; the broker ended it when its time was up, or another producer came and
+                                 aborted it. Only if it had been committed before that, then it still is
+    INVALID_PRODUCER_ID_MAPPING  not open; the id was idle for transactional.id.expiration.ms and forgotten
+    CONCURRENT_TRANSACTIONS      being ended, either way: asked again
+    no answer                    anything: asked again
+
+So an answer says most if nobody initialises the transactional id again, and it says all if it is used only once.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
+from typing import Final
+
+from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native.client.cluster.coordinators import at_coordinators
+from spark_kafka_native.client.cluster.known_coordinators import CoordinatorType
+from spark_kafka_native.client.transactions.describe_transactions import (
+    TransactionDescription,
+    TransactionState,
+    describe_known,
+    describe_transactions,
+)
+from spark_kafka_native.client.transactions.errors import FENCED
+from spark_kafka_native.client.transactions.handle import TransactionalIdentity, TransactionHandle, WrittenPartition
+from spark_kafka_native.client.transactions.requests import deadline_of, transaction_version
+from spark_kafka_native.net.blocking import Connection
+from spark_kafka_native.net.deadline import Deadline
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+
+_LAST_WITHOUT_NEW_EPOCH: Final = 4
+_FORGOTTEN: Final = frozenset({ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND})
+_CLOSED: Final = FENCED | _FORGOTTEN | {ErrorCode.INVALID_TXN_STATE}
+_NOT_CARRIED_OUT: Final = frozenset(
+    {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE}
+)
+_IN_FLIGHT: Final = 20
+"""EndTxn requests on one connection before the first answer is taken: brokers read one after the other anyway."""
+
+
+class Outcome(Enum):
+    """What became of a transaction that somebody asked to be ended."""
+
+    DONE = "done"
+    """It has ended as asked, now or before."""
+    OTHERWISE = "otherwise"
+    """It has ended, and not because of this: the broker or another producer ended it, or it was ended the other way."""
+    UNKNOWN = "unknown"
+    """Nobody can tell, or not yet."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """What is known about the end of a transaction."""
+
+    outcome: Outcome
+    code: ErrorCode
+    """The coordinator's last word; for OTHERWISE and UNKNOWN the reason."""
+    reason: str = ""
+    committed: bool | None = None
+    """Whether its records and offsets count; None where the coordinator cannot tell any more, or did not."""
+    is_closed: bool = True
+    """Whether it surely is not open, so that it holds up no readers for longer than its markers take."""
+    identity: TransactionalIdentity | None = None
+    """The producer id and epoch to go on with, if the transaction ended as asked."""
+
+    @property
+    def was_fenced(self) -> bool:
+        """Whether the producer's epoch is an old one: the transaction's time was up, or another producer came."""
+        return self.code in FENCED
+
+
+def end_transaction(
+    cluster: Cluster, handle: TransactionalIdentity, *, commit: bool, timeout_ms: float | None = None
+) -> Ending:
+    """Commit or abort a transaction; whoever has the handle may, and may ask again.
+
+    Waits for at most ``timeout_ms`` (``max.block.ms``). Raises KafkaError: not allowed, or the broker does not speak
+    the handle's language. Errors that leave the end unknown are not raised: see ``Ending``.
+    """
+    (ending,) = end_transactions(cluster, [handle], commit=commit, timeout_ms=timeout_ms)
+    return ending
+
+
+def end_transactions(
+    cluster: Cluster, handles: Iterable[TransactionalIdentity], *, commit: bool, timeout_ms: float | None = None
+) -> list[Ending]:
+    """As ``end_transaction`` for many, no two of one transactional id; in their order. Faster than one by one."""
+    wanted = list(handles)
+    by_id = {handle.transactional_id: handle for handle in wanted}
+    if len(by_id) < len(wanted):
+        raise ValueError("two transactions of one transactional id cannot be ended at the same time")
+    deadline = deadline_of(cluster, timeout_ms)
+    asked = _Ends(by_id, commit=commit)
+    answers = at_coordinators(cluster, CoordinatorType.TRANSACTION, by_id, asked.ask, deadline)
+    unclear = [key for key, answer in answers.items() if isinstance(answer, KafkaError) and answer.code in _CLOSED]
+    described = describe_known(cluster, unclear, deadline) if unclear else {}
+    return [
+        _ending(handle, answers[key], described.get(key), commit=commit, maybe_before=key in asked.maybe)
+        for key, handle in by_id.items()
+    ]
+
+
+class _Ends:
+    """EndTxn for several transactions, as ``at_coordinators`` asks it. ``maybe``: of which an answer was lost."""
+
+    def __init__(self, handles: Mapping[str, TransactionalIdentity], *, commit: bool) -> None:
+        self.maybe: set[str] = set()
+        self._handles = handles
+        self._commit = commit
+
+    def ask(
+        self, connection: Connection, keys: Sequence[str], timeout_ms: float
+    ) -> dict[str, EndTxnResponse | KafkaError]:
+        results: dict[str, EndTxnResponse | KafkaError] = {}
+        deadline = Deadline.after_ms(timeout_ms)
+        for start in range(0, len(keys), _IN_FLIGHT):
+            chunk = keys[start : start + _IN_FLIGHT]
+            sent: list[str] = []
+            try:
+                for key in chunk:
+                    connection.enqueue(self._request(key), max_version=self._max_version(key), deadline=deadline)
+                    sent.append(key)
+                for key in sent:
+                    _, answer = connection.receive(deadline.at_most_ms(connection.options.request_timeout_ms))
+                    assert isinstance(answer, EndTxnResponse)
+                    results[key] = self._result(key, answer)
+            except KafkaError as error:
+                unanswered = [key for key in sent if key not in results]
+                self.maybe.update(unanswered)
+                return results | dict.fromkeys([key for key in keys if key not in results], error)
+        return results
+
+    def _request(self, key: str) -> EndTxnRequest:
+        handle = self._handles[key]
+        return EndTxnRequest(
+            transactional_id=key,
+            producer_id=handle.producer_id,
+            producer_epoch=handle.producer_epoch,
+            committed=self._commit,
+        )
+
+    def _max_version(self, key: str) -> int | None:
+        """As the transaction was begun: what a repeated request means depends on it."""
+        return None if self._handles[key].has_epoch_per_transaction else _LAST_WITHOUT_NEW_EPOCH
+
+    def _result(self, key: str, answer: EndTxnResponse) -> EndTxnResponse | KafkaError:
+        code = ErrorCode.of(answer.error_code)
+        if code is ErrorCode.NONE:
+            return answer
+        if code.retriable and code not in _NOT_CARRIED_OUT:
+            self.maybe.add(key)
+        return KafkaError(code, f"{'commit' if self._commit else 'abort'} of {self._handles[key]}")
+
+
+def _ending(
+    handle: TransactionalIdentity,
+    answer: EndTxnResponse | KafkaError,
+    described: TransactionDescription | None,
+    *,
+    commit: bool,
+    maybe_before: bool,
+) -> Ending:
+    """What an answer means. Raises KafkaError: it is about the request rather than the transaction."""
+    if isinstance(answer, EndTxnResponse):
+        return Ending(outcome=Outcome.DONE, code=ErrorCode.NONE, committed=commit, identity=_following(handle, answer))
+    reason = str(answer) if described is None else f"{answer}; its coordinator now has {described}"
+    if answer.code is ErrorCode.INVALID_TXN_STATE:
+        committed = False if commit else _says_committed(handle, described)
+        done = committed is commit
+        return Ending(
+            outcome=Outcome.DONE if done else Outcome.OTHERWISE,
+            code=answer.code,
+            reason=reason,
+            committed=committed,
+            identity=_following(handle) if done else None,
+        )
+    if answer.code in FENCED:
+        # An earlier try may have ended it before the epoch was raised.
+        outcome = Outcome.UNKNOWN if maybe_before else Outcome.OTHERWISE
+        return Ending(outcome=outcome, code=answer.code, reason=reason)
+    if answer.code in _FORGOTTEN:
+        return Ending(outcome=Outcome.UNKNOWN, code=answer.code, reason=reason)
+    if answer.retriable or answer.code is ErrorCode.UNKNOWN_SERVER_ERROR:
+        return Ending(outcome=Outcome.UNKNOWN, code=answer.code, reason=reason, is_closed=False)
+    raise answer
+
+
+def _following(handle: TransactionalIdentity, answer: EndTxnResponse | None = None) -> TransactionalIdentity:
+    own = handle.identity
+    if answer is None or answer.producer_id < 0:
+        return own
+    return dataclasses.replace(own, producer_id=answer.producer_id, producer_epoch=answer.producer_epoch)
+
+
+def _says_committed(handle: TransactionalIdentity, described: TransactionDescription | None) -> bool | None:
+    """Whether a transaction that was not open to be aborted had been committed; None: nobody says."""
+    if described is None or described.producer_id != handle.producer_id:
+        return None
+    if described.producer_epoch not in {handle.producer_epoch, handle.producer_epoch + 1}:
+        return None
+    return described.state in {TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT}
+
+
+def abort_open_transactions(
+    cluster: Cluster, transactional_ids: Iterable[str], *, timeout_ms: float | None = None
+) -> dict[str, Ending]:
+    """Abort the open transactions of these ids, whoever began them; what came of each that was open.
+
+    Their producers are fenced where every transaction has an epoch of its own; elsewhere they may begin another one:
+    ``init_producer`` fences them too. Raises KafkaError as ``describe_transactions`` and ``end_transaction``.
+    """
+    deadline = deadline_of(cluster, timeout_ms)
+    described = describe_transactions(cluster, transactional_ids, timeout_ms=deadline.remaining_ms)
+    handles = open_handles(described.values(), transaction_version(cluster, deadline))
+    endings = end_transactions(cluster, handles, commit=False, timeout_ms=deadline.remaining_ms)
+    return {handle.transactional_id: ending for handle, ending in zip(handles, endings, strict=True)}
+
+
+def open_handles(described: Iterable[TransactionDescription], version: int) -> list[TransactionHandle]:
+    """Handles of those transactions that are open; ``version`` is the cluster's ``transaction.version``."""
+    return [
+        TransactionHandle(
+            transactional_id=found.transactional_id,
+            producer_id=found.producer_id,
+            producer_epoch=found.producer_epoch,
+            timeout_ms=found.timeout_ms,
+            transaction_version=version,
+            partitions=tuple(WrittenPartition(partition=partition) for partition in found.partitions),
+            started_ms=found.started_ms,
+        )
+        for found in described
+        if found.state is TransactionState.ONGOING
+    ]

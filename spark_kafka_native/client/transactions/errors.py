@@ -1,0 +1,52 @@
+"""What users of transactions are told. The class says what can still be done."""
+
+from functools import partial
+from typing import Any, Final
+
+from spark_kafka_native.client.transactions.handle import TransactionalIdentity
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+
+FENCED: Final = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
+"""Answers to a producer whose epoch is an old one."""
+
+
+class TransactionError(KafkaError):
+    """A transaction, or its producer, failed; ``reason`` says why."""
+
+    def __init__(self, transactional_id: str, code: ErrorCode, reason: str) -> None:
+        self.transactional_id = transactional_id
+        self.reason = reason
+        super().__init__(code, f"transactional id {transactional_id}: {reason}")
+
+    @property
+    def retriable(self) -> bool:
+        """False: it was tried again for as long as allowed."""
+        return False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.transactional_id, self.code, self.reason)
+
+
+class TransactionFailed(TransactionError):
+    """The open transaction can only be aborted. The producer can begin another one then."""
+
+
+class ProducerFailed(TransactionError):
+    """The producer can only be closed. Its transaction is over, or will be when its time is up."""
+
+
+class ProducerFenced(ProducerFailed):
+    """Somebody has made the producer's epoch an old one: a newer producer, or the broker, to end its transaction."""
+
+
+class TransactionInDoubt(TransactionError):
+    """No answer tells whether a transaction was ended as asked. ``end_transaction`` may ask again, from any process."""
+
+    def __init__(self, handle: TransactionalIdentity, *, commit: bool, code: ErrorCode, reason: str) -> None:
+        self.handle = handle
+        self.commit = commit
+        super().__init__(handle.transactional_id, code, reason)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        made = partial(type(self), commit=self.commit, code=self.code, reason=self.reason)
+        return made, (self.handle,)

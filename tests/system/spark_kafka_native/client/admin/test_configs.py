@@ -1,0 +1,111 @@
+from collections.abc import Iterator
+
+import pytest
+
+from spark_kafka_native.client.admin.configs import (
+    ConfigSource,
+    Resource,
+    ResourceType,
+    alter_configs,
+    describe_configs,
+)
+from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+from spark_kafka_native.protocol.messages.incremental_alter_configs import (
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from tests.support.scripted_broker import KAFKA_4_3, Drop, Respond, ScriptedCluster
+
+TOPIC = Resource(type=ResourceType.TOPIC, name="t")
+APIS = {DescribeConfigsRequest.api_key: (1, 4), IncrementalAlterConfigsRequest.api_key: (0, 1)}
+
+
+@pytest.fixture
+def brokers() -> Iterator[ScriptedCluster]:
+    with ScriptedCluster(brokers=3, topics={"t": 1}, versions={**KAFKA_4_3, **APIS}) as running:
+        yield running
+
+
+@pytest.fixture
+def cluster(brokers: ScriptedCluster) -> Iterator[Cluster]:
+    with Cluster(brokers.config()) as made:
+        yield made
+
+
+def described(error: ErrorCode = ErrorCode.NONE, message: str | None = None) -> Respond:
+    synonym = DescribeConfigsSynonym(name="log.retention.ms", value="5", source=4)
+    config = DescribeConfigsResourceResult(name="retention.ms", value="7", config_source=1, synonyms=(synonym,))
+    other = DescribeConfigsResourceResult(
+        name="secret", value=None, is_sensitive=True, read_only=True, config_source=77
+    )
+    result = DescribeConfigsResult(error_code=error, error_message=message, configs=(config, other))
+    return Respond(lambda _: DescribeConfigsResponse(results=(result,)))
+
+
+def altered(error: ErrorCode = ErrorCode.NONE, message: str | None = None) -> Respond:
+    result = AlterConfigsResourceResponse(error_code=error, error_message=message)
+    return Respond(lambda _: IncrementalAlterConfigsResponse(responses=(result,)))
+
+
+def test_settings_come_with_their_sources(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    brokers.script(DescribeConfigsRequest, described())
+    found = describe_configs(cluster, TOPIC)
+    retention, secret = found["retention.ms"], found["secret"]
+    assert (retention.value, retention.source) == ("7", ConfigSource.DYNAMIC_TOPIC_CONFIG)
+    assert retention.synonyms == ((ConfigSource.STATIC_BROKER_CONFIG, "log.retention.ms", "5"),)
+    assert retention.is_set_on(ResourceType.TOPIC)
+    assert (secret.value, secret.sensitive, secret.read_only, secret.source) == (None, True, True, ConfigSource.UNKNOWN)
+    assert not secret.is_set_on(ResourceType.TOPIC)
+    (request,) = brokers.requests(DescribeConfigsRequest)
+    (resource,) = request.resources
+    assert (resource.resource_type, resource.resource_name, resource.configuration_keys) == (2, "t", None)
+
+
+def test_a_brokers_settings_are_asked_of_that_broker(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    brokers.script(DescribeConfigsRequest, described())
+    describe_configs(cluster, Resource(type=ResourceType.BROKER, name="3"), ["a"])
+    ((node, request),) = [(n, r) for n, r, _ in brokers.received if isinstance(r, DescribeConfigsRequest)]
+    assert (node, request.resources[0].configuration_keys) == (3, ("a",))
+
+
+def test_what_is_refused_is_named(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    brokers.script(DescribeConfigsRequest, described(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None))
+    with pytest.raises(KafkaError, match="topic t") as caught:
+        describe_configs(cluster, TOPIC)
+    assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    brokers.script(DescribeConfigsRequest, Respond(lambda _: DescribeConfigsResponse()))
+    with pytest.raises(KafkaError, match="topic t is missing from the DescribeConfigs answer"):
+        describe_configs(cluster, TOPIC)
+
+
+def test_settings_are_set_and_put_back(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    brokers.script(IncrementalAlterConfigsRequest, Drop(), altered())
+    alter_configs(cluster, TOPIC, {"a": "1", "b": None}, validate_only=True)
+    request = brokers.requests(IncrementalAlterConfigsRequest)[-1]
+    assert request.validate_only
+    changes = [(config.name, config.config_operation, config.value) for config in request.resources[0].configs]
+    assert changes == [("a", 0, "1"), ("b", 1, None)]
+
+
+def test_a_topic_that_is_not_there_is_not_waited_for(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    busy, missing = altered(ErrorCode.REQUEST_TIMED_OUT), altered(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    brokers.script(IncrementalAlterConfigsRequest, busy, missing, altered())
+    with pytest.raises(KafkaError, match="topic t") as caught:
+        alter_configs(cluster, TOPIC, {"a": "1"})
+    assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert len(brokers.requests(IncrementalAlterConfigsRequest)) == 2
+
+
+def test_a_bad_value_is_an_error_with_the_brokers_words(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    brokers.script(IncrementalAlterConfigsRequest, altered(ErrorCode.INVALID_CONFIG, "no such setting"))
+    with pytest.raises(KafkaError, match="broker <default>: no such setting"):
+        alter_configs(cluster, Resource(type=ResourceType.BROKER, name=""), {"a": "1"})

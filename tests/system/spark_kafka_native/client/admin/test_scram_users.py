@@ -1,0 +1,43 @@
+from collections.abc import Iterator
+
+import pytest
+
+from spark_kafka_native.client.admin.scram_users import Password, alter_scram_user, describe_scram_users
+from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native.net.secret import Secret
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from tests.support.brokers import AnyBroker
+from tests.support.our_client import config_of
+from tests.support.waiting import eventually
+
+SECRET = Secret("hunter2")
+
+
+@pytest.fixture
+def cluster(any_broker: AnyBroker) -> Iterator[Cluster]:
+    with Cluster(config_of(any_broker.bootstrap_servers)) as made:
+        yield made
+
+
+def test_a_user_has_a_credential_for_each_mechanism(cluster: Cluster) -> None:
+    assert describe_scram_users(cluster, "scram-users-a") == {}
+    alter_scram_user(cluster, "scram-users-a", [Password(mechanism="SCRAM-SHA-256", password=SECRET)])
+    more = Password(mechanism="SCRAM-SHA-512", password=SECRET, iterations=5000)
+    alter_scram_user(cluster, "scram-users-a", [more])
+    credentials = {"SCRAM-SHA-256": 4096, "SCRAM-SHA-512": 5000}
+    # A broker of Apache Kafka answers an alteration before its own metadata has it.
+    eventually(lambda: describe_scram_users(cluster, "scram-users-a"), {"scram-users-a": credentials})
+    assert describe_scram_users(cluster)["scram-users-a"] == credentials
+    alter_scram_user(cluster, "scram-users-a", deleted=["SCRAM-SHA-256"])
+    alter_scram_user(cluster, "scram-users-a", deleted=["SCRAM-SHA-512"])
+    eventually(lambda: describe_scram_users(cluster, "scram-users-a"), {})
+
+
+def test_a_credential_that_the_cluster_refuses(cluster: Cluster) -> None:
+    few = Password(mechanism="SCRAM-SHA-256", password=SECRET, iterations=1)
+    with pytest.raises(KafkaError) as caught:
+        alter_scram_user(cluster, "scram-users-b", [few])
+    assert caught.value.code is ErrorCode.UNACCEPTABLE_CREDENTIAL
+    with pytest.raises(KafkaError) as caught:
+        alter_scram_user(cluster, "scram-users-b", deleted=["SCRAM-SHA-256"])
+    assert caught.value.code is ErrorCode.RESOURCE_NOT_FOUND

@@ -1,0 +1,385 @@
+import contextlib
+import os
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+from dirty_equals import IsTrueLike
+
+from spark_kafka_native.client.cluster import cluster as cluster_module
+from spark_kafka_native.client.cluster.cluster import (
+    UNKNOWN_TOPIC_TRIES,
+    Cluster,
+    close_shared_clusters,
+    shared_cluster,
+)
+from spark_kafka_native.client.errors import BrokerNotAvailable, NoSuchPartition
+from spark_kafka_native.net.deadline import Deadline
+from spark_kafka_native.net.errors import BrokerUnreachable, ConnectionLost, RequestTimeout
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages import InitProducerIdRequest, MetadataRequest, MetadataResponse
+from spark_kafka_native.protocol.topic import TopicPartition
+from tests.support.scripted_broker import (
+    KAFKA_0_11,
+    Drop,
+    HalfFrame,
+    Held,
+    Raw,
+    Refuse,
+    Respond,
+    ScriptedCluster,
+    Silent,
+    Step,
+    WrongCorrelation,
+)
+from tests.support.waiting import eventually
+
+T0 = TopicPartition("t", 0)
+ASK_FOR_ID = InitProducerIdRequest(transactional_id=None)
+
+
+@pytest.fixture
+def brokers() -> Iterator[ScriptedCluster]:
+    with ScriptedCluster(brokers=3, topics={"t": 3}) as running:
+        yield running
+
+
+@pytest.fixture
+def cluster(brokers: ScriptedCluster) -> Iterator[Cluster]:
+    with Cluster(brokers.config()) as made:
+        yield made
+
+
+@pytest.fixture
+def dead_ports() -> Iterator[list[int]]:
+    """Ports where nobody listens, and nobody else can."""
+    with contextlib.ExitStack() as stack:
+        probes = [stack.enter_context(socket.socket()) for _ in range(3)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        yield [probe.getsockname()[1] for probe in probes]
+
+
+# --- metadata
+
+
+@pytest.mark.feature("client.oldBrokers")
+def test_brokers_that_make_whatever_they_are_asked_about_are_asked_about_everything() -> None:
+    with (
+        ScriptedCluster(topics={"t": 1}, versions={**KAFKA_0_11, 3: (0, 3)}, topic_ids=False, auto_create=1) as brokers,
+        Cluster(brokers.config()) as cluster,
+    ):
+        assert set(cluster.metadata(["missing", "t"], missing_ok=True).topics) == {"t"}
+        with pytest.raises(KafkaError, match="topic missing"):
+            cluster.metadata(["missing"])
+        assert cluster.metadata(["missing"], missing_ok=True).topics == {}
+        assert cluster.metadata([]).topics == {}
+        assert set(brokers.state.topics) == {"t"}
+        assert set(cluster.metadata(["missing"], create=True).topics) == {"missing"}
+
+
+def test_metadata_of_some_topics_of_all_and_of_none(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    brokers.state.create("u", 1)
+    assert set(cluster.metadata(["t"]).topics) == {"t"}
+    assert set(cluster.metadata().topics) == {"t", "u"}
+    found = cluster.metadata([])
+    assert found.topics == {}
+    assert sorted(found.brokers) == [1, 2, 3]
+
+
+def test_reading_metadata_never_creates_topics(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    brokers.state.auto_create = 2
+    with pytest.raises(KafkaError, match="topic missing: "):
+        cluster.metadata(["missing"])
+    assert all(not request.allow_auto_topic_creation for request in brokers.requests(MetadataRequest))
+    assert len(cluster.metadata(["missing"], create=True).topics["missing"].partitions) == 2
+
+
+def test_an_unknown_topic_is_an_error_after_a_few_tries(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    with pytest.raises(KafkaError) as caught:
+        cluster.metadata(["t", "missing"])
+    assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert "topic missing" in str(caught.value)
+    assert len(brokers.requests(MetadataRequest)) == UNKNOWN_TOPIC_TRIES
+
+
+def test_a_topic_that_appears_a_little_later_is_found(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    brokers.script(
+        MetadataRequest, Refuse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), Refuse(ErrorCode.LEADER_NOT_AVAILABLE)
+    )
+    assert len(cluster.metadata(["t"]).topics["t"].partitions) == 3
+
+
+def test_with_missing_ok_topics_in_error_come_back_as_such(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    found = cluster.metadata(["t", "missing"], missing_ok=True).topics
+    assert found["t"].error is ErrorCode.NONE
+    assert found["missing"].error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert len(brokers.requests(MetadataRequest)) == 1
+
+
+@pytest.mark.parametrize("code", [ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED])
+def test_errors_that_waiting_does_not_mend_are_raised_at_once(
+    brokers: ScriptedCluster, cluster: Cluster, code: ErrorCode
+) -> None:
+    brokers.script(MetadataRequest, Refuse(code))
+    with pytest.raises(KafkaError) as caught:
+        cluster.metadata(["t"])
+    assert caught.value.code is code
+    assert len(brokers.requests(MetadataRequest)) == 1
+
+
+def test_waiting_for_a_topic_ends_with_the_deadline(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    brokers.script(MetadataRequest, *[Refuse(ErrorCode.LEADER_NOT_AVAILABLE)] * 5_000)
+    with pytest.raises(KafkaError) as caught:
+        cluster.metadata(["t"], timeout_ms=1_000)
+    assert caught.value.code is ErrorCode.LEADER_NOT_AVAILABLE
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        Respond(lambda _: MetadataResponse()),
+        Respond(lambda _: MetadataResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)),
+    ],
+    ids=["names no broker", "asks for a new bootstrap"],
+)
+def test_metadata_that_is_of_no_use_is_asked_for_again(brokers: ScriptedCluster, cluster: Cluster, step: Step) -> None:
+    brokers.script(MetadataRequest, step, step)
+    assert set(cluster.metadata(["t"]).brokers) == {1, 2, 3}
+
+
+# --- leaders
+
+
+def test_leaders_come_from_memory_until_somebody_finds_them_wrong(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    assert cluster.leader(T0).node.node_id == 1
+    brokers.move_leader("t", 0, to=2)
+    assert cluster.leader(T0).node.node_id == 1
+    assert len(brokers.requests(MetadataRequest)) == 1
+    cluster.mark_stale("t")
+    assert cluster.known_leader(T0) is None
+    assert cluster.leader(T0).node.node_id == 2
+    assert cluster.known_leader(T0) == cluster.leader(T0)
+
+
+def test_old_metadata_is_asked_for_again(brokers: ScriptedCluster) -> None:
+    with Cluster(brokers.config(metadata_max_age_ms=0)) as cluster:
+        cluster.topic("t")
+        cluster.topic("t")
+    assert len(brokers.requests(MetadataRequest)) == 2
+
+
+def test_an_election_is_waited_for(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    brokers.move_leader("t", 0, to=-1)
+    timer = threading.Timer(0.05, brokers.move_leader, ("t", 0, 3))
+    timer.start()
+    assert cluster.leader(T0).node.node_id == 3
+    timer.join()
+
+
+def test_a_partition_without_a_leader_is_named_when_time_is_up(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    brokers.move_leader("t", 0, to=-1)
+    with pytest.raises(KafkaError, match="t-0 has no leader") as caught:
+        cluster.leader(T0, Deadline.after_ms(1_000))
+    assert caught.value.code is ErrorCode.LEADER_NOT_AVAILABLE
+
+
+def test_a_partition_beyond_the_last_is_an_error_at_once(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    with pytest.raises(NoSuchPartition, match="t-7 does not exist: the topic has 3 partitions"):
+        cluster.leaders([T0, TopicPartition("t", 7)])
+    assert len(brokers.requests(MetadataRequest)) == 1
+
+
+def test_many_topics_take_one_question(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    for number in range(20):
+        brokers.state.create(f"topic-{number}", 3)
+    wanted = [TopicPartition(f"topic-{number}", part) for number in range(20) for part in range(3)]
+    assert list(cluster.leaders(wanted)) == wanted
+    assert len(brokers.requests(MetadataRequest)) == 1
+
+
+# --- dead and broken brokers
+
+
+def test_dead_bootstrap_servers_are_skipped(brokers: ScriptedCluster, dead_ports: list[int]) -> None:
+    dead = ",".join(f"127.0.0.1:{port}" for port in dead_ports)
+    with Cluster(brokers.config(bootstrap_servers=f"{dead},{brokers.bootstrap_servers}")) as cluster:
+        assert set(cluster.metadata(["t"]).topics) == {"t"}
+
+
+def test_when_nobody_can_be_reached_every_address_is_named_in_bounded_time(
+    brokers: ScriptedCluster, dead_ports: list[int]
+) -> None:
+    servers = ",".join(f"127.0.0.1:{port}" for port in dead_ports)
+    with Cluster(brokers.config(bootstrap_servers=servers)) as cluster, pytest.raises(BrokerUnreachable) as caught:
+        cluster.metadata(timeout_ms=1_000)
+    assert {address.port for address in caught.value.tried} == set(dead_ports)
+    for port in dead_ports:
+        assert f"127.0.0.1:{port}: connection refused" in str(caught.value)
+    assert "for Metadata" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "step", [Drop(), Drop(applied=True), HalfFrame(), Raw(b"\xff" * 40), WrongCorrelation(), Raw(b"\0\0\0\1x")], ids=str
+)
+def test_a_broker_that_breaks_is_passed_over(brokers: ScriptedCluster, cluster: Cluster, step: Step) -> None:
+    for _ in range(3):
+        brokers.script(MetadataRequest, step)
+        assert set(cluster.metadata(["t"]).topics) == {"t"}
+
+
+def test_a_broker_that_falls_silent_is_passed_over_after_the_request_timeout(brokers: ScriptedCluster) -> None:
+    brokers.script(MetadataRequest, Silent(), Silent())
+    with Cluster(brokers.config(request_timeout_ms=500)) as cluster:
+        assert set(cluster.metadata(["t"]).topics) == {"t"}
+
+
+def test_brokers_that_all_went_away_are_found_again(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    cluster.metadata(["t"])
+    for broker in brokers.brokers.values():
+        broker.stop()
+    timer = threading.Timer(0.05, brokers.brokers[2].start)
+    timer.start()
+    assert set(cluster.metadata(["t"]).topics) == {"t"}
+    timer.join()
+
+
+def test_send_asks_the_broker_that_is_named(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    for node in (1, 2, 3, 2):
+        assert cluster.send(node, ASK_FOR_ID).producer_id > 0
+    assert [node for node, request, _ in brokers.received if isinstance(request, InitProducerIdRequest)] == [1, 2, 3, 2]
+    assert brokers.brokers[2].open_connections <= 2, "connections are kept"
+
+
+@pytest.mark.parametrize(
+    "step", [Drop(), Drop(applied=True), HalfFrame(), WrongCorrelation(), Raw(b"\xff" * 8)], ids=str
+)
+def test_send_tries_again_when_the_connection_breaks(brokers: ScriptedCluster, cluster: Cluster, step: Step) -> None:
+    brokers.script(InitProducerIdRequest, step, step)
+    assert cluster.send(2, ASK_FOR_ID).producer_id > 0
+    assert {node for node, request, _ in brokers.received if isinstance(request, InitProducerIdRequest)} == {2}
+
+
+def test_send_once_does_not(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    brokers.script(InitProducerIdRequest, Drop())
+    with pytest.raises(ConnectionLost):
+        cluster.send_once(2, ASK_FOR_ID, Deadline.after_ms(60_000))
+
+
+def test_send_follows_a_broker_to_its_new_address(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    cluster.metadata()
+    brokers.brokers[2].move()
+    assert cluster.send(2, ASK_FOR_ID).producer_id > 0
+
+
+def test_send_waits_for_a_broker_that_restarts(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    cluster.metadata()
+    broker = brokers.brokers[2]
+    broker.stop()
+    broker.is_listed = False
+
+    def restart() -> None:
+        broker.start()
+        broker.is_listed = True
+
+    timer = threading.Timer(0.05, restart)
+    timer.start()
+    assert cluster.send(2, ASK_FOR_ID).producer_id > 0
+    timer.join()
+
+
+def test_a_broker_that_stays_away_is_named(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    with pytest.raises(BrokerNotAvailable, match="broker 9 is not in the cluster"):
+        cluster.send(9, ASK_FOR_ID, deadline=Deadline.after_ms(1_000))
+    cluster.metadata()
+    port = brokers.brokers[2].port
+    brokers.brokers[2].stop()
+    with pytest.raises(BrokerUnreachable, match=f"127.0.0.1:{port}: connection refused"):
+        cluster.send(2, ASK_FOR_ID, deadline=Deadline.after_ms(1_000))
+
+
+def test_a_silent_broker_is_named_when_time_is_up(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    brokers.script(InitProducerIdRequest, Silent())
+    with pytest.raises(RequestTimeout, match=f"127.0.0.1:{brokers.brokers[2].port}: no answer to InitProducerId"):
+        cluster.send(2, ASK_FOR_ID, deadline=Deadline.after_ms(1_000))
+
+
+# --- sharing
+
+
+def test_threads_do_not_wait_for_each_other(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    cluster.metadata()
+    others_are_done = threading.Event()
+    brokers.script(InitProducerIdRequest, Held(others_are_done))
+    slow = threading.Thread(target=cluster.send, args=(1, ASK_FOR_ID))
+    slow.start()
+    eventually(lambda: brokers.requests(InitProducerIdRequest), IsTrueLike)
+    for _ in range(5):
+        cluster.send(1, ASK_FOR_ID)
+    others_are_done.set()
+    slow.join()
+
+
+def test_many_threads_share_one_cluster(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    found: list[int] = []
+
+    def work(number: int) -> None:
+        for round_number in range(10):
+            found.append(cluster.send((number + round_number) % 3 + 1, ASK_FOR_ID).producer_id)
+            cluster.mark_stale("t")
+            cluster.leader(T0)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(found)) == 60
+
+
+@pytest.fixture
+def _no_shared_clusters() -> Iterator[None]:
+    close_shared_clusters()
+    yield
+    close_shared_clusters()
+
+
+@pytest.mark.feature("run.connections", "split.locality")
+@pytest.mark.usefixtures("_no_shared_clusters")
+def test_a_process_has_one_cluster_for_equal_configurations(brokers: ScriptedCluster) -> None:
+    shared = shared_cluster(brokers.config())
+    assert shared_cluster(brokers.config()) is shared
+    assert shared_cluster(brokers.config(client_id="other")) is not shared
+    close_shared_clusters()
+    assert shared_cluster(brokers.config()) is not shared
+
+
+@pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
+@pytest.mark.usefixtures("_no_shared_clusters")
+def test_a_forked_child_gets_a_cluster_of_its_own_and_leaves_the_parents_alone(brokers: ScriptedCluster) -> None:
+    config = brokers.config()
+    parents = shared_cluster(config)
+    parents.metadata(["t"])
+    # Another thread may hold the locks at the moment of the fork.
+    with cluster_module._shared_lock, parents._lock, parents._pool._lock:
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                own = shared_cluster(config)
+                answered = set(own.metadata(["t"]).topics) == {"t"} and set(parents.metadata(["t"]).topics) == {"t"}
+                code = 0 if own is not parents and answered else 2
+            finally:
+                os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    connections = brokers.brokers[1].open_connections
+    assert set(parents.metadata(["t"]).topics) == {"t"}
+    assert brokers.brokers[1].open_connections <= connections
+
+
+def test_a_closed_cluster_may_be_used_again(cluster: Cluster) -> None:
+    cluster.metadata(["t"])
+    cluster.close()
+    assert cluster.known_leader(T0) is None
+    assert cluster.leader(T0).node.node_id == 1

@@ -1,0 +1,101 @@
+"""One question to all leaders; test_offsets.py and test_leader_epochs.py ask real ones, in all kinds of trouble."""
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native.client.cluster.leaders import Leaders, Troubles, ask_leaders
+from spark_kafka_native.net.blocking import Connection
+from spark_kafka_native.net.errors import BrokerUnreachable
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.messages import ListOffsetsRequest, ListOffsetsResponse
+from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsTopic
+from spark_kafka_native.protocol.topic import TopicPartition
+from tests.support.scripted_broker import Drop, Respond, ScriptedCluster
+
+PARTITIONS = [TopicPartition("t", number) for number in range(4)]
+
+
+class FirstOffset:
+    """Asks each leader where the logs of its partitions begin."""
+
+    def __init__(self) -> None:
+        self.asked: list[list[TopicPartition]] = []
+        self.troubles: list[KafkaError] = []
+
+    def request(
+        self, partitions: Sequence[TopicPartition], leaders: Leaders, connection: Connection
+    ) -> ListOffsetsRequest:
+        assert {leaders[partition].node.address for partition in partitions} == {connection.address}
+        self.asked.append(list(partitions))
+        parts = tuple(
+            ListOffsetsPartition(
+                partition_index=part.partition, current_leader_epoch=leaders[part].leader_epoch, timestamp=-2
+            )
+            for part in partitions
+        )
+        return ListOffsetsRequest(replica_id=-1, topics=(ListOffsetsTopic(name="t", partitions=parts),))
+
+    def take(self, answer: ListOffsetsResponse, found: dict[TopicPartition, int]) -> Troubles:
+        offsets = {
+            TopicPartition(topic.name, part.partition_index): part.offset
+            for topic in answer.topics
+            for part in topic.partitions
+        }
+        troubles: Troubles = {min(offsets): self.troubles.pop()} if self.troubles else {}
+        found |= {partition: offset for partition, offset in offsets.items() if partition not in troubles}
+        return troubles
+
+
+@pytest.fixture
+def brokers() -> Iterator[ScriptedCluster]:
+    with ScriptedCluster(brokers=2, topics={"t": 4}) as running:
+        for partition in PARTITIONS:
+            running.partition("t", partition.partition).log_start = 10 + partition.partition
+        yield running
+
+
+@pytest.fixture
+def cluster(brokers: ScriptedCluster) -> Iterator[Cluster]:
+    with Cluster(brokers.config(default_api_timeout_ms=500, request_timeout_ms=400)) as made:
+        yield made
+
+
+def test_every_leader_is_asked_once_about_all_it_leads(cluster: Cluster) -> None:
+    question = FirstOffset()
+    assert ask_leaders(cluster, PARTITIONS, question) == dict(zip(PARTITIONS, [10, 11, 12, 13], strict=True))
+    assert sorted(question.asked) == [PARTITIONS[0::2], PARTITIONS[1::2]]
+
+
+def test_only_those_in_trouble_are_asked_again(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    cluster.leaders(PARTITIONS)
+    brokers.script(ListOffsetsRequest, Drop(), broker=1)
+    question = FirstOffset()
+    assert set(ask_leaders(cluster, PARTITIONS, question)) == set(PARTITIONS)
+    assert question.asked.count(PARTITIONS[1::2]) == 1
+    assert question.asked[-1] == PARTITIONS[0::2]
+
+
+def test_lasting_trouble_is_raised_at_once_and_passing_trouble_at_the_end(cluster: Cluster) -> None:
+    question = FirstOffset()
+    question.troubles = [KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "t-0")]
+    with pytest.raises(KafkaError, match="t-0"):
+        ask_leaders(cluster, PARTITIONS, question)
+    question.troubles = [KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "t-0")] * 10_000
+    with pytest.raises(KafkaError) as caught:
+        ask_leaders(cluster, PARTITIONS, question, timeout_ms=600)
+    assert caught.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_partition_that_an_answer_leaves_out_is_named(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    brokers.script(ListOffsetsRequest, Respond(lambda _: ListOffsetsResponse()), broker=2)
+    with pytest.raises(KafkaError, match="t-1 is missing from ListOffsets"):
+        ask_leaders(cluster, PARTITIONS, FirstOffset())
+
+
+def test_a_cluster_that_is_gone(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    cluster.leaders(PARTITIONS)
+    brokers.close()
+    with pytest.raises(BrokerUnreachable):
+        ask_leaders(cluster, PARTITIONS, FirstOffset(), timeout_ms=600)

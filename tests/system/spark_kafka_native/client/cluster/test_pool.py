@@ -1,0 +1,172 @@
+import dataclasses
+import socket
+import tracemalloc
+from collections.abc import Iterator
+
+import pytest
+
+from spark_kafka_native.client.cluster.pool import ConnectionPool
+from spark_kafka_native.net import frame_socket
+from spark_kafka_native.net.address import HostPort
+from spark_kafka_native.net.deadline import Deadline
+from spark_kafka_native.net.errors import BrokerUnreachable
+from spark_kafka_native.protocol.messages import MetadataRequest
+from tests.support.scripted_broker import ScriptedCluster
+from tests.support.waiting import eventually
+
+SOON = 60_000
+
+
+@pytest.fixture
+def cluster() -> Iterator[ScriptedCluster]:
+    with ScriptedCluster() as running:
+        yield running
+
+
+@pytest.fixture
+def pool(cluster: ScriptedCluster) -> Iterator[ConnectionPool]:
+    made = ConnectionPool(cluster.config())
+    yield made
+    made.close()
+
+
+def address(cluster: ScriptedCluster) -> HostPort:
+    return HostPort("127.0.0.1", cluster.brokers[1].port)
+
+
+@pytest.mark.feature("run.connections")
+def test_a_connection_given_back_is_lent_again(cluster: ScriptedCluster, pool: ConnectionPool) -> None:
+    first = pool.borrow(address(cluster), Deadline.after_ms(SOON))
+    pool.give_back(first)
+    second = pool.borrow(address(cluster), Deadline.after_ms(SOON))
+    assert second is first
+    second.close()
+
+
+def test_two_borrowers_get_two_connections(cluster: ScriptedCluster, pool: ConnectionPool) -> None:
+    with (
+        pool.borrow(address(cluster), Deadline.after_ms(SOON)) as first,
+        pool.borrow(address(cluster), Deadline.after_ms(SOON)) as second,
+    ):
+        assert first is not second
+        first.send(MetadataRequest(), deadline=Deadline.after_ms(SOON))
+        assert second.call(MetadataRequest()).cluster_id == "scripted"
+
+
+@pytest.mark.feature("run.retry")
+def test_a_connection_with_an_answer_outstanding_is_closed(cluster: ScriptedCluster, pool: ConnectionPool) -> None:
+    connection = pool.borrow(address(cluster), Deadline.after_ms(SOON))
+    connection.send(MetadataRequest(), deadline=Deadline.after_ms(SOON))
+    pool.give_back(connection)
+    assert connection.closed
+
+
+@pytest.mark.feature("run.retry")
+def test_a_connection_that_the_broker_closed_while_it_was_idle_is_replaced(
+    cluster: ScriptedCluster, pool: ConnectionPool
+) -> None:
+    first = pool.borrow(address(cluster), Deadline.after_ms(SOON))
+    pool.give_back(first)
+    cluster.brokers[1].drop_connections()
+    eventually(first.is_stale, True)
+    with pool.borrow(address(cluster), Deadline.after_ms(SOON)) as second:
+        assert second is not first
+        assert first.closed
+        assert second.call(MetadataRequest()).cluster_id == "scripted"
+
+
+@pytest.mark.parametrize(("max_idle_ms", "kept"), [(-1, True), (60_000, True), (500, False)])
+def test_connections_idle_for_too_long_are_replaced(cluster: ScriptedCluster, max_idle_ms: int, kept: bool) -> None:
+    pool = ConnectionPool(dataclasses.replace(cluster.config(), connections_max_idle_ms=max_idle_ms))
+    first = pool.borrow(address(cluster), Deadline.after_ms(SOON))
+    pool.give_back(first)
+    first.idle_since -= 1
+    with pool.borrow(address(cluster), Deadline.after_ms(SOON)) as second:
+        assert (second is first) == kept
+    pool.close()
+
+
+def test_connections_idle_for_too_long_are_closed_when_another_broker_is_used() -> None:
+    with ScriptedCluster(brokers=3) as cluster:
+        one, two, three = (HostPort("127.0.0.1", cluster.brokers[node].port) for node in (1, 2, 3))
+        pool = ConnectionPool(dataclasses.replace(cluster.config(), connections_max_idle_ms=60_000))
+        old = [pool.borrow(where, Deadline.after_ms(SOON)) for where in (one, one, two)]
+        recent = pool.borrow(two, Deadline.after_ms(SOON))
+        for connection in (*old, recent):
+            pool.give_back(connection)
+        for connection in old:
+            connection.idle_since -= 61
+        cluster.brokers[1].drop_connections()  # what brokers closed meanwhile is no error
+        used = pool.borrow(three, Deadline.after_ms(SOON))
+        assert [connection.closed for connection in old] == [True, True, True]
+        assert not recent.closed
+        recent.idle_since -= 61
+        pool.give_back(used)
+        assert recent.closed
+        pool.close()
+
+
+def test_idle_connections_share_the_memory_of_one_large_answer() -> None:
+    with ScriptedCluster(topics={f"{number:05}-{'x' * 240}": 1 for number in range(1_000)}) as cluster:
+        pool = ConnectionPool(cluster.config())
+        frame_socket._released.clear()  # or one connection takes what a test before left, which is not traced
+        tracemalloc.start()
+        try:
+            lent = [pool.borrow(address(cluster), Deadline.after_ms(SOON)) for _ in range(4)]
+            for connection in lent:
+                assert len(connection.call(MetadataRequest(topics=None)).topics) == 1_000
+            while_lent = _frame_bytes()
+            for connection in lent:
+                pool.give_back(connection)
+            assert not any(connection.closed for connection in lent)
+            while_idle = _frame_bytes()
+        finally:
+            tracemalloc.stop()
+            pool.close()
+    assert while_lent > 1_000_000
+    assert while_idle < while_lent / 3
+
+
+def _frame_bytes() -> int:
+    """The memory that readers of frames have allocated and still hold."""
+    only = tracemalloc.Filter(inclusive=True, filename_pattern=frame_socket.__file__)
+    return sum(trace.size for trace in tracemalloc.take_snapshot().filter_traces([only]).traces)
+
+
+def test_close_closes_the_idle_ones(cluster: ScriptedCluster, pool: ConnectionPool) -> None:
+    connection = pool.borrow(address(cluster), Deadline.after_ms(SOON))
+    pool.give_back(connection)
+    pool.close()
+    assert connection.closed
+    pool.borrow(address(cluster), Deadline.after_ms(SOON)).close()
+
+
+def test_failures_are_counted_until_one_try_succeeds(cluster: ScriptedCluster, pool: ConnectionPool) -> None:
+    where = address(cluster)
+    cluster.brokers[1].stop()
+    for failures in (1, 2):
+        with pytest.raises(BrokerUnreachable):
+            pool.borrow(where, Deadline.after_ms(SOON))
+        assert pool.failures(where) == failures
+    cluster.brokers[1].start()
+    pool.borrow(where, Deadline.after_ms(SOON)).close()
+    assert pool.failures(where) == 0
+
+
+def test_a_server_that_is_slow_to_accept_gets_more_time_at_each_try() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent, ScriptedCluster() as cluster:
+        config = cluster.config(socket_connection_setup_timeout_ms=20, socket_connection_setup_timeout_max_ms=50)
+        pool = ConnectionPool(config)
+        waited = []
+        for _ in range(4):
+            with pytest.raises(BrokerUnreachable, match=r"within \d+ ms") as caught:
+                pool.borrow(HostPort("127.0.0.1", silent.getsockname()[1]), Deadline.after_ms(SOON))
+            waited.append(str(caught.value).split("within ")[1].split(" ms")[0])
+    assert waited == ["20", "40", "50", "50"]
+
+
+def test_after_a_fork_the_child_starts_with_none(cluster: ScriptedCluster, pool: ConnectionPool) -> None:
+    connection = pool.borrow(address(cluster), Deadline.after_ms(SOON))
+    pool.give_back(connection)
+    pool.reset_after_fork()
+    assert connection.closed

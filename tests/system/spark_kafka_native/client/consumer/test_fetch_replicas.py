@@ -1,0 +1,152 @@
+"""Reading from the replica that the leader names, and back from it (KIP-392)."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native.client.consumer.fetcher import Fetcher
+from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native.protocol.messages import FetchRequest, FetchResponse
+from spark_kafka_native.protocol.messages.fetch import FetchableTopicResponse, PartitionData
+from spark_kafka_native.protocol.schema import Response
+from spark_kafka_native.protocol.topic import TopicPartition
+from tests.support.record_batches import batch_of
+from tests.support.scripted_broker import Drop, Refuse, Respond, ScriptedCluster, Step
+
+T0 = TopicPartition("t", 0)
+LEADER, REPLICA, GONE = 1, 2, 9
+BATCHES = 5
+
+pytestmark = pytest.mark.feature("client.rack")
+
+
+class Racks:
+    """A leader that sends readers of its rack to a replica, and the replica, with a log that may end earlier."""
+
+    def __init__(self, brokers: ScriptedCluster) -> None:
+        self.brokers = brokers
+        self.named = REPLICA
+        self.replica_end = BATCHES * 10
+        brokers.script(FetchRequest, *[Respond(self.lead)] * 100, broker=LEADER)
+
+    def lead(self, request: FetchRequest) -> Response:
+        return self._answer(request, sends_away=request.rack_id == "near")
+
+    def serve(self, request: FetchRequest) -> Response:
+        return self._answer(request, until=self.replica_end)
+
+    def replica_does(self, *steps: Step) -> None:
+        self.brokers.script(FetchRequest, *steps, *[Respond(self.serve)] * 100, broker=REPLICA)
+
+    def _answer(self, request: FetchRequest, *, sends_away: bool = False, until: int = 10**9) -> Response:
+        wanted = request.topics[0].partitions[0]
+        has_some = wanted.fetch_offset < until and not sends_away
+        part = PartitionData(
+            partition_index=0,
+            preferred_read_replica=self.named if sends_away else -1,
+            records=self.brokers.partition("t").read(wanted.fetch_offset, 10) if has_some else b"",
+        )
+        topic = FetchableTopicResponse(
+            topic=request.topics[0].topic, topic_id=request.topics[0].topic_id, partitions=(part,)
+        )
+        return FetchResponse(responses=(topic,))
+
+    @property
+    def asked(self) -> list[tuple[int, int]]:
+        """Which broker was asked for which offset."""
+        return [
+            (node, request.topics[0].partitions[0].fetch_offset)
+            for node, request, _ in self.brokers.received
+            if isinstance(request, FetchRequest)
+        ]
+
+
+@pytest.fixture
+def racks() -> Iterator[Racks]:
+    with ScriptedCluster(brokers=2, topics={"t": 1}) as brokers:
+        for _ in range(BATCHES):
+            brokers.partition("t").append(batch_of([b"v"] * 10))
+        yield Racks(brokers)
+
+
+@contextmanager
+def reading(racks: Racks, **options: object) -> Iterator[Callable[[], list[int]]]:
+    config = racks.brokers.config(client_rack="near", max_partition_fetch_bytes=10, **options)
+    with Cluster(config) as cluster, Fetcher(cluster, T0, 0, BATCHES * 10, columns=("offset",)) as fetcher:
+        yield lambda: [row["offset"] for batch in fetcher for row in batch.to_pylist()]
+
+
+ALL = list(range(BATCHES * 10))
+
+
+def test_the_replica_is_read_to_the_end(racks: Racks) -> None:
+    racks.replica_does()
+    with reading(racks) as read:
+        assert read() == ALL
+    assert racks.asked == [(LEADER, 0), *[(REPLICA, offset) for offset in range(0, 50, 10)]]
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        Drop(),
+        *[
+            Refuse(code)
+            for code in (
+                ErrorCode.OFFSET_NOT_AVAILABLE,
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                ErrorCode.REPLICA_NOT_AVAILABLE,
+                ErrorCode.UNKNOWN_LEADER_EPOCH,
+                ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            )
+        ],
+    ],
+    ids=str,
+)
+def test_a_replica_that_fails_is_left_for_the_leader_which_does_not_send_us_back(racks: Racks, step: Step) -> None:
+    racks.replica_does(step)
+    with reading(racks) as read:
+        assert read() == ALL
+    assert racks.asked == [(LEADER, 0), (REPLICA, 0), *[(LEADER, offset) for offset in range(0, 50, 10)]]
+
+
+def test_a_replica_that_lags_is_left_for_the_leader(racks: Racks) -> None:
+    racks.replica_end = 20
+    racks.replica_does()
+    with reading(racks) as read:
+        assert read() == ALL
+    assert racks.asked[:5] == [(LEADER, 0), (REPLICA, 0), (REPLICA, 10), (REPLICA, 20), (LEADER, 20)]
+    assert {node for node, _ in racks.asked[4:]} == {LEADER}
+
+
+def test_a_replica_that_the_cluster_does_not_know_is_not_looked_for_twice(racks: Racks) -> None:
+    racks.named = GONE
+    with reading(racks) as read:
+        assert read() == ALL
+    assert racks.asked == [(LEADER, 0), *[(LEADER, offset) for offset in range(0, 50, 10)]]
+
+
+def test_a_replica_that_cannot_be_reached_is_not_tried_twice(racks: Racks) -> None:
+    racks.brokers.brokers[REPLICA].stop()
+    with reading(racks) as read:
+        assert read() == ALL
+    assert racks.asked == [(LEADER, 0), *[(LEADER, offset) for offset in range(0, 50, 10)]]
+
+
+def test_the_leader_is_asked_again_when_metadata_is_old(racks: Racks) -> None:
+    racks.replica_does()
+    with reading(racks, metadata_max_age_ms=0) as read:
+        assert read() == ALL
+    turns = [[(LEADER, offset), (REPLICA, offset)] for offset in range(0, 50, 10)]
+    assert racks.asked == [turn for both in turns for turn in both]
+
+
+def test_a_leader_that_names_itself_is_read(racks: Racks) -> None:
+    racks.named = LEADER
+    racks.brokers.partition("t").high_watermark = 50
+    with reading(racks, default_api_timeout_ms=600) as read, pytest.raises(Exception, match="nothing to read"):
+        read()
+    assert {node for node, _ in racks.asked} == {LEADER}

@@ -1,0 +1,146 @@
+"""Logs that are damaged, on the disk or on the way, and logs in older formats."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native.client.consumer.fetcher import Fetcher
+from spark_kafka_native.client.errors import BatchTooLarge, CorruptRecords
+from spark_kafka_native.protocol.messages import FetchRequest, FetchResponse
+from spark_kafka_native.protocol.messages.fetch import FetchableTopicResponse, PartitionData
+from spark_kafka_native.protocol.schema import Response
+from spark_kafka_native.records.compression import CompressionType
+from tests.support.fake_partitions import FakePartition
+from tests.support.fetched_logs import BATCHES, LAST, ROWS, T0, fill, offsets_of, read, read_until_error
+from tests.support.message_sets import message_set
+from tests.support.record_batches import batch_of
+from tests.support.scripted_broker import Pass, Respond, ScriptedCluster
+
+pytestmark = pytest.mark.usefixtures("each_kernel")
+
+
+@pytest.fixture
+def brokers() -> Iterator[ScriptedCluster]:
+    with ScriptedCluster(brokers=2, topics={"t": 1}) as running:
+        fill(running.partition("t"))
+        yield running
+
+
+@pytest.fixture
+def cluster(brokers: ScriptedCluster) -> Iterator[Cluster]:
+    with Cluster(brokers.config(max_partition_fetch_bytes=2_000)) as made:
+        yield made
+
+
+def damage(partition: FakePartition, number: int, at: int = 70) -> bytes:
+    """Flip a bit of a stored batch; the sound bytes are returned."""
+    sound = partition.batches[number]
+    partition.batches[number] = sound[:at] + bytes([sound[at] ^ 1]) + sound[at + 1 :]
+    return sound
+
+
+PAYLOAD, CRC, MAGIC, LENGTH, COUNT = 70, 17, 16, 8, 58
+
+
+@pytest.mark.parametrize("at", [PAYLOAD, CRC, MAGIC, LENGTH, COUNT])
+@pytest.mark.parametrize("number", [0, 1, 4, BATCHES - 1])
+def test_a_corrupt_batch_ends_the_read_right_before_it(
+    brokers: ScriptedCluster, cluster: Cluster, number: int, at: int
+) -> None:
+    damage(brokers.partition("t"), number, at)
+    found: list[int] = []
+    with Fetcher(cluster, T0, 0, LAST) as fetcher, pytest.raises(CorruptRecords) as caught:
+        read_until_error(fetcher, found)
+    assert (caught.value.partition, caught.value.offset) == (T0, number * ROWS)
+    assert f"t-0: records at offset {number * ROWS} are corrupt: " in str(caught.value)
+    assert found == list(range(number * ROWS))
+    asked = [request.topics[0].partitions[0].fetch_offset for request in brokers.requests(FetchRequest)]
+    in_larger_answers = at == LENGTH  # a batch that is said to be large is first asked for in its size
+    assert asked.count(number * ROWS) == 2 + in_larger_answers, "once more, and no more"
+
+
+@pytest.mark.parametrize("number", [0, 4])
+def test_bytes_damaged_on_the_way_are_asked_for_once_more(
+    brokers: ScriptedCluster, cluster: Cluster, number: int
+) -> None:
+    partition = brokers.partition("t")
+    sound = damage(partition, number)
+
+    def repair(request: FetchRequest) -> Response:
+        partition.batches[number] = sound
+        records = partition.read(request.topics[0].partitions[0].fetch_offset, 2_000)
+        part = PartitionData(partition_index=0, records=records)
+        return FetchResponse(
+            responses=(FetchableTopicResponse(topic_id=request.topics[0].topic_id, partitions=(part,)),)
+        )
+
+    until_bad = 1 if number == 0 else 2
+    brokers.script(FetchRequest, *[Pass()] * until_bad, Respond(repair))
+    assert read(cluster, 0, LAST) == list(range(LAST))
+
+
+def test_unchecked_crcs_let_damaged_values_through(brokers: ScriptedCluster) -> None:
+    damage(brokers.partition("t"), 0, at=75)
+    with Cluster(brokers.config(check_crcs="false")) as cluster, Fetcher(cluster, T0, 0, ROWS) as fetcher:
+        assert offsets_of(list(fetcher)) == list(range(ROWS))
+
+
+@pytest.mark.parametrize("codec", [CompressionType.NONE, CompressionType.GZIP])
+@pytest.mark.parametrize("magic", [0, 1])
+def test_old_message_formats_are_read_among_record_batches(
+    brokers: ScriptedCluster, cluster: Cluster, magic: int, codec: CompressionType
+) -> None:
+    partition = brokers.partition("t")
+    for index in (0, 1, 7):
+        first = index * ROWS
+        values = [b"%d" % (first + row) for row in range(ROWS)]
+        partition.batches[index] = bytes(message_set(*values, magic=magic, compression=codec, first_offset=first))
+    with Fetcher(cluster, T0, 30, LAST) as fetcher:
+        assert offsets_of(list(fetcher)) == list(range(30, LAST))
+
+
+def test_a_damaged_message_is_named_and_what_is_before_it_read(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    partition = brokers.partition("t")
+    damaged = message_set(*[b"%d" % (ROWS + row) for row in range(ROWS)], first_offset=ROWS)
+    damaged[len(damaged) // 2 + 20] ^= 1
+    partition.batches[1] = bytes(damaged)
+    found: list[int] = []
+    with (
+        Fetcher(cluster, T0, 0, LAST) as fetcher,
+        pytest.raises(CorruptRecords, match="at offset 75 ") as caught,
+    ):
+        read_until_error(fetcher, found)
+    assert "CRC-32 of the message" in str(caught.value)
+    assert found == list(range(75))
+
+
+@pytest.mark.parametrize(
+    ("magic", "codec"),
+    [
+        (magic, codec)
+        for magic in (0, 1, 2)
+        for codec in CompressionType
+        # zstd needs record batches (KIP-110).
+        if codec is not CompressionType.NONE and (magic == 2 or codec is not CompressionType.ZSTD)
+    ],
+)
+def test_a_batch_above_the_cap_ends_the_read_right_before_it(
+    brokers: ScriptedCluster, cluster: Cluster, magic: int, codec: CompressionType
+) -> None:
+    values = [b"x" * 20_000 for _ in range(ROWS)]
+    if magic == 2:
+        large = batch_of(values, compression=codec)
+        large[:8] = (3 * ROWS).to_bytes(8, "big")
+    else:
+        large = message_set(*values, magic=magic, compression=codec, first_offset=3 * ROWS)
+    brokers.partition("t").batches[3] = bytes(large)
+    found: list[int] = []
+    with (
+        Fetcher(cluster, T0, 0, LAST, max_decompressed_bytes=999_999) as fetcher,
+        pytest.raises(BatchTooLarge, match=r"t-0: the record batch at offset 1\d\d decompresses to more than 999999"),
+    ):
+        read_until_error(fetcher, found)
+    assert found == list(range(3 * ROWS))
+    with Fetcher(cluster, T0, 0, LAST) as fetcher:
+        assert offsets_of(list(fetcher)) == list(range(LAST))

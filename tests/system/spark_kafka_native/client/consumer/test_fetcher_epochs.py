@@ -1,0 +1,341 @@
+"""Logs that are cut under a reader: told with the offset, never read as if nothing had happened (KIP-320)."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from broker_embedded.testing import EmbeddedBroker
+from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native.client.config import ClientConfig
+from spark_kafka_native.client.consumer.fetcher import Fetcher
+from spark_kafka_native.client.errors import LogTruncated, OffsetOutOfRange
+from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native.protocol.messages import FetchRequest, OffsetForLeaderEpochRequest
+from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.records.batch import seal
+from tests.support.fake_partitions import FakePartition
+from tests.support.message_sets import message_set
+from tests.support.record_batches import batch_of
+from tests.support.scripted_broker import KAFKA_2_1, KAFKA_2_3, KAFKA_4_3, Refuse, ScriptedCluster, Versions
+from tests.support.topics import Topics
+
+T0 = TopicPartition("t", 0)
+BATCHES, ROWS = 10, 10
+LAST = BATCHES * ROWS
+RELEASES = pytest.mark.parametrize("versions", [KAFKA_4_3, KAFKA_2_3], ids=["4.3", "2.3"])
+
+pytestmark = pytest.mark.feature("client.leaderEpochs")
+
+
+def fill(partition: FakePartition, text: bytes, batches: int = BATCHES) -> None:
+    for _ in range(batches):
+        partition.append(batch_of([text] * ROWS))
+
+
+def running(versions: Versions = KAFKA_4_3) -> ScriptedCluster:
+    made = ScriptedCluster(brokers=2, topics={"t": 1}, versions=versions, topic_ids=versions is KAFKA_4_3)
+    fill(made.partition("t"), b"old")
+    return made
+
+
+@pytest.fixture
+def brokers() -> Iterator[ScriptedCluster]:
+    with running() as made:
+        yield made
+
+
+def elect(brokers: ScriptedCluster, *, lacking_from: int | None = None, text: bytes = b"new") -> None:
+    """The other broker leads in a new epoch; it may lack the log's end, and has other records there by now."""
+    partition = brokers.partition("t")
+    with brokers.state.lock:
+        if lacking_from is not None:
+            partition.truncate(lacking_from)
+    brokers.move_leader("t", 0, to=2 if partition.leader == 1 else 1)
+    with brokers.state.lock:
+        fill(partition, text)
+
+
+def values(batch: pa.RecordBatch) -> list[tuple[int, bytes]]:
+    return [(row["offset"], row["value"]) for row in batch.select(["offset", "value"]).to_pylist()]
+
+
+def read_rest(rows: Iterator[pa.RecordBatch], found: list[tuple[int, bytes]]) -> None:
+    for batch in rows:
+        found += values(batch)
+
+
+def read_some(rows: Iterator[pa.RecordBatch], until: int) -> list[tuple[int, bytes]]:
+    """Read until the offset before ``until`` has come."""
+    found = values(next(rows))
+    while found[-1][0] < until - 1:
+        found += values(next(rows))
+    return found
+
+
+@RELEASES
+def test_a_cut_below_what_was_read_is_told(versions: Versions) -> None:
+    with (
+        running(versions) as brokers,
+        Cluster(brokers.config(max_partition_fetch_bytes=10)) as cluster,
+        Fetcher(cluster, T0, 0, LAST, target_rows=1) as fetcher,
+    ):
+        rows = iter(fetcher)
+        read_some(rows, 70)
+        elect(brokers, lacking_from=50)
+        found: list[tuple[int, bytes]] = []
+        with pytest.raises(LogTruncated, match="t-0: the log was truncated at offset 50 by a new leader") as caught:
+            read_rest(rows, found)
+        assert {text for _, text in found} <= {b"old"}
+        assert (caught.value.partition, caught.value.diverged_at) == (T0, 50)
+        assert 70 <= caught.value.position <= 90
+
+
+@RELEASES
+def test_a_cut_below_what_another_reader_has_read_is_told(versions: Versions) -> None:
+    with running(versions) as brokers, Cluster(brokers.config()) as cluster:
+        elect(brokers, lacking_from=50)
+        with (
+            Fetcher(cluster, T0, 70, LAST, read_epoch=0) as fetcher,
+            pytest.raises(LogTruncated, match="at offset 50 by a new leader"),
+        ):
+            list(fetcher)
+        with Fetcher(cluster, T0, 50, LAST, read_epoch=0) as fetcher:
+            assert [text for batch in fetcher for _, text in values(batch)] == [b"new"] * 50
+
+
+@RELEASES
+def test_a_leader_with_the_whole_log_is_read_as_far_as_was_promised(versions: Versions) -> None:
+    with (
+        running(versions) as brokers,
+        Cluster(brokers.config(max_partition_fetch_bytes=10)) as cluster,
+        Fetcher(cluster, T0, 0, LAST + 50, target_rows=1, known_epoch=0) as fetcher,
+    ):
+        rows = iter(fetcher)
+        found = read_some(rows, 30)
+        elect(brokers)
+        brokers.partition("t").log_start = 20
+        with pytest.raises(LogTruncated, match="at offset 100 "):
+            read_rest(rows, found)
+        assert found == [(offset, b"old") for offset in range(LAST)], "no more was promised in epoch 0"
+
+
+@RELEASES
+def test_what_was_written_in_several_epochs_is_read_through(versions: Versions) -> None:
+    with running(versions) as brokers:
+        for _ in range(3):
+            elect(brokers)
+        with (
+            Cluster(brokers.config(max_partition_fetch_bytes=10)) as cluster,
+            Fetcher(cluster, T0, 5, 4 * LAST, target_rows=1, known_epoch=3) as fetcher,
+        ):
+            rows = iter(fetcher)
+            found = read_some(rows, 150)
+            elect(brokers)
+            read_rest(rows, found)
+        assert [offset for offset, _ in found] == list(range(5, 4 * LAST))
+        assert len(brokers.requests(OffsetForLeaderEpochRequest)) <= 2, "once, when the leader was another"
+
+
+@RELEASES
+def test_a_cut_ahead_is_told_where_the_promised_records_end(versions: Versions) -> None:
+    with (
+        running(versions) as brokers,
+        Cluster(brokers.config(max_partition_fetch_bytes=10)) as cluster,
+        Fetcher(cluster, T0, 0, LAST, target_rows=1, known_epoch=0) as fetcher,
+    ):
+        rows = iter(fetcher)
+        found = read_some(rows, 20)
+        elect(brokers, lacking_from=80)
+        with pytest.raises(LogTruncated, match="at offset 80 "):
+            read_rest(rows, found)
+        assert found == [(offset, b"old") for offset in range(80)]
+        assert fetcher.position == 80
+
+
+@RELEASES
+def test_where_what_was_read_and_what_was_promised_have_one_epoch_it_is_asked_about_once(versions: Versions) -> None:
+    with (
+        running(versions) as brokers,
+        Cluster(brokers.config(max_partition_fetch_bytes=10)) as cluster,
+        Fetcher(cluster, T0, 0, LAST, target_rows=1, known_epoch=0) as fetcher,
+    ):
+        rows = iter(fetcher)
+        found = read_some(rows, 30)
+        elect(brokers)
+        read_rest(rows, found)
+        assert [offset for offset, _ in found] == list(range(LAST))
+        assert len(brokers.requests(OffsetForLeaderEpochRequest)) == 1
+
+
+def test_a_leader_given_that_has_been_followed_by_one_that_lacks_the_range(brokers: ScriptedCluster) -> None:
+    """As between the driver's plan and the task."""
+    with Cluster(brokers.config()) as driver:
+        leader = driver.leader(T0)
+    elect(brokers, lacking_from=40)
+    with (
+        Cluster(brokers.config()) as cluster,
+        Fetcher(cluster, T0, 60, LAST, leader=leader, known_epoch=leader.leader_epoch) as fetcher,
+        pytest.raises(LogTruncated, match="at offset 40 ") as caught,
+    ):
+        list(fetcher)
+    assert caught.value.position == 60
+
+
+def test_without_a_promise_only_what_was_read_counts(brokers: ScriptedCluster) -> None:
+    with (
+        Cluster(brokers.config(max_partition_fetch_bytes=10)) as cluster,
+        Fetcher(cluster, T0, 0, LAST + 10, target_rows=1) as fetcher,
+    ):
+        rows = iter(fetcher)
+        found = read_some(rows, 20)
+        elect(brokers, lacking_from=80)
+        for batch in rows:
+            found += values(batch)
+        assert [offset for offset, text in found if text == b"new"] == list(range(80, LAST + 10))
+
+
+@RELEASES
+def test_a_log_that_has_become_too_short_is_told_as_cut(versions: Versions) -> None:
+    with (
+        running(versions) as brokers,
+        Cluster(brokers.config(max_partition_fetch_bytes=10)) as cluster,
+        Fetcher(cluster, T0, 0, LAST, target_rows=1) as fetcher,
+    ):
+        rows = iter(fetcher)
+        read_some(rows, 70)
+        with brokers.state.lock:
+            brokers.partition("t").truncate(30)
+        brokers.move_leader("t", 0, to=2)
+        with pytest.raises(LogTruncated, match="at offset 30 "):
+            list(rows)
+
+
+def test_brokers_without_epochs_tell_only_what_is_out_of_range() -> None:
+    with (
+        running(KAFKA_2_1) as brokers,
+        Cluster(brokers.config(max_partition_fetch_bytes=10)) as cluster,
+        Fetcher(cluster, T0, 0, LAST, target_rows=1, known_epoch=0) as fetcher,
+    ):
+        rows = iter(fetcher)
+        read_some(rows, 70)
+        with brokers.state.lock:
+            brokers.partition("t").truncate(30)
+        brokers.move_leader("t", 0, to=2)
+        with pytest.raises(OffsetOutOfRange, match="has 0 to 30"):
+            list(rows)
+        assert {request.topics[0].partitions[0].last_fetched_epoch for request in brokers.requests(FetchRequest)} == {
+            -1
+        }
+
+
+def test_the_epoch_of_the_record_before_is_told(brokers: ScriptedCluster) -> None:
+    elect(brokers)
+    with Cluster(brokers.config(max_partition_fetch_bytes=10)) as cluster, Fetcher(cluster, T0, 80, 130) as fetcher:
+        list(fetcher)
+    parts = [request.topics[0].partitions[0] for request in brokers.requests(FetchRequest)]
+    assert [(part.fetch_offset, part.last_fetched_epoch) for part in parts] == [
+        (80, -1), (90, 0), (100, 0), (110, 1), (120, 1)
+    ]  # fmt: skip
+
+
+def test_old_formats_have_no_epochs(brokers: ScriptedCluster) -> None:
+    partition = brokers.partition("t")
+    partition.batches[1] = bytes(message_set(*[b"old"] * ROWS, first_offset=ROWS))
+    with Cluster(brokers.config(max_partition_fetch_bytes=10)) as cluster, Fetcher(cluster, T0, 0, 40) as fetcher:
+        list(fetcher)
+    parts = [request.topics[0].partitions[0] for request in brokers.requests(FetchRequest)]
+    assert [(part.fetch_offset, part.last_fetched_epoch) for part in parts] == [(0, -1), (10, 0), (20, -1), (30, 0)]
+
+
+def test_a_leader_that_has_forgotten_epochs_is_asked_without_one(brokers: ScriptedCluster) -> None:
+    brokers.script(FetchRequest, *[Refuse(ErrorCode.OFFSET_OUT_OF_RANGE)])
+    with (
+        Cluster(brokers.config(max_partition_fetch_bytes=10)) as cluster,
+        Fetcher(cluster, T0, 0, LAST, target_rows=1) as fetcher,
+    ):
+        rows = iter(fetcher)
+        read_some(rows, 20)
+        brokers.script(FetchRequest, Refuse(ErrorCode.OFFSET_OUT_OF_RANGE))
+        assert sum(batch.num_rows for batch in rows) >= LAST - 40
+    asked = [request.topics[0].partitions[0] for request in brokers.requests(FetchRequest)]
+    assert sum(part.last_fetched_epoch == -1 for part in asked) == 3, "the first two, and the one after the refusal"
+
+
+@RELEASES
+def test_damage_between_epochs_is_no_divergence(versions: Versions) -> None:
+    """After half an answer the epoch of the record before is not known, and none is told rather than an old one."""
+    with running(versions) as brokers:
+        elect(brokers)
+        partition = brokers.partition("t")
+        sound, partition.batches[12] = partition.batches[12], partition.batches[12][:-1] + b"?"
+        with Cluster(brokers.config()) as cluster, Fetcher(cluster, T0, 50, 2 * LAST) as fetcher:
+            answers = fetcher._take
+
+            def repair(*arguments: object) -> object:
+                if len(brokers.requests(FetchRequest)) > 1:
+                    partition.batches[12] = sound
+                return answers(*arguments)  # type: ignore[arg-type]  # whatever it is called with
+
+            fetcher._take = repair  # type: ignore[method-assign,assignment]  # spied on, on purpose
+            assert sum(batch.num_rows for batch in fetcher) == 150
+
+
+def test_thinned_out_logs_have_no_divergence(brokers: ScriptedCluster) -> None:
+    brokers.state.create("t", 1)
+    partition = brokers.partition("t")
+    for base, offsets in ((0, 50), (100, 100), (300, 100)):
+        batch = batch_of([b"x"])
+        batch[23:27] = (offsets - 1).to_bytes(4, "big")
+        seal(batch)
+        partition.leader_epoch += 1
+        partition.put(batch, base)
+    with Cluster(brokers.config(max_partition_fetch_bytes=10)) as cluster, Fetcher(cluster, T0, 0, 400) as fetcher:
+        assert [offset for batch in fetcher for offset, _ in values(batch)] == [0, 100, 300]
+
+
+# --- on the bundled broker
+
+
+@pytest.mark.parametrize("name", ["2.3", "4.3"])
+def test_leaders_that_come_and_go_with_the_whole_log(name: str) -> None:
+    with (
+        EmbeddedBroker(topics={"t": 1}, settings={"as.version": name}) as broker,
+        Topics(broker.bootstrap_servers) as topics,
+    ):
+        for number in range(10):
+            topics.write("t", [f"{number}"])
+        config = ClientConfig.parse({"bootstrap.servers": broker.bootstrap_servers, "max.partition.fetch.bytes": 1})
+        found = []
+        with Cluster(config) as cluster, Fetcher(cluster, T0, 0, 10, target_rows=1, known_epoch=0) as fetcher:
+            for batch in fetcher:
+                found += [offset for offset, _ in values(batch)]
+                if len(found) in {3, 7}:
+                    broker.faults.move_leader("t")
+        assert found == list(range(10))
+        assert broker.requests("OffsetForLeaderEpoch")
+
+
+@pytest.mark.parametrize("name", ["2.3", "4.3"])
+def test_a_log_that_lost_its_end_in_a_crash(tmp_path: Path, name: str) -> None:
+    with EmbeddedBroker(tmp_path, topics={"t": 1}, settings={"as.version": name}) as broker:
+        with Topics(broker.bootstrap_servers) as topics:
+            for number in range(6):
+                topics.write("t", [f"old {number}"])
+        config = ClientConfig.parse({"bootstrap.servers": broker.bootstrap_servers, "max.partition.fetch.bytes": 1})
+        with Cluster(config) as cluster, Fetcher(cluster, T0, 0, 6, target_rows=1, known_epoch=0) as fetcher:
+            rows = iter(fetcher)
+            read_some(rows, 2)
+            broker.kill()
+            (segment,) = tmp_path.glob("t-0/*.log")
+            stored = segment.read_bytes()
+            segment.write_bytes(stored[: len(stored) * 4 // 6])
+            broker.start()
+            broker.faults.move_leader("t")
+            with Topics(broker.bootstrap_servers) as topics:
+                topics.write("t", ["new 4", "new 5", "new 6"])
+            found: list[tuple[int, bytes]] = []
+            with pytest.raises(LogTruncated, match="t-0: the log was truncated at offset 4 "):
+                read_rest(rows, found)
+            assert {text[:3] for _, text in found} <= {b"old"}

@@ -1,0 +1,33 @@
+from spark_kafka_native.client.cluster.known_coordinators import CoordinatorType, KnownCoordinators
+from spark_kafka_native.client.cluster.metadata import Node
+
+GROUP, TRANSACTION = CoordinatorType.GROUP, CoordinatorType.TRANSACTION
+ONE, TWO = (Node(node_id=number, host="h", port=9092) for number in (1, 2))
+
+
+def test_groups_and_transactional_ids_have_names_of_their_own() -> None:
+    known = KnownCoordinators()
+    known.learn(GROUP, "a", ONE)
+    known.learn(TRANSACTION, "a", TWO)
+    assert (known.get(GROUP, "a"), known.get(TRANSACTION, "a"), known.get(GROUP, "b")) == (ONE, TWO, None)
+    known.clear()
+    assert known.get(GROUP, "a") is None
+
+
+def test_what_somebody_has_learned_since_is_not_forgotten() -> None:
+    known = KnownCoordinators()
+    known.learn(GROUP, "a", TWO)
+    known.forget(GROUP, "a", ONE)
+    assert known.get(GROUP, "a") == TWO
+    known.forget(GROUP, "a", TWO)
+    known.forget(GROUP, "a", TWO)
+    assert known.get(GROUP, "a") is None
+
+
+def test_very_many_ids_do_not_fill_the_memory() -> None:
+    known = KnownCoordinators(most=3)
+    for number in range(10):
+        known.learn(TRANSACTION, str(number), ONE)
+    assert len(known) == 3
+    assert known.get(TRANSACTION, "9") == ONE
+    assert known.get(TRANSACTION, "0") is None

@@ -1,0 +1,99 @@
+import pyarrow as pa
+
+from spark_kafka_native.client.producer.accumulator import Accumulator
+from spark_kafka_native.protocol.topic import TopicPartition
+from tests.support.record_batches import rows
+
+A, B = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def values(records: pa.RecordBatch) -> list[bytes]:
+    return records.column("value").to_pylist()  # type: ignore[return-value]  # no value is null
+
+
+def test_rows_wait_until_they_fill_a_batch() -> None:
+    accumulator = Accumulator(100, 10)
+    assert list(accumulator.add(A, rows([b"1", b"2"]), 60, 0)) == []
+    assert list(accumulator.add(B, rows([b"3"]), 60, 0)) == []
+    assert (accumulator.rows, accumulator.size_bytes) == (3, 120)
+    (full,) = accumulator.add(A, rows([b"4"]), 40, 0)
+    assert values(full) == [b"1", b"2", b"4"]
+    assert (accumulator.rows, accumulator.size_bytes) == (1, 60)
+
+
+def test_rows_that_nearly_fill_a_batch_leave_without_a_copy() -> None:
+    accumulator = Accumulator(100, 10)
+    given = rows([b"1", b"2"])
+    (full,) = accumulator.add(A, given, 75, 0)
+    assert full is given
+    assert (accumulator.rows, accumulator.size_bytes) == (0, 0)
+
+
+def test_rows_that_do_not_fit_push_the_waiting_ones_out() -> None:
+    accumulator = Accumulator(100, 10)
+    list(accumulator.add(A, rows([b"1"]), 60, 0))
+    (pushed,) = accumulator.add(A, rows([b"2"]), 41, 0)
+    assert values(pushed) == [b"1"]
+    assert (accumulator.rows, accumulator.size_bytes) == (1, 41)
+    both = list(accumulator.add(A, rows([b"3"]), 500, 0))
+    assert [values(part) for part in both] == [[b"2"], [b"3"]]
+
+
+def test_rows_that_have_waited_long_enough_leave() -> None:
+    accumulator = Accumulator(100, 10)
+    list(accumulator.add(A, rows([b"1"]), 1, 0))
+    list(accumulator.add(B, rows([b"2"]), 1, 5))
+    list(accumulator.add(A, rows([b"3"]), 1, 9))
+    assert list(accumulator.overdue(9.9)) == []
+    ((partition, late),) = accumulator.overdue(10)
+    assert (partition, values(late)) == (A, [b"1", b"3"])
+    assert accumulator.rows == 1
+
+
+def test_drain_empties_it() -> None:
+    accumulator = Accumulator(100, 10)
+    list(accumulator.add(A, rows([b"1"]), 1, 0))
+    list(accumulator.add(B, rows([b"2"]), 1, 0))
+    assert [(partition, values(rest)) for partition, rest in accumulator.drain()] == [(A, [b"1"]), (B, [b"2"])]
+    assert (accumulator.rows, accumulator.size_bytes) == (0, 0)
+    assert list(accumulator.drain()) == []
+
+
+def test_rows_that_go_past_it_let_those_that_wait_go_first() -> None:
+    accumulator = Accumulator(100, 10)
+    list(accumulator.add(A, rows([b"1"]), 1, 0))
+    list(accumulator.add(B, rows([b"2"]), 1, 0))
+    assert [values(earlier) for earlier in accumulator.release(A)] == [[b"1"]]
+    assert list(accumulator.release(A)) == []
+    assert (accumulator.rows, accumulator.size_bytes) == (1, 1)
+
+
+def test_rows_with_other_columns_push_the_waiting_ones_out_first() -> None:
+    accumulator = Accumulator(100, 10)
+    list(accumulator.add(A, rows([b"1"]), 1, 0))
+    (pushed,) = accumulator.add(A, rows([b"2"], key=[b"k"]), 1, 0)
+    assert values(pushed) == [b"1"]
+    both = list(accumulator.add(A, rows([b"3"]), 100, 0))
+    assert [values(part) for part in both] == [[b"2"], [b"3"]]
+    assert accumulator.rows == 0
+
+
+class CountedTime(float):
+    """A time that counts how often it is compared."""
+
+    comparisons = 0
+
+    def __lt__(self, other: object) -> bool:
+        CountedTime.comparisons += 1
+        return float(self) < other  # type: ignore[operator]
+
+
+def test_rows_that_have_not_waited_for_long_enough_cost_nothing_to_look_for() -> None:
+    """However many partitions have rows: a producer of many topics looks at every send."""
+    accumulator = Accumulator(100, 10)
+    for number in range(50):
+        list(accumulator.add(TopicPartition("t", number), rows([b"1"]), 1, number))
+    CountedTime.comparisons = 0
+    late = [partition.partition for partition, _ in accumulator.overdue(CountedTime(12))]
+    assert late == [0, 1, 2]
+    assert CountedTime.comparisons == 4

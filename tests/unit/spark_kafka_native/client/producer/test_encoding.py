@@ -1,0 +1,56 @@
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+from spark_kafka_native.client.config import ClientConfig
+from spark_kafka_native.client.producer.encoding import encode_rows, split_batch
+from spark_kafka_native.records.batch import read_header
+from spark_kafka_native.records.decode import decode
+from spark_kafka_native.records.headers import HEADERS
+from tests.support.record_batches import TIMESTAMP_MS
+
+ROWS = pa.record_batch(
+    {
+        "key": pa.array([b"a", None, b"c", b"", b"e"], pa.binary()),
+        "value": pa.array([b"1", b"2", None, b"x" * 500, b"5"], pa.binary()),
+        "headers": pa.array([None, [{"key": "h", "value": b"v"}], None, [{"key": "n", "value": None}], None], HEADERS),
+        "timestamp": pa.array([5, 4, TIMESTAMP_MS, 7, None], pa.int64()),
+    }
+)
+
+
+def config(codec: str = "none") -> ClientConfig:
+    return ClientConfig.parse({"bootstrap.servers": "a:1", "compression.type": codec})
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_a_split_batch_has_the_same_records_in_smaller_batches(codec: str) -> None:
+    columns = ("key", "value", "headers", "timestamp")
+    (whole,) = encode_rows(ROWS, config(codec), timestamp_ms=99, max_batch_bytes=10**6)
+    assert read_header(whole.buffer).compression.name.lower() == codec
+    whole.stamp(producer_id=1, producer_epoch=0, base_sequence=0)
+    before = decode(whole.buffer, from_offset=0, until_offset=5, columns=columns).records
+    pieces = split_batch(whole, config(codec))
+    assert [piece.records_count for piece in pieces] == [2, 3]
+    assert all(len(piece.buffer) < len(whole.buffer) for piece in pieces)
+    for piece in pieces:
+        piece.stamp(producer_id=1, producer_epoch=0, base_sequence=0)
+    after = [
+        decode(piece.buffer, from_offset=0, until_offset=piece.records_count, columns=columns).records
+        for piece in pieces
+    ]
+    assert pa.Table.from_batches(after).to_pylist() == before.to_pylist()
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+def test_batches_without_idempotence_are_sealed(codec: str) -> None:
+    (batch,) = encode_rows(
+        ROWS, replace(config(codec), enable_idempotence=False), timestamp_ms=99, max_batch_bytes=10**6
+    )
+    assert decode(batch.buffer, from_offset=0, until_offset=5, columns=("value",)).records.num_rows == 5
+
+
+def test_rows_without_a_time_get_the_one_given() -> None:
+    (batch,) = encode_rows(ROWS.slice(4), config(), timestamp_ms=99, max_batch_bytes=10**6)
+    assert read_header(batch.buffer).max_timestamp == 99

@@ -1,0 +1,457 @@
+"""The life of batches, told without a broker: what is sent, what is answered, what is sent again."""
+
+import pytest
+
+from spark_kafka_native.client.producer.partition_queue import MAX_EPOCH, OutgoingBatch, PartitionQueue, Verdict
+from spark_kafka_native.client.retry import Backoff
+from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.records.batch import ProducerIdAndEpoch, check_crc, read_header
+from spark_kafka_native.records.encode import EncodedBatch
+from tests.support.record_batches import batch_of
+
+NODE = 1
+GAP = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+class QueueDriver:
+    """A queue that is told a story; batches go by the names that are their records' values."""
+
+    def __init__(
+        self,
+        *,
+        idempotent: bool = True,
+        max_in_flight: int = 5,
+        identity: ProducerIdAndEpoch | None = None,
+        known: bool = True,
+        transactional: bool = False,
+    ) -> None:
+        """``known``: the broker has acknowledged a batch of the producer before."""
+        self.queue = PartitionQueue(
+            TopicPartition("t", 0),
+            idempotent=idempotent,
+            max_in_flight=max_in_flight,
+            backoff=Backoff(100, 100),
+            transactional=transactional,
+        )
+        if idempotent:
+            self.queue.identity = identity or ProducerIdAndEpoch(7, 0)
+        self.queue._is_known = known
+        self.now = 0.0
+        self.names: dict[int, str] = {}
+        self.proven: list[str] = []
+        """The batches that the last acknowledgement has proven to be written, besides its own."""
+
+    def add(self, *names: str, records: int = 2) -> None:
+        for name in names:
+            encoded = EncodedBatch(buffer=batch_of([name.encode()] * records), records_count=records, first_row=0)
+            batch = OutgoingBatch(encoded=encoded, expires_at=self.now + 60)
+            self.names[id(batch)] = name
+            self.queue.add(batch)
+
+    def send(self) -> list[tuple[str, int, int]]:
+        """Send all that may be sent: (name, epoch, base sequence) of each, as the bytes have it."""
+        sent = []
+        while self.queue.is_ready(self.now):
+            batch = self.queue.take(NODE)
+            header = read_header(batch.encoded.buffer)
+            check_crc(batch.encoded.buffer, 0, header)
+            sent.append((self.names[id(batch)], header.producer_epoch, header.base_sequence))
+        return sent
+
+    def named(self, name: str) -> OutgoingBatch:
+        return next(batch for batch in self.queue.in_flight if self.names[id(batch)] == name)
+
+    def answer(self, name: str, code: ErrorCode = ErrorCode.NONE, *, log_start_offset: int = -1) -> Verdict:
+        batch = self.named(name)
+        verdict = self.queue.judge(batch, code, log_start_offset=log_start_offset)
+        if verdict is Verdict.DONE:
+            self.proven = [self.names[id(known)] for known in self.queue.acknowledge(batch, self.now)][1:]
+        elif verdict is Verdict.RETRY:
+            self.queue.fail(batch, self.now, code.name, answered=True)
+        return verdict
+
+    def lose(self, *names: str) -> None:
+        for name in names:
+            self.queue.fail(self.named(name), self.now, "lost", answered=False)
+
+    def wait(self) -> None:
+        self.now += 1
+
+
+@pytest.fixture
+def queue() -> QueueDriver:
+    return QueueDriver()
+
+
+def test_batches_go_out_in_order_with_sequences_that_go_on(queue: QueueDriver) -> None:
+    queue.add("a", "b", records=3)
+    queue.add("c")
+    assert queue.send() == [("a", 0, 0), ("b", 0, 3), ("c", 0, 6)]
+
+
+def test_a_producer_continues_where_an_earlier_one_ended_and_its_first_batch_goes_alone() -> None:
+    queue = QueueDriver(known=False)
+    queue.queue.continue_at(ProducerIdAndEpoch(7, 2), 40)
+    queue.add("a", "b", "c")
+    assert queue.send() == [("a", 2, 40)]
+    queue.answer("a")
+    assert queue.send() == [("b", 2, 42), ("c", 2, 44)]
+    assert queue.queue.next_sequence == 46
+
+
+@pytest.mark.parametrize(
+    ("code", "log_start_offset"), [(GAP, -1), (ErrorCode.UNKNOWN_PRODUCER_ID, 5)], ids=["lost records", "forgotten"]
+)
+def test_a_broker_that_lacks_what_an_earlier_producer_wrote_gets_a_new_epoch(
+    code: ErrorCode, log_start_offset: int
+) -> None:
+    queue = QueueDriver(known=False)
+    queue.queue.continue_at(ProducerIdAndEpoch(7, 2), 40)
+    queue.add("a", "b")
+    queue.send()
+    queue.answer("a", code, log_start_offset=log_start_offset)
+    queue.wait()
+    assert queue.send() == [("a", 3, 0)]
+    queue.answer("a")
+    assert queue.send() == [("b", 3, 2)]
+    assert (queue.queue.identity, queue.queue.next_sequence) == (ProducerIdAndEpoch(7, 3), 4)
+
+
+def test_no_more_than_five_are_in_flight(queue: QueueDriver) -> None:
+    queue.add(*"abcdefg")
+    assert len(queue.send()) == 5
+    assert queue.send() == []
+    queue.answer("a")
+    assert queue.send() == [("f", 0, 10)]
+
+
+def test_the_first_batch_of_a_producer_goes_alone_until_it_is_acknowledged() -> None:
+    """Or a broker that does not know the producer could write the second one after it refused the first."""
+    queue = QueueDriver(known=False)
+    queue.add("a", "b", "c")
+    assert queue.send() == [("a", 0, 0)]
+    queue.answer("a", ErrorCode.NOT_ENOUGH_REPLICAS)
+    queue.wait()
+    assert queue.send() == [("a", 0, 0)]
+    queue.answer("a")
+    assert queue.send() == [("b", 0, 2), ("c", 0, 4)]
+
+
+def test_without_idempotence_one_is_in_flight_and_carries_no_sequence() -> None:
+    queue = QueueDriver(idempotent=False, max_in_flight=1)
+    queue.add("a", "b")
+    assert queue.send() == [("a", -1, -1)]
+    assert queue.send() == []
+    queue.answer("a")
+    assert queue.send() == [("b", -1, -1)]
+
+
+def test_a_failed_batch_goes_out_again_before_all_others_once_nothing_is_in_flight(queue: QueueDriver) -> None:
+    queue.add("a", "b", "c")
+    queue.send()
+    queue.answer("a")
+    queue.answer("b", ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    queue.add("d")
+    assert queue.send() == [], "c has not been answered"
+    assert queue.answer("c", GAP) is Verdict.RETRY, "as its predecessor is missing"
+    assert queue.send() == [], "there is a pause"
+    queue.wait()
+    assert queue.send() == [("b", 0, 2), ("c", 0, 4), ("d", 0, 6)]
+
+
+def test_a_broken_connection_sends_everything_again_as_it_was(queue: QueueDriver) -> None:
+    queue.add("a", "b", "c")
+    first = queue.send()
+    queue.lose("a", "b", "c")
+    queue.wait()
+    assert queue.send() == first
+    assert queue.answer("a", ErrorCode.DUPLICATE_SEQUENCE_NUMBER) is Verdict.DONE
+    assert queue.answer("b") is Verdict.DONE
+
+
+def test_after_a_success_the_pauses_begin_again(queue: QueueDriver) -> None:
+    queue.add("a", "b")
+    queue.send()
+    queue.answer("a")
+    assert len(queue.queue) == 1
+    queue.answer("b")
+    assert len(queue.queue) == 0
+
+
+def test_a_true_gap_starts_an_epoch_in_which_everything_is_numbered_anew(queue: QueueDriver) -> None:
+    queue.add("a", "b", "c")
+    queue.send()
+    queue.answer("a")
+    assert queue.answer("b", GAP) is Verdict.RETRY
+    assert queue.answer("c", GAP) is Verdict.RETRY
+    queue.add("d")
+    queue.wait()
+    assert queue.send() == [("b", 1, 0)]
+    queue.answer("b")
+    assert queue.send() == [("c", 1, 2), ("d", 1, 4)]
+
+
+def test_a_gap_answered_before_the_batch_in_front_proves_nothing(queue: QueueDriver) -> None:
+    queue.add("a", "b")
+    queue.send()
+    assert queue.answer("b", GAP) is Verdict.RETRY
+    queue.answer("a")
+    queue.wait()
+    assert queue.send() == [("b", 0, 2)]
+
+
+def test_an_acknowledged_batch_proves_an_earlier_one_that_the_broker_no_longer_knows(queue: QueueDriver) -> None:
+    """A broker takes a batch only if it has those before it, and remembers the last five."""
+    queue.add("a", "b", "c")
+    queue.send()
+    queue.lose("a", "b", "c")
+    queue.wait()
+    queue.send()
+    queue.answer("a", ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert queue.answer("b", ErrorCode.DUPLICATE_SEQUENCE_NUMBER) is Verdict.DONE
+    assert queue.proven == [], "a is asked about once more"
+    queue.answer("c", ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
+    queue.wait()
+    assert queue.send() == [("a", 0, 0)]
+    assert queue.answer("a", GAP) is Verdict.DONE
+    assert len(queue.queue) == 0
+
+
+@pytest.mark.parametrize("code", [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_LEADER_OR_FOLLOWER, None])
+def test_brokers_that_do_not_look_at_sequence_numbers_prove_nothing(queue: QueueDriver, code: ErrorCode | None) -> None:
+    queue.add("a", "b")
+    queue.send()
+    if code is None:
+        queue.lose("a")
+    else:
+        queue.queue.fail(queue.named("a"), queue.now, code.name, answered=code is not ErrorCode.REQUEST_TIMED_OUT)
+    queue.answer("b")
+    assert queue.proven == []
+    queue.wait()
+    assert queue.send() == [("a", 0, 0)]
+
+
+def test_after_a_restart_a_broker_knows_only_its_last_batch_and_that_is_enough(queue: QueueDriver) -> None:
+    queue.add("a", "b", "c", "d")
+    queue.send()
+    queue.lose("a", "b", "c", "d")
+    queue.wait()
+    queue.send()
+    assert queue.answer("a", GAP) is Verdict.RETRY
+    assert queue.answer("b", GAP) is Verdict.RETRY
+    assert queue.answer("c", ErrorCode.DUPLICATE_SEQUENCE_NUMBER) is Verdict.DONE
+    assert queue.proven == ["a", "b"]
+    assert queue.answer("d") is Verdict.DONE, "no new epoch, in which all would be there twice"
+    assert len(queue.queue) == 0
+
+
+def test_before_a_new_epoch_every_batch_that_may_be_written_is_asked_about() -> None:
+    queue = QueueDriver(max_in_flight=2)
+    queue.add("a", "b")
+    queue.send()
+    queue.lose("a", "b")
+    queue.queue._max_in_flight = 1
+    queue.add("c")
+    queue.wait()
+    assert queue.send() == [("a", 0, 0)]
+    assert queue.answer("a", GAP) is Verdict.RETRY
+    assert queue.send() == [("b", 0, 2)], "b, and not c, which was never sent"
+    assert queue.answer("b", GAP) is Verdict.RETRY
+    queue.wait()
+    assert queue.send() == [("a", 1, 0)]
+
+
+@pytest.mark.parametrize("trouble", [ErrorCode.NOT_LEADER_OR_FOLLOWER, None])
+def test_a_gap_that_not_all_answers_confirm_is_asked_about_again(queue: QueueDriver, trouble: ErrorCode | None) -> None:
+    queue.add("a", "b")
+    queue.send()
+    queue.lose("a", "b")
+    queue.wait()
+    queue.send()
+    queue.answer("a", GAP)
+    if trouble is None:
+        queue.lose("b")
+    else:
+        queue.answer("b", trouble)
+    queue.wait()
+    assert queue.send() == [("a", 0, 0), ("b", 0, 2)]
+
+
+def test_a_batch_that_was_passed_over_without_being_written_is_the_end(queue: QueueDriver) -> None:
+    """Only a broker that forgot the producer takes b without a; to write a now would put it behind b."""
+    queue.add("a", "b")
+    queue.send()
+    queue.answer("a", ErrorCode.NOT_ENOUGH_REPLICAS)
+    assert queue.answer("b") is Verdict.DONE
+    assert queue.proven == []
+    queue.wait()
+    queue.send()
+    assert queue.answer("a", GAP) is Verdict.FATAL
+
+
+def test_without_idempotence_nothing_is_proven() -> None:
+    queue = QueueDriver(idempotent=False, max_in_flight=1)
+    queue.add("a", "b")
+    queue.send()
+    queue.lose("a")
+    queue.wait()
+    queue.send()
+    queue.answer("a")
+    assert queue.proven == []
+
+
+def test_a_new_epoch_that_is_refused_too_is_the_end(queue: QueueDriver) -> None:
+    queue.add("a")
+    queue.send()
+    assert queue.answer("a", GAP) is Verdict.RETRY
+    queue.wait()
+    assert queue.send() == [("a", 1, 0)]
+    assert queue.answer("a", GAP) is Verdict.FATAL
+
+
+def test_progress_allows_another_epoch(queue: QueueDriver) -> None:
+    for epoch, name in enumerate("abc"):
+        queue.add(name, f"after {name}")
+        queue.wait()
+        queue.send()
+        queue.answer(name)
+        queue.answer(f"after {name}", GAP)
+        queue.wait()
+        assert queue.send() == [(f"after {name}", epoch + 1, 0)]
+        queue.answer(f"after {name}")
+
+
+def test_a_producer_that_retention_has_made_unknown_starts_an_epoch(queue: QueueDriver) -> None:
+    queue.add("a")
+    queue.send()
+    assert queue.answer("a", ErrorCode.UNKNOWN_PRODUCER_ID, log_start_offset=50) is Verdict.RETRY
+    queue.wait()
+    assert queue.send() == [("a", 1, 0)]
+
+
+def test_unknown_producer_without_a_log_start_is_tried_again_as_it_was(queue: QueueDriver) -> None:
+    queue.add("a")
+    queue.send()
+    assert queue.answer("a", ErrorCode.UNKNOWN_PRODUCER_ID) is Verdict.RETRY
+    queue.wait()
+    assert queue.send() == [("a", 0, 0)]
+
+
+def test_an_unknown_producer_whose_batch_may_be_written_must_not_write_it_again(queue: QueueDriver) -> None:
+    queue.add("a")
+    queue.send()
+    queue.lose("a")
+    queue.wait()
+    queue.send()
+    assert queue.answer("a", ErrorCode.UNKNOWN_PRODUCER_ID, log_start_offset=50) is Verdict.FATAL
+
+
+def test_behind_the_last_epoch_comes_a_new_producer_id() -> None:
+    queue = QueueDriver(identity=ProducerIdAndEpoch(7, MAX_EPOCH))
+    queue.add("a")
+    queue.send()
+    queue.answer("a", GAP)
+    assert queue.queue.identity is None
+    assert queue.queue.used_up_producer_id == 7
+    queue.queue.identity = ProducerIdAndEpoch(8, 0)
+    queue.wait()
+    assert queue.send() == [("a", 0, 0)]
+    assert read_header(queue.named("a").encoded.buffer).producer_id == 8
+
+
+def test_sequences_go_round() -> None:
+    queue = QueueDriver()
+    queue.queue._next_sequence = 2**31 - 1
+    queue.add("a", "b")
+    assert queue.send() == [("a", 0, 2**31 - 1), ("b", 0, 1)]
+
+
+def test_pieces_of_a_batch_share_its_sequence_numbers(queue: QueueDriver) -> None:
+    queue.add("a", "big", "c", records=4)
+    queue.send()
+    queue.answer("a")
+    big = queue.named("big")
+    assert queue.queue.judge(big, ErrorCode.MESSAGE_TOO_LARGE) is Verdict.SPLIT
+    pieces = []
+    for name, records in (("big-1", 1), ("big-2", 3)):
+        encoded = EncodedBatch(buffer=batch_of([b"x"] * records), records_count=records, first_row=0)
+        pieces.append(OutgoingBatch(encoded=encoded, expires_at=60))
+        queue.names[id(pieces[-1])] = name
+    queue.queue.replace(big, pieces, queue.now)
+    queue.answer("c", GAP)
+    queue.wait()
+    assert queue.send() == [("big-1", 0, 4), ("big-2", 0, 5), ("c", 0, 8)]
+
+
+def test_a_single_record_that_is_too_large_is_the_end(queue: QueueDriver) -> None:
+    queue.add("a", records=1)
+    queue.send()
+    assert queue.answer("a", ErrorCode.MESSAGE_TOO_LARGE) is Verdict.FATAL
+
+
+@pytest.mark.parametrize("code", [ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TOPIC_AUTHORIZATION_FAILED])
+def test_errors_that_a_second_try_does_not_mend_are_the_end(queue: QueueDriver, code: ErrorCode) -> None:
+    queue.add("a")
+    queue.send()
+    assert queue.answer("a", code) is Verdict.FATAL
+
+
+def test_while_batches_are_in_flight_none_goes_to_another_broker(queue: QueueDriver) -> None:
+    assert queue.queue.may_go_to(2)
+    queue.add("a")
+    queue.send()
+    assert queue.queue.may_go_to(NODE)
+    assert not queue.queue.may_go_to(2)
+    queue.answer("a")
+    assert queue.queue.may_go_to(2)
+
+
+def test_the_earliest_deadline_is_that_of_the_oldest_batch(queue: QueueDriver) -> None:
+    queue.add("a")
+    queue.now = 5
+    queue.add("b")
+    assert queue.queue.expires_at() == 60
+    queue.send()
+    queue.answer("a")
+    assert queue.queue.expires_at() == 65
+    queue.lose("b")
+    assert queue.queue.expires_at() == 65
+
+
+def test_a_pause_says_when_it_ends(queue: QueueDriver) -> None:
+    queue.add("a")
+    queue.queue.postpone(queue.now, "no leader")
+    wakes_at = queue.queue.wakes_at()
+    assert wakes_at is not None
+    assert 0.07 < wakes_at < 0.13
+    assert queue.queue.last_trouble == "no leader"
+    assert queue.send() == []
+    queue.now = wakes_at
+    assert len(queue.send()) == 1
+    assert queue.queue.wakes_at() is None
+
+
+def test_a_transaction_has_the_epoch_that_it_began_with() -> None:
+    queue = QueueDriver(transactional=True, identity=ProducerIdAndEpoch(7, 3))
+    queue.queue.continue_at(ProducerIdAndEpoch(7, 3), 40)
+    queue.add("a", "b")
+    assert queue.send() == [("a", 3, 40), ("b", 3, 42)]
+    assert all(read_header(batch.encoded.buffer).is_transactional for batch in queue.queue.in_flight)
+    queue.answer("a")
+    assert queue.queue.judge(queue.named("b"), GAP) is Verdict.FATAL
+
+
+def test_pieces_of_a_transactional_batch_are_transactional_too() -> None:
+    queue = QueueDriver(transactional=True)
+    queue.add("a", records=2)
+    queue.send()
+    pieces = [
+        OutgoingBatch(
+            encoded=EncodedBatch(buffer=batch_of([b"x"]), records_count=1, first_row=0), expires_at=queue.now + 60
+        )
+        for _ in range(2)
+    ]
+    queue.queue.replace(queue.named("a"), pieces, queue.now)
+    headers = [read_header(piece.encoded.buffer) for piece in pieces]
+    assert [(header.base_sequence, header.is_transactional) for header in headers] == [(0, True), (1, True)]
