@@ -20,8 +20,9 @@ from broker_embedded.testing import BrokerProcess
 from spark_kafka_native.jobs.batch_reload.clean import clean
 from spark_kafka_native.jobs.batch_reload.errors import Conflict, UsageError
 from spark_kafka_native.jobs.batch_reload.manifest import Manifest
-from spark_kafka_native.jobs.batch_reload.object_storage import ObjectStorage
-from spark_kafka_native.jobs.batch_reload.storage import SAMPLE_SIZE, LocalStorage
+from spark_kafka_native.jobs.batch_reload.storage.local import LocalStorage
+from spark_kafka_native.jobs.batch_reload.storage.object_storage import ObjectStorage
+from spark_kafka_native.jobs.batch_reload.storage.storage import SAMPLE_SIZE
 from spark_kafka_native.jobs.batch_reload.target import check_own
 from spark_kafka_native.jobs.batch_reload.versions import read_version
 from spark_kafka_native.jobs.java import ensure_java

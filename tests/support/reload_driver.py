@@ -32,7 +32,8 @@ from spark_kafka_native.jobs.batch_reload.manifest import TAIL_ENTRIES, Manifest
 from spark_kafka_native.jobs.batch_reload.merge import Written
 from spark_kafka_native.jobs.batch_reload.plan import Plan, make_plan
 from spark_kafka_native.jobs.batch_reload.running import Runner, Watch
-from spark_kafka_native.jobs.batch_reload.storage import LocalStorage, Storage
+from spark_kafka_native.jobs.batch_reload.storage.local import LocalStorage
+from spark_kafka_native.jobs.batch_reload.storage.storage import Storage
 from spark_kafka_native.jobs.batch_reload.versions import read_version, with_all_entries
 from spark_kafka_native.jobs.batch_reload.writing import write_piece
 from spark_kafka_native.protocol.topic import TopicPartition

@@ -54,7 +54,7 @@ class Producer:
     ) -> None:
         """A given cluster stays open after ``close``; one made here from a configuration is closed.
 
-        ``partitioner``: a name or ``module:function`` (see ``client.producer.partitioners``); None: what the configuration says.
+        ``partitioner``: a name or ``module:function`` (see ``partitioners``); None: ``partitioner.class``.
         ``scope``: all rows are written in its transactions (see ``client.producer.transactional_producer``).
         ``reuse_producer_id``: begin with the producer id of an earlier producer of the same cluster, if there is one,
         and leave it to a later one (see ``client.cluster.kept_producers``).

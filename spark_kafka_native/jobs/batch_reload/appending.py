@@ -21,7 +21,7 @@ from spark_kafka_native.jobs.batch_reload.manifest import TAIL_ENTRIES, Manifest
 from spark_kafka_native.jobs.batch_reload.merge import Load, ranges_without_file
 from spark_kafka_native.jobs.batch_reload.plan import Plan
 from spark_kafka_native.jobs.batch_reload.running import Watch
-from spark_kafka_native.jobs.batch_reload.storage import Storage
+from spark_kafka_native.jobs.batch_reload.storage.storage import Storage
 from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.spark.offsets import offsets_to_json
 

@@ -13,7 +13,7 @@ from broker_embedded.config.settings import read_properties
 from spark_kafka_native.jobs.batch_reload.bounds import Point, parse_offsets, parse_point
 from spark_kafka_native.jobs.batch_reload.errors import UsageError
 from spark_kafka_native.jobs.batch_reload.formats import COMPRESSIONS
-from spark_kafka_native.jobs.batch_reload.storage import Place
+from spark_kafka_native.jobs.batch_reload.storage.location import StorageLocation
 from spark_kafka_native.protocol.nearest import did_you_mean
 
 DEFAULT_KEEP_VERSIONS: Final = 10
@@ -71,7 +71,7 @@ class Arguments:
     start: Point | None
     """None: since the last run."""
     until: Point | None
-    place: Place
+    place: StorageLocation
     """Where manifests are, and files if there are any."""
     place_option: str
     """The option that names the place: --target or --state."""
@@ -120,7 +120,9 @@ def parse_arguments(arguments: Sequence[str] | None) -> Arguments:
         start=_point("--from-offsets", parse_offsets, given.from_offsets) or _point("--from", parse_point, given.start),
         until=_point("--until", parse_point, given.until),
         place_option="--state" if given.state else "--target",
-        place=Place(url=given.state or given.target, options=_pairs(given.storage_option, "--storage-option")),
+        place=StorageLocation(
+            url=given.state or given.target, options=_pairs(given.storage_option, "--storage-option")
+        ),
         target=given.target,
         table=given.table,
         format=given.format,

@@ -19,7 +19,7 @@ from spark_kafka_native.jobs.batch_reload.errors import Conflict, ReloadError
 from spark_kafka_native.jobs.batch_reload.leases import LEASES, Lease, new_load_id, other_runs
 from spark_kafka_native.jobs.batch_reload.manifest import HISTORY_LENGTH, NO_FORMAT, Manifest
 from spark_kafka_native.jobs.batch_reload.merge import with_history
-from spark_kafka_native.jobs.batch_reload.storage import Storage, Stored, is_whole
+from spark_kafka_native.jobs.batch_reload.storage.storage import Storage, Stored, is_whole
 from spark_kafka_native.jobs.batch_reload.versions import (
     LOADS,
     MANIFESTS,

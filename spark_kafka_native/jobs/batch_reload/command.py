@@ -29,7 +29,7 @@ from spark_kafka_native.jobs.batch_reload.loading import FileLoad, load_files
 from spark_kafka_native.jobs.batch_reload.manifest import Manifest, StoredFormat
 from spark_kafka_native.jobs.batch_reload.plan import Plan, make_plan
 from spark_kafka_native.jobs.batch_reload.running import SparkRunner, Watch
-from spark_kafka_native.jobs.batch_reload.storage import Storage
+from spark_kafka_native.jobs.batch_reload.storage.storage import Storage
 from spark_kafka_native.jobs.batch_reload.target import check_own, errors_named, prepare
 from spark_kafka_native.jobs.batch_reload.verify import VerifyJob, check_version, grouped
 from spark_kafka_native.jobs.batch_reload.versions import read_version, with_all_entries

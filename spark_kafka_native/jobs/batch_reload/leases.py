@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from spark_kafka_native.jobs.batch_reload.errors import UsageError
-from spark_kafka_native.jobs.batch_reload.storage import Storage, create_own
+from spark_kafka_native.jobs.batch_reload.storage.storage import Storage, create_own
 
 LEASES: Final = "_leases"
 RENEW_EVERY_S: Final = 20.0

@@ -22,7 +22,7 @@ from spark_kafka_native.jobs.batch_reload.manifest import TAIL_ENTRIES, Manifest
 from spark_kafka_native.jobs.batch_reload.merge import Load, Written, entries_of, next_version
 from spark_kafka_native.jobs.batch_reload.plan import Plan
 from spark_kafka_native.jobs.batch_reload.running import Runner, Watch
-from spark_kafka_native.jobs.batch_reload.storage import Storage
+from spark_kafka_native.jobs.batch_reload.storage.storage import Storage
 from spark_kafka_native.jobs.batch_reload.versions import LOADS, publish, with_all_entries
 from spark_kafka_native.spark.planning.ranges import OffsetRange
 

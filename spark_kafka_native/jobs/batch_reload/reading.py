@@ -11,7 +11,8 @@ from spark_kafka_native.jobs.batch_reload.columns import schema_of
 from spark_kafka_native.jobs.batch_reload.errors import ReloadError
 from spark_kafka_native.jobs.batch_reload.formats import COMPRESSIONS
 from spark_kafka_native.jobs.batch_reload.manifest import Manifest, StoredFormat
-from spark_kafka_native.jobs.batch_reload.storage import Place, Storage
+from spark_kafka_native.jobs.batch_reload.storage.location import StorageLocation
+from spark_kafka_native.jobs.batch_reload.storage.storage import Storage
 from spark_kafka_native.jobs.batch_reload.versions import read_version, with_all_entries
 
 _NO_NULL: Final = "\0null\0"
@@ -32,7 +33,7 @@ def load_dataframe(
     ``storage_options`` are for reading the manifest from an object store; the files Spark reads with its own settings.
     Raises ReloadError: nothing is there, or not that version.
     """
-    storage = Place(url=target, options=tuple((storage_options or {}).items())).open()
+    storage = StorageLocation(url=target, options=tuple((storage_options or {}).items())).open()
     manifest = read_version(storage, version)
     if manifest is None:
         raise ReloadError(f"{target}: nothing has been loaded there")

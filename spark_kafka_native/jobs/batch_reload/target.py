@@ -10,7 +10,7 @@ from typing import Final
 
 from spark_kafka_native.jobs.batch_reload.errors import ReloadError, UsageError
 from spark_kafka_native.jobs.batch_reload.leases import LEASES
-from spark_kafka_native.jobs.batch_reload.storage import Storage
+from spark_kafka_native.jobs.batch_reload.storage.storage import Storage
 from spark_kafka_native.jobs.batch_reload.versions import LOADS, MANIFESTS
 
 _OWN: Final = frozenset({LEASES, LOADS, MANIFESTS})

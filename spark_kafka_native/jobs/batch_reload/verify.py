@@ -14,7 +14,8 @@ import crc32c
 
 from spark_kafka_native.jobs.batch_reload.manifest import Entry, Manifest, What, problems
 from spark_kafka_native.jobs.batch_reload.running import Runner, Watch
-from spark_kafka_native.jobs.batch_reload.storage import Place, Storage
+from spark_kafka_native.jobs.batch_reload.storage.location import StorageLocation
+from spark_kafka_native.jobs.batch_reload.storage.storage import Storage
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.errors import DataLossError
 from spark_kafka_native.spark.options.parsing import SourceOptions
@@ -97,7 +98,7 @@ class Report:
 class VerifyJob:
     """What all tasks of a check have in common; picklable."""
 
-    place: Place
+    place: StorageLocation
     source: SourceOptions
     layout: Layout
     first: Mapping[TopicPartition, int]

@@ -36,7 +36,7 @@ from spark_kafka_native.jobs.batch_reload.manifest import (
     problems,
     to_json,
 )
-from spark_kafka_native.jobs.batch_reload.storage import Storage, create_own
+from spark_kafka_native.jobs.batch_reload.storage.storage import Storage, create_own
 
 LOADS: Final = "_loads"
 MANIFESTS: Final = "_manifests"

@@ -15,7 +15,8 @@ import pyarrow as pa
 from spark_kafka_native.jobs.batch_reload.errors import ReloadError, changed
 from spark_kafka_native.jobs.batch_reload.formats import CountingStream, FileFormat, open_writer
 from spark_kafka_native.jobs.batch_reload.merge import Written
-from spark_kafka_native.jobs.batch_reload.storage import Place, Storage
+from spark_kafka_native.jobs.batch_reload.storage.location import StorageLocation
+from spark_kafka_native.jobs.batch_reload.storage.storage import Storage
 from spark_kafka_native.jobs.batch_reload.versions import LOADS
 from spark_kafka_native.spark.errors import DataLossError, DataLossKind
 from spark_kafka_native.spark.options.parsing import SourceOptions
@@ -28,7 +29,7 @@ from spark_kafka_native.spark.source.schema import Layout
 class WriteJob:
     """What all tasks of a load have in common; picklable."""
 
-    place: Place
+    place: StorageLocation
     load_id: str
     source: SourceOptions
     layout: Layout

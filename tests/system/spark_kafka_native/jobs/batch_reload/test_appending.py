@@ -12,7 +12,7 @@ from spark_kafka_native.jobs.batch_reload.columns import row_schema
 from spark_kafka_native.jobs.batch_reload.errors import Conflict, ReloadError
 from spark_kafka_native.jobs.batch_reload.leases import LEASES
 from spark_kafka_native.jobs.batch_reload.manifest import Manifest, What
-from spark_kafka_native.jobs.batch_reload.storage import LocalStorage
+from spark_kafka_native.jobs.batch_reload.storage.local import LocalStorage
 from spark_kafka_native.jobs.batch_reload.versions import read_version, with_all_entries
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.reload_driver import Story

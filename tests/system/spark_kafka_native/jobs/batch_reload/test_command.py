@@ -15,7 +15,8 @@ from spark_kafka_native.jobs.batch_reload.errors import Conflict
 from spark_kafka_native.jobs.batch_reload.loading import FileLoad
 from spark_kafka_native.jobs.batch_reload.manifest import TAIL_ENTRIES, Manifest
 from spark_kafka_native.jobs.batch_reload.plan import Plan
-from spark_kafka_native.jobs.batch_reload.storage import LocalStorage, Stored
+from spark_kafka_native.jobs.batch_reload.storage.local import LocalStorage
+from spark_kafka_native.jobs.batch_reload.storage.storage import Stored
 from spark_kafka_native.jobs.batch_reload.versions import read_version, with_all_entries
 from tests.support.feature import showing
 from tests.support.reload_driver import Story

@@ -13,7 +13,7 @@ import pytest
 from spark_kafka_native.jobs.batch_reload.errors import Conflict, ReloadError
 from spark_kafka_native.jobs.batch_reload.manifest import What
 from spark_kafka_native.jobs.batch_reload.running import Watch
-from spark_kafka_native.jobs.batch_reload.storage import LocalStorage
+from spark_kafka_native.jobs.batch_reload.storage.local import LocalStorage
 from spark_kafka_native.jobs.batch_reload.versions import manifest_path
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.planning.ranges import OffsetRange

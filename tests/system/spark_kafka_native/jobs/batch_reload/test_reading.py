@@ -15,7 +15,7 @@ from spark_kafka_native.jobs.batch_reload.formats import file_format
 from spark_kafka_native.jobs.batch_reload.manifest import Manifest, StoredFormat
 from spark_kafka_native.jobs.batch_reload.merge import Load, entries_of, next_version
 from spark_kafka_native.jobs.batch_reload.plan import ClusterState, Wanted, make_plan
-from spark_kafka_native.jobs.batch_reload.storage import LocalStorage
+from spark_kafka_native.jobs.batch_reload.storage.local import LocalStorage
 from spark_kafka_native.jobs.batch_reload.versions import publish
 from spark_kafka_native.jobs.batch_reload.writing import write_piece
 from spark_kafka_native.protocol.topic import TopicPartition

@@ -12,7 +12,7 @@ from spark_kafka_native.jobs.batch_reload.bounds import check_unchanged, cluster
 from spark_kafka_native.jobs.batch_reload.errors import ReloadError
 from spark_kafka_native.jobs.batch_reload.formats import file_format
 from spark_kafka_native.jobs.batch_reload.plan import Plan, Wanted, make_plan
-from spark_kafka_native.jobs.batch_reload.storage import Place
+from spark_kafka_native.jobs.batch_reload.storage.location import StorageLocation
 from spark_kafka_native.jobs.batch_reload.writing import WriteJob
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.options.parsing import Query, parse_source_options
@@ -49,7 +49,7 @@ class Load:
         self._source = ClusterOffsets(options.client)
         self._target = target
         self._job = WriteJob(
-            place=Place(url=str(target)),
+            place=StorageLocation(url=str(target)),
             load_id="l",
             source=options,
             layout=layout_of(user_schema(offset='"long"', value='"string"')),

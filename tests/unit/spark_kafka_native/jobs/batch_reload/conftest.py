@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from spark_kafka_native.jobs.batch_reload.object_storage import ObjectStorage
-from spark_kafka_native.jobs.batch_reload.storage import LocalStorage, Storage
+from spark_kafka_native.jobs.batch_reload.storage.local import LocalStorage
+from spark_kafka_native.jobs.batch_reload.storage.object_storage import ObjectStorage
+from spark_kafka_native.jobs.batch_reload.storage.storage import Storage
 from tests.support.reload_driver import story
 
 __all__ = ["story"]

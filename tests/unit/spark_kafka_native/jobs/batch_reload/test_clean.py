@@ -9,7 +9,7 @@ import pytest
 from spark_kafka_native.jobs.batch_reload.clean import clean, find_rubbish
 from spark_kafka_native.jobs.batch_reload.errors import Conflict
 from spark_kafka_native.jobs.batch_reload.leases import Lease
-from spark_kafka_native.jobs.batch_reload.storage import LocalStorage
+from spark_kafka_native.jobs.batch_reload.storage.local import LocalStorage
 from spark_kafka_native.jobs.batch_reload.versions import versions
 from spark_kafka_native.spark.planning.ranges import OffsetRange
 from tests.support.reload_driver import NOW_S, Story

@@ -4,7 +4,7 @@ import pytest
 
 from spark_kafka_native.jobs.batch_reload.errors import UsageError
 from spark_kafka_native.jobs.batch_reload.leases import Lease, new_load_id, other_runs
-from spark_kafka_native.jobs.batch_reload.storage import LocalStorage
+from spark_kafka_native.jobs.batch_reload.storage.local import LocalStorage
 from tests.support.reload_driver import NOW_S, Story
 
 

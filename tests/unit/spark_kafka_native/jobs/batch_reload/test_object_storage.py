@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from spark_kafka_native.jobs.batch_reload.errors import UsageError
-from spark_kafka_native.jobs.batch_reload.object_storage import ObjectStorage
+from spark_kafka_native.jobs.batch_reload.storage.object_storage import ObjectStorage
 from tests.support.reload_driver import Story
 
 

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from spark_kafka_native.jobs.batch_reload.errors import UsageError
-from spark_kafka_native.jobs.batch_reload.object_storage import ObjectStorage
-from spark_kafka_native.jobs.batch_reload.storage import LocalStorage, Place, Storage, is_whole
+from spark_kafka_native.jobs.batch_reload.storage.local import LocalStorage
+from spark_kafka_native.jobs.batch_reload.storage.location import StorageLocation
+from spark_kafka_native.jobs.batch_reload.storage.object_storage import ObjectStorage
+from spark_kafka_native.jobs.batch_reload.storage.storage import Storage, is_whole
 
 
 def test_file_is_made_once(storage: Storage) -> None:
@@ -117,12 +119,12 @@ def test_crash_of_making_a_file_leaves_no_file_of_its_name(tmp_path: Path, monke
 
 
 def test_places(tmp_path: Path) -> None:
-    assert Place(url=str(tmp_path)).open().url == str(tmp_path)
-    with_space = Place(url=(tmp_path / "a b").as_uri()).open()
+    assert StorageLocation(url=str(tmp_path)).open().url == str(tmp_path)
+    with_space = StorageLocation(url=(tmp_path / "a b").as_uri()).open()
     assert with_space.url == str(tmp_path / "a b")
     assert with_space.location("x").endswith("/a b/x")
-    assert isinstance(Place(url="memory://x").open(), ObjectStorage)
-    secret = Place(url="s3://bucket/x", options=(("secret", "geheim"),))
+    assert isinstance(StorageLocation(url="memory://x").open(), ObjectStorage)
+    secret = StorageLocation(url="s3://bucket/x", options=(("secret", "geheim"),))
     assert "geheim" not in repr(secret)
     with pytest.raises(UsageError, match="ftp://host/x: cannot publish there"):
-        Place(url="ftp://host/x").open()
+        StorageLocation(url="ftp://host/x").open()

@@ -7,7 +7,9 @@ import pytest
 
 from spark_kafka_native.jobs.batch_reload.errors import ReloadError, UsageError
 from spark_kafka_native.jobs.batch_reload.leases import Lease
-from spark_kafka_native.jobs.batch_reload.storage import LocalStorage, Place, Storage
+from spark_kafka_native.jobs.batch_reload.storage.local import LocalStorage
+from spark_kafka_native.jobs.batch_reload.storage.location import StorageLocation
+from spark_kafka_native.jobs.batch_reload.storage.storage import Storage
 from spark_kafka_native.jobs.batch_reload.target import check_own, prepare
 from tests.support.reload_driver import Story
 
@@ -98,4 +100,4 @@ def test_errors_of_a_target_name_the_option(
 @pytest.mark.parametrize("url", ["a\0b", "file:///a%00b"])
 def test_target_with_a_nul_is_refused(url: str) -> None:
     with pytest.raises(UsageError, match="NUL"):
-        Place(url=url).open()
+        StorageLocation(url=url).open()

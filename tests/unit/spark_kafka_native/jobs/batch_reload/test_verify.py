@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from spark_kafka_native.jobs.batch_reload.manifest import Entry, What
-from spark_kafka_native.jobs.batch_reload.storage import LocalStorage
+from spark_kafka_native.jobs.batch_reload.storage.local import LocalStorage
 from spark_kafka_native.jobs.batch_reload.verify import MAX_TASKS, Checked, Report, Verdict, check_entry, grouped
 from tests.support.reload_driver import Story
 

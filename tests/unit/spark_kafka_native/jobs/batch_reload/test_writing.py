@@ -9,7 +9,7 @@ import pytest
 from spark_kafka_native.jobs.batch_reload import writing
 from spark_kafka_native.jobs.batch_reload.errors import ReloadError
 from spark_kafka_native.jobs.batch_reload.formats import file_format
-from spark_kafka_native.jobs.batch_reload.storage import Place
+from spark_kafka_native.jobs.batch_reload.storage.location import StorageLocation
 from spark_kafka_native.jobs.batch_reload.writing import WriteJob, write_piece
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.errors import DataLossError
@@ -51,7 +51,7 @@ def test_attempt_that_fails_takes_its_file_along(story: Story) -> None:
 def job_on(story: Story) -> WriteJob:
     options = {"kafka.bootstrap.servers": "nobody:1", "subscribe": "t"}
     return WriteJob(
-        place=Place(url=story.storage.url),
+        place=StorageLocation(url=story.storage.url),
         load_id="l",
         source=parse_source_options(options, Query.BATCH),
         layout=layout_of(source_schema(include_headers=True)),

@@ -12,7 +12,7 @@ from typing import IO, Any, Final
 from urllib.parse import urlsplit
 
 from spark_kafka_native.jobs.batch_reload.errors import UsageError
-from spark_kafka_native.jobs.batch_reload.storage import SAMPLE_SIZE, Stored
+from spark_kafka_native.jobs.batch_reload.storage.storage import SAMPLE_SIZE, Stored
 
 _CONDITIONAL: Final = ("s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "memory")
 """Schemes whose clients can create an object only if there is none."""
