@@ -33,6 +33,7 @@ from benchmarks.support.report import Cell, Report, arguments
 from benchmarks.support.rounds import Case, measure
 from spark_kafka_native.client.admin.topics import delete_topics
 from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native.client.consumer.cursor import PartitionRange
 from spark_kafka_native.client.consumer.fetcher import Fetcher
 from spark_kafka_native.client.consumer.offsets import EARLIEST, LATEST, list_offsets
 from spark_kafka_native.client.producer.producer import Producer
@@ -77,11 +78,14 @@ class Log:
 
     def read(self, partition: TopicPartition, first: int, records: int) -> None:
         """Records of a partition from an offset on."""
-        fetcher = Fetcher(
-            self.cluster, partition, first, first + records, columns=COLUMNS, leader=self._leaders[partition]
+        wanted = PartitionRange(
+            partition=partition,
+            from_offset=first,
+            until_offset=first + records,
+            leader=self._leaders[partition],
         )
-        with fetcher:
-            seen = sum(batch.num_rows for batch in fetcher)
+        with Fetcher(self.cluster, [wanted], columns=COLUMNS) as fetcher:
+            seen = sum(batch.num_rows for _, batch in fetcher)
         if seen != records:
             raise RuntimeError(f"{partition} has {seen} records of {records} from {first}")
 

@@ -5,6 +5,7 @@
 """
 
 import asyncio
+import select
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,7 +18,8 @@ import pyarrow as pa
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.cluster.metadata import NO_EPOCH, PartitionLeader
 from spark_kafka_native.client.config import READ_UNCOMMITTED, ClientConfig
-from spark_kafka_native.client.consumer.fetch_channel import FetchChannel
+from spark_kafka_native.client.consumer.broker_source import BrokerSource
+from spark_kafka_native.client.consumer.cursor import Cursor, PartitionRange
 from spark_kafka_native.client.consumer.fetcher import Fetcher
 from spark_kafka_native.client.consumer.offsets import LATEST, list_offsets
 from spark_kafka_native.net.deadline import Deadline
@@ -94,12 +96,16 @@ def ours(into_arrow: bool) -> Opened:
     """The fetcher, as tasks of Spark use it; for objects, a tuple of each row."""
 
     def one(cluster: Cluster, leader: PartitionLeader, partition: TopicPartition, end: int) -> int:
-        with Fetcher(cluster, partition, 0, end, columns=COLUMNS, leader=leader, target_rows=40_000) as fetcher:
+        with Fetcher(cluster, [_range(partition, end, leader)], columns=COLUMNS, target_rows=40_000) as fetcher:
             if into_arrow:
-                return sum(batch.num_rows for batch in fetcher)
-            return sum(len(_objects(batch)) for batch in fetcher)
+                return sum(batch.num_rows for _, batch in fetcher)
+            return sum(len(_objects(batch)) for _, batch in fetcher)
 
     return lambda place: _reading(place, OURS, one)
+
+
+def _range(partition: TopicPartition, end: int, leader: PartitionLeader) -> PartitionRange:
+    return PartitionRange(partition=partition, from_offset=0, until_offset=end, leader=leader)
 
 
 def _objects(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
@@ -113,17 +119,23 @@ def receiving(place: Place) -> AbstractContextManager[Read]:
     """The same requests, and nothing of the answers but where their batches end: no CRC, no record, no copy."""
 
     def one(cluster: Cluster, leader: PartitionLeader, partition: TopicPartition, end: int) -> int:
-        channel, position = FetchChannel(cluster, partition, isolation=READ_UNCOMMITTED, leader=leader), 0
-        patience = Deadline.after_ms(SILENCE_S * 1000)
-        while position < end:
-            records = channel.take(position, patience).records or b""
-            assert isinstance(records, bytes | memoryview)
-            position = Batches.of(records).reach(position, NO_EPOCH).offset
-            del records  # so that the next answer can have its memory
-            if position < end:
-                channel.ask(position)
-        channel.close()
-        return position
+        cursor = Cursor(_range(partition, end, leader), cluster.config, timeout_ms=SILENCE_S * 1000, jitter=1.0, now=0)
+        source = BrokerSource(cluster, leader.node, rack="", isolation=READ_UNCOMMITTED)
+        source.cursors[cursor] = None
+        deadline = Deadline.after_ms(SILENCE_S * 1000)
+        while cursor.next_offset < end and not deadline.expired:
+            if not source.in_flight:
+                source.connect(deadline)
+                source.send(deadline)
+            select.select([source.connection], [], [], SILENCE_S)
+            response = source.receive()
+            for _, part in [] if response is None else source.parts_of(response):
+                records = part.records if part is not None and part.records is not None else b""
+                assert isinstance(records, bytes | memoryview)
+                cursor.next_offset = Batches.of(records).reach(cursor.next_offset, NO_EPOCH).offset
+            del response  # so that the next one can have its memory
+        source.close()
+        return cursor.next_offset
 
     return _reading(place, RECEIVED, one)
 

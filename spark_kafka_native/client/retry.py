@@ -23,11 +23,18 @@ def may_pass(error: KafkaError) -> bool:
     return error.retriable or error.code is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-class Backoff:
-    """Pauses that double up to a bound, each off by up to a fifth so that clients do not march in step (KIP-580)."""
+def jitter() -> float:
+    """A factor for pauses, so that clients do not retry at the same time (KIP-580)."""
+    return random.uniform(1 - _JITTER, 1 + _JITTER)
 
-    def __init__(self, first_ms: float, max_ms: float) -> None:
+
+class Backoff:
+    """Pauses that double up to a bound, each longer or shorter by up to a fifth (KIP-580)."""
+
+    def __init__(self, first_ms: float, max_ms: float, *, jitter: float | None = None) -> None:
+        """``jitter`` is a factor for all pauses (`jitter`); None: another one for each."""
         self._first_ms = min(first_ms, max_ms)
+        self._jitter = jitter
         self._max_ms = max_ms
         self._next_ms = self._first_ms
 
@@ -35,7 +42,7 @@ class Backoff:
         """The pause before the next try."""
         pause = self._next_ms
         self._next_ms = min(2 * pause, self._max_ms)
-        return min(pause * random.uniform(1 - _JITTER, 1 + _JITTER), self._max_ms)
+        return min(pause * (self._jitter or jitter()), self._max_ms)
 
     def reset(self) -> None:
         """Begin again with the first pause: something worked."""

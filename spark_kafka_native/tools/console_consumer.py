@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from spark_kafka_native.client.admin.groups import CommittedOffset, commit_offsets, fetch_offsets
 from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native.client.consumer.cursor import PartitionRange
 from spark_kafka_native.client.consumer.fetcher import Fetcher
 from spark_kafka_native.client.consumer.offsets import EARLIEST, LATEST, list_offsets
 from spark_kafka_native.net.deadline import Deadline
@@ -135,12 +136,13 @@ def _of_one(
     """The lines of one partition up to ``until``; its position moves with each line that is taken."""
     if positions[partition] >= until:
         return
-    with Fetcher(cluster, partition, positions[partition], until) as fetcher:
-        for rows in fetcher:
+    wanted = PartitionRange(partition=partition, from_offset=positions[partition], until_offset=until)
+    with Fetcher(cluster, [wanted]) as fetcher:
+        for _, rows in fetcher:
             for row in _rows(rows):
                 positions[partition] = row["offset"] + 1
                 yield to_line(row, partition, form)
-        positions[partition] = fetcher.position
+        positions[partition] = fetcher.position(partition)
 
 
 def _rows(records: pa.RecordBatch) -> Iterator[dict[str, Any]]:

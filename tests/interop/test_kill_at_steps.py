@@ -15,13 +15,13 @@ from dirty_equals import HasLen
 
 from broker_embedded.testing import BrokerProcess
 from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.consumer.fetcher import Fetcher
 from spark_kafka_native.client.consumer.offsets import LATEST, list_offsets
 from spark_kafka_native.client.producer.producer import Producer
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.clients import Record
 from tests.support.doomed_broker import STEPS
 from tests.support.doomed_process import PATIENCE_S, DoomedBroker
+from tests.support.fetched_logs import OneRange
 from tests.support.our_client import config_of, rows_of
 from tests.support.report import Report
 from tests.support.waiting import eventually
@@ -128,7 +128,7 @@ def check_compacted(servers: str, writer: Writer) -> None:
         end = list_offsets(cluster, {partition: LATEST})[partition].offset
 
         def read() -> list[dict[str, Any]]:
-            with Fetcher(cluster, partition, 0, end) as fetcher:
+            with OneRange(cluster, partition, 0, end) as fetcher:
                 return [row for batch in fetcher for row in batch.to_pylist()]
 
         rows = eventually(read, HasLen(0, end - 1), within_s=PATIENCE_S)

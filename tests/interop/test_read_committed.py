@@ -6,18 +6,18 @@ import pytest
 
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.config import READ_COMMITTED, READ_UNCOMMITTED
-from spark_kafka_native.client.consumer.fetcher import Fetcher
 from spark_kafka_native.client.consumer.offsets import LATEST, list_offsets
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.options.parsing import Query, parse_source_options
 from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
 from spark_kafka_native.spark.planning.pacing import SystemClock
 from spark_kafka_native.spark.planning.stream import StreamOffsets
+from spark_kafka_native.spark.source.reader import read_task
 from spark_kafka_native.spark.source.schema import layout_of, source_schema
-from spark_kafka_native.spark.source.task_reader import read_task
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.brokers import TopicMaker
 from tests.support.clients import CODECS, DEADLINE_S
+from tests.support.fetched_logs import OneRange
 from tests.support.our_client import config_of
 from tests.support.waiting import eventually
 
@@ -50,7 +50,7 @@ def _read(cluster: Cluster, topic: str, isolation: int, *, end: int) -> list[str
     """
     partition = TopicPartition(topic, 0)
     eventually(lambda: list_offsets(cluster, {partition: LATEST}, isolation=isolation)[partition].offset, end)
-    with Fetcher(cluster, partition, 0, end, columns=("value",), isolation=isolation) as fetcher:
+    with OneRange(cluster, partition, 0, end, columns=("value",), isolation=isolation) as fetcher:
         values = [row["value"].decode() for batch in fetcher for row in batch.to_pylist()]
     assert fetcher.position == end
     return values
@@ -188,6 +188,6 @@ def test_ranges_that_end_in_what_nobody_sees_take_one_fetch(apache_kafka: Apache
     with Cluster(config_of(servers, fetch_max_wait_ms=60_000, isolation_level="read_committed")) as cluster:
         assert _read(cluster, topic, READ_COMMITTED, end=6) == ["a", "b"]
         for first, until, rows in ((0, 3, 2), (2, 3, 0), (3, 4, 0), (4, 6, 0), (1, 6, 1), (5, 6, 0)):
-            with Fetcher(cluster, TopicPartition(topic, 0), first, until, timeout_ms=8_000) as fetcher:
+            with OneRange(cluster, TopicPartition(topic, 0), first, until, timeout_ms=8_000) as fetcher:
                 assert sum(batch.num_rows for batch in fetcher) == rows
             assert fetcher.metrics.requests == 1

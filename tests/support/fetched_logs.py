@@ -1,11 +1,14 @@
-"""A log whose values are its offsets, and reading it with a fetcher."""
+"""A log whose values are its offsets, and reading one range of it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import Any, Self
 
 import pyarrow as pa
 
 from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.consumer.fetcher import Fetcher
+from spark_kafka_native.client.cluster.metadata import NO_EPOCH, PartitionLeader
+from spark_kafka_native.client.consumer.cursor import PartitionRange
+from spark_kafka_native.client.consumer.fetcher import Fetcher, FetchMetrics
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.fake_partitions import FakePartition
 from tests.support.record_batches import batch_of
@@ -13,6 +16,50 @@ from tests.support.record_batches import batch_of
 T0 = TopicPartition("t", 0)
 BATCHES, ROWS = 20, 50
 LAST = BATCHES * ROWS
+
+
+class OneRange:
+    """A `Fetcher` of one range, as an iterable of its record batches."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        partition: TopicPartition,
+        from_offset: int,
+        until_offset: int,
+        *,
+        leader: PartitionLeader | None = None,
+        known_epoch: int = NO_EPOCH,
+        **options: Any,
+    ) -> None:
+        self._partition = partition
+        wanted = PartitionRange(
+            partition=partition,
+            from_offset=from_offset,
+            until_offset=until_offset,
+            leader=leader,
+            known_epoch=known_epoch,
+        )
+        self.fetcher = Fetcher(cluster, [wanted], **options)
+
+    @property
+    def position(self) -> int:
+        return self.fetcher.position(self._partition)
+
+    @property
+    def metrics(self) -> FetchMetrics:
+        return self.fetcher.metrics
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for partition, records in self.fetcher:
+            assert partition == self._partition
+            yield records
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.fetcher.close()
 
 
 def fill(partition: FakePartition, batches: int = BATCHES, rows: int = ROWS) -> None:
@@ -31,9 +78,9 @@ def read_until_error(fetcher: Iterable[pa.RecordBatch], found: list[int]) -> Non
         found += offsets_of([batch])
 
 
-def read(cluster: Cluster, start: int, end: int, **options: object) -> list[int]:
+def read(cluster: Cluster, start: int, end: int, **options: Any) -> list[int]:
     """Offsets of the rows of a range, each checked against its value."""
-    with Fetcher(cluster, T0, start, end, **options) as fetcher:  # type: ignore[arg-type]  # options by name
+    with OneRange(cluster, T0, start, end, **options) as fetcher:
         batches = list(fetcher)
     for batch in batches:
         assert batch.num_rows

@@ -1,12 +1,13 @@
-"""Several partitions, each a log whose values are its offsets, and reading them together."""
+"""Several partitions, each a log whose values are its offsets, read together."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native.client.consumer.cursor import PartitionRange
 from spark_kafka_native.client.consumer.fetcher import Fetcher
-from spark_kafka_native.client.consumer.joint_fetcher import JointFetcher, PartitionRange, Place
+from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.protocol.messages import FetchRequest
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.fetched_logs import LAST, fill, offsets_of
@@ -39,39 +40,30 @@ ALL = ranges(range(PARTITIONS))
 
 @dataclass
 class Reading:
-    """What a fetcher has given, and what it has left."""
+    """The offsets that a fetcher has yielded, and the partitions that failed."""
 
     offsets: dict[TopicPartition, list[int]] = field(default_factory=dict)
-    left: dict[TopicPartition, Place] = field(default_factory=dict)
-
-    @property
-    def left_at(self) -> dict[int, int]:
-        return {partition.partition: place.position for partition, place in self.left.items()}
-
-    def take(self, partition: TopicPartition, offsets: Sequence[int]) -> None:
-        self.offsets.setdefault(partition, []).extend(offsets)
+    errors: dict[int, KafkaError] = field(default_factory=dict)
+    positions: dict[int, int] = field(default_factory=dict)
+    """Of the partitions that failed."""
 
 
 def read(cluster: Cluster, wanted: Sequence[PartitionRange], **options: object) -> Reading:
-    """Together as far as it goes. What was given is what is below the places."""
+    """Read ranges together, without the partitions that fail."""
     reading = Reading()
-    with JointFetcher(cluster, wanted, **options) as joint:  # type: ignore[arg-type]  # options by name
-        for partition, records in joint:
-            assert records.num_rows
-            assert records.column("value").to_pylist() == [b"%d" % offset for offset in offsets_of([records])]
-            reading.take(partition, offsets_of([records]))
-    reading.left = joint.left
-    return reading
-
-
-def read_on(cluster: Cluster, wanted: Sequence[PartitionRange], **options: object) -> Reading:
-    """Together as far as it goes, and the rest one by one."""
-    reading = read(cluster, wanted, **options)
-    ends = {each.partition: each.until_offset for each in wanted}
-    for partition, place in reading.left.items():
-        with Fetcher(cluster, partition, place.position, ends[partition], read_epoch=place.epoch) as fetcher:
-            reading.take(partition, offsets_of(list(fetcher)))
-    return reading
+    with Fetcher(cluster, wanted, **options) as fetcher:  # type: ignore[arg-type]  # options by name
+        while True:
+            try:
+                for partition, records in fetcher:
+                    assert records.num_rows
+                    assert records.column("value").to_pylist() == [b"%d" % offset for offset in offsets_of([records])]
+                    reading.offsets.setdefault(partition, []).extend(offsets_of([records]))
+                return reading
+            except KafkaError as error:
+                assert fetcher.failed is not None
+                reading.errors[fetcher.failed.partition] = error
+                reading.positions[fetcher.failed.partition] = fetcher.position(fetcher.failed)
+                fetcher.remove(fetcher.failed)
 
 
 def whole(wanted: Iterable[PartitionRange]) -> dict[TopicPartition, list[int]]:

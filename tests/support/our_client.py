@@ -11,7 +11,6 @@ from spark_kafka_native.client.admin.groups import commit_offsets, fetch_offsets
 from spark_kafka_native.client.admin.topics import NewTopic, create_partitions, create_topics, delete_topics
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.config import ClientConfig
-from spark_kafka_native.client.consumer.fetcher import Fetcher
 from spark_kafka_native.client.consumer.offsets import EARLIEST, LATEST, list_offsets
 from spark_kafka_native.client.producer.producer import Producer
 from spark_kafka_native.net.blocking import Connection
@@ -20,6 +19,7 @@ from spark_kafka_native.protocol.messages import MetadataRequest
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.headers import HEADERS
 from tests.support.clients import DEADLINE_S, Record, Refused, Stored
+from tests.support.fetched_logs import OneRange
 from tests.support.waiting import eventually
 
 UNKNOWN_TOPIC_TIMEOUT_MS = 500
@@ -42,7 +42,7 @@ def stored_rows(partition: int, batch: pa.RecordBatch) -> Iterator[Stored]:
 
 def read_range(cluster: Cluster, partition: TopicPartition, from_offset: int, until_offset: int) -> list[Stored]:
     """All rows of a range of offsets, waiting for those that are not there yet."""
-    with Fetcher(cluster, partition, from_offset, until_offset) as fetcher:
+    with OneRange(cluster, partition, from_offset, until_offset) as fetcher:
         return [row for batch in fetcher for row in stored_rows(partition.partition, batch)]
 
 

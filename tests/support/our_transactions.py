@@ -7,13 +7,13 @@ import pyarrow as pa
 
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.config import READ_COMMITTED
-from spark_kafka_native.client.consumer.fetcher import Fetcher
 from spark_kafka_native.client.consumer.offsets import EARLIEST, LATEST, list_offsets
 from spark_kafka_native.client.producer.transactional_producer import TransactionalProducer
 from spark_kafka_native.client.transactions.handle import TransactionalIdentity, TransactionHandle
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.protocol.messages.end_txn import EndTxnRequest
 from spark_kafka_native.protocol.topic import TopicPartition
+from tests.support.fetched_logs import OneRange
 from tests.support.waiting import eventually
 
 _LAST_WITHOUT_NEW_EPOCH = 4
@@ -50,7 +50,7 @@ class Transactions:
             partition = TopicPartition(topic, number)
             first = list_offsets(self.cluster, {partition: EARLIEST})[partition].offset
             stable = list_offsets(self.cluster, {partition: LATEST}, isolation=READ_COMMITTED)[partition].offset
-            with Fetcher(self.cluster, partition, first, stable, isolation=READ_COMMITTED) as fetcher:
+            with OneRange(self.cluster, partition, first, stable, isolation=READ_COMMITTED) as fetcher:
                 for batch in fetcher:
                     found += [value.decode() for value in batch.column("value").to_pylist() if value is not None]
         return found

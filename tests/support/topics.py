@@ -12,10 +12,10 @@ from spark_kafka_native.client.admin.delete_records import delete_records
 from spark_kafka_native.client.admin.topics import NewTopic, create_partitions, create_topics, delete_topics
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.config import ClientConfig
-from spark_kafka_native.client.consumer.fetcher import Fetcher
 from spark_kafka_native.client.consumer.offsets import EARLIEST, LATEST, list_offsets
 from spark_kafka_native.client.producer.producer import Producer
 from spark_kafka_native.protocol.topic import TopicPartition
+from tests.support.fetched_logs import OneRange
 
 _HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 
@@ -124,7 +124,9 @@ class Topics:
 
     def _records(self, tp: TopicPartition, start: int, until: int) -> list[Record]:
         columns = ("offset", "key", "value", "headers")
-        rows = [row for batch in Fetcher(self._cluster, tp, start, until, columns=columns) for row in batch.to_pylist()]
+        rows = [
+            row for batch in OneRange(self._cluster, tp, start, until, columns=columns) for row in batch.to_pylist()
+        ]
         return [
             Record(
                 tp.partition,

@@ -12,7 +12,7 @@ import random
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, Self, TypeVar, cast
 from uuid import UUID
@@ -112,7 +112,8 @@ class Cluster:
                 answer = self._ask_metadata(names, create, deadline)
             except BrokerUnreachable as error:
                 give_up(trouble, error)
-            trouble = None if missing_ok or names is None else _first_trouble(answer, names)
+            errors = () if missing_ok or names is None else (_topic_error(answer, name) for name in names)
+            trouble = next(filter(None, errors), None)
             if trouble is None:
                 return answer
             tries += 1
@@ -148,25 +149,40 @@ class Cluster:
         Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, naming the partition; BrokerUnreachable.
         """
         wanted = list(dict.fromkeys(partitions))
-        topics = {partition.topic for partition in wanted}
         until = deadline or Deadline.after_ms(self.config.default_api_timeout_ms)
-        backoff = self.backoff()
-        trouble: KafkaError | None = None
+        backoff, tries = self.backoff(), 0
+        last: KafkaError | None = None
         while True:
-            stale = {topic for topic in topics if not self._is_fresh(topic)}
             try:
-                if stale:
-                    self.metadata(sorted(stale), timeout_ms=until.remaining_ms)
+                leaders, errors = self.find_leaders(wanted, until)
             except BrokerUnreachable as error:
-                give_up(trouble, error)
-            known = self._metadata.leaders(wanted)
-            if len(known) == len(wanted):
-                return known
-            missing = next(partition for partition in wanted if partition not in known)
-            trouble = self._no_leader(missing)
-            self.mark_stale(*(partition.topic for partition in wanted if partition not in known))
-            if not trouble.retriable or not until.pause(backoff.next_ms()):
-                raise trouble
+                give_up(last, error)
+            if not errors:
+                return leaders
+            last = next(iter(errors.values()))
+            self.mark_stale(*(partition.topic for partition in errors))
+            tries += 1
+            is_missing = last.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and tries >= UNKNOWN_TOPIC_TRIES
+            if not last.retriable or is_missing or not until.pause(backoff.next_ms()):
+                raise last
+
+    def find_leaders(
+        self, partitions: Sequence[TopicPartition], deadline: Deadline
+    ) -> tuple[dict[TopicPartition, PartitionLeader], dict[TopicPartition, KafkaError]]:
+        """The leaders of ``partitions``, and the errors of those that have none now; asks the cluster once at most.
+
+        Raises BrokerUnreachable.
+        """
+        stale = sorted({partition.topic for partition in partitions if not self._is_fresh(partition.topic)})
+        found = self.metadata(stale, missing_ok=True, timeout_ms=deadline.remaining_ms) if stale else ClusterMetadata()
+        topic_errors = {name: error for name in stale if (error := _topic_error(found, name)) is not None}
+        leaders = self._metadata.leaders(partition for partition in partitions if partition.topic not in topic_errors)
+        errors = {
+            partition: topic_errors.get(partition.topic) or self._no_leader(partition)
+            for partition in partitions
+            if partition not in leaders
+        }
+        return leaders, errors
 
     def known_leader(self, partition: TopicPartition) -> PartitionLeader | None:
         """Who leads a partition, if that is in memory and fresh. Asks nobody."""
@@ -369,13 +385,10 @@ def _creating_nothing(request: Request[ResponseT], connection: Connection) -> Re
     return cast("Request[ResponseT]", asked)
 
 
-def _first_trouble(answer: ClusterMetadata, names: tuple[str, ...]) -> KafkaError | None:
-    for name in names:
-        topic = answer.topics.get(name)
-        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic is None else topic.error
-        if code is not ErrorCode.NONE:
-            return KafkaError(code, f"topic {name}")
-    return None
+def _topic_error(answer: ClusterMetadata, name: str) -> KafkaError | None:
+    topic = answer.topics.get(name)
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic is None else topic.error
+    return None if code is ErrorCode.NONE else KafkaError(code, f"topic {name}")
 
 
 _clusters: "weakref.WeakSet[Cluster]" = weakref.WeakSet()

@@ -1,112 +1,172 @@
-"""Reading one offset range of one partition as Arrow record batches.
+"""Reading offset ranges of partitions as Arrow record batches: one Fetch per broker, for all partitions that it leads.
 
-The batch headers of an answer say where the next one begins, so the next Fetch is in flight while this answer is
-decompressed and decoded. Rows of several answers are put together until a batch is worth handing on. At most one
-answer is being decoded and one is under way; the latter waits in the socket while the rows are used.
+The batch headers of a response say where each partition continues, so the next Fetch is in flight while the response is
+decompressed and decoded. One response at a time is decoded; the next ones wait in their sockets.
 
-When the partition has another leader, it is asked where the epochs ended in which the records were written, before any
-of its records are used: a log that was cut and written anew is told, not read as if nothing had happened (KIP-320).
+    cursor without a source --leader found, logs compared--> source of its broker --Fetch--> decode --> rows
+              ^                                                      |
+              +---- retriable error: after a pause, at the same offset
+                                                                     +---- any other error: failure, which is raised
+
+Every Fetch says in which leader epoch the record before its offset was written. A leader that lacks that record
+answers, from Kafka 2.7 on, where its log parts from the one that was read (KIP-320, KIP-595). A partition's new leader
+is asked where the earlier epochs ended, before any of its records are used: a log that was truncated and written again
+is an error.
 """
 
-from collections.abc import Iterator, Sequence
+import dataclasses
+import functools
+import math
+import select
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Self
 
 import pyarrow as pa
 
 from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.cluster.metadata import NO_EPOCH, PartitionLeader
 from spark_kafka_native.client.config import READ_COMMITTED, READ_UNCOMMITTED
-from spark_kafka_native.client.consumer.fetch_channel import FetchChannel
-from spark_kafka_native.client.consumer.fetch_request import FetchMetrics
-from spark_kafka_native.client.consumer.gathering import TARGET_BYTES, Gathered
-from spark_kafka_native.client.consumer.leader_epochs import ends_of_epochs
-from spark_kafka_native.client.consumer.offsets import EARLIEST, LATEST, list_offsets
-from spark_kafka_native.client.errors import BatchTooLarge, CorruptRecords, FetchTimeout, LogTruncated, OffsetOutOfRange
-from spark_kafka_native.net.blocking import DEFAULT_MAX_FRAME_BYTES
+from spark_kafka_native.client.consumer.broker_source import BrokerSource, is_throttled
+from spark_kafka_native.client.consumer.completed_fetch import CompletedFetch
+from spark_kafka_native.client.consumer.cursor import Cursor, PartitionRange
+from spark_kafka_native.client.consumer.leadership import check_range, find_leaders
+from spark_kafka_native.client.consumer.planned_topics import compare_topic_ids
+from spark_kafka_native.client.errors import (
+    BatchTooLarge,
+    CorruptRecords,
+    FetchTimeout,
+    LogTruncated,
+)
+from spark_kafka_native.client.retry import give_up, jitter, may_pass
+from spark_kafka_native.net.address import HostPort
 from spark_kafka_native.net.deadline import Deadline
-from spark_kafka_native.net.errors import ConnectionLost, RequestTimeout, Throttled
+from spark_kafka_native.net.errors import (
+    AuthenticationFailed,
+    ConnectionLost,
+    RequestTimeout,
+    Throttled,
+)
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages.fetch import PartitionData
+from spark_kafka_native.protocol.messages.fetch import FetchResponse, PartitionData
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.records.aborted import AbortedTransaction
-from spark_kafka_native.records.batch import LOG_OVERHEAD
-from spark_kafka_native.records.batches import Batches
 from spark_kafka_native.records.compression import MAX_DECOMPRESSED_BYTES
 from spark_kafka_native.records.decode import decode
-from spark_kafka_native.records.errors import CorruptBatch, OversizedBatch, UnreadableBatch
+from spark_kafka_native.records.errors import OversizedBatch, UnreadableBatch
 from spark_kafka_native.records.schema import ALL
 
 TARGET_ROWS: Final = 50_000
+TARGET_BYTES: Final = 1 << 22
+"""Decoded bytes after which a record batch is yielded, whatever its number of rows."""
+
+_TOGETHER_S: Final = 0.005
+"""Partitions that are to be retried within this time are retried together."""
+
+
+@dataclasses.dataclass(slots=True)
+class FetchMetrics:
+    """Counters of one `Fetcher` from its start."""
+
+    requests: int = 0
+    retries: int = 0
+    bytes_fetched: int = 0
+    records: int = 0
 
 
 class Fetcher:
-    """The rows of ``partition`` from ``from_offset`` up to but not including ``until_offset``.
+    """The rows of ``ranges``, each of another partition: in the order of their offsets within each.
 
-    Iterate it once, to the end or with ``close()`` (or ``with``) after. When an error ends the iteration, the rows
-    below ``position`` have all been yielded and none at or beyond it has. After TopicRecreated from a broker before
-    Kafka 3.1, rows that were yielded may be of the other topic (``planned_topics``).
+    Iterate it. When a partition fails, the iteration raises its error, and ``failed`` is the partition; the rows below
+    its ``position`` have all been yielded, and none at or above it has. Iterating again continues with all partitions,
+    once ``assign`` has given the failed one another range, or ``remove`` has removed it; else it raises again. After
+    TopicRecreated from a broker before Kafka 3.1, rows that were yielded may be of the other topic (`planned_topics`).
 
     Raises, while iterating: OffsetOutOfRange, LogTruncated, FetchTimeout, CorruptRecords, BatchTooLarge,
-    TopicRecreated, BrokerUnreachable and other KafkaErrors naming the partition.
+    TopicRecreated, BrokerUnreachable, AuthenticationFailed and other KafkaErrors. ValueError: two ranges of one
+    partition.
     """
 
     def __init__(
         self,
         cluster: Cluster,
-        partition: TopicPartition,
-        from_offset: int,
-        until_offset: int,
+        ranges: Iterable[PartitionRange],
         *,
         columns: Sequence[str] = ALL,
-        leader: PartitionLeader | None = None,
-        known_epoch: int = NO_EPOCH,
-        read_epoch: int = NO_EPOCH,
         isolation: int | None = None,
         target_rows: int = TARGET_ROWS,
         timeout_ms: float | None = None,
         max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
     ) -> None:
-        """``columns`` are those of ``records.decode``; ``leader`` spares the first question for metadata.
+        """``columns`` are those of ``records.decode``; ``isolation`` by default is ``isolation.level``.
 
-        ``known_epoch`` is a leader epoch in which the log was seen to reach up to ``until_offset``: a later leader that
-        lacks some of it has lost records of the range. Without it only what was read is compared with a new leader's.
-        ``read_epoch`` is that of the record before ``from_offset``, where another reader has read up to there: a leader
-        that lacks that record has lost some of what was read.
-        ``timeout_ms`` is the longest time without progress, by default ``default.api.timeout.ms``; time that a broker
-        throttles this client for does not count, up to ``MAX_THROTTLE_MS``. ``isolation`` by default is
-        ``isolation.level``. A batch of more than ``max_decompressed_bytes`` raises BatchTooLarge.
+        ``timeout_ms`` is the longest time that a partition may be without progress, by default
+        ``default.api.timeout.ms``; time in which a broker throttles this client does not count, up to
+        ``MAX_THROTTLE_MS``, nor does the time that the caller takes between rows.
+        A batch of more than ``max_decompressed_bytes`` raises BatchTooLarge.
         """
-        self.partition = partition
-        self.position = from_offset
-        """The next offset to read."""
-        self.until_offset = until_offset
+        config = cluster.config
+        self.metrics = FetchMetrics()
+        self.failed: TopicPartition | None = None
+        """The partition whose error ended the iteration; None if the error is not that of one partition."""
         self._cluster = cluster
-        self._columns = tuple(columns)
-        self._committed_only = (cluster.config.isolation_level if isolation is None else isolation) == READ_COMMITTED
-        self._timeout_ms = cluster.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
-        self._target_rows = target_rows
+        self._committed_only = (config.isolation_level if isolation is None else isolation) == READ_COMMITTED
+        self._timeout_ms = config.default_api_timeout_ms if timeout_ms is None else timeout_ms
         self._max_decompressed_bytes = max_decompressed_bytes
-        self._corrupt_at: int | None = None
-        self._state = "no broker has answered"
-        self._end = until_offset
-        """Where to stop: earlier than wanted if the log was cut before that."""
-        self._known_epoch = known_epoch
-        self._compared_epoch = max(known_epoch, read_epoch)
-        """Up to which leader's epoch the log is known not to have been cut."""
-        self._epoch = read_epoch
-        """Of the leader that took the record before ``position``."""
-        self._channel = FetchChannel(
-            cluster, partition, isolation=READ_COMMITTED if self._committed_only else READ_UNCOMMITTED, leader=leader
+        self._decode = functools.partial(
+            decode,
+            columns=tuple(columns),
+            check_crcs=config.check_crcs,
+            max_decompressed_bytes=max_decompressed_bytes,
+            target_rows=target_rows,
+            target_bytes=TARGET_BYTES,
         )
+        self._cursors: dict[TopicPartition, Cursor] = {}
+        self._failures: dict[Cursor, None] = {}
+        self._waiting: dict[Cursor, None] = {}
+        """Cursors without a source."""
+        self._sources: dict[tuple[HostPort, str], BrokerSource] = {}
+        """By address and rack. The one whose response was taken last is the last."""
+        self._source_of: dict[Cursor, BrokerSource] = {}
+        self._partial: BrokerSource | None = None
+        """The source whose response has come in part."""
+        self._completed: deque[CompletedFetch] = deque()
+        self._jitter = jitter()
+        """The same for all partitions, so that those that have an error at once are retried at once."""
+        self._away_s = 0.0
+        """Time that the caller took between rows."""
+        self.named_topics = False
+        """Whether a Fetch named its topics, so that rows may be of another topic of a partition's name."""
+        self._is_confirmed = False
+        """Whether the topics' ids were compared after the last of these."""
+        for wanted in ranges:
+            if wanted.partition in self._cursors:
+                raise ValueError(f"two ranges of {wanted.partition}")
+            self.assign(wanted)
 
-    @property
-    def metrics(self) -> FetchMetrics:
-        """Counters from the start of the read."""
-        return self._channel.metrics
+    def assign(self, wanted: PartitionRange) -> None:
+        """Read this range of a partition instead of what is left of its present one. Not while iterating."""
+        self.remove(wanted.partition)
+        cursor = Cursor(wanted, self._cluster.config, timeout_ms=self._timeout_ms, jitter=self._jitter, now=self._now())
+        self._cursors[wanted.partition] = cursor
+        if not cursor.is_finished:
+            self._waiting[cursor] = None
+
+    def remove(self, partition: TopicPartition) -> None:
+        """Read no more of a partition. Not while iterating."""
+        cursor = self._cursors.pop(partition, None)
+        if cursor is not None:
+            self._detach(cursor)
+            self._failures.pop(cursor, None)
+            self._completed = deque(each for each in self._completed if each.cursor is not cursor)
+
+    def position(self, partition: TopicPartition) -> int:
+        """The next offset to yield of a partition."""
+        return self._cursors[partition].position
 
     def close(self) -> None:
-        """Give the connection back."""
-        self._channel.close()
+        """Give the connections back. Iterating again connects again."""
+        for source in self._sources.values():
+            source.close()
 
     def __enter__(self) -> Self:
         return self
@@ -114,172 +174,352 @@ class Fetcher:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        """Record batches of about ``target_rows`` rows, none empty."""
-        gathered = Gathered(self._target_rows)
+    def __iter__(self) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
+        """Rows of one partition at a time, of one response at most; no batch is empty."""
+        self.failed = None
         try:
-            for records in self._answers():
-                self.metrics.records += records.num_rows
-                yield from gathered.add(records)
-        except KafkaError:
-            yield from gathered.rest()
-            raise
+            while True:
+                while self._completed:
+                    yield from self._rows(self._completed.popleft())
+                    self._raise_failure()
+                if not self._waiting and not self._source_of:
+                    self._check_topics()
+                    return
+                self._find_sources()
+                for source in list(self._sources.values()):
+                    self._send(source)
+                self._raise_failure()
+                self._await()
+                self._raise_failure()
         finally:
             self.close()
-        yield from gathered.rest()
 
-    def _answers(self) -> Iterator[pa.RecordBatch]:
-        """The rows of each answer. ``position`` moves before they are yielded."""
-        stalled = Deadline.after_ms(self._timeout_ms)
-        backoff = self._cluster.backoff()
-        while self.position < self._end:
-            before = self.position
-            part = self._take(stalled)
-            if part is not None:
-                yield from self._rows_or_trouble(part)
-            del part  # so that the next answer can have its memory
-            if self.position > before:
-                stalled = Deadline.after_ms(self._timeout_ms)
-                backoff.reset()
-            elif not stalled.pause(backoff.next_ms()):
-                raise FetchTimeout(self.partition, self.position, round(self._timeout_ms), self._state)
-        self._channel.check_topic()
-        if self._end < self.until_offset:
-            raise LogTruncated(self.partition, self.until_offset, self._end)
+    # --- errors
 
-    def _take(self, stalled: Deadline) -> PartitionData | None:
-        """The answer to the Fetch at ``position``; None if the offset was out of range for a moment only."""
-        try:
-            part = self._channel.take(self.position, stalled, epoch=self._epoch)
-            self._compare_logs(stalled)
-        except (ConnectionLost, RequestTimeout, Throttled) as error:
-            raise FetchTimeout(self.partition, self.position, round(self._timeout_ms), str(error)) from error
-        except KafkaError as error:
-            if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
-                raise
-            self._check_range(stalled)
-            return None
-        self._state = f"the high watermark is {part.high_watermark}, the last stable offset {part.last_stable_offset}"
-        return part
-
-    def _rows_or_trouble(self, part: PartitionData) -> Iterator[pa.RecordBatch]:
-        """The rows of one answer up to its first unreadable batch. Raises when that stands at ``position`` again."""
-        try:
-            yield from self._rows(part)
-        except OversizedBatch as error:
-            offset = self.position if error.base_offset is None else error.base_offset
-            raise BatchTooLarge(self.partition, offset, self._max_decompressed_bytes) from error
-        except UnreadableBatch as error:
-            if self._corrupt_at == self.position:
-                raise CorruptRecords(self.partition, self.position, str(error)) from error
-            # The network or the broker's memory may be the cause: once more, over a new connection.
-            self._corrupt_at = self.position
-            self.metrics.retries += 1
-
-    def _rows(self, part: PartitionData) -> Iterator[pa.RecordBatch]:
-        """Raises UnreadableBatch only for the batch at ``position``; one that comes later just ends the answer."""
-        records = part.records or b""
-        assert isinstance(records, bytes | memoryview)
-        batches, end, epoch = self._whole(Batches.of(records))
-        if end == self.position:
-            self._make_room(batches.view)
+    def _raise_failure(self) -> None:
+        """Raise the error of the first of the partitions that failed, in the order of the ranges."""
+        if not self._failures:
             return
-        if end < self._end:
-            self._channel.ask(end, epoch=epoch)
-        aborted: Sequence[AbortedTransaction] | None = None
-        if self._committed_only:
-            aborted = part.aborted_transactions or ()
-        while batches.size:
+        cursor = next(cursor for cursor in self._cursors.values() if cursor in self._failures)
+        assert cursor.failure is not None
+        self.failed = None if isinstance(cursor.failure, AuthenticationFailed) else cursor.partition
+        raise cursor.failure
+
+    def _fail(self, cursor: Cursor, error: KafkaError) -> None:
+        """Stop reading a partition."""
+        self._detach(cursor)
+        if isinstance(error, ConnectionLost | RequestTimeout | Throttled):
+            timeout = self._timeout(cursor, str(error))
+            timeout.__cause__ = error
+            error = timeout
+        cursor.failure = error
+        self._failures[cursor] = None
+
+    def _timeout(self, cursor: Cursor, state: str) -> FetchTimeout:
+        return FetchTimeout(cursor.partition, cursor.position, round(self._timeout_ms), state)
+
+    def _pause(self, cursor: Cursor, error: KafkaError) -> None:
+        """Try again after a pause, if time is left."""
+        self._detach(cursor)
+        pause_ms, remaining_ms = cursor.backoff.next_ms(), cursor.remaining_ms(self._now())
+        if remaining_ms <= pause_ms:
             try:
-                decoded = decode(
-                    batches,
-                    from_offset=self.position,
-                    until_offset=self._end,
-                    columns=self._columns,
-                    check_crcs=self._cluster.config.check_crcs,
-                    aborted=aborted,
-                    max_decompressed_bytes=self._max_decompressed_bytes,
-                    target_rows=self._target_rows,
-                    target_bytes=TARGET_BYTES,
-                )
-            except UnreadableBatch as error:
-                self._channel.disconnect()
-                batches, end, epoch = self._whole(batches.before(error.position or 0))
-                if end == self.position:
-                    raise
-                continue
-            if not decoded.bytes_used:
-                break
-            batches, aborted = batches.behind(decoded.bytes_used), decoded.aborted
-            # Which epoch the batch before has is known again at the end of the answer.
-            self.position, self._epoch = decoded.next_offset, NO_EPOCH
-            if decoded.records.num_rows:
-                yield decoded.records
-        self.position, self._epoch = max(self.position, min(end, self._end)), epoch
-
-    def _whole(self, batches: Batches) -> tuple[Batches, int, int]:
-        """``batches`` up to an unreadable header; the offset behind the last whole one, and that one's epoch.
-
-        The offset is ``position`` where no batch lies beyond it. Raises UnreadableBatch if the bad one comes first.
-        """
-        end, epoch, trouble = batches.reach(self.position, self._epoch)
-        if trouble is None:
-            return batches, end, epoch
-        if end == self.position:
-            self._channel.disconnect()
-            raise trouble
-        return batches.before(trouble.position), end, epoch
-
-    def _make_room(self, payload: memoryview) -> None:
-        """Ask for larger answers if the first batch did not fit: brokers older than KIP-74 cut it off.
-
-        Raises CorruptBatch: there was room enough for the size that the batch says it has.
-        """
-        size = LOG_OVERHEAD + int.from_bytes(payload[8:LOG_OVERHEAD], "big")
-        if self._channel.max_bytes < size <= DEFAULT_MAX_FRAME_BYTES:
-            self._channel.max_bytes = size
-        elif payload:
-            self._channel.disconnect()
-            raise CorruptBatch("no whole batch at or behind the offset asked for", position=0)
-
-    def _compare_logs(self, deadline: Deadline) -> None:
-        """If the leader is another than before, find out whether its log still has what was read and was to be read.
-
-        Raises LogTruncated if it lacks some of what was read, or all that was to be read next.
-        """
-        leader_epoch = self._channel.leader_epoch
-        if leader_epoch <= self._compared_epoch:
+                give_up(cursor.last_error, error)
+            except KafkaError as final:
+                self._fail(cursor, final)
             return
-        if self._compared_epoch != NO_EPOCH:
-            self._look_for_divergence(deadline)
-        self._compared_epoch = leader_epoch
+        cursor.last_error = error
+        cursor.retry_at = self._now() + pause_ms / 1000
+        self._waiting[cursor] = None
 
-    def _look_for_divergence(self, deadline: Deadline) -> None:
-        # Where both epochs are one, the farther reach says it all.
-        reaches = {self._epoch: self.position, self._known_epoch: self._end}
-        for epoch, reach in reaches.items():
-            if epoch == NO_EPOCH:
+    def _retry(self, cursor: Cursor, error: KafkaError) -> None:
+        """A Fetch failed: look for the leader again, unless another try cannot help."""
+        # A replica's error is not final: the leader is asked before it counts.
+        if not cursor.replica.give_up(self._now()) and not may_pass(error):
+            self._fail(cursor, error)
+            return
+        self.metrics.retries += 1
+        cursor.leader = None
+        self._cluster.mark_stale(cursor.partition.topic)
+        self._pause(cursor, error)
+
+    def _lose(self, source: BrokerSource, error: KafkaError) -> None:
+        """A connection failed."""
+        source.disconnect()
+        for cursor in list(source.cursors):
+            self._retry(cursor, error)
+
+    def _detach(self, cursor: Cursor) -> None:
+        """Take a cursor out of its source, or out of those that wait for one."""
+        self._waiting.pop(cursor, None)
+        source = self._source_of.pop(cursor, None)
+        if source is not None:
+            del source.cursors[cursor]
+
+    # --- requests
+
+    def _find_sources(self) -> None:
+        """Attach the cursors whose time has come to the source of their leader, or of the replica that it named."""
+        now = self._now()
+        due = [cursor for cursor in self._waiting if cursor.retry_at <= now + _TOGETHER_S]
+        if not due:
+            return
+        retriable, final = find_leaders(self._cluster, due, self._deadline(due))
+        for cursor, error in retriable.items():
+            self._pause(cursor, error)
+        for cursor, error in final.items():
+            self._fail(cursor, error)
+        for cursor in due:
+            if cursor.leader is None or cursor.failure is not None:
                 continue
-            ends = ends_of_epochs(self._cluster, {self.partition: epoch}, timeout_ms=deadline.remaining_ms)
-            if self.partition in ends and ends[self.partition].end_offset < reach:
-                self._end = min(self._end, ends[self.partition].end_offset)
-        if self._end <= self.position:
-            self._channel.disconnect()
-            raise LogTruncated(self.partition, self.position, self._end)
+            node, rack = cursor.leader.node, cursor.replica.rack(self._now())
+            if cursor.replica.node_id is not None:
+                try:
+                    node = self._cluster.node(cursor.replica.node_id, self._deadline([cursor]))
+                except KafkaError as error:
+                    self._retry(cursor, error)
+                    continue
+            del self._waiting[cursor]
+            cursor.rewind()
+            key = node.address, rack
+            source = self._sources.get(key)
+            if source is None:
+                isolation = READ_COMMITTED if self._committed_only else READ_UNCOMMITTED
+                source = self._sources[key] = BrokerSource(self._cluster, node, rack=rack, isolation=isolation)
+            source.cursors[cursor] = None
+            self._source_of[cursor] = source
 
-    def _check_range(self, deadline: Deadline) -> None:
-        """Raise OffsetOutOfRange unless the offset is in the log after all, as after an election it may be.
+    def _send(self, source: BrokerSource) -> None:
+        """Send the next Fetch of a source, if none is in flight and its time has come."""
+        if source.in_flight or not source.cursors or source.resume_at > self._now():
+            return
+        deadline = self._deadline(source.cursors)
+        try:
+            throttle_ms = source.connect(deadline)
+            if throttle_ms:
+                self._hold(source, throttle_ms)
+                return
+            if source.names_topics:
+                if not self.named_topics:
+                    self._compare_topics(deadline)
+                self.named_topics, self._is_confirmed = True, False
+                if not source.cursors:
+                    return
+            source.response_timeout_ms = source.send(deadline)
+            source.expires_at = self._now() + source.response_timeout_ms / 1000
+            self.metrics.requests += 1
+        except KafkaError as error:
+            self._lose(source, error)
 
-        Raises LogTruncated instead if the log is known to have reached further.
+    def _hold(self, source: BrokerSource, throttle_ms: float) -> None:
+        """Send no Fetch before the end of a throttle (KIP-219)."""
+        source.resume_at = self._now() + throttle_ms / 1000
+        for cursor in list(source.cursors):
+            cursor.extend_for_throttle(throttle_ms)
+            if throttle_ms > cursor.remaining_ms(self._now()):
+                self._fail(cursor, Throttled(source.node.address, "Fetch", math.ceil(throttle_ms)))
+
+    def _await(self) -> None:
+        """Wait until a response has come, or it is time for a request, and take the responses."""
+        now = self._now()
+        busy = [source for source in self._sources.values() if source.in_flight]
+        if self._partial in busy:
+            busy = [self._partial]  # so that one response at a time is in memory
+        times = [cursor.retry_at for cursor in self._waiting]
+        times += [source.resume_at for source in self._sources.values() if source.cursors and not source.in_flight]
+        times += [source.expires_at for source in busy]
+        wait_s = max(min(times, default=now) - now, 0.0)
+        if not busy:
+            if wait_s:
+                time.sleep(wait_s)
+            return
+        poller = select.poll()
+        by_descriptor: dict[int, BrokerSource] = {}
+        for source in busy:
+            connection = source.connection
+            by_descriptor[connection.fileno()] = source
+            poller.register(connection, select.POLLIN | (select.POLLOUT if connection.wants_write else 0))
+        ready = {by_descriptor[descriptor] for descriptor, _ in poller.poll(wait_s * 1000)}
+        first = next((source for source in busy if source in ready), None)
+        if first is not None:
+            self._receive(first)
+        now = self._now()
+        for source in busy:
+            if source.in_flight and source.expires_at <= now and source not in ready:
+                self._lose(source, RequestTimeout(source.node.address, "Fetch", round(source.response_timeout_ms)))
+
+    def _receive(self, source: BrokerSource) -> None:
+        """Read what has come; take the response if that is all of it, with the next Fetch in flight."""
+        try:
+            response = source.receive()
+        except KafkaError as error:
+            self._lose(source, error)
+            return
+        self._partial = source if response is None else None
+        if response is not None:
+            key = source.node.address, source.rack
+            self._sources[key] = self._sources.pop(key)
+            self._take(source, response)
+            self._send(source)
+
+    def _deadline(self, cursors: Iterable[Cursor]) -> Deadline:
+        """When the last of ``cursors`` will have been without progress for too long."""
+        now = self._now()
+        return Deadline.after_ms(max(cursor.remaining_ms(now) for cursor in cursors))
+
+    def _now(self) -> float:
+        """Seconds on a clock that stands still while the caller uses rows."""
+        return time.monotonic() - self._away_s
+
+    # --- responses
+
+    def _take(self, source: BrokerSource, response: FetchResponse) -> None:
+        """Put the batches of a response with those to decode; move the cursors to where the next Fetch is to be."""
+        if is_throttled(response):
+            self._take_throttled(source, response.throttle_time_ms)
+            return
+        throttle_ms = source.connection.throttle_ms
+        with_records = [
+            cursor for cursor, part in source.parts_of(response) if self._take_part(source, cursor, part, response)
+        ]
+        for cursor in with_records:
+            if cursor not in source.cursors:
+                continue  # it is read from another broker from now on
+            del source.cursors[cursor]
+            if cursor.next_offset < cursor.end_offset:
+                source.cursors[cursor] = None
+            else:
+                del self._source_of[cursor]
+        if with_records:
+            source.backoff.reset()
+        elif source.cursors:
+            source.resume_at = self._now() + source.backoff.next_ms() / 1000
+        if throttle_ms:
+            self._hold(source, throttle_ms)
+
+    def _take_throttled(self, source: BrokerSource, throttle_ms: int) -> None:
+        """A quota left the response without records: the same Fetch is sent again after the throttle."""
+        now = self._now()
+        for cursor in [cursor for cursor in source.cursors if not cursor.remaining_ms(now)]:
+            self._fail(cursor, Throttled(source.node.address, "Fetch", throttle_ms))
+        if source.connection.throttle_ms:
+            self._hold(source, source.connection.throttle_ms)
+
+    def _take_part(
+        self, source: BrokerSource, cursor: Cursor, part: PartitionData | None, response: FetchResponse
+    ) -> bool:
+        """Take a partition's part of a response. Whether it has records that are still to be read."""
+        code = ErrorCode.of(response.error_code or (part.error_code if part else 0))
+        if code is ErrorCode.OFFSET_OUT_OF_RANGE and cursor.replica.node_id is None:
+            error = check_range(self._cluster, cursor, self._deadline([cursor]).remaining_ms)
+            if error is None:
+                self._pause(cursor, self._timeout(cursor, cursor.state))
+            else:
+                self._fail(cursor, error)
+        elif code is not ErrorCode.NONE:
+            self._retry(cursor, KafkaError(code, str(cursor.partition)))
+        elif part is None:
+            detail = f"{cursor.partition} is missing from the Fetch answer"
+            self._retry(cursor, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, detail))
+        elif part.diverging_epoch.end_offset >= 0:
+            diverged_at = min(part.diverging_epoch.end_offset, cursor.next_offset)
+            self._retry(cursor, LogTruncated(cursor.partition, cursor.next_offset, diverged_at))
+        else:
+            return self._take_records(source, cursor, part)
+        return False
+
+    def _take_records(self, source: BrokerSource, cursor: Cursor, part: PartitionData) -> bool:
+        """Put a partition's batches with those to decode. Whether there are any beyond its offset."""
+        assert cursor.leader is not None
+        size = 0 if part.records is None else len(part.records)
+        replica, now = cursor.replica, self._now()
+        cursor.state = f"the high watermark is {part.high_watermark}, the last stable offset {part.last_stable_offset}"
+        named = part.preferred_read_replica
+        if not size and replica.node_id is None and named >= 0 and named != cursor.leader.node.node_id:
+            replica.follow(named, now)
+            self._wait_for_source(cursor)
+            return False
+        # A replica without records where more are expected lags; the leader has whatever there is.
+        if (not size and replica.give_up(now)) or replica.expire(now):
+            self._wait_for_source(cursor)
+        self.metrics.bytes_fetched += size
+        try:
+            completed = CompletedFetch.of(cursor, source, part, committed_only=self._committed_only)
+        except UnreadableBatch as error:
+            source.disconnect()
+            self._unreadable(cursor, error)
+            return False
+        if completed is not None:
+            self._completed.append(completed)
+            return True
+        if not cursor.remaining_ms(now):
+            self._fail(cursor, self._timeout(cursor, cursor.state))
+        return False
+
+    def _wait_for_source(self, cursor: Cursor) -> None:
+        """Read the partition from another broker from the next Fetch on."""
+        self._detach(cursor)
+        cursor.retry_at = self._now()
+        self._waiting[cursor] = None
+
+    def _unreadable(self, cursor: Cursor, error: UnreadableBatch) -> None:
+        """The batch at ``position`` cannot be read: once more over a new connection, then the partition fails.
+
+        The network or the broker's memory may be the cause.
         """
-        at = {self.partition: EARLIEST}
-        earliest = list_offsets(self._cluster, at)[self.partition].offset
-        at = {self.partition: LATEST}
-        latest = list_offsets(self._cluster, at, isolation=READ_UNCOMMITTED)[self.partition].offset
-        if not earliest <= self.position <= latest:
-            if self.position > latest:
-                self._look_for_divergence(deadline)
-            raise OffsetOutOfRange(self.partition, self.position, earliest, latest)
-        # A leader that knows no such epoch says so in the same words.
-        self._epoch = NO_EPOCH
-        self._state = f"the broker calls it out of range, yet says that the log has {earliest} to {latest}"
+        if isinstance(error, OversizedBatch):
+            offset = cursor.position if error.base_offset is None else error.base_offset
+            too_large = BatchTooLarge(cursor.partition, offset, self._max_decompressed_bytes)
+            too_large.__cause__ = error
+            self._fail(cursor, too_large)
+        elif cursor.corrupt_at == cursor.position:
+            corrupt = CorruptRecords(cursor.partition, cursor.position, str(error))
+            corrupt.__cause__ = error
+            self._fail(cursor, corrupt)
+        else:
+            cursor.corrupt_at = cursor.position
+            self.metrics.retries += 1
+            self._pause(cursor, self._timeout(cursor, cursor.state))
+
+    def _rows(self, completed: CompletedFetch) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
+        """The rows of a partition's part of a response."""
+        cursor = completed.cursor
+        try:
+            for records in completed.rows(self._decode, self._now):
+                self.metrics.records += records.num_rows
+                yielded_at = time.monotonic()
+                yield cursor.partition, records
+                self._away_s += time.monotonic() - yielded_at
+        except UnreadableBatch as error:
+            self._unreadable(cursor, error)
+            return
+        if cursor.position >= cursor.end_offset:
+            self._detach(cursor)
+            if cursor.end_offset < cursor.until_offset:
+                self._fail(cursor, LogTruncated(cursor.partition, cursor.until_offset, cursor.end_offset))
+        elif cursor.failure is None and cursor not in self._waiting and cursor not in self._source_of:
+            # The batches' headers reached to the end of the range, but the last ones could not be decoded.
+            self._wait_for_source(cursor)
+
+    # --- topics
+
+    def _compare_topics(self, deadline: Deadline) -> None:
+        """Fail the partitions whose topic is not the planned one, or does not exist. Raises KafkaError."""
+        planned = {
+            partition: cursor.topic_id
+            for partition, cursor in self._cursors.items()
+            if cursor.from_offset < cursor.until_offset
+        }
+        for partition, error in compare_topic_ids(self._cluster, planned, deadline).items():
+            self._fail(self._cursors[partition], error)
+
+    def _check_topics(self) -> None:
+        """Compare the topics' ids after the last Fetch, if one had names, within ``default.api.timeout.ms``.
+
+        Raises KafkaError, of the first partition that fails, or because the cluster does not answer.
+        """
+        self._raise_failure()
+        if self.named_topics and not self._is_confirmed:
+            self._compare_topics(Deadline.after_ms(self._cluster.config.default_api_timeout_ms))
+            self._is_confirmed = True
+            self._raise_failure()

@@ -11,62 +11,40 @@ from typing import Final
 from uuid import UUID
 
 from spark_kafka_native.client.cluster.cluster import UNKNOWN_TOPIC_TRIES, Cluster
-from spark_kafka_native.client.cluster.metadata import PartitionLeader
 from spark_kafka_native.client.errors import TopicRecreated
 from spark_kafka_native.net.deadline import Deadline
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.protocol.wire import ZERO_UUID
 
-FETCH_WITH_IDS: Final = 13
+_OF_LATE_BROKERS: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INCONSISTENT_TOPIC_ID})
 
 
-class PlannedTopics:
-    """The topics of one reader, with their planned ids; topics without an id are not checked."""
+def compare_topic_ids(
+    cluster: Cluster, planned: Mapping[TopicPartition, UUID], deadline: Deadline
+) -> dict[TopicPartition, KafkaError]:
+    """The partitions of ``planned`` whose topic has another id now (TopicRecreated), or does not exist.
 
-    def __init__(self, cluster: Cluster, planned: Mapping[TopicPartition, PartitionLeader | None]) -> None:
-        self._cluster = cluster
-        self._planned: dict[TopicPartition, UUID] = {
-            partition: leader.topic_id
-            for partition, leader in planned.items()
-            if leader is not None and leader.topic_id != ZERO_UUID
-        }
-        self._topics = dict.fromkeys(partition.topic for partition in self._planned)
-        self._are_named = False
-        self.recreated: frozenset[TopicPartition] = frozenset()
-        """All partitions whose topic is another one, as the comparison found; TopicRecreated names the first."""
-
-    def check_first(self, deadline: Deadline) -> None:
-        """Compare the ids before the first Fetch that names its topics. Raises as ``check_last``."""
-        if self._are_named or not self._planned:
-            return
-        self._compare(deadline.remaining_ms)
-        self._are_named = True
-
-    def check_last(self) -> None:
-        """Compare the ids once more, if any Fetch had names, within ``default.api.timeout.ms``.
-
-        Raises TopicRecreated; KafkaError: the topic does not exist, or the cluster does not answer.
-        """
-        if self._are_named:
-            self._compare()
-
-    def _compare(self, timeout_ms: float | None = None) -> None:
-        default_ms = self._cluster.config.default_api_timeout_ms
-        deadline = Deadline.after_ms(default_ms if timeout_ms is None else timeout_ms)
-        backoff = self._cluster.backoff()
-        for number in range(1, UNKNOWN_TOPIC_TRIES + 1):
-            found = self._cluster.metadata(self._topics, timeout_ms=deadline.remaining_ms).topics
-            others = {
-                partition: found[partition.topic].topic_id
-                for partition, planned_id in self._planned.items()
-                # Without an id: a broker before 2.8 answered, in a cluster that is being upgraded.
-                if found[partition.topic].topic_id not in {planned_id, ZERO_UUID}
-            }
-            if not others:
-                return
-            # A broker that does not know yet that the topic was created again before the plan has the earlier id.
-            if number == UNKNOWN_TOPIC_TRIES or not deadline.pause(backoff.next_ms()):
-                break
-        self.recreated = frozenset(others)
-        partition, other_id = next(iter(others.items()))
-        raise TopicRecreated(partition, str(self._planned[partition]), str(other_id))
+    Partitions with an id of zeroes are not compared. Raises KafkaError, such as BrokerUnreachable: no metadata within
+    the deadline.
+    """
+    wanted = {partition: topic_id for partition, topic_id in planned.items() if topic_id != ZERO_UUID}
+    topics = dict.fromkeys(partition.topic for partition in wanted)
+    backoff, tries = cluster.backoff(), 0
+    while topics:
+        found = cluster.metadata(topics, missing_ok=True, timeout_ms=deadline.remaining_ms).topics
+        errors: dict[TopicPartition, KafkaError] = {}
+        for partition, planned_id in wanted.items():
+            topic = found.get(partition.topic)
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic is None else topic.error
+            if topic is None or code is not ErrorCode.NONE:
+                errors[partition] = KafkaError(code, f"topic {partition.topic}")
+            # Without an id: a broker before 2.8 answered, in a cluster that is being upgraded.
+            elif topic.topic_id not in {planned_id, ZERO_UUID}:
+                errors[partition] = TopicRecreated(partition, str(planned_id), str(topic.topic_id))
+        # A broker that does not know yet that the topic was created again before the plan has the earlier id, or none.
+        is_late = {error.code for error in errors.values()} <= _OF_LATE_BROKERS
+        tries += is_late
+        if not errors or tries == UNKNOWN_TOPIC_TRIES or not deadline.pause(backoff.next_ms()):
+            return errors
+    return {}

@@ -20,7 +20,7 @@ from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.errors import DataLossError
 from spark_kafka_native.spark.options.parsing import SourceOptions
 from spark_kafka_native.spark.planning.ranges import range_of
-from spark_kafka_native.spark.source.range_reader import read_range
+from spark_kafka_native.spark.source.reader import read_ranges
 from spark_kafka_native.spark.source.schema import Layout
 
 _CHUNK_BYTES: Final = 1 << 22
@@ -121,7 +121,7 @@ class VerifyJob:
             return None
         piece = range_of(tp, entry.from_offset, entry.until_offset)
         try:
-            return sum(batch.num_rows for batch in read_range(self.source, self.layout, piece))
+            return sum(batch.num_rows for batch in read_ranges(self.source, self.layout, [piece]))
         except DataLossError:
             return None  # it has aged out just now
 

@@ -21,7 +21,7 @@ from spark_kafka_native.jobs.batch_reload.versions import LOADS
 from spark_kafka_native.spark.errors import DataLossError, DataLossKind
 from spark_kafka_native.spark.options.parsing import SourceOptions
 from spark_kafka_native.spark.planning.ranges import OffsetRange
-from spark_kafka_native.spark.source.range_reader import read_range
+from spark_kafka_native.spark.source.reader import read_ranges
 from spark_kafka_native.spark.source.schema import Layout
 
 
@@ -37,7 +37,7 @@ class WriteJob:
 
     def run(self, piece: OffsetRange) -> Written:
         """Load one range. Raises TaskError, OSError, ReloadError: records or their topic are gone since the plan."""
-        batches = read_range(self.source, self.layout, piece)
+        batches = read_ranges(self.source, self.layout, [piece])
         try:
             return write_piece(self.place.open(), self.format, self.load_id, piece, batches)
         except DataLossError as error:

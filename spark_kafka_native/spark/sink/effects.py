@@ -15,6 +15,7 @@ from spark_kafka_native.client.cluster.cluster import Cluster, shared_cluster
 from spark_kafka_native.client.cluster.coordinators import at_coordinators
 from spark_kafka_native.client.cluster.known_coordinators import CoordinatorType
 from spark_kafka_native.client.config import READ_COMMITTED, READ_UNCOMMITTED
+from spark_kafka_native.client.consumer.cursor import PartitionRange
 from spark_kafka_native.client.consumer.fetcher import Fetcher
 from spark_kafka_native.client.consumer.offsets import EARLIEST, LATEST, list_offsets
 from spark_kafka_native.client.producer.producer import Producer
@@ -211,16 +212,15 @@ class _Runner:
         end = self._offsets([partition], LATEST)[partition]
         start = begin if effect.at_most is None else max(begin, end - effect.at_most)
         entries: list[ask.Entry] = []
+        wanted = PartitionRange(partition=partition, from_offset=start, until_offset=end)
         with Fetcher(
             self._cluster,
-            partition,
-            start,
-            end,
+            [wanted],
             columns=("key", "value"),
             isolation=READ_COMMITTED,
             timeout_ms=self._patience_ms,
         ) as fetcher:
-            for batch in fetcher:
+            for _, batch in fetcher:
                 pairs: Any = zip(batch.column("key").to_pylist(), batch.column("value").to_pylist(), strict=True)
                 entries += [ask.Entry(key or b"", value or b"") for key, value in pairs]
         return ask.Log(tuple(entries), whole=start == begin)

@@ -35,8 +35,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from spark_kafka_native.client.consumer.gathering import gathered
 from spark_kafka_native.spark.errors import PlanError
+from spark_kafka_native.spark.gathering import gathered
 
 ROWS_PER_SEND: Final = 50_000
 """Spark hands over at most 10,000 rows at a time (spark.sql.execution.arrow.maxRecordsPerBatch); encoding is cheaper

@@ -16,8 +16,8 @@ from spark_kafka_native.spark.planning.pacing import SystemClock
 from spark_kafka_native.spark.planning.packing import Task
 from spark_kafka_native.spark.planning.ranges import OffsetRange
 from spark_kafka_native.spark.source.filters import narrowing_of
+from spark_kafka_native.spark.source.reader import read_task
 from spark_kafka_native.spark.source.schema import Layout
-from spark_kafka_native.spark.source.task_reader import read_task
 
 _BIND_OFFSETS: Final = "bindoffsets"
 _PUSHDOWN_WORKER: Final = "data_source_pushdown_filters"

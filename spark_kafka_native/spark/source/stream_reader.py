@@ -18,9 +18,9 @@ from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
 from spark_kafka_native.spark.planning.pacing import SystemClock
 from spark_kafka_native.spark.planning.packing import Task
 from spark_kafka_native.spark.planning.stream import StreamOffsets
+from spark_kafka_native.spark.source.reader import read_task
 from spark_kafka_native.spark.source.schema import Layout
 from spark_kafka_native.spark.source.spelling import Spelling
-from spark_kafka_native.spark.source.task_reader import read_task
 
 _UNLIMITED = 2**62
 """Read limit of a query without limits; ReadAllAvailable, then, can only mean Trigger.Once."""

@@ -16,7 +16,6 @@ import pytest
 
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.config import ClientConfig
-from spark_kafka_native.client.consumer.fetcher import Fetcher
 from spark_kafka_native.client.consumer.offsets import EARLIEST, LATEST, list_offsets
 from spark_kafka_native.client.errors import FetchTimeout, OffsetOutOfRange, ProduceError
 from spark_kafka_native.client.producer.producer import Producer
@@ -32,6 +31,7 @@ from spark_kafka_native.protocol.messages import (
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.clients import Record
 from tests.support.confluent_client import ConfluentClient
+from tests.support.fetched_logs import OneRange
 from tests.support.mock_cluster import DISCONNECT, MockCluster, mock_cluster_unavailable
 from tests.support.our_client import config_of, read_range, rows_of
 
@@ -146,7 +146,7 @@ def test_reading_does_not_wait_for_ever(mock: MockCluster) -> None:
         Cluster(config_of(mock.bootstrap_servers)) as cluster,
         pytest.raises(FetchTimeout, match=f"{TOPIC}-0: nothing to read at offset 1"),
     ):
-        list(Fetcher(cluster, partition, 0, 5, timeout_ms=700))
+        list(OneRange(cluster, partition, 0, 5, timeout_ms=700))
 
 
 def test_an_offset_that_is_gone_is_said_to_be(mock: MockCluster, cluster: Cluster) -> None:

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native.client.consumer.cursor import PartitionRange
 from spark_kafka_native.client.consumer.fetcher import Fetcher
-from spark_kafka_native.client.consumer.joint_fetcher import JointFetcher, PartitionRange
 from spark_kafka_native.client.consumer.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, list_offsets
 from spark_kafka_native.client.errors import NoSuchPartition, OffsetOutOfRange, RecordTooLarge
 from spark_kafka_native.client.producer.producer import Producer
@@ -19,6 +19,7 @@ from spark_kafka_native.records.headers import HEADERS
 from spark_kafka_native.records.schema import ALL, RECORD_FIELDS
 from tests.support.brokers import Server, TopicMaker
 from tests.support.clients import CODECS
+from tests.support.fetched_logs import OneRange
 from tests.support.our_client import config_of, read_range
 
 START_MS = int(time.time() * 1000) - 3_600_000
@@ -52,7 +53,7 @@ def read_table(cluster: Cluster, topic: str, partition: int, columns: tuple[str,
     """All rows of a partition."""
     wanted = TopicPartition(topic, partition)
     end = list_offsets(cluster, {wanted: LATEST})[wanted].offset
-    with Fetcher(cluster, wanted, 0, end, columns=columns) as fetcher:
+    with OneRange(cluster, wanted, 0, end, columns=columns) as fetcher:
         batches = list(fetcher)
     assert fetcher.position == end
     return pa.Table.from_batches(batches, pa.schema([RECORD_FIELDS.field(name) for name in columns]))
@@ -85,7 +86,7 @@ def test_any_range_and_any_columns(cluster: Cluster, topic_on: TopicMaker) -> No
     with Producer(config_of(_servers(cluster), batch_size=2000)) as producer:
         producer.send(topic, numbered(1000, 1))
     for begin, until in ((0, 1), (0, 1000), (999, 1000), (123, 456), (500, 500)):
-        with Fetcher(cluster, partition, begin, until, columns=("offset", "value")) as fetcher:
+        with OneRange(cluster, partition, begin, until, columns=("offset", "value")) as fetcher:
             batches = list(fetcher)
         assert {tuple(batch.schema.names) for batch in batches} <= {("offset", "value")}
         rows = [row for batch in batches for row in batch.to_pylist()]
@@ -104,15 +105,14 @@ def test_partitions_are_read_together(server: Server, topic_on: TopicMaker, limi
         for number in range(partitions)
     ]
     found: dict[int, list[tuple[int, bytes]]] = {}
-    with Cluster(config) as cluster, JointFetcher(cluster, wanted, columns=("offset", "value")) as joint:
-        for (_, number), records in joint:
+    with Cluster(config) as cluster, Fetcher(cluster, wanted, columns=("offset", "value")) as fetcher:
+        for (_, number), records in fetcher:
             found.setdefault(number, []).extend((row["offset"], row["value"]) for row in records.to_pylist())
     assert found == {
         number: [(n, b"value %d" % (n * partitions + number)) for n in range(number, rows // partitions)]
         for number in range(partitions)
     }
-    assert not joint.left
-    assert limits or joint.metrics.requests < 2 * partitions, "mock brokers have one batch of a partition at a time"
+    assert limits or fetcher.metrics.requests < 2 * partitions, "mock brokers have one batch of a partition at a time"
 
 
 def _servers(cluster: Cluster) -> str:

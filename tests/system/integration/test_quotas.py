@@ -11,8 +11,8 @@ import pytest
 from dirty_equals import IsOneOf, IsTrueLike
 
 from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native.client.consumer.cursor import PartitionRange
 from spark_kafka_native.client.consumer.fetcher import Fetcher
-from spark_kafka_native.client.consumer.joint_fetcher import JointFetcher, PartitionRange
 from spark_kafka_native.client.producer.producer import Producer
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.protocol.errors import ErrorCode
@@ -37,6 +37,7 @@ from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.both_brokers import BOTH, running_broker
 from tests.support.broker_driver import batch, fetch_request, produce_request
 from tests.support.brokers import AnyBroker, TopicMaker
+from tests.support.fetched_logs import OneRange
 from tests.support.our_client import config_of
 from tests.support.quotas import alter, entry, spelled
 from tests.support.raw_client import RawClient, request_bytes
@@ -191,7 +192,7 @@ def throttle_ms(cluster: Cluster, partition: TopicPartition) -> float:
     return connection.throttle_ms
 
 
-@pytest.mark.parametrize("together", [False, True], ids=["Fetcher", "JointFetcher"])
+@pytest.mark.parametrize("together", [False, True], ids=["one by one", "together"])
 def test_our_reader_gets_everything_in_spite_of_a_consumer_quota(
     limited: Client, ours: Cluster, topic: str, together: bool
 ) -> None:
@@ -205,13 +206,13 @@ def test_our_reader_gets_everything_in_spite_of_a_consumer_quota(
             PartitionRange(partition=TopicPartition(topic, number), from_offset=0, until_offset=end)
             for number, end in ends.items()
         )
-        with JointFetcher(ours, ranges) as joint:
-            for partition, records in joint:
+        with Fetcher(ours, ranges) as fetcher:
+            for partition, records in fetcher:
                 found[partition.partition] += records.num_rows
-            assert joint.left == {}
+            assert fetcher.metrics.retries == 0
     else:
         for number, end in ends.items():
-            with Fetcher(ours, TopicPartition(topic, number), 0, end) as fetcher:
+            with OneRange(ours, TopicPartition(topic, number), 0, end) as fetcher:
                 found[number] = sum(records.num_rows for records in fetcher)
                 assert fetcher.metrics.retries == 0
     assert found == ends
@@ -225,7 +226,7 @@ def test_our_producer_writes_everything_once_in_spite_of_a_producer_quota(
     begun = time.monotonic()
     write(ours, topic, 0, PIECES)
     assert time.monotonic() - begun >= 1, "the quota was not in force"
-    with Fetcher(ours, TopicPartition(topic, 0), 0, ROWS * PIECES) as fetcher:
+    with OneRange(ours, TopicPartition(topic, 0), 0, ROWS * PIECES) as fetcher:
         assert sum(records.num_rows for records in fetcher) == ROWS * PIECES
 
 
@@ -242,7 +243,7 @@ def test_our_client_lives_with_a_request_quota(limited: Client, ours: Cluster, t
         return 0
 
     eventually(ask_until_throttled, IsTrueLike, within_s=PATIENCE_S)
-    with Fetcher(ours, partition, 0, ROWS) as fetcher:
+    with OneRange(ours, partition, 0, ROWS) as fetcher:
         assert sum(records.num_rows for records in fetcher) == ROWS
     write(ours, topic, 0, 1)
 

@@ -22,12 +22,12 @@ from pyspark.sql.types import (
 
 from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.consumer.fetcher import Fetcher
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.datasource import PyKafkaDataSource
 from spark_kafka_native.spark.errors import PlanError, TaskError
 from tests.support.brokers import AnyBroker, TopicMaker, stored_batches
 from tests.support.feature import showing
+from tests.support.fetched_logs import OneRange
 from tests.support.our_client import config_of
 from tests.support.topics import Record, Topics
 from tests.support.waiting import eventually
@@ -84,7 +84,7 @@ class Sink:
         """Time in ms and type of time of each record of a topic's first partition."""
         columns = ("timestamp", "timestamp_type")
         with Cluster(config_of(self.broker.bootstrap_servers)) as cluster:
-            fetched = list(Fetcher(cluster, TopicPartition(topic, 0), 0, count, columns=columns))
+            fetched = list(OneRange(cluster, TopicPartition(topic, 0), 0, count, columns=columns))
         table = pa.Table.from_batches(fetched)
         millis: Any = table.column("timestamp").cast(pa.timestamp("ms")).cast(pa.int64())
         kinds: Any = table.column("timestamp_type")

@@ -16,8 +16,8 @@ from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
 from spark_kafka_native.spark.planning.pacing import SystemClock
 from spark_kafka_native.spark.planning.packing import Task
 from spark_kafka_native.spark.planning.stream import StreamOffsets
+from spark_kafka_native.spark.source.reader import read_task
 from spark_kafka_native.spark.source.schema import layout_of, source_schema
-from spark_kafka_native.spark.source.task_reader import read_task
 from tests.support.message_sets import message_set
 from tests.support.raw_client import RawClient
 from tests.support.record_batches import batch_of

@@ -12,8 +12,8 @@ import pytest
 
 from spark_kafka_native.client.admin.groups import commit_offsets
 from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native.client.consumer import fetcher as fetcher_module
 from spark_kafka_native.client.consumer.fetcher import Fetcher
-from spark_kafka_native.client.consumer.joint_fetcher import JointFetcher
 from spark_kafka_native.client.consumer.offsets import LATEST, list_offsets
 from spark_kafka_native.client.errors import FetchTimeout, ProduceError
 from spark_kafka_native.net import blocking as blocking_module
@@ -28,7 +28,7 @@ from spark_kafka_native.protocol.messages import (
     ProduceRequest,
 )
 from spark_kafka_native.protocol.schema import Request
-from tests.support.fetched_logs import LAST, T0, read
+from tests.support.fetched_logs import LAST, T0, OneRange, read
 from tests.support.joint_reading import PARTITIONS, ranges, tp, two_leaders, whole
 from tests.support.joint_reading import read as read_jointly
 from tests.support.scripted_broker import KAFKA_0_11, Pass, ScriptedCluster, Silent, Slow, Throttle
@@ -56,7 +56,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    for module in (blocking_module, deadline_module):
+    for module in (blocking_module, deadline_module, fetcher_module):
         monkeypatch.setattr(module, "time", made)
     return made
 
@@ -158,7 +158,7 @@ def test_a_throttled_fetch_is_sent_again_over_the_same_connection(
     brokers: ScriptedCluster, cluster: Cluster, clock: Clock
 ) -> None:
     brokers.script(FetchRequest, Throttle(7_000), Pass(), Throttle(8_000), Throttle(9_000))
-    with Fetcher(cluster, T0, 0, LAST) as fetcher:
+    with OneRange(cluster, T0, 0, LAST) as fetcher:
         assert sum(batch.num_rows for batch in fetcher) == LAST
         assert fetcher.metrics.retries == 0
     offsets = [request.topics[0].partitions[0].fetch_offset for request in brokers.requests(FetchRequest)]
@@ -190,7 +190,7 @@ def test_endless_throttling_ends_with_an_error_that_names_it(
     brokers: ScriptedCluster, cluster: Cluster, clock: Clock, throttle_ms: int
 ) -> None:
     brokers.script(FetchRequest, *[Throttle(throttle_ms)] * 200)
-    with Fetcher(cluster, T0, 0, LAST) as fetcher, pytest.raises(FetchTimeout, match=QUOTA) as caught:
+    with OneRange(cluster, T0, 0, LAST) as fetcher, pytest.raises(FetchTimeout, match=QUOTA) as caught:
         list(fetcher)
     assert caught.value.partition == T0
     # Ten minutes of throttles, and the time without progress.
@@ -203,7 +203,7 @@ def test_a_broker_before_2_0_that_withholds_records_for_ever_ends_the_read(monke
         brokers.script(FetchRequest, *[Throttle(20)] * 100_000)
         with (
             Cluster(brokers.config()) as cluster,
-            Fetcher(cluster, T0, 0, LAST, timeout_ms=200) as fetcher,
+            OneRange(cluster, T0, 0, LAST, timeout_ms=200) as fetcher,
             pytest.raises(FetchTimeout, match=QUOTA),
         ):
             list(fetcher)
@@ -215,7 +215,7 @@ def test_several_partitions_are_read_together_in_spite_of_throttles(
     brokers.script(FetchRequest, Throttle(7_000), Pass(), Throttle(2 * MINUTE_MS), Throttle(9_000), broker=1)
     wanted = ranges([0, 2, 4])
     reading = read_jointly(cluster, wanted, timeout_ms=MINUTE_MS)
-    assert reading.left == {}
+    assert reading.errors == {}
     assert reading.offsets == whole(wanted)
     assert clock.slept_ms == [7_000, 2 * MINUTE_MS, 9_000]
 
@@ -225,8 +225,8 @@ def test_one_brokers_throttle_does_not_hold_up_the_partitions_of_another(
 ) -> None:
     brokers.script(FetchRequest, Throttle(7_000), broker=1)
     unread = {tp(1): LAST, tp(3): LAST}
-    with JointFetcher(cluster, ranges([0, 1, 3])) as joint:
-        rows = iter(joint)
+    with Fetcher(cluster, ranges([0, 1, 3])) as fetcher:
+        rows = iter(fetcher)
         while any(unread.values()):
             partition, records = next(rows)
             unread[partition] -= records.num_rows
@@ -235,12 +235,13 @@ def test_one_brokers_throttle_does_not_hold_up_the_partitions_of_another(
     assert clock.slept_ms == [7_000]
 
 
-def test_partitions_that_are_throttled_endlessly_are_left_to_the_fetcher_that_words_the_error(
+def test_endless_throttling_by_one_broker_fails_its_partitions_and_no_other(
     brokers: ScriptedCluster, cluster: Cluster, clock: Clock
 ) -> None:
     brokers.script(FetchRequest, *[Throttle(9 * MINUTE_MS)] * 200, broker=1)
     reading = read_jointly(cluster, ranges([0, 1]))
-    assert reading.left_at == {0: 0}
+    assert reading.positions == {0: 0}
+    assert isinstance(reading.errors[0], FetchTimeout)
     assert reading.offsets == whole(ranges([1]))
 
 

@@ -6,12 +6,12 @@ from contextlib import contextmanager
 import pytest
 
 from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.consumer.fetcher import Fetcher
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages import FetchRequest, FetchResponse
 from spark_kafka_native.protocol.messages.fetch import FetchableTopicResponse, PartitionData
 from spark_kafka_native.protocol.schema import Response
 from spark_kafka_native.protocol.topic import TopicPartition
+from tests.support.fetched_logs import OneRange
 from tests.support.record_batches import batch_of
 from tests.support.scripted_broker import Drop, Refuse, Respond, ScriptedCluster, Step
 
@@ -74,7 +74,7 @@ def racks() -> Iterator[Racks]:
 @contextmanager
 def reading(racks: Racks, **options: object) -> Iterator[Callable[[], list[int]]]:
     config = racks.brokers.config(client_rack="near", max_partition_fetch_bytes=10, **options)
-    with Cluster(config) as cluster, Fetcher(cluster, T0, 0, BATCHES * 10, columns=("offset",)) as fetcher:
+    with Cluster(config) as cluster, OneRange(cluster, T0, 0, BATCHES * 10, columns=("offset",)) as fetcher:
         yield lambda: [row["offset"] for batch in fetcher for row in batch.to_pylist()]
 
 

@@ -5,14 +5,13 @@ from collections.abc import Iterator
 import pytest
 
 from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.consumer.fetcher import Fetcher
 from spark_kafka_native.client.errors import BatchTooLarge, CorruptRecords
 from spark_kafka_native.protocol.messages import FetchRequest, FetchResponse
 from spark_kafka_native.protocol.messages.fetch import FetchableTopicResponse, PartitionData
 from spark_kafka_native.protocol.schema import Response
 from spark_kafka_native.records.compression import CompressionType
 from tests.support.fake_partitions import FakePartition
-from tests.support.fetched_logs import BATCHES, LAST, ROWS, T0, fill, offsets_of, read, read_until_error
+from tests.support.fetched_logs import BATCHES, LAST, ROWS, T0, OneRange, fill, offsets_of, read, read_until_error
 from tests.support.message_sets import message_set
 from tests.support.record_batches import batch_of
 from tests.support.scripted_broker import Pass, Respond, ScriptedCluster
@@ -50,7 +49,7 @@ def test_a_corrupt_batch_ends_the_read_right_before_it(
 ) -> None:
     damage(brokers.partition("t"), number, at)
     found: list[int] = []
-    with Fetcher(cluster, T0, 0, LAST) as fetcher, pytest.raises(CorruptRecords) as caught:
+    with OneRange(cluster, T0, 0, LAST) as fetcher, pytest.raises(CorruptRecords) as caught:
         read_until_error(fetcher, found)
     assert (caught.value.partition, caught.value.offset) == (T0, number * ROWS)
     assert f"t-0: records at offset {number * ROWS} are corrupt: " in str(caught.value)
@@ -82,7 +81,7 @@ def test_bytes_damaged_on_the_way_are_asked_for_once_more(
 
 def test_unchecked_crcs_let_damaged_values_through(brokers: ScriptedCluster) -> None:
     damage(brokers.partition("t"), 0, at=75)
-    with Cluster(brokers.config(check_crcs="false")) as cluster, Fetcher(cluster, T0, 0, ROWS) as fetcher:
+    with Cluster(brokers.config(check_crcs="false")) as cluster, OneRange(cluster, T0, 0, ROWS) as fetcher:
         assert offsets_of(list(fetcher)) == list(range(ROWS))
 
 
@@ -96,7 +95,7 @@ def test_old_message_formats_are_read_among_record_batches(
         first = index * ROWS
         values = [b"%d" % (first + row) for row in range(ROWS)]
         partition.batches[index] = bytes(message_set(*values, magic=magic, compression=codec, first_offset=first))
-    with Fetcher(cluster, T0, 30, LAST) as fetcher:
+    with OneRange(cluster, T0, 30, LAST) as fetcher:
         assert offsets_of(list(fetcher)) == list(range(30, LAST))
 
 
@@ -107,7 +106,7 @@ def test_a_damaged_message_is_named_and_what_is_before_it_read(brokers: Scripted
     partition.batches[1] = bytes(damaged)
     found: list[int] = []
     with (
-        Fetcher(cluster, T0, 0, LAST) as fetcher,
+        OneRange(cluster, T0, 0, LAST) as fetcher,
         pytest.raises(CorruptRecords, match="at offset 75 ") as caught,
     ):
         read_until_error(fetcher, found)
@@ -137,10 +136,10 @@ def test_a_batch_above_the_cap_ends_the_read_right_before_it(
     brokers.partition("t").batches[3] = bytes(large)
     found: list[int] = []
     with (
-        Fetcher(cluster, T0, 0, LAST, max_decompressed_bytes=999_999) as fetcher,
+        OneRange(cluster, T0, 0, LAST, max_decompressed_bytes=999_999) as fetcher,
         pytest.raises(BatchTooLarge, match=r"t-0: the record batch at offset 1\d\d decompresses to more than 999999"),
     ):
         read_until_error(fetcher, found)
     assert found == list(range(3 * ROWS))
-    with Fetcher(cluster, T0, 0, LAST) as fetcher:
+    with OneRange(cluster, T0, 0, LAST) as fetcher:
         assert offsets_of(list(fetcher)) == list(range(LAST))

@@ -13,7 +13,6 @@ import pytest
 from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.config import ClientConfig
-from spark_kafka_native.client.consumer.fetcher import Fetcher
 from spark_kafka_native.client.errors import ProduceError
 from spark_kafka_native.client.producer.producer import Producer
 from spark_kafka_native.client.producer.transactional_producer import TransactionalProducer
@@ -22,6 +21,7 @@ from spark_kafka_native.protocol.messages import InitProducerIdRequest, ProduceR
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.batch import BatchHeader
 from spark_kafka_native.records.decode import decode
+from tests.support.fetched_logs import OneRange
 from tests.support.record_batches import rows
 from tests.support.scripted_broker import Drop, HalfFrame, Pass, Refuse, ScriptedCluster, Step
 
@@ -197,7 +197,7 @@ def test_rows_are_stored_on_a_broker_that_was_replaced_by_an_empty_one(tmp_path:
                 write(others, "b1", "b2", "b3")
                 write(ours, "a2")
                 write(others, "b4")
-                fetcher = Fetcher(others, TopicPartition("t", 0), 0, 5, columns=("value",))
+                fetcher = OneRange(others, TopicPartition("t", 0), 0, 5, columns=("value",))
                 for batch in fetcher:
                     found += [str(value, "ascii") for value in batch.column("value").to_pylist() if value]
     assert sorted(found) == ["a2", "b1", "b2", "b3", "b4"]

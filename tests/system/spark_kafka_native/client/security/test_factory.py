@@ -11,7 +11,6 @@ import pytest
 
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.config import ClientConfig, ConfigError
-from spark_kafka_native.client.consumer.fetcher import Fetcher
 from spark_kafka_native.client.errors import ProduceError
 from spark_kafka_native.client.producer.producer import Producer
 from spark_kafka_native.client.security.factory import security_of
@@ -23,6 +22,7 @@ from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.certificates import HOSTS, Authority, server_context
 from tests.support.clients import Record
+from tests.support.fetched_logs import OneRange
 from tests.support.guards import Guard
 from tests.support.our_client import rows_of
 from tests.support.scripted_broker import ScriptedCluster
@@ -369,6 +369,6 @@ def test_a_password_that_stops_being_right_ends_reads_and_writes_at_once(guard: 
             running.brokers[1].drop_connections()
             with pytest.raises(ProduceError, match="invalid credentials"):
                 write(producer, b"y")
-            with pytest.raises(AuthenticationFailed), Fetcher(cluster, TopicPartition("t", 0), 0, 1) as fetcher:
+            with pytest.raises(AuthenticationFailed), OneRange(cluster, TopicPartition("t", 0), 0, 1) as fetcher:
                 next(iter(fetcher))
             producer.abort()

@@ -17,8 +17,8 @@ from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
 from spark_kafka_native.spark.planning.pacing import SystemClock
 from spark_kafka_native.spark.planning.packing import Task
 from spark_kafka_native.spark.planning.ranges import range_of
+from spark_kafka_native.spark.source.reader import read_task
 from spark_kafka_native.spark.source.schema import layout_of, source_schema
-from spark_kafka_native.spark.source.task_reader import read_task
 from tests.support.topics import Topics
 
 LAYOUT = layout_of(source_schema(include_headers=False))
@@ -34,7 +34,11 @@ class Story:
         self._exists = False
 
     def options(self, given: Mapping[str, str] | None = None, **more: str) -> SourceOptions:
-        known = {"kafka.bootstrap.servers": self._broker.bootstrap_servers, "subscribe": "t"}
+        known = {
+            "kafka.bootstrap.servers": self._broker.bootstrap_servers,
+            "subscribe": "t",
+            "kafka.retry.backoff.ms": "5",
+        }
         return parse_source_options({**known, **(given or {}), **more}, Query.BATCH)
 
     def create(self, value: str, records: int) -> None:

@@ -63,8 +63,8 @@ def test_sample_names_what_is_at_the_top(storage: Storage) -> None:
 
 
 def test_sample_is_bounded(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("storage", "object_storage"):
-        monkeypatch.setattr(f"spark_kafka_native.jobs.batch_reload.{module}.SAMPLE_SIZE", 2)
+    for module in ("local", "object_storage"):
+        monkeypatch.setattr(f"spark_kafka_native.jobs.batch_reload.storage.{module}.SAMPLE_SIZE", 2)
     for number in range(5):
         storage.create(f"{number}", b"")
     assert len(storage.sample("")) == 2

@@ -70,7 +70,7 @@ def test_records_that_go_while_the_load_runs(story: Story, monkeypatch: pytest.M
         yield next(story.read(PIECE))
         raise DataLossError("KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE", "gone")
 
-    monkeypatch.setattr(writing, "read_range", ages_out)
+    monkeypatch.setattr(writing, "read_ranges", ages_out)
     with pytest.raises(ReloadError, match=r"records of _t-3 offsets \[5, 25\) were deleted while the load ran"):
         job_on(story).run(PIECE)
     assert story.storage.list("") == {}

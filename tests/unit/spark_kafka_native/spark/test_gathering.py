@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_kafka_native.client.consumer import gathering
-from spark_kafka_native.client.consumer.gathering import Gathered
+from spark_kafka_native.spark import gathering
+from spark_kafka_native.spark.gathering import Gathered
 
 
 def batch(first: int, rows: int) -> pa.RecordBatch:

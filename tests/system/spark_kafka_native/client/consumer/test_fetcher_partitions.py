@@ -7,7 +7,8 @@ import pytest
 from dirty_equals import IsInt
 
 from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.consumer.joint_fetcher import JointFetcher, PartitionRange
+from spark_kafka_native.client.consumer.cursor import PartitionRange
+from spark_kafka_native.client.consumer.fetcher import Fetcher
 from spark_kafka_native.protocol.messages import FetchRequest, ListOffsetsRequest, MetadataRequest
 from spark_kafka_native.protocol.messages.fetch import (
     AbortedTransaction,
@@ -48,14 +49,13 @@ def test_twenty_small_partitions_of_a_leader_take_one_fetch() -> None:
         for number in range(20):
             fill(brokers.partition("t", number), batches=1, rows=3)
         wanted = ranges(range(20), end=3)
-        with JointFetcher(cluster, wanted) as joint:
-            found = [(partition, offsets_of([records])) for partition, records in joint]
+        with Fetcher(cluster, wanted) as fetcher:
+            found = [(partition, offsets_of([records])) for partition, records in fetcher]
         assert found == [(tp(number), [0, 1, 2]) for number in range(20)]
-        assert not joint.left
         assert len(brokers.requests(FetchRequest)) == len(brokers.requests(MetadataRequest)) == 1
         assert not brokers.requests(ListOffsetsRequest)
-        assert (joint.metrics.requests, joint.metrics.records) == (1, 60)
-        assert joint.metrics.bytes_fetched == sum(len(brokers.partition("t", n).batches[0]) for n in range(20))
+        assert (fetcher.metrics.requests, fetcher.metrics.records) == (1, 60)
+        assert fetcher.metrics.bytes_fetched == sum(len(brokers.partition("t", n).batches[0]) for n in range(20))
 
 
 @pytest.mark.usefixtures("each_kernel")
@@ -64,7 +64,7 @@ def test_ranges_are_read_exactly_and_in_order(cluster: Cluster, start: int, end:
     wanted = ranges(range(PARTITIONS), start, end)
     reading = read(cluster, wanted)
     assert reading.offsets == whole(wanted)
-    assert not reading.left
+    assert not reading.errors
 
 
 def test_each_leader_is_asked_for_its_own_and_nothing_twice(brokers: ScriptedCluster, cluster: Cluster) -> None:
@@ -131,18 +131,18 @@ def test_topics_are_named_by_id_or_by_name(versions: Versions, topic_ids: bool) 
 
 
 def test_rows_leave_in_pieces_of_about_the_target(cluster: Cluster) -> None:
-    with JointFetcher(cluster, ALL, target_rows=ROWS, columns=("offset",)) as joint:
-        batches = [records for _, records in joint]
+    with Fetcher(cluster, ALL, target_rows=ROWS, columns=("offset",)) as fetcher:
+        batches = [records for _, records in fetcher]
     assert {batch.num_rows for batch in batches} == {ROWS}
     assert batches[0].schema.names == ["offset"]
 
 
 def test_the_next_fetch_is_under_way_while_rows_are_used(brokers: ScriptedCluster, cluster: Cluster) -> None:
-    with JointFetcher(cluster, ranges([0, 2]), target_rows=ROWS) as joint:
-        next(iter(joint))
+    with Fetcher(cluster, ranges([0, 2]), target_rows=ROWS) as fetcher:
+        next(iter(fetcher))
         eventually(lambda: len(asked(brokers)), IsInt(ge=2))
         assert len(asked(brokers)) == 2
-        assert joint.left[tp(0)].position < asked(brokers)[1][0]
+        assert fetcher.position(tp(0)) < asked(brokers)[1][0]
 
 
 def test_who_got_records_comes_last_in_the_next_request(brokers: ScriptedCluster) -> None:
@@ -157,16 +157,15 @@ def test_who_got_records_comes_last_in_the_next_request(brokers: ScriptedCluster
 def test_a_batch_larger_than_any_limit_arrives(brokers: ScriptedCluster) -> None:
     for number in (0, 2):
         brokers.partition("t", number).append(batch_of([b"y" * 100_000]))
-    with Cluster(brokers.config(max_partition_fetch_bytes=10, fetch_max_bytes=10)) as cluster:
-        with JointFetcher(cluster, ranges([0, 2], LAST - 1, LAST + 1)) as joint:
-            found = sorted((partition, offset) for partition, rows in joint for offset in offsets_of([rows]))
-        assert not joint.left
+    config = brokers.config(max_partition_fetch_bytes=10, fetch_max_bytes=10)
+    with Cluster(config) as cluster, Fetcher(cluster, ranges([0, 2], LAST - 1, LAST + 1)) as fetcher:
+        found = sorted((partition, offset) for partition, rows in fetcher for offset in offsets_of([rows]))
     assert found == [(tp(number), offset) for number in (0, 2) for offset in (LAST - 1, LAST)]
 
 
 def test_two_ranges_of_one_partition_are_refused(cluster: Cluster) -> None:
     with pytest.raises(ValueError, match="two ranges of t-0"):
-        JointFetcher(cluster, ranges([0, 1, 0]))
+        Fetcher(cluster, ranges([0, 1, 0]))
 
 
 # --- what is in the log and not in the rows
@@ -189,7 +188,7 @@ def test_ranges_that_compaction_has_thinned_out_end_without_waiting(brokers: Scr
     wanted = ranges([0], 0, 300) + ranges([1], 1, 200) + ranges([2], 50, 60) + ranges([3], 150, 300)
     reading = read(cluster, wanted)
     assert reading.offsets == {tp(0): [0, 100], tp(1): [100]}
-    assert not reading.left
+    assert not reading.errors
     assert len(asked(brokers)) <= 4, "two for each leader"
 
 
@@ -222,18 +221,18 @@ def test_each_partition_has_its_own_aborted_transactions(
         expected[tp(number)] = kept
     reading = read(cluster, wanted, isolation=int(committed))
     assert reading.offsets == expected
-    assert not reading.left
+    assert not reading.errors
 
 
 # --- being given up
 
 
 def test_a_read_that_is_given_up_leaves_no_connection_behind(brokers: ScriptedCluster, cluster: Cluster) -> None:
-    joint = JointFetcher(cluster, ALL, target_rows=1)
-    rows = iter(joint)
+    fetcher = Fetcher(cluster, ALL, target_rows=1)
+    rows = iter(fetcher)
     partition, records = next(rows)
     rows.close()  # type: ignore[attr-defined]  # what Spark does at an early LIMIT
-    assert joint.left[partition].position == records.num_rows
+    assert fetcher.position(partition) == records.num_rows
     assert read(cluster, ALL).offsets == whole(ALL)
 
 

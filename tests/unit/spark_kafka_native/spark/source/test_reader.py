@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_kafka_native.client.consumer.joint_fetcher import Place
+from spark_kafka_native.client.consumer.cursor import PartitionRange
 from spark_kafka_native.client.errors import (
     BatchTooLarge,
     CorruptRecords,
@@ -24,8 +24,8 @@ from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.errors import DataLossError, TaskError
 from spark_kafka_native.spark.options.parsing import Query, SourceOptions, parse_source_options
 from spark_kafka_native.spark.planning.ranges import OffsetRange, range_of
-from spark_kafka_native.spark.source import range_reader
-from spark_kafka_native.spark.source.range_reader import read_range
+from spark_kafka_native.spark.source import reader
+from spark_kafka_native.spark.source.reader import read_ranges
 from spark_kafka_native.spark.source.schema import layout_of, source_schema
 from tests.support.fake_offsets import LEADER, FakeCluster
 
@@ -42,21 +42,35 @@ class Log:
     """An exception to raise, or a function to call, once, before the record at that offset is read."""
     open_fetchers: int = 0
     columns: Sequence[str] = ()
-    asked: list[tuple[int, int, float | None]] = field(default_factory=list)
-    """First offset, known epoch and timeout of each fetcher."""
-    read_epochs: list[int] = field(default_factory=list)
+    asked: list[tuple[int, int]] = field(default_factory=list)
+    """First offset and known epoch of each range."""
+    timeout_ms: float | None = None
 
-    def fetcher(self, _: object, partition: TopicPartition, start: int, until: int, **options: Any) -> "LogFetcher":
-        self.columns = options["columns"]
-        self.asked.append((start, options["known_epoch"], options["timeout_ms"]))
-        self.read_epochs.append(options["read_epoch"])
-        return LogFetcher(self, partition, start, until)
+    def fetcher(self, _: object, ranges: Sequence[PartitionRange], **options: Any) -> "LogFetcher":
+        self.columns, self.timeout_ms = options["columns"], options["timeout_ms"]
+        return LogFetcher(self, ranges)
 
 
 class LogFetcher:
-    def __init__(self, log: Log, partition: TopicPartition, start: int, until: int) -> None:
-        self._log, self._partition, self._until = log, partition, until
-        self.position = start
+    def __init__(self, log: Log, ranges: Sequence[PartitionRange]) -> None:
+        self._log = log
+        self._ranges: dict[TopicPartition, PartitionRange] = {}
+        self._positions: dict[TopicPartition, int] = {}
+        self.failed: TopicPartition | None = None
+        self.named_topics = False
+        for wanted in ranges:
+            self.assign(wanted)
+
+    def assign(self, wanted: PartitionRange) -> None:
+        self._log.asked.append((wanted.from_offset, wanted.known_epoch))
+        self._ranges[wanted.partition] = wanted
+        self._positions[wanted.partition] = wanted.from_offset
+
+    def remove(self, partition: TopicPartition) -> None:
+        del self._ranges[partition], self._positions[partition]
+
+    def position(self, partition: TopicPartition) -> int:
+        return self._positions[partition]
 
     def __enter__(self) -> Self:
         self._log.open_fetchers += 1
@@ -65,21 +79,25 @@ class LogFetcher:
     def __exit__(self, *_: object) -> None:
         self._log.open_fetchers -= 1
 
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
+    def __iter__(self) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
+        for partition, wanted in self._ranges.items():
+            self.failed = partition
+            for batch in self._rows(partition, wanted):
+                yield partition, batch
+
+    def _rows(self, partition: TopicPartition, wanted: PartitionRange) -> Iterator[pa.RecordBatch]:
         cluster = self._log.cluster
-        while self.position < self._until:
-            event = self._log.events.pop(self.position, None)
+        while (position := self._positions[partition]) < wanted.until_offset:
+            event = self._log.events.pop(position, None)
             if isinstance(event, Exception):
                 raise event
             if event is not None:
                 event()
-            first, end = cluster.first[self._partition], cluster.end[self._partition]
-            if not first <= self.position < end:
-                raise OffsetOutOfRange(self._partition, self.position, first, end)
-            stop = min(self.position + 3, self._until, end)
-            offsets = range(self.position, stop)
-            self.position = stop
-            yield records(offsets).select(list(self._log.columns))
+            first, end = cluster.first[partition], cluster.end[partition]
+            if not first <= position < end:
+                raise OffsetOutOfRange(partition, position, first, end)
+            stop = self._positions[partition] = min(position + 3, wanted.until_offset, end)
+            yield records(range(position, stop)).select(list(self._log.columns))
 
 
 def records(offsets: range) -> pa.RecordBatch:
@@ -99,8 +117,8 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Log:
     cluster = FakeCluster()
     cluster.add("t", 20, first=5)
     made = Log(cluster)
-    monkeypatch.setattr(range_reader, "Fetcher", made.fetcher)
-    monkeypatch.setattr(range_reader, "ClusterOffsets", lambda _: cluster)
+    monkeypatch.setattr(reader, "Fetcher", made.fetcher)
+    monkeypatch.setattr(reader, "ClusterOffsets", lambda _: cluster)
     return made
 
 
@@ -111,9 +129,9 @@ def options(**given: str) -> SourceOptions:
 CARELESS = options(failOnDataLoss="false")
 
 
-def offsets_read(parsed: SourceOptions, piece: OffsetRange, begun: Place | None = None) -> list[int]:
+def offsets_read(parsed: SourceOptions, piece: OffsetRange) -> list[int]:
     found: list[int] = []
-    for batch in read_range(parsed, LAYOUT, piece, begun=begun):
+    for batch in read_ranges(parsed, LAYOUT, [piece]):
         assert batch.schema == LAYOUT.arrow_schema
         found += [int(offset) for offset in np.asarray(batch.column("offset"))]
     return found
@@ -131,9 +149,10 @@ def test_frozen_partitions_are_bound_to_what_is_there_when_they_are_read(log: Lo
     assert offsets_read(options(), piece) == list(range(10, 25))
 
 
-def test_reading_may_end_early_and_leaves_nothing_open(log: Log) -> None:
+def test_reading_may_end_early_and_leaves_nothing_open(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     """As for LIMIT: the generator is closed."""
-    batches = read_range(options(), LAYOUT, range_of(T0, 7, 15))
+    monkeypatch.setattr(reader, "TARGET_ROWS", 3)
+    batches = read_ranges(options(), LAYOUT, [range_of(T0, 7, 15)])
     next(batches)
     assert log.open_fetchers == 1
     assert isinstance(batches, Iterator)
@@ -189,7 +208,7 @@ def test_log_that_was_cut_is_lost_from_there_on(log: Log) -> None:
     log.events[13] = LogTruncated(T0, 15, 13)
     with pytest.raises(DataLossError, match=r"PARTITION_OFFSET_CHANGED\] the log of t-0 was truncated at offset 13 "):
         offsets_read(options(), piece)
-    assert log.asked == [(7, 4, None)]
+    assert log.asked == [(7, 4)]
 
 
 @pytest.mark.feature("client.leaderEpochs")
@@ -197,25 +216,13 @@ def test_log_that_was_cut_is_lost_from_there_on(log: Log) -> None:
 def test_what_took_the_place_of_lost_records_is_read_if_that_is_accepted(log: Log, cut_at: int, read_on: int) -> None:
     log.events[13] = LogTruncated(T0, 13, cut_at)
     assert offsets_read(CARELESS, planned(7, 15, 4)) == [*range(7, 13), *range(read_on, 15)]
-    assert log.asked == [(7, 4, None), (read_on, -1, None)], "no more is known of the new log"
-
-
-@pytest.mark.feature("client.leaderEpochs")
-def test_a_range_that_was_begun_is_read_on(log: Log) -> None:
-    begun = Place(position=10, epoch=3)
-    assert offsets_read(options(), planned(7, 15, 4), begun) == list(range(10, 15))
-    assert (log.asked, log.read_epochs) == ([(10, 4, None)], [3])
-    log.events[13] = LogTruncated(T0, 13, 8)
-    assert offsets_read(CARELESS, planned(7, 15, 4), begun) == [10, 11, 12, *range(8, 15)], "what was new below, too"
-    log.events[13] = LogTruncated(T0, 13, 2)
-    assert offsets_read(CARELESS, planned(7, 15, 4), begun) == [10, 11, 12, *range(7, 15)]
-    assert log.read_epochs[1:] == [3, -1, 3, -1]
+    assert log.asked == [(7, 4), (read_on, -1)], "no more is known of the new log"
 
 
 @pytest.mark.feature("source.pollTimeoutMs")
 def test_how_long_to_wait_for_records(log: Log) -> None:
     offsets_read(options(**{"kafkaConsumer.pollTimeoutMs": "512"}), range_of(T0, 7, 15))
-    assert log.asked == [(7, -1, 512)]
+    assert log.timeout_ms == 512
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,13 @@
-"""Small record batches put together until they are worth handing on.
+"""Put small record batches together, because every batch costs Spark as much as thousands of rows.
 
-To put them together is to copy them. So what is half of the target by itself goes on as it is, behind what waited.
+Putting batches together copies them. So a batch of half the target is passed on as it is, after what waited.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Final
 
 import pyarrow as pa
 
-TARGET_BYTES: Final = 1 << 22
-"""With so much in it, a batch is worth handing on, however few its rows are."""
+from spark_kafka_native.client.consumer.fetcher import TARGET_BYTES
 
 
 class Gathered:

@@ -1,0 +1,158 @@
+"""One broker and the partitions that are read from it: one connection, one Fetch in flight."""
+
+from collections.abc import Iterator
+from typing import Final
+from uuid import UUID
+
+from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native.client.cluster.metadata import NO_EPOCH, Node
+from spark_kafka_native.client.consumer.cursor import Cursor
+from spark_kafka_native.net.blocking import Connection
+from spark_kafka_native.net.deadline import Deadline
+from spark_kafka_native.protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
+from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.protocol.wire import ZERO_UUID
+
+_TOPIC_IDS_SINCE: Final = 13
+_LAST_FETCHED_EPOCH_SINCE: Final = 12
+_GRACE_MS: Final = 1_000
+"""A broker that waits for records until the very deadline still gets its empty response through."""
+
+
+class BrokerSource:
+    """A broker, the cursors that are read from it, and its Fetch in flight.
+
+    Topics are named by their ids where those are known and the broker understands that (version 13), else by name.
+    Fetch sessions (KIP-227) are not used. Partitions that got records come last in the next request, because
+    ``fetch.max.bytes`` bounds a response and the broker fills it in the order of the request.
+    """
+
+    def __init__(self, cluster: Cluster, node: Node, *, rack: str, isolation: int) -> None:
+        """Does not connect yet. ``rack`` is the one that requests name."""
+        self.node = node
+        self.rack = rack
+        self.cursors: dict[Cursor, None] = {}
+        """In the order of the next request."""
+        self.resume_at = 0.0
+        """No Fetch is sent before: a response without any records, or a throttle."""
+        self.in_flight = False
+        self.expires_at = 0.0
+        """When the response in flight must have come, ``response_timeout_ms`` after its request."""
+        self.response_timeout_ms = 0.0
+        self.backoff = cluster.backoff()
+        self._cluster = cluster
+        self._isolation = isolation
+        self._connection: Connection | None = None
+        self._requested: dict[Cursor, int] = {}
+
+    @property
+    def connection(self) -> Connection:
+        """The open connection."""
+        assert self._connection is not None
+        return self._connection
+
+    def close(self) -> None:
+        """Give the connection back; it is closed if a response is outstanding."""
+        connection, self._connection, self.in_flight = self._connection, None, False
+        if connection is not None:
+            self._cluster.give_back(connection)
+
+    def disconnect(self) -> None:
+        """Close the connection, because a response was damaged."""
+        if self._connection is not None:
+            self._connection.close()
+        self.close()
+
+    def connect(self, deadline: Deadline) -> float:
+        """Connect unless connected -> milliseconds for which the broker throttles the connection.
+
+        Raises BrokerUnreachable; AuthenticationFailed.
+        """
+        if self._connection is None:
+            self._connection = self._cluster.borrow(self.node, deadline)
+        return self._connection.throttle_ms
+
+    @property
+    def names_topics(self) -> bool:
+        """Whether the next Fetch names topics instead of sending their ids."""
+        return self.connection.version_of(FetchRequest, self._max_version) < _TOPIC_IDS_SINCE
+
+    @property
+    def _max_version(self) -> int | None:
+        has_ids = all(cursor.fetch_topic_id != ZERO_UUID for cursor in self.cursors)
+        return None if has_ids else _TOPIC_IDS_SINCE - 1
+
+    def send(self, deadline: Deadline) -> float:
+        """Send the Fetch for all cursors -> milliseconds within which the response must come.
+
+        The broker waits for records until ``deadline`` at most.
+
+        Raises ConnectionLost, RequestTimeout, UnsupportedApiVersion, AuthenticationFailed.
+        """
+        config, max_version = self._cluster.config, self._max_version
+        sends_epochs = self.connection.version_of(FetchRequest, max_version) >= _LAST_FETCHED_EPOCH_SINCE
+        max_wait_ms = min(config.fetch_max_wait_ms, deadline.remaining_ms)
+        request = FetchRequest(
+            max_wait_ms=round(max_wait_ms),
+            min_bytes=config.fetch_min_bytes,
+            max_bytes=max(config.fetch_max_bytes, *(cursor.max_bytes for cursor in self.cursors)),
+            isolation_level=self._isolation,
+            topics=tuple(self._topics(sends_epochs=sends_epochs)),
+            rack_id=self.rack,
+        )
+        self.connection.send(request, deadline=deadline, max_version=max_version)
+        self._requested = {cursor: cursor.next_offset for cursor in self.cursors}
+        self.in_flight = True
+        return min(config.request_timeout_ms + config.fetch_max_wait_ms, deadline.remaining_ms + _GRACE_MS)
+
+    def _topics(self, *, sends_epochs: bool) -> Iterator[FetchTopic]:
+        topics: dict[tuple[str, UUID], list[FetchPartition]] = {}
+        for cursor in self.cursors:
+            topics.setdefault((cursor.partition.topic, cursor.fetch_topic_id), []).append(
+                FetchPartition(
+                    partition=cursor.partition.partition,
+                    current_leader_epoch=cursor.leader_epoch,
+                    fetch_offset=cursor.next_offset,
+                    last_fetched_epoch=cursor.next_epoch if sends_epochs else NO_EPOCH,
+                    partition_max_bytes=cursor.max_bytes,
+                )
+            )
+        for (topic, topic_id), partitions in topics.items():
+            yield FetchTopic(topic=topic, topic_id=topic_id, partitions=tuple(partitions))
+
+    def receive(self) -> FetchResponse | None:
+        """The response, once all of it has come. Does not wait. Raises ConnectionLost."""
+        self.connection.write_some()
+        self.connection.read_some()
+        answer = self.connection.next_answer()
+        if answer is None:
+            return None
+        self.in_flight = False
+        response = answer[1]
+        assert isinstance(response, FetchResponse)
+        return response
+
+    def parts_of(self, response: FetchResponse) -> "list[tuple[Cursor, PartitionData | None]]":
+        """The cursors that are still where they were when the request was sent, and their parts of the response."""
+        names = {cursor.fetch_topic_id: cursor.partition.topic for cursor in self._requested}
+        parts = {
+            TopicPartition(topic.topic or names.get(topic.topic_id, ""), part.partition_index): part
+            for topic in response.responses
+            for part in topic.partitions
+        }
+        return [
+            (cursor, parts.get(cursor.partition))
+            for cursor, offset in self._requested.items()
+            if cursor in self.cursors and cursor.next_offset == offset
+        ]
+
+
+def is_throttled(response: FetchResponse) -> bool:
+    """Whether a quota left the response without any partition: the same Fetch has to be sent again (KIP-219)."""
+    return response.throttle_time_ms > 0 and not response.responses and not response.error_code

@@ -1,0 +1,124 @@
+"""The leaders of partitions that are read, and whether their logs have what was read and is to be read."""
+
+from collections.abc import Mapping, Sequence
+from uuid import UUID
+
+from spark_kafka_native.client.cluster.cluster import UNKNOWN_TOPIC_TRIES, Cluster
+from spark_kafka_native.client.cluster.metadata import NO_EPOCH, PartitionLeader
+from spark_kafka_native.client.config import READ_UNCOMMITTED
+from spark_kafka_native.client.consumer.cursor import Cursor
+from spark_kafka_native.client.consumer.leader_epochs import ends_of_epochs
+from spark_kafka_native.client.consumer.offsets import EARLIEST, LATEST, list_offsets
+from spark_kafka_native.client.errors import LogTruncated, OffsetOutOfRange, TopicRecreated
+from spark_kafka_native.net.deadline import Deadline
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.protocol.wire import ZERO_UUID
+
+
+def find_leaders(
+    cluster: Cluster, cursors: Sequence[Cursor], deadline: Deadline
+) -> tuple[dict[Cursor, KafkaError], dict[Cursor, KafkaError]]:
+    """Set the leaders of ``cursors`` -> the errors of those without one: to be retried, and final.
+
+    A later leader's log is compared with what was read before.
+    """
+    partitions = [cursor.partition for cursor in cursors if cursor.leader is None]
+    leaders: Mapping[TopicPartition, PartitionLeader] = {}
+    errors: Mapping[TopicPartition, KafkaError] = {}
+    if partitions:
+        try:
+            leaders, errors = cluster.find_leaders(partitions, deadline)
+        except KafkaError as unreachable:
+            errors = dict.fromkeys(partitions, unreachable)
+    retriable: dict[Cursor, KafkaError] = {}
+    final: dict[Cursor, KafkaError] = {}
+    topic_ids = cluster.topic_ids_in_memory({partition.topic for partition in partitions})
+    for cursor in cursors:
+        if cursor.leader is not None:
+            continue
+        leader, topic_id = leaders.get(cursor.partition), topic_ids.get(cursor.partition.topic, ZERO_UUID)
+        error = _other_topic(cursor, topic_id) or errors.get(cursor.partition)
+        if error is None:
+            cursor.leader, cursor.lookups = leader, 0
+            if topic_id != ZERO_UUID:
+                cursor.topic_id = topic_id
+            continue
+        cluster.mark_stale(cursor.partition.topic)
+        # Brokers learn late that a topic was created, or created again: they do not have it, or have the earlier one.
+        is_late = isinstance(error, TopicRecreated) or error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        cursor.lookups += is_late
+        is_retriable = (error.retriable or isinstance(error, TopicRecreated)) and cursor.lookups < UNKNOWN_TOPIC_TRIES
+        (retriable if is_retriable else final)[cursor] = error
+    later = [cursor for cursor in cursors if cursor.leader_epoch > cursor.compared_epoch]
+    compared = [cursor for cursor in later if cursor.compared_epoch != NO_EPOCH]
+    if compared:
+        final |= find_divergence(cluster, compared, deadline.remaining_ms)
+    for cursor in later:
+        cursor.compared_epoch = cursor.leader_epoch
+    return retriable, final
+
+
+def _other_topic(cursor: Cursor, topic_id: UUID) -> TopicRecreated | None:
+    if ZERO_UUID in {cursor.topic_id, topic_id} or cursor.topic_id == topic_id:
+        return None
+    return TopicRecreated(cursor.partition, str(cursor.topic_id), str(topic_id))
+
+
+def find_divergence(cluster: Cluster, cursors: Sequence[Cursor], timeout_ms: float) -> dict[Cursor, KafkaError]:
+    """Stop cursors where their leaders' logs part from what was read, or was seen to be in the log (KIP-320).
+
+    Returns the cursors that fail: with LogTruncated if the log lacks some of what was read, or all that was to be read
+    next; with another KafkaError if the leader gives no answer.
+    """
+    read = {cursor: (cursor.epoch, cursor.position) for cursor in cursors if cursor.epoch != NO_EPOCH}
+    seen = {cursor: (cursor.known_epoch, cursor.end_offset) for cursor in cursors if cursor.known_epoch != NO_EPOCH}
+    # Where both epochs are the same, the larger offset is enough.
+    read = {cursor: each for cursor, each in read.items() if cursor not in seen or seen[cursor][0] != each[0]}
+    errors: dict[Cursor, KafkaError] = {}
+    for reached in (read, seen):
+        epochs = {cursor: epoch for cursor, (epoch, _) in reached.items() if cursor not in errors}
+        for cursor, end_offset in _ends(cluster, epochs, timeout_ms, errors).items():
+            if end_offset < reached[cursor][1]:
+                cursor.end_offset = min(cursor.end_offset, end_offset)
+    for cursor in cursors:
+        if cursor not in errors and cursor.end_offset <= cursor.position:
+            errors[cursor] = LogTruncated(cursor.partition, cursor.position, cursor.end_offset)
+    return errors
+
+
+def _ends(
+    cluster: Cluster, epochs: Mapping[Cursor, int], timeout_ms: float, errors: dict[Cursor, KafkaError]
+) -> dict[Cursor, int]:
+    """Where the leader epochs ended, left out where leaders cannot tell. Fills ``errors``."""
+    try:
+        ends = ends_of_epochs(
+            cluster, {cursor.partition: epoch for cursor, epoch in epochs.items()}, timeout_ms=timeout_ms
+        )
+    except KafkaError as error:
+        if len(epochs) > 1:  # the error is that of one partition
+            found = (_ends(cluster, {cursor: epoch}, timeout_ms, errors) for cursor, epoch in epochs.items())
+            return {cursor: end_offset for each in found for cursor, end_offset in each.items()}
+        errors |= dict.fromkeys(epochs, error)
+        return {}
+    return {cursor: ends[cursor.partition].end_offset for cursor in epochs if cursor.partition in ends}
+
+
+def check_range(cluster: Cluster, cursor: Cursor, timeout_ms: float) -> KafkaError | None:
+    """The error of a partition whose leader answered OFFSET_OUT_OF_RANGE; None if the offset is in the log after all.
+
+    It may be, shortly after an election; and a leader that does not know an epoch answers with the same error, so the
+    next Fetch names none.
+    """
+    partition, offset = cursor.partition, cursor.next_offset
+    try:
+        earliest = list_offsets(cluster, {partition: EARLIEST})[partition].offset
+        latest = list_offsets(cluster, {partition: LATEST}, isolation=READ_UNCOMMITTED)[partition].offset
+    except KafkaError as error:
+        return error
+    if earliest <= offset <= latest:
+        cursor.epoch = cursor.next_epoch = NO_EPOCH
+        cursor.state = f"the broker calls it out of range, yet says that the log has {earliest} to {latest}"
+        return None
+    diverged = find_divergence(cluster, [cursor], timeout_ms) if offset > latest else {}
+    return diverged.get(cursor) or OffsetOutOfRange(partition, offset, earliest, latest)
