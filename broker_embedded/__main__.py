@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Final
 
 from broker_embedded.broker import DataDirectoryError
 from broker_embedded.config.addresses import parse_address, spell_address
-from broker_embedded.config.command_line import CommandParser, open_closed_streams
 from broker_embedded.config.config import BrokerConfig
 from broker_embedded.config.listener_settings import prefixed_settings
 from broker_embedded.config.releases import RELEASE_NAMES
-from broker_embedded.config.settings import ConfigError, read_properties
+from broker_embedded.config.settings import ConfigError
 from broker_embedded.config.unused_settings import unused_settings
 from broker_embedded.server.listener import ListenError
 from broker_embedded.server.run import EndOfRun, lines_at_start, running_broker
+from spark_kafka_native.command_line import CommandParser, open_closed_streams, read_properties
 
 if TYPE_CHECKING:
     from broker_embedded.testing.command import ControlOptions

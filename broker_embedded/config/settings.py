@@ -14,7 +14,6 @@ import functools
 import math
 import types
 from collections.abc import Collection, Iterable, Mapping
-from pathlib import Path
 from typing import Any, Final, Self, Union, get_args, get_origin, get_type_hints
 
 from spark_kafka_native.net.secret import Secret
@@ -240,31 +239,3 @@ def spelled(value: object) -> str:
     if isinstance(value, float):
         return str(value).replace("e+", "E").replace("e", "E")
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def read_properties(path: Path) -> dict[str, str]:
-    """The entries of a Java properties file, as Kafka's server.properties is; a later entry replaces an earlier one.
-
-    Understood: ``#`` and ``!`` comments, ``=``, ``:`` or blanks between key and value, a backslash at the end of a line
-    that goes on. Raises OSError; UnicodeDecodeError: the file is not UTF-8.
-    """
-    entries: dict[str, str] = {}
-    pending = ""
-    for raw in [*path.read_text(encoding="utf-8").splitlines(), ""]:
-        line = pending + raw.strip()
-        pending = ""
-        if line.startswith(("#", "!")):
-            continue
-        if line.endswith("\\"):
-            pending = line[:-1]
-            continue
-        if line:
-            key, value = _entry(line)
-            entries[key] = value
-    return entries
-
-
-def _entry(line: str) -> tuple[str, str]:
-    end = next((index for index, char in enumerate(line) if char in "=: \t"), len(line))
-    rest = line[end:].strip()
-    return line[:end], rest[1:].strip() if rest[:1] in {"=", ":"} else rest

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
-from broker_embedded.security.credentials import MOST_ITERATIONS, Credentials, ScramCredential, ScramUser
-from spark_kafka_native.net.sasl.scram import FEWEST_ITERATIONS, MECHANISMS
+from broker_embedded.security.credentials import Credentials, ScramCredential, ScramUser
+from spark_kafka_native.net.sasl.scram import FEWEST_ITERATIONS, MECHANISMS, MOST_STORED_ITERATIONS
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.alter_user_scram_credentials import (
     ScramCredentialDeletion,
@@ -82,7 +82,7 @@ def _credential(
         return None
     if item.iterations < FEWEST_ITERATIONS:
         raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
-    if item.iterations > MOST_ITERATIONS:
+    if item.iterations > MOST_STORED_ITERATIONS:
         raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
     salted = bytes(item.salted_password)
     return ScramCredential.of_salted(user.mechanism, salted, salt=bytes(item.salt), iterations=item.iterations)

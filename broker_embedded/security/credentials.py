@@ -10,8 +10,6 @@ from typing import Final, NamedTuple, Self, TypeAlias
 from spark_kafka_native.net.sasl.scram import FEWEST_ITERATIONS, HASHES, salted_password
 from spark_kafka_native.net.secret import Secret
 
-MOST_ITERATIONS: Final = 16384
-"""What may be asked of clients, as with Apache Kafka: from `FEWEST_ITERATIONS` to this."""
 _SALT_BYTES: Final = 20
 
 

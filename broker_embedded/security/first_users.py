@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Self
 
-from broker_embedded.security.credentials import MOST_ITERATIONS, ScramCredential, ScramUser
-from spark_kafka_native.net.sasl.scram import FEWEST_ITERATIONS, HASHES
+from broker_embedded.security.credentials import ScramCredential, ScramUser
+from spark_kafka_native.net.sasl.scram import FEWEST_ITERATIONS, HASHES, MOST_STORED_ITERATIONS
 from spark_kafka_native.net.secret import Secret
 
 _VALUE: Final = r'"[^"]*"|[^",\]]*'
@@ -51,8 +51,8 @@ class FirstUser:
         if not name:
             raise FirstUserError("a user needs a name")
         iterations = options.get("iterations", str(FEWEST_ITERATIONS))
-        if not iterations.isdecimal() or not FEWEST_ITERATIONS <= int(iterations) <= MOST_ITERATIONS:
-            raise FirstUserError(f"iterations of {name} are not {FEWEST_ITERATIONS} to {MOST_ITERATIONS}")
+        if not iterations.isdecimal() or not FEWEST_ITERATIONS <= int(iterations) <= MOST_STORED_ITERATIONS:
+            raise FirstUserError(f"iterations of {name} are not {FEWEST_ITERATIONS} to {MOST_STORED_ITERATIONS}")
         if ("password" in options) == ("saltedpassword" in options):
             raise FirstUserError(f"{name} needs either password or saltedpassword")
         if "saltedpassword" in options and "salt" not in options:

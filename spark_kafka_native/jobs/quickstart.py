@@ -1,8 +1,8 @@
 """The quick start: page views into a topic, two streaming queries out of it, and a check record by record.
 
-Run it with ``python -m spark_kafka_native.jobs.quickstart`` or ``spark-submit jobs/quickstart.py``. Without
-``--bootstrap-servers`` it starts the bundled broker in a temporary directory; with it, it works on any cluster, in
-three topics of its own that it deletes afterwards unless ``--keep`` is given.
+``python -m spark_kafka_native.jobs.quickstart --bootstrap-servers HOST:PORT`` runs it on any cluster, in three topics
+of its own that it deletes afterwards unless ``--keep`` is given. ``spark-submit jobs/quickstart.py`` does the same.
+Without ``--bootstrap-servers``, that script starts the bundled broker in a temporary directory.
 
 1. Produce the events, counting views per page on the way.
 2. Stream: count views per page (complete mode) into a second topic, and copy the events into a third.
@@ -21,7 +21,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from contextlib import AbstractContextManager
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -35,12 +35,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from broker_embedded.config.command_line import CommandParser, open_closed_streams
-from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native.client.admin.topics import NewTopic, create_topics, delete_topics
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.config import ClientConfig, ConfigError
 from spark_kafka_native.client.producer.producer import Producer
+from spark_kafka_native.command_line import CommandParser, open_closed_streams
 from spark_kafka_native.jobs.comparison import Comparison, compare
 from spark_kafka_native.jobs.interrupts import run_interruptible, stop_interrupted
 from spark_kafka_native.jobs.java import JavaMissing, ensure_java
@@ -76,18 +75,22 @@ class Topics:
         return cls(*(f"quickstart-{run}-{name}" for name in ("events", "counts", "copy")))
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the quick start and say how it went; the exit status."""
+def main(arguments: Sequence[str] | None = None, cluster: AbstractContextManager[str] | None = None) -> int:
+    """Run the quick start and report the result; the exit status.
+
+    Without ``--bootstrap-servers`` it uses ``cluster``, which gives its bootstrap servers on entry. Without both it
+    ends the program as for a bad option.
+    """
     open_closed_streams()
-    options = _parse(arguments)
-    return run_interruptible(lambda: _run_and_report(options), lambda: _complain("interrupted"))
+    options = _parse(arguments, needs_servers=cluster is None)
+    return run_interruptible(lambda: _run_and_report(options, cluster), lambda: _complain("interrupted"))
 
 
-def _run_and_report(options: Options) -> int:
+def _run_and_report(options: Options, cluster: AbstractContextManager[str] | None) -> int:
     console = Console(highlight=False, markup=False)
     try:
         console.print(ensure_java(), style="dim", soft_wrap=True)
-        with _cluster(options, console) as bootstrap_servers:
+        with _cluster(options, cluster, console) as bootstrap_servers:
             result = run(bootstrap_servers, options, console)
     except ConfigError as error:  # of --bootstrap-servers, the only one that is given here
         _complain(str(error))
@@ -170,9 +173,10 @@ def stream(spark: SparkSession, bootstrap_servers: str, topics: Topics, options:
                 _watch(writer.start(), progress, progress.add_task(name, total=options.events))
 
 
-def _parse(arguments: Sequence[str] | None) -> Options:
+def _parse(arguments: Sequence[str] | None, *, needs_servers: bool = False) -> Options:
     parser = CommandParser(prog="quickstart", description=(__doc__ or "").split("\n", maxsplit=1)[0])
-    parser.add_argument("--bootstrap-servers", metavar="HOST:PORT,...", help="a cluster; default: the bundled broker")
+    text = "a cluster" if needs_servers else "a cluster; default: the bundled broker"
+    parser.add_argument("--bootstrap-servers", metavar="HOST:PORT,...", required=needs_servers, help=text)
     parser.add_argument("--events", type=_positive, default=200_000, help="how many events (default: %(default)s)")
     parser.add_argument("--partitions", type=_positive, default=4, help="partitions per topic (default: %(default)s)")
     parser.add_argument(
@@ -196,13 +200,13 @@ def _positive(text: str) -> int:
 
 
 @contextlib.contextmanager
-def _cluster(options: Options, console: Console) -> Iterator[str]:
-    if options.bootstrap_servers:
-        yield options.bootstrap_servers
+def _cluster(options: Options, cluster: AbstractContextManager[str] | None, console: Console) -> Iterator[str]:
+    if options.bootstrap_servers or cluster is None:
+        yield options.bootstrap_servers or ""
         return
-    with tempfile.TemporaryDirectory(prefix="quickstart-") as directory, EmbeddedBroker(Path(directory)) as broker:
-        console.print(f"bundled broker on {broker.bootstrap_servers}", style="dim", soft_wrap=True)
-        yield broker.bootstrap_servers
+    with cluster as bootstrap_servers:
+        console.print(f"bundled broker on {bootstrap_servers}", style="dim", soft_wrap=True)
+        yield bootstrap_servers
 
 
 @contextlib.contextmanager

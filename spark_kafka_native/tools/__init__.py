@@ -1,5 +1,4 @@
-"""Kafka's command-line tools, as far as they are needed to run and look after a broker: same names, same options.
+"""Kafka's command-line tools that talk to a cluster, with the same names and options.
 
-They stand behind the scripts of a KAFKA_HOME (`spark_kafka_native.tools.home`), so that programs that launch Apache
-Kafka, or call its scripts, work without one.
+``broker_embedded.tools`` has those that start a broker, format its storage or read its files.
 """

@@ -5,7 +5,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Final
 
-from spark_kafka_native.tools.connection import ToolError, ToolParser
+from spark_kafka_native.tools.options import ToolParser
+from spark_kafka_native.tools.output import ToolError
 
 TYPES: Final = {
     "topics": "topic",

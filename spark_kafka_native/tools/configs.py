@@ -8,8 +8,9 @@ from typing import Final
 from spark_kafka_native.client.admin.configs import ConfigEntry, Resource, ResourceType, alter_configs, describe_configs
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.tools.config_entities import Entity, add_entities, read_entities
-from spark_kafka_native.tools.connection import ToolError, ToolParser, properties_in, run, say
-from spark_kafka_native.tools.properties import parse_pairs, split_list
+from spark_kafka_native.tools.connection import run
+from spark_kafka_native.tools.options import ToolParser, parse_pairs, properties_in, split_list
+from spark_kafka_native.tools.output import ToolError, say
 from spark_kafka_native.tools.quota_configs import alter_client, describe_client
 
 _TOOL: Final = "kafka-configs"

@@ -19,18 +19,9 @@ from spark_kafka_native.client.consumer.offsets import EARLIEST, LATEST, list_of
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.tools.connection import (
-    INT32,
-    INT64,
-    ToolError,
-    ToolFailure,
-    ToolParser,
-    complain,
-    open_cluster,
-    refuse,
-    say_bytes,
-)
-from spark_kafka_native.tools.properties import parse_pairs, with_defaults
+from spark_kafka_native.tools.connection import open_cluster
+from spark_kafka_native.tools.options import INT32, INT64, ToolParser, parse_pairs, with_defaults
+from spark_kafka_native.tools.output import ToolError, ToolFailure, complain, refuse, say_bytes
 
 _TOOL: Final = "kafka-console-consumer"
 _POLL_MS: Final = 100.0
@@ -52,7 +43,10 @@ _TIMESTAMP_TYPES: Final = {0: "CreateTime", 1: "LogAppendTime"}
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print records; the exit status. 0: as many as wanted, or none for --timeout-ms. 1: trouble. 2: a bad option."""
+    """Print records; the exit status.
+
+    0: --max-messages were printed, or none came for --timeout-ms. 1: an error. 2: a bad option.
+    """
     options = _parser().parse_args(arguments)
     printed = 0
     try:

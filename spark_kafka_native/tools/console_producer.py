@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from spark_kafka_native.client.producer.producer import Producer
 from spark_kafka_native.protocol.errors import KafkaError
-from spark_kafka_native.tools.connection import ToolError, ToolFailure, ToolParser, open_cluster, refuse
-from spark_kafka_native.tools.properties import parse_pairs, with_defaults
+from spark_kafka_native.tools.connection import open_cluster
+from spark_kafka_native.tools.options import ToolParser, parse_pairs, with_defaults
+from spark_kafka_native.tools.output import ToolError, ToolFailure, refuse
 
 _TOOL: Final = "kafka-console-producer"
 _LINES_AT_ONCE: Final = 10_000

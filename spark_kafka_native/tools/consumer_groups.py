@@ -17,7 +17,7 @@ from spark_kafka_native.client.consumer.offsets import LATEST, list_offsets
 from spark_kafka_native.protocol.consumer_protocol import CONSUMER_PROTOCOL
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.tools.connection import INT64, ToolError, ToolParser, complain, run, say
+from spark_kafka_native.tools.connection import run
 from spark_kafka_native.tools.group_tables import (
     print_groups,
     print_members,
@@ -27,6 +27,8 @@ from spark_kafka_native.tools.group_tables import (
     print_state,
 )
 from spark_kafka_native.tools.offset_reset import add_positions, chosen_partitions, reset
+from spark_kafka_native.tools.options import INT64, ToolParser
+from spark_kafka_native.tools.output import ToolError, complain, say
 
 _TOOL: Final = "kafka-consumer-groups"
 _PROTOCOL_TYPES: Final = frozenset({"", CONSUMER_PROTOCOL})

@@ -1,4 +1,4 @@
-"""``kafka-delete-records.sh``: let partitions start later."""
+"""``kafka-delete-records.sh``: delete the records of partitions before an offset."""
 
 import argparse
 import json
@@ -9,7 +9,9 @@ from typing import Any, Final
 from spark_kafka_native.client.admin.delete_records import delete_records
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.tools.connection import ToolError, ToolFailure, ToolParser, run, say
+from spark_kafka_native.tools.connection import run
+from spark_kafka_native.tools.options import ToolParser
+from spark_kafka_native.tools.output import ToolError, ToolFailure, say
 
 _TOOL: Final = "kafka-delete-records"
 

@@ -19,17 +19,9 @@ from spark_kafka_native.spark.exactly_once.names import Names, names_of_task, na
 from spark_kafka_native.spark.exactly_once.upkeep import recover, release, run_again, status
 from spark_kafka_native.spark.options.exactly_once import timing_of
 from spark_kafka_native.spark.sink.effects import carry_out
-from spark_kafka_native.tools.connection import (
-    FAILED,
-    Action,
-    ToolError,
-    ToolFailure,
-    ToolParser,
-    complain,
-    open_cluster,
-    refuse,
-    say,
-)
+from spark_kafka_native.tools.connection import open_cluster
+from spark_kafka_native.tools.options import Action, ToolParser
+from spark_kafka_native.tools.output import FAILED, ToolError, ToolFailure, complain, refuse, say
 
 _TOOL: Final = "exactly-once"
 _TIMING: Final = timing_of(60_000, 0)

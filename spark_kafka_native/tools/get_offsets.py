@@ -7,7 +7,9 @@ from typing import Final
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.consumer.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, list_offsets
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.tools.connection import ToolError, ToolParser, complain, run, say
+from spark_kafka_native.tools.connection import run
+from spark_kafka_native.tools.options import ToolParser
+from spark_kafka_native.tools.output import ToolError, complain, say
 
 _TOOL: Final = "kafka-get-offsets"
 _POSITIONS: Final = {"latest": LATEST, "earliest": EARLIEST, "max-timestamp": MAX_TIMESTAMP}

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from spark_kafka_native.client.admin.group_admin import GroupDescription, GroupListing, GroupMember
 from spark_kafka_native.client.admin.groups import CommittedOffset
 from spark_kafka_native.protocol.topic import TopicPartition, by_topic
-from spark_kafka_native.tools.connection import complain, say
+from spark_kafka_native.tools.output import complain, say
 
 _NONE: Final = "-"
 _MORE_IN_LISTS: Final = 10

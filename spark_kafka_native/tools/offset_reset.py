@@ -11,7 +11,8 @@ from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.consumer.offsets import EARLIEST, LATEST, list_offsets
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.tools.connection import INT64, ToolError, ToolFailure, ToolParser
+from spark_kafka_native.tools.options import INT64, ToolParser
+from spark_kafka_native.tools.output import ToolError, ToolFailure
 
 _RESETTABLE: Final = frozenset({"Empty", "Dead"})
 _DURATION: Final = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")

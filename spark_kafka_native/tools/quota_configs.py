@@ -4,14 +4,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from broker_embedded.security.credentials import MOST_ITERATIONS
 from spark_kafka_native.client.admin.quotas import ANY_NAME, alter_quotas, describe_quotas
 from spark_kafka_native.client.admin.scram_users import Password, alter_scram_user, describe_scram_users
 from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.net.sasl.scram import FEWEST_ITERATIONS, HASHES
+from spark_kafka_native.net.sasl.scram import FEWEST_ITERATIONS, HASHES, MOST_STORED_ITERATIONS
 from spark_kafka_native.net.secret import Secret
 from spark_kafka_native.tools.config_entities import Entity
-from spark_kafka_native.tools.connection import ToolError, say
+from spark_kafka_native.tools.output import ToolError, say
 
 _QUOTA_TYPES: Final = {"users": "user", "clients": "client-id", "ips": "ip"}
 _OF_CLIENTS: Final = ("producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate")
@@ -80,8 +79,8 @@ def _password(mechanism: str, text: str) -> Password:
     if found is None:
         raise ToolError(f"--add-config: {mechanism} is not of the form [iterations=N,password=TEXT]")
     iterations = int(found[1] or FEWEST_ITERATIONS)
-    if not FEWEST_ITERATIONS <= iterations <= MOST_ITERATIONS:
-        problem = f"iterations={iterations} is not between {FEWEST_ITERATIONS} and {MOST_ITERATIONS}"
+    if not FEWEST_ITERATIONS <= iterations <= MOST_STORED_ITERATIONS:
+        problem = f"iterations={iterations} is not between {FEWEST_ITERATIONS} and {MOST_STORED_ITERATIONS}"
         raise ToolError(f"--add-config: {mechanism}: {problem}")
     return Password(mechanism=mechanism, password=Secret(found[2]), iterations=iterations)
 

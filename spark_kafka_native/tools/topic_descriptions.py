@@ -10,7 +10,8 @@ from spark_kafka_native.client.cluster.metadata import ClusterMetadata, Partitio
 from spark_kafka_native.protocol.ids import spell_id
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.protocol.wire import ZERO_UUID
-from spark_kafka_native.tools.connection import ToolFailure, ToolParser, say
+from spark_kafka_native.tools.options import ToolParser
+from spark_kafka_native.tools.output import ToolFailure, say
 
 _NOT_ASKED = "N/A"
 _MIN_IN_SYNC = "min.insync.replicas"

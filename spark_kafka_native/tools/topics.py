@@ -19,8 +19,9 @@ from spark_kafka_native.client.cluster.metadata import ClusterMetadata, TopicMet
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.ids import parse_id
 from spark_kafka_native.protocol.wire import ZERO_UUID
-from spark_kafka_native.tools.connection import FAILED, INT16, INT32, ToolError, ToolParser, complain, run, say
-from spark_kafka_native.tools.properties import parse_pairs
+from spark_kafka_native.tools.connection import run
+from spark_kafka_native.tools.options import INT16, INT32, ToolParser, parse_pairs
+from spark_kafka_native.tools.output import FAILED, ToolError, complain, say
 from spark_kafka_native.tools.topic_descriptions import add_filters, describe
 
 _TOOL: Final = "kafka-topics"

@@ -21,19 +21,9 @@ from spark_kafka_native.client.transactions.requests import init_producer
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.tools.connection import (
-    INT16,
-    INT32,
-    INT64,
-    Action,
-    ActionParser,
-    ToolError,
-    ToolFailure,
-    ToolParser,
-    failing,
-    run,
-    say,
-)
+from spark_kafka_native.tools.connection import failing, run
+from spark_kafka_native.tools.options import INT16, INT32, INT64, Action, ActionParser, ToolParser
+from spark_kafka_native.tools.output import ToolError, ToolFailure, say
 
 _TOOL: Final = "kafka-transactions"
 _LISTED: Final = ("TransactionalId", "Coordinator", "ProducerId", "TransactionState")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_kafka_native.tools.home import make_home
+from broker_embedded.tools.home import make_home
 from tests.support.toolchains import ToolMissing, python_environment
 
 pytestmark = pytest.mark.interop

@@ -12,10 +12,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from broker_embedded.config.command_line import open_closed_streams
 from spark_kafka_native.client.admin.configs import Resource, ResourceType, describe_configs
 from spark_kafka_native.client.cluster.cluster import shared_cluster
 from spark_kafka_native.client.config import ConfigError
+from spark_kafka_native.command_line import open_closed_streams
 from spark_kafka_native.jobs.batch_reload import report
 from spark_kafka_native.jobs.batch_reload.appending import Destination, append_rows, records_of, with_load_id
 from spark_kafka_native.jobs.batch_reload.arguments import Arguments, parse_arguments

@@ -17,6 +17,8 @@ from spark_kafka_native.net.secret import Secret, without_secrets
 FEWEST_ITERATIONS: Final = 4096
 MOST_ITERATIONS: Final = 10_000_000
 """A broker that asks for fewer makes the password easy to guess, one that asks for more keeps us busy for minutes."""
+MOST_STORED_ITERATIONS: Final = 16384
+"""The most that Apache Kafka accepts in a credential."""
 
 HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 MECHANISMS: Final = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}

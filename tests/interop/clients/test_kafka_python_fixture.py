@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_kafka_native.tools.home import make_home
+from broker_embedded.tools.home import make_home
 from tests.interop.clients.test_kafka_python_suite import KAFKA_VERSION, SUITE, run_tests
 from tests.support.toolchains import ToolMissing, python_source
 

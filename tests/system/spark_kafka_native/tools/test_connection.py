@@ -6,7 +6,7 @@ import pytest
 from dirty_equals import IsStr
 
 from broker_embedded.testing import EmbeddedBroker
-from tests.system.spark_kafka_native.tools.conftest import Tool
+from tests.support.tools import Tool
 
 
 @pytest.mark.parametrize(
@@ -22,35 +22,6 @@ def test_a_cluster_that_cannot_be_meant_is_a_bad_option(tool: Tool, arguments: t
     assert (answer.status, answer.out) == (2, "")
     assert answer.err.startswith("kafka-topics: ")
     assert words in answer.err
-
-
-SERVER = ("--bootstrap-server", "127.0.0.1:1")
-
-
-@pytest.mark.parametrize("is_there", [False, True], ids=["missing", "not UTF-8"])
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("kafka-topics", "--list", *SERVER, "--command-config"),
-        ("kafka-console-consumer", "--topic", "t", *SERVER, "--consumer.config"),
-        ("kafka-console-producer", "--topic", "t", *SERVER, "--producer.config"),
-        ("exactly-once", "status", "orders", *SERVER, "--command-config"),
-        ("kafka-configs", "--alter", "--topic", "t", *SERVER, "--add-config-file"),
-        ("kafka-delete-records", *SERVER, "--offset-json-file"),
-        ("kafka-storage", "info", "-c"),
-        ("kafka-server-start",),
-        ("zookeeper-server-start",),
-    ],
-    ids=lambda arguments: arguments[0],
-)
-def test_a_file_that_cannot_be_read_is_named_and_ends_with_1(
-    tool: Tool, tmp_path: Path, arguments: tuple[str, ...], is_there: bool
-) -> None:
-    file = tmp_path / "some.file"
-    if is_there:
-        file.write_bytes(b"key=\xff")
-    answer = tool(*arguments, str(file))
-    assert (answer.status, str(file) in answer.err) == (1, True), answer.err
 
 
 def test_properties_in_a_file_are_the_clients(tool: Tool, tmp_path: Path) -> None:
@@ -128,31 +99,3 @@ def test_options_are_not_guessed_from_their_beginnings(tool: Tool) -> None:
     answer = tool("kafka-topics", "--list", "--boot", "127.0.0.1:1")
     assert answer.status == 2
     assert "--boot" in answer.err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("kafka-topics", "--lst"), "unrecognized arguments: --lst; did you mean --list?"),
-        (("kafka-topics", "--list", "--topc=t"), "unrecognized arguments: --topc; did you mean --topic?"),
-        (("kafka-configs", "--xyzzy", "--descrbe"), "unrecognized arguments: --xyzzy, --descrbe; did you mean"),
-        (("kafka-storage", "format", "--confg", "f"), "unrecognized arguments: --confg; did you mean --config?"),
-        (("kafka-transactions", "abort", "--topc", "t"), "unrecognized arguments: --topc; did you mean --topic?"),
-        (("kafka-transactions", "--lst"), "unrecognized arguments: --lst"),
-        (("kafka-transactions", "--bootstrap-servr", "h:1", "list"), "did you mean --bootstrap-server?"),
-        (("kafka-server-start", "-demon", "f"), "unrecognized arguments: -demon; did you mean -daemon?"),
-        (("exactly-once", "--accept-lost"), "unrecognized arguments: --accept-lost; did you mean --accept-loss?"),
-        (("kafka-topics", "--", "--lst"), "one of the arguments --create"),
-    ],
-)
-def test_an_unknown_option_is_the_first_error(tool: Tool, arguments: tuple[str, ...], words: str) -> None:
-    answer = tool(*arguments)
-    assert (answer.status, words in answer.err) == (2, True), answer.err
-
-
-def test_values_that_begin_with_a_dash_are_no_options(tool: Tool, tmp_path: Path) -> None:
-    assert "is not between" in tool("kafka-topics", "--create", "--partitions", "-3000000000").err
-    properties = tmp_path / "server.properties"
-    properties.write_text(f"log.dirs={tmp_path / 'data'}\n")
-    formatted = tool("kafka-storage", "format", "-t", "-id-with-a-dash-------", f"-c{properties}")
-    assert (formatted.status, formatted.err) == (0, "")

@@ -4,7 +4,7 @@ import pytest
 
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.tools.console_consumer import FORMAT_PROPERTIES, to_line
-from tests.system.spark_kafka_native.tools.conftest import Tool
+from tests.support.tools import Tool
 
 NAMES = (f"tool-consumer-{number}" for number in itertools.count())
 ROW = {

@@ -2,9 +2,9 @@ import itertools
 
 import pytest
 
-from spark_kafka_native.tools.connection import ToolError
 from spark_kafka_native.tools.console_producer import READER_PROPERTIES, to_records
-from tests.system.spark_kafka_native.tools.conftest import Tool
+from spark_kafka_native.tools.output import ToolError
+from tests.support.tools import Tool
 
 NAMES = (f"tool-producer-{number}" for number in itertools.count())
 

@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.tools.connection import ToolError
 from spark_kafka_native.tools.delete_records import read_offsets
-from tests.system.spark_kafka_native.tools.conftest import Tool
+from spark_kafka_native.tools.output import ToolError
+from tests.support.tools import Tool
 
 
 def written(path: Path, *entries: object, version: int = 1) -> Path:

@@ -27,9 +27,9 @@ from tests.support.brokers import AnyBroker, TopicMaker
 from tests.support.exactly_once_steps import Killed, killed_after_decision
 from tests.support.our_client import config_of
 from tests.support.our_transactions import valued
+from tests.support.tools import Tool
 from tests.support.topics import Topics
 from tests.support.waiting import eventually
-from tests.system.spark_kafka_native.tools.conftest import Tool
 
 TIMING = timing_of(60_000, 5_000)
 QUERY = Owner(OwnerKind.QUERY, "c0ffee")

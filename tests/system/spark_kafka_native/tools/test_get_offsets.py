@@ -2,7 +2,7 @@ import itertools
 
 import pytest
 
-from tests.system.spark_kafka_native.tools.conftest import Tool
+from tests.support.tools import Tool
 
 NAMES = (f"tool-offsets-{number}" for number in itertools.count())
 

@@ -16,7 +16,7 @@ from spark_kafka_native.protocol.messages.list_groups import ListedGroup, ListGr
 from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsRequest
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.scripted_broker import KAFKA_2_1, Respond, ScriptedCluster, Silent
-from tests.system.spark_kafka_native.tools.conftest import Answer, Tool
+from tests.support.tools import Answer, Tool
 
 GROUPS = ("g", "h")
 NO_LEADER, NO_BROKER = -1, 9

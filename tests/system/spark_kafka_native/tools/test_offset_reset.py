@@ -2,9 +2,9 @@ from datetime import timedelta
 
 import pytest
 
-from spark_kafka_native.tools.connection import ToolError
 from spark_kafka_native.tools.offset_reset import parse_duration
-from tests.system.spark_kafka_native.tools.conftest import Tool
+from spark_kafka_native.tools.output import ToolError
+from tests.support.tools import Tool
 
 TOPIC = "tool-reset"
 

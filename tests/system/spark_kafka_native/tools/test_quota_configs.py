@@ -1,8 +1,8 @@
 import pytest
 from dirty_equals import Contains
 
+from tests.support.tools import Tool
 from tests.support.waiting import eventually
-from tests.system.spark_kafka_native.tools.conftest import Tool
 
 
 def described_as(on_broker: Tool, named: tuple[str, ...], *lines: str) -> None:

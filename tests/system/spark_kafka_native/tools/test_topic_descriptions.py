@@ -13,8 +13,8 @@ from spark_kafka_native.protocol.messages.describe_configs import (
     DescribeConfigsResult,
 )
 from tests.support.scripted_broker import KAFKA_2_1, Respond, ScriptedCluster
+from tests.support.tools import Tool
 from tests.support.waiting import eventually
-from tests.system.spark_kafka_native.tools.conftest import Tool
 
 NAMES = (f"tool-description-{number}" for number in itertools.count())
 UNKNOWN_ID = "AAAAAAAAAAAAAAAAAAAAAQ"

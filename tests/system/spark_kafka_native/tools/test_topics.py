@@ -6,8 +6,8 @@ import pytest
 from dirty_equals import Contains, HasLen
 
 from broker_embedded.testing import EmbeddedBroker, ErrorCode
+from tests.support.tools import Tool
 from tests.support.waiting import eventually
-from tests.system.spark_kafka_native.tools.conftest import Tool
 
 NAMES = (f"tool-topic-{number}" for number in itertools.count())
 

@@ -6,9 +6,9 @@ import pytest
 from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native.protocol.errors import ErrorCode
 from tests.support.brokers import AnyBroker
+from tests.support.tools import Tool
 from tests.support.transaction_driver import RawProducer
 from tests.support.transaction_views import reaches
-from tests.system.spark_kafka_native.tools.conftest import Tool
 
 TOPIC = "tool-transactions"
 

@@ -1,7 +1,6 @@
 """Settings: parsing, bounds, errors that help, properties files."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
@@ -9,7 +8,6 @@ from broker_embedded.config.settings import (
     ConfigError,
     Setting,
     parse_settings,
-    read_properties,
     refuse_unknown,
     setting,
     settings_of,
@@ -130,27 +128,3 @@ def test_secrets() -> None:
         parsed = secret.parse(given)
         assert parsed == Secret("hunter2")
         assert "hunter2" not in spelled(parsed)
-
-
-def test_properties_files_are_read_as_java_writes_them(tmp_path: Path) -> None:
-    path = tmp_path / "server.properties"
-    path.write_text(
-        "# a comment\n! another\n\n"
-        "node.id=7\n"
-        "  listeners = PLAINTEXT://:9092 \n"
-        "log.dirs:/data\n"
-        "num.partitions 3\n"
-        "a=one, \\\n   two, \\\n   three\n"
-        "empty=\n"
-        "node.id=8\n"
-        "last=b\\"
-    )
-    assert read_properties(path) == {
-        "node.id": "8",
-        "listeners": "PLAINTEXT://:9092",
-        "log.dirs": "/data",
-        "num.partitions": "3",
-        "a": "one, two, three",
-        "empty": "",
-        "last": "b",
-    }

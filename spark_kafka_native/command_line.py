@@ -1,0 +1,103 @@
+"""Command lines of the jobs, the tools and the broker: options, properties files, closed standard streams."""
+
+import argparse
+import itertools
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from spark_kafka_native.protocol.nearest import did_you_mean
+
+_NEGATIVE_NUMBER: Final = re.compile(r"-\d+|-\d*\.\d+")
+
+
+class CommandParser(argparse.ArgumentParser):
+    """As argparse, but options are whole names, and those that are not known are reported before any other error.
+
+    argparse reports required options that are missing first, which a mistyped one is.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        """As argparse, except for ``allow_abbrev``."""
+        super().__init__(allow_abbrev=False, **settings)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As in argparse. Ends the program with status 2 if an option is unknown."""
+        words = sys.argv[1:] if args is None else list(args)
+        unknown = [name for word in self._own_words(words) if (name := self._unknown(word)) is not None]
+        if unknown:
+            known = [option for option in self._option_string_actions if option.startswith("-")]
+            self.error(f"unrecognized arguments: {', '.join(each + did_you_mean(each, known) for each in unknown)}")
+        return super().parse_known_args(words, namespace)
+
+    def _own_words(self, words: Sequence[str]) -> Iterator[str]:
+        """The words before ``--``; with commands only the options before the command. Later ones are the command's."""
+        own = itertools.takewhile(lambda word: word != "--", words)
+        if self._subparsers is None:
+            yield from own
+            return
+        for word in own:
+            if not word.startswith("-"):
+                return
+            yield word
+            option = self._option_string_actions.get(word)
+            if option is not None:
+                values = 1 if option.nargs is None else option.nargs
+                for _ in range(values if isinstance(values, int) else 0):
+                    next(own, None)
+
+    def _unknown(self, word: str) -> str | None:
+        """The option that a word names, without its value, if there is no such option."""
+        name = word.partition("=")[0]
+        if not word.startswith("-") or word == "-" or " " in word or _NEGATIVE_NUMBER.fullmatch(word):
+            return None
+        known = self._option_string_actions
+        with_value = not word.startswith("--") and word[:2] in known  # -tVALUE
+        return None if name in known or with_value else name
+
+
+def open_closed_streams() -> None:
+    """Open the null device for those of stdin, stdout and stderr that are closed, so that no file gets their number.
+
+    A closed stdout is no error, as in Apache Kafka's tools. ``sys.stdin`` stays None, for those that read it.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest number that is free: this one
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(1, "w", closefd=False)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w", errors="backslashreplace", closefd=False)
+
+
+def read_properties(path: Path) -> dict[str, str]:
+    """The entries of a Java properties file, as Kafka's server.properties is; a later entry replaces an earlier one.
+
+    Understood: ``#`` and ``!`` comments, ``=``, ``:`` or blanks between key and value, a backslash at the end of a line
+    that goes on. Raises OSError; UnicodeDecodeError: the file is not UTF-8.
+    """
+    entries: dict[str, str] = {}
+    pending = ""
+    for raw in [*path.read_text(encoding="utf-8").splitlines(), ""]:
+        line = pending + raw.strip()
+        pending = ""
+        if line.startswith(("#", "!")):
+            continue
+        if line.endswith("\\"):
+            pending = line[:-1]
+            continue
+        if line:
+            key, value = _entry(line)
+            entries[key] = value
+    return entries
+
+
+def _entry(line: str) -> tuple[str, str]:
+    end = next((index for index, char in enumerate(line) if char in "=: \t"), len(line))
+    rest = line[end:].strip()
+    return line[:end], rest[1:].strip() if rest[:1] in {"=", ":"} else rest

@@ -1,0 +1,79 @@
+"""What tools print, to stdout and stderr, and the errors that end a tool with a message."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+FAILED: Final = 1
+BAD_USAGE: Final = 2
+
+
+class ToolError(Exception):
+    """A bad option, or a bad value in a file that an option names; ``str()`` is for the user."""
+
+
+class OutputClosed(Exception):
+    """The program that reads stdout or stderr has closed it. No OSError, because tools report those."""
+
+
+class OutputFailed(Exception):
+    """Stdout cannot be written, as on a full disk. As ToolError. No OSError, because tools report those."""
+
+
+class ToolFailure(Exception):
+    """The options are valid and the tool failed: a request was refused, a file cannot be read. As ToolError."""
+
+
+def say(text: str) -> None:
+    """Print a line of a tool's answer at once. Raises OutputClosed, OutputFailed."""
+    with _output():
+        print(text, flush=True)  # noqa: T201  # what a command line tool is for
+
+
+def say_bytes(data: bytes) -> None:
+    """Write bytes of a tool's answer at once. Raises OutputClosed, OutputFailed."""
+    with _output():
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+
+
+def flush_output() -> None:
+    """Write what stdout and stderr have buffered. Raises OutputClosed, OutputFailed."""
+    with _output():
+        sys.stdout.flush()
+    with _errors():
+        sys.stderr.flush()
+
+
+def complain(text: str) -> None:
+    """Print a line about an error to stderr. Raises OutputClosed."""
+    with _errors():
+        print(text, file=sys.stderr, flush=True)  # noqa: T201  # a command line tool says so on stderr
+
+
+@contextmanager
+def _output() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise OutputClosed from error
+    except OSError as error:
+        raise OutputFailed(f"stdout cannot be written: {error.strerror}") from error
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
+    """As ``_output`` for stderr, where an OSError is ignored: there is nowhere to report it, and the status remains."""
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise OutputClosed from error
+    except OSError:
+        pass
+
+
+def refuse(tool: str, error: Exception) -> int:
+    """Print why a tool failed; the exit status."""
+    complain(f"{tool}: {error}")
+    return BAD_USAGE if isinstance(error, ToolError) else FAILED

@@ -1,0 +1,163 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from broker_embedded.testing import EmbeddedBroker
+from broker_embedded.tools.commands import SCRIPTS
+from spark_kafka_native.tools.__main__ import main
+from spark_kafka_native.tools.dispatch import TOOLS
+from tests.support.tools import Tool, calling
+
+
+def test_a_tool_that_is_not_there(tool: Tool) -> None:
+    answer = tool("kafka-mirror-maker")
+    assert (answer.status, answer.err.endswith("; no 'kafka-mirror-maker'\n")) == (2, True)
+
+
+def test_without_a_name_the_tools_are_listed(tool: Tool) -> None:
+    answer = tool()
+    assert answer.status == 2
+    assert "home, kafka-configs, kafka-console-consumer" in answer.err
+
+
+def test_the_tools_without_a_broker_name_the_package_that_has_its_tools(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = calling(main, capfd, monkeypatch)
+    more = "python -m broker_embedded.tools: the same tools, and those of the bundled broker"
+    answer = tool("kafka-server-start")
+    assert (answer.status, answer.err.splitlines()[0].endswith(f"; no 'kafka-server-start'; {more}")) == (2, True)
+    answer = tool("--help")
+    assert (answer.status, answer.lines[0]) == (0, "usage: python -m spark_kafka_native.tools TOOL ...")
+    assert {line.split()[0] for line in answer.lines[2:-3]} == set(TOOLS)
+    assert answer.lines[-2] == more
+
+
+def test_help_has_a_line_for_each_tool(tool: Tool) -> None:
+    for option in ("--help", "-h"):
+        answer = tool(option)
+        assert (answer.status, answer.err) == (0, "")
+        assert answer.lines[0] == "usage: python -m broker_embedded.tools TOOL ..."
+        assert {line.split()[0] for line in answer.lines[2:-2]} == {"exactly-once", "home", *SCRIPTS}
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("home", "home"), ("kafka-nothing",)])
+def test_a_reader_that_has_enough_ends_a_tool_without_a_message(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    assert status_without_reader(*arguments, cwd=tmp_path) == 141
+
+
+def test_a_reader_of_records_that_has_enough_ends_the_consumer(tool: Tool, tmp_path: Path) -> None:
+    with EmbeddedBroker(topics={"t": 1}) as broker:
+        servers = ("--bootstrap-server", broker.bootstrap_servers)
+        tool("kafka-console-producer", *servers, "--topic", "t", stdin=b"a\nb\n")
+        assert status_without_reader("kafka-topics", *servers, "--list", cwd=tmp_path) == 141
+        consumer = ("kafka-console-consumer", *servers, "--topic", "t", "--from-beginning")
+        assert status_without_reader(*consumer, cwd=tmp_path) == 141
+
+
+def status_without_reader(*arguments: str, cwd: Path) -> int:
+    """The exit status of a tool whose stdout and stderr nobody reads."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "broker_embedded.tools", *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[4])}
+    try:
+        return subprocess.run(
+            command, stdout=writer, stderr=writer, timeout=120, check=False, cwd=cwd, env=environment
+        ).returncode
+    finally:
+        os.close(writer)
+
+
+def test_only_a_closed_stdout_is_no_error_on_stderr(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "broker_embedded.tools", "--help"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[4])}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path, env=environment
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        process.stdout = None
+        _, errors = process.communicate(timeout=120)
+    assert (process.returncode, errors) == (141, b"")
+
+
+SERVER = ("--bootstrap-server", "nonsense")
+FULL = "stdout cannot be written: No space left on device\n"
+PRODUCER = ("kafka-console-producer", *SERVER, "--topic", "t")
+LIST = ("kafka-topics", "--list", *SERVER)
+
+
+@pytest.mark.parametrize(
+    ("redirection", "arguments", "status", "out", "err"),
+    [
+        (">&-", ("kafka-topics", "--help"), 0, "", ""),
+        (">&-", ("kafka-topics", "--version"), 0, "", ""),
+        (">&-", LIST, 2, "", "kafka-topics: bootstrap.servers"),
+        (">&-", ("kafka-topics", "--lst"), 2, "", "usage: "),
+        ("2>&-", LIST, 2, "", ""),
+        ("2>&-", ("kafka-topics", "--lst"), 2, "", ""),
+        ("<&- >&- 2>&-", ("kafka-topics", "--version"), 0, "", ""),
+        ("<&- >&- 2>&-", LIST, 2, "", ""),
+        ("2>&-", ("kafka-topics", "--l\udcff"), 2, "", ""),
+        (
+            "<&-",
+            ("kafka-console-producer", *SERVER, "--topic", "t"),
+            1,
+            "",
+            "kafka-console-producer: stdin is closed",
+        ),
+    ],
+)
+def test_a_closed_stream_changes_no_exit_status(
+    tmp_path: Path, redirection: str, arguments: tuple[str, ...], status: int, out: str, err: str
+) -> None:
+    done = redirected(redirection, *arguments, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (status, out), done.stderr
+    assert done.stderr.startswith(err)
+    assert err or not done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="/dev/full is Linux's")
+@pytest.mark.parametrize(
+    ("redirection", "arguments", "status", "err"),
+    [
+        (">/dev/full", ("kafka-topics", "--version"), 1, f"kafka-topics: {FULL}"),
+        (
+            ">/dev/full",
+            ("kafka-topics", "--help"),
+            1,
+            f"kafka-topics: {FULL}",
+        ),
+        (">/dev/full", ("kafka-storage", "info", "--help"), 1, f"kafka-storage: {FULL}"),
+        (">/dev/full", ("--help",), 1, f"tools: {FULL}"),
+        (">/dev/full 2>/dev/full", ("kafka-topics", "--help"), 1, ""),
+        ("2>/dev/full", LIST, 2, ""),
+        ("2>/dev/full", ("kafka-topics", "--lst"), 2, ""),
+    ],
+)
+def test_output_that_cannot_be_written_is_an_error(
+    tmp_path: Path, redirection: str, arguments: tuple[str, ...], status: int, err: str
+) -> None:
+    done = redirected(redirection, *arguments, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (status, err)
+
+
+def redirected(redirection: str, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run a tool with a redirection of the shell."""
+    command = [
+        "sh",
+        "-c",
+        f'exec "$@" {redirection}',
+        "sh",
+        sys.executable,
+        "-m",
+        "broker_embedded.tools",
+        *arguments,
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[4])}
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=cwd, env=environment)

@@ -1,0 +1,97 @@
+"""Options that a command line does not know, with the nearest one that it does."""
+
+from pathlib import Path
+
+import pytest
+
+from spark_kafka_native.command_line import CommandParser, read_properties
+
+
+def parser() -> CommandParser:
+    made = CommandParser(prog="p")
+    made.add_argument("--listen")
+    made.add_argument("--data-dir", required=True)
+    return made
+
+
+def test_known_options_are_parsed() -> None:
+    assert parser().parse_args(["--listen", "a:1", "--data-dir", "-1"]).listen == "a:1"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--lisen", "a:1"], "unrecognized arguments: --lisen; did you mean --listen?"),
+        (["--listen", "a:1", "--data-dri=/x"], "unrecognized arguments: --data-dri; did you mean --data-dir?"),
+        (["--list", "a:1"], "unrecognized arguments: --list; did you mean --listen?"),
+        (["--lisen=a:1"], "unrecognized arguments: --lisen; did you mean --listen?"),
+        (["--what"], "unrecognized arguments: --what"),
+        (["what", "--data-dir=d"], "unrecognized arguments: what"),
+    ],
+)
+def test_nearest_option_is_suggested(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        parser().parse_args(arguments)
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.splitlines()[-1] == f"p: error: {said}"
+
+
+def parser_with_commands() -> CommandParser:
+    made = CommandParser(prog="p")
+    made.add_argument("--servers")
+    made.add_argument("--pair", nargs=2)
+    made.add_argument("--quiet", action="store_true")
+    commands = made.add_subparsers(required=True, metavar="ACTION", parser_class=CommandParser)
+    commands.add_parser("list").add_argument("--filter")
+    return made
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--lst"], "unrecognized arguments: --lst"),
+        (["--server", "a", "list"], "unrecognized arguments: --server; did you mean --servers?"),
+        (["--servers", "list", "--quite"], "unrecognized arguments: --quite; did you mean --quiet?"),
+        (["--servers=a", "--quite", "list"], "unrecognized arguments: --quite; did you mean --quiet?"),
+        (["--pair", "a", "b", "--quiet", "--srvers=a"], "unrecognized arguments: --srvers; did you mean --servers?"),
+        (["--servers", "a", "list", "--filtr=x"], "unrecognized arguments: --filtr; did you mean --filter?"),
+        (["--servers", "a"], "the following arguments are required: ACTION"),
+    ],
+)
+def test_options_before_a_command_are_checked(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        parser_with_commands().parse_args(arguments)
+    assert capsys.readouterr().err.splitlines()[-1].removeprefix("p list").removeprefix("p") == f": error: {said}"
+
+
+def test_options_of_a_command_are_not_those_before_it() -> None:
+    parsed = parser_with_commands().parse_args(
+        ["--servers", "a", "--quiet", "--pair", "b", "c", "list", "--filter", "x"]
+    )
+    assert (parsed.servers, parsed.quiet, parsed.pair, parsed.filter) == ("a", True, ["b", "c"], "x")
+
+
+def test_properties_files_are_read_as_java_writes_them(tmp_path: Path) -> None:
+    path = tmp_path / "server.properties"
+    path.write_text(
+        "# a comment\n! another\n\n"
+        "node.id=7\n"
+        "  listeners = PLAINTEXT://:9092 \n"
+        "log.dirs:/data\n"
+        "num.partitions 3\n"
+        "a=one, \\\n   two, \\\n   three\n"
+        "empty=\n"
+        "node.id=8\n"
+        "last=b\\"
+    )
+    assert read_properties(path) == {
+        "node.id": "8",
+        "listeners": "PLAINTEXT://:9092",
+        "log.dirs": "/data",
+        "num.partitions": "3",
+        "a": "one, two, three",
+        "empty": "",
+        "last": "b",
+    }

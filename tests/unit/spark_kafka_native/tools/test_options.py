@@ -1,0 +1,35 @@
+import pytest
+
+from spark_kafka_native.tools.options import parse_pairs, split_list, with_defaults
+
+
+def test_pairs() -> None:
+    assert parse_pairs(["a=1", " b = x=y "], "--config") == {"a": "1", "b": "x=y"}
+
+
+@pytest.mark.parametrize("item", ["a", "=1", ""])
+def test_what_is_no_pair_is_an_error_that_names_the_option(item: str) -> None:
+    with pytest.raises(ValueError, match=r"--config: .* is not KEY=VALUE"):
+        parse_pairs([item], "--config")
+
+
+def test_properties_that_have_defaults() -> None:
+    defaults = {"key.separator": "\t", "print.key": "false"}
+    assert with_defaults([], defaults, "--property") == defaults
+    given = with_defaults(["key.separator= = ", "print.key=true"], defaults, "--property")
+    assert given == {"key.separator": " = ", "print.key": "true"}
+    with pytest.raises(ValueError, match=r"--property: no .print\.keys.; there are key\.separator, print\.key"):
+        with_defaults(["print.keys=true"], defaults, "--property")
+
+
+@pytest.mark.parametrize(
+    ("text", "items"),
+    [
+        ("", []),
+        ("a=1", ["a=1"]),
+        ("a=1, b=2", ["a=1", "b=2"]),
+        ("cleanup.policy=[compact,delete],b=2", ["cleanup.policy=compact,delete", "b=2"]),
+    ],
+)
+def test_commas_in_brackets_are_part_of_a_value(text: str, items: list[str]) -> None:
+    assert split_list(text) == items
