@@ -1,7 +1,7 @@
 """Metrics in Prometheus' text format, 0.0.4.
 
-The names are those that the usual translation of Apache Kafka's MBeans gives, so that dashboards for Kafka find theirs;
-times are histograms in seconds. A library would weigh more than what it saves: this is all that it would do here.
+Names follow the usual translation of Apache Kafka's MBeans, so that dashboards for Kafka work. Times are histograms in
+seconds.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
