@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not data_dir:
             raise ConfigError("--data-dir", "say where the data is to be kept")
         control = _control(options)
-    except (ConfigError, OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         return _complain(error, _BAD_USAGE)
     try:
         return asyncio.run(_run(config, data_dir) if control is None else _run_controlled(options, data_dir, control))

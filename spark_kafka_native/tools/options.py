@@ -88,10 +88,10 @@ class ToolParser(ActionParser):
 
 
 def properties_in(path: Path) -> dict[str, str]:
-    """The entries of a properties file. Raises ToolFailure naming the file: it cannot be read, or is not UTF-8."""
+    """The entries of a properties file. Raises ToolFailure naming the file: it cannot be read, or is malformed."""
     try:
         return read_properties(path)
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise ToolFailure(f"{path}: {error}") from error
 
 

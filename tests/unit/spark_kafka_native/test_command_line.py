@@ -95,3 +95,12 @@ def test_properties_files_are_read_as_java_writes_them(tmp_path: Path) -> None:
         "empty": "",
         "last": "b",
     }
+
+
+def test_escapes_in_properties_files_are_those_of_java(tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text('jaas=password=\\"a\\\\b\\" \\u00e9\\:\\\n\tc\nkey\\ 1=x\n')
+    assert read_properties(path) == {"jaas": 'password="a\\b" é:c', "key 1": "x"}
+    path.write_text("a=\\u12\n")
+    with pytest.raises(ValueError, match=r"Invalid \\u escape sequence"):
+        read_properties(path)
