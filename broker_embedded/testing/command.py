@@ -14,7 +14,7 @@ from broker_embedded.server.run import lines_at_start
 from broker_embedded.testing.clocks import parse_clock
 from broker_embedded.testing.control import Control
 from broker_embedded.testing.control_address import ControlAddress
-from broker_embedded.testing.embedded import control_port
+from broker_embedded.testing.control_port import ControlPort
 from broker_embedded.testing.restartable import RestartableBroker
 
 CONTROLLED: Final = "controlled at "
@@ -46,7 +46,7 @@ async def controlled_broker(
     """A running broker and its control port; the lines that say where they are. Raises as ``start_broker``."""
     listeners = {"listeners": BrokerConfig.parse(settings).listeners}
     broker = RestartableBroker({**settings, **listeners}, data_dir, clock=options.clock, on_failed=on_failed)
-    port = control_port(Control(broker), options.address)
+    port = ControlPort(Control(broker), options.address)
     async with AsyncExitStack() as stack:
         broker.start()
         stack.push_async_callback(broker.stop)

@@ -12,12 +12,12 @@ import json
 import logging
 import socket
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-import h11
-
 from broker_embedded.config.addresses import Endpoint, spell_address
+from broker_embedded.server.http import BadRequest, HttpConnection, HttpRequest
 from broker_embedded.server.listener import Listener
 from broker_embedded.testing.control import BAD_REQUEST, Answer, Control
 from broker_embedded.testing.control_address import ControlAddress
@@ -25,11 +25,8 @@ from broker_embedded.testing.control_address import ControlAddress
 logger = logging.getLogger(__name__)
 
 _BACKLOG: Final = 50
-_FORBIDDEN: Final = 403
-_TOO_LARGE: Final = 413
-_MOST_BODY_BYTES: Final = 1024 * 1024
-_MOST_HEAD_BYTES: Final = 64 * 1024
-_READ_BYTES: Final = 64 * 1024
+_MAX_BODY_BYTES: Final = 1024 * 1024
+_MAX_HEAD_BYTES: Final = 64 * 1024
 _NUMBERS: Final = {"after", "most"}
 """Fields of queries that are numbers."""
 
@@ -72,83 +69,37 @@ class ControlPort:
         conversation.add_done_callback(lambda _: sock.close())
 
     async def _converse(self, sock: socket.socket, peer: str) -> None:
+        connection = HttpConnection(sock, max_head_bytes=_MAX_HEAD_BYTES, max_body_bytes=_MAX_BODY_BYTES)
         try:
-            await _Conversation(self._control, sock).hold()
+            while await self._respond(connection):
+                pass
+            await connection.finish()
         except OSError as error:
             logger.debug("the connection of %s to the control port is broken: %s", peer, error)
 
-
-class _Conversation:
-    """One connection, from its first request to its last."""
-
-    def __init__(self, control: Control, sock: socket.socket) -> None:
-        self._control = control
-        self._socket = sock
-        self._loop = asyncio.get_running_loop()
-        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=_MOST_HEAD_BYTES)
-
-    async def hold(self) -> None:
-        """Answer requests until one side has had enough."""
-        while True:
-            try:
-                answer = await self._next_answer()
-            except h11.RemoteProtocolError as error:
-                if self._http.our_state is not h11.SEND_RESPONSE and self._http.our_state is not h11.IDLE:
-                    return
-                await self._say(Answer(status=error.error_status_hint, body={"problem": str(error)}), last=True)
-                return
-            if answer is None:
-                return
-            await self._say(answer)
-            if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
-                return
-            self._http.start_next_cycle()
-
-    async def _next_answer(self) -> Answer | None:
-        """Read a request and do it; None at the end of the connection."""
-        head = await self._next_event()
-        if not isinstance(head, h11.Request):
-            return None
-        body = bytearray()
-        while isinstance(event := await self._next_event(), h11.Data):
-            body += event.data
-            if len(body) > _MOST_BODY_BYTES:
-                return Answer(status=_TOO_LARGE, body={"problem": f"the body has more than {_MOST_BODY_BYTES} bytes"})
-        if not isinstance(event, h11.EndOfMessage):
-            return None
-        problem = _stranger(dict(head.headers))
-        if problem is not None:
-            return Answer(status=_FORBIDDEN, body={"problem": problem})
-        return await self._do(head.method.decode(), head.target.decode(), bytes(body))
-
-    async def _do(self, method: str, target: str, body: bytes) -> Answer:
+    async def _respond(self, connection: HttpConnection) -> bool:
+        """Read a command, run it and respond; whether the connection can have another one."""
         try:
-            parts = urlsplit(target)
-            fields = _fields_of_body(body) if body else _fields_of_query(parts.query)
+            request = await connection.next_request()
+            answer = None if request is None else await self._do(request)
+        except BadRequest as error:
+            answer, request = Answer(status=error.status, body={"problem": str(error)}), None
+        if answer is None:
+            return False
+        body = json.dumps(answer.body).encode() + b"\n"
+        headers = {"Content-Type": "application/json"}
+        return await connection.respond(answer.status, headers, body, close=request is None)
+
+    async def _do(self, request: HttpRequest) -> Answer:
+        problem = _stranger(request.headers)
+        if problem is not None:
+            return Answer(status=HTTPStatus.FORBIDDEN, body={"problem": problem})
+        try:
+            parts = urlsplit(request.target)
+            fields = _fields_of_body(request.body) if request.body else _fields_of_query(parts.query)
         except ValueError as error:
             return Answer(status=BAD_REQUEST, body={"problem": str(error)})
-        return await self._control.do(method, unquote(parts.path), fields)
-
-    async def _next_event(self) -> Any:
-        while True:
-            event = self._http.next_event()
-            if event is not h11.NEED_DATA:
-                return event
-            if self._http.they_are_waiting_for_100_continue:
-                await self._send(h11.InformationalResponse(status_code=100, headers=[]))
-            self._http.receive_data(await self._loop.sock_recv(self._socket, _READ_BYTES))
-
-    async def _say(self, answer: Answer, *, last: bool = False) -> None:
-        body = json.dumps(answer.body).encode() + b"\n"
-        headers = [("content-type", "application/json"), ("content-length", str(len(body)))]
-        if last:
-            headers.append(("connection", "close"))
-        response = h11.Response(status_code=answer.status, headers=headers)
-        await self._send(response, h11.Data(data=body), h11.EndOfMessage())
-
-    async def _send(self, *events: Any) -> None:
-        data = b"".join(self._http.send(event) or b"" for event in events)
-        await self._loop.sock_sendall(self._socket, data)
+        return await self._control.do(request.method, unquote(parts.path), fields)
 
 
 def _stranger(headers: Mapping[bytes, bytes]) -> str | None:

@@ -12,12 +12,12 @@ from broker_embedded.platform.clocks import MovableClock
 from broker_embedded.testing.brokers import ControlledBroker, creatable
 from broker_embedded.testing.control import Control
 from broker_embedded.testing.control_address import LOOPBACK, ControlAddress
+from broker_embedded.testing.control_port import ControlPort
 from broker_embedded.testing.recording import MOST_REQUESTS, RecordedRequest
 from broker_embedded.testing.restartable import RestartableBroker
 
 if TYPE_CHECKING:
     from broker_embedded.server.server import BrokerServer
-    from broker_embedded.testing.control_port import ControlPort
 
 STOP_TIMEOUT_S: Final = 60.0
 ResultT = TypeVar("ResultT")
@@ -43,8 +43,8 @@ class EmbeddedBroker(ControlledBroker):
         """As `ControlledBroker`, with its ``settings`` for tests and its ``users``.
 
         ``clock`` None is the machine's clock, which ``advance`` moves ahead; a ``ManualClock`` stands still otherwise.
-        ``control`` opens a port for `broker_embedded.testing.control`: True on a free port, or ``"127.0.0.1:8123"``; it
-        needs the extra ``testing``. Raises ConfigError: the address can be reached from other machines.
+        ``control`` opens a port for `broker_embedded.testing.control`: True on a free port, or ``"127.0.0.1:8123"``.
+        Raises ConfigError: the address can be reached from other machines.
         """
         super().__init__(data_dir, topics=topics, settings=settings, users=users)
         self._broker = RestartableBroker(
@@ -58,7 +58,7 @@ class EmbeddedBroker(ControlledBroker):
         self._port: ControlPort | None = None
         if control:
             wanted = ControlAddress.parse("control", LOOPBACK if control is True else control)
-            self._port = control_port(self._control, wanted)
+            self._port = ControlPort(self._control, wanted)
         self._thread: threading.Thread | None = None
         self._stopping: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop
@@ -162,12 +162,3 @@ class EmbeddedBroker(ControlledBroker):
     @property
     def _server(self) -> "BrokerServer":
         return self._broker.server
-
-
-def control_port(control: Control, wanted: ControlAddress) -> "ControlPort":
-    """A control port, not yet open. Raises RuntimeError: the extra ``testing`` is not installed."""
-    try:
-        from broker_embedded.testing.control_port import ControlPort  # noqa: PLC0415  # most brokers have none
-    except ModuleNotFoundError as error:
-        raise RuntimeError(f"a control port needs {error.name}: install spark-kafka-native[testing]") from error
-    return ControlPort(control, wanted)

@@ -75,8 +75,8 @@ class BrokerProcess(ControlledBroker):
         """As `ControlledBroker`, with its ``settings`` for tests and its ``users``.
 
         ``control`` opens a port through which faults are set, requests read and the clock is moved: True on a free
-        port, or ``"127.0.0.1:8123"``; it needs the extra ``testing``. ``clock`` needs it too; None is the machine's
-        clock, which can be moved ahead. Raises ConfigError: the address can be reached from other machines.
+        port, or ``"127.0.0.1:8123"``. ``clock`` needs it; None is the machine's clock, which can be moved ahead. Raises
+        ConfigError: the address can be reached from other machines.
         """
         super().__init__(data_dir, topics=topics, settings=settings, users=users)
         if clock is not None and not control:

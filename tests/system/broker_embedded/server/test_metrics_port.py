@@ -59,8 +59,9 @@ def test_the_head_alone(url: str) -> None:
 @pytest.mark.parametrize(
     ("request_", "status"),
     [
-        (b"GET /else HTTP/1.1\r\n\r\n", b"404 Not Found"),
-        (b"POST /metrics HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc", b"405 Method Not Allowed"),
+        (b"GET /else HTTP/1.1\r\nHost: x\r\n\r\n", b"404 Not Found"),
+        (b"POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc", b"405 Method Not Allowed"),
+        (b"GET /metrics HTTP/1.1\r\n\r\n", b"400 Bad Request"),  # HTTP/1.1 requires Host
         (b"nonsense\r\n\r\n", b"400 Bad Request"),
         (b"GET /metrics SMTP\r\n\r\n", b"400 Bad Request"),
         (b"GET /metrics HTTP/1.1\r\nX: " + b"x" * 20_000, b"431 Request Header Fields Too Large"),
@@ -68,7 +69,7 @@ def test_the_head_alone(url: str) -> None:
 )
 def test_what_is_no_question_for_metrics(url: str, request_: bytes, status: bytes) -> None:
     assert ask(url, request_).startswith(b"HTTP/1.1 " + status + b"\r\n")
-    assert ask(url, b"GET /metrics HTTP/1.1\r\n\r\n").startswith(b"HTTP/1.1 200 OK\r\n")
+    assert ask(url, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").startswith(b"HTTP/1.1 200 OK\r\n")
 
 
 def test_a_request_may_come_byte_by_byte(url: str) -> None:
@@ -89,7 +90,7 @@ def test_who_says_nothing_takes_no_place_for_ever(broker: EmbeddedBroker, url: s
         assert ninth.recv(1) == b""
     silent.pop().close()
     eventually(lambda: len(metrics._conversations), 7)
-    assert ask(url, b"GET /metrics HTTP/1.1\r\n\r\n").startswith(b"HTTP/1.1 200 OK\r\n")
+    assert ask(url, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").startswith(b"HTTP/1.1 200 OK\r\n")
     for sock in silent:
         sock.close()
 

@@ -111,6 +111,7 @@ def test_a_large_body_is_refused(broker: EmbeddedBroker) -> None:
         (b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"X: " + b"y" * 100_000, b"431"),
         (b"GET / HTTP/1.0\r\n\r\n", b"403"),
         (b"GET / HTTP/1.0\r\nHost: localhost\r\n\r\n", b"200"),
+        (b"HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n", b"405"),
     ],
 )
 def test_what_is_no_request_is_answered_and_the_connection_closed(
