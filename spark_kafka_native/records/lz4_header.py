@@ -8,9 +8,10 @@ A frame begins, little-endian::
             ...
 
 Kafka's clients before 0.10 hashed the magic number too. Brokers and clients still write that in messages of format v0
-and take any checksum there; from format v1 on it is as the lz4 frame format has it. xxHash-32 is all that is needed
-of a library that nothing else needs, and only of input shorter than 16 bytes, so that it is written out here.
+and take any checksum there; from format v1 on it is as the lz4 frame format has it.
 """
+
+from xxhash import xxh32_intdigest
 
 from spark_kafka_native.records.errors import CorruptBatch
 
@@ -18,15 +19,6 @@ _MAGIC_BYTES = 4
 _FLAGS_AT = 4
 _CONTENT_SIZE_BIT = 0x08
 _DICTIONARY_BIT = 0x01
-
-_PRIME_1 = 2654435761
-_PRIME_2 = 2246822519
-_PRIME_3 = 3266489917
-_PRIME_4 = 668265263
-_PRIME_5 = 374761393
-_MASK = 0xFFFFFFFF
-_LONGEST = 15  # behind that xxHash-32 begins differently
-_WORD = 4
 
 
 def mend_checksum(frame: bytes | bytearray | memoryview) -> bytearray:
@@ -48,29 +40,6 @@ def _with_checksum(frame: bytes | bytearray | memoryview, *, first: int) -> byte
         flags = changed[_FLAGS_AT]
         at = _MAGIC_BYTES + 2 + (8 if flags & _CONTENT_SIZE_BIT else 0) + (4 if flags & _DICTIONARY_BIT else 0)
         if len(changed) > at:
-            changed[at] = xxh32(bytes(changed[first:at])) >> 8 & 0xFF
+            changed[at] = xxh32_intdigest(changed[first:at]) >> 8 & 0xFF
             return changed
     raise CorruptBatch("lz4 payload is cut off within its header")
-
-
-def xxh32(data: bytes) -> int:
-    """XxHash-32 of fewer than 16 bytes, seed 0. Raises ValueError: there are more."""
-    if len(data) > _LONGEST:
-        raise ValueError(f"{len(data)} bytes are more than {_LONGEST}")
-    value = _PRIME_5 + len(data)
-    whole = len(data) - len(data) % _WORD
-    for at in range(0, whole, _WORD):
-        value += int.from_bytes(data[at : at + _WORD], "little") * _PRIME_3
-        value = _rotated(value, 17) * _PRIME_4
-    for byte in data[whole:]:
-        value += byte * _PRIME_5
-        value = _rotated(value, 11) * _PRIME_1
-    value &= _MASK
-    value = (value ^ value >> 15) * _PRIME_2 & _MASK
-    value = (value ^ value >> 13) * _PRIME_3 & _MASK
-    return value ^ value >> 16
-
-
-def _rotated(value: int, bits: int) -> int:
-    value &= _MASK
-    return value << bits & _MASK | value >> 32 - bits

@@ -4,19 +4,9 @@ import lz4.frame
 import pytest
 
 from spark_kafka_native.records.errors import CorruptBatch
-from spark_kafka_native.records.lz4_header import break_checksum, mend_checksum, xxh32
+from spark_kafka_native.records.lz4_header import break_checksum, mend_checksum
 
 PLAIN = b"abc" * 100
-
-
-@pytest.mark.parametrize(("data", "expected"), [(b"", 0x02CC5D05), (b"a", 0x550D7456), (b"abc", 0x32D153FF)])
-def test_hashes_that_are_known(data: bytes, expected: int) -> None:
-    assert xxh32(data) == expected
-
-
-def test_only_short_input_is_hashed() -> None:
-    with pytest.raises(ValueError, match="16 bytes are more than 15"):
-        xxh32(bytes(16))
 
 
 @pytest.mark.parametrize("store_size", [False, True])
