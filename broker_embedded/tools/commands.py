@@ -69,7 +69,7 @@ def tool_and_arguments(arguments: Sequence[str]) -> tuple[str, list[str]]:
     while left and left[0].startswith("-"):  # -daemon, -name NAME, -loggc: for the JVM
         left = left[2:] if left[0] == "-name" else left[1:]
     if not left:
-        raise ToolError("say which class")
+        raise ToolError("the name of a Java class is required")
     if left[0] not in CLASSES:
-        raise ToolError(f"{left[0]} is no class that is stood in for; there are {', '.join(sorted(CLASSES))}")
+        raise ToolError(f"no tool has the class {left[0]}; the classes are {', '.join(sorted(CLASSES))}")
     return CLASSES[left[0]], left[1:]

@@ -127,7 +127,7 @@ def _data_dir(entries: dict[str, str]) -> str:
     """The one data directory, which is removed from ``entries``. Raises ConfigError."""
     data_dirs = [part.strip() for part in entries.pop("log.dirs", _DEFAULT_DATA_DIR).split(",") if part.strip()]
     if len(data_dirs) != 1:
-        raise ConfigError("log.dirs", f"this broker keeps its data in one directory, not in {len(data_dirs)}")
+        raise ConfigError("log.dirs", f"this broker supports one data directory, not {len(data_dirs)}")
     return data_dirs[0]
 
 
@@ -175,7 +175,7 @@ def _listeners(entries: dict[str, str]) -> dict[str, str]:
     for part in kept:
         protocol = protocols.setdefault(_name(part), _name(part))
         if protocol not in {"PLAINTEXT", SASL_PLAINTEXT}:
-            raise ConfigError("listeners", f"{part} needs {protocol}, which this broker does not speak")
+            raise ConfigError("listeners", f"{part} needs {protocol}, which this broker does not support")
     advertised = entries.get("advertised.listeners")
     if advertised:
         parts = [part.strip() for part in advertised.split(",") if _name(part) not in controllers]

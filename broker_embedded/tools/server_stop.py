@@ -134,7 +134,7 @@ def _holder(path: Path) -> int | None:
     try:
         with path.open() as file:
             try:
-                fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: another kafka-server-stop.sh is no server
+                fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: several kafka-server-stop.sh can run
             except BlockingIOError:
                 return _lock_holder(file.fileno())
             if _has_name(file, path):  # otherwise the file of a later server has it

@@ -33,7 +33,7 @@ def start(arguments: Sequence[str]) -> int:
 
     0: stopped, or with -daemon: started. 1: the port is taken. 2: a bad file.
     """
-    parser = ToolParser(_START, "Stand in for a ZooKeeper that brokers here do not need.")
+    parser = ToolParser(_START, "Listen in place of ZooKeeper, which the bundled broker does not need.")
     parser.add_argument("properties", type=Path, metavar="zookeeper.properties", help="clientPort, clientPortAddress")
     add_daemon(parser, _OUTPUT)
     options = parser.parse_args(arguments)
@@ -63,7 +63,7 @@ def stop(arguments: Sequence[str]) -> int:
 
     0: done. 1: no such process runs. 2: a bad option.
     """
-    ToolParser(_STOP, "Stop the processes that stand in for ZooKeeper in this KAFKA_HOME.").parse_args(arguments)
+    ToolParser(_STOP, "Stop what zookeeper-server-start of this KAFKA_HOME has started.").parse_args(arguments)
     return stop_servers(_STOP, "zookeeper", "zookeeper server")
 
 
@@ -79,7 +79,7 @@ async def _serve(host: str, port: int) -> None:
     async with await asyncio.start_server(_answer, host, port) as server:
         address = server.sockets[0].getsockname()
         logger.info("binding to port %s:%d", address[0], address[1])
-        logger.info("this is no ZooKeeper: brokers here need none")
+        logger.info("this is not ZooKeeper: the bundled broker does not need one")
         report_started()
         await stop.wait()
 

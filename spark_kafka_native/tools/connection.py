@@ -50,9 +50,9 @@ def failing(what: str) -> Iterator[None]:
 def open_cluster(options: argparse.Namespace, properties: dict[str, str] | None = None) -> Cluster:
     """The cluster that the options of ``add_cluster`` name. Raises ToolError, ToolFailure."""
     if options.zookeeper is not None:
-        raise ToolError("--zookeeper: brokers are asked, not ZooKeeper; say --bootstrap-server HOST:PORT")
+        raise ToolError("--zookeeper is not supported; use --bootstrap-server HOST:PORT")
     if options.bootstrap_server is None:
-        raise ToolError("--bootstrap-server: say which cluster")
+        raise ToolError("--bootstrap-server is required")
     given: dict[str, object] = {}
     if options.command_config is not None:
         given.update(properties_in(options.command_config))

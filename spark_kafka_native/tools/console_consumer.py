@@ -203,7 +203,7 @@ def _partitions(cluster: Cluster, options: argparse.Namespace) -> list[TopicPart
     try:
         wanted = re.compile(options.include or "")
     except re.error as error:
-        raise ToolError(f"--include: {options.include!r} is no regular expression: {error}") from error
+        raise ToolError(f"--include: {options.include!r} is not a regular expression: {error}") from error
     topics = cluster.metadata(None if options.topic is None else [options.topic]).topics
     chosen = [name for name in topics if options.topic or wanted.fullmatch(name)]
     partitions = [

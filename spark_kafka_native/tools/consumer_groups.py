@@ -91,7 +91,7 @@ def _groups(cluster: Cluster, options: argparse.Namespace) -> list[str]:
     if options.all_groups:
         return [group.group_id for group in _consumer_groups(cluster, options)]
     if not options.group:
-        raise ToolError("--group: say which group, or --all-groups")
+        raise ToolError("--group or --all-groups is required")
     return list(options.group)
 
 

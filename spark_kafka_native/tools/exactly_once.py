@@ -35,7 +35,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         action, _ = _COMMANDS[options.command]
         if (options.prefix is None) is not (action is _list):
-            raise ToolError("list takes no prefix" if action is _list else f"{options.command}: say which prefix")
+            raise ToolError("list takes no prefix" if action is _list else f"{options.command}: a prefix is required")
         if options.accept_loss and action is not _recover:
             raise ToolError("--accept-loss goes with recover")
         with open_cluster(options) as cluster:

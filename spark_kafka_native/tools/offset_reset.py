@@ -20,7 +20,7 @@ Offsets = dict[TopicPartition, int]
 
 
 def add_positions(parser: ToolParser) -> None:
-    """The options that say where to, and whether to do it."""
+    """Add the options for the new offsets, and ``--execute``."""
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--to-earliest", action="store_true", help="to the first offsets")
     where.add_argument("--to-latest", action="store_true", help="to the ends")
@@ -55,7 +55,7 @@ def chosen_partitions(cluster: Cluster, group_id: str, options: argparse.Namespa
     if options.all_topics:
         return sorted(fetch_offsets(cluster, group_id, timeout_ms=options.timeout))
     if not options.topic:
-        raise ToolError("--topic: say which topics, or --all-topics")
+        raise ToolError("--topic or --all-topics is required")
     chosen: list[TopicPartition] = []
     for item in options.topic:
         name, _, numbers = item.partition(":")

@@ -16,7 +16,7 @@ from spark_kafka_native.tools.output import ToolFailure, say
 _NOT_ASKED = "N/A"
 _MIN_IN_SYNC = "min.insync.replicas"
 _DEFAULTS = frozenset({ConfigSource.DEFAULT_CONFIG, ConfigSource.UNKNOWN})
-"""Sources of settings that nobody has set. Brokers before 1.1 name no source."""
+"""Sources of settings with their defaults. Brokers before 1.1 name no source."""
 
 
 def add_filters(parser: ToolParser) -> None:

@@ -149,7 +149,7 @@ def _topic_id(text: str | None) -> UUID:
 
 def _required(options: argparse.Namespace) -> str:
     if not options.topic:
-        raise ToolError("--topic: say which topic")
+        raise ToolError("--topic is required")
     return str(options.topic)
 
 
@@ -176,7 +176,7 @@ def _expressions(text: str | None) -> list[re.Pattern[str]]:
     try:
         return [re.compile(part.strip()) for part in (text or ".*").split(",")]
     except re.error as error:
-        raise ToolError(f"--topic: {text!r} is no regular expression: {error}") from error
+        raise ToolError(f"--topic: {text!r} is not a regular expression: {error}") from error
 
 
 @contextmanager

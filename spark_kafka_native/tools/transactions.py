@@ -122,7 +122,7 @@ def _list(cluster: Cluster, options: argparse.Namespace) -> None:
         with failing("Failed to list transactions"):
             found = list_transactions(cluster, open_for_ms=open_for_ms, pattern=pattern)
     except re.error as error:  # brokers before 4.1 leave matching to the client
-        raise ToolError(f"--transactional-id-pattern: {pattern!r} is no regular expression: {error}") from error
+        raise ToolError(f"--transactional-id-pattern: {pattern!r} is not a regular expression: {error}") from error
     rows = [(item.transactional_id, item.coordinator, item.producer_id, item.state.value) for item in found]
     _print_table(_LISTED, rows)
 

@@ -12,8 +12,8 @@ from tests.support.tools import Tool
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((), "--bootstrap-server: say which cluster"),
-        (("--zookeeper", "localhost:2181"), "--zookeeper: brokers are asked, not ZooKeeper"),
+        ((), "--bootstrap-server is required"),
+        (("--zookeeper", "localhost:2181"), "--zookeeper is not supported"),
         (("--bootstrap-server", "nonsense"), "bootstrap.servers"),
     ],
 )

@@ -81,8 +81,8 @@ def test_offsets_are_reset_only_with_execute(on_broker: Tool, topic: str) -> Non
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--describe",), "--group: say which group, or --all-groups"),
-        (("--reset-offsets", "--group", "g", "--to-latest"), "--topic: say which topics, or --all-topics"),
+        (("--describe",), "--group or --all-groups is required"),
+        (("--reset-offsets", "--group", "g", "--to-latest"), "--topic or --all-topics is required"),
         (("--delete-offsets", "--group", "g", "--group", "h", "--topic", "t"), "--group: one group, not 2"),
     ],
 )

@@ -151,7 +151,7 @@ def aborted(transactional_id: str) -> Steps[None]:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("status",), "status: say which prefix"),
+        (("status",), "status: a prefix is required"),
         (("list", "orders"), "list takes no prefix"),
         (("release", "--accept-loss", "orders"), "--accept-loss goes with recover"),
         (("status", "a b"), "prefix 'a b' cannot be used"),

@@ -116,13 +116,13 @@ def test_security_settings_that_restrict_nothing_here_are_ignored(caplog: pytest
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"listeners": "SSL://:9093"}, "listeners: SSL://:9093 needs SSL, which this broker does not speak"),
+        ({"listeners": "SSL://:9093"}, "listeners: SSL://:9093 needs SSL, which this broker does not support"),
         (
             {"listeners": "A://:1", "listener.security.protocol.map": "A:SASL_SSL"},
             "listeners: A://:1 needs SASL_SSL",
         ),
         ({"listeners": "C://:1", "controller.listener.names": "C"}, "has no listener for clients"),
-        ({"log.dirs": "/a,/b"}, "log.dirs: this broker keeps its data in one directory, not in 2"),
+        ({"log.dirs": "/a,/b"}, "log.dirs: this broker supports one data directory, not 2"),
         ({"num.partitions": "none"}, "num.partitions"),
         ({"offsets.topic.replication.factor": "3"}, "set offsets.topic.replication.factor=1"),
     ],
