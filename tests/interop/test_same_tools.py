@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, TopicPartition
 from dirty_equals import HasLen
 
 from broker_embedded.testing import BrokerProcess
-from spark_kafka_native.tools.__main__ import main
+from broker_embedded.tools.__main__ import main
 from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable, run_tool
 from tests.support.hard_topics import HardTopics
 from tests.support.waiting import eventually
