@@ -3,9 +3,6 @@
 The names say what happened, in Kafka's words; that they are errors shows where they are raised.
 """
 
-from functools import partial
-from typing import Any
-
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
 
@@ -13,21 +10,19 @@ from spark_kafka_native.protocol.topic import TopicPartition
 class BrokerNotAvailable(KafkaError):
     """A broker that is needed is not in the cluster, or not at the moment."""
 
+    _retriable = True
+    """Brokers leave the metadata when they restart."""
+
     def __init__(self, node_id: int) -> None:
         self.node_id = node_id
         super().__init__(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {node_id} is not in the cluster")
 
-    @property
-    def retriable(self) -> bool:
-        """True, unlike the bare code: brokers leave the metadata when they restart."""
-        return True
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.node_id,)
-
 
 class NoSuchPartition(KafkaError):
     """The topic exists and has fewer partitions."""
+
+    _retriable = False
+    """A partition does not appear by waiting."""
 
     def __init__(self, partition: TopicPartition, count: int) -> None:
         self.partition = partition
@@ -36,33 +31,18 @@ class NoSuchPartition(KafkaError):
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{partition} does not exist: the topic has {count} partitions"
         )
 
-    @property
-    def retriable(self) -> bool:
-        """False, unlike the bare code: a partition does not appear by waiting."""
-        return False
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.partition, self.count)
-
 
 class NotAReplica(KafkaError):
     """A broker was named that has no replica of the partition."""
+
+    _retriable = False
+    """The broker was named, so that no other can be asked."""
+    _shows_code = False
 
     def __init__(self, partition: TopicPartition, node_id: int) -> None:
         self.partition = partition
         self.node_id = node_id
         super().__init__(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {node_id} has no replica of {partition}")
-
-    @property
-    def retriable(self) -> bool:
-        """False, unlike the bare code: the broker was named, so that no other can be asked."""
-        return False
-
-    def __str__(self) -> str:
-        return self.detail
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.partition, self.node_id)
 
 
 class OffsetOutOfRange(KafkaError):
@@ -78,15 +58,16 @@ class OffsetOutOfRange(KafkaError):
             f"{partition}: offset {offset} is not in the log, which has {earliest} to {latest}",
         )
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.partition, self.offset, self.earliest, self.latest)
-
 
 class LogTruncated(KafkaError):
     """The log was cut below ``position`` and written anew from ``diverged_at`` on, by a leader that lacked the rest.
 
     What is at ``diverged_at`` and later now is not what was there when it was read, or planned to be read (KIP-320).
     """
+
+    _retriable = False
+    """What was cut off does not come back."""
+    _shows_code = False
 
     def __init__(self, partition: TopicPartition, position: int, diverged_at: int) -> None:
         self.partition = partition
@@ -98,20 +79,11 @@ class LogTruncated(KafkaError):
             f"up to offset {position}",
         )
 
-    @property
-    def retriable(self) -> bool:
-        """False, unlike the bare code: what was cut off does not come back."""
-        return False
-
-    def __str__(self) -> str:
-        return self.detail
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.partition, self.position, self.diverged_at)
-
 
 class FetchTimeout(KafkaError):
     """A partition gave nothing to read for too long. Nothing was skipped: a later read can go on at ``offset``."""
+
+    _shows_code = False
 
     def __init__(self, partition: TopicPartition, offset: int, waited_ms: int, state: str) -> None:
         self.partition = partition
@@ -123,15 +95,11 @@ class FetchTimeout(KafkaError):
             f"{partition}: nothing to read at offset {offset} within {waited_ms} ms; {state}",
         )
 
-    def __str__(self) -> str:
-        return self.detail
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.partition, self.offset, self.waited_ms, self.state)
-
 
 class BatchTooLarge(KafkaError):
     """A record batch of a partition decompresses to more than ``max_bytes``. ``offset`` is the one in its header."""
+
+    _shows_code = False
 
     def __init__(self, partition: TopicPartition, offset: int, max_bytes: int) -> None:
         self.partition = partition
@@ -142,15 +110,12 @@ class BatchTooLarge(KafkaError):
             f"{partition}: the record batch at offset {offset} decompresses to more than {max_bytes} bytes",
         )
 
-    def __str__(self) -> str:
-        return self.detail
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.partition, self.offset, self.max_bytes)
-
 
 class CorruptRecords(KafkaError):
     """The same bytes of a partition could not be read twice in a row. ``offset`` is where the reader stands."""
+
+    _retriable = False
+    """It was tried again."""
 
     def __init__(self, partition: TopicPartition, offset: int, trouble: str) -> None:
         self.partition = partition
@@ -158,17 +123,12 @@ class CorruptRecords(KafkaError):
         self.trouble = trouble
         super().__init__(ErrorCode.CORRUPT_MESSAGE, f"{partition}: records at offset {offset} are corrupt: {trouble}")
 
-    @property
-    def retriable(self) -> bool:
-        """False: it was tried again."""
-        return False
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.partition, self.offset, self.trouble)
-
 
 class TopicRecreated(KafkaError):
     """The topic was deleted and made again under its name: offsets planned for the old one mean nothing in the new."""
+
+    _retriable = False
+    """The old topic does not come back."""
 
     def __init__(self, partition: TopicPartition, planned: str, found: str) -> None:
         self.partition = partition
@@ -179,17 +139,11 @@ class TopicRecreated(KafkaError):
             f"{partition}: the topic was deleted and created again (its id was {planned}, it is {found} now)",
         )
 
-    @property
-    def retriable(self) -> bool:
-        """False: the old topic does not come back."""
-        return False
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.partition, self.planned, self.found)
-
 
 class RecordTooLarge(KafkaError):
     """A record cannot be sent: alone it would exceed ``max.request.size``. Nothing of its batch was sent."""
+
+    _shows_code = False
 
     def __init__(
         self, topic: str, row: int, size_bytes: int, max_request_size: int, *, key_bytes: int = 0, value_bytes: int = 0
@@ -206,13 +160,6 @@ class RecordTooLarge(KafkaError):
             f"max.request.size = {max_request_size}; no row of this batch was sent",
         )
 
-    def __str__(self) -> str:
-        return self.detail
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        made = partial(type(self), key_bytes=self.key_bytes, value_bytes=self.value_bytes)
-        return made, (self.topic, self.row, self.size_bytes, self.max_request_size)
-
 
 class ProduceError(KafkaError):
     """Records could not be written, or whether they were is unknown.
@@ -220,16 +167,11 @@ class ProduceError(KafkaError):
     ``unacknowledged`` counts every record of the producer that no broker has confirmed; all others were written.
     """
 
+    _retriable = False
+    """The producer has tried again for as long as it may."""
+
     def __init__(self, partition: TopicPartition, code: ErrorCode, detail: str, unacknowledged: int) -> None:
         self.partition = partition
         self.reason = detail
         self.unacknowledged = unacknowledged
         super().__init__(code, f"{partition}: {detail}; {unacknowledged} records are not acknowledged")
-
-    @property
-    def retriable(self) -> bool:
-        """False: the producer has tried again for as long as it may."""
-        return False
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.partition, self.code, self.reason, self.unacknowledged)

@@ -12,18 +12,16 @@ from typing import Any, Final
 
 from spark_kafka_native.net.address import parse_addresses
 from spark_kafka_native.net.secret import Secret
+from spark_kafka_native.protocol.errors import PicklableError
 
 
-class ConfigError(ValueError):
+class ConfigError(PicklableError, ValueError):
     """A client property that cannot be used; ``option`` is its Kafka name, ``message`` what is wrong with it."""
 
     def __init__(self, option: str, message: str) -> None:
         self.option = option
         self.message = message
         super().__init__(f"{option}: {message}")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.option, self.message)
 
 
 INT32_MAX: Final = 2**31 - 1

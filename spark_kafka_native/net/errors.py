@@ -4,7 +4,6 @@ The names say what happened, in Kafka's words; that they are errors shows where 
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 from spark_kafka_native.net.address import HostPort
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
@@ -12,6 +11,8 @@ from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 
 class BrokerUnreachable(KafkaError):
     """No connection could be made. ``tried`` says for every address why not, ``after`` what went wrong before."""
+
+    _shows_code = False
 
     def __init__(self, tried: Mapping[HostPort, str], purpose: str = "", after: str = "") -> None:
         self.tried = dict(tried)
@@ -23,12 +24,6 @@ class BrokerUnreachable(KafkaError):
             f"no broker could be reached{purpose and f' {purpose}'} ({reasons}){after and f', after {after}'}",
         )
 
-    def __str__(self) -> str:
-        return self.detail
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.tried, self.purpose, self.after)
-
 
 class ConnectionLost(KafkaError):
     """A connection ended, or broke the protocol, while requests were without an answer.
@@ -36,20 +31,18 @@ class ConnectionLost(KafkaError):
     Whether the broker carried them out is unknown.
     """
 
+    _shows_code = False
+
     def __init__(self, address: HostPort, reason: str) -> None:
         self.address = address
         self.reason = reason
         super().__init__(ErrorCode.NETWORK_EXCEPTION, f"{address}: {reason}")
 
-    def __str__(self) -> str:
-        return self.detail
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.address, self.reason)
-
 
 class RequestTimeout(KafkaError):
     """A broker gave no answer in time. Its connection is closed: the answer may still be on its way."""
+
+    _shows_code = False
 
     def __init__(self, address: HostPort, api_name: str, waited_ms: int) -> None:
         self.address = address
@@ -57,15 +50,11 @@ class RequestTimeout(KafkaError):
         self.waited_ms = waited_ms
         super().__init__(ErrorCode.REQUEST_TIMED_OUT, f"{address}: no answer to {api_name} within {waited_ms} ms")
 
-    def __str__(self) -> str:
-        return self.detail
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.address, self.api_name, self.waited_ms)
-
 
 class Throttled(KafkaError):
     """A broker throttles the client for longer than the request may wait (KIP-219)."""
+
+    _shows_code = False
 
     def __init__(self, address: HostPort, api_name: str, throttle_ms: int) -> None:
         self.address = address
@@ -77,15 +66,11 @@ class Throttled(KafkaError):
             f"(consumer_byte_rate, producer_byte_rate or request_percentage); {api_name} has to wait",
         )
 
-    def __str__(self) -> str:
-        return self.detail
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.address, self.api_name, self.throttle_ms)
-
 
 class UnsupportedApiVersion(KafkaError):
     """A broker and this client have no version of an API in common. Nothing was sent."""
+
+    _shows_code = False
 
     def __init__(self, address: HostPort, api_name: str, ours: str, theirs: str) -> None:
         self.address = address
@@ -96,18 +81,16 @@ class UnsupportedApiVersion(KafkaError):
             ErrorCode.UNSUPPORTED_VERSION, f"{address}: {api_name}: this client has {ours}, the broker has {theirs}"
         )
 
-    def __str__(self) -> str:
-        return self.detail
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.address, self.api_name, self.ours, self.theirs)
-
 
 class AuthenticationFailed(KafkaError):
     """A broker and this client do not trust each other; a new try does not mend it.
 
     ``option`` is the Kafka property to look at. The text holds no secret.
     """
+
+    _retriable = False
+    """Certificates and passwords do not change by waiting."""
+    _shows_code = False
 
     def __init__(
         self, address: HostPort, option: str, reason: str, code: ErrorCode = ErrorCode.SASL_AUTHENTICATION_FAILED
@@ -116,14 +99,3 @@ class AuthenticationFailed(KafkaError):
         self.option = option
         self.reason = reason
         super().__init__(code, f"{address}: {option}: {reason}")
-
-    @property
-    def retriable(self) -> bool:
-        """False: certificates and passwords do not change by waiting."""
-        return False
-
-    def __str__(self) -> str:
-        return self.detail
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.address, self.option, self.reason, self.code)

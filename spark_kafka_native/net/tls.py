@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from spark_kafka_native.net.secret import Secret
+from spark_kafka_native.protocol.errors import PicklableError
 
 VERSIONS: Final = {
     "TLSv1": ssl.TLSVersion.TLSv1,
@@ -27,16 +28,13 @@ _TLS_1_3_SUITE: Final = re.compile(r"TLS_(AES|CHACHA20)_[A-Z0-9_]+")
 _OLD_SUITE: Final = re.compile(r"(?:TLS|SSL)_([A-Z0-9_]+)_WITH_([A-Z0-9_]+)")
 
 
-class TlsSettingError(ValueError):
+class TlsSettingError(PicklableError, ValueError):
     """A setting that no TLS context can be made with; ``option`` is Kafka's name of it. The text holds no secret."""
 
     def __init__(self, option: str, message: str) -> None:
         self.option = option
         self.message = message
         super().__init__(f"{option}: {message}")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.option, self.message)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,8 +3,9 @@
 Codes, names and retriability are those of Apache Kafka 4.3; the sentences are ours.
 """
 
+import functools
 from enum import IntEnum
-from typing import Final, Self
+from typing import Any, ClassVar, Final, Self
 
 
 class ErrorCode(IntEnum):
@@ -182,11 +183,31 @@ class RemoteProtocolError(ProtocolError):
     """The peer sent bytes that are not the protocol. The connection they came by is of no use any more."""
 
 
-class KafkaError(Exception):
+class PicklableError(Exception):
+    """An error that is pickled as the arguments that it was made with: Spark's workers and driver exchange errors."""
+
+    def __new__(cls, *arguments: Any, **keywords: Any) -> Self:
+        """Keep the arguments for pickling."""
+        error = super().__new__(cls, *arguments, **keywords)
+        error._made_with = arguments, keywords
+        return error
+
+    _made_with: tuple[tuple[Any, ...], dict[str, Any]]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        arguments, keywords = self._made_with
+        return functools.partial(type(self), **keywords), arguments
+
+
+class KafkaError(PicklableError):
     """A broker answered with an error code, or must.
 
     ``detail`` names the topic-partition, group or option it is about; ``str()`` has the code's name and meaning too.
     """
+
+    _retriable: ClassVar[bool | None] = None
+    """Whether a later try may succeed; None: as for the code."""
+    _shows_code: ClassVar[bool] = True
 
     def __init__(self, code: ErrorCode, detail: str = "") -> None:
         super().__init__(code, detail)
@@ -196,7 +217,7 @@ class KafkaError(Exception):
     @property
     def retriable(self) -> bool:
         """Whether a later try may succeed."""
-        return self.code.retriable
+        return self.code.retriable if self._retriable is None else self._retriable
 
     @property
     def message(self) -> str:
@@ -204,6 +225,8 @@ class KafkaError(Exception):
         return self.detail or self.code.message
 
     def __str__(self) -> str:
+        if not self._shows_code:
+            return self.detail
         subject = f"{self.detail}: " if self.detail else ""
         return f"{subject}{self.code.message} ({self.code.name}, {self.code.value})"
 

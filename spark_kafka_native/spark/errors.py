@@ -7,15 +7,16 @@ name, a stable code such as ``KAFKA_DATA_LOSS.PARTITIONS_DELETED`` in brackets.
 import re
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
+from spark_kafka_native.protocol.errors import PicklableError
 from spark_kafka_native.protocol.topic import TopicPartition
 
 _SECRET: Final = re.compile(r"password|secret|jaas|token|credential|private|keystore\.key", re.IGNORECASE)
 _SHOWN_AT_MOST: Final = 8
 
 
-class OptionError(ValueError):
+class OptionError(PicklableError, ValueError):
     """An option of the data source that cannot be used; ``option`` is its name, ``message`` what is wrong with it."""
 
     def __init__(self, option: str, message: str) -> None:
@@ -23,20 +24,14 @@ class OptionError(ValueError):
         self.message = message
         super().__init__(f"option '{option}': {message}")
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.option, self.message)
 
-
-class PlanError(ValueError):
+class PlanError(PicklableError, ValueError):
     """Offsets, partitions or columns that do not fit together; ``code`` is stable, the sentence is not."""
 
     def __init__(self, code: str, message: str) -> None:
         self.code = code
         self.message = message
         super().__init__(f"[{code}] {message}")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.code, self.message)
 
 
 class TaskError(RuntimeError):
@@ -57,16 +52,13 @@ class DataLossKind(StrEnum):
     TOPIC_RECREATED = "TOPIC_RECREATED"
 
 
-class DataLossError(RuntimeError):
+class DataLossError(PicklableError, RuntimeError):
     """Records that were to be read are gone and ``failOnDataLoss`` is true, or the loss cannot be accepted at all."""
 
     def __init__(self, code: str, message: str) -> None:
         self.code = code
         self.message = message
         super().__init__(f"[{code}] {message}")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.code, self.message)
 
     @classmethod
     def of(cls, kind: DataLossKind, reason: str, *, lasting: bool = True) -> "DataLossError":

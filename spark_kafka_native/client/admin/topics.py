@@ -46,6 +46,10 @@ class NewTopic:
 class TopicsError(KafkaError):
     """Some of the topics were refused; ``errors`` says which and why. The others were dealt with."""
 
+    _retriable = False
+    """It was tried again for as long as allowed."""
+    _shows_code = False
+
     def __init__(self, errors: Mapping[str, KafkaError]) -> None:
         self.errors = dict(errors)
         super().__init__(next(iter(self.errors.values())).code, "; ".join(map(str, self.errors.values())))
@@ -55,17 +59,6 @@ class TopicsError(KafkaError):
         """What the broker said of each topic, or what its error code means, without the topic's name before it."""
         details = [(error, error.detail.removeprefix(_subject(name, ""))) for name, error in self.errors.items()]
         return [detail.removeprefix(": ") or error.code.message for error, detail in details]
-
-    @property
-    def retriable(self) -> bool:
-        """False: it was tried again for as long as allowed."""
-        return False
-
-    def __str__(self) -> str:
-        return self.detail
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.errors,)
 
 
 def create_topics(

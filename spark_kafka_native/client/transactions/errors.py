@@ -1,7 +1,6 @@
 """What users of transactions are told. The class says what can still be done."""
 
-from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from spark_kafka_native.client.transactions.handle import TransactionalIdentity
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
@@ -13,18 +12,13 @@ FENCED: Final = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER
 class TransactionError(KafkaError):
     """A transaction, or its producer, failed; ``reason`` says why."""
 
+    _retriable = False
+    """It was tried again for as long as allowed."""
+
     def __init__(self, transactional_id: str, code: ErrorCode, reason: str) -> None:
         self.transactional_id = transactional_id
         self.reason = reason
         super().__init__(code, f"transactional id {transactional_id}: {reason}")
-
-    @property
-    def retriable(self) -> bool:
-        """False: it was tried again for as long as allowed."""
-        return False
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.transactional_id, self.code, self.reason)
 
 
 class TransactionFailed(TransactionError):
@@ -46,7 +40,3 @@ class TransactionInDoubt(TransactionError):
         self.handle = handle
         self.commit = commit
         super().__init__(handle.transactional_id, code, reason)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        made = partial(type(self), commit=self.commit, code=self.code, reason=self.reason)
-        return made, (self.handle,)

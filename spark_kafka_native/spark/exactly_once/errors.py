@@ -1,9 +1,9 @@
 """Why exactly-once stops. The text names the prefix and what to do; the kind is stable, the sentences are not."""
 
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.errors import ErrorCode, KafkaError, PicklableError
 
 _SERVERS: Final = "--bootstrap-server HOST:PORT"
 
@@ -32,7 +32,7 @@ class Trouble(StrEnum):
     """The tasks' messages do not belong together."""
 
 
-class ExactlyOnceError(RuntimeError):
+class ExactlyOnceError(PicklableError, RuntimeError):
     """Exactly-once cannot go on. ``str()`` has the kind in brackets."""
 
     def __init__(self, trouble: Trouble, message: str) -> None:
@@ -43,9 +43,6 @@ class ExactlyOnceError(RuntimeError):
     def at(self, servers: str) -> "ExactlyOnceError":
         """The same error, its commands complete; ``servers`` is ``host:port[,host:port...]``."""
         return ExactlyOnceError(self.trouble, self.message.replace(_SERVERS, f"--bootstrap-server {servers}"))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.trouble, self.message)
 
 
 _FENCED: Final = frozenset(
