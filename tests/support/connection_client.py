@@ -95,6 +95,9 @@ def run(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 
 async def settle() -> None:
-    """Return when all that has been sent was handled: both ends of the sockets are in this loop, whose turns count."""
-    for _ in range(20):
-        await asyncio.sleep(0.001)
+    """Return when everything sent was handled. Both ends of the sockets are in this loop, so that takes no time.
+
+    Each iteration reads once from every socket, and a buffer of a megabyte is full after five reads.
+    """
+    for _ in range(50):
+        await asyncio.sleep(0)

@@ -42,7 +42,7 @@ def test_sleeping_takes_real_time(clock: type[SystemClock | ShiftedClock]) -> No
     async def story() -> None:
         timers = timers_for(clock())
         begun, begun_ms = time.monotonic(), timers.elapsed_ms()
-        await timers.sleep(10)
+        await timers.sleep(10)  # the system's time is what is tested: both waits must last 10 ms of it
         await timers.pause(10)
         assert time.monotonic() - begun >= 0.019
         assert timers.elapsed_ms() - begun_ms >= 19

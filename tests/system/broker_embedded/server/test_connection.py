@@ -14,6 +14,7 @@ from broker_embedded.server.connection import Answer
 from broker_embedded.server.outbox import Outbox
 from spark_kafka_native.protocol.errors import LocalProtocolError, RemoteProtocolError
 from tests.support.connection_client import LIMIT, Client, echo, framed, run, settle
+from tests.support.waiting import eventually_async
 
 
 def test_requests_are_answered_in_order_however_their_bytes_come() -> None:
@@ -29,7 +30,7 @@ def test_requests_are_answered_in_order_however_their_bytes_come() -> None:
                 length = rng.choice([1, 3, 4, 1000, 50_000])
                 await client.send(stream[position : position + length])
                 position += length
-                await asyncio.sleep(0)
+                await asyncio.sleep(0)  # the connection reads what was sent so far
 
         writing = asyncio.create_task(write())
         for body in bodies:
@@ -44,7 +45,7 @@ def test_a_request_may_come_byte_by_byte() -> None:
         client = Client(echo)
         for byte in framed(b"hello"):
             await client.send(bytes([byte]))
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # the connection reads this byte alone
         assert await client.frame() == b"hello"
 
     run(story)
@@ -128,7 +129,7 @@ def test_a_client_that_leaves_half_way_is_told_of_in_the_log(caplog: pytest.LogC
 def test_what_was_asked_before_the_client_stopped_sending_is_answered() -> None:
     async def story() -> None:
         async def answer(frame: bytes) -> Answer:
-            await asyncio.sleep(0.01)
+            await eventually_async(lambda: client.connection._ended, True)
             return [framed(frame)]
 
         client = Client(lambda frame: answer(bytes(frame)))
@@ -147,7 +148,7 @@ def test_a_client_that_wants_no_answers_and_leaves_is_let_go(first_later: bool) 
 
         def serve(frame: memoryview) -> Answer | Awaitable[Answer]:
             async def later() -> Answer:
-                await asyncio.sleep(0.01)
+                await eventually_async(lambda: client.connection._ended, True)
                 return None
 
             served.append(bytes(frame))
@@ -335,7 +336,8 @@ def mixed(frame: memoryview) -> Answer | Awaitable[Answer]:
     """Answers at once, later, with much, or not at all, as the first letter says."""
 
     async def later(content: bytes) -> Answer:
-        await asyncio.sleep(0.001 * (content[5] % 2))
+        for _ in range(content[5] % 2 * 10):
+            await asyncio.sleep(0)  # the connection reads and sends while this request is worked on
         return [framed(content)]
 
     match chr(frame[0]):
@@ -366,7 +368,7 @@ def test_whatever_is_asked_is_answered_in_order(seed: int) -> None:
                 length = rng.choice([1, 100, 10_000, 200_000])
                 await client.send(stream[position : position + length])
                 position += length
-                await asyncio.sleep(0)
+                await asyncio.sleep(0)  # the connection reads what was sent so far
             client.sock.shutdown(socket.SHUT_WR)
 
         writing = asyncio.create_task(write())

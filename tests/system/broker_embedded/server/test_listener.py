@@ -45,9 +45,9 @@ def test_port_0_takes_a_free_one_and_connections_are_handed_over() -> None:
 
 
 async def several_iterations() -> None:
-    """Let the event loop see every connection that is open: each of its iterations asks for what is ready."""
+    """Let the event loop see every open connection. Nothing to wait for: the listener must *not* accept one."""
     for _ in range(5):
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # each iteration asks the system which sockets are ready
 
 
 def test_clients_wait_while_there_is_no_room() -> None:
