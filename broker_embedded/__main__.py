@@ -46,19 +46,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise ConfigError("--data-dir", "say where the data is to be kept")
         control = _control(options)
     except (OSError, ValueError) as error:
-        return _complain(error, _BAD_USAGE)
+        return _print_error(error, _BAD_USAGE)
     try:
         return asyncio.run(_run(config, data_dir) if control is None else _run_controlled(options, data_dir, control))
     except (ListenError, DataDirectoryError, OSError) as error:
-        return _complain(error, _FAILED)
+        return _print_error(error, _FAILED)
 
 
 async def _run_controlled(options: argparse.Namespace, data_dir: str, control: "ControlOptions") -> int:
-    from broker_embedded.testing.command import controlled_broker  # noqa: PLC0415  # other brokers need none of this
+    from broker_embedded.testing.command import controlled_broker  # noqa: PLC0415  # only --control-listener needs it
 
     end = EndOfRun()
     async with controlled_broker(_settings(options), data_dir, control, on_failed=end.fail) as lines:
-        _say(lines)
+        _print_lines(lines)
         return await end.wait()
 
 
@@ -68,7 +68,7 @@ def _control(options: argparse.Namespace) -> "ControlOptions | None":
         if options.clock is not None:
             raise ConfigError("--clock", "moves by --control-listener alone")
         return None
-    from broker_embedded.testing.command import ControlOptions  # noqa: PLC0415  # other brokers need none of this
+    from broker_embedded.testing.command import ControlOptions  # noqa: PLC0415  # only --control-listener needs it
 
     return ControlOptions.parse(
         options.control_listener, allow_remote=options.control_from_anywhere, clock=options.clock
@@ -78,16 +78,18 @@ def _control(options: argparse.Namespace) -> "ControlOptions | None":
 async def _run(config: BrokerConfig, data_dir: str) -> int:
     end = EndOfRun()
     async with running_broker(config, data_dir, on_failed=end.fail) as server:
-        _say(lines_at_start(server))
+        _print_lines(lines_at_start(server))
         return await end.wait()
 
 
-def _say(lines: Sequence[str]) -> None:
-    print("\n".join(lines), flush=True)  # noqa: T201  # what whoever starts a broker waits for
+def _print_lines(lines: Sequence[str]) -> None:
+    """Write the addresses to stdout, for which the process that starts a broker waits."""
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    sys.stdout.flush()
 
 
-def _complain(error: Exception, status: int) -> int:
-    print(f"broker_embedded: {error}", file=sys.stderr)  # noqa: T201  # the command line's own words
+def _print_error(error: Exception, status: int) -> int:
+    sys.stderr.write(f"broker_embedded: {error}\n")
     return status
 
 

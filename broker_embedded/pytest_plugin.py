@@ -58,7 +58,7 @@ def kafka_broker(
     kafka_broker_settings: Mapping[str, object], kafka_broker_users: Mapping[str, str]
 ) -> "Iterator[EmbeddedBroker]":
     """A running broker for the whole session, as `broker_embedded.testing.EmbeddedBroker`."""
-    from broker_embedded.testing import EmbeddedBroker  # noqa: PLC0415  # nobody else's tests are to start slower
+    from broker_embedded.testing import EmbeddedBroker  # noqa: PLC0415  # other test suites start faster without it
 
     with EmbeddedBroker(settings=kafka_broker_settings, users=kafka_broker_users) as broker:
         yield broker
@@ -93,7 +93,7 @@ def kafka_faults(kafka_broker: "EmbeddedBroker") -> "Iterator[Faults]":
 @pytest.fixture
 def embedded_broker(request: pytest.FixtureRequest) -> "Iterator[ControlledBroker]":
     """A broker for one test, as its mark ``embedded_broker`` describes it."""
-    from broker_embedded.testing import BrokerProcess, EmbeddedBroker  # noqa: PLC0415  # nobody else's tests are to start slower
+    from broker_embedded.testing import BrokerProcess, EmbeddedBroker  # noqa: PLC0415  # other test suites start faster without it
 
     wanted = _wanted(request)
     kind = BrokerProcess if wanted.pop(_KIND, False) else EmbeddedBroker

@@ -37,7 +37,7 @@ def api_versions(request: ApiVersionsRequest, context: RequestContext, configs: 
     software = (request.client_software_name, request.client_software_version)
     if context.version >= _NAMED_SINCE and not all(map(_SOFTWARE.fullmatch, software)):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-    context.session.told_versions()
+    context.session.api_versions_answered()
     release, features = configs.config.release, configs.features
     return ApiVersionsResponse(
         api_keys=tuple(_range(key, api) for key, api in apis_of(release.name).items()),

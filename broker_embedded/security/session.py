@@ -9,7 +9,7 @@ connection, by the same mechanism and as the same user, or its next request clos
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final, Protocol
+from typing import Final
 
 from broker_embedded.security.credentials import ScramCredential, ScramUser
 from broker_embedded.security.mechanisms import PLAIN, PlainServer, SaslRefused, ScramServer, ServerMechanism
@@ -41,49 +41,6 @@ class SaslListener:
     max_receive_bytes: int
 
 
-class Session(Protocol):
-    """A connection's client. ``user`` is its name, or `ANONYMOUS`."""
-
-    user: str
-
-    def refusal(self, api_key: int) -> str | None:
-        """Why a request of an API closes the connection now; None: it does not."""
-
-    def told_versions(self) -> None:
-        """ApiVersions was answered."""
-
-    def handshake(self, mechanism: str, *, bare_tokens: bool) -> SaslHandshakeResponse:
-        """Answer a SaslHandshake. ``bare_tokens``: the mechanism's messages come without requests around them."""
-
-    def authenticate(self, token: bytes) -> SaslAuthenticateResponse:
-        """Answer a SaslAuthenticate."""
-
-
-class PlaintextSession:
-    """Of a listener that does not ask who its clients are."""
-
-    user = ANONYMOUS
-
-    def refusal(self, api_key: int) -> str | None:  # noqa: ARG002  # everything is allowed
-        """None."""
-        return None
-
-    def told_versions(self) -> None:
-        """Nothing changes."""
-
-    def handshake(self, mechanism: str, *, bare_tokens: bool) -> SaslHandshakeResponse:  # noqa: ARG002  # none fits
-        """ILLEGAL_SASL_STATE."""
-        return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
-
-    def authenticate(self, token: bytes) -> SaslAuthenticateResponse:  # noqa: ARG002  # none fits
-        """ILLEGAL_SASL_STATE."""
-        return _not_now()
-
-
-NO_SASL: Final = PlaintextSession()
-"""The session of every connection without SASL."""
-
-
 class _State(Enum):
     NEW = 1
     HANDSHAKE = 2
@@ -92,8 +49,11 @@ class _State(Enum):
     FAILED = 5
 
 
-class SaslSession:
-    """Of a listener with SASL. ``failure`` is why the connection is to be closed, once it is."""
+class Session:
+    """The client of one connection. ``user`` is its name; ``failure`` is why the connection must be closed, or None.
+
+    A listener without mechanisms has no login: every request except those of SASL is allowed.
+    """
 
     def __init__(
         self,
@@ -110,7 +70,7 @@ class SaslSession:
         self._scram_credential = scram_credential
         self._now_ms = now_ms
         self._on_open = on_open
-        self._state = _State.NEW
+        self._state = _State.NEW if listener.mechanisms else _State.OPEN
         self._mechanism_name = ""
         self._mechanism: ServerMechanism | None = None
         self._bare_tokens = False
@@ -145,8 +105,8 @@ class SaslSession:
                 allowed = set()
         return None if api_key in allowed else f"it asked for API key {api_key} before it had logged in"
 
-    def told_versions(self) -> None:
-        """ApiVersions was answered: next comes SaslHandshake."""
+    def api_versions_answered(self) -> None:
+        """After ApiVersions comes SaslHandshake."""
         if self._state is _State.NEW:
             self._state = _State.HANDSHAKE
 
@@ -233,3 +193,11 @@ def _not_now() -> SaslAuthenticateResponse:
     return SaslAuthenticateResponse(
         error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message="there is no login under way on this connection"
     )
+
+
+NO_SASL: Final = Session(
+    SaslListener(mechanisms=(), max_reauth_ms={}, max_receive_bytes=0),
+    scram_credential=lambda _: None,
+    now_ms=lambda: 0,
+)
+"""The session of every connection without SASL. Its state never changes."""

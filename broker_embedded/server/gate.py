@@ -8,7 +8,7 @@ from broker_embedded.handlers.support.registry import CloseConnection
 from broker_embedded.handlers.support.request_cost import Throttle
 from broker_embedded.replica.delayed import DelayedOperations
 from broker_embedded.security.mechanisms import SaslRefused
-from broker_embedded.security.session import SaslSession
+from broker_embedded.security.session import Session
 from broker_embedded.server.connection import Answer, Serve
 from spark_kafka_native.protocol.errors import RemoteProtocolError
 
@@ -20,7 +20,7 @@ class Gate:
 
     __slots__ = ("_delay_ms", "_delayed", "_serve", "_session")
 
-    def __init__(self, session: SaslSession, serve: Serve, delayed: DelayedOperations, delay_ms: int) -> None:
+    def __init__(self, session: Session, serve: Serve, delayed: DelayedOperations, delay_ms: int) -> None:
         """``serve`` goes by the same session. A client that is not let in waits ``delay_ms`` to be told."""
         self._session = session
         self._serve = serve

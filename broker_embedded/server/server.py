@@ -15,7 +15,7 @@ from broker_embedded.metadata.image import BrokerNode
 from broker_embedded.platform.periodic import PeriodicTask, PeriodicTasks
 from broker_embedded.platform.record_threads import ClientPresence
 from broker_embedded.platform.timers import Timer
-from broker_embedded.security.session import SaslSession
+from broker_embedded.security.session import Session
 from broker_embedded.server.admission import Admission, Refused
 from broker_embedded.server.connection import Connection, Shared
 from broker_embedded.server.dispatch import Dispatcher, Peer
@@ -183,7 +183,7 @@ class BrokerServer:
             return Connection(
                 sock, peer, serve=serve, shared=self._shared, presence=presence, on_closed=self._on_closed
             )
-        session = SaslSession(
+        session = Session(
             sasl,
             scram_credential=broker.scram_users.credential,
             now_ms=broker.timers.elapsed_ms,

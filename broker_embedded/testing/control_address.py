@@ -9,7 +9,7 @@ from broker_embedded.config.addresses import parse_address
 from broker_embedded.config.settings import ConfigError
 
 LOOPBACK: Final = "127.0.0.1:0"
-_EVERYWHERE: Final = "0.0.0.0"  # noqa: S104  # asked about, not bound
+_EVERYWHERE: Final = "0.0.0.0"  # noqa: S104  # compared with, not bound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -142,7 +142,11 @@ class ClassicGroup:
 
     # --- positions ---------------------------------------------------------------------------------------------------
 
-    def check_commit(self, request: OffsetCommitRequest, version: int) -> tuple[SetTimer, ...]:  # noqa: ARG002 -- consumer groups ask for it
+    def check_commit(
+        self,
+        request: OffsetCommitRequest,
+        version: int,  # noqa: ARG002  # consumer groups need it, and `Group` declares it for both kinds
+    ) -> tuple[SetTimer, ...]:
         """Whether the sender may commit; a member's commit is as good as a heartbeat. Raises KafkaError."""
         generation, member_id = request.generation_id_or_member_epoch, request.member_id
         if generation < 0 and self.is_empty:

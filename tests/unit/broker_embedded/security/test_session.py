@@ -7,7 +7,7 @@ import pytest
 
 from broker_embedded.security.credentials import ScramCredential, ScramUser
 from broker_embedded.security.mechanisms import SaslRefused
-from broker_embedded.security.session import ANONYMOUS, NO_SASL, SaslListener, SaslSession
+from broker_embedded.security.session import ANONYMOUS, NO_SASL, SaslListener, Session
 from spark_kafka_native.net.sasl.mechanism import Mechanism
 from spark_kafka_native.net.sasl.plain import Plain
 from spark_kafka_native.net.sasl.scram import Scram
@@ -36,9 +36,7 @@ class Story:
         )
         self.now_ms = 50_000
         self.opened = 0
-        self.session = SaslSession(
-            listener, scram_credential=USERS.get, now_ms=lambda: self.now_ms, on_open=self._on_open
-        )
+        self.session = Session(listener, scram_credential=USERS.get, now_ms=lambda: self.now_ms, on_open=self._on_open)
 
     def _on_open(self) -> None:
         self.opened += 1
@@ -69,7 +67,7 @@ class Story:
 def test_the_usual_way_in() -> None:
     story = Story()
     assert (story.allowed, story.session.user) == ({HANDSHAKE, VERSIONS}, ANONYMOUS)
-    story.session.told_versions()
+    story.session.api_versions_answered()
     assert story.allowed == {HANDSHAKE}
     assert story.session.handshake("PLAIN", bare_tokens=False).mechanisms == ("PLAIN", "SCRAM-SHA-256")
     assert AUTHENTICATE in story.allowed
@@ -220,7 +218,7 @@ def test_a_wrong_password_ends_the_session_too() -> None:
 
 
 def test_without_sasl_everything_is_allowed_but_sasl() -> None:
-    NO_SASL.told_versions()
+    NO_SASL.api_versions_answered()
     assert all(NO_SASL.refusal(key) is None for key in range(100))
     assert NO_SASL.user == ANONYMOUS
     assert NO_SASL.handshake("PLAIN", bare_tokens=False).error_code == ErrorCode.ILLEGAL_SASL_STATE
