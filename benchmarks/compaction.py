@@ -13,8 +13,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from benchmarks.support.report import Cell, Report, arguments, parse
-from broker_embedded.config.cleaner_config import CleanerConfig
-from broker_embedded.config.log_config import LogConfig
+from broker_embedded.config.log_config import CleanerConfig, LogConfig
 from broker_embedded.log.cleaner.log_cleaner import LogCleaner
 from broker_embedded.log.manager import LogManager
 from broker_embedded.platform.platform import Platform

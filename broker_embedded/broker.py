@@ -24,12 +24,11 @@ from broker_embedded.metadata.dynamic_configs import ConfigsAtStart, DynamicConf
 from broker_embedded.metadata.features import transaction_version
 from broker_embedded.metadata.files.metadata_file import MetadataFileError
 from broker_embedded.metadata.files.topics import TOPICS
-from broker_embedded.metadata.image import ClusterImage
+from broker_embedded.metadata.image import ClusterImage, log_config
 from broker_embedded.metadata.producer_ids import ProducerIds
 from broker_embedded.metadata.reconcile import InconsistentTopicError
 from broker_embedded.metadata.scram_users import ScramUsers
 from broker_embedded.metadata.store import Metadata, MetadataStore
-from broker_embedded.metadata.topic_configs import log_config
 from broker_embedded.metadata.topics import Topics
 from broker_embedded.metrics.prometheus import text_of
 from broker_embedded.metrics.snapshot import (

@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
 from broker_embedded.config.addresses import parse_address
-from broker_embedded.config.cleaner_config import keys_fit
 from broker_embedded.config.listener_settings import PREFIX, ListenerSettings, apart
-from broker_embedded.config.log_config import LogConfig
+from broker_embedded.config.log_config import LogConfig, keys_fit
 from broker_embedded.config.log_defaults import LOG_SYNONYMS, in_milliseconds, log_default_settings, parse_log_defaults
 from broker_embedded.config.message_format import is_ignored, parse_release, record_magic
 from broker_embedded.config.releases import RELEASE_NAMES, TRANSACTION_VERSION, Release, release

@@ -1,4 +1,4 @@
-"""Topic settings that the log honours: Kafka's names, defaults and bounds."""
+"""Topic settings that the log honours: Kafka's names, defaults and bounds. And the settings of the log cleaner."""
 
 import re
 from collections.abc import Mapping
@@ -19,6 +19,8 @@ from broker_embedded.config.settings import (
 )
 from spark_kafka_native.records.compression import CompressionType
 
+SLOT_BYTES: Final = 24
+"""Memory of one key in the offset map of a compaction (`log.cleaner.offset_map`)."""
 _CODECS: Final = {"uncompressed": CompressionType.NONE} | {codec.label: codec for codec in CompressionType}
 _HOUR_MS: Final = 60 * 60 * 1000
 _DAY_MS: Final = 24 * _HOUR_MS
@@ -338,3 +340,19 @@ def _check_not_tiered(config: LogConfig) -> None:
     for key, only in _NOT_TIERED.items():
         if values[key] != only:
             raise ConfigError(key, f"{values[key]} cannot be, only {only}: there is no tiered storage")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanerConfig:
+    """The settings of the log cleaner. Its threads share ``dedupe_buffer_size`` and ``io_buffer_size``, in bytes."""
+
+    threads: int = 1
+    dedupe_buffer_size: int = 128 * 1024 * 1024
+    io_buffer_load_factor: float = 0.9
+    io_buffer_size: int = 512 * 1024
+    io_max_bytes_per_second: float = float("inf")
+
+
+def keys_fit(size_in_bytes: int, load_factor: float) -> int:
+    """The number of keys that an offset map of this size holds at this load factor."""
+    return int(size_in_bytes // SLOT_BYTES * load_factor)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import uuid4
 
-from broker_embedded.platform.descriptors import OUT_OF_DESCRIPTORS
+from broker_embedded.platform.open_files import OUT_OF_DESCRIPTORS
 from broker_embedded.platform.platform import Platform
 from spark_kafka_native.protocol.topic import TopicPartition
 

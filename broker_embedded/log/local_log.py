@@ -20,7 +20,7 @@ from broker_embedded.config.log_config import LogConfig
 from broker_embedded.log.opening import LogParts
 from broker_embedded.log.segment import LogSegment, PlacedBatch, UncutTail
 from broker_embedded.log.view import LogView
-from broker_embedded.platform.descriptors import OUT_OF_DESCRIPTORS
+from broker_embedded.platform.open_files import OUT_OF_DESCRIPTORS
 from broker_embedded.platform.platform import Buffer, FileSystem, Platform, remove_if_exists
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.records.batch import UnreadableBatch

@@ -19,9 +19,8 @@ from broker_embedded.config.log_config import LogConfig
 from broker_embedded.config.settings import ConfigError, refuse_unknown
 from broker_embedded.metadata.controller import TopicDefaults, plan_partitions, plan_topic
 from broker_embedded.metadata.files.topics import TOPICS
-from broker_embedded.metadata.image import ClusterImage, TopicImage
+from broker_embedded.metadata.image import ClusterImage, TopicImage, log_config
 from broker_embedded.metadata.store import MetadataStore
-from broker_embedded.metadata.topic_configs import log_config
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.ids import new_id
 from spark_kafka_native.protocol.messages.create_partitions import CreatePartitionsTopic

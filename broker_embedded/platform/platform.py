@@ -15,9 +15,8 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from broker_embedded.platform.clocks import Clock, ManualClock, SystemClock
-from broker_embedded.platform.descriptors import OUT_OF_DESCRIPTORS, raise_limit
 from broker_embedded.platform.file_system import Buffer, DirectoryEntry, File, FileLock, FileSystem
-from broker_embedded.platform.open_files import OpenFiles
+from broker_embedded.platform.open_files import OUT_OF_DESCRIPTORS, OpenFiles, raise_limit
 
 __all__ = [
     "Buffer",

@@ -9,10 +9,9 @@ from uuid import UUID
 from broker_embedded.config.log_config import LogConfig
 from broker_embedded.log.manager import LogManager
 from broker_embedded.metadata.files.topics import TOPICS
-from broker_embedded.metadata.image import ClusterImage, TopicImage
+from broker_embedded.metadata.image import ClusterImage, TopicImage, log_config
 from broker_embedded.metadata.reconcile import reconcile, with_epochs
 from broker_embedded.metadata.store import Metadata, MetadataStore
-from broker_embedded.metadata.topic_configs import log_config
 from broker_embedded.platform.worker_threads import OnDisk
 from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.protocol.ids import new_id

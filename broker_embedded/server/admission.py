@@ -11,7 +11,7 @@ from typing import Final
 
 from broker_embedded.config.addresses import addresses_of
 from broker_embedded.config.config import BrokerConfig
-from broker_embedded.platform.descriptors import connection_share
+from broker_embedded.platform.open_files import connection_share
 from broker_embedded.quotas.limits import NOT_LIMITED
 from broker_embedded.quotas.rates import SampledRate
 

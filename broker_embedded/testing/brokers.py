@@ -1,6 +1,8 @@
 """What brokers for tests have in common, whether they run in this process or in one of their own."""
 
+import base64
 import os
+import re
 import shutil
 import tempfile
 from abc import ABC, abstractmethod
@@ -12,15 +14,21 @@ from types import MappingProxyType, TracebackType
 from typing import Any, Final, Self
 
 from broker_embedded.config.config import BrokerConfig
+from broker_embedded.config.listener_settings import PREFIX, SASL_PLAINTEXT
+from broker_embedded.config.settings import ConfigError
 from broker_embedded.testing.faults import Faults
 from broker_embedded.testing.recording import RecordedRequest
-from broker_embedded.testing.users import settings_with_users
+from spark_kafka_native.net.sasl.scram import FEWEST_ITERATIONS, HASHES, salted_password
+from spark_kafka_native.net.secret import Secret
 from spark_kafka_native.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
 
 _DEFAULTS: Final[Mapping[str, object]] = MappingProxyType(
     {"listeners": "PLAINTEXT://127.0.0.1:0", "group.initial.rebalance.delay.ms": 0}
 )
 """Settings that suit tests better than Kafka's defaults."""
+
+_NAME: Final = re.compile(r"[\w.+-]+")
+_SALT: Final = b"of a test"
 
 
 class ControlledBroker(ABC):
@@ -193,3 +201,31 @@ def creatable(name: str, partitions: int, configs: Mapping[str, str] | None) -> 
         replication_factor=-1,
         configs=tuple(CreatableTopicConfig(name=key, value=value) for key, value in (configs or {}).items()),
     )
+
+
+def settings_with_users(settings: Mapping[str, object], users: Mapping[str, str]) -> dict[str, object]:
+    """What to set besides ``settings``: a listener SASL_PLAINTEXT, and its users with their passwords.
+
+    Raises ConfigError: a name that is not of letters, digits, ``_``, ``.``, ``+`` and ``-``; a password is empty.
+    """
+    for name, password in users.items():
+        if not _NAME.fullmatch(name) or not password:
+            raise ConfigError("users", f"{name!r} is no name of a user with a password")
+    options = " ".join(f'user_{name}="{_escaped(password)}"' for name, password in users.items())
+    first = [_first_user(mechanism, name, users[name]) for mechanism in HASHES for name in users]
+    return {
+        "listeners": f"{settings['listeners']},{SASL_PLAINTEXT}://127.0.0.1:0",
+        f"{PREFIX}{SASL_PLAINTEXT.lower()}.plain.sasl.jaas.config": f"PlainLoginModule required {options};",
+        "add.scram": " ".join([str(settings.get("add.scram", "")), *first]).strip(),
+    }
+
+
+def _first_user(mechanism: str, name: str, password: str) -> str:
+    """The password is salted, because it may have any character."""
+    salted = salted_password(mechanism, Secret(password), _SALT, FEWEST_ITERATIONS)
+    salt, salted_text = (base64.b64encode(value).decode() for value in (_SALT, salted))
+    return f"{mechanism}=[name={name},salt={salt},saltedpassword={salted_text}]"
+
+
+def _escaped(password: str) -> str:
+    return password.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -16,8 +16,7 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.config.cleaner_config import CleanerConfig
-from broker_embedded.config.log_config import LogConfig
+from broker_embedded.config.log_config import CleanerConfig, LogConfig
 from broker_embedded.log.checkpoints import read_offsets
 from broker_embedded.log.cleaner.log_cleaner import LogCleaner
 from broker_embedded.log.manager import LogManager

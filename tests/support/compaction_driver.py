@@ -6,8 +6,7 @@ from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
-from broker_embedded.config.cleaner_config import CleanerConfig
-from broker_embedded.config.log_config import LogConfig
+from broker_embedded.config.log_config import CleanerConfig, LogConfig
 from broker_embedded.log.append.incoming import AppendOrigin, Terms
 from broker_embedded.log.appender import AppendResult
 from broker_embedded.log.cleaner.log_cleaner import LogCleaner

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from broker_embedded.config.cleaner_config import CleanerConfig, keys_fit
+from broker_embedded.config.log_config import CleanerConfig, keys_fit
 from broker_embedded.log.cleaner.cleanable import CleanableRange, cleanable_range, first_dirty_offset
 from broker_embedded.log.cleaner.cleaning import Cleaning, CleaningReport, Tools
 from broker_embedded.log.cleaner.replacement import CleaningAborted

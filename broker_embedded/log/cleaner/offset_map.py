@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Iterable
 from typing import Final
 
-from broker_embedded.config.cleaner_config import SLOT_BYTES
+from broker_embedded.config.log_config import SLOT_BYTES
 
 _HIGHEST: Final = 1 << 63
 _MASK: Final = (1 << 64) - 1

@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from broker_embedded.log.local_log import LocalLog
 from broker_embedded.log.segment import LogSegment
 from broker_embedded.log.segment_files import CLEANED, SWAP
-from broker_embedded.platform.descriptors import OUT_OF_DESCRIPTORS
+from broker_embedded.platform.open_files import OUT_OF_DESCRIPTORS
 
 
 class CleaningAborted(Exception):

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from broker_embedded.config.cleaner_config import CleanerConfig
 from broker_embedded.config.config import BrokerConfig
+from broker_embedded.config.log_config import CleanerConfig
 from broker_embedded.log.cleaner.log_cleaner import CleanerStatus, LogCleaner
 from broker_embedded.log.manager import LogManager
 from broker_embedded.platform.periodic import PeriodicTask

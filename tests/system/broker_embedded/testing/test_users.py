@@ -7,7 +7,7 @@ import pytest
 from broker_embedded.config.config import BrokerConfig
 from broker_embedded.config.settings import ConfigError
 from broker_embedded.testing import BrokerProcess, EmbeddedBroker
-from broker_embedded.testing.users import settings_with_users
+from broker_embedded.testing.brokers import settings_with_users
 from spark_kafka_native.client.cluster.cluster import Cluster
 from tests.support.our_client import config_of
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from broker_embedded.config.config import BrokerConfig
-from broker_embedded.platform.descriptors import connection_share, file_share, raise_limit
+from broker_embedded.platform.open_files import connection_share, file_share, raise_limit
 from broker_embedded.server.admission import Admission
 
 INFINITE = resource.RLIM_INFINITY

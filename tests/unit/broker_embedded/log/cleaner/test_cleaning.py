@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.config.cleaner_config import CleanerConfig
-from broker_embedded.config.log_config import LogConfig
+from broker_embedded.config.log_config import CleanerConfig, LogConfig
 from broker_embedded.log.append.producer_store import PRODUCER_ID_EXPIRATION_MS
 from broker_embedded.log.cleaner.cleanable import cleanable_range
 from broker_embedded.log.cleaner.cleaning import Cleaning, Tools, group_segments

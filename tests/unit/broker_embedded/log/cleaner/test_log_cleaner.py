@@ -5,8 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from broker_embedded.config.cleaner_config import CleanerConfig
-from broker_embedded.config.log_config import LogConfig
+from broker_embedded.config.log_config import CleanerConfig, LogConfig
 from broker_embedded.log.cleaner.cleanable import CleanableRange
 from broker_embedded.log.log import Log
 from broker_embedded.platform.platform import read_file

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_embedded.config.cleaner_config import keys_fit
+from broker_embedded.config.log_config import keys_fit
 from broker_embedded.log.cleaner.offset_map import OffsetMap
 
 

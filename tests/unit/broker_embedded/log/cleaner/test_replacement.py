@@ -9,8 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from broker_embedded.config.cleaner_config import CleanerConfig
-from broker_embedded.config.log_config import LogConfig
+from broker_embedded.config.log_config import CleanerConfig, LogConfig
 from broker_embedded.log.cleaner.log_cleaner import LogCleaner
 from broker_embedded.log.cleaner.replacement import CleaningAborted, begin_cleaned, replace_segments
 from broker_embedded.log.manager import LogManager
