@@ -4,6 +4,7 @@
 in one partition, in order.
 """
 
+import contextlib
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -40,16 +41,17 @@ _AS_COORDINATOR_ERROR: Final = {
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
-"""What a client hears when the append behind its request fails, as from Apache Kafka."""
+"""The error codes of failed appends as a coordinator answers them, as in Apache Kafka."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorTopic:
-    """A coordinator's topic, and what it is made with."""
+    """A coordinator's compacted topic as it is created. ``configs`` are the other topic settings."""
 
     name: str
     partitions: int
     replication_factor: int
+    segment_bytes: int
     configs: Mapping[str, str]
 
 
@@ -59,11 +61,8 @@ def offsets_topic(config: BrokerConfig) -> CoordinatorTopic:
         name=OFFSETS_TOPIC,
         partitions=config.offsets_topic_num_partitions,
         replication_factor=config.offsets_topic_replication_factor,
-        configs={
-            "cleanup.policy": "compact",
-            "compression.type": "producer",
-            "segment.bytes": str(config.offsets_topic_segment_bytes),
-        },
+        segment_bytes=config.offsets_topic_segment_bytes,
+        configs={"compression.type": "producer"},
     )
 
 
@@ -73,11 +72,10 @@ def transactions_topic(config: BrokerConfig) -> CoordinatorTopic:
         name=TRANSACTIONS_TOPIC,
         partitions=config.transaction_state_log_num_partitions,
         replication_factor=config.transaction_state_log_replication_factor,
+        segment_bytes=config.transaction_state_log_segment_bytes,
         configs={
-            "cleanup.policy": "compact",
             "compression.type": "uncompressed",
             "min.insync.replicas": str(config.transaction_state_log_min_isr),
-            "segment.bytes": str(config.transaction_state_log_segment_bytes),
             "unclean.leader.election.enable": "false",
         },
     )
@@ -143,11 +141,12 @@ class CoordinatorLog:
         topic = self._topic
         if self._topics.image.topic(topic.name) is not None:
             return
+        configs = {"cleanup.policy": "compact", "segment.bytes": str(topic.segment_bytes), **topic.configs}
         wanted = CreatableTopic(
             name=topic.name,
             num_partitions=topic.partitions,
             replication_factor=topic.replication_factor,
-            configs=tuple(CreatableTopicConfig(name=name, value=value) for name, value in topic.configs.items()),
+            configs=tuple(CreatableTopicConfig(name=name, value=value) for name, value in configs.items()),
         )
         try:
             await self._topics.require(wanted)
@@ -164,10 +163,8 @@ class CoordinatorLog:
 
     def partition_of(self, name: str) -> TopicPartition:
         """The partition that keeps an id. Raises KafkaError: there is no such topic yet."""
-        try:
+        with _coordinator_errors():
             return self._partition(name).id
-        except KafkaError as error:
-            raise _as_coordinator_error(error) from error
 
     def is_in_transaction(self, name: str, producer: Producer) -> bool:
         """Whether a producer has a transaction open in the partition that keeps an id. Raises KafkaError."""
@@ -176,10 +173,8 @@ class CoordinatorLog:
 
     def check_replicas(self, name: str) -> None:
         """Raise KafkaError unless an id's partition has the in-sync replicas that its min.insync.replicas asks for."""
-        try:
+        with _coordinator_errors():
             self._partition(name).check_replicas()
-        except KafkaError as error:
-            raise _as_coordinator_error(error) from error
 
     def waits_for_disk(self, name: str) -> bool:
         """Whether an append about an id may take long, so that it must not hold the event loop."""
@@ -194,11 +189,9 @@ class CoordinatorLog:
         Called on the event loop, when appends do not wait for the disk. Raises KafkaError as clients are to hear it;
         nothing is appended then.
         """
-        try:
+        with _coordinator_errors():
             partition = self._partition(name)
             result = partition.append(*self._batch(records, within))
-        except KafkaError as error:
-            raise _as_coordinator_error(error) from error
         self._delayed.changed(partition.id)
         return Appended(partition.id.partition, result.base_offset)
 
@@ -206,12 +199,10 @@ class CoordinatorLog:
         self, name: str, records: Sequence[CoordinatorRecord], within: Within | None = None
     ) -> Appended:
         """``append``, waiting for the disk beside the event loop."""
-        try:
+        with _coordinator_errors():
             partition = self._partition(name)
             batch, terms = self._batch(records, within)
             result = await self._on_disk(lambda: partition.append(batch, terms))
-        except KafkaError as error:
-            raise _as_coordinator_error(error) from error
         self._delayed.changed(partition.id)
         return Appended(partition.id.partition, result.base_offset)
 
@@ -257,5 +248,10 @@ def _read(log: Log, last: LastRecords) -> None:
             offset = header.next_offset
 
 
-def _as_coordinator_error(error: KafkaError) -> KafkaError:
-    return KafkaError(_AS_COORDINATOR_ERROR.get(error.code, error.code), error.detail)
+@contextlib.contextmanager
+def _coordinator_errors() -> Iterator[None]:
+    """Raise errors of the partition with the codes that a coordinator answers."""
+    try:
+        yield
+    except KafkaError as error:
+        raise KafkaError(_AS_COORDINATOR_ERROR.get(error.code, error.code), error.detail) from error

@@ -180,13 +180,12 @@ class Transactions:
         """
         _check_id(transactional_id)
         await self.make_ready()
-        await self._finishing.finish(self._add_partitions(transactional_id, claimed, partitions, version))
 
-    async def _add_partitions(
-        self, name: str, claimed: Producer, partitions: AbstractSet[TopicPartition], version: TransactionVersion
-    ) -> None:
-        async with self.lock(name):
-            await self.add_partitions_locked(name, claimed, partitions, version)
+        async def add() -> None:
+            async with self.lock(transactional_id):
+                await self.add_partitions_locked(transactional_id, claimed, partitions, version)
+
+        await self._finishing.finish(add())
 
     async def add_partitions_locked(
         self,

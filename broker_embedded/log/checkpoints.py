@@ -43,8 +43,8 @@ PARTITION_METADATA: Final = "partition.metadata"
 _FORMAT: Final = "0"
 
 
-class CorruptCheckpoint(Exception):
-    """A file beside the logs that does not read as it should. ``str()`` names it and says why."""
+class CorruptFile(Exception):
+    """The content of a file is wrong. ``str()`` has its path and the error."""
 
     def __init__(self, path: str, problem: str) -> None:
         super().__init__(path, problem)
@@ -53,6 +53,10 @@ class CorruptCheckpoint(Exception):
 
     def __str__(self) -> str:
         return f"{self.path}: {self.problem}"
+
+
+class CorruptCheckpoint(CorruptFile):
+    """A checkpoint, ``meta.properties`` or ``partition.metadata`` cannot be parsed, or belongs to another broker."""
 
 
 # --- checkpoints -----------------------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from typing import ClassVar, Final, NamedTuple
 
+from broker_embedded.log.checkpoints import CorruptFile
 from broker_embedded.platform.open_files import OpenFiles
 from spark_kafka_native.records.batch import NO_TIMESTAMP, BatchHeader
 
@@ -33,16 +34,8 @@ _PENDING_ENTRIES: Final = 4096
 """Entries gathered in memory before they are written: a file write per 16 MiB of log, with default settings."""
 
 
-class CorruptIndex(Exception):
-    """An index file that contradicts itself or its log. ``str()`` names the file and says how."""
-
-    def __init__(self, path: str, problem: str) -> None:
-        super().__init__(path, problem)
-        self.path = path
-        self.problem = problem
-
-    def __str__(self) -> str:
-        return f"{self.path}: {self.problem}"
+class CorruptIndex(CorruptFile):
+    """An index file contradicts itself or its log."""
 
 
 class OffsetPosition(NamedTuple):

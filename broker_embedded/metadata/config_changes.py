@@ -3,7 +3,6 @@
 Rules and error codes are those of Apache Kafka 4.x. What a value may be is for `config.settings` to say.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -103,8 +102,3 @@ def _items(change: ConfigChange, current: Mapping[str, str], known: Mapping[str,
         detail = f"Can't {change.operation.name} to key {change.key} because its type is not LIST."
         raise KafkaError(ErrorCode.INVALID_CONFIG, detail)
     return [item for item in current.get(change.key, setting.default_text).split(",") if item]
-
-
-def repeated(resources: Iterable[tuple[int, str | int]]) -> set[tuple[int, str | int]]:
-    """The resources, type and name or id, that a request names more than once."""
-    return {resource for resource, times in Counter(resources).items() if times > 1}

@@ -23,26 +23,14 @@ def text_of(metrics: BrokerMetrics) -> str:
 
 def _requests(metrics: BrokerMetrics) -> Iterator[str]:
     apis, prefix = metrics.apis, "kafka_network_requestmetrics_"
-    yield from _family(
-        f"{prefix}requests_total",
-        "counter",
-        "Requests, by API and version.",
-        (
-            ({"request": name, "version": version}, count)
-            for name, api in apis.items()
-            for version, count in api.versions.items()
-        ),
-    )
-    yield from _family(
-        f"{prefix}errors_total",
-        "counter",
-        "Error codes in answers.",
-        (
-            ({"request": name, "error": error}, count)
-            for name, api in apis.items()
-            for error, count in api.errors.items()
-        ),
-    )
+    versions = [
+        ({"request": name, "version": n}, count) for name, api in apis.items() for n, count in api.versions.items()
+    ]
+    errors = [
+        ({"request": name, "error": code}, count) for name, api in apis.items() for code, count in api.errors.items()
+    ]
+    yield from _family(f"{prefix}requests_total", "counter", "Requests, by API and version.", versions)
+    yield from _family(f"{prefix}errors_total", "counter", "Error codes in answers.", errors)
     for what, help_, values in (
         ("requestbytes_total", "Bytes of requests.", {name: api.bytes_in for name, api in apis.items()}),
         ("responsebytes_total", "Bytes of answers.", {name: api.bytes_out for name, api in apis.items()}),

@@ -52,12 +52,7 @@ class PlainServer:
     def __init__(self, users: Mapping[str, Secret]) -> None:
         """``users`` are the passwords by name."""
         self._users = users
-        self._user: str | None = None
-
-    @property
-    def user(self) -> str | None:
-        """The name, once the password was right."""
-        return self._user
+        self.user: str | None = None
 
     def take(self, token: bytes) -> bytes:
         """Empty. Raises SaslRefused."""
@@ -76,7 +71,7 @@ class PlainServer:
             raise SaslRefused("Authentication failed: Invalid username or password")
         if acting_as not in {"", name}:
             raise SaslRefused(_OTHER_ID)
-        self._user = name
+        self.user = name
         return b""
 
 
@@ -92,16 +87,11 @@ class ScramServer:
         self._credential_of = credential_of
         self._own_nonce = nonce or secrets.token_urlsafe(_NONCE_BYTES)
         self._claimed = ""
-        self._user: str | None = None
+        self.user: str | None = None
         self._credential: ScramCredential | None = None
         self._channel = b""
         self._nonce = ""
         self._said = ""
-
-    @property
-    def user(self) -> str | None:
-        """The name, once it was proved."""
-        return self._user
 
     def take(self, token: bytes) -> bytes:
         """Salt and nonce; then our own proof. Raises SaslRefused."""
@@ -139,7 +129,7 @@ class ScramServer:
         client_key = bytes(left ^ right for left, right in zip(proof, signature, strict=True))
         if not hmac.compare_digest(hashlib.new(self._hash, client_key).digest(), credential.stored_key):
             self._refuse()
-        self._user = self._claimed
+        self.user = self._claimed
         verifier = hmac.digest(credential.server_key, signed, self._hash)
         return f"v={base64.b64encode(verifier).decode()}"
 

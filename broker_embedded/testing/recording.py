@@ -4,7 +4,7 @@ import base64
 import functools
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 from uuid import UUID
 
@@ -87,7 +87,7 @@ class Recorder:
         """``most`` 0 keeps none and only counts."""
         self._most = most
         self._most_bytes = most_bytes
-        self._kept: deque[_Kept] = deque()
+        self._kept: deque[tuple[RecordedRequest, list[int]]] = deque()
         self._bytes = 0
         self._number = 0
         self.counts: Counter[str] = Counter()
@@ -99,41 +99,25 @@ class Recorder:
         self.counts[api] += 1
         struck: list[int] = []
         if self._most:
-            self._kept.append(_Kept(self._number, at_ms, api, version, client_id, bytes(frame), struck))
+            request = RecordedRequest(
+                number=self._number, at_ms=at_ms, api=api, version=version, client_id=client_id, frame=bytes(frame)
+            )
+            self._kept.append((request, struck))
             self._bytes += len(frame)
             while len(self._kept) > self._most or (self._bytes > self._most_bytes and len(self._kept) > 1):
-                self._bytes -= len(self._kept.popleft().frame)
+                self._bytes -= len(self._kept.popleft()[0].frame)
         return struck
 
     def find(
         self, *, api: str | None = None, client_id: str | None = None, after: int = 0
     ) -> Iterator[RecordedRequest]:
         """The requests that are kept, oldest first, of one API or one client, from behind a number on."""
-        for kept in self._kept:
-            if kept.number > after and api in {None, kept.api} and client_id in {None, kept.client_id}:
-                yield RecordedRequest(
-                    number=kept.number,
-                    at_ms=kept.at_ms,
-                    api=kept.api,
-                    version=kept.version,
-                    client_id=kept.client_id,
-                    frame=kept.frame,
-                    faults=tuple(kept.struck),
-                )
+        for request, struck in self._kept:
+            if request.number > after and api in {None, request.api} and client_id in {None, request.client_id}:
+                yield replace(request, faults=tuple(struck))
 
     def clear(self) -> None:
         """Forget all, counts too. Numbers go on."""
         self._kept.clear()
         self._bytes = 0
         self.counts.clear()
-
-
-@dataclass(slots=True)
-class _Kept:
-    number: int
-    at_ms: int
-    api: str
-    version: int
-    client_id: str
-    frame: bytes
-    struck: list[int]

@@ -23,9 +23,10 @@ from broker_embedded.records.coordinator_record import CoordinatorRecord
 from spark_kafka_native.protocol.consumer_protocol import CONSUMER_PROTOCOL
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.describe_groups import DescribedGroup
+from spark_kafka_native.protocol.messages.heartbeat import HeartbeatRequest
 from spark_kafka_native.protocol.messages.join_group import JoinGroupResponse
 from spark_kafka_native.protocol.messages.offset_commit import OffsetCommitRequest
-from spark_kafka_native.protocol.messages.sync_group import SyncGroupResponse
+from spark_kafka_native.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from spark_kafka_native.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 JOIN_TIMER: Final[TimerKey] = ("join",)
@@ -249,3 +250,16 @@ class ClassicGroup:
             if member.sync_request_id is not None
         )
         return *joins, *syncs
+
+
+def require_sender(
+    group: ClassicGroup | None, request: HeartbeatRequest | SyncGroupRequest
+) -> tuple[ClassicGroup, ClassicMember]:
+    """The group of a request and the member that sent it, in the present generation. Raises KafkaError."""
+    if not request.group_id:
+        raise KafkaError(ErrorCode.INVALID_GROUP_ID, "a group needs an id")
+    if group is None:
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"there is no group {request.group_id!r}")
+    member = group.require_member(request.member_id, request.group_instance_id)
+    group.require_generation(request.generation_id)
+    return group, member

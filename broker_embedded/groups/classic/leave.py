@@ -9,6 +9,7 @@ from broker_embedded.groups.classic.group import (
     SYNC_TIMER,
     ClassicGroup,
     ClassicState,
+    require_sender,
     session_timer,
 )
 from broker_embedded.groups.classic.member import require_member, static_member
@@ -34,15 +35,10 @@ _UNKNOWN: Final = ""
 
 def heartbeat(group: ClassicGroup | None, request: HeartbeatRequest) -> Outcome[HeartbeatResponse]:
     """Prolong a member's session. Raises KafkaError."""
-    if not request.group_id:
-        raise KafkaError(ErrorCode.INVALID_GROUP_ID, "a group needs an id")
-    if group is None:
-        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"there is no group {request.group_id!r}")
-    member = group.require_member(request.member_id, request.group_instance_id)
-    group.require_generation(request.generation_id)
-    joins_anew = group.state is ClassicState.PREPARING_REBALANCE
+    group, member = require_sender(group, request)
+    must_rejoin = group.state is ClassicState.PREPARING_REBALANCE
     return Outcome(
-        answer=HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS if joins_anew else ErrorCode.NONE),
+        answer=HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS if must_rejoin else ErrorCode.NONE),
         timers=(SetTimer(key=session_timer(member.member_id), after_ms=member.session_timeout_ms),),
     )
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from broker_embedded.groups.classic.draft import Draft
-from broker_embedded.groups.classic.group import SYNC_TIMER, ClassicGroup, ClassicState
+from broker_embedded.groups.classic.group import SYNC_TIMER, ClassicGroup, ClassicState, require_sender
 from broker_embedded.groups.classic.rebalance import fail_assignment, rebalance
 from broker_embedded.groups.group import Outcome, Pending
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
@@ -14,12 +14,7 @@ def sync(
     group: ClassicGroup | None, request: SyncGroupRequest, request_id: int, now_ms: int
 ) -> Outcome[SyncGroupResponse]:
     """Ask for a member's assignment. ``request_id`` is the request's id while it is pending. Raises KafkaError."""
-    if not request.group_id:
-        raise KafkaError(ErrorCode.INVALID_GROUP_ID, "a group needs an id")
-    if group is None:
-        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"there is no group {request.group_id!r}")
-    member = group.require_member(request.member_id, request.group_instance_id)
-    group.require_generation(request.generation_id)
+    group, member = require_sender(group, request)
     _check_protocol(group, request)
     if group.state is ClassicState.PREPARING_REBALANCE:
         raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, f"group {group.group_id!r} waits for members to join")

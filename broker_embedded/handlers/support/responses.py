@@ -9,9 +9,11 @@ operations of a resource.
 """
 
 import dataclasses
-from collections.abc import Callable, Hashable, Iterable
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from collections import Counter
+from collections.abc import Awaitable, Callable, Hashable, Iterable
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
+from broker_embedded.metadata.config_resources import resource_key
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -51,6 +53,39 @@ def once(entries: Iterable[EntryT], key: Callable[[EntryT], Hashable], *, joined
         dataclasses.replace(entry, **{joined: None if (items := lists[name]) is None else tuple(items)})
         for name, entry in first.items()
     )
+
+
+class _Resource(Protocol):
+    @property
+    def resource_type(self) -> int: ...
+    @property
+    def resource_name(self) -> str: ...
+
+
+ResourceT = TypeVar("ResourceT", bound=_Resource)
+ResponseT = TypeVar("ResponseT")
+
+
+async def alter_each(
+    resources: Iterable[ResourceT],
+    response: Callable[..., ResponseT],
+    alter: Callable[[ResourceT], Awaitable[None]],
+) -> tuple[ResponseT, ...]:
+    """Alter the settings of each resource: a response for each. A resource that a request repeats is not altered."""
+    resources = tuple(resources)
+    times = Counter(resource_key(each.resource_type, each.resource_name) for each in resources)
+    responses = []
+    for each in resources:
+        kind, name = each.resource_type, each.resource_name
+        code, message = ErrorCode.NONE, None
+        try:
+            if times[resource_key(kind, name)] > 1:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+            await alter(each)
+        except KafkaError as error:
+            code, message = error.code, error.message
+        responses.append(response(error_code=code, error_message=message, resource_type=kind, resource_name=name))
+    return tuple(responses)
 
 
 def producer_error_code(error: KafkaError, version: int, *, fenced_since: int) -> ErrorCode:

@@ -3,7 +3,7 @@
 import pytest
 
 from broker_embedded.config.log_config import LogConfig
-from broker_embedded.metadata.config_changes import changed, incremental, repeated, replaced
+from broker_embedded.metadata.config_changes import changed, incremental, replaced
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -77,7 +77,3 @@ def test_settings_are_replaced() -> None:
         replaced([("a", "1"), ("a", "2")])
     with pytest.raises(KafkaError, match="Null value not supported for : b"):
         replaced([("a", "1"), ("b", None)])
-
-
-def test_resources_named_more_than_once() -> None:
-    assert repeated([(2, "a"), (4, "a"), (2, "b"), (2, "a")]) == {(2, "a")}
