@@ -34,7 +34,7 @@ from broker_embedded.groups.replay import ReplayContext, replay
 from broker_embedded.platform.finishing import Finishing
 from broker_embedded.platform.periodic import PeriodicTask
 from broker_embedded.platform.timers import Timers
-from broker_embedded.transactions.decisions import Producer
+from broker_embedded.transactions.state import Producer
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.offset_commit import OffsetCommitRequest
 from spark_kafka_native.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
@@ -247,6 +247,13 @@ class Groups:
                 group, request, commits, version=version, now_ms=now_ms, config=self.context.classic
             ),
         )
+
+    async def check_fetch(self, group_id: str, member_id: str | None, member_epoch: int) -> None:
+        """Raise KafkaError unless the client may read the group's committed offsets."""
+        await self.make_ready()
+        group = self.get(group_id)
+        if group is not None:
+            group.check_fetch(member_id, member_epoch)
 
     async def commit_in_transaction(
         self, request: TxnOffsetCommitRequest, commits: Iterable[OffsetCommit], *, verified: bool = True

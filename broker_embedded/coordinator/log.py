@@ -20,7 +20,7 @@ from broker_embedded.records.coordinator_record import CoordinatorRecord, encode
 from broker_embedded.records.last_records import LastRecords, LoggedRecord
 from broker_embedded.replica.delayed import DelayedOperations
 from broker_embedded.replica.partitions import LocalPartition, Partitions
-from broker_embedded.transactions.decisions import Producer
+from broker_embedded.transactions.state import Producer
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
 from spark_kafka_native.protocol.topic import TopicPartition

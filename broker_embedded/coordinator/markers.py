@@ -17,8 +17,7 @@ from broker_embedded.platform.timers import Timers
 from broker_embedded.platform.worker_threads import OnDisk
 from broker_embedded.replica.delayed import DelayedOperations
 from broker_embedded.replica.partitions import LocalPartition, Partitions
-from broker_embedded.transactions.decisions import Producer
-from broker_embedded.transactions.state import TransactionVersion
+from broker_embedded.transactions.state import Producer, TransactionVersion
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.control import ControlType, encode_end_txn_marker

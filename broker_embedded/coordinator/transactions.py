@@ -29,8 +29,7 @@ from broker_embedded.platform.finishing import Finishing
 from broker_embedded.platform.periodic import PeriodicTask
 from broker_embedded.platform.timers import Timer, Timers
 from broker_embedded.transactions import decisions
-from broker_embedded.transactions.decisions import Producer
-from broker_embedded.transactions.state import Transaction, TransactionState, TransactionVersion
+from broker_embedded.transactions.state import Producer, Transaction, TransactionState, TransactionVersion
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
 

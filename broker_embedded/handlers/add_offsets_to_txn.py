@@ -13,8 +13,7 @@ from broker_embedded.coordinator.groups import Groups
 from broker_embedded.coordinator.transactions import Transactions
 from broker_embedded.handlers.support.registry import RequestContext, handles
 from broker_embedded.handlers.support.responses import producer_error_code
-from broker_embedded.transactions.decisions import Producer
-from broker_embedded.transactions.state import TransactionVersion
+from broker_embedded.transactions.state import Producer, TransactionVersion
 from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 

@@ -17,8 +17,7 @@ from broker_embedded.coordinator.transactions import Transactions
 from broker_embedded.handlers.support.registry import RequestContext, handles
 from broker_embedded.handlers.support.responses import producer_error_code
 from broker_embedded.replica.partitions import Partitions
-from broker_embedded.transactions.decisions import Producer
-from broker_embedded.transactions.state import TransactionVersion
+from broker_embedded.transactions.state import Producer, TransactionVersion
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,

@@ -8,7 +8,7 @@ with INVALID_REQUEST although the first change holds, as by Apache Kafka.
 
 from broker_embedded.handlers.support.registry import RequestContext, handles
 from broker_embedded.metadata.client_quotas import ClientQuotas
-from broker_embedded.quotas.entities import Entity
+from broker_embedded.quotas.entities import ClientQuotaEntity
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -24,7 +24,7 @@ async def alter_client_quotas(
 ) -> AlterClientQuotasResponse:
     """Change the quotas, durably; they hold when the answer is sent."""
     changes = [
-        (Entity.of((part.entity_type, part.entity_name) for part in entry.entity), entry.ops)
+        (ClientQuotaEntity.of((part.entity_type, part.entity_name) for part in entry.entity), entry.ops)
         for entry in request.entries
     ]
     try:
@@ -34,7 +34,7 @@ async def alter_client_quotas(
     return AlterClientQuotasResponse(entries=tuple(_entry(entity, error) for entity, error in results.items()))
 
 
-def _entry(entity: Entity, error: KafkaError | None) -> EntryData:
+def _entry(entity: ClientQuotaEntity, error: KafkaError | None) -> EntryData:
     return EntryData(
         error_code=ErrorCode.NONE if error is None else error.code,
         error_message=None if error is None else error.message,

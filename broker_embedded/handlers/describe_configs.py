@@ -17,7 +17,7 @@ import asyncio
 import dataclasses
 
 from broker_embedded.handlers.support.registry import RequestContext, handles
-from broker_embedded.handlers.support.responses import once
+from broker_embedded.handlers.support.responses import merge_repeated
 from broker_embedded.metadata.config_changes import ResourceType
 from broker_embedded.metadata.config_entries import ConfigEntry, ConfigSource
 from broker_embedded.metadata.config_resources import ConfigResources, resource_key
@@ -48,7 +48,7 @@ async def describe_configs(
     results = []
     wanted = (resource if resource.configuration_keys else _whole(resource) for resource in request.resources)
     described = groups = 0
-    for resource in once(wanted, _key, joined="configuration_keys"):
+    for resource in merge_repeated(wanted, _key, joined="configuration_keys"):
         is_plain_group = _is_plain_group(resource, configs)
         groups += is_plain_group
         if is_plain_group and groups > _MOST_GROUPS:

@@ -6,7 +6,7 @@ A transaction hangs if it is open here and its coordinator does not know of it.
 """
 
 from broker_embedded.handlers.support.registry import RequestContext, handles
-from broker_embedded.handlers.support.responses import once
+from broker_embedded.handlers.support.responses import merge_repeated
 from broker_embedded.log.append.producer_state import ProducerEntry
 from broker_embedded.replica.partitions import Partitions
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
@@ -26,7 +26,7 @@ def describe_producers(
     request: DescribeProducersRequest, _context: RequestContext, partitions: Partitions
 ) -> DescribeProducersResponse:
     """Every producer of each requested partition; one that is repeated is answered once."""
-    topics = once(request.topics, lambda topic: topic.name, joined="partition_indexes")
+    topics = merge_repeated(request.topics, lambda topic: topic.name, joined="partition_indexes")
     return DescribeProducersResponse(topics=tuple(_of_topic(topic, partitions) for topic in topics))
 
 

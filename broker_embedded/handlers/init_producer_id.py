@@ -15,7 +15,7 @@ from broker_embedded.coordinator.transactions import Transactions
 from broker_embedded.handlers.support.registry import RequestContext, handles
 from broker_embedded.handlers.support.responses import producer_error_code
 from broker_embedded.metadata.producer_ids import ProducerIds
-from broker_embedded.transactions.decisions import Producer
+from broker_embedded.transactions.state import Producer
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 

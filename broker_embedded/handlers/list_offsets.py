@@ -22,7 +22,7 @@ from collections import Counter
 from typing import Final
 
 from broker_embedded.handlers.support.registry import RequestContext, handles
-from broker_embedded.handlers.support.responses import once
+from broker_embedded.handlers.support.responses import merge_repeated
 from broker_embedded.log.log import Log
 from broker_embedded.log.timestamp_lookup import ContinueAt, Lookup, OffsetTimestamp
 from broker_embedded.platform.record_threads import ClientPresence
@@ -74,7 +74,7 @@ async def list_offsets(
                         for part in {part.partition_index: part for part in topic.partitions}.values()
                     ),
                 )
-                for topic in once(request.topics, lambda topic: topic.name, joined="partitions")
+                for topic in merge_repeated(request.topics, lambda topic: topic.name, joined="partitions")
             )
         )
     times = Counter((topic.name, part.partition_index) for topic in request.topics for part in topic.partitions)

@@ -19,7 +19,7 @@ from broker_embedded.coordinator.groups import Groups
 from broker_embedded.groups.offsets import GroupOffsets
 from broker_embedded.groups.records import OffsetCommitValue
 from broker_embedded.handlers.support.registry import RequestContext, handles
-from broker_embedded.handlers.support.responses import once
+from broker_embedded.handlers.support.responses import merge_repeated
 from broker_embedded.metadata.image import ClusterImage
 from broker_embedded.metadata.topics import Topics
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
@@ -49,7 +49,7 @@ async def offset_fetch(
 ) -> OffsetFetchResponse:
     """The positions of one group, or from v8 on of several."""
     if context.version >= _GROUPS_SINCE:
-        distinct = once(request.groups, lambda group: group.group_id, joined="topics")
+        distinct = merge_repeated(request.groups, lambda group: group.group_id, joined="topics")
         found = [await _group(group, context.version, request.require_stable, groups, topics) for group in distinct]
         return OffsetFetchResponse(groups=tuple(found))
     only = await _group(_new_form(request), context.version, request.require_stable, groups, topics)
@@ -60,10 +60,7 @@ async def _group(
     wanted: OffsetFetchRequestGroup, version: int, require_stable: bool, groups: Groups, topics: Topics
 ) -> OffsetFetchResponseGroup:
     try:
-        await groups.make_ready()
-        group = groups.get(wanted.group_id)
-        if group is not None:
-            group.check_fetch(wanted.member_id, wanted.member_epoch)
+        await groups.check_fetch(wanted.group_id, wanted.member_id, wanted.member_epoch)
     except KafkaError as error:
         asked = wanted.topics or () if version < _GROUP_ERROR_SINCE else ()
         return OffsetFetchResponseGroup(
@@ -74,7 +71,7 @@ async def _group(
     if wanted.topics is None:
         found = _all_topics(image, positions, by_id)
     else:
-        distinct = once(wanted.topics, lambda topic: (topic.name, topic.topic_id), joined="partition_indexes")
+        distinct = merge_repeated(wanted.topics, lambda topic: (topic.name, topic.topic_id), joined="partition_indexes")
         found = [_topic(image, positions, topic, by_id) for topic in distinct]
     return OffsetFetchResponseGroup(group_id=wanted.group_id, topics=tuple(found))
 

@@ -19,7 +19,9 @@ no response, and an error closes the connection, so that the client learns of it
 pass `joining` first. What waits for a thread when the client leaves is dropped (`record_threads`).
 """
 
+import contextlib
 from collections.abc import Awaitable, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Final, TypeAlias
 
 from broker_embedded.coordinator.transactions import Transactions
@@ -35,7 +37,7 @@ from broker_embedded.platform.timers import Timers
 from broker_embedded.platform.worker_threads import WorkerThreads
 from broker_embedded.replica.delayed import DelayedOperations
 from broker_embedded.replica.partitions import LocalPartition, Partitions
-from broker_embedded.transactions.decisions import Producer
+from broker_embedded.transactions.state import Producer
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -106,10 +108,12 @@ def produce(
             transactions,
             verifies=configs.config.transaction_partition_verification_enable,
         )
-        if joining.needs_turn(waits_for_disk=in_thread):
-            return finishing.finish(_append_in_turn(request, context.presence, appends, threads, delayed, joining))
+        if joining.needs_lock(waits_for_disk=in_thread):
+            locked = joining.locked()
+            return finishing.finish(_append_in_threads(request, context.presence, appends, threads, delayed, locked))
     if in_thread:
-        return finishing.finish(_append_elsewhere(request, context.presence, appends, threads, delayed))
+        unlocked = contextlib.nullcontext()
+        return finishing.finish(_append_in_threads(request, context.presence, appends, threads, delayed, unlocked))
     for _, parts in appends:
         for append in parts:
             append.run()
@@ -117,44 +121,33 @@ def produce(
     return _answer(request, appends)
 
 
-async def _append_in_turn(
+async def _append_in_threads(
     request: ProduceRequest,
     presence: ClientPresence,
     appends: "_Appends",
     threads: WorkerThreads,
     delayed: DelayedOperations,
-    joining: Joining,
+    locked: AbstractAsyncContextManager[None],
 ) -> ProduceResponse | None:
-    """Append while nothing is decided about the transaction, so that no marker comes between."""
-    with presence.holding(is_awaited=request.acks != 0):
-        async with joining.turn():
-            return await _append_elsewhere(request, presence, appends, threads, delayed)
+    """Append in threads what would block the event loop, because it waits for the disk or inspects records.
 
-
-async def _append_elsewhere(
-    request: ProduceRequest,
-    presence: ClientPresence,
-    appends: "_Appends",
-    threads: WorkerThreads,
-    delayed: DelayedOperations,
-) -> ProduceResponse | None:
-    """Append in threads what would hold the event loop: because it waits for the disk, or looks at records.
-
-    The client may leave meanwhile. No partition is begun after that, unless the client has asked for no answer and the
-    connection is still open. Raises WorkCancelled: partitions that were begun may have been appended to.
+    ``locked`` holds the lock of the transaction, so that no marker is written between the check and the append. If the
+    client disconnects, no further append begins, except with acks=0 while the connection is still open. Raises
+    WorkCancelled: appends that had begun may be in the log.
     """
     is_awaited = request.acks != 0
     with presence.holding(is_awaited=is_awaited):
-        for _, parts in appends:
-            for append in parts:
-                presence.check(is_awaited=is_awaited)
-                if append.inspects:
-                    await threads.appends.run(append.run, presence, is_awaited=is_awaited)
-                elif append.flushes:
-                    await threads.on_disk(append.run)
-                else:
-                    append.run()
-                append.announce(delayed)
+        async with locked:
+            for _, parts in appends:
+                for append in parts:
+                    presence.check(is_awaited=is_awaited)
+                    if append.inspects:
+                        await threads.appends.run(append.run, presence, is_awaited=is_awaited)
+                    elif append.flushes:
+                        await threads.on_disk(append.run)
+                    else:
+                        append.run()
+                    append.announce(delayed)
     return _answer(request, appends)
 
 
@@ -237,7 +230,7 @@ class _Append:
             if not self._records:
                 self._result = _NOTHING
             else:
-                self.inspects = self._partition.works_on_append(self._records, self._header, timers.now_ms())
+                self.inspects = self._partition.inspects_on_append(self._records, self._header, timers.now_ms())
         except KafkaError as error:
             self.error = error
 

@@ -22,8 +22,7 @@ from broker_embedded.metadata.dynamic_configs import DynamicConfigs
 from broker_embedded.metadata.image import ClusterImage
 from broker_embedded.metadata.topics import Topics
 from broker_embedded.platform.finishing import Finishing
-from broker_embedded.transactions.decisions import Producer
-from broker_embedded.transactions.state import TransactionVersion
+from broker_embedded.transactions.state import Producer, TransactionVersion
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,

@@ -10,8 +10,7 @@ coordinator knows nothing of, such as those of a ``__transaction_state`` that wa
 from broker_embedded.coordinator.markers import TransactionMarkers
 from broker_embedded.handlers.support.registry import RequestContext, handles
 from broker_embedded.platform.finishing import Finishing
-from broker_embedded.transactions.decisions import Producer
-from broker_embedded.transactions.state import TransactionVersion
+from broker_embedded.transactions.state import Producer, TransactionVersion
 from spark_kafka_native.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,

@@ -15,7 +15,7 @@ from broker_embedded.log.checkpoints import (
     write_clean_shutdown,
     write_meta_properties,
 )
-from broker_embedded.log.deleted import DeletedDirectories
+from broker_embedded.log.deleted import DeletedDirectories, is_deleted_name
 from broker_embedded.log.opening import parse_directory_name
 from broker_embedded.platform.platform import FileLock, FileSystem
 from spark_kafka_native.protocol.ids import new_id, spell_id
@@ -107,8 +107,8 @@ class DataDirectory:
                 logger.info("%s is left alone: %s", self.file(entry.name), _NOT_LOGS[entry.name])
             elif _SET_ASIDE.fullmatch(entry.name):
                 logger.warning("%s is left alone: an Apache Kafka has set it aside", self.file(entry.name))
-            elif deleted.is_one(entry.name):
-                deleted.found(entry.name, elapsed_ms)
+            elif is_deleted_name(entry.name):
+                deleted.add(self.file(entry.name), elapsed_ms)
             else:
                 try:
                     partitions.append(parse_directory_name(entry.name))

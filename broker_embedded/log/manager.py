@@ -38,7 +38,7 @@ from broker_embedded.log.checkpoints import (
     OffsetCheckpoints,
 )
 from broker_embedded.log.data_directory import DataDirectory
-from broker_embedded.log.deleted import DeletedDirectories
+from broker_embedded.log.deleted import DeletedDirectories, deleted_name
 from broker_embedded.log.log import Log
 from broker_embedded.platform.platform import FileSystem, Platform
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
@@ -74,8 +74,8 @@ class LogManager:
         self._meta: MetaProperties | None = None
         self._loaded = False
         self._logs: dict[TopicPartition, Log] = {}
-        self._deleted = DeletedDirectories(platform, self.data_dir)
-        self._half_made: set[str] = set()
+        self._deleted = DeletedDirectories(platform)
+        self._partly_created: set[str] = set()
         self._checkpoints = OffsetCheckpoints(self._files, self.data_dir)
         self.cleaned_offsets = CleanedOffsets(self._checkpoints, CLEANED_OFFSETS)
 
@@ -228,9 +228,9 @@ class LogManager:
 
     def _make(self, partition: TopicPartition, topic_id: UUID, config: LogConfig, made: list[str]) -> Log:
         directory = self._directory.file(str(partition))
-        if directory in self._half_made:
+        if directory in self._partly_created:
             self._files.remove_tree(directory)
-            self._half_made.remove(directory)
+            self._partly_created.remove(directory)
         self._files.make_directory(directory)
         made.append(directory)
         return Log.open(
@@ -247,7 +247,7 @@ class LogManager:
             try:
                 self._files.remove_tree(directory)
             except OSError as error:
-                self._half_made.add(directory)
+                self._partly_created.add(directory)
                 logger.warning("%s cannot be removed, retrying when the topic is created again: %s", directory, error)
 
     def delete(self, partition: TopicPartition) -> None:
@@ -270,7 +270,9 @@ class LogManager:
                 log = self._logs.pop(partition, None)
                 if log is not None:
                     due_ms = self._platform.clock.elapsed_ms() + log.config.file_delete_delay_ms
-                    self._deleted.mark(partition, due_ms, log.local.delete)
+                    path = self._directory.file(deleted_name(partition))
+                    log.local.delete(path)
+                    self._deleted.add(path, due_ms)
             self._directory.sync()
             self.checkpoint_recovery_points()
             self.checkpoint_log_start_offsets()

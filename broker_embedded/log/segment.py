@@ -29,7 +29,7 @@ from broker_embedded.log.segment_files import (
     segment_path,
 )
 from broker_embedded.log.transaction_index import TransactionIndex
-from broker_embedded.platform.open_files import HasPath
+from broker_embedded.platform.open_files import LogFile
 from broker_embedded.platform.platform import Buffer, File, Platform, remove_if_exists
 from spark_kafka_native.records.batch import NO_TIMESTAMP, BatchHeader, CorruptBatch
 
@@ -403,7 +403,7 @@ class LogSegment:
         """Where the files are now, the log first; none once the segment is closed."""
         return [part.path for _, part in self._parts() if part.path]
 
-    def parts(self) -> list[HasPath]:
+    def parts(self) -> list[LogFile]:
         """The owners of the files."""
         return [part for _, part in self._parts()]
 

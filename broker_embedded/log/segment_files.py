@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from broker_embedded.platform.open_files import HasPath, OpenFiles
+from broker_embedded.platform.open_files import LogFile, OpenFiles
 from broker_embedded.platform.platform import FileSystem
 
 logger = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ SWAP: Final = ".swap"
 DELETED: Final = ".deleted"
 TEMPORARY: Final = ".tmp"
 
-Part: TypeAlias = tuple[str, HasPath]
+Part: TypeAlias = tuple[str, LogFile]
 """What a file is, and who has it."""
 
 

@@ -17,7 +17,7 @@ from broker_embedded.quotas.entities import (
     IP,
     PRODUCER_BYTE_RATE,
     REQUEST_PERCENTAGE,
-    Entity,
+    ClientQuotaEntity,
     EntityFilter,
     Values,
     altered,
@@ -47,16 +47,16 @@ class ClientQuotas:
         store.watch(QUOTAS, self._apply)
 
     @property
-    def _quotas(self) -> Mapping[Entity, Values]:
+    def _quotas(self) -> Mapping[ClientQuotaEntity, Values]:
         return self._store.current.quotas
 
-    def describe(self, wanted: EntityFilter) -> list[tuple[Entity, Values]]:
+    def describe(self, wanted: EntityFilter) -> list[tuple[ClientQuotaEntity, Values]]:
         """The entities that a filter lets through, with their quotas."""
         return [(entity, values) for entity, values in self._quotas.items() if wanted.matches(entity)]
 
     async def alter(
-        self, changes: Iterable[tuple[Entity, Sequence[OpData]]], *, validate_only: bool
-    ) -> dict[Entity, KafkaError | None]:
+        self, changes: Iterable[tuple[ClientQuotaEntity, Sequence[OpData]]], *, validate_only: bool
+    ) -> dict[ClientQuotaEntity, KafkaError | None]:
         """Change quotas, each entity by itself, or only check the changes; the error or None, by entity.
 
         Raises KafkaError KAFKA_STORAGE_ERROR: the old quotas stand, or if the last step of writing failed, the new.
@@ -64,7 +64,7 @@ class ClientQuotas:
         wanted = list(changes)
         hosts = {name for entity, _ in wanted if (name := entity.get(IP))}
         unknown = await self._on_disk(lambda: {name for name in hosts if not addresses_of(name)})
-        results: dict[Entity, KafkaError | None] = {}
+        results: dict[ClientQuotaEntity, KafkaError | None] = {}
 
         def planned(now: Metadata) -> Metadata:
             quotas = dict(now.quotas)
@@ -96,8 +96,8 @@ class ClientQuotas:
     async def _apply(self, _: Metadata, after: Metadata) -> None:
         self._use(after.quotas, await self._on_disk(lambda: _connection_rates(after.quotas)))
 
-    def _use(self, quotas: Mapping[Entity, Values], connection_rates: dict[str, float]) -> None:
-        def of(key: str) -> dict[Entity, float]:
+    def _use(self, quotas: Mapping[ClientQuotaEntity, Values], connection_rates: dict[str, float]) -> None:
+        def of(key: str) -> dict[ClientQuotaEntity, float]:
             return {entity: values[key] for entity, values in quotas.items() if key in values}
 
         self.produce.use(of(PRODUCER_BYTE_RATE))
@@ -105,7 +105,7 @@ class ClientQuotas:
         self.request.use(of(REQUEST_PERCENTAGE))
         self.mutations.use(of(CONTROLLER_MUTATION_RATE))
         self._connection_rates = connection_rates
-        default = quotas.get(Entity.of([(IP, None)]), {})
+        default = quotas.get(ClientQuotaEntity.of([(IP, None)]), {})
         self._default_connection_rate = default.get(CONNECTION_CREATION_RATE, NOT_LIMITED)
 
     def connection_rate(self, address: str) -> float:
@@ -113,7 +113,7 @@ class ClientQuotas:
         return self._connection_rates.get(address, self._default_connection_rate)
 
 
-def _connection_rates(quotas: Mapping[Entity, Values]) -> dict[str, float]:
+def _connection_rates(quotas: Mapping[ClientQuotaEntity, Values]) -> dict[str, float]:
     """How many connections a second each address may open. May wait for a name server, where hosts are named."""
     rates: dict[str, float] = {}
     for entity, values in quotas.items():

@@ -32,7 +32,7 @@ from broker_embedded.metadata.image import ClusterImage
 from broker_embedded.platform.finishing import Finishing
 from broker_embedded.platform.platform import FileSystem
 from broker_embedded.platform.worker_threads import OnDisk
-from broker_embedded.quotas.entities import Entity, Values
+from broker_embedded.quotas.entities import ClientQuotaEntity, Values
 from broker_embedded.security.credentials import Credentials
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 
@@ -45,7 +45,7 @@ class Metadata:
 
     image: ClusterImage
     configs: StoredConfigs
-    quotas: Mapping[Entity, Values]
+    quotas: Mapping[ClientQuotaEntity, Values]
     credentials: Credentials
     next_producer_id: int
 

@@ -23,7 +23,7 @@ _OTHERS: Final = 64
 """Descriptors for everything else: listeners, the event loop, checkpoints, metrics, the program around the broker."""
 
 
-class HasPath(Protocol):
+class LogFile(Protocol):
     """Owns a file. ``path`` is where the file is now, or "" once ``OpenFiles.close`` was called."""
 
     path: str
@@ -46,7 +46,7 @@ class OpenFiles:
         with self._lock:
             return self._open(path)
 
-    def of(self, owner: HasPath) -> File:
+    def of(self, owner: LogFile) -> File:
         """The file of ``owner``, wherever it is now, and never another that has taken its name.
 
         Raises OSError; FileNotFoundError: the file was removed, or the owner closed.
@@ -62,7 +62,7 @@ class OpenFiles:
             self._files.pop(path, None)
             return self._keep(path, self._file_system.create(path))
 
-    def rename(self, owner: HasPath, target: str) -> None:
+    def rename(self, owner: LogFile, target: str) -> None:
         """Rename the file of ``owner``, and tell it; who has the file goes on with it. Raises OSError: nothing changed.
 
         Whoever asks ``of`` another owner for the file that had the name ``target`` still gets that one, if it has been
@@ -77,7 +77,7 @@ class OpenFiles:
             if file is not None:
                 self._files[target] = file
 
-    def rename_directory(self, source: str, target: str, owners: Iterable[HasPath]) -> None:
+    def rename_directory(self, source: str, target: str, owners: Iterable[LogFile]) -> None:
         """Rename a directory; ``owners`` are all that have files in it. Raises OSError: nothing has changed."""
         with self._lock:
             self._file_system.rename(source, target)
@@ -92,7 +92,7 @@ class OpenFiles:
             for name in [name for name in self._files if name.startswith(f"{path}/")]:
                 del self._files[name]
 
-    def close(self, owner: HasPath) -> None:
+    def close(self, owner: LogFile) -> None:
         """Never open the file of ``owner`` again: another file may get its name."""
         with self._lock:
             self._files.pop(owner.path, None)

@@ -7,7 +7,7 @@ What belongs to one owner is forgotten an hour after it was last used.
 from collections.abc import Callable, Mapping
 from typing import Final, Generic, TypeVar
 
-from broker_embedded.quotas.entities import Entity
+from broker_embedded.quotas.entities import ClientQuotaEntity
 from broker_embedded.quotas.limits import NOT_LIMITED, Limits, Owner
 from broker_embedded.quotas.rates import SampledRate, TokenBucket
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
@@ -60,7 +60,7 @@ class RateAllowance:
         """Whether anybody has a quota; if not, nothing is measured."""
         self._meters: _Meters[SampledRate] = _Meters(SampledRate, samples, window_ms)
 
-    def use(self, values: Mapping[Entity, float]) -> None:
+    def use(self, values: Mapping[ClientQuotaEntity, float]) -> None:
         """From now on these limits hold. What was measured stays measured."""
         self._limits = Limits(values)
         self.enabled = bool(values)
@@ -102,7 +102,7 @@ class MutationAllowance:
         self._limits = Limits({})
         self._buckets: _Meters[TokenBucket] = _Meters(TokenBucket, samples, window_ms)
 
-    def use(self, values: Mapping[Entity, float]) -> None:
+    def use(self, values: Mapping[ClientQuotaEntity, float]) -> None:
         """From now on these limits hold."""
         self._limits = Limits(values)
 

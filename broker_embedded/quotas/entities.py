@@ -42,7 +42,7 @@ Values: TypeAlias = Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Entity:
+class ClientQuotaEntity:
     """Types and names, in the order of `TYPES`; the name None is the default of its type."""
 
     parts: tuple[tuple[str, str | None], ...]
@@ -64,7 +64,7 @@ class Entity:
         return ", ".join(f"{type_} {'<default>' if name is None else name}" for type_, name in self.parts)
 
 
-def altered(entity: Entity, ops: Sequence[OpData], values: Values) -> dict[str, float]:
+def altered(entity: ClientQuotaEntity, ops: Sequence[OpData], values: Values) -> dict[str, float]:
     """The quotas that an entity has after a change. Raises KafkaError INVALID_REQUEST."""
     allowed = _allowed_keys(entity)
     for key, times in Counter(op.key for op in ops).items():
@@ -79,7 +79,7 @@ def altered(entity: Entity, ops: Sequence[OpData], values: Values) -> dict[str, 
     return result
 
 
-def _allowed_keys(entity: Entity) -> set[str]:
+def _allowed_keys(entity: ClientQuotaEntity) -> set[str]:
     if not entity.parts:
         raise _invalid("an entity needs a user, a client-id or an ip")
     for kind, name in entity.parts:
@@ -144,7 +144,7 @@ class EntityFilter:
         else:
             self._names[kind] = component.match
 
-    def matches(self, entity: Entity) -> bool:
+    def matches(self, entity: ClientQuotaEntity) -> bool:
         """Whether an entity is one of those asked for."""
         if self._strict and len(entity.parts) != len(self._names) + len(self._kinds):
             return False

@@ -9,7 +9,7 @@
 from collections.abc import Mapping
 from typing import Final, TypeAlias
 
-from broker_embedded.quotas.entities import CLIENT_ID, USER, Entity
+from broker_embedded.quotas.entities import CLIENT_ID, USER, ClientQuotaEntity
 
 Owner: TypeAlias = tuple[str | None, str | None]
 """User and client id, of an entity or of those who share one allowance: None is any, empty is not looked at."""
@@ -22,7 +22,7 @@ NOT_LIMITED: Final = float("inf")
 class Limits:
     """The values of one kind of quota."""
 
-    def __init__(self, values: Mapping[Entity, float]) -> None:
+    def __init__(self, values: Mapping[ClientQuotaEntity, float]) -> None:
         self._values = {(entity.get(USER), entity.get(CLIENT_ID)): value for entity, value in values.items()}
 
     def owner(self, user: str, client_id: str) -> Owner:

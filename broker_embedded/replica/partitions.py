@@ -67,7 +67,7 @@ class LocalPartition:
             self.traffic.appended(len(batch), result.last_offset - result.base_offset + 1)
         return result
 
-    def works_on_append(self, records: memoryview, header: BatchHeader | None, now_ms: int) -> bool:
+    def inspects_on_append(self, records: memoryview, header: BatchHeader | None, now_ms: int) -> bool:
         """Whether an append takes so long that it must not run in the event loop, because it looks at each record.
 
         ``header`` is None for a message set. A compressed batch of any size can take long. In a log of format v0 any

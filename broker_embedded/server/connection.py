@@ -46,7 +46,7 @@ _PROGRESS_BYTES: Final = 256 * 1024
 """Bytes of a large request that must arrive in each `_PROGRESS_MS` while other connections wait for memory."""
 _LONGEST_HOLD_MS: Final = 60_000
 """Time for the whole request, even if it waits for memory itself. A client's request.timeout.ms is 30 s by default."""
-_TURN_REQUESTS: Final = 16
+_MAX_REQUESTS_PER_ITERATION: Final = 16
 """Requests of one connection worked on before the other connections have a turn."""
 _HELD_BYTES: Final = 64 * 1024
 """Bytes of answers that may wait for the next ones of the same turn."""
@@ -79,7 +79,7 @@ class Connection:
         "_ended",
         "_held_bytes",
         "_held_since",
-        "_in_turn",
+        "_in_work_loop",
         "_inbox",
         "_loop",
         "_muted",
@@ -122,14 +122,14 @@ class Connection:
         self._inbox = Inbox(shared.max_request_bytes, shared.memory, shared.buffers)
         self._outbox = Outbox(sock)
         self._held_bytes = 0
-        self._in_turn = False
+        self._in_work_loop = False
         self._state = _State.READING
         self._reading = self._writing = False
         self._ended = self._closing = False
         self._received = 0
         self._held_since: int | None = None
         self._progress: tuple[int, int] | None = None
-        """When `is_too_slow` began to measure a request that holds memory, and the bytes received by then."""
+        """When `receives_too_slowly` began to measure a request that holds memory, and the bytes received by then."""
         self._task: asyncio.Task[None] | None = None
         self._throttle = Throttle()
         self._muted: Timer | None = None
@@ -144,7 +144,7 @@ class Connection:
         """Whether no request is being worked on and no answer is on its way."""
         return self._state is _State.READING
 
-    def is_too_slow(self, now_ms: int) -> bool:
+    def receives_too_slowly(self, now_ms: int) -> bool:
         """Whether a large request is received too slowly: less than 256 KiB in 10 s, or not complete in 60 s.
 
         Call it every second, because it measures from one call to the next.
@@ -276,10 +276,10 @@ class Connection:
 
     def _work(self) -> None:
         """Take a turn: whole requests from the buffer, for as long as they are answered at once."""
-        if self._in_turn:
+        if self._in_work_loop:
             return
-        self._in_turn = True
-        for _ in range(_TURN_REQUESTS):
+        self._in_work_loop = True
+        for _ in range(_MAX_REQUESTS_PER_ITERATION):
             frame = self._next_frame() if self._state is _State.READING and self._muted is None else None
             if frame is None:
                 break
@@ -287,7 +287,7 @@ class Connection:
             self._answer(frame)
         else:
             self._loop.call_soon(self._work)
-        self._in_turn = False
+        self._in_work_loop = False
         if self._state is _State.READING:
             self._state = _State.SENDING
             self._flush()
@@ -353,7 +353,7 @@ class Connection:
         if answer:
             self._outbox.put(answer)
             self._held_bytes += sum(map(len, answer))
-        if self._in_turn and self._held_bytes <= _HELD_BYTES:
+        if self._in_work_loop and self._held_bytes <= _HELD_BYTES:
             self._state = _State.READING
         else:
             self._state = _State.SENDING

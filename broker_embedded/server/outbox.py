@@ -13,7 +13,7 @@ _MAX_PIECES: Final = 64
 """Buffers in one ``sendmsg``; systems allow 1024 or more."""
 _SMALL_REGION: Final = 16 * 1024
 """Regions up to this size are read and sent with the bytes around them: one call to the system instead of three."""
-_TURN_BYTES: Final = 4 * 1024 * 1024
+_MAX_BYTES_PER_ITERATION: Final = 4 * 1024 * 1024
 """Sent at once at most, so that one fast reader does not hold up the other connections."""
 _MSG_MORE: Final = getattr(socket, "MSG_MORE", 0)
 _SENDFILE: Final = getattr(os, "sendfile", None)
@@ -48,7 +48,7 @@ class Outbox:
 
         Raises OSError: the connection is broken. RegionLost.
         """
-        left = _TURN_BYTES
+        left = _MAX_BYTES_PER_ITERATION
         while self._pieces and left > 0:
             head = self._pieces[0]
             try:
@@ -100,7 +100,7 @@ class Outbox:
 
 
 def _sendfile(sock: socket.socket, region: FileRegion) -> int:
-    count = min(region.length, _TURN_BYTES)
+    count = min(region.length, _MAX_BYTES_PER_ITERATION)
     if _SENDFILE is not None:
         file = _opened(region)
         try:

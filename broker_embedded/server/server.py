@@ -276,7 +276,7 @@ class BrokerServer:
             if 0 <= limit_ms <= idle_ms and not connection.is_parked:
                 reason = f"nothing moved for {idle_ms / 1000:.1f} s (connections.max.idle.ms)"
                 connection.close(reason, logging.INFO)
-            elif connection.is_too_slow(now_ms) and is_short:
+            elif connection.receives_too_slowly(now_ms) and is_short:
                 reason = "its request arrives too slowly while other connections wait for memory"
                 connection.close(f"{reason} (queued.max.request.bytes)", logging.WARNING)
             elif idle_ms >= _SHRINK_AFTER_MS:

@@ -3,8 +3,7 @@
 from collections.abc import Callable
 
 from broker_embedded.log.append.incoming import Terms
-from broker_embedded.transactions.decisions import Producer
-from broker_embedded.transactions.state import Transaction, TransactionVersion
+from broker_embedded.transactions.state import Producer, Transaction, TransactionVersion
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.batch import iter_batches

@@ -21,8 +21,7 @@ from typing import Final, Protocol
 
 from broker_embedded.coordinator.transactions import Transactions
 from broker_embedded.log.append.incoming import Terms
-from broker_embedded.transactions.decisions import Producer
-from broker_embedded.transactions.state import TransactionVersion
+from broker_embedded.transactions.state import Producer, TransactionVersion
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
 
@@ -95,8 +94,8 @@ class Joining:
                 member.refuse(problem)
         self._new = [member for member in found if problem is None and member.begins]
 
-    def needs_turn(self, *, waits_for_disk: bool) -> bool:
-        """Whether the appends must be made within `turn`; if not, they must be made now."""
+    def needs_lock(self, *, waits_for_disk: bool) -> bool:
+        """Whether the appends must run within ``locked``. If not, they must run now, on the event loop."""
         if not self._new:
             return False
         if self._version >= _ADDS_SINCE:
@@ -110,8 +109,8 @@ class Joining:
         return False
 
     @contextlib.asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
-        """Hold the transaction as it is within the block, for appends of the partitions that are in it by then."""
+    async def locked(self) -> AsyncIterator[None]:
+        """Hold the transactional id's lock within the block; partitions that are in the transaction are accepted."""
         async with contextlib.AsyncExitStack() as stack:
             try:
                 await stack.enter_async_context(self._transactions.lock(self._name))

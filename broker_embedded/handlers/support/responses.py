@@ -33,7 +33,7 @@ GROUP_OPERATIONS: Final = sum(1 << code for code in (3, 6, 8, 10, 11))
 """Read, delete, describe, describe and alter configs."""
 
 
-def once(entries: Iterable[EntryT], key: Callable[[EntryT], Hashable], *, joined: str) -> tuple[EntryT, ...]:
+def merge_repeated(entries: Iterable[EntryT], key: Callable[[EntryT], Hashable], *, joined: str) -> tuple[EntryT, ...]:
     """Merge the entries with equal keys, in the order in which the keys occur first.
 
     The field ``joined`` of a merged entry has the distinct items of all its entries. It is None, which requests

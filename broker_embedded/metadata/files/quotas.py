@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from broker_embedded.metadata.files.metadata_file import VERSION, MetadataFile, refuse_unknown
-from broker_embedded.quotas.entities import Entity, Values
+from broker_embedded.quotas.entities import ClientQuotaEntity, Values
 
 
-def _encode(quotas: Mapping[Entity, Values]) -> bytes:
+def _encode(quotas: Mapping[ClientQuotaEntity, Values]) -> bytes:
     """An entity a line."""
     lines = ",\n ".join(
         json.dumps({"entity": dict(entity.parts), "values": dict(values)}) for entity, values in quotas.items()
@@ -22,17 +22,19 @@ def _encode(quotas: Mapping[Entity, Values]) -> bytes:
     return f'{{"version": {VERSION},\n"quotas": [\n {lines}]}}\n'.encode()
 
 
-def _parse(document: dict[str, Any]) -> Mapping[Entity, Values]:
+def _parse(document: dict[str, Any]) -> Mapping[ClientQuotaEntity, Values]:
     refuse_unknown(document, {"version", "quotas"})
     return dict(_entry(item) for item in document["quotas"])
 
 
-def _entry(item: dict[str, Any]) -> tuple[Entity, dict[str, float]]:
+def _entry(item: dict[str, Any]) -> tuple[ClientQuotaEntity, dict[str, float]]:
     refuse_unknown(item, {"entity", "values"})
-    entity = Entity.of((str(kind), None if name is None else str(name)) for kind, name in item["entity"].items())
+    entity = ClientQuotaEntity.of(
+        (str(kind), None if name is None else str(name)) for kind, name in item["entity"].items()
+    )
     return entity, {str(key): float(value) for key, value in item["values"].items()}
 
 
-QUOTAS: Final[MetadataFile[Mapping[Entity, Values]]] = MetadataFile(
+QUOTAS: Final[MetadataFile[Mapping[ClientQuotaEntity, Values]]] = MetadataFile(
     name="client-quotas.json", encode=_encode, parse=_parse, empty=dict
 )

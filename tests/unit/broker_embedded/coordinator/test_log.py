@@ -7,7 +7,7 @@ import pytest
 
 from broker_embedded.coordinator.log import Appended, CoordinatorLog, Within, partition_for
 from broker_embedded.records.coordinator_record import CoordinatorRecord, encode_batch
-from broker_embedded.transactions.decisions import Producer
+from broker_embedded.transactions.state import Producer
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.records.batch import NO_SEQUENCE, RECORD_BATCH_OVERHEAD, seal
 from tests.support.broker_driver import BrokerDriver, fetch_request

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from broker_embedded.groups.offsets import OffsetCommit
-from broker_embedded.transactions.decisions import Producer
-from broker_embedded.transactions.state import TransactionVersion
+from broker_embedded.transactions.state import Producer, TransactionVersion
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from spark_kafka_native.protocol.topic import TopicPartition

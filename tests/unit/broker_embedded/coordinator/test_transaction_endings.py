@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from broker_embedded.transactions.decisions import Producer
+from broker_embedded.transactions.state import Producer
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.broker_driver import BrokerDriver

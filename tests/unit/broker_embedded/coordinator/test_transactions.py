@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.transactions.decisions import Producer
-from broker_embedded.transactions.state import LAST_EPOCH, TransactionVersion
+from broker_embedded.transactions.state import LAST_EPOCH, Producer, TransactionVersion
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from tests.support.broker_driver import BrokerDriver
 from tests.support.coordinator_driver import (

@@ -3,7 +3,7 @@
 import pytest
 
 from broker_embedded.coordinator.log import partition_for
-from broker_embedded.transactions.decisions import Producer
+from broker_embedded.transactions.state import Producer
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from spark_kafka_native.protocol.topic import TopicPartition

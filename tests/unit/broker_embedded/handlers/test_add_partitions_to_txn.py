@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker_embedded.transactions.decisions import Producer
+from broker_embedded.transactions.state import Producer
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker_embedded.transactions.decisions import Producer
+from broker_embedded.transactions.state import Producer
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from tests.support.broker_driver import BrokerDriver

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.transactions.decisions import Producer
+from broker_embedded.transactions.state import Producer
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from tests.support.broker_driver import BrokerDriver

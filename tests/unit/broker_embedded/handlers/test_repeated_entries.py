@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 import pytest
 
 from broker_embedded.handlers.support.registry import Api, apis_of
-from broker_embedded.handlers.support.responses import once
+from broker_embedded.handlers.support.responses import merge_repeated
 from spark_kafka_native.protocol.codec import encode
 from spark_kafka_native.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -219,9 +219,11 @@ class Entry:
 
 def test_items_of_entries_with_the_same_key_are_joined_in_order() -> None:
     entries = [Entry("b", (2, 1, 2)), Entry("a", ()), Entry("b", (3, 1)), Entry("c", (1,)), Entry("c", None)]
-    assert once(entries, lambda entry: entry.name, joined="items") == (
+    assert merge_repeated(entries, lambda entry: entry.name, joined="items") == (
         Entry("b", (2, 1, 3)),
         Entry("a", ()),
         Entry("c", None),
     )
-    assert once([Entry("c", None), Entry("c", (1,))], lambda entry: entry.name, joined="items") == (Entry("c", None),)
+    assert merge_repeated([Entry("c", None), Entry("c", (1,))], lambda entry: entry.name, joined="items") == (
+        Entry("c", None),
+    )

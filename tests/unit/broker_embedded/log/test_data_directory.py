@@ -62,7 +62,7 @@ def test_logs_and_what_is_none(disk: MemoryFileSystem) -> None:
     for name in ("t-0", "a-b-12", gone, aside, "lost+found", "__cluster_metadata-0", "remote-log-index-cache"):
         disk.make_directory(directory.file(name))
     disk.create(directory.file("some-file"))
-    deleted = DeletedDirectories(Platform(file_system=disk, max_open_files=4), "/data")
+    deleted = DeletedDirectories(Platform(file_system=disk, max_open_files=4))
     assert directory.find_logs(deleted, elapsed_ms=7) == [TopicPartition("a-b", 12), TopicPartition("t", 0)]
     assert (deleted.remove_due(6), deleted.remove_due(7)) == (0, 1)
     assert disk.exists(directory.file(aside))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from broker_embedded.log.deleted import DeletedDirectories
+from broker_embedded.log.deleted import DeletedDirectories, deleted_name, is_deleted_name
 from broker_embedded.platform.platform import Platform
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.disk import FaultyFileSystem, MemoryFileSystem
@@ -24,16 +24,18 @@ def names(files: FaultyFileSystem) -> list[str]:
 
 
 def mark(files: FaultyFileSystem, deleted: DeletedDirectories, partition: TopicPartition, due_ms: int) -> None:
-    deleted.mark(partition, due_ms, lambda path: files.rename(f"/data/{partition}", path))
+    path = f"/data/{deleted_name(partition)}"
+    files.rename(f"/data/{partition}", path)
+    deleted.add(path, due_ms)
 
 
 def test_a_directory_gets_another_name_and_goes_in_time(files: FaultyFileSystem) -> None:
     files.make_directory("/data/t-0")
-    deleted = DeletedDirectories(Platform(file_system=files, max_open_files=4), "/data")
+    deleted = DeletedDirectories(Platform(file_system=files, max_open_files=4))
     mark(files, deleted, TopicPartition("t", 0), 100)
     (name,) = names(files)
     assert name.startswith("t-0.")
-    assert deleted.is_one(name)
+    assert is_deleted_name(name)
     assert deleted.remove_due(99) == 0
     assert names(files) == [name]
     assert deleted.remove_due(100) == 1
@@ -43,7 +45,7 @@ def test_a_directory_gets_another_name_and_goes_in_time(files: FaultyFileSystem)
 
 def test_a_removed_directory_has_no_open_file(files: FaultyFileSystem) -> None:
     platform = Platform(file_system=files, max_open_files=4)
-    deleted = DeletedDirectories(platform, "/data")
+    deleted = DeletedDirectories(platform)
     files.make_directory("/data/t-0")
     mark(files, deleted, TopicPartition("t", 0), 100)
     (name,) = names(files)
@@ -55,17 +57,17 @@ def test_a_removed_directory_has_no_open_file(files: FaultyFileSystem) -> None:
 def test_names_fit_the_file_system(files: FaultyFileSystem) -> None:
     partition = TopicPartition("t" * 249, 123456)
     files.make_directory(f"/data/{partition}")
-    deleted = DeletedDirectories(Platform(file_system=files, max_open_files=4), "/data")
+    deleted = DeletedDirectories(Platform(file_system=files, max_open_files=4))
     mark(files, deleted, partition, 100)
     (name,) = names(files)
     assert len(name) == 255
-    assert deleted.is_one(name)
+    assert is_deleted_name(name)
 
 
 def test_what_an_earlier_run_left_goes(files: FaultyFileSystem) -> None:
     files.make_directory("/data/t-0.0123456789abcdef0123456789abcdef-delete")
-    deleted = DeletedDirectories(Platform(file_system=files, max_open_files=4), "/data")
-    deleted.found("t-0.0123456789abcdef0123456789abcdef-delete", 5)
+    deleted = DeletedDirectories(Platform(file_system=files, max_open_files=4))
+    deleted.add("/data/t-0.0123456789abcdef0123456789abcdef-delete", 5)
     assert deleted.remove_due(5) == 1
     assert names(files) == []
 
@@ -106,7 +108,7 @@ class WatchedLock:
 
 
 def test_of_two_threads_one_removes_a_directory(files: FaultyFileSystem, caplog: pytest.LogCaptureFixture) -> None:
-    deleted = DeletedDirectories(Platform(file_system=files, max_open_files=4), "/data")
+    deleted = DeletedDirectories(Platform(file_system=files, max_open_files=4))
     lock = WatchedLock()
     deleted._lock = lock  # type: ignore[assignment]  # a lock as far as it is used
     counts: list[int] = []
@@ -123,11 +125,11 @@ def test_of_two_threads_one_removes_a_directory(files: FaultyFileSystem, caplog:
 
 @pytest.mark.parametrize("name", ["t-0", "t-0.123-delete", "t-0-delete", "t.0123456789abcdef0123456789abcdef-delete"])
 def test_other_directories_are_none(name: str) -> None:
-    assert not DeletedDirectories.is_one(name)
+    assert not is_deleted_name(name)
 
 
 def test_one_that_cannot_go_does_not_keep_the_others(files: FaultyFileSystem, caplog: pytest.LogCaptureFixture) -> None:
-    deleted = DeletedDirectories(Platform(file_system=files, max_open_files=4), "/data")
+    deleted = DeletedDirectories(Platform(file_system=files, max_open_files=4))
     for topic in "ab":
         files.make_directory(f"/data/{topic}-0")
         mark(files, deleted, TopicPartition(topic, 0), 1)
@@ -140,7 +142,7 @@ def test_one_that_cannot_go_does_not_keep_the_others(files: FaultyFileSystem, ca
 
 
 def test_without_descriptors_a_directory_is_removed_later(files: FaultyFileSystem) -> None:
-    deleted = DeletedDirectories(Platform(file_system=files, max_open_files=4), "/data")
+    deleted = DeletedDirectories(Platform(file_system=files, max_open_files=4))
     files.make_directory("/data/t-0")
     mark(files, deleted, TopicPartition("t", 0), 100)
     files.fail("remove_tree *", errno.EMFILE)

@@ -11,13 +11,13 @@ from broker_embedded.metadata.client_quotas import ClientQuotas
 from broker_embedded.metadata.files.metadata_file import MetadataFileError
 from broker_embedded.metadata.files.quotas import QUOTAS
 from broker_embedded.platform.platform import FileSystem
-from broker_embedded.quotas.entities import CLIENT_ID, IP, USER, Entity, EntityFilter
+from broker_embedded.quotas.entities import CLIENT_ID, IP, USER, ClientQuotaEntity, EntityFilter
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.alter_client_quotas import OpData
 from tests.support.disk import FaultyFileSystem, MemoryFileSystem, SimulatedCrash
 from tests.support.metadata import DATA_DIR, at_once, new_disk, open_store
 
-ANN, ETL = Entity.of([(USER, "ann")]), Entity.of([(CLIENT_ID, "etl")])
+ANN, ETL = ClientQuotaEntity.of([(USER, "ann")]), ClientQuotaEntity.of([(CLIENT_ID, "etl")])
 RATE, PERCENT, CONNECTIONS = "producer_byte_rate", "request_percentage", "connection_creation_rate"
 ResultT = TypeVar("ResultT")
 
@@ -32,12 +32,14 @@ class Story:
     def run(self, work: Coroutine[Any, Any, ResultT]) -> ResultT:
         return asyncio.run(work)
 
-    def alter(self, entity: Entity, *, validate_only: bool = False, **values: float | None) -> KafkaError | None:
+    def alter(
+        self, entity: ClientQuotaEntity, *, validate_only: bool = False, **values: float | None
+    ) -> KafkaError | None:
         """Set quotas, None to remove one; what was wrong."""
         ops = [OpData(key=key, value=value or 0.0, remove=value is None) for key, value in values.items()]
         return self.run(self.quotas.alter([(entity, ops)], validate_only=validate_only))[entity]
 
-    def all(self) -> dict[Entity, dict[str, float]]:
+    def all(self) -> dict[ClientQuotaEntity, dict[str, float]]:
         return {entity: dict(values) for entity, values in self.quotas.describe(EntityFilter([], strict=False))}
 
     def restart(self) -> None:
@@ -101,14 +103,14 @@ def test_each_entity_stands_for_itself(story: Story) -> None:
 
 def test_addresses_may_open_so_many_connections(story: Story) -> None:
     assert story.quotas.connection_rate("10.0.0.1") == float("inf")
-    story.alter(Entity.of([(IP, None)]), connection_creation_rate=7.0)
-    story.alter(Entity.of([(IP, "10.0.0.1")]), connection_creation_rate=3.0)
-    story.alter(Entity.of([(IP, "localhost")]), connection_creation_rate=4.0)
+    story.alter(ClientQuotaEntity.of([(IP, None)]), connection_creation_rate=7.0)
+    story.alter(ClientQuotaEntity.of([(IP, "10.0.0.1")]), connection_creation_rate=3.0)
+    story.alter(ClientQuotaEntity.of([(IP, "localhost")]), connection_creation_rate=4.0)
     for _ in range(2):
         rates = [story.quotas.connection_rate(ip) for ip in ("10.0.0.1", "127.0.0.1", "10.0.0.2")]
         assert rates == [3, 4, 7]
         story.restart()
-    refused = story.alter(Entity.of([(IP, "no.such.host.invalid")]), connection_creation_rate=3.0)
+    refused = story.alter(ClientQuotaEntity.of([(IP, "no.such.host.invalid")]), connection_creation_rate=3.0)
     assert refused is not None
     assert refused.detail == "no.such.host.invalid is neither an address nor a host that has one"
 
@@ -155,7 +157,7 @@ def test_a_crash_at_any_step_leaves_the_old_quotas_or_the_new(torn: bool, power_
 
 def test_changes_at_the_same_time_all_hold(story: Story) -> None:
     async def together() -> None:
-        entities = [Entity.of([(USER, f"user-{number}")]) for number in range(20)]
+        entities = [ClientQuotaEntity.of([(USER, f"user-{number}")]) for number in range(20)]
         changes = ([(entity, [OpData(key=RATE, value=5.0)])] for entity in entities)
         await asyncio.gather(*(story.quotas.alter(change, validate_only=False) for change in changes))
 

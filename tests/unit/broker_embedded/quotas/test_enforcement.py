@@ -5,18 +5,18 @@ from collections.abc import Mapping
 import pytest
 
 from broker_embedded.quotas.enforcement import UNUSED_MS, MutationAllowance, RateAllowance
-from broker_embedded.quotas.entities import CLIENT_ID, USER, Entity
+from broker_embedded.quotas.entities import CLIENT_ID, USER, ClientQuotaEntity
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 
 NOW_MS = 100_000
 
 
-def of_users(limits: Mapping[str | None, float]) -> dict[Entity, float]:
-    return {Entity.of([(USER, user)]): limit for user, limit in limits.items()}
+def of_users(limits: Mapping[str | None, float]) -> dict[ClientQuotaEntity, float]:
+    return {ClientQuotaEntity.of([(USER, user)]): limit for user, limit in limits.items()}
 
 
-def of_clients(limits: Mapping[str | None, float]) -> dict[Entity, float]:
-    return {Entity.of([(CLIENT_ID, client_id)]): limit for client_id, limit in limits.items()}
+def of_clients(limits: Mapping[str | None, float]) -> dict[ClientQuotaEntity, float]:
+    return {ClientQuotaEntity.of([(CLIENT_ID, client_id)]): limit for client_id, limit in limits.items()}
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from broker_embedded.quotas.entities import (
     PRODUCER_BYTE_RATE,
     REQUEST_PERCENTAGE,
     USER,
-    Entity,
+    ClientQuotaEntity,
     EntityFilter,
     altered,
 )
@@ -22,8 +22,8 @@ from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.alter_client_quotas import OpData
 from spark_kafka_native.protocol.messages.describe_client_quotas import ComponentData
 
-ANN = Entity.of([(USER, "ann")])
-HOST = Entity.of([(IP, "10.0.0.1")])
+ANN = ClientQuotaEntity.of([(USER, "ann")])
+HOST = ClientQuotaEntity.of([(IP, "10.0.0.1")])
 EXACT, DEFAULT, ANY = 0, 1, 2
 
 
@@ -43,12 +43,12 @@ def refusal(action: Callable[[], object]) -> tuple[ErrorCode, str]:
 
 def test_entities_are_the_same_in_any_order_and_say_what_they_are() -> None:
     parts: list[tuple[str, str | None]] = [(CLIENT_ID, None), (USER, "ann")]
-    entity = Entity.of(parts)
-    assert entity == Entity.of(reversed(parts))
+    entity = ClientQuotaEntity.of(parts)
+    assert entity == ClientQuotaEntity.of(reversed(parts))
     assert str(entity) == "user ann, client-id <default>"
     assert (entity.get(USER), entity.get(CLIENT_ID), entity.get(IP)) == ("ann", None, "")
     assert [entity.has(kind) for kind in (USER, CLIENT_ID, IP)] == [True, True, False]
-    assert Entity.of([(USER, "a"), (USER, "b")]) == Entity.of([(USER, "b")])
+    assert ClientQuotaEntity.of([(USER, "a"), (USER, "b")]) == ClientQuotaEntity.of([(USER, "b")])
 
 
 def test_quotas_are_set_replaced_and_removed() -> None:
@@ -63,10 +63,10 @@ def test_quotas_are_set_replaced_and_removed() -> None:
 @pytest.mark.parametrize(
     ("entity", "ops", "said"),
     [
-        (Entity.of([]), [], "an entity needs a user, a client-id or an ip"),
-        (Entity.of([("team", "x")]), [], "'team' is no type of entity; user, client-id, ip are"),
-        (Entity.of([(USER, "")]), [], "the name of a user must not be empty"),
-        (Entity.of([(USER, "ann"), (IP, None)]), [], "an ip cannot be combined with a user or a client-id"),
+        (ClientQuotaEntity.of([]), [], "an entity needs a user, a client-id or an ip"),
+        (ClientQuotaEntity.of([("team", "x")]), [], "'team' is no type of entity; user, client-id, ip are"),
+        (ClientQuotaEntity.of([(USER, "")]), [], "the name of a user must not be empty"),
+        (ClientQuotaEntity.of([(USER, "ann"), (IP, None)]), [], "an ip cannot be combined with a user or a client-id"),
         (ANN, [put(CONNECTION_CREATION_RATE, 1)], "'connection_creation_rate' is no quota of such an entity"),
         (HOST, [put(PRODUCER_BYTE_RATE, 1)], "connection_creation_rate may be set"),
         (ANN, [put("fun", 1)], "'fun' is no quota of such an entity"),
@@ -79,7 +79,7 @@ def test_quotas_are_set_replaced_and_removed() -> None:
         (HOST, [put(CONNECTION_CREATION_RATE, 2**31)], "must not be greater than 2147483647"),
     ],
 )
-def test_what_makes_no_sense_is_refused(entity: Entity, ops: list[OpData], said: str) -> None:
+def test_what_makes_no_sense_is_refused(entity: ClientQuotaEntity, ops: list[OpData], said: str) -> None:
     code, detail = refusal(lambda: altered(entity, ops, {}))
     assert code is ErrorCode.INVALID_REQUEST
     assert said in detail
@@ -121,7 +121,7 @@ ALL: dict[str, list[tuple[str, str | None]]] = {
 def test_filters(components: list[tuple[str, int, str | None]], strict: bool, expected: set[str]) -> None:
     for order in itertools.permutations(components):
         found = wanted(*order, strict=strict)
-        assert {name for name, parts in ALL.items() if found.matches(Entity.of(parts))} == expected
+        assert {name for name, parts in ALL.items() if found.matches(ClientQuotaEntity.of(parts))} == expected
 
 
 @pytest.mark.parametrize(

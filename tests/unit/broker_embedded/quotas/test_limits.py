@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from broker_embedded.quotas.entities import CLIENT_ID, USER, Entity
+from broker_embedded.quotas.entities import CLIENT_ID, USER, ClientQuotaEntity
 from broker_embedded.quotas.limits import NOT_LIMITED, Limits
 
 ORDER: list[list[tuple[str, str | None]]] = [
@@ -31,7 +31,7 @@ OWNERS = [
 
 
 def limits(*indices: int) -> Limits:
-    return Limits({Entity.of(ORDER[index]): float(index + 1) for index in indices})
+    return Limits({ClientQuotaEntity.of(ORDER[index]): float(index + 1) for index in indices})
 
 
 @pytest.mark.parametrize("indices", [c for n in (1, 2, 3, 8) for c in itertools.combinations(range(8), n)])

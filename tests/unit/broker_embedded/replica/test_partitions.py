@@ -85,14 +85,14 @@ def test_appends_wait_for_the_disk_where_flush_messages_says_so(
 def test_appends_that_look_at_many_records_are_long_work(broker: BrokerDriver) -> None:
     def is_long(partition: LocalPartition, values: list[bytes], **fields: Any) -> bool:
         records = memoryview(batch(*values, **fields))
-        return partition.works_on_append(records, read_header(records), NOW_MS)
+        return partition.inspects_on_append(records, read_header(records), NOW_MS)
 
     large, small = [b"x" * 20_000], [b"x"]
     broker.create("plain")
     broker.create("packed", compression_type="zstd")
     broker.create("bounded", message_timestamp_before_max_ms="1000")
     plain, packed, bounded = (broker.broker.partitions.get(topic, 0) for topic in ("plain", "packed", "bounded"))
-    assert plain.works_on_append(memoryview(message_set(*small)), None, NOW_MS)
+    assert plain.inspects_on_append(memoryview(message_set(*small)), None, NOW_MS)
     assert [is_long(plain, values) for values in (large, small)] == [False, False]
     assert [is_long(packed, values) for values in (large, small)] == [True, False]
     assert [is_long(bounded, values * 2) for values in (large, small)] == [True, False]
@@ -107,7 +107,7 @@ def test_every_append_to_a_log_of_format_v0_is_long_work(broker: BrokerDriver) -
     broker.create("old", message_format_version="0.10.2")
     records = memoryview(batch(b"x"))
     found = [
-        broker.broker.partitions.get(topic, 0).works_on_append(records, read_header(records), NOW_MS)
+        broker.broker.partitions.get(topic, 0).inspects_on_append(records, read_header(records), NOW_MS)
         for topic in ("oldest", "old")
     ]
     assert found == [True, False]

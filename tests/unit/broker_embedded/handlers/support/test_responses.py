@@ -6,7 +6,7 @@ from broker_embedded.handlers.support.responses import (
     CLUSTER_OPERATIONS,
     NOT_ASKED,
     TOPIC_OPERATIONS,
-    once,
+    merge_repeated,
     producer_error_code,
 )
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
@@ -20,7 +20,7 @@ def resource(name: str, *keys: str) -> DescribeConfigsResource:
 
 
 def joined(*resources: DescribeConfigsResource) -> list[tuple[str, tuple[str, ...] | None]]:
-    found = once(resources, lambda each: each.resource_name, joined="configuration_keys")
+    found = merge_repeated(resources, lambda each: each.resource_name, joined="configuration_keys")
     return [(each.resource_name, each.configuration_keys) for each in found]
 
 

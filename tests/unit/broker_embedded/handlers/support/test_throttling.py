@@ -11,7 +11,7 @@ import pytest
 
 from broker_embedded.handlers.support import request_cost
 from broker_embedded.handlers.support.request_cost import Throttle
-from broker_embedded.quotas.entities import Entity
+from broker_embedded.quotas.entities import ClientQuotaEntity
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.alter_client_quotas import OpData
 from spark_kafka_native.protocol.messages.api_versions import ApiVersionsRequest
@@ -305,7 +305,7 @@ def waiting(broker: BrokerDriver, request: Any, version: int) -> "asyncio.Task[A
 def set_quota(broker: BrokerDriver, **values: float) -> None:
     """Set a quota on a release that has no request for it."""
     ops = [OpData(key=key, value=value) for key, value in values.items()]
-    entity = Entity.of([("client-id", "test")])
+    entity = ClientQuotaEntity.of([("client-id", "test")])
     assert broker.run(broker.broker.quotas.alter([(entity, ops)], validate_only=False)) == {entity: None}
 
 

@@ -6,23 +6,23 @@ from hypothesis import strategies as st
 
 from broker_embedded.metadata.files.metadata_file import MetadataFileError
 from broker_embedded.metadata.files.quotas import QUOTAS
-from broker_embedded.quotas.entities import CLIENT_ID, IP, USER, Entity
+from broker_embedded.quotas.entities import CLIENT_ID, IP, USER, ClientQuotaEntity
 
 NAMES = st.none() | st.text(min_size=1)
 ENTITIES = st.builds(
-    Entity.of,
+    ClientQuotaEntity.of,
     st.dictionaries(st.sampled_from([USER, CLIENT_ID, IP]), NAMES, min_size=1).map(lambda parts: parts.items()),
 )
 VALUES = st.dictionaries(st.text(), st.floats(allow_nan=False), min_size=1)
 
 
 @given(st.dictionaries(ENTITIES, VALUES))
-def test_what_is_written_is_read(quotas: dict[Entity, dict[str, float]]) -> None:
+def test_what_is_written_is_read(quotas: dict[ClientQuotaEntity, dict[str, float]]) -> None:
     assert QUOTAS.decode(QUOTAS.encode(quotas)) == quotas
 
 
 def test_a_person_can_read_it() -> None:
-    raw = QUOTAS.encode({Entity.of([(USER, "ann"), (CLIENT_ID, None)]): {"producer_byte_rate": 1024.0}})
+    raw = QUOTAS.encode({ClientQuotaEntity.of([(USER, "ann"), (CLIENT_ID, None)]): {"producer_byte_rate": 1024.0}})
     assert raw == (
         b'{"version": 1,\n"quotas": [\n'
         b' {"entity": {"user": "ann", "client-id": null}, "values": {"producer_byte_rate": 1024.0}}]}\n'
@@ -53,7 +53,7 @@ def test_anything_else_is_an_error(raw: bytes) -> None:
 
 
 def test_every_cut_is_an_error() -> None:
-    raw = QUOTAS.encode({Entity.of([(USER, "ann")]): {"producer_byte_rate": 1.0}}).rstrip()
+    raw = QUOTAS.encode({ClientQuotaEntity.of([(USER, "ann")]): {"producer_byte_rate": 1.0}}).rstrip()
     for end in range(len(raw)):
         with pytest.raises(MetadataFileError):
             QUOTAS.decode(raw[:end])
