@@ -1,16 +1,17 @@
 """Appending batches to one partition.
 
-Step by step. *Crash* means that of the machine; what the process alone loses is less.
+The steps of an append. *Crash* is a crash of the machine; a crash of the process alone loses less.
 
-1. Every check of the batches, without the lock, because it may take seconds. Then, under the lock, that of the
-   producer; and where offsets of the log are inside compressed messages (format v0), these are written again if the log
-   has grown since. Crash here: nothing has happened.
-2. If the segment is full, a new one: its predecessor's index files are completed, a snapshot of the producers is
-   written, the new files are made. Crash here: neither names nor contents were synced, any part may be missing. All of
-   it lies behind the recovery point, and recovery makes it anew from what is left of the logs.
-3. Bytes are written behind the last batch. Crash here: a part of them, or none; recovery cuts off what is not whole. If
-   the write fails, what it left is cut off at once, and nothing has happened.
-4. Index entries, the producers' state and the end of the log follow, in memory; readers see the batches now.
+1. The batches are validated without the lock, because that may take seconds. The producer's state is checked under the
+   lock. Compressed messages of format v0 contain absolute offsets: they are compressed again if the log has grown since
+   they were validated. Crash here: nothing has changed.
+2. If the segment is full, it is rolled: its index files are completed, a snapshot of the producers is written, and the
+   new files are created. Crash here: none of it was synced, so any part may be missing. All of it is after the recovery
+   point, and recovery recreates it from the remaining log.
+3. The bytes are written after the last batch. Crash here: some or none of them are in the file; recovery truncates an
+   incomplete batch. If the write fails, its bytes are truncated at once, and nothing has changed.
+4. Index entries, the producers' state and the end of the log are updated in memory. Readers see the batches from now
+   on.
 """
 
 from dataclasses import dataclass, replace
@@ -33,8 +34,8 @@ from spark_kafka_native.records.batch import MAGIC, NO_TIMESTAMP, UnreadableBatc
 class AppendResult:
     """The offsets of an append's records: from ``base_offset`` to ``last_offset``, both included.
 
-    ``log_append_time_ms`` is -1 unless the broker's clock stamped them. ``duplicate``: the log had them already, and
-    the time is that of the first batch.
+    ``log_append_time_ms`` is -1 unless the topic uses LogAppendTime. ``duplicate``: the records were in the log before,
+    and the time is that of the first batch.
     """
 
     base_offset: int
@@ -47,7 +48,7 @@ class AppendResult:
 class Appender:
     """Validates batches, assigns their offsets, updates the producers' state and writes them to a ``LocalLog``.
 
-    May be used in any thread: what changes the log is done under the lock of the ``LocalLog``.
+    May be used in any thread. Changes of the log are made under the lock of the ``LocalLog``.
     """
 
     def __init__(self, local: LocalLog, producers: ProducerStore, epochs: LeaderEpochs, retention: Retention) -> None:
@@ -148,8 +149,8 @@ class Appender:
     def _index_aborted(self, active: LogSegment, file: File, changes: ProducerChanges) -> None:
         """Add aborted transactions to the index, before the last stable offset moves past their markers.
 
-        Without the entries a consumer would take aborted records for committed ones. A failure therefore takes the log
-        offline; recovery fills the index again from the markers.
+        Without the entries a consumer would return aborted records. A failure therefore takes the log offline. Recovery
+        rebuilds the index from the markers.
         """
         try:
             for aborted in changes.aborted:

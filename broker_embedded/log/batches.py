@@ -1,4 +1,4 @@
-"""Stepping through a segment file, from batch to batch; messages of the old formats v0 and v1 count as batches."""
+"""Iterate over the batches of a segment file. Messages of the old formats v0 and v1 count as batches."""
 
 import zlib
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ _MESSAGE_CRC_FROM: Final = 16
 def batch_headers(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
     """Each batch between two positions of a file, as (its position, its header); payloads are not read.
 
-    Raises OSError. CorruptBatch, naming file and position: what is there is no batch, or reaches beyond ``end``.
+    Raises OSError. CorruptBatch, naming file and position: the bytes are not a batch, or the batch ends after ``end``.
     """
     return _step(file, position, end, _HEADER_BLOCK, check=False)
 
@@ -51,14 +51,14 @@ def batch_records(file: File, position: int, header: BatchHeader) -> list[Messag
 
 
 def first_offset(file: File, position: int, header: BatchHeader) -> int:
-    """The offset at which a batch begins, which a compressed message does not tell. Raises OSError, CorruptBatch."""
+    """The first offset of a batch, of a compressed message that of its inner ones. Raises OSError, CorruptBatch."""
     if header.magic == MAGIC or not header.compression:
         return header.base_offset
     return batch_records(file, position, header)[0].offset
 
 
 def is_zeroes(file: File, position: int, end: int) -> bool:
-    """Whether there is nothing but zeroes between two positions of a file. Raises OSError."""
+    """Whether all bytes between two positions of a file are zero. Raises OSError."""
     while position < end:
         piece = file.read_at(position, min(_BODY_BLOCK, end - position))
         if not piece or piece.strip(b"\0"):

@@ -1,20 +1,20 @@
-"""The small text files beside the logs, in Apache Kafka's formats.
+"""The checkpoint files of a data directory, in Apache Kafka's formats.
 
 In the data directory::
 
     recovery-point-offset-checkpoint   per partition: everything before this offset is on the disk
-    log-start-offset-checkpoint        per partition: what DeleteRecords has hidden; only where a segment is cut by it
-    replication-offset-checkpoint      per partition: how far consumers may read
-    cleaner-offset-checkpoint          per partition: how far it was compacted
-    meta.properties                    whose data this is
-    .kafka_cleanshutdown               the last broker closed every log; gone while one runs
+    log-start-offset-checkpoint        per partition: the start offset after DeleteRecords, if it is within a segment
+    replication-offset-checkpoint      per partition: the high watermark
+    cleaner-offset-checkpoint          per partition: the offset after the compacted part
+    meta.properties                    the cluster and the node that the data belongs to
+    .kafka_cleanshutdown               the last broker closed every log; absent while a broker runs
 
 In a partition's directory::
 
     partition.metadata                 the topic's id
 
-The checkpoints share a shape: a line ``0`` for the format, a line with the number of entries, then one entry a line,
-``topic partition offset``. Whoever reads one back gets all of it or ``CorruptCheckpoint``.
+A checkpoint has a line ``0`` for the format, a line with the number of entries, and one line per entry, ``topic
+partition offset``. Reading returns all entries or raises ``CorruptCheckpoint``.
 """
 
 import json
@@ -88,7 +88,7 @@ def write_rows(
 
 
 def read_rows(files: FileSystem, path: str, width: int) -> list[list[str]]:
-    """The rows of a checkpoint, each of ``width`` words; none if there is no file, or an empty one as Kafka makes.
+    """The rows of a checkpoint, each of ``width`` words; none if there is no file, or an empty one as Kafka creates it.
 
     Raises OSError, CorruptCheckpoint.
     """
@@ -108,7 +108,7 @@ def read_rows(files: FileSystem, path: str, width: int) -> list[list[str]]:
 
 
 def _read_lines(files: FileSystem, path: str) -> list[str]:
-    """Every line and what is behind the last line's end; nothing at all if there is no file or it is empty."""
+    """Every line, and the bytes after the last line break; nothing if there is no file or it is empty."""
     try:
         text = read_file(files, path).decode()
     except FileNotFoundError:
@@ -135,7 +135,7 @@ class OffsetCheckpoints:
         try:
             return read_offsets(self._file_system, self._path(name))
         except CorruptCheckpoint as error:
-            logger.warning("%s; going on without it", error)
+            logger.warning("%s; ignored", error)
             return {}
 
     def write(self, name: str, offsets_now: Callable[[], Mapping[TopicPartition, int]]) -> None:
@@ -154,9 +154,9 @@ class OffsetCheckpoints:
 
 
 class CleanedOffsets:
-    """How far each log was compacted: where its next compaction looks for new records. In memory and in a checkpoint.
+    """The offset up to which each log was compacted, where its next compaction starts. In memory and in a checkpoint.
 
-    A checkpoint that is lost costs time: compaction begins at the logs' start offsets. Safe to call from any thread.
+    Without the checkpoint compaction starts at the logs' start offsets. Safe to call from any thread.
     """
 
     def __init__(self, checkpoints: OffsetCheckpoints, name: str) -> None:
@@ -174,9 +174,9 @@ class CleanedOffsets:
         return self._offsets.get(partition)
 
     def put(self, partition: TopicPartition, offset: int, *, unless: Callable[[], bool] = lambda: False) -> None:
-        """Write how far a log is compacted, durably, unless ``unless`` says that it was deleted meanwhile.
+        """Write the offset up to which a log is compacted, durably, unless ``unless()``: the log was deleted meanwhile.
 
-        Raises OSError: the offset holds until the next start only.
+        Raises OSError: the offset is lost with the next start.
         """
         with self._lock:
             if not unless():
@@ -192,7 +192,7 @@ class CleanedOffsets:
                 self._write()
 
     def cut(self, partition: TopicPartition, offset: int) -> None:
-        """Move the offset of a truncated log back: what is appended after ``offset`` is new. Raises OSError."""
+        """Move the offset of a truncated log back to ``offset``. Raises OSError."""
         if self._offsets.get(partition, 0) > offset:
             self.put(partition, offset)
 
@@ -204,7 +204,7 @@ class CleanedOffsets:
 
 
 def write_partition_metadata(files: FileSystem, path: str, topic_id: UUID) -> None:
-    """Say which topic a partition's directory belongs to, durably. Raises OSError."""
+    """Write the topic id of a partition's directory, durably. Raises OSError."""
     write_file(files, path, f"version: 0\ntopic_id: {spell_id(topic_id)}".encode())
 
 
@@ -229,7 +229,7 @@ def read_partition_metadata(files: FileSystem, path: str) -> UUID | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetaProperties:
-    """Whose data a data directory holds. ``cluster_id`` is text, by custom the base64 of a UUID."""
+    """The cluster and the node of a data directory. ``cluster_id`` is text, usually the base64 of a UUID."""
 
     cluster_id: str
     node_id: int
@@ -245,9 +245,9 @@ def write_meta_properties(files: FileSystem, path: str, meta: MetaProperties) ->
 
 
 def read_meta_properties(files: FileSystem, path: str) -> MetaProperties | None:
-    """What ``meta.properties`` says, None if there is no such file.
+    """The content of ``meta.properties``, None if there is no such file.
 
-    Version 0, of clusters on ZooKeeper, calls the node's id ``broker.id``; a directory id that is missing is made up.
+    Version 0, of clusters on ZooKeeper, calls the node's id ``broker.id``. A missing directory id is generated.
 
     Raises OSError, CorruptCheckpoint.
     """
@@ -271,14 +271,14 @@ def read_meta_properties(files: FileSystem, path: str) -> MetaProperties | None:
 
 
 def write_clean_shutdown(files: FileSystem, path: str) -> None:
-    """Leave word that every log was closed, durably. Raises OSError."""
+    """Write ``.kafka_cleanshutdown``, durably: every log was closed. Raises OSError."""
     write_file(files, path, json.dumps({"version": 0, "brokerEpoch": -1}, separators=(",", ":")).encode())
 
 
 def take_clean_shutdown(files: FileSystem, path: str, directory: str) -> bool:
-    """Whether the last broker left word that every log was closed; the word is gone, durably, once this returns.
+    """Delete ``.kafka_cleanshutdown``, durably, and return whether it was there: the last broker closed every log.
 
-    It goes before anything else happens, so that a crash from here on counts as one. Raises OSError.
+    It is deleted before any log is opened, so that a crash from now on is an unclean shutdown. Raises OSError.
     """
     if not remove_if_exists(files, path):
         return False

@@ -1,4 +1,4 @@
-"""The data directory itself: whose it is, that nobody else uses it, and which of its directories are logs."""
+"""The data directory: its owner, its lock, and which of its directories are logs."""
 
 import logging
 import os
@@ -25,12 +25,12 @@ logger = logging.getLogger(__name__)
 
 _LOCK: Final = ".lock"
 _NOT_LOGS: Final = {
-    "lost+found": "of the file system itself",
-    "__cluster_metadata-0": "the metadata of an Apache Kafka controller",
-    "remote-log-index-cache": "a cache of Apache Kafka",
+    "lost+found": "it belongs to the file system",
+    "__cluster_metadata-0": "it is the metadata of an Apache Kafka controller",
+    "remote-log-index-cache": "it is a cache of Apache Kafka",
 }
 _SET_ASIDE: Final = re.compile(r".+-\d+\.[0-9a-f]{32}-(stray|future)")
-"""Of a topic that an Apache Kafka did not know, or a copy that it had not finished."""
+"""A stray log or an incomplete copy of Apache Kafka."""
 
 
 class DataDirectory:
@@ -50,11 +50,11 @@ class DataDirectory:
 
     @property
     def locked(self) -> bool:
-        """Whether it is held."""
+        """Whether the lock is held."""
         return self._lock is not None
 
     def lock(self) -> None:
-        """Keep others out; the directory is made if it is not there. Raises OSError: somebody else is in, for one."""
+        """Lock the directory, which is created if it does not exist. Raises OSError, also if it is locked."""
         _make_directories(self._file_system, self.path)
         try:
             self._lock = self._file_system.lock(self.file(_LOCK))
@@ -62,13 +62,13 @@ class DataDirectory:
             raise OSError(f"in use by another broker ({error.strerror})") from error
 
     def unlock(self) -> None:
-        """Let others in. A second call does nothing."""
+        """Release the lock. A second call does nothing."""
         if self._lock is not None:
             self._lock.release()
             self._lock = None
 
     def claim(self, node_id: int, cluster_id: str | None) -> MetaProperties:
-        """Whose data it is: ``meta.properties``, written if there is none. Raises CorruptCheckpoint: another's."""
+        """``meta.properties``, written if there is none. Raises CorruptCheckpoint: it names another cluster or node."""
         path = self.file(META_PROPERTIES)
         found = read_meta_properties(self._file_system, path)
         if found is None:
@@ -83,11 +83,11 @@ class DataDirectory:
         return found
 
     def take_clean_shutdown(self) -> bool:
-        """Whether the last broker left word that every log was closed; from then on the word is gone, durably."""
+        """Delete ``.kafka_cleanshutdown``, durably; whether it was there, because the last broker closed every log."""
         return take_clean_shutdown(self._file_system, self.file(CLEAN_SHUTDOWN), self.path)
 
     def leave_clean_shutdown(self) -> None:
-        """Leave word that every log was closed, durably."""
+        """Write ``.kafka_cleanshutdown``, durably: every log was closed."""
         write_clean_shutdown(self._file_system, self.file(CLEAN_SHUTDOWN))
 
     def sync(self) -> None:
@@ -95,7 +95,7 @@ class DataDirectory:
         self._file_system.sync_directory(self.path)
 
     def find_logs(self, deleted: DeletedDirectories, elapsed_ms: int) -> list[TopicPartition]:
-        """The partitions that have a directory; ``deleted`` hears of those to be removed.
+        """The partitions that have a directory. Directories of deleted logs are added to ``deleted``.
 
         Raises OSError: a directory is neither.
         """
@@ -104,21 +104,21 @@ class DataDirectory:
             if not entry.is_directory:
                 continue
             if entry.name in _NOT_LOGS:
-                logger.info("%s is left alone: %s", self.file(entry.name), _NOT_LOGS[entry.name])
+                logger.info("%s is ignored: %s", self.file(entry.name), _NOT_LOGS[entry.name])
             elif _SET_ASIDE.fullmatch(entry.name):
-                logger.warning("%s is left alone: an Apache Kafka has set it aside", self.file(entry.name))
+                logger.warning("%s is ignored: Apache Kafka renamed it to -stray or -future", self.file(entry.name))
             elif is_deleted_name(entry.name):
                 deleted.add(self.file(entry.name), elapsed_ms)
             else:
                 try:
                     partitions.append(parse_directory_name(entry.name))
                 except ValueError as error:
-                    raise OSError(f"{error}; a data directory holds nothing but logs") from None
+                    raise OSError(f"{error}; a data directory must contain only logs") from None
         return partitions
 
 
 def _make_directories(files: FileSystem, path: str) -> None:
-    """Make a directory and what is missing above it, durably. Raises OSError."""
+    """Create a directory and its missing parents, durably. Raises OSError."""
     if files.exists(path):
         return
     parent = os.path.dirname(path)

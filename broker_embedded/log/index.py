@@ -5,16 +5,16 @@ Both are files of fixed-size, ascending, big-endian entries, as Apache Kafka wri
     .index      entry = relative_offset int32, position int32
     .timeindex  entry = timestamp int64, relative_offset int32
 
-Offsets are relative to the segment's base offset. An ``.index`` entry says that the batch at ``position`` ends with
-that offset. A ``.timeindex`` entry says that ``timestamp`` is the largest up to that offset, and that the batch ending
-with it was the first to have it.
+Offsets are relative to the segment's base offset. An ``.index`` entry: the batch at ``position`` ends with that
+offset. A ``.timeindex`` entry: ``timestamp`` is the largest up to that offset, and the batch that ends with the offset
+is the first one with that timestamp.
 
-An index is a hint that only ever lags the log and is rebuilt from it after a crash. New entries therefore gather in
-memory and go to the file many at a time; lookups search them there, and in the file by reading single entries. Neither
-is mapped into memory: a file cut short behind our back ends in ``CorruptIndex``, not in a SIGBUS, and an index that is
-not in use costs nothing.
+An index never has entries that the log does not have, and is rebuilt from the log after a crash. New entries are
+therefore buffered in memory and written many at a time. Lookups search the buffer, and read single entries of the file.
+The file is not mapped into memory, so that a truncated file raises ``CorruptIndex`` instead of SIGBUS, and an unused
+index takes no memory.
 
-One thread appends; others may look up meanwhile. What they see is swapped as one tuple.
+One thread appends while other threads look up. The state that they share is replaced as one tuple.
 """
 
 import struct
@@ -29,9 +29,9 @@ from spark_kafka_native.records.batch import NO_TIMESTAMP, BatchHeader
 
 MAX_RELATIVE_OFFSET: Final = 2**31 - 1
 _MOST_OVERSTATED: Final = 4096
-"""Batches of one segment whose largest timestamp is remembered because their headers say a later one."""
+"""Upper bound of the batches of one segment in `OverstatedTimestamps`."""
 _PENDING_ENTRIES: Final = 4096
-"""Entries gathered in memory before they are written: a file write per 16 MiB of log, with default settings."""
+"""Entries buffered in memory before they are written: a write per 16 MiB of log with default settings."""
 
 
 class CorruptIndex(CorruptFile):
@@ -53,7 +53,7 @@ class TimestampOffset(NamedTuple):
 
 
 class _SparseIndex(ABC):
-    """Entries of two integers, partly in the file, partly not there yet."""
+    """Entries of two integers, in the file or in the buffer."""
 
     __slots__ = ("_max_entries", "_open_files", "_state", "_unchecked", "base_offset", "path")
 
@@ -66,7 +66,7 @@ class _SparseIndex(ABC):
         self.base_offset = base_offset
         self._open_files = open_files
         self._max_entries = max_bytes // self.entry.size
-        self._state = (file_size // self.entry.size, bytearray())  # entries in the file, entries not there yet
+        self._state = (file_size // self.entry.size, bytearray())  # number of entries in the file, buffered entries
         self._unchecked = file_size > 0
 
     def __len__(self) -> int:
@@ -75,7 +75,7 @@ class _SparseIndex(ABC):
 
     @property
     def size_in_bytes(self) -> int:
-        """Bytes of all entries, those included that are not in the file yet."""
+        """Bytes of all entries, buffered ones included."""
         return len(self) * self.entry.size
 
     def reset(self) -> None:
@@ -84,12 +84,12 @@ class _SparseIndex(ABC):
         self._unchecked = False
 
     def write_pending_if_many(self) -> None:
-        """Put gathered entries into the file once they take noticeable memory. Raises OSError; none is lost then."""
+        """Write the buffered entries if there are `_PENDING_ENTRIES`. Raises OSError: they stay in the buffer."""
         if len(self._state[1]) >= _PENDING_ENTRIES * self.entry.size:
             self._write_pending()
 
     def finish(self) -> None:
-        """Make the file exactly as long as its entries, all of them written. Raises OSError; may be called again."""
+        """Write all buffered entries and truncate the file to them. Raises OSError; may be called again."""
         self._write_pending()
         file = self._open_files.of(self)
         size = len(self) * self.entry.size
@@ -101,12 +101,12 @@ class _SparseIndex(ABC):
         self._open_files.of(self).sync()
 
     def check_size(self, file_size: int) -> None:
-        """Raise CorruptIndex if the file's size is not one that an index has."""
+        """Raise CorruptIndex unless the file's size is a multiple of the entry size."""
         if file_size % self.entry.size:
             raise CorruptIndex(self.path, f"{file_size} bytes are no multiple of {self.entry.size}")
 
     def check(self) -> None:
-        """Look at the ends of the file, which the first lookup does otherwise. Raises OSError, CorruptIndex."""
+        """Check the first and the last entry now instead of with the first lookup. Raises OSError, CorruptIndex."""
         self._check_ends(*self._reader())
         self._unchecked = False
 
@@ -129,7 +129,7 @@ class _SparseIndex(ABC):
         self._state[1].extend(self.entry.pack(first, second))
 
     def _reader(self) -> tuple[int, Callable[[int], tuple[int, int]]]:
-        """How many entries there are at this moment, and a function that reads one of them."""
+        """The present number of entries, and a function that reads one of them."""
         in_file, pending = self._state
         size, unpack = self.entry.size, self.entry.unpack_from
         count = in_file + len(pending) // size
@@ -166,7 +166,7 @@ class _SparseIndex(ABC):
 
 
 class OffsetIndex(_SparseIndex):
-    """``{base_offset:020d}.index``. ``log_size``: that of the log which a file that is there must fit."""
+    """``{base_offset:020d}.index``. An existing file must fit a log of ``log_size`` bytes."""
 
     __slots__ = ("_log_size",)
 
@@ -191,9 +191,9 @@ class OffsetIndex(_SparseIndex):
         return len(self) >= self._max_entries
 
     def append(self, offset: int, position: int) -> None:
-        """Say that the batch at ``position`` ends with ``offset``; ignored once the index is full.
+        """Add an entry: the batch at ``position`` ends with ``offset``. Ignored if the index is full.
 
-        Both must be larger than in the entry before.
+        Both must be larger than in the last entry.
         """
         if not self.is_full:
             self._append(offset - self.base_offset, position)
@@ -221,7 +221,7 @@ class OffsetIndex(_SparseIndex):
         return None if found is None else OffsetPosition(self.base_offset + found[0], found[1])
 
     def _check_ends(self, count: int, read: Callable[[int], tuple[int, int]]) -> None:
-        """Entries of zeroes, which a crash may leave, are noticed: no writer indexes the batch at position 0."""
+        """Entries of zeroes, which a crash may leave, are found because the batch at position 0 is never indexed."""
         if count:
             relative_offset, position = read(count - 1)
             if relative_offset < 0 or not 0 < position < self._log_size:
@@ -249,13 +249,14 @@ class TimeIndex(_SparseIndex):
 
     @property
     def is_full(self) -> bool:
-        """Whether the only room left is that of the entry written when the segment closes."""
+        """Whether only the entry that is reserved for the close of the segment is free."""
         return len(self) >= self._max_entries - 1
 
     def maybe_append(self, largest: TimestampOffset, *, closing: bool = False) -> None:
-        """Say what the largest timestamp so far is, unless the last entry says the same or the index is full.
+        """Add an entry with the largest timestamp so far, unless the last entry has it or the index is full.
 
-        ``closing`` uses the room kept for the last entry. Raises OSError, CorruptIndex; not after ``last`` was called.
+        ``closing`` uses the entry that is reserved for the close of the segment. Raises OSError, CorruptIndex; not
+        after ``last`` was called.
         """
         if (not self.is_full or closing) and largest.timestamp > self.last().timestamp:
             self._append(largest.timestamp, largest.offset - self.base_offset)
@@ -290,11 +291,10 @@ class TimeIndex(_SparseIndex):
 
 
 class OverstatedTimestamps:
-    """The batches of a segment whose headers say a later time than their records have. In memory only.
+    """The batches of a segment whose header has a larger max timestamp than their records. In memory only.
 
-    A producer writes the largest timestamp of a batch into its header, and may write any. Any thread may call this. A
-    batch is known by its base offset and its CRC, because a lookup may end after its batch was truncated, and another
-    batch may have the offset by then.
+    A producer may write any max timestamp into the header. A batch is identified by base offset and CRC, because a
+    lookup may end after its batch was truncated and another batch has got the offset. Safe to call from any thread.
     """
 
     __slots__ = ("_largest",)
@@ -303,13 +303,13 @@ class OverstatedTimestamps:
         self._largest: dict[tuple[int, int], int] = {}
 
     def largest_in(self, header: BatchHeader) -> int:
-        """The largest timestamp in a batch. It is its header's, maybe too large, until it is known."""
+        """The largest timestamp in a batch if it is known, else that of its header, which may be too large."""
         return min(self._largest.get((header.base_offset, header.crc), header.max_timestamp), header.max_timestamp)
 
     def remember(self, header: BatchHeader, largest: int) -> None:
-        """Remember the largest timestamp of a batch's records if it is less than its header says.
+        """Remember the largest timestamp of a batch's records if it is less than that of its header.
 
-        Of more than `_MOST_OVERSTATED` such batches the oldest are forgotten.
+        If there are more than `_MOST_OVERSTATED` such batches, the oldest is forgotten.
         """
         if largest < header.max_timestamp:
             self._largest[header.base_offset, header.crc] = largest

@@ -1,7 +1,7 @@
 """At which offset each leader epoch of a partition began (KIP-101): ``leader-epoch-checkpoint``.
 
 The file is a checkpoint with the rows ``epoch start_offset``, both ascending. It is written when the log is flushed,
-not at each change: a batch carries its epoch in the header, from which recovery learns again what a crash lost.
+not at each change, because recovery reads the epochs again from the batch headers.
 """
 
 from itertools import pairwise
@@ -21,7 +21,7 @@ class LeaderEpochs:
         self._highest = 0
 
     def load(self) -> None:
-        """Read the file, if there is one. Raises OSError, CorruptCheckpoint; then no epochs are known."""
+        """Read the file, if there is one. Raises OSError, CorruptCheckpoint: no epochs are known."""
         rows = read_rows(self._file_system, self._path, 2)
         try:
             starts = [(int(epoch), int(offset)) for epoch, offset in rows]
@@ -34,7 +34,10 @@ class LeaderEpochs:
         self._highest = starts[-1][0] if starts else 0
 
     def save_if_changed(self) -> bool:
-        """Bring the file up to date; whether it was written, and so the directory is to be synced. Raises OSError."""
+        """Write the file if an epoch has changed; whether it was written and the directory must be synced.
+
+        Raises OSError.
+        """
         starts = list(self._starts)
         if starts == self._saved:
             return False
@@ -54,23 +57,23 @@ class LeaderEpochs:
 
     @property
     def highest(self) -> int:
-        """The last epoch that the log is known to have had, 0 if none is; its leader may never have written."""
+        """The highest epoch that was assigned, 0 if none was. Its leader may not have appended."""
         return max(self._highest, self.latest or 0)
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """Say that the batch at ``start_offset`` is of ``epoch``; of interest only if that is a new one."""
+        """Record that the batch at ``start_offset`` has ``epoch``. Ignored unless the epoch is new."""
         if epoch >= 0 and (not self._starts or epoch > self._starts[-1][0]):
             # An epoch that began at the same offset never had a record.
             self._starts = [*(entry for entry in self._starts if entry[1] < start_offset), (epoch, start_offset)]
 
     def epoch_of(self, offset: int) -> int | None:
-        """The epoch that an offset was written in."""
+        """The leader epoch of the batch at an offset."""
         return next((epoch for epoch, start in reversed(self._starts) if start <= offset), None)
 
     def end_of(self, epoch: int, log_end_offset: int) -> tuple[int, int] | None:
-        """The last epoch up to ``epoch`` that is known, and where it ended (KIP-279); None for an epoch yet to come.
+        """The last known epoch up to ``epoch`` and its end offset (KIP-279); None for a future epoch.
 
-        Of an epoch before all that are known only the end is: where the first known one began.
+        The end offset of an epoch before all known ones is the start offset of the first known one.
         """
         if epoch == self.latest:
             return epoch, log_end_offset
@@ -80,15 +83,15 @@ class LeaderEpochs:
         return next((known for known, _ in reversed(self._starts) if known <= epoch), epoch), later
 
     def clear(self) -> None:
-        """Forget every epoch: the log goes on in a message format that has no place for them."""
+        """Forget every epoch: the log continues in a message format without leader epochs."""
         self._starts = []
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """Forget the epochs that began at or behind the log's new end."""
+        """Forget the epochs that began at or after the log's new end."""
         self._starts = [entry for entry in self._starts if entry[1] < end_offset]
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Forget the epochs that ended before the log's new start; the one that goes on there begins there."""
+        """Forget the epochs that ended before the log's new start. The epoch of that offset now begins there."""
         current = self.epoch_of(start_offset)
         later = [entry for entry in self._starts if entry[1] > start_offset]
         self._starts = later if current is None else [(current, start_offset), *later]

@@ -1,14 +1,14 @@
-"""The files of one partition: its segments, the view of them that readers get, and how far they are on the disk.
+"""The files of one partition: its segments, the view that readers use, and the flushed offset.
 
-Flushing makes everything before an offset survive a crash:
+The steps of a flush, after which everything before an offset survives a crash:
 
 1. Every segment since the last flush is synced, and the index files of those that are complete; then the producers'
-   snapshots, the leader epochs, and the directory if it has new names. Crash here: as if it had not begun.
-2. The recovery point moves to the start of what was the active segment. It never says more than that all before it is
-   on the disk, indexes included; the manager writes it to a checkpoint, before which it counts for nothing.
+   snapshots, the leader epochs, and the directory if it has new names. Crash here: nothing has changed.
+2. The recovery point moves to the start of the segment that was active. Everything before the recovery point is on the
+   disk, indexes included. It takes effect when the manager writes it to a checkpoint.
 
-Complete segments are flushed soon after they were rolled, whatever ``flush.messages`` and ``flush.ms`` say, so that a
-crash costs the recovery of little more than the active one.
+Complete segments are flushed soon after they were rolled, independently of ``flush.messages`` and ``flush.ms``, so that
+recovery after a crash reads little more than the active segment.
 """
 
 import logging
@@ -33,10 +33,10 @@ class LocalLog:
 
     Locks are taken in this order: ``flush_lock``, ``names_lock``, ``lock``. ``lock`` is held while the log's state
     changes, appends included, and never while waiting for the disk to sync. ``names_lock`` is held while files of
-    segments get other names.
+    segments are renamed.
 
     ``view`` is a value that is replaced as a whole under ``lock``; readers take it without a lock. ``offline`` is the
-    reason why the log cannot be used, None if it can. ``names_changed``: files were created, renamed or removed since
+    error that took the log offline, or None. ``names_changed``: files were created, renamed or removed since
     the directory was synced.
 
     Everything before ``flushed_offset`` survives a crash. Everything before ``recovery_point`` is on the disk, indexes
@@ -129,15 +129,15 @@ class LocalLog:
         return self.view.end_offset - self.flushed_offset
 
     def flush_due(self, elapsed_ms: int) -> bool:
-        """Whether ``flush.ms`` or ``flush.messages`` asks for a flush now."""
+        """Whether a flush is due by ``flush.ms`` or ``flush.messages``."""
         unflushed, waited = self.unflushed, elapsed_ms - self._last_flush_ms
         return unflushed >= self.config.flush_messages or (unflushed > 0 and waited >= self.config.flush_ms)
 
     def flush(self) -> None:
         """Return once everything appended before the call survives a crash. May run beside appends and reads.
 
-        Raises KafkaError KAFKA_STORAGE_ERROR. The log is offline then, because the system may have dropped what it
-        could not write, except if a file could not be opened for lack of descriptors.
+        Raises KafkaError KAFKA_STORAGE_ERROR. The log is offline then, because the system may have dropped unwritten
+        pages, except if a file could not be opened for lack of descriptors.
         """
         with self.flush_lock:
             self.check_online()
@@ -148,7 +148,7 @@ class LocalLog:
                 self._last_flush_ms = self.platform.clock.elapsed_ms()
 
     def flush_rolled(self) -> bool:
-        """Make every segment but the active one survive a crash; whether there was anything to do. As ``flush``."""
+        """As ``flush``, for every segment but the active one. Returns whether a flush was necessary."""
         if self.recovery_point >= self.view.bases[-1]:
             return False
         with self.flush_lock:
@@ -160,9 +160,9 @@ class LocalLog:
         return True
 
     def _sync(self, view: LogView, *, until: int, complete: int) -> None:
-        """Sync the first ``until`` segments of a view where they are not on the disk yet, and the files beside them.
+        """Sync the unflushed ones of the first ``until`` segments of a view, the snapshots and the leader epochs.
 
-        Indexes are synced of segments before the offset ``complete``.
+        Indexes are synced for segments before the offset ``complete``.
         """
         with self.lock:
             snapshots = self._producers.unsynced()
@@ -177,7 +177,7 @@ class LocalLog:
         except OSError as error:
             if error.errno not in OUT_OF_DESCRIPTORS:
                 self.go_offline("cannot flush", error)
-            with self.lock:  # no file was opened, so no write was lost: a later flush can repeat all of it
+            with self.lock:  # no file was opened, so no write was lost, and a later flush can repeat it
                 self._producers.not_synced(snapshots)
                 self.names_changed = self.names_changed or names_changed
             self.fail("cannot flush", error)
@@ -205,7 +205,7 @@ class LocalLog:
         return dropped
 
     def delete_segments(self, dropped: Iterable[LogSegment]) -> None:
-        """Rename the files of segments that left the view to ``.deleted``, and ``retire`` them, one after the other.
+        """Rename the files of segments that are no longer in the view to ``.deleted``, and ``retire`` them.
 
         The caller holds ``names_lock``.
         """
@@ -231,7 +231,7 @@ class LocalLog:
         return self._retired.remove(due)
 
     def truncate_to(self, offset: int) -> int:
-        """Steps 1 and 2 of ``Log.truncate_to``; the offset that the log now ends at. The caller holds all locks.
+        """Steps 1 and 2 of ``Log.truncate_to``. Returns the new end offset. The caller holds all locks.
 
         Raises OSError, UnreadableBatch, CorruptIndex.
         """
@@ -249,7 +249,7 @@ class LocalLog:
         return end_offset
 
     def replace_in_view(self, originals: Sequence[LogSegment], cleaned: LogSegment) -> None:
-        """Show readers a compacted segment instead of those it was made of."""
+        """Replace the original segments in the view by the compacted one."""
         with self.lock:
             kept = [segment for segment in self.view.segments if segment not in originals]
             segments = sorted([*kept, cleaned], key=lambda segment: segment.base_offset)
@@ -258,13 +258,13 @@ class LocalLog:
     # --- closing -----------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Make everything durable, indexes and producers included, and close the files. A second call does nothing.
+        """Flush everything, indexes and producers included, and close the files. A second call does nothing.
 
         1. The active segment's index files are completed, a snapshot of the producers is written.
         2. All is synced. Crash before this returns: recovery, as after any crash.
 
-        From then on the recovery point is the end of the log. The manager writes it down, and then that the shutdown
-        was clean, which alone spares the next start the recovery.
+        From then on the recovery point is the end of the log. The manager writes it to the checkpoint, and then
+        ``.kafka_cleanshutdown``, without which the next start runs recovery.
 
         Raises KafkaError KAFKA_STORAGE_ERROR: the log is closed, but not cleanly.
         """
@@ -291,7 +291,7 @@ class LocalLog:
         self.recovery_point = view.end_offset
 
     def delete(self, directory: str) -> None:
-        """Take the log out of use, and rename its directory. Raises OSError: the directory has its old name.
+        """Set the log offline, and rename its directory. Raises OSError: the directory has its old name.
 
         No rename or sync of the log's files is in progress when this returns, and none begins later. Responses that
         contain regions of the log can be sent until the directory is removed.
@@ -303,23 +303,23 @@ class LocalLog:
             self.platform.open_files.rename_directory(self.directory, directory, parts)
 
     def abandon(self) -> None:
-        """Take the log out of use, and close its files without writing anything."""
+        """Set the log offline, and close its files without writing anything."""
         self.offline = self.offline or "it was abandoned"
         with self.flush_lock, self.names_lock, self.lock:
             self._close_files()
 
     def _close_files(self) -> None:
-        """Close all segments. Regions that were not sent cannot be sent: another topic may get the files' names."""
+        """Close all segments. Unsent regions cannot be sent any more, because another topic may get the file names."""
         for segment in self.view.segments:
             segment.close()
         self._retired.close()
 
 
 class RetiredSegments:
-    """Segments that left a log, with the time from which their files may be removed.
+    """Deleted segments of a log, and the time at which their files may be removed.
 
-    Times are those of ``Clock.elapsed_ms``, so that a clock that is set changes no delay. After a crash the next start
-    removes the files.
+    Times are those of ``Clock.elapsed_ms``, so that setting the system's clock changes no delay. After a crash the next
+    start removes the files.
     """
 
     def __init__(self, file_system: FileSystem) -> None:
@@ -328,7 +328,7 @@ class RetiredSegments:
 
     @property
     def segments(self) -> list[LogSegment]:
-        """Those whose files are not removed yet."""
+        """The segments whose files are not removed yet."""
         return [segment for _, segment in self._waiting]
 
     def add(self, segments: Iterable[LogSegment], due_ms: int) -> None:
@@ -342,9 +342,9 @@ class RetiredSegments:
         return due
 
     def remove(self, segments: Iterable[LogSegment]) -> int:
-        """Remove the files of segments; how many there were. A file that cannot be removed stays until the next start.
+        """Remove the files of segments; how many. A file that cannot be removed stays until the next start.
 
-        Responses that still contain regions of them are cut off, and their connections closed.
+        Connections whose responses still contain regions of the files are closed.
         """
         removed = 0
         for segment in segments:
@@ -358,6 +358,6 @@ class RetiredSegments:
         return removed
 
     def close(self) -> None:
-        """Let the files close; none is removed."""
+        """Close the segments without removing files."""
         for _, segment in self._waiting:
             segment.close()

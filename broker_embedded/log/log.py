@@ -1,11 +1,11 @@
-"""One partition: its files, its producers and leader epochs, and what may be done with them.
+"""The log of one partition: its files, its producers and its leader epochs.
 
-``local_log`` owns the files, ``append.appender`` appends, ``reader`` reads, ``retention`` holds the log start offset
-and deletes old segments; `Log` puts them together.
+``local_log`` owns the files, ``appender`` appends, ``reader`` reads, ``retention`` holds the log start offset and
+deletes old segments. `Log` is composed of them.
 
-Which method may run beside which: everything that changes the log takes one lock, so that retention, compaction or a
-flush may run in another thread than appends. Reading takes none: it works on a view, a value that is replaced as a
-whole. A flush waits for the disk, and compaction does its work, without that lock.
+Threads: every change of the log takes one lock, so that retention, compaction, flushes and appends may run in different
+threads. Reads take no lock: they use a view, a value that is replaced as a whole. Syncing and compacting are done
+without the lock.
 """
 
 import os
@@ -31,7 +31,7 @@ class Log:
 
     ``local`` are its files, ``reader`` reads them. ``producers`` and ``epochs`` are only read by callers.
 
-    After an error that leaves in doubt what is on the disk the log is offline: every call raises KAFKA_STORAGE_ERROR
+    If an error leaves the content of the disk uncertain, the log is offline: every call raises KAFKA_STORAGE_ERROR
     until the log is opened again, which recovers it.
     """
 
@@ -59,9 +59,9 @@ class Log:
         topic_id: UUID | None = None,
         producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS,
     ) -> "Log":
-        """The log in an existing directory, repaired if need be; see ``recovery``.
+        """The log in an existing directory, recovered if necessary; see ``recovery``.
 
-        Everything before ``recovery_point`` is taken to be on the disk; after a clean shutdown everything.
+        Everything before ``recovery_point`` is on the disk; after a clean shutdown everything is.
 
         Raises KafkaError KAFKA_STORAGE_ERROR: the disk fails. INCONSISTENT_TOPIC_ID: the directory belongs to another
         topic of that name. ValueError: the directory's name.
@@ -91,13 +91,13 @@ class Log:
         return self.local.config
 
     def reconfigure(self, config: LogConfig) -> None:
-        """Use other settings from now on. Those of index files count from the next segment on."""
+        """Change the settings. Those of index files take effect with the next segment."""
         with self.local.lock:
             self.local.config = config
 
     @property
     def offline(self) -> str | None:
-        """Why the log cannot be used, None if it can."""
+        """The error that took the log offline, or None."""
         return self.local.offline
 
     # --- offsets -----------------------------------------------------------------------------------------------------
@@ -114,18 +114,18 @@ class Log:
 
     @property
     def high_watermark(self) -> int:
-        """Where consumers must stop: with a single replica, the end."""
+        """The end of the log, because there is a single replica."""
         return self.local.view.end_offset
 
     @property
     def last_stable_offset(self) -> int:
-        """Where consumers that read committed records only must stop: before the oldest open transaction."""
+        """The first offset of the oldest open transaction, or the high watermark."""
         end = self.local.view.end_offset  # first: a transaction that begins meanwhile has later offsets
         first = self.producers.first_unstable_offset
         return end if first is None else max(self.retention.log_start_offset, min(first, end))
 
     def end_of_leader_epoch(self, epoch: int) -> tuple[int, int] | None:
-        """The last leader epoch up to ``epoch`` that is known, and where it ended; None for one yet to come."""
+        """The last known leader epoch up to ``epoch`` and its end offset; None for a future epoch."""
         return self.epochs.end_of(epoch, self.local.view.end_offset)
 
     # --- changing ----------------------------------------------------------------------------------------------------
@@ -140,13 +140,13 @@ class Log:
     ) -> AppendResult:
         """Append one or more batches, or a message set, all or none. ``records`` is writable and changed in place.
 
-        Offsets, the leader epoch and, where the topic says so, the append time are written into the headers. Where the
-        topic asks for another codec or format, what is stored is made from ``records``.
+        Offsets, the leader epoch and, with LogAppendTime, the append time are written into the headers. If the topic
+        has another codec or message format, ``records`` are converted.
 
         Raises KafkaError, and nothing was appended: those of ``validation.validate``, of ``ProducerStates.plan`` and
-        ``duplicates``; KAFKA_STORAGE_ERROR, the disk is full or fails. If ``flush.messages`` made it flush and that
-        failed, the records may be in the log: as after a lost response, a producer without idempotence writes them
-        again. WorkCancelled, and nothing was appended: once the checks are over the append is completed.
+        ``duplicates``; KAFKA_STORAGE_ERROR, the disk is full or fails. If the flush for
+        ``flush.messages`` failed, the records may be in the log, and a producer without idempotence writes them twice.
+        WorkCancelled, and nothing was appended: after the checks an append is not cancelled any more.
         """
         result = self._appender.append(records, leader_epoch=leader_epoch, terms=terms, cancellation=cancellation)
         local = self.local
@@ -157,13 +157,14 @@ class Log:
         return result
 
     def truncate_to(self, offset: int) -> int:
-        """Drop the batch that holds ``offset`` and all behind it; the offset that the log now ends at.
+        """Drop the batch that contains ``offset`` and everything after it. Returns the new end offset.
 
-        1. Later segments go, the last first, and the directory is synced. Crash here: some of them are gone.
-        2. The segment that holds the offset is cut and synced. Crash here: done.
+        1. Later segments are deleted, the last first, and the directory is synced. Crash here: some of them are
+           deleted.
+        2. The segment that contains the offset is truncated and synced. Crash here: done.
         3. The producers are restored as of the new end.
 
-        A recovery point checkpointed before may lie behind the new end: write the checkpoint before appending again.
+        The checkpointed recovery point may be after the new end: write the checkpoint before the next append.
 
         Raises KafkaError: OFFSET_OUT_OF_RANGE, KAFKA_STORAGE_ERROR; in the latter case the log is offline.
         """
@@ -185,16 +186,16 @@ class Log:
     # --- producers ---------------------------------------------------------------------------------------------------
 
     def use_producer_id_expiration(self, expiration_ms: int) -> None:
-        """Forget idempotent producers after this time from now on."""
+        """Change ``producer.id.expiration.ms``."""
         with self.local.lock:
             self.producers.expiration_ms = expiration_ms
 
     def expire_producers(self, now_ms: int) -> int:
-        """Forget the idempotent producers that were silent for too long; how many."""
+        """Forget the idempotent producers that expired; how many."""
         with self.local.lock:
             return self.producers.expire(now_ms)
 
     def last_records_of_producers(self) -> dict[int, LastRecord]:
-        """What compaction must keep of the producers that are remembered, by producer id."""
+        """The last record of each known producer, which compaction must keep, by producer id."""
         with self.local.lock:
             return self.producers.last_records()

@@ -1,4 +1,4 @@
-"""What the logs of a broker need from time to time: retention, flushes, checkpoints, expiry."""
+"""The periodic tasks of a broker's logs: retention, flushes, checkpoints, expiry."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ _REMOVE_FILES_MS: Final = 5000
 
 
 class LogMaintenance:
-    """The periodic work on all logs. It waits for the disk in other threads."""
+    """The periodic tasks. They wait for the disk in other threads."""
 
     def __init__(self, logs: LogManager, clock: Clock, on_disk: OnDisk) -> None:
         self._logs = logs
@@ -80,7 +80,7 @@ class LogMaintenance:
         await self._on_disk(self._logs.checkpoint_high_watermarks)
 
     async def expire_producer_ids(self) -> None:
-        """Forget idempotent producers that were silent for ``producer.id.expiration.ms``."""
+        """Forget idempotent producers by ``producer.id.expiration.ms``."""
 
         def expire() -> None:
             for log in self._logs.logs.values():

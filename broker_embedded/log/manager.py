@@ -1,20 +1,20 @@
-"""All logs of a data directory: found at the start, made, deleted, looked after, closed at the end.
+"""All logs of a data directory.
 
-Starting:
+The steps of a start:
 
 1. The directory is locked (``lock``). ``meta.properties`` is read, or written if there is none.
-2. The word of a clean shutdown is taken away, durably. Crash from here on: the next start recovers every log.
-3. The checkpoints are read. One that is missing or does not read costs time, not records: recovery points count as 0,
-   log start offsets as the first segment's, and compaction begins anew.
-4. Each log is opened, and recovered after a crash, from its recovery point on or from where it was compacted to, for a
-   compaction leaves nothing before that unsynced; then the recovery points are checkpointed, because a log may be
-   shorter now than the old ones say.
+2. ``.kafka_cleanshutdown`` is deleted, durably. Crash from here on: the next start recovers every log.
+3. The checkpoints are read. Without a checkpoint recovery points are 0, the log start offset is that of the first
+   segment, and compaction starts at the beginning of the log. No record is lost.
+4. Each log is opened. After an unclean shutdown it is recovered from its recovery point on, or from the end of its
+   compacted part, because a compaction syncs everything before that. The recovery points are checkpointed again,
+   because a log may be shorter now.
 
-Closing:
+The steps of a close:
 
 1. Each log is closed, which makes everything durable.
 2. Recovery points, log start offsets and high watermarks are checkpointed. Crash here: recovery, with little to do.
-3. The word of a clean shutdown is left, unless a log is not in order; then the directory is unlocked.
+3. ``.kafka_cleanshutdown`` is written, unless a log could not be closed. The directory is unlocked.
 
 Methods that change logs take each log's lock and may run in any thread; so may ``checkpoint_*`` and ``flush_*``, which
 wait for the disk.
@@ -48,9 +48,9 @@ logger = logging.getLogger(__name__)
 
 
 class LogManager:
-    """The logs under one data directory. ``load_all`` before anything but ``lock``, ``close`` at the end.
+    """The logs under one data directory. Only ``lock`` may be called before ``load_all``.
 
-    Errors of the disk come as KafkaError KAFKA_STORAGE_ERROR.
+    Errors of the disk are raised as KafkaError KAFKA_STORAGE_ERROR.
     """
 
     def __init__(
@@ -83,12 +83,12 @@ class LogManager:
     def meta(self) -> MetaProperties:
         """Cluster, node and directory ids, once loaded."""
         if self._meta is None:
-            raise RuntimeError("lock comes first")
+            raise RuntimeError("call lock() first")
         return self._meta
 
     @property
     def logs(self) -> Mapping[TopicPartition, Log]:
-        """Every log, as of now."""
+        """Every log."""
         return dict(self._logs)
 
     @property
@@ -97,7 +97,7 @@ class LogManager:
         return sum(log.offline is not None for log in self.logs.values())
 
     def get(self, partition: TopicPartition) -> Log | None:
-        """The log of a partition, if it is here."""
+        """The log of a partition, or None."""
         return self._logs.get(partition)
 
     # --- starting and closing ----------------------------------------------------------------------------------------
@@ -119,8 +119,8 @@ class LogManager:
     def load_all(self, configs: Mapping[str, LogConfig] | None = None) -> None:
         """Lock the directory, and open every log in it, those of ``configs``' topics with their settings.
 
-        Raises KafkaError KAFKA_STORAGE_ERROR: as ``lock``, or it holds a directory that is none of a log. Nothing stays
-        open then.
+        Raises KafkaError KAFKA_STORAGE_ERROR: as ``lock``, or it contains a directory that is not a log. Everything is
+        closed then.
         """
         self.lock()
         try:
@@ -133,7 +133,7 @@ class LogManager:
         except (OSError, CorruptCheckpoint) as error:
             self._give_up()
             raise self._unusable(error) from error
-        except BaseException:  # an interrupt too: nothing may stay open
+        except BaseException:  # also after KeyboardInterrupt the files must be closed
             self._give_up()
             raise
 
@@ -184,7 +184,7 @@ class LogManager:
             )
 
     def abandon(self) -> None:
-        """End as a crash of the process would: write nothing, and unlock the directory."""
+        """Stop as a crash of the process would: write nothing, and unlock the directory."""
         self._give_up()
 
     def _give_up(self) -> None:
@@ -206,11 +206,11 @@ class LogManager:
     ) -> list[Log]:
         """New, empty logs of one topic, all or none; their directories survive a crash once this returns.
 
-        1. Each directory is made, ``partition.metadata`` in it is written and synced. Crash here: any of them may be
-           there or not, and is loaded as an empty log if it is.
+        1. Each directory is created, ``partition.metadata`` in it is written and synced. Crash here: some of the
+           directories exist, and are loaded as empty logs.
         2. The data directory is synced.
 
-        Raises KafkaError: TOPIC_ALREADY_EXISTS, one of them is here. KAFKA_STORAGE_ERROR.
+        Raises KafkaError: TOPIC_ALREADY_EXISTS, one of them exists. KAFKA_STORAGE_ERROR.
         """
         wanted = list(partitions)
         for partition in wanted:
@@ -222,7 +222,7 @@ class LogManager:
             self._directory.sync()
         except (OSError, KafkaError) as error:
             self._unmake(made)
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"cannot make {wanted[0].topic}: {error}") from error
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"cannot create {wanted[0].topic}: {error}") from error
         self._logs.update(zip(wanted, logs, strict=True))
         return logs
 
@@ -255,11 +255,11 @@ class LogManager:
         self.delete_all([partition])
 
     def delete_all(self, partitions: Iterable[TopicPartition]) -> None:
-        """Take logs out of use; their files go later. Partitions that are not here are skipped.
+        """Delete logs; their files are removed later. Unknown partitions are skipped.
 
         1. Each directory is renamed to ``topic-partition.unique-delete``. Crash here: some are renamed, some not.
         2. The data directory is synced, and the checkpoints are written without them, so that a later topic of that
-           name starts from nothing.
+           name starts empty.
         3. ``remove_deleted`` removes the directories once ``file.delete.delay.ms`` has passed. Crash here: the next
            start finds them by their name.
 
@@ -284,9 +284,9 @@ class LogManager:
     # --- looking after them ------------------------------------------------------------------------------------------
 
     def tick(self, now_ms: int, elapsed_ms: int) -> None:
-        """What is to be done now and then: retention, files whose time has come, producers that fell silent.
+        """Apply retention, remove files that are due, forget expired producers.
 
-        A log that fails is logged and does not keep the others from their turn.
+        An error of one log is logged, and the other logs are still processed.
         """
         for log in list(self._logs.values()):
             try:
@@ -298,13 +298,13 @@ class LogManager:
         self.remove_deleted(elapsed_ms)
 
     def remove_deleted(self, elapsed_ms: int) -> int:
-        """Remove the directories of deleted logs whose time has come; how many."""
+        """Remove the directories of deleted logs that are due; how many."""
         return self._deleted.remove_due(elapsed_ms)
 
     def flush_due(self, elapsed_ms: int) -> int:
-        """Flush the logs whose ``flush.ms`` has passed, and complete segments of the others; how many logs wanted it.
+        """Flush the logs whose ``flush.ms`` has passed, and complete segments of the other logs; how many logs.
 
-        A log that fails goes offline, and says so.
+        A log that cannot be flushed goes offline, which is logged.
         """
         flushed = 0
         for log in list(self._logs.values()):
@@ -319,7 +319,7 @@ class LogManager:
         return flushed
 
     def delete_records(self, partition: TopicPartition, before_offset: int) -> int:
-        """As ``Retention.delete_records``, and written down: the records stay hidden after a crash.
+        """As ``Retention.delete_records``, and write the checkpoint, so that the records stay deleted after a crash.
 
         Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION, OFFSET_OUT_OF_RANGE, KAFKA_STORAGE_ERROR.
         """
@@ -332,7 +332,7 @@ class LogManager:
         return start_offset
 
     def truncate_to(self, partition: TopicPartition, offset: int) -> int:
-        """As ``Log.truncate_to``, and the recovery point is written down. Raises KafkaError."""
+        """As ``Log.truncate_to``, and write the recovery points. Raises KafkaError."""
         log = self._require(partition)
         end_offset = log.truncate_to(offset)
         try:
@@ -343,19 +343,19 @@ class LogManager:
         return end_offset
 
     def use_producer_id_expiration(self, expiration_ms: int) -> None:
-        """Let every log forget idempotent producers after this time from now on."""
+        """Change ``producer.id.expiration.ms`` of every log."""
         self._producer_id_expiration_ms = expiration_ms
         for log in list(self._logs.values()):
             log.use_producer_id_expiration(expiration_ms)
 
     def checkpoint_recovery_points(self) -> None:
-        """Write down how far each log needs no recovery. Raises OSError; what was written before still holds."""
+        """Write the recovery point of each log. Raises OSError: the old checkpoint is still there."""
         self._checkpoints.write(
             RECOVERY_POINTS, lambda: {tp: log.local.recovery_point for tp, log in self.logs.items()}
         )
 
     def checkpoint_log_start_offsets(self) -> None:
-        """Write down the log start offsets that the files' names do not tell. Raises OSError."""
+        """Write the log start offsets that are within a segment. Raises OSError."""
 
         def offsets_now() -> dict[TopicPartition, int]:
             return {tp: log.log_start_offset for tp, log in self.logs.items() if log.retention.starts_within_segment}
@@ -363,16 +363,16 @@ class LogManager:
         self._checkpoints.write(LOG_START_OFFSETS, offsets_now)
 
     def checkpoint_high_watermarks(self) -> None:
-        """Write down how far consumers could read, for an Apache Kafka that takes over; not read here. Raises OSError.
+        """Write the high watermark of each log. Raises OSError.
 
-        With one replica it is the end of the log, so that a start knows better.
+        Only an Apache Kafka that opens the directory reads it: with one replica it is the end of the log.
         """
         self._checkpoints.write(HIGH_WATERMARKS, lambda: {tp: log.high_watermark for tp, log in self.logs.items()})
 
     def note_compacted(self, log: Log, until_offset: int) -> None:
-        """Write down how far a log was compacted, unless it was deleted meanwhile: another may have its name by now.
+        """Write the offset up to which a log was compacted, unless the log was deleted meanwhile.
 
-        Raises OSError: it holds until the next start only.
+        Raises OSError: the offset is lost with the next start.
         """
         partition = log.partition
         self.cleaned_offsets.put(partition, until_offset, unless=lambda: self._logs.get(partition) is not log)
@@ -387,7 +387,7 @@ class LogManager:
 def _close(log: Log) -> bool:
     """Close a log; whether everything in it is on the disk."""
     if log.offline is not None:
-        logger.error("%s stays as it is: %s", log, log.offline)
+        logger.error("%s is offline, so that it is not closed cleanly: %s", log, log.offline)
         return False
     try:
         log.close()

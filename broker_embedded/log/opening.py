@@ -1,4 +1,4 @@
-"""Everything that is read from a partition's directory before its log can be used."""
+"""Opening a log: read and repair a partition's directory."""
 
 import logging
 import os
@@ -35,7 +35,7 @@ def parse_directory_name(name: str) -> TopicPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogParts:
-    """What a log is made of, as found on the disk and repaired."""
+    """The parts of a log, as read from the disk and repaired."""
 
     directory: str
     partition: TopicPartition
@@ -56,7 +56,7 @@ def load_parts(
     topic_id: UUID | None,
     producer_id_expiration_ms: int,
 ) -> LogParts:
-    """Read an existing directory, and repair it if need be. Raises as ``Log.open``."""
+    """Read an existing directory, and repair it if necessary. Raises as ``Log.open``."""
     partition = parse_directory_name(os.path.basename(directory))
     try:
         topic_id = _claim(directory, partition, platform, topic_id)
@@ -91,12 +91,12 @@ def _load_epochs(directory: str, platform: Platform) -> LeaderEpochs:
     try:
         epochs.load()
     except CorruptCheckpoint as error:
-        logger.warning("%s; epochs are known again from what is recovered or appended", error)
+        logger.warning("%s; its epochs are read again from recovered and appended batches", error)
     return epochs
 
 
 def _claim(directory: str, partition: TopicPartition, platform: Platform, topic_id: UUID | None) -> UUID | None:
-    """The topic id of a directory, written there if it had none. Raises OSError, KafkaError INCONSISTENT_TOPIC_ID."""
+    """The topic id of a directory, written to it if it had none. Raises OSError, KafkaError INCONSISTENT_TOPIC_ID."""
     metadata = f"{directory}/{PARTITION_METADATA}"
     try:
         found = read_partition_metadata(platform.file_system, metadata)

@@ -1,4 +1,4 @@
-"""Reading a log: batches by offset, and offsets by time. Nothing here waits for a lock."""
+"""Reading a log: batches by offset, and offsets by time. No lock is taken."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,9 +20,9 @@ _ATTEMPTS: Final = 3
 
 
 class LogReader:
-    """Reads the view of a ``LocalLog`` from the log start offset on. May be used in any thread, beside all changes.
+    """Reads the view of a ``LocalLog`` from the log start offset on. May be used in any thread, during changes too.
 
-    Errors of the disk come as KafkaError KAFKA_STORAGE_ERROR, bytes that are no batch as CORRUPT_MESSAGE.
+    Errors of the disk are raised as KafkaError KAFKA_STORAGE_ERROR, bytes that are not a batch as CORRUPT_MESSAGE.
     """
 
     def __init__(self, local: LocalLog, retention: Retention) -> None:
@@ -38,12 +38,12 @@ class LogReader:
         upper_bound_offset: int | None = None,
         with_aborted: bool = False,
     ) -> LogSlice:
-        """Batches from the one that holds ``offset`` on, as regions of files.
+        """Batches from the one that contains ``offset`` on, as regions of files.
 
-        None that ends after ``upper_bound_offset``, by default the high watermark. At most ``max_bytes``, except for
-        the first batch as ``first_batch`` says; the last one may be cut off. An ``offset`` between the bound and the
-        end of the log gives nothing. ``with_aborted`` adds the aborted transactions up to the bound, which readers of
-        committed records skip. The same call looks them up, because compaction drops them together with their records.
+        No batch ends after ``upper_bound_offset``, by default the high watermark. At most ``max_bytes``, except for
+        the first batch, see ``first_batch``; the last batch may be incomplete. An ``offset`` between the bound and the
+        end of the log gives no batch. ``with_aborted`` adds the aborted transactions up to the bound, for consumers
+        with read_committed. They are looked up in the same view, because compaction drops them with their records.
 
         Raises KafkaError: OFFSET_OUT_OF_RANGE, KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE.
         """
@@ -71,8 +71,8 @@ class LogReader:
     ) -> Lookup:
         """The first record with that timestamp or a later one; with None, with the largest timestamp (KIP-734).
 
-        None if there is no such record. `ContinueAt` after one batch was decompressed in vain: call again from that
-        offset on.
+        None if there is no such record. `ContinueAt` after one batch was decompressed and did not contain it: call
+        again from that offset on.
 
         Raises KafkaError: KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE. WorkCancelled.
         """
@@ -100,7 +100,7 @@ class LogReader:
         return found
 
     def offsets_before(self, timestamp: int | None) -> list[int]:
-        """Base offsets of the segments last written at a time or before it, None for now, and the end; latest first.
+        """Base offsets of the segments last written at or before a time, None for now, and the end; latest first.
 
         Raises KafkaError: KAFKA_STORAGE_ERROR.
         """

@@ -1,24 +1,24 @@
-"""What happens to a partition's directory before its log is used again.
+"""Recovery: load and repair a partition's directory.
 
-A log is loaded in numbered steps. Each of them can be done again, so that a crash anywhere leads back to the first; the
-word of a clean shutdown is taken away before all of them, see ``manager``.
+The steps of loading a log. Each can be repeated, so that a crash in any of them leads back to the first.
+``.kafka_cleanshutdown`` is deleted before them, see ``manager``.
 
-1. Leftovers go: files marked ``.deleted``, unfinished ``.cleaned``, ``.tmp``. A complete set of ``.swap`` files, which
-   Apache Kafka's cleaner leaves when it is stopped midway, replaces the segments that it stands for. Index files
-   without a ``.log`` go. So does an empty ``.log`` if the segment before it has records at or after its base offset:
-   a roll failed, and the log continued in the segment before.
-2. Segments are opened. One whose index files are missing or have an impossible size is rebuilt from its ``.log``. What
-   is in them is looked at after an unclean shutdown, else with the first use, so that a start opens few files.
+1. Leftover files are removed: ``.deleted``, unfinished ``.cleaned``, ``.tmp``. A complete set of ``.swap`` files, which
+   an interrupted compaction leaves, replaces the original segments. Index files without a ``.log`` are removed. So is
+   an empty ``.log`` if the segment before it has records at or after its base offset: a roll failed, and the log
+   continued in the segment before.
+2. Segments are opened. If index files are missing or have an impossible size, they are rebuilt from the ``.log``. Their
+   content is checked after an unclean shutdown, else with the first use, so that a start opens few files.
 3. After an unclean shutdown the segments from the recovery point on are read from start to end. What was not flushed
-   may be missing, cut off, zeroes or older bytes. At the first batch that is not whole and sound, or that does not go
-   on where the last one ended, the log ends: the rest of that file is cut off, durably, and later segments are deleted.
-   Each loss is logged. Crash between cutting and deleting: the gap is found, and the later segments go then.
-4. After a clean one only the end of the last segment is looked at, from its last index entry on.
-5. A log that ends before its start offset has lost all there was to read: it starts over, empty, at that offset.
+   may be missing, incomplete, zeroes or older bytes. The log ends before the first batch that is incomplete or corrupt,
+   or whose base offset is not the next offset: that file is truncated, durably, and later segments are deleted. Each
+   loss is logged. Crash between truncating and deleting: the next start finds the gap and deletes the later segments.
+4. After a clean shutdown only the end of the last segment is read, from its last index entry on.
+5. A log that ends before its start offset has no readable record: it is emptied and starts at that offset.
 
-Between flushed segments a gap is let be: compaction leaves them. Among segments never flushed it means that the end of
-a file is gone although a later file is not, and what is behind it goes, too. Not so in a topic with
-``cleanup.policy=compact``, where another broker may have compacted what it had not flushed.
+A gap between flushed segments is ignored, because compaction leaves gaps. A gap between unflushed segments means that
+the end of a file is lost although a later file is not, and the segments after the gap are deleted. Except in a topic
+with ``cleanup.policy=compact``, where another broker may have compacted unflushed segments.
 """
 
 import logging
@@ -54,7 +54,7 @@ _NAME: Final = re.compile(r"(\d{20})(\.log|\.index|\.timeindex|\.txnindex|\.snap
 
 @dataclass(slots=True)
 class LoadedSegments:
-    """What is in a partition's directory, ready for use.
+    """The segments of a partition's directory, ready for use.
 
     ``snapshots``: offsets of the producer snapshots found. ``rebuilt``: base offsets of the segments whose indexes were
     rebuilt, the transaction index left empty, and whether ``LogSegment.end_rebuild`` must be durable.
@@ -73,7 +73,7 @@ class LoadedSegments:
 class Recovery:
     """Loads one directory; used once.
 
-    ``on_batch`` is called with every batch that step 3 finds sound, to learn from its header.
+    ``on_batch`` is called with the header of every valid batch of step 3.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Recovery:
         self._on_batch = on_batch
         self._rebuilt: dict[int, bool] = {}
         self._names_changed = False
-        self._given_back = 0  # preallocated bytes of the segment looked at last, which were no loss
+        self._given_back = 0  # preallocated bytes of the last segment, which are not a loss
 
     def load(self, *, recovery_point: int, log_start_offset: int, clean_shutdown: bool) -> LoadedSegments:
         """Do all steps. Raises OSError."""
@@ -161,13 +161,13 @@ class Recovery:
                     self._remove(f"{offset:020d}{suffix}")
 
     def _is_empty(self, found: dict[tuple[int, str], int], offset: int) -> bool:
-        """Whether a segment has no record, though its file may have been preallocated."""
+        """Whether a segment has no record. Its file may be preallocated."""
         size = found[offset, LOG]
         return not size or (self._config.preallocate and is_zeroes(self._segment(found, offset).file(), 0, size))
 
     @staticmethod
     def _reaches(segment: LogSegment, offset: int) -> bool:
-        """Whether a segment has a record at or after ``offset``. One that cannot be read so far is left to step 3."""
+        """Whether a segment has a record at or after ``offset``. Step 3 handles one that cannot be read up to there."""
         try:
             return segment.locate(offset, segment.size) is not None
         except UnreadableBatch:
@@ -177,10 +177,10 @@ class Recovery:
         return [entry for entry in self._files.list_directory(self._directory) if not entry.is_directory]
 
     def _finish_swaps(self, entries: Iterable[DirectoryEntry]) -> None:
-        """Complete or undo what a cleaner had begun.
+        """Complete or undo the compaction that a crash interrupted.
 
-        It renames finished files from .cleaned to .swap, the one of the highest offset first, and then replaces the old
-        segments. So a .swap at or behind a .cleaned is of a set that is not complete.
+        The cleaner renames complete files from .cleaned to .swap, the highest offset first, and then replaces the
+        original segments. So a .swap at or after a .cleaned belongs to an incomplete set.
         """
         names = {entry.name: match for entry in entries if (match := _NAME.fullmatch(entry.name)) and match[3]}
         cleaned = [int(match[1]) for match in names.values() if match[3] == CLEANED]
@@ -201,7 +201,7 @@ class Recovery:
         self._files.sync_directory(self._directory)
 
     def _end_of_swap(self, base_offset: int) -> int:
-        """The offset behind the last sound batch of a .log.swap file."""
+        """The offset after the last valid batch of a .log.swap file."""
         end = base_offset
         file = self._files.open(segment_path(self._directory, base_offset, LOG + SWAP))
         try:
@@ -226,7 +226,7 @@ class Recovery:
     def _open_segment(
         self, found: dict[tuple[int, str], int], offset: int, *, check_sizes: bool, check: bool
     ) -> LogSegment:
-        """A segment, its indexes put right unless step 3 makes them anew in any case; ``check``: all of them."""
+        """A segment. Its indexes are repaired, unless step 3 rebuilds them anyway. ``check`` reads them."""
         segment = self._segment(found, offset)
         problem = _index_problem(segment, _files_of(found, offset), check=check) if check_sizes else None
         if problem is not None:
@@ -240,7 +240,7 @@ class Recovery:
     # --- step 3 ------------------------------------------------------------------------------------------------------
 
     def _recover_from(self, segments: list[LogSegment], first: int) -> list[LogSegment]:
-        """Check every segment that may hold unflushed batches; the segments that remain."""
+        """Check every segment that may contain unflushed batches. Returns the segments that remain."""
         end: int | None = None
         for index, segment in enumerate(segments[first:], first):
             gap = end is not None and segment.base_offset != end
@@ -256,7 +256,7 @@ class Recovery:
         return segments
 
     def _recover_segment(self, segment: LogSegment, next_offset: int, *, flushed: bool) -> int:
-        """Check every batch, rebuild the indexes, cut off the bytes after the last sound batch; the offset after it.
+        """Check every batch, rebuild the indexes, truncate after the last valid batch. Returns the offset after it.
 
         An unclean start does not check a ``flushed`` segment again, so its rebuild must survive a crash.
         """
@@ -269,7 +269,7 @@ class Recovery:
             for position, header in checked_batches(segment.file(), 0, segment.size):
                 if header.base_offset < next_offset or header.last_offset - segment.base_offset > MAX_RELATIVE_OFFSET:
                     raise CorruptBatch(
-                        f"a batch of offsets {header.base_offset} to {header.last_offset}, where {next_offset} is next",
+                        f"a batch has offsets {header.base_offset} to {header.last_offset}, but {next_offset} is next",
                         position=position,
                         file=segment.path,
                     )
@@ -280,7 +280,7 @@ class Recovery:
         except CorruptBatch as error:
             if self._config.preallocate and is_zeroes(segment.file(), valid, segment.size):
                 self._given_back = segment.size - valid
-                logger.info("%s: %d preallocated bytes are given back", segment.path, self._given_back)
+                logger.info("%s: %d preallocated bytes are released", segment.path, self._given_back)
             else:
                 self._say_lost(segment, valid, str(error))
             segment.cut(valid)
@@ -301,7 +301,7 @@ class Recovery:
         try:
             return last.next_offset()
         except (CorruptIndex, CorruptBatch) as error:
-            logger.warning("%s: closed cleanly, yet its end does not read: %s", last.path, error)
+            logger.warning("%s: closed cleanly, but its end cannot be read: %s", last.path, error)
             return self._recover_segment(last, last.base_offset, flushed=True)
 
     def _delete(self, segments: Iterable[LogSegment], reason: str) -> None:
@@ -322,7 +322,7 @@ def _files_of(found: dict[tuple[int, str], int], offset: int) -> SegmentFiles:
 
 
 def _index_problem(segment: LogSegment, files: SegmentFiles, *, check: bool) -> str | None:
-    """Why a segment's index files cannot be used, None if they can; without ``check`` by their sizes alone.
+    """The error of a segment's index files, or None. Without ``check`` only their sizes are checked.
 
     Raises OSError.
     """
@@ -334,7 +334,7 @@ def _index_problem(segment: LogSegment, files: SegmentFiles, *, check: bool) -> 
         if check:
             segment.offset_index.check()
             segment.time_index.check()
-        if not files.time_index and segment.first_timestamp() >= 0:  # right only if no record has a time
+        if not files.time_index and segment.first_timestamp() >= 0:  # correct only if no record has a timestamp
             return "the time index is empty, but the log is not"
     except (CorruptIndex, CorruptBatch) as error:
         return str(error)

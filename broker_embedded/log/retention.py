@@ -14,9 +14,9 @@ logger = logging.getLogger(__name__)
 
 
 class Retention:
-    """Holds ``log_start_offset``, the first offset that can be read, and moves it on.
+    """Holds ``log_start_offset``, the first offset that can be read, and increases it.
 
-    It changes under the lock of the ``LocalLog``; readers take it without a lock.
+    It changes under the lock of the ``LocalLog``. Readers read it without a lock.
     """
 
     def __init__(self, local: LocalLog, epochs: LeaderEpochs, log_start_offset: int) -> None:
@@ -26,18 +26,18 @@ class Retention:
 
     @property
     def starts_within_segment(self) -> bool:
-        """Whether DeleteRecords has hidden part of the first segment, so that only a checkpoint knows the start."""
+        """Whether the log start offset is within the first segment, after DeleteRecords, and must be checkpointed."""
         return self.log_start_offset > self._local.view.bases[0]
 
     def delete_old_segments(self) -> int:
         """Delete the segments that ``count_deletable`` finds; how many.
 
-        1. If the active segment is one of them, a new one is started, or if it cannot be, the active one stays: a full
-           disk must not keep the others from going. Crash here: as in appending.
-        2. The log start offset moves behind them, readers no longer find them. Who has a file open goes on reading.
-        3. Their files are renamed to ``.deleted``, the oldest first. Crash here: those not renamed, or whose renaming
-           is lost, are back and go the next time; the others are removed at the start.
-        4. ``file.delete.delay.ms`` later ``remove_retired`` removes the files. Crash here: removed at the start.
+        1. If the active segment is one of them, a new one is started. If that fails, the active segment stays, because
+           a full disk must not stop retention of the other segments. Crash here: as in an append.
+        2. The log start offset moves after them. New reads do not find them, reads in progress continue.
+        3. Their files are renamed to ``.deleted``, the oldest first. Crash here: the segments whose renames are lost
+           exist again and are deleted by the next call; the next start removes the renamed files.
+        4. ``file.delete.delay.ms`` later ``remove_retired`` removes the files. Crash here: the next start does it.
 
         Raises KafkaError: KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE.
         """
@@ -58,7 +58,7 @@ class Retention:
                 segments, local.config, log_start_offset=self.log_start_offset, now_ms=now_ms
             )
         except (OSError, UnreadableBatch) as error:
-            local.fail("cannot look for old segments", error)
+            local.fail("cannot find old segments", error)
         if count == len(segments):
             try:
                 local.start_segment()
@@ -73,13 +73,13 @@ class Retention:
         return local.drop_first(count)
 
     def delete_records(self, before_offset: int) -> int:
-        """Hide the records before an offset, -1 for all; the log start offset that results (KIP-107).
+        """Move the log start offset to an offset, -1 for the end; the new log start offset (KIP-107).
 
         The next ``delete_old_segments`` deletes whole segments. The log start offset survives a restart once the
         manager has written its checkpoint.
 
-        Raises KafkaError: POLICY_VIOLATION, ``cleanup.policy`` is ``compact`` alone. OFFSET_OUT_OF_RANGE: the log ends
-        before that.
+        Raises KafkaError: POLICY_VIOLATION, ``cleanup.policy`` is ``compact`` alone. OFFSET_OUT_OF_RANGE: it is after
+        the high watermark.
         """
         local = self._local
         with local.lock:
@@ -97,7 +97,7 @@ class Retention:
             return self.log_start_offset
 
     def _move_start(self, offset: int) -> None:
-        """Move the log start offset up to ``offset``; it never moves back."""
+        """Increase the log start offset to ``offset``. It never decreases."""
         if offset > self.log_start_offset:
             self.log_start_offset = offset
             self._epochs.truncate_from_start(offset)
@@ -106,12 +106,12 @@ class Retention:
 def count_deletable(
     segments: Sequence[LogSegment], config: LogConfig, *, log_start_offset: int, now_ms: int
 ) -> tuple[int, str]:
-    """How many of the oldest segments may go, and why the last of them may.
+    """How many of the oldest segments to delete, and the reason for the last of them.
 
-    As in Apache Kafka, in this order: what lies before the log start offset; if ``cleanup.policy`` has ``delete``,
-    ``retention.bytes``, as long as the rest still has that many; then ``retention.ms`` by each segment's largest record
-    timestamp, or the time of its last write if no record has one. The active segment counts like any other unless it is
-    empty; the caller rolls it first.
+    As in Apache Kafka, in this order: segments before the log start offset; if ``cleanup.policy`` has ``delete``,
+    ``retention.bytes``, as long as the remaining segments have that many; then ``retention.ms`` by each segment's
+    largest record timestamp, or the time of its last write if no record has one. The active segment is included unless
+    it is empty. The caller rolls it first.
 
     Raises OSError, UnreadableBatch.
     """
@@ -119,15 +119,15 @@ def count_deletable(
     while count < len(segments) - 1 and segments[count + 1].base_offset <= log_start_offset:
         count, reason = count + 1, f"it ends before the log start offset {log_start_offset}"
 
-    def may_go() -> bool:
+    def is_deletable() -> bool:
         return count < len(segments) - 1 or (count < len(segments) and segments[count].size > 0)
 
     if config.deletes and config.retention_bytes >= 0:
         excess = sum(segment.size for segment in segments[count:]) - config.retention_bytes
-        while may_go() and excess >= segments[count].size:
+        while is_deletable() and excess >= segments[count].size:
             excess -= segments[count].size
-            count, reason = count + 1, f"the rest has retention.bytes = {config.retention_bytes}"
+            count, reason = count + 1, f"the later segments have retention.bytes = {config.retention_bytes}"
     if config.deletes and config.retention_ms >= 0:
-        while may_go() and now_ms - segments[count].retention_timestamp() > config.retention_ms:
+        while is_deletable() and now_ms - segments[count].retention_timestamp() > config.retention_ms:
             count, reason = count + 1, f"it is older than retention.ms = {config.retention_ms}"
     return count, reason

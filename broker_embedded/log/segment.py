@@ -1,4 +1,4 @@
-"""One ``.log`` file of record batches with its indexes."""
+"""A segment: one ``.log`` file of record batches and its indexes."""
 
 import logging
 from collections.abc import Iterable, Iterator
@@ -37,13 +37,13 @@ logger = logging.getLogger(__name__)
 
 
 class UncutTail(OSError):
-    """Part of a batch was written and cannot be cut off: the next batch would follow bytes that are no batch."""
+    """Part of a batch was written and cannot be truncated, so that no batch may be appended after it."""
 
 
 class PlacedBatch(NamedTuple):
-    """What a segment needs to know of a batch in bytes to append: where it is there, and what it holds.
+    """A batch in a buffer to append.
 
-    ``position`` and ``size`` are bytes from the start of the buffer; offset and timestamp are the final ones.
+    ``position`` and ``size`` are bytes in the buffer. Offset and timestamp are the final ones.
     """
 
     position: int
@@ -53,10 +53,10 @@ class PlacedBatch(NamedTuple):
 
 
 class LogSegment:
-    """Batches from ``base_offset`` on, in ``{base_offset:020d}.log``, sparse indexes beside it.
+    """Batches from ``base_offset`` on, in ``{base_offset:020d}.log``, and its sparse indexes.
 
-    One writer, the owning Log; readers may run beside it. An index only ever lags the log; recovery rebuilds it. Files
-    are opened when used and kept open by ``Platform.open_files``, so that a segment at rest costs about a kilobyte.
+    Only the owning Log writes, in one thread; any thread may read. Files are opened when used and kept open by
+    ``Platform.open_files``, so that an unused segment takes about a kilobyte of memory.
     """
 
     __slots__ = (
@@ -123,7 +123,7 @@ class LogSegment:
     def create(
         cls, directory: str, base_offset: int, config: LogConfig, platform: Platform, *, suffix: str = ""
     ) -> "LogSegment":
-        """A new, empty segment. It replaces files left under these names.
+        """A new, empty segment. It replaces existing files of these names.
 
         ``suffix`` ends the files' names until the segment is ``rename``d. The ``.log`` is created last, because the
         next start takes every ``.log`` for a segment.
@@ -157,7 +157,7 @@ class LogSegment:
     # --- appending ---------------------------------------------------------------------------------------------------
 
     def append(self, data: Buffer, batches: Iterable[PlacedBatch]) -> None:
-        """Write whole batches after the last one. The segment is new or was ``prepare``d.
+        """Append complete batches. The segment is new or was ``prepare``d.
 
         Raises OSError: nothing was added. UncutTail: nothing was added, but the file must not be written again.
         """
@@ -177,7 +177,7 @@ class LogSegment:
         self._write_indexes_if_many()
 
     def note_batch(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
-        """Take a batch at ``position`` into account: the largest timestamp, and an index entry if one is due."""
+        """Update the largest timestamp with a batch, and add an index entry if one is due."""
         if self._first_timestamp is None:
             self._first_timestamp = max_timestamp
         if max_timestamp > self.largest.timestamp:
@@ -189,12 +189,12 @@ class LogSegment:
         self._bytes_since_index += size
 
     def should_roll(self, config: LogConfig, *, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
-        """Whether ``size`` more bytes, up to ``last_offset``, belong into a new segment.
+        """Whether the next ``size`` bytes, up to ``last_offset``, must go to a new segment.
 
         As in Apache Kafka: ``segment.bytes`` would be exceeded; ``segment.ms`` (or ``max.compaction.lag.ms``) has
-        passed between the first batch's timestamp and ``max_timestamp`` (the wall clock counts if the first has none),
-        but for up to ``segment.jitter.ms``; an index is full; or the offset is too far from ``base_offset`` for an
-        index. An empty segment is never too old or too full.
+        passed between the first batch's timestamp and ``max_timestamp`` (or the present time if the first has no
+        timestamp), less the jitter of up to ``segment.jitter.ms``; an index is full; or the offset is too far from
+        ``base_offset`` for an index. An empty segment is never too old or too full.
         """
         if last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
             return True
@@ -222,11 +222,11 @@ class LogSegment:
         try:
             self.offset_index.write_pending_if_many()
             self.time_index.write_pending_if_many()
-        except OSError as error:  # they stay in memory, and the batches are safe without
+        except OSError as error:  # the entries stay in memory, and no batch is lost without them
             logger.warning("%s: index entries stay in memory: %s", self.path, error)
 
     def prepare(self) -> None:
-        """Read what appending needs to know of what is there, so that it meets no read error midway.
+        """Read the state that appends need, so that no append fails with a read error.
 
         Raises OSError, UnreadableBatch.
         """
@@ -234,10 +234,9 @@ class LogSegment:
         _ = self.largest
 
     def finish(self) -> None:
-        """Complete the index files, because the segment closes or another becomes the active one.
+        """Complete the index files before the segment is closed or rolled.
 
-        What was preallocated and not needed is given back. Raises OSError. May be called again, and the segment may go
-        on being appended to.
+        Unused preallocated bytes are released. Raises OSError. May be called again, and appends may follow.
         """
         self._cut_tail(self.file())
         self.time_index.maybe_append(self.largest, closing=True)
@@ -245,7 +244,7 @@ class LogSegment:
         self.time_index.finish()
 
     def _cut_tail(self, file: File) -> None:
-        """Drop the bytes after the last batch: preallocated ones, or those of a failed append. Raises OSError."""
+        """Truncate after the last batch: preallocated bytes, or those of a failed append. Raises OSError."""
         if file.size() > self.size:
             file.truncate(self.size)
 
@@ -264,7 +263,7 @@ class LogSegment:
         return batch_headers(self.file(), position, end)
 
     def locate(self, offset: int, end: int) -> tuple[int, BatchHeader] | None:
-        """The first batch that ends at or behind ``offset``, with its position; None if it is not before ``end``.
+        """The first batch that ends at or after ``offset``, with its position; None if it is not before ``end``.
 
         Raises OSError, UnreadableBatch.
         """
@@ -274,22 +273,22 @@ class LogSegment:
         except CorruptBatch as error:
             if start == 0:
                 raise
-            logger.warning("%s does not fit its log, which is read from the start instead: %s", INDEX, error)
+            logger.warning("%s does not fit its log, reading the log from the start: %s", INDEX, error)
             return self._scan(offset, 0, end)
 
     def position_before(self, offset: int) -> int:
-        """A position at or before the first batch that ends at or behind ``offset``. Raises OSError."""
+        """A position at or before the first batch that ends at or after ``offset``. Raises OSError."""
         try:
             return self.offset_index.lookup(offset)
         except CorruptIndex as error:
-            logger.warning("%s; its log is read from the start instead", error)
+            logger.warning("%s; reading the log from the start", error)
             return 0
 
     def _scan(self, offset: int, start: int, end: int) -> tuple[int, BatchHeader] | None:
         for position, header in self.headers(start, end):
             if header.last_offset >= offset:
                 if start and position == start and header.last_offset > offset:
-                    raise CorruptBatch("the index points behind the offset", position=position, file=self.path)
+                    raise CorruptBatch("the index points after the offset", position=position, file=self.path)
                 return position, header
         return None
 
@@ -303,7 +302,7 @@ class LogSegment:
             try:
                 self._largest = self.time_index.last()
             except CorruptIndex as error:
-                logger.warning("%s; its log is read instead", error)
+                logger.warning("%s; reading the log", error)
                 self._largest = self._largest_in_log()
         return self._largest
 
@@ -320,15 +319,18 @@ class LogSegment:
         return self._platform.file_system.modified_ms(self.path)
 
     def next_offset(self) -> int:
-        """The offset behind the last batch, found from the last index entry on.
+        """The offset after the last batch, read from the last index entry on.
 
-        Raises OSError. CorruptIndex: the entry leads past the batch that ends with its offset. UnreadableBatch.
+        Raises OSError. CorruptIndex: the entry's position is after the batch that ends with its offset.
+        UnreadableBatch.
         """
         last = self.offset_index.last()
         next_offset, position = self.base_offset, 0 if last is None else last.position
         for found, header in self.headers(position, self.size):
             if last is not None and found == last.position and header.last_offset > last.offset:
-                raise CorruptIndex(self.offset_index.path, f"entry {tuple(last)} meets {header.last_offset} in the log")
+                raise CorruptIndex(
+                    self.offset_index.path, f"entry {tuple(last)} points to offset {header.last_offset} in the log"
+                )
             next_offset = header.next_offset
         return next_offset
 
@@ -342,7 +344,7 @@ class LogSegment:
     # --- cutting and removing ----------------------------------------------------------------------------------------
 
     def truncate_to(self, offset: int) -> int:
-        """Drop the batch that holds ``offset`` and what is behind; the offset that the segment now ends before.
+        """Drop the batch that contains ``offset`` and all after it. Returns the new end offset.
 
         Raises OSError, UnreadableBatch.
         """
@@ -359,7 +361,7 @@ class LogSegment:
         return end_offset
 
     def cut(self, size: int) -> None:
-        """Make the log ``size`` bytes long, durably; the indexes are the caller's. Raises OSError."""
+        """Truncate the log to ``size`` bytes, durably. The caller truncates the indexes. Raises OSError."""
         file = self.file()
         file.truncate(size)
         file.sync()
@@ -372,8 +374,8 @@ class LogSegment:
     def begin_rebuild(self, *, durable: bool) -> None:
         """Empty the indexes, for ``note_batch`` to fill with each batch and ``finish`` to write. Raises OSError.
 
-        Until ``end_rebuild`` there is no ``.index``, so that a start after a crash rebuilds the segment again: only
-        then is its transaction index complete. ``durable``: this holds for a crash of the machine, too.
+        Until ``end_rebuild`` there is no ``.index``, so that a start after a crash rebuilds the segment again, because
+        its transaction index is incomplete. ``durable``: also after a crash of the machine.
         """
         files, open_files = self._platform.file_system, self._platform.open_files
         open_files.forget(self.offset_index.path)
@@ -391,7 +393,7 @@ class LogSegment:
         self._bytes_since_index = 0
 
     def end_rebuild(self, *, durable: bool) -> None:
-        """Mark all indexes as complete, by giving the ``.index`` its final name. Raises OSError."""
+        """Mark all indexes as complete: rename the ``.index`` to its final name. Raises OSError."""
         if durable:
             self.sync(indexes=True)
             self._platform.file_system.sync_directory(self._directory)
@@ -400,19 +402,19 @@ class LogSegment:
     # --- names -------------------------------------------------------------------------------------------------------
 
     def paths(self) -> list[str]:
-        """Where the files are now, the log first; none once the segment is closed."""
+        """The paths of the files, the log first; none once the segment is closed."""
         return [part.path for _, part in self._parts() if part.path]
 
     def parts(self) -> list[LogFile]:
-        """The owners of the files."""
+        """The files as `OpenFiles` knows them."""
         return [part for _, part in self._parts()]
 
     def rename(self, suffix: str) -> None:
-        """End the files' names with ``suffix``, the log's first. Raises OSError: some may have the new name."""
+        """Rename the files to end with ``suffix``, the log first. Raises OSError: some may have the new name."""
         rename(self._parts(), self._platform.open_files, self._directory, self.base_offset, suffix)
 
     def rename_deleted(self) -> None:
-        """End the files' names with ``.deleted``, as far as the disk allows.
+        """Rename the files to end with ``.deleted``, as far as the disk allows.
 
         The ``.log`` is renamed first: a crash before the others leaves indexes without a log, which the next start
         removes. Files that cannot be renamed keep their names.
@@ -444,6 +446,6 @@ class LogSegment:
 
 
 def _jitter(path: str, config: LogConfig) -> int:
-    """How much sooner than ``segment.ms`` a segment ends, so that not all end at once; its name decides."""
+    """The jitter of ``segment.ms``, so that not all segments are rolled at once. It depends on the path."""
     longest = min(config.segment_jitter_ms, config.segment_ms)
     return crc32(path.encode()) % longest if longest else 0

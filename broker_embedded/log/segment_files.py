@@ -1,7 +1,7 @@
-"""The files of a segment: what they are called, and giving them other names.
+"""The files of a segment: their names, and renaming them.
 
-``{base_offset:020d}`` and what a file is, then nothing for a file in use, or what becomes of it: ``.cleaned`` and
-``.swap`` on their way into the log by compaction, ``.deleted`` on their way out.
+A name is ``{base_offset:020d}``, the suffix of the file, and for a file that is not in use another suffix: ``.cleaned``
+and ``.swap`` during a compaction, ``.deleted`` before the removal.
 """
 
 import itertools
@@ -26,17 +26,17 @@ DELETED: Final = ".deleted"
 TEMPORARY: Final = ".tmp"
 
 Part: TypeAlias = tuple[str, LogFile]
-"""What a file is, and who has it."""
+"""The suffix of a file, and the file."""
 
 
 def segment_path(directory: str, offset: int, suffix: str) -> str:
-    """The file of a partition's directory that belongs to an offset: 20 digits and what it is."""
+    """The path of a file that belongs to an offset: 20 digits and a suffix."""
     return f"{directory}/{offset:020d}{suffix}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentFiles:
-    """Sizes of a segment's files as a directory listing has them; -1 for a file that is not there."""
+    """Sizes of a segment's files from a directory listing; -1 for a missing file."""
 
     log: int = -1
     index: int = -1
@@ -45,7 +45,7 @@ class SegmentFiles:
 
 
 def rename(parts: Iterable[Part], open_files: OpenFiles, directory: str, base_offset: int, suffix: str) -> None:
-    """End the files' names with ``suffix``, one after the other. Who has them open, or looks for them, goes on.
+    """Rename the files to end with ``suffix``, one after the other. Reads in progress continue.
 
     Raises OSError: some have the new name, some do not.
     """
@@ -54,9 +54,9 @@ def rename(parts: Iterable[Part], open_files: OpenFiles, directory: str, base_of
 
 
 def deleted_suffix(files: FileSystem, directory: str, base_offset: int) -> str:
-    """``.deleted``, or ``.1.deleted`` and so on while an earlier deleted segment of this base offset has the name.
+    """``.deleted``, or ``.1.deleted`` and so on if an earlier deleted segment of this base offset has the name.
 
-    A client may still be receiving the earlier segment, so that its file must not be replaced.
+    A client may still receive the earlier segment, so that its file must not be replaced.
     """
     suffix = DELETED
     for number in itertools.count(1):
@@ -76,7 +76,7 @@ def rename_deleted(
     try:
         suffix = deleted_suffix(files, directory, base_offset)
     except OSError as error:
-        logger.warning("%s: segment %d is deleted without being renamed first: %s", directory, base_offset, error)
+        logger.warning("%s: segment %d cannot be renamed before its deletion: %s", directory, base_offset, error)
         return
     for kind, part in parts:
         target = segment_path(directory, base_offset, kind + suffix)
@@ -85,4 +85,4 @@ def rename_deleted(
         except FileNotFoundError:
             part.path = target
         except OSError as error:
-            logger.warning("%s is deleted without being renamed first: %s", part.path, error)
+            logger.warning("%s cannot be renamed before its deletion: %s", part.path, error)

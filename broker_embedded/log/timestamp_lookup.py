@@ -1,10 +1,10 @@
-"""Which record of a segment is the first of a time or later.
+"""Lookup of the first record in a segment with a timestamp or a later one.
 
-Indexes and batch headers lead to one batch. Only that one is decompressed, piece by piece, up to the record.
+The index and the batch headers give one batch. Only that batch is decompressed, piece by piece, up to the record.
 
-A producer may write a largest timestamp into a header that no record of the batch has. A lookup that finds no record in
-such a batch ends with `ContinueAt`, so that the caller can let other lookups go first, and the segment remembers the
-largest timestamp that the records have, so that the next lookup does not decompress the batch again.
+A producer may write a max timestamp into a header that no record of the batch has. A lookup that finds no record in
+such a batch ends with `ContinueAt`, so that the caller can run other lookups first. The segment remembers the largest
+timestamp of the records, so that the next lookup does not decompress the batch again.
 """
 
 from typing import NamedTuple, TypeAlias
@@ -19,20 +19,20 @@ from spark_kafka_native.records.scan import RecordScan
 
 
 class OffsetTimestamp(NamedTuple):
-    """A record's place and time."""
+    """Offset and timestamp of a record."""
 
     offset: int
     timestamp: int
 
 
 class ContinueAt(NamedTuple):
-    """The record was not in a batch whose header says that it is: the lookup continues at this offset."""
+    """No record of a batch has the max timestamp of its header: the lookup continues at this offset."""
 
     offset: int
 
 
 Lookup: TypeAlias = OffsetTimestamp | ContinueAt | None
-"""A record; or where to continue, because one batch was decompressed; None if there is no such record."""
+"""A record; the offset to continue at, because one batch was decompressed; or None, there is no such record."""
 
 
 def first_at_or_after(

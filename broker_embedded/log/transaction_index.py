@@ -1,12 +1,12 @@
-"""Which transactions were aborted: what a read_committed consumer must skip.
+"""The transaction index: aborted transactions, which a read_committed consumer skips.
 
 ``{base_offset:020d}.txnindex`` exists only beside a ``.log`` that holds abort markers. It is a file of entries, one per
 marker, in the markers' order, as Apache Kafka writes them::
 
     entry = version int16 (0), producer_id int64, first_offset int64, last_offset int64, last_stable_offset int64
 
-``first_offset`` is that of the transaction's first record, maybe in an earlier segment; ``last_offset`` the marker's;
-``last_stable_offset`` is what that became with the marker.
+``first_offset`` is that of the transaction's first record, which may be in an earlier segment. ``last_offset`` is that
+of the marker. ``last_stable_offset`` is the one after the marker.
 """
 
 import struct
@@ -20,7 +20,7 @@ _ENTRY: Final = struct.Struct(">hqqqq")
 
 
 class AbortedTransaction(NamedTuple):
-    """The records of ``producer_id`` between two offsets, both included, count for nothing."""
+    """The records of ``producer_id`` between two offsets, both included, were aborted."""
 
     producer_id: int
     first_offset: int
@@ -29,7 +29,7 @@ class AbortedTransaction(NamedTuple):
 
 
 class TransactionIndex:
-    """One ``.txnindex`` file, read whole when asked: aborts are rare. Its file is made with the first entry."""
+    """One ``.txnindex`` file. It is read as a whole, because aborts are rare. The first entry creates it."""
 
     __slots__ = ("_exists", "_file_system", "_open_files", "path")
 
@@ -52,7 +52,7 @@ class TransactionIndex:
         return self._open_files.of(self)
 
     def append(self, aborted: AbortedTransaction, file: File | None = None) -> None:
-        """Add an entry, to the result of ``file`` if it is given. Raises OSError."""
+        """Add an entry, to ``file`` if it was opened before. Raises OSError."""
         file = file or self.file()
         size = file.size()
         file.write_at(size - size % _ENTRY.size, _ENTRY.pack(0, *aborted))
@@ -75,7 +75,7 @@ class TransactionIndex:
             self.file().sync()
 
     def entries(self) -> list[AbortedTransaction]:
-        """Every entry, in order. Raises OSError. CorruptIndex: a version that is not known."""
+        """Every entry, in order. Raises OSError. CorruptIndex: an unknown version."""
         if not self._exists:
             return []
         file = self._open_files.of(self)
@@ -89,7 +89,7 @@ class TransactionIndex:
         return found
 
     def overlapping(self, from_offset: int, until_offset: int) -> tuple[list[AbortedTransaction], bool]:
-        """The aborted transactions with records in a range, and whether later segments need not be asked.
+        """The aborted transactions with records in a range, and whether later segments need not be searched.
 
         Raises OSError, CorruptIndex.
         """

@@ -1,4 +1,4 @@
-"""A log as its readers see it: a value that appending, rolling and retention replace but never change."""
+"""The view of a log that readers use: an immutable value that appends, rolls and retention replace."""
 
 from bisect import bisect_right
 from collections.abc import Iterable
@@ -15,11 +15,11 @@ from spark_kafka_native.protocol.wire import FileRegion
 from spark_kafka_native.records.batch import BatchHeader
 
 _MAX_REGIONS: Final = 16
-"""Segments that one read spans at most, which bounds the work of a read in a log of tiny segments."""
+"""Upper bound of the segments that one read returns regions of."""
 
 
 class FirstBatch(Enum):
-    """What a read does with a first batch that is larger than its limit."""
+    """How a read returns a first batch that is larger than its limit."""
 
     WHOLE = "whole"
     """Return it whole, however large it is (KIP-74)."""
@@ -46,9 +46,9 @@ class LogSlice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogView:
-    """The segments, ascending, and where the last one ends for readers.
+    """The segments, ascending, and the end of the last one for readers.
 
-    ``end_position`` is in the last segment and belongs to ``end_offset``: bytes behind it are not there yet.
+    ``end_position`` is the position of ``end_offset`` in the last segment. Bytes after it are not visible yet.
     """
 
     segments: tuple[LogSegment, ...]
@@ -67,7 +67,7 @@ class LogView:
         )
 
     def extended(self, end_offset: int) -> "LogView":
-        """The view once the last segment has grown up to an offset."""
+        """The view after an append to the last segment."""
         return LogView(
             segments=self.segments, bases=self.bases, end_offset=end_offset, end_position=self.segments[-1].size
         )
@@ -82,15 +82,15 @@ class LogView:
         return max(0, bisect_right(self.bases, offset) - 1)
 
     def end_of(self, index: int) -> int:
-        """Where a segment ends for readers."""
+        """The position where a segment ends for readers."""
         return self.end_position if index == len(self.segments) - 1 else self.segments[index].size
 
     def slice(self, offset: int, *, until_offset: int, max_bytes: int, first_batch: FirstBatch) -> LogSlice:
-        """The batches from the one that holds ``offset`` on, none that ends after ``until_offset``.
+        """The batches from the one that contains ``offset`` on, none that ends after ``until_offset``.
 
         At most ``max_bytes``, unless ``first_batch`` is WHOLE and larger.
 
-        Raises OSError. FileNotFoundError: retention was faster. UnreadableBatch.
+        Raises OSError. FileNotFoundError: retention removed the segment. UnreadableBatch.
         """
         found = self._find(offset) if offset < until_offset else None
         if found is None or (first_batch is FirstBatch.FITTING and found[2].size_in_bytes > max_bytes):
@@ -101,7 +101,7 @@ class LogView:
         return LogSlice(regions=regions, size=sum(map(len, regions)), base_offset=header.base_offset)
 
     def _find(self, offset: int) -> tuple[int, int, BatchHeader] | None:
-        """Segment and position of the first batch that ends at or behind ``offset``."""
+        """Segment and position of the first batch that ends at or after ``offset``."""
         for index in range(self.floor(offset), len(self.segments)):
             located = self.segments[index].locate(offset, self.end_of(index))
             if located is not None:
@@ -110,7 +110,7 @@ class LogView:
 
     def _regions(self, index: int, position: int, budget: int, until_offset: int) -> tuple[FileRegion, ...]:
         regions: list[FileRegion] = []
-        last, last_end = self._place_of(until_offset)
+        last, last_end = self._position_of(until_offset)
         while budget > 0 and index <= last and len(regions) < _MAX_REGIONS:
             end = last_end if index == last else self.end_of(index)
             length = min(budget, end - position)
@@ -120,8 +120,8 @@ class LogView:
             index, position = index + 1, 0
         return tuple(regions)
 
-    def _place_of(self, offset: int) -> tuple[int, int]:
-        """Segment and position where the batch that holds ``offset`` begins, or the log ends."""
+    def _position_of(self, offset: int) -> tuple[int, int]:
+        """Segment and position of the batch that contains ``offset``, or of the end of the log."""
         if offset >= self.end_offset:
             return len(self.segments) - 1, self.end_position
         index = self.floor(offset)
@@ -131,7 +131,7 @@ class LogView:
     def first_at_or_after(self, timestamp: int, from_offset: int, cancellation: Cancellation) -> Lookup:
         """The first record from ``from_offset`` on with that timestamp or a later one.
 
-        A segment is looked into only if its largest timestamp reaches that far. Raises OSError, UnreadableBatch,
+        A segment is searched only if its largest timestamp is not earlier. Raises OSError, UnreadableBatch,
         WorkCancelled.
         """
         for index in range(self.floor(from_offset), len(self.segments)):
@@ -155,7 +155,7 @@ class LogView:
         )
 
     def offsets_before(self, timestamp: int | None, log_start_offset: int) -> list[int]:
-        """Where the last segment written at a time or before it begins, None for any time, and those before it do.
+        """Base offsets of the last segment written at or before a time, None for now, and of those before it.
 
         The latest first, none before ``log_start_offset``. Raises OSError.
         """

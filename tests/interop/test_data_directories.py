@@ -283,7 +283,7 @@ def test_kafka_goes_on_in_its_directory_after_ours(stopped: ApacheKafka, seen: S
         assert CLIENT.watermarks(broker.bootstrap_servers, "unknown-to-kafka", 0) == (0, 0)
         servers = broker.bootstrap_servers
         assert [CLIENT.watermarks(servers, TOPIC, number)[1] for number in range(PARTITIONS)] == [27, 24, 24]
-        assert "-stray is left alone" in broker.output
+        assert "-stray is ignored" in broker.output
     shutil.rmtree(directory / "unknown-to-kafka-0")
     (aside,) = directory.glob("unknown-to-kafka-0.*-stray")
     aside.rename(directory / "unknown-to-kafka-0")

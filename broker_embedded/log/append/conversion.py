@@ -1,7 +1,7 @@
-"""Records into the codec and the message format that a topic stores them in.
+"""Conversion of records to the codec and the message format of their topic.
 
-A batch that is stored as it was sent is not converted, though its records may be checked here. Records are read piece
-by piece, because a batch of a few KiB can decompress to 512 MiB.
+A batch that is stored as it was sent is not converted, but its records may be checked here. Records are read piece by
+piece, because a batch of a few KiB can decompress to 512 MiB.
 """
 
 from array import array
@@ -37,12 +37,12 @@ def max_payload_bytes(config: LogConfig) -> int:
 
 
 def convert_batch(records: memoryview, batch: IncomingBatch, append: Append) -> Validated:
-    """Check every record of a record batch; what to store of it, in the format and codec that the topic asks for.
+    """Check every record of a record batch, and convert it to the format and codec of the topic.
 
     A control batch that came uncompressed stays so.
 
-    Raises KafkaError: CORRUPT_MESSAGE, it does not decompress. INVALID_RECORD, the records are not what the header
-    says. MESSAGE_TOO_LARGE, it grew, or decompresses to more than ``max_payload_bytes``. As ``RecordErrors`` and
+    Raises KafkaError: CORRUPT_MESSAGE, it does not decompress. INVALID_RECORD, the records do not fit the
+    header. MESSAGE_TOO_LARGE, it grew, or decompresses to more than ``max_payload_bytes``. As ``RecordErrors`` and
     ``write_records``.
     """
     position, header, config = batch.position, batch.header, append.config
@@ -65,7 +65,7 @@ def convert_batch(records: memoryview, batch: IncomingBatch, append: Append) -> 
 
 
 def _check_records(records: memoryview, batch: IncomingBatch, append: Append) -> RecordScan:
-    """Check every record, and return the finished scan."""
+    """Check every record, and return the complete scan."""
     earliest, latest = time_bounds(append)
     scan = RecordScan(batch.header, earliest=earliest, latest=latest, needs_key=append.config.compacts)
     errors = RecordErrors(append)
@@ -102,7 +102,7 @@ class _Pieces:
 def write_records(
     records: Iterable[Message], append: Append, *, codec: CompressionType, like: BatchHeader | None = None
 ) -> Validated:
-    """The records, in the order given, as the topic stores them: one record batch, or a message set.
+    """The records in the topic's format: one record batch, or a message set.
 
     Offsets continue from the append's. ``like`` is the header of the record batch that they came in.
 
@@ -120,7 +120,7 @@ def write_records(
                 like=like,
                 max_bytes=config.max_message_bytes,
             )
-        except ValueError as error:  # the level was checked with the topic's config
+        except ValueError as error:  # the level was validated with the topic's config
             refuse(ErrorCode.INVALID_TIMESTAMP, append.partition, str(error))
         return _stored_batch(batch, append)
     if like is not None and like.is_transactional:
@@ -128,7 +128,7 @@ def write_records(
     if like is not None and like.has_producer_id:
         _refuse_format(append, f"records of producer id {like.producer_id}")
     if codec is CompressionType.ZSTD:
-        why = f"there is no zstd in message format v{config.record_magic}"
+        why = f"message format v{config.record_magic} has no zstd"
         refuse(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, append.partition, why)
     placed = _Placed(records, append, is_wrapped=codec is not CompressionType.NONE)
     stored = write_message_set(
@@ -186,7 +186,7 @@ def _stored_batch(batch: bytearray, append: Append) -> Validated:
 
 
 def check_size(size: int, append: Append) -> None:
-    """Raise KafkaError MESSAGE_TOO_LARGE if what is to be stored has ``size`` bytes or more and that is too much."""
+    """Raise KafkaError MESSAGE_TOO_LARGE if the converted bytes, at least ``size``, exceed max.message.bytes."""
     limit = append.config.max_message_bytes
     if size > limit:
         why = f"converted to the topic's codec and format it has at least {size} bytes; max.message.bytes is {limit}"

@@ -1,4 +1,4 @@
-"""What is handed in to be appended to a log, and how it is refused."""
+"""Batches to append to a log, the terms of an append, and its errors."""
 
 from array import array
 from collections.abc import Iterable, Sequence
@@ -13,10 +13,10 @@ from spark_kafka_native.records.batch import LOG_OVERHEAD, NO_TIMESTAMP, BatchHe
 
 
 class AppendOrigin(Enum):
-    """Who hands in batches.
+    """The source of an append.
 
-    A CLIENT is checked for everything. A COORDINATOR of this broker may write markers, and records of a producer
-    without sequence numbers: offsets that are part of a transaction.
+    Batches of a CLIENT are validated fully. A COORDINATOR of this broker may write markers, and records of a producer
+    without sequence numbers: offsets that are committed in a transaction.
     """
 
     CLIENT = "client"
@@ -24,11 +24,11 @@ class AppendOrigin(Enum):
 
 
 class Terms(NamedTuple):
-    """What an append goes by, beside its batches.
+    """The conditions of an append.
 
-    ``verified``: the coordinator has the partition in the transaction that the batches are part of, and nothing ends
-    that before the append is over. Without it they must go on with one that the log knows to be open.
-    ``bumps_epochs``: every transaction of the producer has an epoch of its own (KIP-890), which its marker raises.
+    ``verified``: the coordinator has added the partition to the transaction of the batches, and no marker is written
+    before the append is done. Otherwise the batches must continue a transaction that is open in the log.
+    ``bumps_epochs``: every transaction of the producer has its own epoch (KIP-890), which its marker bumps.
     """
 
     origin: AppendOrigin = AppendOrigin.CLIENT
@@ -37,15 +37,15 @@ class Terms(NamedTuple):
 
 
 FROM_CLIENT: Final = Terms()
-"""An append of a client that nobody vouches for."""
+"""An append of a client that was not verified by the coordinator."""
 
 
 @dataclass(frozen=True, slots=True)
 class IncomingBatch:
     """A batch that passed the checks, at a position of the buffer it is in.
 
-    ``messages`` are the positions of messages of an old format: of a wrapper, or of several that stand together under
-    one header. Their header's ``last_offset_delta`` counts all records, those in a wrapper too.
+    ``messages`` are the positions of messages of an old format: of a wrapper, or of several messages that share one
+    header. The header's ``last_offset_delta`` counts all records, those in a wrapper too.
     """
 
     position: int
@@ -54,17 +54,17 @@ class IncomingBatch:
 
     @property
     def holds_absolute_offsets(self) -> bool:
-        """Whether offsets of the log are inside a compressed message (format v0), where they cannot be changed."""
+        """Whether it is a compressed message of format v0, inside which offsets are absolute and cannot be changed."""
         return self.header.magic == 0 and self.header.compression is not CompressionType.NONE
 
     def moved(self, distance: int) -> "IncomingBatch":
-        """The same batch so many bytes further on."""
+        """The same batch at a position increased by ``distance``."""
         messages = array("q", (at + distance for at in self.messages))
         return IncomingBatch(self.position + distance, self.header, messages)
 
 
 class Validated(NamedTuple):
-    """Batches to be stored, and the writable bytes that they are in: those handed in, or others made from them."""
+    """Batches to store, and their writable bytes: those of the request, or converted ones."""
 
     records: memoryview
     batches: list[IncomingBatch]
@@ -72,7 +72,7 @@ class Validated(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Append:
-    """One append: what goes for its topic, whose it is, when and where it is, and whether it is still wanted."""
+    """One append: its topic's config, its partition, its time, first offset, terms and cancellation."""
 
     config: LogConfig
     partition: str
@@ -83,7 +83,7 @@ class Append:
 
 
 class RecordError(NamedTuple):
-    """What is wrong with one record, counted from 0 within the request's batch (KIP-467)."""
+    """The error of one record, by its index within the request's batch (KIP-467)."""
 
     batch_index: int
     message: str
@@ -99,9 +99,9 @@ class InvalidRecords(KafkaError):
 
 
 def as_one_batch(first: BatchHeader, positions: Iterable[int], size: int, count: int, largest: int) -> IncomingBatch:
-    """Messages of an old format at ``positions``, ``size`` bytes in all, under one header.
+    """Messages of an old format at ``positions``, ``size`` bytes in total, as one batch with one header.
 
-    They hold ``count`` records, whose largest timestamp is ``largest``.
+    They contain ``count`` records, whose largest timestamp is ``largest``.
     """
     header = first._replace(
         batch_length=size - LOG_OVERHEAD,

@@ -1,8 +1,7 @@
-"""Message sets, formats v0 and v1, on their way into a log: the checks, and the offsets and times that the log gives.
+"""Appends of message sets, formats v0 and v1: their validation, and assigning offsets and timestamps.
 
-What may be stored as it was sent is changed in place, in the header of each message alone. That is everything in the
-topic's format and codec but compressed v0 sets, inside which offsets are absolute, and v1 sets in which a producer did
-not count offsets from 0.
+Sets in the topic's format and codec are stored as they were sent: only the header of each message changes, in place.
+Exceptions are compressed v0 sets, inside which offsets are absolute, and v1 sets whose inner offsets do not start at 0.
 """
 
 import itertools
@@ -40,19 +39,19 @@ from spark_kafka_native.records.legacy_write import renumber_wrapper
 
 _MAGIC_AT: Final = 16
 _SHARE: Final = 4
-"""A message set may decompress to this share of a record batch's limit, because all its messages are in memory."""
+"""The limit of a decompressed message set is this share of a record batch's, because all messages are in memory."""
 _SIZE_AT: Final = 8
 _SIZE_AND_CRC: Final = struct.Struct(">iI")
 _OFFSET_SIZE_AND_TIME: Final = struct.Struct(">qi6xq")  # before the time, v1's, are CRC, magic and attributes
 _AT_ONCE: Final = 4096
-"""Uncompressed messages that are held as objects at a time."""
+"""Uncompressed messages that are decoded at a time."""
 
 
 def validate_message_set(records: memoryview, append: Append) -> Validated:
-    """Check a whole message set; what to store of it, in which format and codec the topic asks for.
+    """Check a message set, and convert it to the format and codec of the topic if necessary.
 
-    A last message that is cut off is left out, as in Apache Kafka. Uncompressed messages are read some thousand at a
-    time, so that a set takes little more memory than its bytes.
+    An incomplete last message is dropped, as in Apache Kafka. Uncompressed messages are read some thousand at a time,
+    so that a set takes little more memory than its bytes.
 
     Raises KafkaError, naming the partition: CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, INVALID_RECORD, INVALID_TIMESTAMP,
     RECORD_LIST_TOO_LARGE, UNSUPPORTED_FOR_MESSAGE_FORMAT, UNSUPPORTED_COMPRESSION_TYPE. WorkCancelled.
@@ -70,7 +69,7 @@ def validate_message_set(records: memoryview, append: Append) -> Validated:
 
 
 class _Seen:
-    """What is known of records once they have been read. ``in_order``: their offsets count from 0."""
+    """Counts of the records that have been read. ``in_order``: their offsets count from 0."""
 
     def __init__(self, append: Append) -> None:
         self._earliest, self._latest = time_bounds(append)
@@ -79,10 +78,10 @@ class _Seen:
         self.largest = NO_TIMESTAMP
         self.in_order = True
         self.may_be_refused = False
-        """Whether one of them has a timestamp out of range, or lacks a key that it needs."""
+        """Whether a record has a timestamp out of range, or lacks a required key."""
 
     def add(self, messages: Iterable[Message]) -> None:
-        """Take more records into account."""
+        """Count more records."""
         earliest, latest, needs_key = self._earliest, self._latest, self._needs_key
         for index, (offset, timestamp, key, _, _) in enumerate(messages, self.count):
             self.count = index + 1
@@ -94,9 +93,9 @@ class _Seen:
 
 
 class _Found(NamedTuple):
-    """The whole messages of a request, ``size`` bytes.
+    """The complete messages of a request, ``size`` bytes.
 
-    ``first`` is the header of the first one, ``positions`` are where they are. ``messages`` reads the records again.
+    ``first`` is the header of the first one, ``positions`` are their positions. ``messages`` reads the records again.
     """
 
     first: BatchHeader
@@ -107,7 +106,7 @@ class _Found(NamedTuple):
 
 
 def _read_plain(records: memoryview, append: Append) -> _Found | None:
-    """The messages of a set without a codec, read as fast as can be; None if there is anything else in it."""
+    """Fast path: the messages of an uncompressed set; None if the set contains anything else."""
     data, magic = bytes(records), records[_MAGIC_AT]
     positions, seen, end = array("q"), _Seen(append), 0
     while end < len(data):
@@ -136,7 +135,7 @@ def _read_plain(records: memoryview, append: Append) -> _Found | None:
 
 
 def _read_any(records: memoryview, append: Append) -> _Found:
-    """The messages of any set, or the one that all are compressed in."""
+    """The messages of any set, or its wrapper message."""
     first: BatchHeader | None = None
     positions, size = array("q"), 0
     for position, header in append.cancellation.between(_outer_messages(records, append)):
@@ -145,7 +144,7 @@ def _read_any(records: memoryview, append: Append) -> _Found:
         size = position + header.size_in_bytes
         _check_segment(size, first, append)
     if first is None:
-        refuse(ErrorCode.INVALID_RECORD, append.partition, "there is no whole message in the request")
+        refuse(ErrorCode.INVALID_RECORD, append.partition, "the request contains no complete message")
     wrapped = _inner_messages(records, 0, first, append) if first.compression else None
 
     def again() -> Iterable[Message]:
@@ -169,15 +168,15 @@ def _keeps_format(first: BatchHeader, append: Append) -> bool:
 
 
 def _check_segment(size: int, first: BatchHeader, append: Append) -> None:
-    """Refuse messages that are stored as they were sent once they have more bytes than a segment may have."""
+    """Raise RECORD_LIST_TOO_LARGE if messages that are stored as they were sent exceed segment.bytes."""
     limit = append.config.segment_bytes
     if size > limit and not first.compression and _keeps_format(first, append):
-        why = f"the messages of the request are more than segment.bytes = {limit}"
+        why = f"the messages of the request exceed segment.bytes = {limit}"
         refuse(ErrorCode.RECORD_LIST_TOO_LARGE, append.partition, why)
 
 
 def _outer_messages(records: memoryview, append: Append) -> Iterator[tuple[int, BatchHeader]]:
-    """Each whole message of the request, checked; all are of one format, and a wrapper is alone."""
+    """Each complete message of the request. Raises KafkaError: two formats, or a wrapper and other messages."""
     first: BatchHeader | None = None
     limit = append.config.max_message_bytes
     for position, header in _messages(records, append):
@@ -186,7 +185,7 @@ def _outer_messages(records: memoryview, append: Append) -> Iterator[tuple[int, 
             why = f"a message has {header.size_in_bytes} bytes, max.message.bytes is {limit}"
             refuse(ErrorCode.MESSAGE_TOO_LARGE, append.partition, why)
         if header.magic != first.magic:
-            why = f"format v{header.magic} behind format v{first.magic}"
+            why = f"a message of format v{header.magic} follows one of format v{first.magic}"
             refuse(ErrorCode.INVALID_RECORD, append.partition, why)
         try:
             check_message_crc(records, position, header)
@@ -212,13 +211,13 @@ def _messages(records: memoryview, append: Append) -> Iterator[tuple[int, BatchH
 
 
 def _crc_is_right(records: memoryview, position: int) -> bool:
-    """Whether the CRC of a message whose end is there is right, so that what it says is meant, no flipped bit."""
+    """Whether the message is complete and its CRC is correct, so that its fields are no corruption."""
     size, crc = _SIZE_AND_CRC.unpack_from(records, position + _SIZE_AT)
     return bool(zlib.crc32(records[position + 16 : position + LOG_OVERHEAD + size]) == crc)
 
 
 def _inner_messages(records: memoryview, position: int, header: BatchHeader, append: Append) -> list[Message]:
-    """The message at ``position``, or all that are compressed in it."""
+    """The message at ``position``, or all messages that are compressed in it."""
     try:
         return read_messages(records, position, header, max_bytes=max_payload_bytes(append.config) // _SHARE)
     except InvalidMessageSet as error:
@@ -232,9 +231,9 @@ def _inner_messages(records: memoryview, position: int, header: BatchHeader, app
 def renumbered(validated: Validated, append: Append) -> Validated:
     """The same batches with offsets that continue from the append's, inside compressed messages of format v0 too.
 
-    This is what has to be done again if the log has grown since the records were checked.
+    Necessary if the log has grown since the records were validated.
 
-    Raises KafkaError MESSAGE_TOO_LARGE: with these offsets a message compresses to more than it may have.
+    Raises KafkaError MESSAGE_TOO_LARGE: with these offsets a message compresses to more than max.message.bytes.
     """
     if not any(batch.holds_absolute_offsets for batch in validated.batches):
         return validated
@@ -258,10 +257,10 @@ def renumbered(validated: Validated, append: Append) -> Validated:
 def assign_messages(
     records: memoryview, batch: IncomingBatch, *, base_offset: int, log_append_time_ms: int
 ) -> Iterator[PlacedBatch]:
-    """Write offsets from ``base_offset`` on and, into v1, the time into the messages of ``batch``, in place.
+    """Write offsets from ``base_offset`` on, and in v1 the timestamp, into the messages of ``batch``, in place.
 
-    A wrapper gets its last record's offset, and the append time or, where that is -1, the largest time of its records.
-    All is written when this returns; where the messages are is read as the result is iterated.
+    A wrapper gets its last record's offset, and the append time or, if that is -1, the largest timestamp of its
+    records. All is written when this returns. The positions are read while the result is iterated.
     """
     compressed = batch.header.compression is not CompressionType.NONE
     if not compressed and log_append_time_ms == NO_TIMESTAMP:
@@ -281,7 +280,7 @@ def assign_messages(
 
 
 def _placed(records: memoryview, batch: IncomingBatch) -> Iterator[PlacedBatch]:
-    """Where the messages are, with the offsets and times that they have now."""
+    """The messages with their final offsets and timestamps."""
     has_time = batch.header.magic > 0
     for position in batch.messages:
         offset, size, timestamp = _OFFSET_SIZE_AND_TIME.unpack_from(records, position)

@@ -1,15 +1,15 @@
-"""The producers of a partition on disk: ``{offset:020d}.snapshot``, as of that offset.
+"""Snapshots of a partition's producer state as of an offset: ``{offset:020d}.snapshot``.
 
-As Apache Kafka writes it, big-endian::
+Apache Kafka's format, big-endian::
 
     snapshot = version int16 (1), crc uint32, count int32, entry*
     entry    = producer_id int64, epoch int16, last_sequence int32, last_offset int64, offset_delta int32,
                timestamp int64, coordinator_epoch int32, transaction_first_offset int64 (-1: no open transaction)
 
-The CRC-32C covers everything behind it. ``timestamp`` is when the producer was last heard of.
+The CRC-32C covers everything after it. ``timestamp`` is the time of the producer's last append.
 
-A producer has one entry for each batch that is remembered, oldest first, so that after a restart every request that was
-in flight is known again. Apache Kafka writes the last batch alone; reading ours it keeps the last entry of a producer,
+A producer has one entry for each remembered batch, oldest first, so that after a restart a retry of every request in
+flight is recognized. Apache Kafka writes the last batch only. Reading this file, it keeps the last entry of a producer,
 which is the same.
 """
 
@@ -30,7 +30,7 @@ _NONE: Final = -1
 
 
 class CorruptSnapshot(Exception):
-    """Bytes that are no snapshot of producers."""
+    """The bytes are not a valid snapshot."""
 
 
 def encode(entries: Iterable[ProducerEntry]) -> bytes:
@@ -76,7 +76,7 @@ def decode_entries(data: bytes) -> list[ProducerEntry]:
     counted = memoryview(data)[_HEAD.size :]
     actual = crc32c(counted)
     if actual != crc:
-        raise CorruptSnapshot(f"CRC-32C is {actual:#010x}, the file says {crc:#010x}")
+        raise CorruptSnapshot(f"the CRC-32C is {actual:#010x}, but the file has {crc:#010x}")
     (count,) = _COUNT.unpack_from(counted)
     if len(counted) != _COUNT.size + count * _ENTRY.size:
         raise CorruptSnapshot(f"{len(data)} bytes do not hold {count} entries")

@@ -1,13 +1,13 @@
-"""What a partition knows of its idempotent and transactional producers (KIP-98).
+"""The state of a partition's idempotent and transactional producers (KIP-98).
 
-Per producer id: its epoch, the last five batches, and where its open transaction began. From it follow whether a batch
-is a repetition, out of order, or from a producer that another has replaced; and the last stable offset.
+Per producer id: its epoch, the last five batches, and the first offset of its open transaction. They decide whether a
+batch is a duplicate, out of order, or from a fenced producer, and the last stable offset.
 
 Pure: batches in, decisions out. ``producer_snapshot`` keeps the entries on disk.
 
-A producer id is forgotten when it was silent for ``producer.id.expiration.ms`` by the broker's clock. Apache Kafka
-compares the timestamp of the producer's last batch with the clock instead, and so forgets at once who writes records of
-the past; the field of the snapshot is the same.
+A producer id expires ``producer.id.expiration.ms`` after its last append by the broker's clock. Apache Kafka compares
+the timestamp of the producer's last batch with the clock instead, so that a producer of old records expires at once.
+The field of the snapshot is the same.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,7 +20,7 @@ from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchHeader, increment_sequence
 
 BATCHES_KEPT: Final = 5
-"""A producer may have five requests in flight; any of them may come again."""
+"""A producer may have five requests in flight, and retry any of them."""
 NO_COORDINATOR_EPOCH: Final = -1
 
 
@@ -35,7 +35,7 @@ class BatchMetadata:
 
     @property
     def first_offset(self) -> int:
-        """Where the batch begins."""
+        """The offset of the first record."""
         return self.last_offset - self.offset_delta
 
 
@@ -57,14 +57,14 @@ class ProducerEntry:
 
 
 class LastRecord(NamedTuple):
-    """Where a producer's state is in the log: its last batch of records, or if None a marker of the epoch."""
+    """The last record of a producer: the last offset of its last batch, or None for a marker of the epoch."""
 
     last_offset: int | None
     epoch: int
 
 
 class EndOfTransaction(NamedTuple):
-    """What the marker of a control batch says."""
+    """The content of a control batch's marker."""
 
     is_abort: bool
     coordinator_epoch: int
@@ -87,7 +87,7 @@ class AppendedBatch:
 
 @dataclass(slots=True)
 class ProducerChanges:
-    """Entries as they will be once the batches are in the log, and the transactions that the batches abort."""
+    """The entries after the batches are appended, and the transactions that the batches abort."""
 
     entries: dict[int, ProducerEntry] = field(default_factory=dict)
     aborted: list[AbortedTransaction] = field(default_factory=list)
@@ -111,7 +111,7 @@ class ProducerStates:
         return tuple(self._entries.values())
 
     def last_records(self) -> dict[int, LastRecord]:
-        """For each producer id known, what compaction has to leave, so that the producer is known after a restart."""
+        """The last record of each known producer id, which compaction keeps for a restart."""
         return {
             entry.producer_id: LastRecord(entry.batches[-1].last_offset if entry.batches else None, entry.epoch)
             for entry in self._entries.values()
@@ -119,7 +119,7 @@ class ProducerStates:
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """Where the oldest open transaction began."""
+        """The first offset of the oldest open transaction."""
         return min(self._open.values(), default=None)
 
     @property
@@ -128,15 +128,14 @@ class ProducerStates:
         return len(self._open)
 
     def is_in_transaction(self, producer_id: int, epoch: int) -> bool:
-        """Whether a producer has a transaction open, with this very epoch. May be asked in any thread."""
+        """Whether a producer has an open transaction with this epoch. Safe to call from any thread."""
         entry = self._entries.get(producer_id)
         return entry is not None and entry.transaction_first_offset is not None and entry.epoch == epoch
 
     def duplicates(self, headers: Sequence[BatchHeader]) -> tuple[BatchMetadata, ...] | None:
-        """Where the batches of an append are already, if they are; None if they are new.
+        """The earlier appends of these batches if they are duplicates; None if they are new.
 
-        Raises KafkaError DUPLICATE_SEQUENCE_NUMBER: some are there and some are not, so that none can be appended
-        without parting them.
+        Raises KafkaError DUPLICATE_SEQUENCE_NUMBER: only some of them are duplicates.
         """
         found = [self._find(header) for header in headers]
         known = tuple(batch for batch in found if batch is not None)
@@ -162,13 +161,13 @@ class ProducerStates:
     def plan(
         self, batches: Iterable[AppendedBatch], *, now_ms: int, terms: Terms | None = FROM_CLIENT
     ) -> ProducerChanges:
-        """What appending ``batches`` would change; nothing is changed yet.
+        """The changes of appending ``batches``. Nothing is changed yet.
 
-        Without ``terms`` they are taken as they come, because they are in the log already.
+        Without ``terms`` they are not checked, because they are in the log already.
 
-        Raises KafkaError: INVALID_PRODUCER_EPOCH, another producer with this id has taken over, or a marker does not
-        raise the epoch though it has to. OUT_OF_ORDER_SEQUENCE_NUMBER: records are missing between the last batch and
-        this. INVALID_TXN_STATE: a batch outside of the producer's open transaction, or of one that nobody vouches for.
+        Raises KafkaError: INVALID_PRODUCER_EPOCH, another producer with this id has a newer epoch, or a marker does not
+        bump the epoch. OUT_OF_ORDER_SEQUENCE_NUMBER: records are missing between the last batch and
+        this. INVALID_TXN_STATE: a batch outside of the producer's open transaction, or of an unverified transaction.
         TRANSACTION_COORDINATOR_FENCED: a marker of an old coordinator.
         """
         changes = ProducerChanges()
@@ -189,12 +188,12 @@ class ProducerStates:
         return changes
 
     def apply(self, changes: ProducerChanges) -> None:
-        """Make the changes of a plan whose batches are in the log now."""
+        """Apply the changes of a plan after its batches were appended."""
         for entry in changes.entries.values():
             self.restore(entry)
 
     def restore(self, entry: ProducerEntry) -> None:
-        """Take over an entry as it stands."""
+        """Add an entry of a snapshot."""
         self._entries[entry.producer_id] = entry
         if entry.transaction_first_offset is None:
             self._open.pop(entry.producer_id, None)
@@ -207,7 +206,7 @@ class ProducerStates:
         self._open.clear()
 
     def expire(self, now_ms: int) -> int:
-        """Forget the producers that were silent for too long, but for those amid a transaction; how many they were."""
+        """Forget the expired producers, except those with an open transaction; how many."""
         expired = [
             entry.producer_id
             for entry in self._entries.values()
@@ -226,38 +225,38 @@ class ProducerStates:
         if entry.transaction_first_offset is not None and not header.is_transactional:
             raise KafkaError(
                 ErrorCode.INVALID_TXN_STATE,
-                f"{self._partition}: producer {header.producer_id} has a transaction open, the batch is outside of it",
+                f"{self._partition}: producer {header.producer_id} has an open transaction, the batch is not in it",
             )
 
     def _check_in_transaction(self, entry: ProducerEntry, header: BatchHeader, terms: Terms) -> None:
-        """The coordinator must know of every transaction that begins here, or no marker would ever end it."""
+        """A transaction must be verified by the coordinator, because otherwise no marker would ever end it."""
         if entry.transaction_first_offset is not None and entry.epoch == header.producer_epoch:
             return
         if not terms.verified:
             raise KafkaError(
                 ErrorCode.INVALID_TXN_STATE,
-                f"{self._partition}: the batch of producer {header.producer_id} is part of no transaction that goes on",
+                f"{self._partition}: the batch of producer {header.producer_id} is not part of an open transaction",
             )
         if terms.bumps_epochs and not entry.batches and header.base_sequence > 0:
-            self._refuse_sequence(header, "a transaction starts at 0")
+            self._refuse_sequence(header, "but a transaction starts at 0")
 
     def _check_sequence(self, entry: ProducerEntry, header: BatchHeader) -> None:
         if entry.epoch == NO_PRODUCER_EPOCH:
-            pass  # not known, or no longer: retention may have taken its records, so that any sequence number will do
+            pass  # unknown producer: retention may have deleted its records, so that any sequence number is accepted
         elif header.producer_epoch != entry.epoch:
             if header.base_sequence != 0:
-                self._refuse_sequence(header, f"the first batch of epoch {header.producer_epoch} starts at 0")
+                self._refuse_sequence(header, f"but the first batch of epoch {header.producer_epoch} starts at 0")
         else:
             expected = increment_sequence(entry.last_sequence, 1)
             if header.base_sequence != expected:
-                self._refuse_sequence(header, f"{expected} comes next")
+                self._refuse_sequence(header, f"but {expected} is next")
 
     def _check_epoch(self, entry: ProducerEntry, header: BatchHeader) -> None:
         if header.producer_epoch < entry.epoch:
             raise KafkaError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"{self._partition}: producer {header.producer_id} has epoch {entry.epoch} now, "
-                f"the batch has {header.producer_epoch}",
+                f"{self._partition}: producer {header.producer_id} has epoch {entry.epoch}, "
+                f"but the batch has {header.producer_epoch}",
             )
 
     def _refuse_sequence(self, header: BatchHeader, expected: str) -> None:
@@ -271,7 +270,7 @@ class ProducerStates:
     ) -> ProducerEntry:
         marker, header = batch.marker, batch.header
         if marker is None:
-            return entry  # compaction has taken the marker; what it ended is gone too
+            return entry  # compaction has dropped the marker and the records of its transaction
         if terms is not None:
             self._check_epoch(entry, header)
             is_open = entry.transaction_first_offset is not None
@@ -303,7 +302,7 @@ class ProducerStates:
         )
 
     def _stable_without(self, producer_id: int, changes: ProducerChanges, *, default: int) -> int:
-        """The last stable offset once the transaction of ``producer_id`` is over."""
+        """The last stable offset after the transaction of ``producer_id`` has ended."""
         still_open = dict(self._open)
         for entry in changes.entries.values():
             if entry.transaction_first_offset is None:
@@ -321,7 +320,7 @@ def _after_data(entry: ProducerEntry, batch: AppendedBatch, now_ms: int) -> Prod
     first_offset = entry.transaction_first_offset
     if first_offset is None and header.is_transactional:
         first_offset = batch.base_offset
-    return ProducerEntry(  # field by field, not by replace: this is done for every batch
+    return ProducerEntry(  # not dataclasses.replace, which is slower: this runs for every batch
         producer_id=entry.producer_id,
         epoch=header.producer_epoch,
         batches=(*kept, appended),

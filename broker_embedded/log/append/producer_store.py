@@ -1,4 +1,4 @@
-"""A partition's producers, kept across restarts by snapshots and by reading the log behind the last one."""
+"""Restore and store a partition's producer state: snapshots, and replaying the log after the last one."""
 
 import logging
 from collections.abc import Collection, Iterable, Sequence
@@ -22,8 +22,8 @@ PRODUCER_ID_EXPIRATION_MS: Final = 24 * 60 * 60 * 1000
 class ProducerStore:
     """``states`` and their snapshot files.
 
-    A snapshot is written when a segment is rolled, under the new segment's base offset, and when the log closes. It is
-    not synced before ``sync``: its CRC tells whether it can be trusted, and an older one will do.
+    A snapshot is written when a segment is rolled, named after the new segment's base offset, and when the log closes.
+    It is synced later by ``sync``: its CRC shows whether it is valid, and an older one can be used instead.
     """
 
     def __init__(
@@ -45,12 +45,13 @@ class ProducerStore:
     ) -> None:
         """Restore the producers as of ``end_offset``.
 
-        1. Snapshots behind the end of the log go: what they tell of is gone, and its offsets will be given again.
+        1. Snapshots after the end of the log are removed, because their records are lost and their offsets will be
+           assigned again.
         2. The last readable snapshot is restored, but none after the first of the ``rebuilt`` segments.
         3. The headers after it are replayed. The transaction indexes of the ``rebuilt`` segments, which are empty, are
-           filled again.
+           rebuilt.
 
-        Crash anywhere: the same is done again. Raises OSError, UnreadableBatch.
+        Crash in any step: the next start repeats all steps. Raises OSError, UnreadableBatch.
         """
         self._offsets = sorted(snapshots)
         self.remove([offset for offset in self._offsets if offset > end_offset])
@@ -73,7 +74,7 @@ class ProducerStore:
         now_ms: int,
         terms: Terms,
     ) -> ProducerChanges:
-        """What appending these batches from ``base_offset`` on would change; ``append_time`` is -1 if they keep theirs.
+        """The changes of appending these batches at ``base_offset``. ``append_time`` is -1 for CreateTime.
 
         Raises KafkaError as ``ProducerStates.plan``, CorruptBatch: a control batch without a control record.
         """
@@ -93,7 +94,7 @@ class ProducerStore:
         return self.states.plan(appended, now_ms=now_ms, terms=terms)
 
     def take(self, offset: int) -> None:
-        """Write the snapshot of ``offset``, the end of the log. Raises OSError: an older one still counts."""
+        """Write the snapshot of ``offset``, the end of the log. Raises OSError: an older one is still valid."""
         data = encode(self.states.entries)
         file = self._platform.file_system.create(self._path(offset))
         file.write_at(0, data)
@@ -103,7 +104,7 @@ class ProducerStore:
 
     @property
     def snapshots(self) -> tuple[int, ...]:
-        """The offsets of the snapshots there are, ascending."""
+        """The offsets of all snapshots, ascending."""
         return tuple(self._offsets)
 
     def unsynced(self) -> list[int]:
@@ -112,7 +113,7 @@ class ProducerStore:
         return offsets
 
     def not_synced(self, offsets: Iterable[int]) -> None:
-        """Put back offsets that ``unsynced`` returned and whose snapshots could not be synced."""
+        """Add offsets of ``unsynced`` again whose snapshots could not be synced."""
         self._unsynced += offsets
 
     def sync(self, offsets: Iterable[int]) -> None:
@@ -124,7 +125,7 @@ class ProducerStore:
                 continue
 
     def remove(self, offsets: Iterable[int]) -> None:
-        """Remove snapshots, if they are there. One that cannot be removed is a stray to the next start."""
+        """Remove snapshots, if they exist. The next start removes those that cannot be removed."""
         for offset in offsets:
             if offset in self._offsets:
                 self._offsets.remove(offset)
@@ -134,7 +135,7 @@ class ProducerStore:
                     logger.warning("%s cannot be removed: %s", self._path(offset), error)
 
     def _remove_strays(self, segments: Sequence[LogSegment]) -> None:
-        """Keep one snapshot for each segment, and the last of all, which a clean shutdown left."""
+        """Keep the snapshot of each segment, and the last one, which a clean shutdown wrote."""
         keep = {segment.base_offset for segment in segments}
         self.remove([offset for offset in self._offsets[:-1] if offset not in keep])
 
@@ -172,14 +173,14 @@ class ProducerStore:
 
 
 def read_marker(segment: LogSegment, position: int, header: BatchHeader) -> EndOfTransaction | None:
-    """What a batch of a segment says if it ends a transaction. Raises OSError, CorruptBatch."""
+    """The marker of a batch in a segment; None if it does not end a transaction. Raises OSError, CorruptBatch."""
     if not header.is_control:
         return None
     return marker_of(segment.file().read_at(position, header.size_in_bytes), 0, header)
 
 
 def marker_of(buffer: Buffer, position: int, header: BatchHeader) -> EndOfTransaction | None:
-    """What the batch at ``position`` says if it ends a transaction; None for any other. Raises CorruptBatch."""
+    """The marker of the batch at ``position``; None if it does not end a transaction. Raises CorruptBatch."""
     record = decode_control(buffer, position, header) if header.is_control else None
     if record is None or record.coordinator_epoch is None:
         return None

@@ -1,4 +1,4 @@
-"""Checks of single records on their way into a log; those that fail are named (KIP-467)."""
+"""Validation of single records, with an error for each record (KIP-467)."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -11,7 +11,7 @@ from spark_kafka_native.records.legacy import Message
 
 _SHOWN: Final = 3
 _MAX_ERRORS: Final = 100
-"""Records that an error names. A batch of a few KiB can hold a million records."""
+"""Upper bound of the records in one error. A batch of a few KiB can contain a million records."""
 
 
 def time_bounds(append: Append) -> tuple[int, int]:
@@ -24,7 +24,7 @@ def time_bounds(append: Append) -> tuple[int, int]:
 
 
 def check_records(records: Iterable[Message], append: Append) -> None:
-    """Raise InvalidRecords unless every record may be stored, see `RecordErrors`."""
+    """Raise InvalidRecords unless every record is valid, see `RecordErrors`."""
     errors = RecordErrors(append)
     earliest, latest = time_bounds(append)
     needs_key = append.config.compacts
@@ -36,10 +36,10 @@ def check_records(records: Iterable[Message], append: Append) -> None:
 
 
 class RecordErrors:
-    """The first records of a batch that may not be stored.
+    """The first invalid records of a batch.
 
-    INVALID_TIMESTAMP if a timestamp is out of range, unless the topic's timestamps are the broker's. INVALID_RECORD: no
-    key, in a compacted topic. A record with both counts as one without a key.
+    INVALID_TIMESTAMP: a timestamp is out of range, except with LogAppendTime. INVALID_RECORD: no key, in a compacted
+    topic. A record with both errors has INVALID_RECORD.
     """
 
     def __init__(self, append: Append) -> None:
@@ -48,7 +48,7 @@ class RecordErrors:
         self._code = ErrorCode.INVALID_RECORD
 
     def add(self, index: int, timestamp: int, *, has_key: bool) -> None:
-        """Add a record without a key, or of a time out of range. Raises InvalidRecords at `_MAX_ERRORS` records."""
+        """Add a record without a key or with a bad timestamp. Raises InvalidRecords at `_MAX_ERRORS` records."""
         if self._append.config.compacts and not has_key:
             message = "a compacted topic takes no record without a key"
         else:

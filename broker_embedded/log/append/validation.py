@@ -1,11 +1,10 @@
-"""What must be true of batches before they may enter a log, and the fields that the log gives them.
+"""Validation of batches before an append, and assigning offsets, leader epoch and timestamps.
 
-A record batch that is stored as it was sent is known by its header, and by the CRC over the rest. So the count of
-records, the timestamps between the first and the largest, and the records' own offsets are what the producer says they
-are; Apache Kafka, which walks every record, checks those too. What a header can prove wrong is refused with the code
-that Kafka's clients expect: a count of records, too, that is impossible for the batch's size. Records are looked at one
-by one where something asks for it: a compacted topic, which has no use for records without a key; a bound on how old
-they may be; another codec or format to be stored in, see `conversion`; and message sets, formats v0 and v1, always.
+If a record batch is stored as it was sent, only its header and its CRC are checked. The records' own offsets and
+timestamps are not read; Apache Kafka, which reads every record, checks those too. An invalid header is refused with
+Kafka's error code, also a count of records that is impossible for the batch's size. Each record is read in these cases:
+a compacted topic, where records need a key; a lower bound of timestamps; another codec or format of the topic, see
+`conversion`; and message sets, formats v0 and v1.
 """
 
 import itertools
@@ -49,13 +48,13 @@ _CODEC_MASK: Final = 0x07
 
 
 def validate(records: memoryview, append: Append) -> Validated:
-    """Check every batch of an append; the buffer is only read.
+    """Validate every batch of an append. The buffer is not changed.
 
-    What comes back is to be stored: the same bytes, or others where the topic asks for another codec or format.
+    The result is to be stored: the same bytes, or converted ones if the topic has another codec or format.
 
     Raises KafkaError, naming the partition: INVALID_RECORD, CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, INVALID_TIMESTAMP,
-    RECORD_LIST_TOO_LARGE, UNSUPPORTED_COMPRESSION_TYPE, UNSUPPORTED_FOR_MESSAGE_FORMAT. Where single records are to
-    blame it is an InvalidRecords. WorkCancelled.
+    RECORD_LIST_TOO_LARGE, UNSUPPORTED_COMPRESSION_TYPE, UNSUPPORTED_FOR_MESSAGE_FORMAT. InvalidRecords for
+    errors of single records. WorkCancelled.
     """
     config, partition = append.config, append.partition
     is_set = is_message(records)
@@ -74,23 +73,23 @@ def validate(records: memoryview, append: Append) -> Validated:
     if inspects:
         validated = validate_message_set(records, append) if is_set else _convert_batches(validated, append)
     if not validated.batches:
-        refuse(ErrorCode.INVALID_RECORD, partition, "there is no record batch in the request")
+        refuse(ErrorCode.INVALID_RECORD, partition, "the request contains no record batch")
     if len(validated.records) > config.segment_bytes and not validated.batches[0].header.is_control:
         refuse(
             ErrorCode.RECORD_LIST_TOO_LARGE,
             partition,
-            f"{len(validated.records)} bytes of batches are more than segment.bytes = {config.segment_bytes}",
+            f"{len(validated.records)} bytes of batches exceed segment.bytes = {config.segment_bytes}",
         )
     return validated
 
 
 def inspects_records(header: BatchHeader, config: LogConfig, now_ms: int) -> bool:
-    """Whether an append looks at each record of a record batch, for which it must decompress them."""
-    return not config.stores_as_sent or not _times_are_good(header, config, now_ms)
+    """Whether an append reads each record of a record batch, which it must decompress for that."""
+    return not config.stores_as_sent or not _timestamps_are_valid(header, config, now_ms)
 
 
 def _convert_batches(found: Validated, append: Append) -> Validated:
-    """Check the records of every batch; what to store of them."""
+    """Check the records of every batch, and convert them."""
     buffer = bytearray()
     batches: list[IncomingBatch] = []
     for batch in found.batches:
@@ -114,7 +113,7 @@ def assign(
 ) -> Iterator[PlacedBatch]:
     """Write offsets from ``base_offset`` on, the leader epoch and, unless it is -1, the append time into the headers.
 
-    ``records`` is changed in place, all of it before this returns. Returns where the batches are.
+    ``records`` is changed in place before this returns. The result has the positions of the batches.
     """
     placed: list[Iterable[PlacedBatch]] = []
     for batch in batches:
@@ -148,7 +147,7 @@ def _read(records: memoryview, position: int, partition: str) -> BatchHeader:
     try:
         return read_header(records, position)
     except OldFormatBatch as error:
-        refuse(ErrorCode.INVALID_RECORD, partition, f"behind a record batch: {error}")
+        refuse(ErrorCode.INVALID_RECORD, partition, f"after a record batch: {error}")
     except CorruptBatch as error:
         sound_but = _has_unknown_codec(records, position)
         code = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE if sound_but else ErrorCode.CORRUPT_MESSAGE
@@ -156,7 +155,7 @@ def _read(records: memoryview, position: int, partition: str) -> BatchHeader:
 
 
 def _has_unknown_codec(records: memoryview, position: int) -> bool:
-    """Whether the batch is whole and its CRC right, so that its unknown codec is meant, not a flipped bit."""
+    """Whether the batch is complete and its CRC is correct, so that its unknown codec is no corruption."""
     if len(records) < position + RECORD_BATCH_OVERHEAD:
         return False
     batch_length, magic, crc, attributes = _FRAME.unpack_from(records, position + 8)
@@ -180,28 +179,28 @@ def _check_batch(records: memoryview, position: int, header: BatchHeader, config
 
 def _check_client_batch(header: BatchHeader, partition: str) -> None:
     if header.base_offset != 0:
-        trouble = f"the base offset of a batch to append must be 0, not {header.base_offset}"
+        problem = f"the base offset of a batch to append must be 0, not {header.base_offset}"
     elif header.is_control:
-        trouble = "clients may not write control batches"
+        problem = "clients may not write control batches"
     elif header.timestamp_type is TimestampType.LOG_APPEND_TIME:
         why = "a producer may not set the timestamp type LogAppendTime"
         refuse(ErrorCode.INVALID_TIMESTAMP, partition, why)
     elif header.is_transactional and not header.has_producer_id:
-        trouble = "a batch that is part of a transaction, but has no producer id"
+        problem = "a transactional batch has no producer id"
     elif header.records_count <= 0:
-        trouble = "a batch without records"
+        problem = "the batch has no records"
     elif header.records_count > max_records(header):
         stored = header.size_in_bytes - RECORD_BATCH_OVERHEAD
-        trouble = f"{header.records_count} records do not fit into {stored} bytes of {header.compression.label}"
+        problem = f"{header.records_count} records do not fit into {stored} bytes of {header.compression.label}"
     elif header.records_count != header.last_offset_delta + 1:
-        trouble = f"{header.records_count} records, but a last offset delta of {header.last_offset_delta}"
+        problem = f"the batch has {header.records_count} records, but a last offset delta of {header.last_offset_delta}"
     elif header.has_producer_id and header.base_sequence < 0:
-        trouble = f"producer id {header.producer_id} with the sequence number {header.base_sequence}"
+        problem = f"the batch has producer id {header.producer_id}, but the sequence number {header.base_sequence}"
     elif header.has_producer_id and header.producer_epoch < 0:
-        trouble = f"producer id {header.producer_id} with the epoch {header.producer_epoch}"
+        problem = f"the batch has producer id {header.producer_id}, but the epoch {header.producer_epoch}"
     else:
         return
-    refuse(ErrorCode.INVALID_RECORD, partition, trouble)
+    refuse(ErrorCode.INVALID_RECORD, partition, problem)
 
 
 def max_records(header: BatchHeader) -> int:
@@ -210,7 +209,7 @@ def max_records(header: BatchHeader) -> int:
     return min(header.compression.max_ratio * stored, MAX_DECOMPRESSED_BYTES) // MIN_RECORD_BYTES
 
 
-def _times_are_good(header: BatchHeader, config: LogConfig, now_ms: int) -> bool:
+def _timestamps_are_valid(header: BatchHeader, config: LogConfig, now_ms: int) -> bool:
     """Whether the header alone shows that every record's timestamp is in range."""
     if config.log_append_time:
         return True

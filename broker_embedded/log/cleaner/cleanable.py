@@ -1,4 +1,4 @@
-"""Which part of a log may be compacted now, and whether it is worth it."""
+"""The cleanable range of a log, and whether its compaction is due."""
 
 import logging
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanableRange:
-    """The offsets that a compaction looks at for keys, from the first not compacted to the start of a segment.
+    """The offsets whose keys a compaction reads, from the first dirty offset to the start of a segment.
 
-    ``clean_bytes`` lie before them, ``dirty_bytes`` are in their segments. ``overdue_ms``: by how much
-    ``max.compaction.lag.ms`` is passed, 0 if it is not.
+    ``clean_bytes`` are the bytes before them, ``dirty_bytes`` those of their segments. ``overdue_ms`` is the time since
+    ``max.compaction.lag.ms`` has passed, or 0.
     """
 
     from_offset: int
@@ -26,36 +26,38 @@ class CleanableRange:
 
     @property
     def dirty_ratio(self) -> float:
-        """The part of the bytes that compaction has not seen yet."""
+        """The share of dirty bytes."""
         total = self.clean_bytes + self.dirty_bytes
         return self.dirty_bytes / total if total else 0.0
 
     def is_due(self, min_dirty_ratio: float) -> bool:
-        """Whether to compact: enough is new, or something new has waited for too long."""
+        """Whether to compact: the dirty ratio is reached, or a record is overdue."""
         return (self.overdue_ms > 0 and self.dirty_bytes > 0) or self.dirty_ratio > min_dirty_ratio
 
 
 def first_dirty_offset(log: Log, cleaned_until: int | None) -> int:
-    """Where compaction has to begin to look for keys, if it has come to an offset before; None if it never was there.
+    """The first dirty offset of a log that was compacted up to ``cleaned_until``, or never (None).
 
-    An offset that is not in the log any more counts for nothing.
+    ``cleaned_until`` is ignored if it is not in the log any more.
     """
     start = log.log_start_offset
     if cleaned_until is None:
         return start
     if cleaned_until > log.log_end_offset:
-        logger.warning("%s: compacted up to %d, but ends at %d: from the start", log, cleaned_until, log.log_end_offset)
+        logger.warning(
+            "%s: compacted up to %d, but ends at %d: compacting from the start", log, cleaned_until, log.log_end_offset
+        )
         return start
     return max(start, cleaned_until)
 
 
 def cleanable_range(log: Log, from_offset: int, now_ms: int) -> CleanableRange:
-    """What may be compacted of a log that is dirty from an offset on.
+    """The cleanable range of a log that is dirty from an offset on.
 
-    Nothing from the active segment on, nor from the last stable offset on, because it is not known yet whether that is
-    aborted, nor from the first segment on with a record younger than ``min.compaction.lag.ms``.
+    It ends before the active segment, before the last stable offset, because later records may be aborted, and before
+    the first segment with a record younger than ``min.compaction.lag.ms``.
 
-    Raises OSError, UnreadableBatch, CorruptIndex: an index or a log does not read.
+    Raises OSError, UnreadableBatch, CorruptIndex.
     """
     view, config = log.local.view, log.config
     limit = min(log.last_stable_offset, view.active.base_offset)

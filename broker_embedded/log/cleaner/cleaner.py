@@ -1,17 +1,16 @@
-"""What compaction keeps of a batch: pure, bytes in and bytes out.
+"""What compaction keeps of a batch. Pure: bytes in, bytes out.
 
-As in Apache Kafka. A record goes if a later one has its key, or if it has no key. A tombstone, a record without a
-value, is kept until its delete horizon: the first pass that meets it sets that, ``delete.retention.ms`` ahead, in the
-header of its batch (KIP-534), a later one drops it. Records of aborted transactions go at once. A marker, whose
-transaction has no records left, gets a horizon like a tombstone. What lies behind the last offset of the map is not
-decided yet and stays.
+As in Apache Kafka. A record is dropped if a later record has its key, or if it has no key. A tombstone, a record
+without a value, is kept until its delete horizon: the first compaction that reads it sets the horizon,
+``delete.retention.ms`` ahead, in the header of its batch (KIP-534), and a later one drops it. Records of aborted
+transactions are dropped at once. A marker whose transaction has no records left gets a horizon like a tombstone.
+Records after the last offset of the map are kept.
 
 A batch that keeps some of its records keeps its base offset, its last offset and sequence, its codec, and the records'
-bytes as they are. One that loses all goes, unless it is needed: as the last batch of an active producer, whose sequence
-would be forgotten without it, or as the end of what was compacted. Then its header stays.
+bytes. A batch that loses all records is dropped, unless it is the last batch of an active producer, whose sequence
+would be forgotten without it, or the last batch of the compacted part. Then its header is kept.
 
-Messages of formats v0 and v1 have no room for a horizon: theirs is the same for all, and counts from when their segment
-was last written.
+Messages of formats v0 and v1 have no field for a horizon. Their horizon is counted from the last write of the segment.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -44,10 +43,10 @@ from spark_kafka_native.records.scan import LONG_MIN
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What one pass goes by.
+    """The rules of one compaction.
 
-    ``latest_offset`` is the last offset that the map covers, ``until_offset`` the end of what may be compacted,
-    ``last_records`` what must stay of each producer that is remembered. Tombstones of formats v0 and v1 stay in
+    ``latest_offset`` is the last offset that the map covers, ``until_offset`` the end of the cleanable range,
+    ``last_records`` the last record of each known producer, which is kept. Tombstones of formats v0 and v1 are kept in
     segments that were written after ``old_horizon_ms``.
     """
 
@@ -61,7 +60,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanedBatch:
-    """What a batch becomes: its bytes, maybe the very ones it had, and what a segment has to know of them."""
+    """A batch after compaction: its bytes, which may be unchanged, and its fields for the segment."""
 
     data: bytes | bytearray
     last_offset: int
@@ -70,7 +69,7 @@ class CleanedBatch:
 
 
 class _Block(NamedTuple):
-    """A block of a batch's payload, the number of records in it, and those that are kept."""
+    """A block of a batch's payload, its number of records, and its kept records."""
 
     data: bytes
     records_read: int
@@ -78,7 +77,7 @@ class _Block(NamedTuple):
 
 
 class _Kept:
-    """Counts of a batch's kept records, and its last block. Several blocks are decompressed again, not held."""
+    """Counts of a batch's kept records, and its last block. Earlier blocks are decompressed again, to save memory."""
 
     def __init__(self) -> None:
         self.blocks = self.records = self.records_read = 0
@@ -94,7 +93,7 @@ class _Kept:
 
 
 class BatchCleaner:
-    """Decides about the batches of neighbouring segments, one after the other; ``records_read`` were in them."""
+    """Compacts the batches of consecutive segments, one after the other. ``records_read`` counts their records."""
 
     def __init__(self, offsets: OffsetMap, transactions: CleanedTransactions, rules: Rules) -> None:
         self._offsets = offsets
@@ -102,15 +101,17 @@ class BatchCleaner:
         self._rules = rules
         self._keep_old_tombstones = True
         horizon_ms = rules.now_ms + rules.delete_retention_ms
-        self._new_horizon_ms = None if horizon_ms > LONG_MAX else horizon_ms  # what is never reached is not set
+        self._new_horizon_ms = (
+            None if horizon_ms > LONG_MAX else horizon_ms
+        )  # a horizon that is never reached is not set
         self.records_read = 0
 
     def at_segment(self, *, modified_ms: int) -> None:
-        """The batches that follow are of a segment that was last written then."""
+        """The next batches are in a segment with this last write."""
         self._keep_old_tombstones = modified_ms > self._rules.old_horizon_ms
 
     def clean(self, data: bytes, header: BatchHeader) -> CleanedBatch | None:
-        """What stays of a batch, whose CRC is right; None if all of it goes. Raises CorruptBatch."""
+        """A batch, whose CRC is correct, after compaction; None if it is dropped. Raises CorruptBatch."""
         if header.magic < MAGIC:
             return self._clean_messages(data, header)
         without_records = self._is_over(data, header)
@@ -138,10 +139,10 @@ class BatchCleaner:
             yield _Block(block, len(records), kept)
 
     def _is_over(self, data: bytes, header: BatchHeader) -> bool:
-        """Whether the batch has aborted records, or is a marker of a transaction that has no records any more."""
+        """Whether the batch has aborted records, or is the marker of a transaction that has no records left."""
         if not header.is_control:
             return self._transactions.is_aborted(header)
-        return self._transactions.may_go(header, control_type_of(data, header))
+        return self._transactions.may_drop(header, control_type_of(data, header))
 
     def _is_last_of_producer(self, header: BatchHeader) -> bool:
         last = self._rules.last_records.get(header.producer_id) if header.has_producer_id else None
@@ -149,7 +150,7 @@ class BatchCleaner:
             return False
         if last.last_offset is not None:
             return header.last_offset == last.last_offset
-        return header.is_control and header.producer_epoch == last.epoch  # the marker alone tells the epoch
+        return header.is_control and header.producer_epoch == last.epoch  # only the marker has the epoch
 
     def _kept(self, records: Sequence[KeyedRecord], header: BatchHeader, *, past_horizon: bool) -> list[KeyedRecord]:
         base_offset, latest, get = header.base_offset, self._rules.latest_offset, self._offsets.get
@@ -189,7 +190,7 @@ class BatchCleaner:
 
 
 def control_type_of(data: bytes, header: BatchHeader) -> ControlType | None:
-    """What a control batch says; None if it was emptied. Raises CorruptBatch."""
+    """The type of a control batch; None if it was emptied. Raises CorruptBatch."""
     record = decode_control(data, 0, header)
     return None if record is None else record.type
 
@@ -216,7 +217,7 @@ def _unchanged(data: bytes, header: BatchHeader, count: int) -> CleanedBatch:
 
 
 def _emptied(data: bytes, header: BatchHeader) -> CleanedBatch:
-    """The header alone, which still tells offsets, sequence and, for retention, the time."""
+    """The header only, which has offsets, sequence and, for retention, the timestamp."""
     left = _batch(
         header, b"", base_timestamp=NO_TIMESTAMP, max_timestamp=header.max_timestamp, count=0, has_horizon=False
     )

@@ -1,12 +1,12 @@
 """One compaction of one log, segment by segment.
 
-1. The keys of the dirty part, with the last offset of each, go into a map, as many as it holds.
-2. The segments from the log's start to the end of what the map covers are copied, without the records that `cleaner`
-   lets go. Neighbours become one segment as long as they fit into one, so that segments do not get ever smaller.
-3. Each copy takes the place of its originals; see ``replacement`` for the steps, and for what a crash leaves.
+1. The last offset of each key of the dirty part is put into a map, up to the capacity of the map.
+2. The segments from the log's start to the end of the map's range are copied, without the records that `cleaner` drops.
+   Consecutive segments are merged if they fit into one, so that segments do not become ever smaller.
+3. Each copy replaces its originals; see ``replacement`` for the steps, and for the state after a crash.
 
-Runs in a thread beside appends, reads, retention and flushes: it works on the complete segments of a view, which nobody
-changes, and only step 3 takes locks. ``CleaningAborted`` ends it, with what was put in place so far in place.
+Runs in a thread at the same time as appends, reads, retention and flushes: it reads the complete segments of a view,
+which do not change, and only step 3 takes locks. ``CleaningAborted`` ends it; segments replaced so far stay replaced.
 """
 
 import logging
@@ -38,11 +38,11 @@ _BYTES_BETWEEN_RESTS: Final = 16 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tools:
-    """What a compaction works with.
+    """The limits and callbacks of a compaction.
 
-    ``max_keys`` is what the map may hold, filled up to ``load_factor``. ``buffer_bytes`` are read and written at a
-    time. ``spend`` is told of bytes read and written before more are: it may wait, or raise CleaningAborted.
-    ``rest`` is called every millisecond or so, to let other threads have the interpreter.
+    ``max_keys`` is the capacity of the map, filled up to ``load_factor``. ``buffer_bytes`` are read and written at a
+    time. ``spend`` is called with the bytes read and written: it may wait, or raise CleaningAborted. ``rest`` is called
+    every millisecond or so, so that other threads get the interpreter.
     """
 
     max_keys: int
@@ -54,7 +54,7 @@ class Tools:
 
 @dataclass(slots=True, kw_only=True)
 class CleaningReport:
-    """What a compaction has done. It is to go on at ``until_offset`` the next time."""
+    """The result of a compaction. The next one starts at ``until_offset``."""
 
     from_offset: int
     until_offset: int = 0
@@ -68,7 +68,7 @@ class CleaningReport:
 
 
 class Cleaning:
-    """Compacts one log once. Errors come as OSError, UnreadableBatch, CorruptIndex, KafkaError, CleaningAborted."""
+    """Compacts one log once. Raises OSError, UnreadableBatch, CorruptIndex, KafkaError, CleaningAborted."""
 
     def __init__(self, log: Log, dirty: CleanableRange, tools: Tools, platform: Platform) -> None:
         self._log = log
@@ -83,7 +83,7 @@ class Cleaning:
         self.report = CleaningReport(from_offset=dirty.from_offset)
 
     def run(self) -> CleaningReport:
-        """Do it."""
+        """Compact the log."""
         offsets, latest_offset = self._map_keys()
         self.report.map_keys = len(offsets)
         self.report.until_offset = latest_offset + 1
@@ -105,7 +105,7 @@ class Cleaning:
     # --- the map -----------------------------------------------------------------------------------------------------
 
     def _map_keys(self) -> tuple[OffsetMap, int]:
-        """The last offset of each key in the dirty part, and the last offset that was looked at."""
+        """The last offset of each key in the dirty part, and the last offset that was read."""
         first, until = self._dirty.from_offset, self._dirty.until_offset
         segments = self._view.segments[self._view.floor(first) : self._view.floor(until)]
         positions = [segment.position_before(first) for segment in segments]
@@ -116,7 +116,7 @@ class Cleaning:
         for index, segment in enumerate(segments):
             for header, data in self._batches(segment, positions[index]):
                 if header.is_control:
-                    transactions.may_go(header, control_type_of(data, header))
+                    transactions.may_drop(header, control_type_of(data, header))
                 elif not transactions.is_aborted(header):
                     last_taken = offsets.put_all(keyed_offsets(data, header, first))
                     if last_taken is not None:
@@ -126,11 +126,13 @@ class Cleaning:
         return offsets, latest
 
     def _keys_wanted(self, segments: Sequence[LogSegment], positions: Sequence[int]) -> int:
-        """How many records there may be, by the headers, within the bound: a small log needs no large map."""
+        """The number of records by the headers, at most ``max_keys``, so that a small log gets a small map."""
         count = 0
         for segment, position in zip(segments, positions, strict=True):
             for _, header in segment.headers(position, segment.size):
-                if header.records_count < 0:  # of an old format, and nobody knows before it is decompressed
+                if (
+                    header.records_count < 0
+                ):  # a message of an old format: its number of records is unknown before it is decompressed
                     return self._tools.max_keys
                 count += header.records_count
             if count >= self._tools.max_keys:
@@ -153,8 +155,8 @@ class Cleaning:
                 self._files.set_modified_ms(cleaned.path, group[-1].modified_ms())
                 replace_segments(self._log.local, group, cleaned)
         except KafkaError:
-            raise  # it is in place, though under another name
-        except Exception:  # whatever it was: what is half made goes, and the error goes on
+            raise  # the new segment is in place, under its temporary name
+        except Exception:  # after any error the incomplete segment is removed
             _discard(cleaned)
             raise
         self.report.segments_before += len(group)
@@ -168,7 +170,7 @@ class Cleaning:
         cleaner: BatchCleaner,
         transactions: CleanedTransactions,
     ) -> bool:
-        """Fill the new segment; whether it differs from what was there."""
+        """Fill the new segment; whether it differs from the originals."""
         out = _Writer(cleaned, self._buffer_bytes, self._spend_written)
         changed = False
         for segment in group:
@@ -192,14 +194,14 @@ class Cleaning:
         return self._view.aborted_transactions(from_offset, until_offset) if self._has_aborted else []
 
     def _old_horizon_ms(self) -> int:
-        """Tombstones of old formats may go from segments last written before this."""
+        """Tombstones of old formats are dropped from segments last written before this time."""
         clean = [segment for segment in self._view.segments if segment.base_offset < self._dirty.from_offset]
         return clean[-1].modified_ms() - self._config.delete_retention_ms if clean else 0
 
     # --- reading and writing -----------------------------------------------------------------------------------------
 
     def _batches(self, segment: LogSegment, position: int) -> Iterator[tuple[BatchHeader, bytes]]:
-        """Each batch from a position on, with its bytes, whose CRC is right."""
+        """Each batch from a position on, with its bytes, whose CRC is correct."""
         wanted, unrested = self._buffer_bytes, 0
         while position < segment.size:
             block = segment.file().read_at(position, min(wanted, segment.size - position))
@@ -213,7 +215,7 @@ class Cleaning:
                     check_any_crc(data, 0, header)
                 except IncompleteBatch as error:
                     if at:
-                        break  # it is read whole the next time
+                        break  # the next read returns the complete batch
                     wanted = self._size_at(segment, position)
                     if len(block) >= min(wanted, segment.size - position):
                         raise error.placed(start=position, file=segment.path) from None
@@ -237,7 +239,7 @@ class Cleaning:
 
 
 class _Writer:
-    """Gathers batches and appends them to a segment many at a time."""
+    """Buffers batches and appends them to a segment many at a time."""
 
     def __init__(self, segment: LogSegment, buffer_bytes: int, spend: Callable[[int], None]) -> None:
         self._segment = segment
@@ -269,9 +271,9 @@ class _Writer:
 def group_segments(
     segments: Sequence[LogSegment], config: LogConfig, *, until_offset: int
 ) -> list[tuple[LogSegment, ...]]:
-    """Neighbours that fit into one segment: by ``segment.bytes``, ``segment.index.bytes`` and the reach of an index.
+    """Groups of consecutive segments that fit into one segment and its indexes.
 
-    ``until_offset`` is the end of the last segment, where the next one begins.
+    ``until_offset`` is the end of the last segment.
     """
     groups: list[list[LogSegment]] = []
     log_bytes = index_bytes = time_index_bytes = 0

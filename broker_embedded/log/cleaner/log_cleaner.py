@@ -1,7 +1,7 @@
-"""Which logs are compacted, and when: the dirtiest first, as many at a time as there are threads.
+"""The log cleaner: compacts the dirtiest log first, as many logs at a time as there are threads.
 
-A partition whose bytes do not read, or in which anything else goes wrong that trying again would not mend, is logged
-and left alone until the next start. A disk that fails or is full is tried again after ``log.cleaner.backoff.ms``.
+A partition with unreadable bytes, or another error that a retry does not repair, is logged and not compacted again
+before the next start. After an error of the disk the compaction is retried after ``log.cleaner.backoff.ms``.
 """
 
 import logging
@@ -24,12 +24,12 @@ from spark_kafka_native.protocol.topic import TopicPartition
 logger = logging.getLogger(__name__)
 
 _SHORTEST_WAIT_S: Final = 0.001
-"""A shorter wait is added to the next one, because it would take longer than requested."""
+"""A shorter wait is added to the next one, because sleeping takes longer than requested."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanerStatus:
-    """What a cleaner is about, for metrics. ``last`` is the report of the compaction that ended last."""
+    """The state of a cleaner, for metrics. ``last`` is the report of the last compaction."""
 
     max_dirty_ratio: float
     last_look_ms: int
@@ -55,7 +55,7 @@ class LogCleaner:
         self._stopping = threading.Event()
         self._throttler = Throttler(time.monotonic, self._stopping.wait)
         self._busy: set[TopicPartition] = set()
-        self._tried: set[TopicPartition] = set()  # and not to be tried again before the next round
+        self._tried: set[TopicPartition] = set()  # not retried before the next run
         self._uncleanable: set[TopicPartition] = set()
         self._max_dirty_ratio = 0.0
         self._last_look_ms = platform.clock.now_ms()
@@ -63,7 +63,7 @@ class LogCleaner:
 
     @property
     def status(self) -> CleanerStatus:
-        """How it stands."""
+        """The present state."""
         with self._lock:
             return CleanerStatus(
                 max_dirty_ratio=self._max_dirty_ratio,
@@ -79,11 +79,11 @@ class LogCleaner:
         return self._stopping.is_set()
 
     def stop(self) -> None:
-        """End what is under way soon, and begin nothing any more."""
+        """Abort compactions in progress, and begin no other."""
         self._stopping.set()
 
     def clean_one(self) -> bool:
-        """Compact the dirtiest log that wants it, if there is one; whether there was. Failures are logged."""
+        """Compact the dirtiest log whose compaction is due; whether there was one. Errors are logged."""
         found = None if self._stopping.is_set() else self._take_dirtiest()
         if found is None:
             return False
@@ -124,9 +124,9 @@ class LogCleaner:
             start = first_dirty_offset(log, self._logs.cleaned_offsets.get(log.partition))
             return _Candidate(log, cleanable_range(log, start, now_ms))
         except OSError as error:
-            logger.error("%s: cannot tell how dirty it is: %s", log, error)
+            logger.error("%s: cannot compute its dirty ratio: %s", log, error)
             self._tried.add(log.partition)
-        except Exception as error:  # whatever it is would come again, and the other logs have their turn
+        except Exception as error:  # a retry would fail again, and the other logs must be compacted
             self._give_up(log, error)
         return None
 
@@ -140,12 +140,12 @@ class LogCleaner:
             report = Cleaning(log, found.dirty, self._tools(log), self._platform).run()
             self._logs.note_compacted(log, report.until_offset)
         except (CleaningAborted, FileNotFoundError) as error:
-            logger.info("%s: its compaction ended early: %s", log, error)
+            logger.info("%s: its compaction was aborted: %s", log, error)
             self._put_off(log)
         except OSError as error:
-            logger.error("%s: cannot be compacted now, nothing has changed: %s", log, error)
+            logger.error("%s: cannot be compacted now, will be retried: %s", log, error)
             self._put_off(log)
-        except Exception as error:  # whatever it is would come again, and the other logs have their turn
+        except Exception as error:  # a retry would fail again, and the other logs must be compacted
             with self._lock:
                 self._give_up(log, error)
         else:
@@ -167,7 +167,7 @@ class LogCleaner:
         return Tools(
             max_keys=keys_fit(config.dedupe_buffer_size // threads, config.io_buffer_load_factor),
             load_factor=config.io_buffer_load_factor,
-            buffer_bytes=config.io_buffer_size // threads // 2,  # one for reading, one for writing
+            buffer_bytes=config.io_buffer_size // threads // 2,  # one buffer for reading, one for writing
             spend=spend,
             rest=_rest,
         )
@@ -178,16 +178,16 @@ class LogCleaner:
 
     def _give_up(self, log: Log, error: Exception) -> None:
         if isinstance(error, KafkaError) and error.code is ErrorCode.KAFKA_STORAGE_ERROR:
-            self._tried.add(log.partition)  # it is offline, and has said why
+            self._tried.add(log.partition)  # it is offline, which was logged
             return
         self._uncleanable.add(log.partition)
-        logger.error("%s is not compacted any more before the next start: %s", log, error, exc_info=error)
+        logger.error("%s cannot be compacted, will be retried after a restart: %s", log, error, exc_info=error)
 
 
 class Throttler:
     """Keeps the bytes that several threads ``spend`` together below a rate, on average.
 
-    ``monotonic`` tells seconds. ``wait`` waits for so many seconds, or less if the cleaner is stopped.
+    ``monotonic`` returns seconds. ``wait`` waits for a number of seconds, or less if the cleaner is stopped.
     """
 
     def __init__(self, monotonic: Callable[[], float], wait: Callable[[float], object]) -> None:
@@ -197,7 +197,7 @@ class Throttler:
         self._lock = threading.Lock()
 
     def spend(self, size: int, bytes_per_second: float) -> None:
-        """Count bytes that were read or written, and wait until the rate allows for them."""
+        """Count bytes that were read or written, and wait until the rate is below the limit."""
         with self._lock:
             now_s = self._monotonic()
             self._free_at_s = max(self._free_at_s, now_s) + size / bytes_per_second
@@ -207,14 +207,14 @@ class Throttler:
 
 
 def _rest() -> None:
-    """Let the event loop have the interpreter if it waits for it, which it would otherwise do for 5 ms each time."""
+    """Release the interpreter lock, for which the event loop would otherwise wait 5 ms each time."""
     time.sleep(0)
 
 
 def _log_report(log: Log, report: CleaningReport, seconds: float) -> None:
     logger.info(
-        "%s: compacted offsets %d to %d in %.1f s: %d bytes in %d segments, %d records of %d, are left of %d bytes "
-        "read; %d keys",
+        "%s: compacted offsets %d to %d in %.1f s: %d bytes in %d segments, %d of %d records, are left of %d bytes; "
+        "%d keys",
         log,
         report.from_offset,
         report.until_offset,

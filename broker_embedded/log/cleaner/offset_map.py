@@ -1,9 +1,9 @@
-"""The last offset of each key, in a bounded amount of memory: what a compaction goes by.
+"""The last offset of each key, in a bounded amount of memory.
 
-Keys are not kept, only 128 bits made from each, so that a key costs 24 bytes however long it is; with 5 million keys
-two of them fall together once in 10**25 compactions. Apache Kafka's map has the same size per key and uses MD5. Here it
-is Python's keyed hash (SipHash, which nobody outside the process can foresee), of the key and of the key with a byte
-behind it: an eighth of the time.
+Only a hash of 128 bits of each key is stored, so that a key takes 24 bytes. With 5 million keys a collision happens
+once in 10**25 compactions. Apache Kafka's map has the same size per key and uses MD5. Here Python's keyed hash
+(SipHash, unpredictable outside of the process) of the key and of the key with an added byte is used, in an eighth of
+the time.
 """
 
 from array import array
@@ -18,16 +18,16 @@ _SECOND: Final = b"\x01"
 
 
 class OffsetMap:
-    """Offsets by key. An open hash table: three arrays, a slot of each for a key, the next free slot after a clash.
+    """Offsets by key. A hash table with open addressing in three arrays, linear probing.
 
-    ``capacity`` is the number of keys; ``load_factor`` how full the table may become, below 1 for it to be fast.
+    ``capacity`` is the number of keys, ``load_factor`` the share of used slots, below 1 for short probes.
     """
 
     def __init__(self, capacity: int, load_factor: float = 0.9) -> None:
         self.capacity = max(1, capacity)
         self._slots = max(self.capacity + 1, int(self.capacity / max(load_factor, 0.01)))
         empty = bytes(8 * self._slots)
-        self._first = array("Q", empty)  # its highest bit is set where a slot is taken
+        self._first = array("Q", empty)  # the highest bit is set in used slots
         self._second = array("Q", empty)
         self._offsets = array("q", empty)
         self._size = 0
@@ -41,9 +41,9 @@ class OffsetMap:
         return self._slots * SLOT_BYTES
 
     def put_all(self, records: Iterable[tuple[bytes, int]]) -> int | None:
-        """Say that these keys were last seen at these offsets, one after the other, until there is no room.
+        """Set the last offsets of these keys, in order, until the map is full.
 
-        The offset of the last record taken if there were more, -1 if none was; None if all were taken.
+        None if all were added; else the offset of the last record that was added, -1 for none.
         """
         first, second, offsets, slots = self._first, self._second, self._offsets, self._slots
         last = -1
@@ -64,7 +64,7 @@ class OffsetMap:
         return None
 
     def get(self, key: bytes) -> int:
-        """The last offset of a key, -1 if it is not here."""
+        """The last offset of a key, -1 for an unknown key."""
         first, slots = self._first, self._slots
         high = hash(key) & _MASK | _HIGHEST
         low = hash(key + _SECOND) & _MASK

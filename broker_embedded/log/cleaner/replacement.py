@@ -1,22 +1,22 @@
-"""Putting a compacted segment in place of its originals, in an order in which every crash leaves a log that opens.
+"""Replacing segments by a compacted segment, in steps after each of which a crash leaves a valid log.
 
-The names are those that Apache Kafka gives, and what the start makes of them is in ``recovery``:
+The names are Apache Kafka's; ``recovery`` handles them at the start:
 
 1. The new segment is written under names that end in ``.cleaned``, its indexes completed, everything synced. Crash
-   here: the start removes it, the originals stand.
+   here: the start removes it, the originals stay.
 2. Its files are renamed to ``.swap``, and the directory is synced. Crash here: while one file is still ``.cleaned`` the
-   start removes the set, the originals stand. With the last rename the new segment counts: the start does the rest.
-3. The view that readers get holds the new segment. No crash undoes step 2 any more.
-4. The originals are renamed to ``.deleted``, the oldest first. Crash here: the start removes all that the new segment
-   stands for.
+   start removes the set, the originals stay. After the last rename the start completes the replacement.
+3. The view of the readers gets the new segment. From now on no crash undoes step 2.
+4. The originals are renamed to ``.deleted``, the oldest first. Crash here: the start removes all originals.
 5. The new segment's files lose ``.swap``, the log first, and the directory is synced. Crash here: the start renames the
-   others, and makes an index anew that went missing.
+   other files, and rebuilds a missing index.
 6. ``file.delete.delay.ms`` later ``remove_retired`` removes the originals. Crash here: the start removes them.
 
-An error up to step 2 is undone, and the log is as it was. Behind it the log goes offline, and opening it does the rest.
+An error up to step 2 is undone, and the log is unchanged. An error after it takes the log offline, and opening the log
+completes the replacement.
 
-Between compacted segments offsets are missing, as between any two records there. The cleaner sees to it that the
-recovery point, on the disk, is behind what it compacts, so that recovery does not take a gap for a loss.
+Offsets between compacted segments may be missing. The cleaner therefore checkpoints a recovery point after the
+compacted part first, so that recovery does not take a gap for a loss.
 """
 
 from collections.abc import Sequence
@@ -39,10 +39,10 @@ def begin_cleaned(log: LocalLog, base_offset: int) -> LogSegment:
 
 
 def replace_segments(log: LocalLog, originals: Sequence[LogSegment], cleaned: LogSegment) -> None:
-    """Put a compacted segment, complete and synced, in place of those it was made of: steps 2 to 5 of the module.
+    """Replace the originals by a compacted segment, complete and synced: steps 2 to 5 of the module.
 
-    Raises CleaningAborted: the log is offline, or one of the originals is not in it any more. OSError: the disk
-    fails. Either way nothing has changed. KafkaError KAFKA_STORAGE_ERROR: it failed midway, the log is offline.
+    Raises CleaningAborted: the log is offline, or an original is not in it any more. OSError. After both nothing has
+    changed. KafkaError KAFKA_STORAGE_ERROR: an error after step 2, the log is offline.
     """
     with log.names_lock:
         _check_cleaning(log, originals)
@@ -51,7 +51,7 @@ def replace_segments(log: LocalLog, originals: Sequence[LogSegment], cleaned: Lo
         try:
             _rename_to_last(log, originals, cleaned)
         except OSError as error:
-            for segment in originals:  # nothing owns their files any more, and other files may get the names
+            for segment in originals:  # they are not in the view any more, and other files may get their names
                 segment.close()
             log.go_offline("cannot finish a compaction", error)
 
@@ -70,7 +70,7 @@ def _rename_to_swap(log: LocalLog, cleaned: LogSegment) -> None:
     except OSError as error:
         try:
             cleaned.remove()
-        except OSError:  # if it stayed, a later start would put it in place of the segments that replaced it by then
+        except OSError:  # a later start would replace newer segments by it
             log.go_offline("cannot undo a compaction", error)
         log.names_changed = True
         raise

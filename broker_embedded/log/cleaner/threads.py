@@ -1,4 +1,4 @@
-"""The threads that compact logs, so that the event loop does not wait for it."""
+"""The threads of the log cleaner."""
 
 import asyncio
 from collections.abc import Callable
@@ -25,11 +25,11 @@ class CleanerThreads:
 
     @property
     def status(self) -> CleanerStatus:
-        """How it stands, for metrics."""
+        """The state of the cleaner, for metrics."""
         return self._cleaner.status
 
     def use_config(self, config: BrokerConfig) -> None:
-        """Go by other settings, from the next log on."""
+        """Change the settings. They take effect with the next log."""
         self._threads = _threads(config)
         self._cleaner.config = _cleaner_config(config)
 
@@ -38,16 +38,16 @@ class CleanerThreads:
         return [PeriodicTask("compaction", lambda: max(1, backoff_ms()), self.run)]
 
     async def run(self) -> None:
-        """Compact every log that wants it, the dirtiest first; return when none is left."""
+        """Compact every log whose compaction is due, the dirtiest first."""
         if self._threads:
             await asyncio.gather(*(self._work(self._ready(self._threads)) for _ in range(self._threads)))
 
     def stop(self) -> None:
-        """Make ``run`` return soon: what is under way is given up, and nothing is begun any more."""
+        """Make ``run`` return soon: compactions in progress are aborted, and no other begins."""
         self._cleaner.stop()
 
     def join(self) -> None:
-        """Return when no thread is at work any more, after ``stop``. Blocks; may be called in any thread."""
+        """Wait for the threads, after ``stop``. Blocks; may be called in any thread."""
         if self._executor is not None:
             self._executor.shutdown(wait=True)
 
@@ -58,7 +58,7 @@ class CleanerThreads:
                 pass
 
     def _ready(self, threads: int) -> ThreadPoolExecutor:
-        """So many threads, which start when they are used."""
+        """An executor with this number of threads, which start when they are used."""
         if self._executor is None or self._executor_size != threads:
             if self._executor is not None:
                 self._executor.shutdown(wait=False)

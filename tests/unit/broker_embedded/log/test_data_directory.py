@@ -67,5 +67,5 @@ def test_logs_and_what_is_none(disk: MemoryFileSystem) -> None:
     assert (deleted.remove_due(6), deleted.remove_due(7)) == (0, 1)
     assert disk.exists(directory.file(aside))
     disk.make_directory("/data/nonsense")
-    with pytest.raises(OSError, match="a data directory holds nothing but logs"):
+    with pytest.raises(OSError, match="a data directory must contain only logs"):
         directory.find_logs(deleted, elapsed_ms=7)

@@ -108,7 +108,7 @@ def test_a_batch_that_would_grow_beyond_the_limit_is_not_written_to_the_end(peak
         (ErrorCode.RECORD_LIST_TOO_LARGE, {"message_format_version": "0.10.2"}),
     ):
         topic = {"compression_type": "uncompressed", **old_format}
-        with pytest.raises(KafkaError, match=r"converted to the topic's codec|more than segment\.bytes") as caught:
+        with pytest.raises(KafkaError, match=r"converted to the topic's codec|exceed segment\.bytes") as caught:
             validated(SMALL, max_message_bytes=100_000, segment_bytes=MIB // 2, **topic)
         assert caught.value.code is code
     assert peak() < 4 * MIB
@@ -246,7 +246,7 @@ def test_a_set_that_is_larger_than_a_segment_is_refused_before_all_of_it_is_read
     one = OldFormatLog(message_format_version="0.9.0", segment_bytes=MIB // 4)
     for tail in (b"", many_messages[:5]):
         read = 0
-        with pytest.raises(KafkaError, match=r"more than segment\.bytes = 262144") as caught:
+        with pytest.raises(KafkaError, match=r"exceed segment\.bytes = 262144") as caught:
             one.put(many_messages + tail)
         assert caught.value.code is ErrorCode.RECORD_LIST_TOO_LARGE
         assert read < MANY / 2

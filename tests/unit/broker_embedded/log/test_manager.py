@@ -116,7 +116,7 @@ def test_a_directory_that_is_no_log_stops_the_start(driver: ManagerDriver, name:
     driver.disk.make_directory(f"/data/{name}")
     error = refused(driver.start)
     assert error.code is ErrorCode.KAFKA_STORAGE_ERROR
-    assert "is not of the form topic-partition; a data directory holds nothing but logs" in error.detail
+    assert "is not of the form topic-partition; a data directory must contain only logs" in error.detail
     driver.disk.remove_tree(f"/data/{name}")
     driver.start()
     assert driver.ends() == {"t-0": 1}
@@ -142,7 +142,7 @@ def test_a_damaged_checkpoint_costs_time_only(
     write_file(driver.disk, f"/data/{name}", b"nonsense\n")
     driver.kill()
     assert driver.ends() == {"t-0": 7}
-    assert f"{name}: format 'nonsense' is not 0; going on without it" in caplog.text
+    assert f"{name}: format 'nonsense' is not 0; ignored" in caplog.text
 
 
 def test_damaged_meta_properties_stop_the_start(driver: ManagerDriver) -> None:
@@ -172,7 +172,7 @@ def test_a_disk_that_fails_at_the_start_is_said_to_and_the_lock_is_free_again(dr
     assert refused(driver.start).code is ErrorCode.KAFKA_STORAGE_ERROR
     driver.faults.heal()
     driver.start()
-    with pytest.raises(RuntimeError, match="lock comes first"):
+    with pytest.raises(RuntimeError, match=r"call lock\(\) first"):
         _ = driver.new_manager().meta
 
 
@@ -231,7 +231,7 @@ def test_a_log_that_is_there_is_not_made_again(driver: ManagerDriver) -> None:
 def test_logs_are_made_all_or_none(driver: ManagerDriver, step: str) -> None:
     driver.faults.fail(step)
     error = refused(lambda: driver.manager.create_all([T0, T1], TOPIC_ID))
-    assert (error.code, "cannot make t" in error.detail) == (ErrorCode.KAFKA_STORAGE_ERROR, True)
+    assert (error.code, "cannot create t" in error.detail) == (ErrorCode.KAFKA_STORAGE_ERROR, True)
     driver.faults.heal()
     assert (driver.ends(), "t-0" in driver.names()) == ({}, False)
     driver.manager.create_all([T0, T1], TOPIC_ID)

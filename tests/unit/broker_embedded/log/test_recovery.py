@@ -119,7 +119,7 @@ def test_a_bad_end_is_noticed_though_the_shutdown_was_clean(
     rewrite(driver, 15, damage)
     driver.reopen()
     assert driver.log.log_end_offset == 15 + whole
-    assert "closed cleanly, yet its end does not read" in caplog.text
+    assert "closed cleanly, but its end cannot be read" in caplog.text
     del driver.values[driver.log.log_end_offset :]
     driver.append()
     driver.check()

@@ -93,7 +93,7 @@ def test_the_reason_is_given() -> None:
         return count_deletable(cast("list[LogSegment]", SEGMENTS), config, log_start_offset=10, now_ms=NOW_MS)[1]
 
     assert reason() == "it ends before the log start offset 10"
-    assert reason(retention_bytes=5) == "the rest has retention.bytes = 5"
+    assert reason(retention_bytes=5) == "the later segments have retention.bytes = 5"
     assert reason(retention_ms=5) == "it is older than retention.ms = 5"
 
 
@@ -125,7 +125,7 @@ def test_retention_that_cannot_read_a_segment_removes_none() -> None:
     driver.faults.fail("read *.timeindex")
     error = refused(driver.log.retention.delete_old_segments)
     assert error.code is ErrorCode.KAFKA_STORAGE_ERROR
-    assert "cannot look for old segments" in error.detail
+    assert "cannot find old segments" in error.detail
     assert driver.log.log_start_offset == 0
     driver.faults.heal()
     driver.check()

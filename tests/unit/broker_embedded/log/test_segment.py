@@ -137,9 +137,9 @@ def test_an_entry_that_leads_past_its_batch_is_noticed(driver: SegmentDriver, ca
     located = driver.reopened().locate(BASE + 3, driver.segment.size)
     assert located is not None
     assert (located[0], located[1].base_offset) == (positions[3], BASE + 3)
-    assert f"the index points behind the offset (file {driver.segment.path}, position {positions[10]})" in caplog.text
+    assert f"the index points after the offset (file {driver.segment.path}, position {positions[10]})" in caplog.text
     index.write_at(index.size() - 8, struct.pack(">ii", 40, positions[49]))
-    with pytest.raises(CorruptIndex, match=r"entry \(1040, \d+\) meets 1049 in the log"):
+    with pytest.raises(CorruptIndex, match=r"entry \(1040, \d+\) points to offset 1049 in the log"):
         driver.reopened().next_offset()
 
 

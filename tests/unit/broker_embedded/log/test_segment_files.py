@@ -72,4 +72,4 @@ def test_deleted_files_that_keep_their_names_or_are_not_there(
     rename_deleted([*some, (".txnindex", missing)], files, open_files, "", 7)
     assert [part.path for _, part in some] == [segment_path("", 7, ".log.deleted"), segment_path("", 7, INDEX)]
     assert missing.path == segment_path("", 7, ".txnindex.deleted")
-    assert "is deleted without being renamed first" in caplog.text
+    assert "cannot be renamed before its deletion" in caplog.text

@@ -93,7 +93,7 @@ def test_an_unknown_codec_is_told_from_a_flipped_bit() -> None:
     [
         ({"base_offset": 7}, "base offset"),
         ({"control": True}, "control"),
-        ({"records_count": 0}, "without records"),
+        ({"records_count": 0}, "the batch has no records"),
         ({"records_count": 1}, "last offset delta"),
         ({"producer_id": 1, "producer_epoch": 0, "base_sequence": -1}, "sequence number -1"),
         ({"producer_id": 1, "producer_epoch": -1, "base_sequence": 0}, "epoch -1"),

@@ -91,7 +91,7 @@ def test_when_it_is_worth_it() -> None:
 def test_where_to_begin(driver: CompactionDriver, caplog: pytest.LogCaptureFixture) -> None:
     assert [first_dirty_offset(driver.log, offset) for offset in (None, 0, 4, 13)] == [0, 0, 4, 13]
     assert first_dirty_offset(driver.log, 14) == 0
-    assert "t-0: compacted up to 14, but ends at 13: from the start" in caplog.text
+    assert "t-0: compacted up to 14, but ends at 13: compacting from the start" in caplog.text
     driver.log.reconfigure(driver.config.parse({"cleanup.policy": "compact,delete"}))
     driver.log.retention.delete_records(5)
     assert [first_dirty_offset(driver.log, offset) for offset in (None, 4, 6)] == [5, 5, 6]

@@ -310,7 +310,7 @@ def test_a_producer_is_known_after_its_records_are_gone(driver: CompactionDriver
             if name.endswith(".snapshot"):
                 driver.disk.remove(f"/data/t-0/{name}")
         driver.restart(clean=False)
-        with pytest.raises(KafkaError, match="sequence number 5, 2 comes next"):
+        with pytest.raises(KafkaError, match="sequence number 5, but 2 is next"):
             driver.send(7, 5, a="x")
     driver.send(7, 2, a="4")
 

@@ -120,7 +120,7 @@ def test_a_log_that_does_not_read_is_given_up_until_the_next_start(
     before = driver.files()
     assert driver.cleaner.clean_one()
     assert driver.cleaner.status.uncleanable == {PARTITION}
-    assert "t-0 is not compacted any more before the next start" in caplog.text
+    assert "t-0 cannot be compacted, will be retried after a restart" in caplog.text
     assert "CRC-32C of the record batch is" in caplog.text
     assert path in caplog.text
     assert {name: size for name, size in driver.files().items() if ".log" in name} == {
@@ -168,7 +168,7 @@ def test_a_disk_that_fails_is_tried_again_in_the_next_round(
     filled(driver)
     driver.faults.fail("create *.cleaned")
     assert driver.clean() == 1
-    assert "t-0: cannot be compacted now, nothing has changed" in caplog.text
+    assert "t-0: cannot be compacted now, will be retried" in caplog.text
     assert driver.clean() == 1
     driver.faults.heal()
     assert driver.clean() == 1
