@@ -46,12 +46,11 @@ _AS_COORDINATOR_ERROR: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorTopic:
-    """A coordinator's compacted topic as it is created. ``configs`` are the other topic settings."""
+    """A coordinator's topic as it is created."""
 
     name: str
     partitions: int
     replication_factor: int
-    segment_bytes: int
     configs: Mapping[str, str]
 
 
@@ -61,8 +60,7 @@ def offsets_topic(config: BrokerConfig) -> CoordinatorTopic:
         name=OFFSETS_TOPIC,
         partitions=config.offsets_topic_num_partitions,
         replication_factor=config.offsets_topic_replication_factor,
-        segment_bytes=config.offsets_topic_segment_bytes,
-        configs={"compression.type": "producer"},
+        configs=_compacted(config.offsets_topic_segment_bytes) | {"compression.type": "producer"},
     )
 
 
@@ -72,13 +70,17 @@ def transactions_topic(config: BrokerConfig) -> CoordinatorTopic:
         name=TRANSACTIONS_TOPIC,
         partitions=config.transaction_state_log_num_partitions,
         replication_factor=config.transaction_state_log_replication_factor,
-        segment_bytes=config.transaction_state_log_segment_bytes,
-        configs={
+        configs=_compacted(config.transaction_state_log_segment_bytes)
+        | {
             "compression.type": "uncompressed",
             "min.insync.replicas": str(config.transaction_state_log_min_isr),
             "unclean.leader.election.enable": "false",
         },
     )
+
+
+def _compacted(segment_bytes: int) -> dict[str, str]:
+    return {"cleanup.policy": "compact", "segment.bytes": str(segment_bytes)}
 
 
 class Appended(NamedTuple):
@@ -141,12 +143,11 @@ class CoordinatorLog:
         topic = self._topic
         if self._topics.image.topic(topic.name) is not None:
             return
-        configs = {"cleanup.policy": "compact", "segment.bytes": str(topic.segment_bytes), **topic.configs}
         wanted = CreatableTopic(
             name=topic.name,
             num_partitions=topic.partitions,
             replication_factor=topic.replication_factor,
-            configs=tuple(CreatableTopicConfig(name=name, value=value) for name, value in configs.items()),
+            configs=tuple(CreatableTopicConfig(name=name, value=value) for name, value in topic.configs.items()),
         )
         try:
             await self._topics.require(wanted)
