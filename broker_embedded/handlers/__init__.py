@@ -1,1 +1,4 @@
-"""One module per API: a request, its context and the components that it needs in, a response out."""
+"""One module per API.
+
+A handler gets a request, its context and the components that it needs, and returns a response.
+"""

@@ -4,7 +4,7 @@ v2  PRODUCER_FENCED; before it, INVALID_PRODUCER_EPOCH
 v3  flexible
 v4  TRANSACTION_ABORTABLE, which is not answered here
 
-What joins the transaction is the partition of ``__consumer_offsets`` that keeps the group.
+The partition of ``__consumer_offsets`` that stores the group is added to the transaction.
 """
 
 from typing import Final

@@ -1,12 +1,12 @@
-"""AddPartitionsToTxn (24) v0-v5: make partitions part of a transaction before anything is written to them (KIP-98).
+"""AddPartitionsToTxn (24) v0-v5: add partitions to a transaction before records are written to them (KIP-98).
 
 v2  PRODUCER_FENCED; before it, INVALID_PRODUCER_EPOCH
 v3  flexible; the last version that clients send
-v4  several transactions, and asking without adding: between brokers (KIP-890)
+v4  several transactions, and verifying without adding: between brokers (KIP-890)
 v5  TRANSACTION_ABORTABLE
 
-If one partition of a transaction is not there, none is added: the others are OPERATION_NOT_ATTEMPTED. Nor are clients
-to add internal topics, which up to v3 are TOPIC_AUTHORIZATION_FAILED.
+If one partition of a transaction does not exist, none is added: the other ones are OPERATION_NOT_ATTEMPTED. Up to v3
+internal topics are TOPIC_AUTHORIZATION_FAILED, because clients must not add them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -38,7 +38,7 @@ _BATCHES_SINCE: Final = 4
 async def add_partitions_to_txn(
     request: AddPartitionsToTxnRequest, context: RequestContext, partitions: Partitions, transactions: Transactions
 ) -> AddPartitionsToTxnResponse:
-    """Add the partitions of each transaction, or look whether they are in it."""
+    """Add the partitions to each transaction, or verify that they are in it."""
     if context.version >= _BATCHES_SINCE:
         return AddPartitionsToTxnResponse(
             results_by_transaction=tuple(
@@ -74,7 +74,7 @@ async def _results(
         codes = {partition: refused.get(partition, ErrorCode.OPERATION_NOT_ATTEMPTED) for partition in wanted}
     else:
         try:
-            codes = await _add_or_look(transaction, wanted, context, transactions)
+            codes = await _add_or_verify(transaction, wanted, context, transactions)
         except KafkaError as error:
             codes = dict.fromkeys(wanted, producer_error_code(error, context.version, fenced_since=_FENCED_SINCE))
     return _by_topic(transaction.topics, codes)
@@ -86,13 +86,13 @@ def _refusal(partition: TopicPartition, context: RequestContext, partitions: Par
     return None if partitions.has(*partition) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-async def _add_or_look(
+async def _add_or_verify(
     transaction: AddPartitionsToTxnTransaction,
     wanted: AbstractSet[TopicPartition],
     context: RequestContext,
     transactions: Transactions,
 ) -> dict[TopicPartition, ErrorCode]:
-    """An error code per partition. Raises KafkaError: the same for all of them."""
+    """An error code per partition. Raises KafkaError for all of them."""
     name = transaction.transactional_id
     producer = Producer(producer_id=transaction.producer_id, epoch=transaction.producer_epoch)
     if not transaction.verify_only:

@@ -2,8 +2,8 @@
 
 v1  flexible
 
-Each entity stands for itself: it gets all that is asked for it, or nothing. An entity that is named twice is answered
-with INVALID_REQUEST although the first change holds, as by Apache Kafka.
+The changes of each entity are atomic and independent of other entities. A repeated entity gets INVALID_REQUEST although
+the first change takes effect, as in Apache Kafka.
 """
 
 from broker_embedded.handlers.support.registry import RequestContext, handles
@@ -22,7 +22,7 @@ from spark_kafka_native.protocol.messages.alter_client_quotas import (
 async def alter_client_quotas(
     request: AlterClientQuotasRequest, _context: RequestContext, quotas: ClientQuotas
 ) -> AlterClientQuotasResponse:
-    """Change the quotas, durably; they hold when the answer is sent."""
+    """Change the quotas, durably. They are in effect before the response is sent."""
     changes = [
         (ClientQuotaEntity.of((part.entity_type, part.entity_name) for part in entry.entity), entry.ops)
         for entry in request.entries

@@ -1,9 +1,9 @@
-"""AlterConfigs (33) v0-v2: replace all settings of topics or brokers that were made at run time.
+"""AlterConfigs (33) v0-v2: replace all dynamic settings of topics or brokers.
 
-v1  brokers answer before they throttle
+v1  the response is sent before throttling
 v2  flexible
 
-What is not named goes back to its default. Each resource stands for itself; one that is named twice is not changed.
+Other settings are reset to their defaults. Each resource is changed independently. A repeated resource is not changed.
 """
 
 from broker_embedded.handlers.support.registry import RequestContext, handles

@@ -3,7 +3,7 @@
 v0  flexible
 v1  whether the number of replicas may change (KIP-860)
 
-With one broker a partition is where it may be, or is wanted on a broker that does not exist.
+With one broker the request either names the present replica, or a broker that does not exist.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ from spark_kafka_native.protocol.topic import MAX_TOPIC_NAME_LENGTH
 def alter_partition_reassignments(
     request: AlterPartitionReassignmentsRequest, _context: RequestContext, topics: Topics
 ) -> AlterPartitionReassignmentsResponse:
-    """Say of each partition whether it is where it is wanted."""
+    """An error code per partition; none is moved."""
     image = topics.image
     return AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change,

@@ -1,9 +1,9 @@
 """AlterReplicaLogDirs (34) v0-v2: move replicas between the directories of a broker (KIP-113).
 
-v1  brokers answer before they throttle
+v1  the response is sent before throttling
 v2  flexible
 
-This broker has one directory, so a replica is where it is wanted or cannot go there.
+This broker has one directory, so that no replica can be moved.
 """
 
 from broker_embedded.handlers.support.registry import RequestContext, handles
@@ -25,7 +25,7 @@ _FUTURE_SUFFIX = len(".") + 32 + len("-future")
 def alter_replica_log_dirs(
     request: AlterReplicaLogDirsRequest, _context: RequestContext, logs: LogManager, topics: Topics
 ) -> AlterReplicaLogDirsResponse:
-    """Whether each replica is in the directory that it is wanted in."""
+    """An error code per replica: none if it is in the requested directory."""
     codes = {
         (topic.name, index): _code(wanted.path, topic.name, index, logs, topics)
         for wanted in request.dirs
@@ -45,7 +45,7 @@ def alter_replica_log_dirs(
 
 
 def _code(path: str, topic: str, index: int, logs: LogManager, topics: Topics) -> ErrorCode:
-    # A replica on the move has a directory name of this length, and Kafka looks at that first.
+    # A replica that is moved has a directory name of this length, and Kafka checks that first.
     if len(f"{topic}-{index}") + _FUTURE_SUFFIX > _LONGEST_NAME:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     if path != logs.data_dir:

@@ -1,6 +1,6 @@
-"""AlterUserScramCredentials (51) v0: let users log in by SCRAM, or no longer (KIP-554).
+"""AlterUserScramCredentials (51) v0: create and delete SCRAM credentials of users (KIP-554).
 
-Clients salt the passwords, which therefore do not travel. Who is connected stays so until its login ends.
+Clients send salted passwords. Existing connections stay authenticated until their session ends.
 """
 
 from broker_embedded.handlers.support.registry import RequestContext, handles
@@ -17,7 +17,7 @@ from spark_kafka_native.protocol.messages.alter_user_scram_credentials import (
 async def alter_user_scram_credentials(
     request: AlterUserScramCredentialsRequest, _context: RequestContext, scram_users: ScramUsers
 ) -> AlterUserScramCredentialsResponse:
-    """Change credentials, durably; they hold when the answer is sent."""
+    """Change credentials, durably. They are in effect before the response is sent."""
     try:
         results = await scram_users.alter(request.deletions, request.upsertions)
     except KafkaError as error:

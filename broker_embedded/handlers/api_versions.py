@@ -1,13 +1,12 @@
 """ApiVersions (18) v0-v4: the APIs served and their versions.
 
 v1  throttle time
-v3  flexible; the client names its software (KIP-511), which must look like a name; features (KIP-584)
-v4  features that can be off, which are left out before, because clients stumble over a minimum of 0 (KAFKA-17011)
+v3  flexible; the client's software name and version (KIP-511); features (KIP-584)
+v4  features with the minimum level 0, which clients cannot decode before (KAFKA-17011)
 
-What is said is what the release says that the broker passes for (``as.version``), and the level of transaction.version
-that was set; each change of that raises the features' epoch, by which clients tell what is newer. A version that the
-release does not know is answered with a v0 body and UNSUPPORTED_VERSION, since 2.4 with this API's own range (KIP-511),
-so that the client can ask again.
+The response is that of the release ``as.version``, with the present feature levels. Each change of a level increments
+the features' epoch, so that clients recognize the newer response. An unsupported version is answered with a v0 body and
+UNSUPPORTED_VERSION, since 2.4 with the range of this API (KIP-511), so that the client can retry.
 """
 
 import re
@@ -33,7 +32,7 @@ _NO_EPOCH: Final = -1
 
 @handles(ApiVersionsRequest, "0-4")
 def api_versions(request: ApiVersionsRequest, context: RequestContext, configs: DynamicConfigs) -> ApiVersionsResponse:
-    """Every advertised API, or INVALID_REQUEST for a client that does not name itself properly."""
+    """Every advertised API, or INVALID_REQUEST for a malformed software name or version."""
     software = (request.client_software_name, request.client_software_version)
     if context.version >= _NAMED_SINCE and not all(map(_SOFTWARE.fullmatch, software)):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
@@ -56,7 +55,7 @@ def api_versions(request: ApiVersionsRequest, context: RequestContext, configs: 
 
 
 def unsupported_version(release: Release) -> ApiVersionsResponse:
-    """The answer, to be sent as v0, to a version that is not served."""
+    """The response to an unsupported version, to be sent as v0."""
     own = ApiVersionsRequest.api_key
     ranges = (_range(own, apis_of(release.name)[own]),) if release.names_range_when_refusing else ()
     return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=ranges)

@@ -1,6 +1,6 @@
 """ConsumerGroupDescribe (69) v0-v1: consumer groups and their members (KIP-848).
 
-v1  which protocol a member speaks (KIP-1099)
+v1  the protocol of each member (KIP-1099)
 """
 
 from collections.abc import Iterable
@@ -32,7 +32,7 @@ _CONSUMER: Final = 1
 def consumer_group_describe(
     request: ConsumerGroupDescribeRequest, _context: RequestContext, configs: DynamicConfigs, groups: Groups
 ) -> ConsumerGroupDescribeResponse:
-    """One description per group id; an id that is repeated is answered once."""
+    """One description per group id. A repeated id is answered once."""
     return ConsumerGroupDescribeResponse(
         groups=tuple(
             _describe(group_id, request, configs.config, groups) for group_id in dict.fromkeys(request.group_ids)

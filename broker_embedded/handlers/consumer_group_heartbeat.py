@@ -1,9 +1,9 @@
-"""ConsumerGroupHeartbeat (68) v0-v1: join a consumer group, stay in it, follow its assignment, leave it (KIP-848).
+"""ConsumerGroupHeartbeat (68) v0-v1: join a consumer group, stay a member, reconcile, leave (KIP-848).
 
-v0  the group may make the member's id
-v1  regular expressions; members bring their ids (KIP-1082)
+v0  the coordinator may generate the member's id
+v1  regular expressions; clients generate their ids (KIP-1082)
 
-A release whose clusters have not gone over to the new protocol (group.version) answers UNSUPPORTED_VERSION, as it does.
+A release with group.version 0 answers UNSUPPORTED_VERSION.
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ from spark_kafka_native.protocol.messages.consumer_group_heartbeat import (
 async def consumer_group_heartbeat(
     request: ConsumerGroupHeartbeatRequest, context: RequestContext, configs: DynamicConfigs, groups: Groups
 ) -> ConsumerGroupHeartbeatResponse:
-    """Take the member a step further."""
+    """Process the heartbeat of a member."""
     if not configs.config.release.has_consumer_groups:
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     sender = Sender(client_id=context.client_id, client_host=context.client_host)

@@ -1,6 +1,6 @@
-"""CreateAcls (30) v0-v3: add rules about who may do what; SECURITY_DISABLED, as from a Kafka without an authorizer.
+"""CreateAcls (30) v0-v3: add ACLs; SECURITY_DISABLED, as from a Kafka without an authorizer.
 
-v1  prefixed resource patterns (KIP-290); brokers answer before they throttle
+v1  prefixed resource patterns (KIP-290); the response is sent before throttling
 v2  flexible
 v3  user resources (KIP-373)
 """
@@ -12,6 +12,6 @@ from spark_kafka_native.protocol.messages.create_acls import AclCreationResult, 
 
 @handles(CreateAclsRequest, "0-3")
 def create_acls(request: CreateAclsRequest, _context: RequestContext) -> CreateAclsResponse:
-    """Refuse each rule: nobody would go by it."""
+    """Refuse each ACL: there is no authorizer."""
     refused = AclCreationResult(error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured.")
     return CreateAclsResponse(results=(refused,) * len(request.creations))

@@ -1,9 +1,9 @@
-"""CreatePartitions (37) v0-v3: make topics wider.
+"""CreatePartitions (37) v0-v3: add partitions to topics.
 
 v2  flexible
-v3  THROTTLING_QUOTA_EXCEEDED may come back (KIP-599)
+v3  THROTTLING_QUOTA_EXCEEDED (KIP-599)
 
-Answered when the partitions are there. Each topic stands for itself; one that is named twice is answered once,
+The response is sent when the partitions exist. Each topic is changed independently. A repeated topic is answered once,
 with INVALID_REQUEST.
 """
 

@@ -1,14 +1,14 @@
-"""CreateTopics (19) v0-v7: make topics.
+"""CreateTopics (19) v0-v7: create topics.
 
 v1  error messages; validate only
 v2  throttle time
-v4  -1 partitions or replicas: num.partitions, default.replication.factor (KIP-464), which releases before 2.4 lack
-v5  flexible; the topic's configuration comes back (KIP-525)
-v6  THROTTLING_QUOTA_EXCEEDED may come back (KIP-599)
+v4  -1 partitions or replicas: num.partitions, default.replication.factor (KIP-464, since 2.4)
+v5  flexible; the topic's configuration in the response (KIP-525)
+v6  THROTTLING_QUOTA_EXCEEDED (KIP-599)
 v7  topic ids
 
-Answered when the topic is there for every client, so that ``timeout_ms`` has nothing to bound. Each topic stands for
-itself; one that is named twice is answered once, with INVALID_REQUEST.
+The response is sent when every client can use the topics, independently of ``timeout_ms``. Each topic is created
+independently. A repeated topic is answered once, with INVALID_REQUEST.
 """
 
 from collections import Counter
@@ -45,7 +45,7 @@ async def create_topics(
     timers: Timers,
     topics: Topics,
 ) -> CreateTopicsResponse:
-    """Make the topics, or only check that they could be made."""
+    """Create the topics, or only check that they could be created."""
     times = Counter(topic.name for topic in request.topics)
     results, charge = [], MutationCharge(context, quotas, timers, strict_since=_REFUSED_SINCE)
     for wanted in {topic.name: topic for topic in request.topics}.values():
@@ -61,7 +61,7 @@ async def create_topics(
 
 
 def _check_counts(wanted: CreatableTopic, release: Release) -> None:
-    """Raise KafkaError for a topic that leaves counts to a broker that would not have taken that."""
+    """Raise KafkaError for counts of -1 in a release that has no defaults for them (before KIP-464)."""
     if wanted.assignments or release.since(_DEFAULTS_SINCE):
         return
     if wanted.num_partitions <= 0:
@@ -88,7 +88,7 @@ def _created(topic: TopicImage, topics: Topics, configs: DynamicConfigs) -> Crea
 
 
 def _configs(topic: TopicImage, topics: Topics, configs: DynamicConfigs) -> tuple[CreatableTopicConfigs, ...]:
-    """Every setting of the topic, with where its value comes from."""
+    """Every setting of the topic, with the source of its value."""
     return tuple(
         CreatableTopicConfigs(name=entry.key, value=entry.value, config_source=entry.source)
         for entry in topic_entries(topics.log_config(topic), topic.configs, configs)

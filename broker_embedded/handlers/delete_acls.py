@@ -1,6 +1,6 @@
-"""DeleteAcls (31) v0-v3: remove rules about who may do what; SECURITY_DISABLED, as from a Kafka without an authorizer.
+"""DeleteAcls (31) v0-v3: remove ACLs; SECURITY_DISABLED, as from a Kafka without an authorizer.
 
-v1  prefixed resource patterns (KIP-290); brokers answer before they throttle
+v1  prefixed resource patterns (KIP-290); the response is sent before throttling
 v2  flexible
 v3  user resources (KIP-373)
 """
@@ -16,7 +16,7 @@ from spark_kafka_native.protocol.messages.delete_acls import (
 
 @handles(DeleteAclsRequest, "0-3")
 def delete_acls(request: DeleteAclsRequest, _context: RequestContext) -> DeleteAclsResponse:
-    """Refuse each filter: there are no rules."""
+    """Refuse each filter: there is no authorizer."""
     refused = DeleteAclsFilterResult(
         error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured."
     )

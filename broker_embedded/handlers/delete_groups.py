@@ -1,4 +1,4 @@
-"""DeleteGroups (42) v0-v2: forget empty groups, with all their offsets."""
+"""DeleteGroups (42) v0-v2: delete empty groups and their offsets."""
 
 from broker_embedded.coordinator.groups import Groups
 from broker_embedded.handlers.support.registry import RequestContext, handles
@@ -12,7 +12,7 @@ from spark_kafka_native.protocol.messages.delete_groups import (
 
 @handles(DeleteGroupsRequest, "0-2")
 async def delete_groups(request: DeleteGroupsRequest, _context: RequestContext, groups: Groups) -> DeleteGroupsResponse:
-    """One result per group id; one that is named twice is there only once."""
+    """One result per group id. A repeated id is answered once."""
     codes = dict.fromkeys(request.groups_names, ErrorCode.NONE)
     for group_id in codes:
         try:

@@ -1,10 +1,10 @@
-"""DeleteRecords (21) v0-v2: let partitions start later (KIP-107).
+"""DeleteRecords (21) v0-v2: move log start offsets (KIP-107).
 
-v1  brokers answer before they throttle
+v1  the response is sent before throttling
 v2  flexible
 
-Answered when the records are gone for every reader and stay so after a crash. The brokers' own topics and those that
-are compacted and not deleted from keep theirs.
+The response is sent when no client can read the records, and the checkpoint is written. Internal topics and topics with
+cleanup.policy=compact alone are refused.
 """
 
 import functools
@@ -30,7 +30,7 @@ from spark_kafka_native.protocol.topic import INTERNAL_TOPICS, TopicPartition
 
 _NONE = -1
 _Delete: TypeAlias = Callable[[TopicPartition, int], Awaitable[int]]
-"""Deletes the records of a partition before an offset; the offset that it starts at now. Raises KafkaError."""
+"""Deletes the records of a partition before an offset. Returns the new log start offset. Raises KafkaError."""
 
 
 @handles(DeleteRecordsRequest, "0-2")
@@ -43,7 +43,7 @@ async def delete_records(
     partitions: Partitions,
     threads: WorkerThreads,
 ) -> DeleteRecordsResponse:
-    """Delete the records before an offset; the offset that each partition starts at now."""
+    """Delete the records before an offset. The response has the new log start offsets."""
 
     async def delete(partition: TopicPartition, offset: int) -> int:
         work = functools.partial(logs.delete_records, partition, offset)

@@ -1,4 +1,4 @@
-"""DeleteTopics (20) v0-v6: remove topics and their records.
+"""DeleteTopics (20) v0-v6: delete topics and their records.
 
 v1  throttle time
 v3  TOPIC_DELETION_DISABLED; before it, INVALID_REQUEST
@@ -6,7 +6,7 @@ v4  flexible
 v5  error messages
 v6  topics by name or by id (KIP-516)
 
-Answered when the topics are gone for every client; their files leave the disk in the background.
+The response is sent when no client sees the topics any more. Their files are removed later.
 """
 
 from typing import Final
@@ -43,7 +43,7 @@ async def delete_topics(
     topic_lifecycle: TopicLifecycle,
     topics: Topics,
 ) -> DeleteTopicsResponse:
-    """Delete the topics; each stands for itself."""
+    """Delete the topics, each independently."""
     by_state = context.version >= _STATES_SINCE
     wanted = request.topics if by_state else tuple(DeleteTopicState(name=name) for name in request.topic_names)
     if not configs.config.delete_topic_enable:

@@ -1,6 +1,6 @@
-"""DescribeAcls (29) v0-v3: rules about who may do what; SECURITY_DISABLED, as from a Kafka without an authorizer.
+"""DescribeAcls (29) v0-v3: list ACLs; SECURITY_DISABLED, as from a Kafka without an authorizer.
 
-v1  prefixed resource patterns (KIP-290); brokers answer before they throttle
+v1  prefixed resource patterns (KIP-290); the response is sent before throttling
 v2  flexible
 v3  user resources (KIP-373)
 """
@@ -12,7 +12,7 @@ from spark_kafka_native.protocol.messages.describe_acls import DescribeAclsReque
 
 @handles(DescribeAclsRequest, "0-3")
 def describe_acls(_request: DescribeAclsRequest, _context: RequestContext) -> DescribeAclsResponse:
-    """Refuse: there are no rules."""
+    """Refuse: there is no authorizer."""
     return DescribeAclsResponse(
         error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured on the broker"
     )

@@ -1,4 +1,4 @@
-"""DescribeClientQuotas (48) v0-v1: the quotas of the entities that a filter lets through (KIP-546).
+"""DescribeClientQuotas (48) v0-v1: the quotas of the entities that match a filter (KIP-546).
 
 v1  flexible
 """
@@ -20,7 +20,7 @@ from spark_kafka_native.protocol.messages.describe_client_quotas import (
 def describe_client_quotas(
     request: DescribeClientQuotasRequest, _context: RequestContext, quotas: ClientQuotas
 ) -> DescribeClientQuotasResponse:
-    """Every entity that matches, with the quotas that are set for it itself."""
+    """Every entity that matches, with the quotas that are set for it directly."""
     try:
         wanted = EntityFilter(request.components, strict=request.strict)
     except KafkaError as error:

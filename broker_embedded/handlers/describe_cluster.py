@@ -1,8 +1,8 @@
 """DescribeCluster (60) v0-v2: the brokers and the controller (KIP-700).
 
 v0  flexible
-v1  brokers or controllers (KIP-919); a broker knows of brokers only
-v2  fenced brokers (KIP-1073), of which there are none
+v1  brokers or controllers (KIP-919); this broker answers for brokers only
+v2  fenced brokers (KIP-1073); there are none
 """
 
 from typing import Final
@@ -25,7 +25,7 @@ _CONTROLLERS: Final = 2
 def describe_cluster(
     request: DescribeClusterRequest, context: RequestContext, topics: Topics
 ) -> DescribeClusterResponse:
-    """The cluster, which is this broker."""
+    """The cluster, which consists of this broker."""
     if request.endpoint_type == _CONTROLLERS:
         return DescribeClusterResponse(
             error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,

@@ -1,16 +1,16 @@
 """DescribeConfigs (32) v0-v4: the settings of topics, brokers, loggers and groups.
 
-v1  where each value is from, and what it stands before
-v2  brokers answer before they throttle
+v1  the source of each value, and its synonyms
+v2  the response is sent before throttling
 v3  types and documentation (KIP-569)
 v4  flexible
 
-A broker has every setting of Apache Kafka 4.3, and the unknown ones that were set at run time. Of a broker without a
-name the answer has what was set at run time for all brokers. A resource of a type that does not exist spoils the whole
-request, as with Kafka. A resource that is named twice is answered once, whichever way its id is written.
+A broker has every setting of Apache Kafka 4.3, and unknown dynamic ones. A broker with an empty name stands for the
+dynamic settings of all brokers. An unknown resource type makes the whole request fail, as in Kafka. A repeated resource
+is answered once, also if its id is written in another way.
 
-A group that does not exist has every setting, as with Kafka, which takes some 70 times the bytes of its name. So of
-groups without settings of their own a request describes `_MOST_GROUPS`, and the others are refused.
+A group that does not exist has every setting, as in Kafka, which takes about 70 times the bytes of its name. Therefore
+a request describes at most `_MOST_GROUPS` groups without settings of their own; further ones are refused.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ from spark_kafka_native.protocol.messages.describe_configs import (
 )
 
 _AT_ONCE = 300
-"""Settings that are described before other requests have their turn: fewer than a broker has."""
+"""Settings that are described before other tasks of the event loop run: fewer than a broker has."""
 _MOST_GROUPS = 10_000
 
 
@@ -41,7 +41,7 @@ _MOST_GROUPS = 10_000
 async def describe_configs(
     request: DescribeConfigsRequest, context: RequestContext, config_resources: ConfigResources, configs: DynamicConfigs
 ) -> DescribeConfigsResponse:
-    """The settings asked for, resource by resource."""
+    """The requested settings of each resource."""
     if any(resource.resource_type not in set(ResourceType) for resource in request.resources):
         error = KafkaError(ErrorCode.INVALID_REQUEST)
         return DescribeConfigsResponse(results=tuple(_refused(resource, error) for resource in request.resources))
@@ -52,7 +52,7 @@ async def describe_configs(
         is_plain_group = _is_plain_group(resource, configs)
         groups += is_plain_group
         if is_plain_group and groups > _MOST_GROUPS:
-            results.append(_one_too_many(resource))
+            results.append(_too_many_groups(resource))
         else:
             results.append(_result(resource, request, context, config_resources))
         described += len(results[-1].configs)
@@ -67,11 +67,11 @@ def _key(resource: DescribeConfigsResource) -> tuple[int, str | int]:
 
 
 def _is_plain_group(resource: DescribeConfigsResource, configs: DynamicConfigs) -> bool:
-    """Whether it is a group for which no setting was made."""
+    """Whether it is a group without settings of its own."""
     return resource.resource_type == ResourceType.GROUP and resource.resource_name not in configs.stored.groups
 
 
-def _one_too_many(resource: DescribeConfigsResource) -> DescribeConfigsResult:
+def _too_many_groups(resource: DescribeConfigsResource) -> DescribeConfigsResult:
     detail = f"a request describes at most {_MOST_GROUPS} groups without settings of their own"
     return _refused(resource, KafkaError(ErrorCode.INVALID_REQUEST, detail))
 

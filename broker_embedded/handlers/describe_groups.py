@@ -1,6 +1,6 @@
 """DescribeGroups (15) v0-v6: classic groups and their members.
 
-v3  authorized operations (KIP-430): all of them, there are no rules
+v3  authorized operations (KIP-430): all of them, because there is no authorizer
 v4  static members (KIP-345)
 v6  GROUP_ID_NOT_FOUND, with a message, instead of a group in state Dead (KIP-1043)
 """
@@ -25,7 +25,7 @@ _DEAD: Final = "Dead"
 
 @handles(DescribeGroupsRequest, "0-6")
 def describe_groups(request: DescribeGroupsRequest, context: RequestContext, groups: Groups) -> DescribeGroupsResponse:
-    """One description per group id; an id that is repeated is answered once."""
+    """One description per group id. A repeated id is answered once."""
     described = (_describe(groups, group_id, context.version) for group_id in dict.fromkeys(request.groups))
     if request.include_authorized_operations:
         described = (

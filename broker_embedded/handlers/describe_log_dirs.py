@@ -1,12 +1,12 @@
-"""DescribeLogDirs (35) v0-v5: what is in the broker's directories, of which there is one (KIP-113).
+"""DescribeLogDirs (35) v0-v5: the logs in the broker's data directory (KIP-113).
 
-v1  brokers answer before they throttle
+v1  the response is sent before throttling
 v2  flexible
-v3  a top-level error, for which this broker has no use
+v3  a top-level error, never set by this broker
 v4  total and usable bytes of the volume (KIP-827)
-v5  whether the directory takes no new replicas, which this broker's always does (KIP-1066)
+v5  whether the directory is cordoned (KIP-1066); never in this broker
 
-Partitions that are not here are left out. A replica lags behind nothing, because there is no other.
+Unknown partitions are omitted. The lag is 0, because there is one replica.
 """
 
 import logging
@@ -37,7 +37,7 @@ async def describe_log_dirs(
     logs: LogManager,
     threads: WorkerThreads,
 ) -> DescribeLogDirsResponse:
-    """The directory, with the size of every log asked for."""
+    """The directory, with the sizes of the requested logs."""
     data_dir = logs.data_dir
     try:
         total_bytes, usable_bytes = await threads.on_disk(lambda: file_system.volume(data_dir))

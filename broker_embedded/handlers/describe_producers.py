@@ -1,8 +1,8 @@
-"""DescribeProducers (61) v0: the producers that partitions remember, and where their open transactions begin (KIP-664).
+"""DescribeProducers (61) v0: the active producers of partitions, and their open transactions (KIP-664).
 
 v0  flexible
 
-A transaction hangs if it is open here and its coordinator does not know of it.
+A transaction is hanging if it is open here and unknown to its coordinator.
 """
 
 from broker_embedded.handlers.support.registry import RequestContext, handles
@@ -25,7 +25,7 @@ from spark_kafka_native.protocol.topic import topic_name_problem
 def describe_producers(
     request: DescribeProducersRequest, _context: RequestContext, partitions: Partitions
 ) -> DescribeProducersResponse:
-    """Every producer of each requested partition; one that is repeated is answered once."""
+    """Every producer of each requested partition. A repeated partition is answered once."""
     topics = merge_repeated(request.topics, lambda topic: topic.name, joined="partition_indexes")
     return DescribeProducersResponse(topics=tuple(_of_topic(topic, partitions) for topic in topics))
 

@@ -1,10 +1,10 @@
-"""DescribeQuorum (55) v0-v2: who keeps the metadata log of a cluster (KIP-595): this broker, alone.
+"""DescribeQuorum (55) v0-v2: the quorum of the metadata log (KIP-595): this broker alone.
 
 v0  flexible
 v1  times of the last fetch and of the last catch-up (KIP-836)
 v2  directories, listeners and error messages (KIP-853)
 
-There is no such log here; its offsets count the changes to topics since the broker's start.
+This broker has no metadata log. The offsets count the changes of topics since the broker's start.
 """
 
 from broker_embedded.handlers.support.registry import RequestContext, handles
@@ -29,7 +29,7 @@ _NODES_SINCE = 2
 def describe_quorum(
     request: DescribeQuorumRequest, context: RequestContext, timers: Timers, topics: Topics
 ) -> DescribeQuorumResponse:
-    """The quorum of the one partition that has one."""
+    """The quorum of ``__cluster_metadata-0``."""
     asked = [(topic.topic_name, tuple(part.partition_index for part in topic.partitions)) for topic in request.topics]
     if not asked:
         return DescribeQuorumResponse(error_message=None)

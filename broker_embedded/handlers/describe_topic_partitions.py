@@ -2,9 +2,9 @@
 
 v0  flexible
 
-Topics come in the order of their names; an answer holds ``response_partition_limit`` partitions at most, the broker's
-``max.request.partition.size.limit`` at most, and says where the next one goes on. A cursor that leads nowhere spoils
-the whole request, as with Kafka.
+Topics are sorted by name. A response has at most ``response_partition_limit`` partitions, bounded by
+``max.request.partition.size.limit``, and the cursor of the next page. An invalid cursor makes the whole request fail,
+as in Kafka.
 """
 
 from broker_embedded.handlers.support.registry import RequestContext, handles

@@ -1,8 +1,8 @@
-"""DescribeTransactions (65) v0: the state of transactional ids, and which partitions their transactions have (KIP-664).
+"""DescribeTransactions (65) v0: the state of transactional ids and the partitions of their transactions (KIP-664).
 
 v0  flexible
 
-An id that is not known is TRANSACTIONAL_ID_NOT_FOUND, an empty one INVALID_REQUEST.
+An unknown id is TRANSACTIONAL_ID_NOT_FOUND, an empty one INVALID_REQUEST.
 """
 
 from broker_embedded.coordinator.transactions import Transactions
@@ -18,7 +18,7 @@ from spark_kafka_native.protocol.messages.describe_transactions import (
 def describe_transactions(
     request: DescribeTransactionsRequest, _context: RequestContext, transactions: Transactions
 ) -> DescribeTransactionsResponse:
-    """One description per id, in the order of the request; an id that is repeated is answered once."""
+    """One description per id, in the order of the request. A repeated id is answered once."""
     known = transactions.all
     return DescribeTransactionsResponse(
         transaction_states=tuple(describe(known.get(name), name) for name in dict.fromkeys(request.transactional_ids))

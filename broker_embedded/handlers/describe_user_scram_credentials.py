@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials (50) v0: who may log in by SCRAM, with which mechanisms (KIP-554)."""
+"""DescribeUserScramCredentials (50) v0: the SCRAM mechanisms of users (KIP-554)."""
 
 from broker_embedded.handlers.support.registry import RequestContext, handles
 from broker_embedded.metadata.scram_users import ScramUsers
@@ -16,7 +16,7 @@ from spark_kafka_native.protocol.messages.describe_user_scram_credentials import
 def describe_user_scram_credentials(
     request: DescribeUserScramCredentialsRequest, _context: RequestContext, scram_users: ScramUsers
 ) -> DescribeUserScramCredentialsResponse:
-    """The users asked for, or all."""
+    """The requested users, or all."""
     names = None if request.users is None else [user.name for user in request.users]
     found = scram_users.describe(names)
     return DescribeUserScramCredentialsResponse(

@@ -3,9 +3,8 @@
 v1  unclean elections too (KIP-460)
 v2  flexible
 
-With one broker each partition is led by its preferred replica, and no election is ever needed. Asked for all
-partitions, only those are told that had one. A type of election that does not exist is refused, as by Kafka unless no
-partition is named.
+With one broker each partition is led by its preferred replica, so that no election is necessary. A request for all
+partitions therefore gets none. An unknown election type is refused, as in Kafka unless no partition is named.
 """
 
 import functools
@@ -32,7 +31,7 @@ _NO_SUCH: Final = (ErrorCode.INVALID_REQUEST, "There is no such type of election
 
 @handles(ElectLeadersRequest, "0-2")
 def elect_leaders(request: ElectLeadersRequest, _context: RequestContext, topics: Topics) -> ElectLeadersResponse:
-    """Say of each partition that its leader stays."""
+    """ELECTION_NOT_NEEDED for each existing partition."""
     image, wanted = topics.image, request.topic_partitions
     if request.election_type not in {_PREFERRED, _UNCLEAN} and wanted != ():
         return ElectLeadersResponse(

@@ -3,7 +3,7 @@
 v2  PRODUCER_FENCED; before it, INVALID_PRODUCER_EPOCH
 v3  flexible
 v4  TRANSACTION_ABORTABLE, which is not answered here
-v5  the epoch rises with every transaction; the answer says who the producer is from then on (KIP-890)
+v5  every transaction bumps the epoch; the response has the new producer id and epoch (KIP-890)
 """
 
 from typing import Final
@@ -21,7 +21,7 @@ _EPOCHS_SINCE: Final = 5
 
 @handles(EndTxnRequest, "0-5")
 async def end_txn(request: EndTxnRequest, context: RequestContext, transactions: Transactions) -> EndTxnResponse:
-    """Decide the transaction, and tell everybody."""
+    """Commit or abort the transaction, and write its markers."""
     raises_epoch = context.version >= _EPOCHS_SINCE
     try:
         producer = await transactions.end(

@@ -1,23 +1,23 @@
 """Fetch (1) v0-v18: record batches from partitions; waits for them up to max_wait_ms.
 
-v0   message format v0; the first batch is cut off too where the limit says so
+v0   message format v0; the limit truncates even the first batch
 v1   throttle time
 v2   message format v1
-v3   a limit for the whole answer, whose first batch always comes whole (KIP-74)
+v3   a limit for the whole response, whose first batch is always complete (KIP-74)
 v4   record format v2; read committed
 v5   log start offset
 v6   KAFKA_STORAGE_ERROR; before it, NOT_LEADER_OR_FOLLOWER
 v7   fetch sessions (KIP-227)
-v9   current leader epoch in the question (KIP-320)
-v10  zstd; before it, UNSUPPORTED_COMPRESSION_TYPE from topics that are set to it
-v11  rack, of no use to a broker whose partitions have one replica
-v12  flexible; last fetched epoch, answered with where the logs part (KIP-595)
+v9   current leader epoch in the request (KIP-320)
+v10  zstd; before it, UNSUPPORTED_COMPRESSION_TYPE for topics with compression.type=zstd
+v11  rack, ignored, because partitions have one replica
+v12  flexible; last fetched epoch and diverging epoch (KIP-595)
 v13  topic ids (KIP-516)
 v15  the replica's state instead of its id (KIP-903)
-v16  the address of a leader that the client did not know (KIP-951)
-v17  the replica's directory, v18 its high watermark: for followers alone
+v16  the current leader and its address (KIP-951)
+v17  the replica's directory, v18 its high watermark: for followers only
 
-Who reads more than consumer_byte_rate is answered without records and told how long to wait.
+A client over consumer_byte_rate gets a response without records and a throttle time.
 """
 
 import functools
@@ -75,7 +75,7 @@ def fetch(
     topics: Topics,
     threads: WorkerThreads,
 ) -> FetchResponse | Awaitable[FetchResponse]:
-    """What is there, or what has come by the end of the wait."""
+    """The available records; if they are fewer than min_bytes, wait for more up to max_wait_ms."""
     try:
         session = fetch_sessions.begin(request, context.version, topics.image.names.get, timers.elapsed_ms)
     except KafkaError as error:
@@ -88,7 +88,7 @@ def fetch(
 
 
 class _Fetching:
-    """One Fetch request on its way."""
+    """One Fetch request."""
 
     def __init__(
         self,
@@ -126,9 +126,9 @@ class _Fetching:
         self.reading = Reading(partitions, session.partitions, limits)
 
     async def answer_after(self, enough: Awaitable[None]) -> FetchResponse:
-        """The answer once enough has been appended, a partition has an error, or the wait is over.
+        """The response, once min_bytes were appended, a partition has an error, or max_wait_ms has passed.
 
-        The wait has begun before, because other connections may append until this is awaited.
+        The wait begins before this is awaited, because other connections may append until then.
         """
         await enough
         if self._context.version < _FORMAT_2_SINCE:
@@ -136,11 +136,11 @@ class _Fetching:
         return self.answer()
 
     def answer(self) -> FetchResponse:
-        """The answer with what was read last."""
+        """The response with the records of the last read."""
         return FetchResponse(session_id=self._session.session_id) if self._is_throttled() else self._answer()
 
     async def answer_in_old_format(self) -> FetchResponse:
-        """The same in a message format that the client knows."""
+        """The response, down-converted to a message format that the client knows."""
         if self._is_throttled():
             return FetchResponse()
         magic = 0 if self._context.version < _FORMAT_1_SINCE else 1
@@ -149,7 +149,7 @@ class _Fetching:
         return self._answer()
 
     def _is_throttled(self) -> bool:
-        """Count the answer against the client's quotas; whether they let it have nothing this time."""
+        """Charge the response to the client's quotas; whether the response must have no records."""
         context, quota = self._context, self._quotas.fetch
         if not quota.enabled and not self._quotas.request.enabled:
             return False
@@ -185,7 +185,7 @@ class _Fetching:
         )
 
     def _topics(self, reads: Sequence[PartitionRead]) -> tuple[FetchableTopicResponse, ...]:
-        """Partitions in their order, neighbours of one topic together."""
+        """Partitions in their order, consecutive partitions of a topic in one entry."""
         topics = []
         for _, group in itertools.groupby(reads, key=lambda read: read.wanted.key[0]):
             of_topic = tuple(group)
@@ -228,14 +228,14 @@ class _Fetching:
         return code
 
     def _leader(self, read: PartitionRead) -> LeaderIdAndEpoch | None:
-        """Who leads a partition, for a client that asked the wrong broker or of a past leader."""
+        """The current leader of a partition, for a client with NOT_LEADER_OR_FOLLOWER or FENCED_LEADER_EPOCH."""
         if self._context.version < _LEADER_IN_ERROR_SINCE or read.error_code not in _LEADER_WANTED:
             return None
         image = self._partitions.image_of(read.wanted.topic or "", read.wanted.asked.partition)
         return LeaderIdAndEpoch(leader_id=image.leader, leader_epoch=image.leader_epoch) if image else None
 
     def _endpoints(self, reads: Iterable[PartitionRead]) -> tuple[NodeEndpoint, ...]:
-        """Where the leaders are that the answer names, as far as this broker knows: where it is itself."""
+        """The addresses of the leaders in the response, which is this broker's."""
         node = self._context.node
         for read in reads:
             leader = self._leader(read) if read.error_code else None

@@ -4,8 +4,8 @@ v1  key types: 0 a group, 1 a transactional id
 v4  several keys (KIP-699)
 v6  key type 2, a share group (KIP-932)
 
-Groups are kept in ``__consumer_offsets``, transactional ids in ``__transaction_state``; each is made on the first
-question, as in Kafka. Share groups and unknown types are INVALID_REQUEST.
+Groups are stored in ``__consumer_offsets``, transactional ids in ``__transaction_state``. The first request creates the
+topic, as in Kafka. Share groups and unknown types are INVALID_REQUEST.
 """
 
 from typing import Final
@@ -31,7 +31,7 @@ _NO_NODE: Final = -1
 async def find_coordinator(
     request: FindCoordinatorRequest, context: RequestContext, groups: Groups, transactions: Transactions
 ) -> FindCoordinatorResponse:
-    """One coordinator per key; a key that is repeated is answered once."""
+    """One coordinator per key. A repeated key is answered once."""
     many = context.version >= _MANY_KEYS_SINCE
     keys = dict.fromkeys(request.coordinator_keys) if many else (request.key,)
     found = tuple([await _find(key, request.key_type, context.node, groups, transactions) for key in keys])

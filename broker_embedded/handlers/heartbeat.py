@@ -1,4 +1,4 @@
-"""Heartbeat (12) v0-v4: a member of a classic group is alive.
+"""Heartbeat (12) v0-v4: keep a member of a classic group alive.
 
 v3  static members (KIP-345)
 """
@@ -12,7 +12,7 @@ from spark_kafka_native.protocol.messages.heartbeat import HeartbeatRequest, Hea
 
 @handles(HeartbeatRequest, "0-4")
 async def heartbeat(request: HeartbeatRequest, _context: RequestContext, groups: Groups) -> HeartbeatResponse:
-    """Prolong a session; tell whether the member has to join anew."""
+    """Renew the member's session. REBALANCE_IN_PROGRESS: it must rejoin."""
     try:
         return await groups.apply(request.group_id, lambda group, now_ms: decisions.heartbeat(group, request, now_ms))
     except KafkaError as error:

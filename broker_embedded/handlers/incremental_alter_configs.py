@@ -2,7 +2,7 @@
 
 v1  flexible
 
-Each resource stands for itself, and all its changes are made or none; one that is named twice is not changed.
+The changes of each resource are atomic and independent of other resources. A repeated resource is not changed.
 """
 
 from broker_embedded.handlers.support.registry import RequestContext, handles

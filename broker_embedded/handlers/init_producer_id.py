@@ -1,12 +1,12 @@
 """InitProducerId (22) v0-v5: a producer id for an idempotent producer, or the epoch of a transactional one (KIP-98).
 
 v2  flexible
-v3  a transactional producer says its present id and epoch, to go on with a new epoch (KIP-360)
+v3  a transactional producer sends its id and epoch, to continue with a new epoch (KIP-360)
 v4  PRODUCER_FENCED; before it, INVALID_PRODUCER_EPOCH
 v5  TRANSACTION_ABORTABLE, which is not answered here
 
-A transactional id that is amid a transaction is taken over at once: the transaction is aborted before the answer, where
-Kafka answers CONCURRENT_TRANSACTIONS and is asked again.
+An ongoing transaction of the transactional id is aborted before the response. Kafka responds CONCURRENT_TRANSACTIONS
+instead, and the client retries.
 """
 
 from typing import Final
@@ -27,7 +27,7 @@ _FENCED_SINCE: Final = 4
 async def init_producer_id(
     request: InitProducerIdRequest, context: RequestContext, producer_ids: ProducerIds, transactions: Transactions
 ) -> InitProducerIdResponse:
-    """A producer id that no producer had before, or an epoch of a transactional id that nobody else has."""
+    """A new producer id, or a new epoch of a transactional id."""
     name = request.transactional_id
     try:
         claimed = _claimed(request)
@@ -41,9 +41,9 @@ async def init_producer_id(
 
 
 def _claimed(request: InitProducerIdRequest) -> Producer | None:
-    """Who the producer says to be. Raises KafkaError INVALID_REQUEST: it says half of it."""
+    """The producer id and epoch of the request. Raises KafkaError INVALID_REQUEST: only one of them is set."""
     if (request.producer_id == _NONE) != (request.producer_epoch == _NONE):
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "a producer id goes with an epoch")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "producer id and epoch must be set together")
     if request.producer_id == _NONE:
         return None
     return Producer(producer_id=request.producer_id, epoch=request.producer_epoch)

@@ -1,14 +1,14 @@
-"""JoinGroup (11) v0-v9: become a member of a classic group, or stay one.
+"""JoinGroup (11) v0-v9: join a classic group, or rejoin it.
 
 v0     the session timeout is the rebalance timeout too
 v1     rebalance timeout
-v4     a new member is given its id first, with MEMBER_ID_REQUIRED (KIP-394)
+v4     a new member first gets its id, with MEMBER_ID_REQUIRED (KIP-394)
 v5     static members (KIP-345)
 v7     protocol type in the answer, no protocol instead of an empty one (KIP-559)
 v8     the reason why a member joins (KIP-800)
-v9     the leader may be told to skip the assignment (KIP-814)
+v9     skip_assignment for the leader (KIP-814)
 
-The answer waits until the members of the group have joined, or the time for that is over.
+The response is sent when all members have joined, or the rebalance timeout has passed.
 """
 
 import dataclasses
@@ -28,7 +28,7 @@ _NO_PROTOCOL_SINCE: Final = 7
 
 @handles(JoinGroupRequest, "0-9")
 async def join_group(request: JoinGroupRequest, context: RequestContext, groups: Groups) -> JoinGroupResponse:
-    """Join, and wait for the others."""
+    """Join, and wait for the rebalance to complete."""
     if context.version < _REBALANCE_TIMEOUT_SINCE:
         request = dataclasses.replace(request, rebalance_timeout_ms=request.session_timeout_ms)
     joining = Joining(

@@ -1,7 +1,7 @@
-"""LeaveGroup (13) v0-v5: members of a classic group go at once, instead of when their session ends.
+"""LeaveGroup (13) v0-v5: remove members of a classic group before their sessions end.
 
 v0-v2  one member, with one error code
-v3     several members, static ones by their instance id alone if need be (KIP-345), with an error code each
+v3     several members, static ones by their instance id (KIP-345), with an error code each
 v5     the reason why (KIP-800)
 """
 
@@ -18,7 +18,7 @@ _MEMBERS_SINCE: Final = 3
 
 @handles(LeaveGroupRequest, "0-5")
 async def leave_group(request: LeaveGroupRequest, context: RequestContext, groups: Groups) -> LeaveGroupResponse:
-    """Let members go."""
+    """Remove the members."""
     wanted = request
     if context.version < _MEMBERS_SINCE:
         wanted = LeaveGroupRequest(group_id=request.group_id, members=(MemberIdentity(member_id=request.member_id),))

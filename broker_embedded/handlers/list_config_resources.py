@@ -1,7 +1,7 @@
-"""ListConfigResources (74) v0-v1: what has settings (KIP-714, KIP-1142).
+"""ListConfigResources (74) v0-v1: the resources with settings (KIP-714, KIP-1142).
 
-v0  subscriptions to client metrics, of which there are none here
-v1  all types, or those asked for
+v0  client metrics subscriptions only; this broker has none
+v1  all types, or the requested ones
 """
 
 from broker_embedded.handlers.support.registry import RequestContext, handles

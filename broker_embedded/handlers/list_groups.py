@@ -11,7 +11,7 @@ from spark_kafka_native.protocol.messages.list_groups import ListedGroup, ListGr
 
 @handles(ListGroupsRequest, "0-5")
 def list_groups(request: ListGroupsRequest, _context: RequestContext, groups: Groups) -> ListGroupsResponse:
-    """Id, protocol type, state and type of each group that passes the filters; case does not matter in them."""
+    """Id, protocol type, state and type of each group that matches the filters, which are case-insensitive."""
     states = {state.strip().lower() for state in request.states_filter}
     types = {group_type.lower() for group_type in request.types_filter}
     return ListGroupsResponse(

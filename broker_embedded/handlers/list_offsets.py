@@ -1,20 +1,21 @@
-"""ListOffsets (2) v0-v11: the offset at a position or at a time.
+"""ListOffsets (2) v0-v11: offsets by timestamp, and the earliest and latest offset.
 
-v0   a list of offsets, the latest first: where segments that were last written by that time begin, and the log's end
-v1   one offset, and the timestamp that was found there
+v0   a list of offsets, the latest first: base offsets of segments last written at or before the time, and the log end
+v1   one offset, and the timestamp of its record
 v2   isolation level
 v4   leader epochs (KIP-320)
 v7   timestamp -3: the record with the largest timestamp (KIP-734)
-v8   timestamp -4: the earliest offset on local disk, here always that of the log (KIP-405)
-v9   timestamp -5: the latest offset in tiered storage, here none (KIP-1005)
-v10  timeout of remote lookups, of which there are none
-v11  timestamp -6: the earliest offset waiting for upload, here none (KIP-1023)
+v8   timestamp -4: the earliest offset on local disk, the log start offset here (KIP-405)
+v9   timestamp -5: the latest offset in tiered storage, none here (KIP-1005)
+v10  timeout of remote lookups, ignored
+v11  timestamp -6: the earliest offset pending upload, none here (KIP-1023)
 
-A timestamp without a record that young has offset -1 and no error. A partition that is named twice is answered once,
-with INVALID_REQUEST; v0 answers the last. In message format v0 there are no timestamps to look for, and that is
+If no record has the timestamp or a later one, the offset is -1 without an error. A repeated partition is answered once,
+with INVALID_REQUEST; in v0 its last entry is answered. A lookup in message format v0, which has no timestamps, is
 UNSUPPORTED_FOR_MESSAGE_FORMAT.
 
-A lookup by time reads from the disk, and decompresses batches. It runs in a thread, and ends when its client leaves.
+A lookup by timestamp reads from the disk and decompresses batches. It runs in a thread, and is cancelled if the client
+disconnects.
 """
 
 import functools
@@ -153,7 +154,7 @@ def _offsets_before(log: Log, timestamp: int) -> list[int]:
 
 
 def _limit(partition: LocalPartition, request: ListOffsetsRequest) -> int:
-    """The offset behind the last record that the client may see."""
+    """The offset after the last record that the client may read."""
     if request.replica_id != _CONSUMER:
         return partition.log.log_end_offset
     committed = request.isolation_level == _READ_COMMITTED
@@ -172,10 +173,10 @@ def _position(log: Log, timestamp: int, limit: int) -> OffsetTimestamp | None:
 async def _find(
     log: Log, timestamp: int, limit: int, threads: WorkerThreads, presence: ClientPresence
 ) -> OffsetTimestamp:
-    """The record of a time, before ``limit``. Raises KafkaError; WorkCancelled: the client has left."""
+    """The first record at or after a timestamp, before ``limit``. Raises KafkaError, WorkCancelled."""
     time = None if timestamp == _MAX_TIMESTAMP else timestamp
     found: Lookup = ContinueAt(0)
-    while isinstance(found, ContinueAt):  # each time behind another batch, in a turn of its own
+    while isinstance(found, ContinueAt):  # one decompressed batch per call, so that other lookups run between two calls
         look_up = functools.partial(log.reader.look_up, time, found.offset)
         found = await threads.reads.run(look_up, presence)
     return _NOTHING if found is None or found.offset >= limit else found

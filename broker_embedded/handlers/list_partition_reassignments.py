@@ -1,4 +1,4 @@
-"""ListPartitionReassignments (46) v0: moves of partitions that are under way (KIP-455), of which there are never any.
+"""ListPartitionReassignments (46) v0: ongoing reassignments (KIP-455); there are none.
 
 v0  flexible
 """
@@ -14,5 +14,5 @@ from spark_kafka_native.protocol.messages.list_partition_reassignments import (
 def list_partition_reassignments(
     _request: ListPartitionReassignmentsRequest, _context: RequestContext
 ) -> ListPartitionReassignmentsResponse:
-    """No moves."""
+    """No reassignments."""
     return ListPartitionReassignmentsResponse(error_message=None)

@@ -1,9 +1,9 @@
 """ListTransactions (66) v0-v2: the transactional ids that this broker coordinates (KIP-664).
 
-v1  a filter by how long transactions have gone on (KIP-994)
+v1  a filter by the duration of transactions (KIP-994)
 v2  a filter by an RE2 expression, which must match the whole id (KIP-1152)
 
-States that nobody knows are named in the answer. An expression that is none is INVALID_REGULAR_EXPRESSION.
+Unknown states are listed in the response. An invalid expression is INVALID_REGULAR_EXPRESSION.
 """
 
 from broker_embedded.coordinator.pattern_matcher import PatternMatcher
@@ -24,7 +24,7 @@ async def list_transactions(
     timers: Timers,
     transactions: Transactions,
 ) -> ListTransactionsResponse:
-    """Id, producer and state of each transactional id that passes the filters."""
+    """Id, producer and state of each transactional id that matches the filters."""
     pattern = request.transactional_id_pattern
     try:
         matched = await patterns.matching(pattern, transactions.all) if pattern else None

@@ -1,15 +1,15 @@
 """Metadata (3) v0-v13: brokers, topics, partitions and their leaders.
 
-v0   an empty list asks for all topics
-v1   null asks for all, an empty list for none; controller, rack, internal topics
-v4   the client says whether a missing topic may be created
-v8   authorized operations; without an authorizer, as here, every operation that the resource knows
-v10  topic ids in the answer
-v12  topics may be asked for by id (KIP-516)
-v13  a top-level error, for which this broker has no use
+v0   an empty list requests all topics
+v1   null requests all topics, an empty list none; controller, rack, internal topics
+v4   allow_auto_topic_creation
+v8   authorized operations; all of them, because there is no authorizer
+v10  topic ids in the response
+v12  topics may be requested by id (KIP-516)
+v13  a top-level error, never set by this broker
 
-A missing topic that may be created (auto.create.topics.enable, and the client's leave) is created and answered at once;
-Apache Kafka answers UNKNOWN_TOPIC_OR_PARTITION first and lets the client ask again.
+A missing topic is created and returned at once if auto.create.topics.enable and the request allow it. Apache Kafka
+responds UNKNOWN_TOPIC_OR_PARTITION first, and the client retries.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -51,8 +51,8 @@ async def metadata(
     topic_lifecycle: TopicLifecycle,
     topics: Topics,
 ) -> MetadataResponse:
-    """The cluster, and the topics asked for."""
-    if context.version < _BY_ID_SINCE and any(map(_asks_by_id, request.topics or ())):
+    """The cluster, and the requested topics."""
+    if context.version < _BY_ID_SINCE and any(map(_is_by_id, request.topics or ())):
         return _refused(request.topics or ())
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
     cluster_operations = CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
@@ -80,7 +80,7 @@ async def _topics(
     image = topics.image
     if request.topics is None or (version == 0 and not request.topics):
         return [_describe(topic, operations) for topic in image.topics.values()]
-    # Once each: a client that asks twice for a topic gets one answer.
+    # A repeated topic is answered once.
     ids = dict.fromkeys(topic.topic_id for topic in request.topics if topic.topic_id != ZERO_UUID)
     if ids:
         by_id = {topic_id: image.topic_by_id(topic_id) for topic_id in ids}
@@ -94,12 +94,12 @@ async def _topics(
     return [await _by_name(name, topics, create, operations) for name in names]
 
 
-def _asks_by_id(topic: MetadataRequestTopic) -> bool:
+def _is_by_id(topic: MetadataRequestTopic) -> bool:
     return topic.name is None or topic.topic_id != ZERO_UUID
 
 
 def _refused(topics: Iterable[MetadataRequestTopic]) -> MetadataResponse:
-    """The answer to what v10 and v11 can spell but do not allow."""
+    """The response to requests by topic id in v10 and v11, which do not allow them."""
     return MetadataResponse(
         topics=tuple(
             MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=topic.name or "", topic_id=topic.topic_id)
@@ -116,7 +116,7 @@ async def _by_name(name: str, topics: Topics, create: _Create | None, operations
     elif topic is None and create is not None:
         try:
             topic = await create(name)
-        except KafkaError as error:  # who used up controller_mutation_rate asks again, as for a topic not yet there
+        except KafkaError as error:  # over controller_mutation_rate the client retries, as for a missing topic
             code = code if error.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED else error.code
     if topic is not None:
         return _describe(topic, operations)

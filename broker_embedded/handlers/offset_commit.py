@@ -1,15 +1,15 @@
-"""OffsetCommit (8) v0-v10: store a group's positions.
+"""OffsetCommit (8) v0-v10: store a group's offsets.
 
-v0     kept like the others, not in ZooKeeper
-v1     generation and member; when the client says that it committed
-v2-v4  the client may say how long they are kept
+v0     stored in the log as well, not in ZooKeeper
+v1     generation and member; commit timestamp
+v2-v4  retention time of the offsets
 v6     leader epochs (KIP-320)
 v7     static members (KIP-345)
-v9     GROUP_ID_NOT_FOUND instead of ILLEGAL_GENERATION where a member speaks for a group that does not exist
+v9     GROUP_ID_NOT_FOUND instead of ILLEGAL_GENERATION if a member names a group that does not exist
 v10    topic ids
 
-Members of a group commit in its name; clients outside any membership (generation -1) where the group has no members.
-The answer is given once the commit is in the log of ``__consumer_offsets``.
+Members commit for their group. A client that is not a member (generation -1) may commit if the group has no members.
+The response is sent once the commit is in the log of ``__consumer_offsets``.
 """
 
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ _IDS_SINCE: Final = 10
 async def offset_commit(
     request: OffsetCommitRequest, context: RequestContext, groups: Groups, topics: Topics
 ) -> OffsetCommitResponse:
-    """Commit what can be committed; an error code for the rest."""
+    """Commit the offsets; an error code per partition."""
     by_id = context.version >= _IDS_SINCE
     image = topics.image
     found = [image.topic_by_id(topic.topic_id) if by_id else image.topic(topic.name) for topic in request.topics]

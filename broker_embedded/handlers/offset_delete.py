@@ -1,4 +1,4 @@
-"""OffsetDelete (47) v0: forget single offsets of a group, in topics that its members do not read."""
+"""OffsetDelete (47) v0: delete offsets of a group in topics that its members do not subscribe to."""
 
 from broker_embedded.coordinator.groups import Groups
 from broker_embedded.handlers.support.registry import RequestContext, handles

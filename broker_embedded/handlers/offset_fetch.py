@@ -1,15 +1,15 @@
-"""OffsetFetch (9) v0-v10: a group's committed positions.
+"""OffsetFetch (9) v0-v10: a group's committed offsets.
 
-v0   what was never committed has the error UNKNOWN_TOPIC_OR_PARTITION
-v2   null asks for all topics; top-level error
+v0   a partition without a commit has the error UNKNOWN_TOPIC_OR_PARTITION
+v2   null requests all topics; top-level error
 v5   leader epochs (KIP-320)
-v7   the client may insist on stable offsets (KIP-447): UNSTABLE_OFFSET_COMMIT where a transaction has one pending
+v7   require_stable (KIP-447): UNSTABLE_OFFSET_COMMIT if a transaction has a pending commit
 v8   several groups (KIP-709)
 v9   member id and epoch, which the new group protocol (KIP-848) checks
 v10  topic ids
 
-What was never committed, a whole group too, has offset -1 and no error. Groups and partitions that are repeated are
-answered once.
+Partitions without a commit and unknown groups have offset -1 and no error. Repeated groups and partitions are answered
+once.
 """
 
 from typing import Final, NamedTuple
@@ -47,7 +47,7 @@ _IDS_SINCE: Final = 10
 async def offset_fetch(
     request: OffsetFetchRequest, context: RequestContext, groups: Groups, topics: Topics
 ) -> OffsetFetchResponse:
-    """The positions of one group, or from v8 on of several."""
+    """The offsets of one group, or from v8 on of several."""
     if context.version >= _GROUPS_SINCE:
         distinct = merge_repeated(request.groups, lambda group: group.group_id, joined="topics")
         found = [await _group(group, context.version, request.require_stable, groups, topics) for group in distinct]
@@ -64,10 +64,10 @@ async def _group(
     except KafkaError as error:
         asked = wanted.topics or () if version < _GROUP_ERROR_SINCE else ()
         return OffsetFetchResponseGroup(
-            group_id=wanted.group_id, error_code=error.code, topics=tuple(map(_nothing, asked))
+            group_id=wanted.group_id, error_code=error.code, topics=tuple(map(_unknown, asked))
         )
     by_id, image = version >= _IDS_SINCE, topics.image
-    positions = _Positions(groups.offsets, wanted.group_id, require_stable)
+    positions = _Offsets(groups.offsets, wanted.group_id, require_stable)
     if wanted.topics is None:
         found = _all_topics(image, positions, by_id)
     else:
@@ -76,15 +76,15 @@ async def _group(
     return OffsetFetchResponseGroup(group_id=wanted.group_id, topics=tuple(found))
 
 
-class _Positions(NamedTuple):
-    """The positions of a group, stable ones if so wanted."""
+class _Offsets(NamedTuple):
+    """The committed offsets of a group, stable ones if ``require_stable``."""
 
     offsets: GroupOffsets
     group_id: str
     require_stable: bool
 
     def of(self, partition: TopicPartition, topic_id: UUID) -> OffsetFetchResponsePartitions:
-        """The position in a partition that exists, or existed."""
+        """The committed offset of a partition that exists, or existed."""
         if self.require_stable and self.offsets.is_unstable(self.group_id, partition, topic_id):
             return _partition(partition.partition, None, ErrorCode.UNSTABLE_OFFSET_COMMIT)
         value = self.offsets.committed(self.group_id, partition, topic_id)
@@ -92,7 +92,7 @@ class _Positions(NamedTuple):
 
 
 def _topic(
-    image: ClusterImage, positions: _Positions, wanted: OffsetFetchRequestTopics, by_id: bool
+    image: ClusterImage, positions: _Offsets, wanted: OffsetFetchRequestTopics, by_id: bool
 ) -> OffsetFetchResponseTopics:
     meant = image.topic_by_id(wanted.topic_id) if by_id else image.topic(wanted.name)
     name = meant.name if meant else wanted.name
@@ -104,17 +104,17 @@ def _topic(
     return OffsetFetchResponseTopics(name=wanted.name, topic_id=wanted.topic_id, partitions=tuple(parts))
 
 
-def _nothing(wanted: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
+def _unknown(wanted: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
     parts = tuple(_partition(index, None, ErrorCode.NONE) for index in wanted.partition_indexes)
     return OffsetFetchResponseTopics(name=wanted.name, partitions=parts)
 
 
-def _all_topics(image: ClusterImage, positions: _Positions, by_id: bool) -> list[OffsetFetchResponseTopics]:
+def _all_topics(image: ClusterImage, positions: _Offsets, by_id: bool) -> list[OffsetFetchResponseTopics]:
     by_topic: dict[str, list[OffsetFetchResponsePartitions]] = {}
     for partition, value in positions.offsets.all_committed(positions.group_id).items():
         topic_id = _topic_id(image, partition.topic)
         if value.topic_id not in {ZERO_UUID, topic_id} or (by_id and topic_id == ZERO_UUID):
-            continue  # of a topic that is gone
+            continue  # the commit was for a deleted topic
         by_topic.setdefault(partition.topic, []).append(positions.of(partition, topic_id))
     return [
         OffsetFetchResponseTopics(name=name, topic_id=_topic_id(image, name), partitions=tuple(parts))
@@ -153,7 +153,7 @@ def _new_form(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
 
 
 def _old_form(group: OffsetFetchResponseGroup, version: int) -> OffsetFetchResponse:
-    """The answer for one group in the form of v0 to v7; in the first two errors are told with the partitions."""
+    """The response for one group in the form of v0 to v7. v0 and v1 have the group's error in each partition."""
 
     def code(part: OffsetFetchResponsePartitions) -> int:
         if version < _GROUP_ERROR_SINCE and group.error_code:

@@ -1,11 +1,11 @@
-"""OffsetForLeaderEpoch (23) v0-v4: where a leader epoch ended (KIP-101, KIP-279).
+"""OffsetForLeaderEpoch (23) v0-v4: end offsets of leader epochs (KIP-101, KIP-279).
 
-v1  the answer names the epoch too
-v2  the client's idea of the present epoch is checked (KIP-320)
-v3  replica id, of which nothing follows here
+v1  leader epoch in the response
+v2  current leader epoch in the request (KIP-320)
+v3  replica id, ignored
 v4  flexible
 
-Of an epoch that the log does not know, the largest one before it is told; of one yet to come, -1 and no error.
+For an unknown epoch the response has the largest known epoch before it; for a future epoch -1 and no error.
 """
 
 from broker_embedded.handlers.support.registry import RequestContext, handles
@@ -24,7 +24,7 @@ from spark_kafka_native.protocol.messages.offset_for_leader_epoch import (
 def offset_for_leader_epoch(
     request: OffsetForLeaderEpochRequest, _context: RequestContext, partitions: Partitions
 ) -> OffsetForLeaderEpochResponse:
-    """An epoch and its end for each partition asked for."""
+    """An epoch and its end offset for each requested partition."""
     return OffsetForLeaderEpochResponse(
         topics=tuple(
             OffsetForLeaderTopicResult(

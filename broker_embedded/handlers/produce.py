@@ -2,21 +2,21 @@
 
 v1   throttle time
 v2   message format v1; log append time in the answer
-v3   record format v2, which alone may come from here on
+v3   record format v2 only
 v5   log start offset in the answer
 v7   zstd (KIP-110); before it, UNSUPPORTED_COMPRESSION_TYPE
 v8   error messages, and errors of single records (KIP-467)
-v10  new leaders in the answer (KIP-951): for leaders that have moved, and none moves here
+v10  the current leader in the response (KIP-951); never set, because leaders do not move
 v11  TRANSACTION_ABORTABLE; before it, INVALID_TXN_STATE
-v12  a transactional Produce adds its partitions to the transaction (KIP-890); before it, they must be in it
+v12  adds the partitions to the transaction (KIP-890); before it, they must have been added
 v13  topic ids (KIP-516)
 
-Releases from 4.0 on say that they have v0 to v2 (KAFKA-18659), because librdkafka takes a missing v0 for a broker
-without compression, but close the connection of who asks in these.
+Releases from 4.0 on advertise v0 to v2 (KAFKA-18659), because librdkafka does not compress if v0 is missing, but close
+the connection after a request of these versions.
 
-Each partition gets one batch (that is all the protocol allows since v3) and an answer of its own. With acks=0 there is
-no response, and an error closes the connection, so that the client learns of it. Batches that are part of a transaction
-pass `joining` first. What waits for a thread when the client leaves is dropped (`record_threads`).
+Each partition has one batch, as the protocol requires since v3, and its own response. With acks=0 there is no response,
+and an error closes the connection to signal it. `joining` checks transactional batches first. Appends that wait for a
+thread when the client disconnects are dropped (`record_threads`).
 """
 
 import contextlib
@@ -67,15 +67,15 @@ _WITHOUT_LOG_START_OFFSET: Final = {
     ErrorCode.RECORD_LIST_TOO_LARGE,
     ErrorCode.KAFKA_STORAGE_ERROR,
 }
-"""Refusals that Apache Kafka answers without the log start offset."""
+"""Error codes that Apache Kafka responds without the log start offset."""
 _ADMIN_CLIENT: Final = "__admin_client"
-"""The one client id that Apache Kafka lets write to internal topics."""
+"""The only client id that may write to internal topics, as in Apache Kafka."""
 _MAX_RECORD_ERRORS: Final = 1000
 """Upper bound of the record errors (KIP-467) in one response, over all partitions."""
 _NOTHING: Final = AppendResult(
     base_offset=-1, last_offset=-1, log_append_time_ms=-1, log_start_offset=-1, duplicate=False
 )
-"""What an append of nothing comes to."""
+"""The result of an append without bytes."""
 
 
 @handles(ProduceRequest, "0-13")
@@ -170,20 +170,20 @@ def _answer(request: ProduceRequest, appends: "_Appends") -> ProduceResponse | N
 
 
 class _ErrorBudget:
-    """How many more errors of single records the response may have."""
+    """Bounds the record errors of one response."""
 
     def __init__(self, left: int) -> None:
         self._left = left
 
     def take(self, errors: Sequence[RecordError]) -> tuple[RecordError, ...]:
-        """The first of ``errors``, as many as the response still has room for."""
+        """The first of ``errors``, within the bound."""
         taken = tuple(errors[: self._left])
         self._left -= len(taken)
         return taken
 
 
 class _Append:
-    """One partition of a Produce request on its way."""
+    """One partition of a Produce request."""
 
     __slots__ = (
         "_data",
@@ -214,7 +214,7 @@ class _Append:
         self.error: KafkaError | None = None
 
     def prepare(self, request: ProduceRequest, context: RequestContext, partitions: Partitions, timers: Timers) -> None:
-        """Find the partition and check what can be checked without its log."""
+        """Find the partition and validate the request without its log."""
         try:
             if context.version >= _IDS_SINCE:
                 self._partition = partitions.get_by_id(self._topic.topic_id, self._data.index)
@@ -223,7 +223,7 @@ class _Append:
             if request.acks not in _VALID_ACKS:
                 raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks is {request.acks}; it may be -1, 0 or 1")
             if self._partition.id.topic in INTERNAL_TOPICS and context.client_id != _ADMIN_CLIENT:
-                raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{self._partition.id.topic} is the broker's own")
+                raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{self._partition.id.topic} is an internal topic")
             if request.acks == _ALL:
                 self._partition.check_replicas()
             self._records, self._header = _to_append(self._data.records, context.version)
@@ -241,24 +241,24 @@ class _Append:
 
     @property
     def in_transaction(self) -> bool:
-        """Whether there is a batch to append that is part of a transaction."""
+        """Whether there is a transactional batch to append."""
         return self._header is not None and self._header.is_transactional and self._records is not None
 
     @property
     def producer(self) -> Producer:
-        """Who writes in a transaction."""
+        """The producer of a transactional batch."""
         assert self._header is not None
         return Producer(producer_id=self._header.producer_id, epoch=self._header.producer_epoch)
 
     @property
     def partition_id(self) -> TopicPartition:
-        """The partition, which has been found."""
+        """The id of the partition."""
         assert self._partition is not None
         return self._partition.id
 
     @property
     def begins(self) -> bool:
-        """Whether the partition's log does not know yet that it is in the transaction."""
+        """Whether the transaction is not open in the partition's log yet."""
         assert self._partition is not None
         assert self._header is not None
         return not self._partition.log.producers.is_in_transaction(
@@ -266,7 +266,7 @@ class _Append:
         )
 
     def accept(self, terms: Terms) -> None:
-        """Append on these terms."""
+        """Append with these terms."""
         self._terms = terms
 
     def refuse(self, error: KafkaError) -> None:
@@ -275,7 +275,7 @@ class _Append:
         self._records = self._result = None
 
     def run(self, cancellation: Cancellation = NEVER_CANCELLED) -> None:
-        """Append, unless something was wrong before. May be called in any thread. Raises WorkCancelled."""
+        """Append, unless there was an error before. May be called in any thread. Raises WorkCancelled."""
         if self._partition is None or not self._records:
             return
         try:
@@ -289,7 +289,7 @@ class _Append:
     def announce(self, delayed: DelayedOperations) -> None:
         """Complete the requests that wait for records of the partition.
 
-        Also after KAFKA_STORAGE_ERROR: the records may be in the log although flush.messages could not flush it.
+        Also after KAFKA_STORAGE_ERROR: if the flush for flush.messages failed, the records may be in the log.
         """
         may_be_there = self.error is not None and self.error.code is ErrorCode.KAFKA_STORAGE_ERROR
         if self._partition is not None and (may_be_there or self._result not in {None, _NOTHING}):
@@ -297,12 +297,12 @@ class _Append:
 
     @property
     def failure(self) -> str:
-        """The partition and what was wrong, for the log."""
+        """The partition and its error, for the log."""
         name = self._partition.id.topic if self._partition else self._topic.name or str(self._topic.topic_id)
         return f"{name}-{self._data.index}: {self.error.code.name if self.error else 'no error'}"
 
     def response(self) -> PartitionProduceResponse:
-        """What is answered for the partition."""
+        """The response for the partition."""
         if self._result is not None:
             return PartitionProduceResponse(
                 index=self._data.index,
@@ -324,7 +324,7 @@ class _Append:
         )
 
     def _known_log_start_offset(self, code: ErrorCode) -> int:
-        """The log start offset, if the log itself refused the batch for what it holds."""
+        """The log start offset, if the log refused the content of the batch."""
         if self._partition is None or self._records is None or code in _WITHOUT_LOG_START_OFFSET:
             return -1
         return self._partition.log.log_start_offset
@@ -334,10 +334,10 @@ _Appends: TypeAlias = list[tuple[TopicProduceData, list[_Append]]]
 
 
 def _to_append(records: RecordsValue | None, version: int) -> tuple[memoryview, BatchHeader | None]:
-    """What is to be appended, as a view that may be written to, and the header if it is a batch. Raises KafkaError.
+    """A writable view of the bytes to append, and the header if it is a batch. Raises KafkaError.
 
-    Since v3 it is one batch, alone and whole. Before, a message set will do, and what has no whole message in it is
-    nothing, which Apache Kafka takes without a word.
+    Since v3 it must be exactly one complete batch. Before, it may be a message set. A set without a complete message is
+    empty, which is not an error, as in Apache Kafka.
     """
     if not isinstance(records, memoryview):
         raise KafkaError(ErrorCode.INVALID_RECORD, "There is no record batch.")
@@ -346,7 +346,7 @@ def _to_append(records: RecordsValue | None, version: int) -> tuple[memoryview, 
     try:
         first = next(iter_any(records), None)
     except InvalidMessageSet:
-        return records, None  # the log tells whether that is meant, or a flipped bit
+        return records, None  # the log checks the CRC and raises the right error
     except CorruptBatch as error:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
     if first is None:
@@ -355,7 +355,7 @@ def _to_append(records: RecordsValue | None, version: int) -> tuple[memoryview, 
 
 
 def _one_batch(records: memoryview, version: int) -> tuple[memoryview, BatchHeader]:
-    """The batch, which must be alone and whole, and its header. Raises KafkaError."""
+    """The only batch, which must be complete, and its header. Raises KafkaError."""
     try:
         header = read_header(records)
     except IncompleteBatch:

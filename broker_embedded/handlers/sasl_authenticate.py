@@ -1,6 +1,6 @@
-"""SaslAuthenticate (36) v0-v2: a message of the mechanism by which the client logs in (KIP-152).
+"""SaslAuthenticate (36) v0-v2: a message of the client's SASL mechanism (KIP-152).
 
-v1  the client is told how long its login lasts (KIP-368)
+v1  session lifetime in the response (KIP-368)
 v2  flexible
 """
 
@@ -10,5 +10,5 @@ from spark_kafka_native.protocol.messages.sasl_authenticate import SaslAuthentic
 
 @handles(SaslAuthenticateRequest, "0-2")
 def sasl_authenticate(request: SaslAuthenticateRequest, context: RequestContext) -> SaslAuthenticateResponse:
-    """The mechanism's answer, or SASL_AUTHENTICATION_FAILED, which closes the connection."""
+    """The mechanism's response, or SASL_AUTHENTICATION_FAILED, which closes the connection."""
     return context.session.authenticate(bytes(request.auth_bytes))

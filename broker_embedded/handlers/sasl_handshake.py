@@ -1,6 +1,6 @@
-"""SaslHandshake (17) v0-v1: the client names the mechanism by which it logs in.
+"""SaslHandshake (17) v0-v1: the client selects a SASL mechanism.
 
-v1  the mechanism's messages come in SaslAuthenticate requests (KIP-152); after v0 they come without requests
+v1  the mechanism's messages follow in SaslAuthenticate requests (KIP-152); after v0 they follow as bare frames
 """
 
 from broker_embedded.handlers.support.registry import RequestContext, handles
@@ -11,5 +11,5 @@ _IN_REQUESTS_SINCE = 1
 
 @handles(SaslHandshakeRequest, "0-1")
 def sasl_handshake(request: SaslHandshakeRequest, context: RequestContext) -> SaslHandshakeResponse:
-    """The mechanisms that there are, with an error if it is none of them, or if the client need not log in."""
+    """The enabled mechanisms, with an error if the client's is not enabled, or if no login is possible now."""
     return context.session.handshake(request.mechanism, bare_tokens=context.version < _IN_REQUESTS_SINCE)

@@ -1,9 +1,9 @@
-"""SyncGroup (14) v0-v5: a member's assignment in a classic group; the leader brings those of all.
+"""SyncGroup (14) v0-v5: a member's assignment in a classic group; the leader sends the assignments of all members.
 
 v3  static members (KIP-345)
-v5  protocol type and name must be there, are checked and answered (KIP-559)
+v5  protocol type and name are required and checked (KIP-559)
 
-The answer waits for the leader.
+The response is sent when the leader has sent the assignments.
 """
 
 from typing import Final
@@ -19,7 +19,7 @@ _PROTOCOL_SINCE: Final = 5
 
 @handles(SyncGroupRequest, "0-5")
 async def sync_group(request: SyncGroupRequest, context: RequestContext, groups: Groups) -> SyncGroupResponse:
-    """Hand over what the leader has assigned, and wait for it."""
+    """Store the leader's assignments, or wait for them; the member's assignment."""
     if context.version >= _PROTOCOL_SINCE and (request.protocol_type is None or request.protocol_name is None):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     request_id = groups.new_request_id()

@@ -1,13 +1,13 @@
-"""TxnOffsetCommit (28) v0-v5: store positions of a group that count once a transaction is committed (KIP-98).
+"""TxnOffsetCommit (28) v0-v5: store offsets of a group that take effect when a transaction is committed (KIP-98).
 
 v2  leader epochs (KIP-320)
-v3  member, generation and instance (KIP-447); older versions commit for whoever reads
+v3  member, generation and instance (KIP-447); older versions do not check the member
 v4  TRANSACTION_ABORTABLE where the group's offsets are not part of the transaction; before it, INVALID_TXN_STATE
-v5  makes them part of it, so that AddOffsetsToTxn is not needed (KIP-890)
+v5  adds the group's partition to the transaction, so that AddOffsetsToTxn is not necessary (KIP-890)
 
-The answer is given once the commit is in the log of ``__consumer_offsets``. Where that log knows of the transaction,
-its coordinator has been asked before. Where it does not, the coordinator is asked, and the id's lock is held until the
-commit is in the log, so that no marker comes between.
+The response is sent once the commit is in the log of ``__consumer_offsets``. If the transaction is open in that log, it
+was verified before. If not, it is verified now, and the transactional id's lock is held until the commit is in the log,
+so that no marker is written between.
 """
 
 import dataclasses
@@ -47,7 +47,7 @@ async def txn_offset_commit(
     topics: Topics,
     transactions: Transactions,
 ) -> TxnOffsetCommitResponse:
-    """Commit what can be committed; an error code for the rest."""
+    """Commit the offsets; an error code per partition."""
     image = topics.image
     existing = [_that_exist(topic, image) for topic in request.topics]
     commits = [commit for topic in existing for commit in _commits(topic, image)]
@@ -59,7 +59,7 @@ async def txn_offset_commit(
             work = _commit(known, commits, context.version, groups, transactions, verifies=verifies)
             codes = await finishing.finish(work)
     except KafkaError as error:
-        codes = dict.fromkeys((commit.partition for commit in commits), _as_heard(error.code, context.version))
+        codes = dict.fromkeys((commit.partition for commit in commits), _code_in(error.code, context.version))
     return TxnOffsetCommitResponse(topics=tuple(_answer(topic, codes) for topic in request.topics))
 
 
@@ -93,8 +93,8 @@ async def _commit(
         return await groups.commit_in_transaction(request, commits, verified=True)
 
 
-def _as_heard(code: ErrorCode, version: int) -> ErrorCode:
-    """An error as clients of a version know it."""
+def _code_in(code: ErrorCode, version: int) -> ErrorCode:
+    """The error code in a version."""
     if code is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if code is ErrorCode.TRANSACTION_ABORTABLE and version < _ABORTABLE_SINCE:

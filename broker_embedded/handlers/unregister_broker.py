@@ -1,8 +1,8 @@
-"""UnregisterBroker (64) v0: take a broker that is gone off the cluster's list.
+"""UnregisterBroker (64) v0: remove a broker from the cluster.
 
 v0  flexible
 
-The one broker on the list is this one, which is not gone: INVALID_REQUEST, where Kafka's controller would let it go.
+The only registered broker is this one, which is not unregistered: INVALID_REQUEST. Kafka's controller would do it.
 """
 
 from broker_embedded.handlers.support.registry import RequestContext, handles
@@ -15,7 +15,7 @@ from spark_kafka_native.protocol.messages.unregister_broker import UnregisterBro
 def unregister_broker(
     request: UnregisterBrokerRequest, _context: RequestContext, topics: Topics
 ) -> UnregisterBrokerResponse:
-    """Refuse: no other broker was ever on the list."""
+    """Refuse: no other broker is registered."""
     if request.broker_id in topics.image.broker_ids:
         code, message = ErrorCode.INVALID_REQUEST, f"Broker {request.broker_id} is the one that answers"
     else:

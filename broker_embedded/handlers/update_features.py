@@ -4,9 +4,9 @@ v0  flexible
 v1  types of upgrades, and dry runs (KIP-778)
 v2  no results per feature (KIP-1022)
 
-``transaction.version`` and ``eligible.leader.replicas.version`` can be upgraded and downgraded, and keep their levels
-over restarts. The other levels are those of the release that this broker passes for (``as.version``). A request for
-another level of these is refused, where Kafka would downgrade some. All changes of a request are made or none.
+``transaction.version`` and ``eligible.leader.replicas.version`` can be upgraded and downgraded, durably. The other
+levels are those of the release ``as.version`` and cannot be changed; Kafka would downgrade some. The changes of a
+request are atomic.
 """
 
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ _RESULTS_UNTIL: Final = 1
 async def update_features(
     request: UpdateFeaturesRequest, context: RequestContext, configs: DynamicConfigs
 ) -> UpdateFeaturesResponse:
-    """Bring every feature to the level asked for."""
+    """Set every feature to the requested level."""
 
     def plan(stored: StoredConfigs) -> StoredConfigs:
         known = {feature.name: feature for feature in features_of(configs.config, stored)}
@@ -65,7 +65,7 @@ def _downgrades(update: FeatureUpdateKey, version: int) -> bool:
 
 
 def _check(update: FeatureUpdateKey, known: Mapping[str, Feature], downgrades: bool) -> None:
-    """Raise KafkaError INVALID_UPDATE_VERSION unless the feature can go to the level asked for, or is there."""
+    """Raise KafkaError INVALID_UPDATE_VERSION unless the feature can be set to the requested level."""
     feature, level = known.get(update.feature), update.max_version_level
     if feature is None:
         problem = "this broker does not know the feature"
@@ -76,7 +76,7 @@ def _check(update: FeatureUpdateKey, known: Mapping[str, Feature], downgrades: b
     elif level == feature.level:
         return
     elif feature.name not in SETTABLE:
-        problem = f"its level is {feature.level}, that of the release that this broker passes for (as.version)"
+        problem = f"its level is {feature.level}, that of as.version"
     elif downgrades == (level > feature.level):
         way, wanted = ("above", "a downgrade") if downgrades else ("below", "an upgrade")
         problem = f"it is {way} the current level {feature.level}, but the request asks for {wanted}"

@@ -1,10 +1,10 @@
-"""WriteTxnMarkers (27) v0-v2: write how transactions ended into their partitions (KIP-98).
+"""WriteTxnMarkers (27) v0-v2: write transaction markers to partitions (KIP-98).
 
 v1  flexible
 v2  the version of the transaction (KIP-1228)
 
-Brokers send it to each other, and there is one broker. Admin clients send it to abort transactions that their
-coordinator knows nothing of, such as those of a ``__transaction_state`` that was deleted (KIP-664).
+In Kafka a coordinator sends it to other brokers. Here only admin clients send it, to abort hanging transactions, for
+example after ``__transaction_state`` was deleted (KIP-664).
 """
 
 from broker_embedded.coordinator.markers import TransactionMarkers
@@ -26,7 +26,7 @@ from spark_kafka_native.protocol.topic import TopicPartition
 async def write_txn_markers(
     request: WriteTxnMarkersRequest, _context: RequestContext, finishing: Finishing, markers: TransactionMarkers
 ) -> WriteTxnMarkersResponse:
-    """Write the markers, in the order in which they come."""
+    """Write the markers in the order of the request."""
     written = finishing.finish(_write_all(request, markers))
     return WriteTxnMarkersResponse(markers=await written)
 

@@ -1,18 +1,18 @@
-"""How batches of a Produce become part of their transaction, or are kept out of it.
+"""Verification of transactional batches of a Produce (KIP-890).
 
-A transaction that its coordinator does not know of in a partition would never be ended there, and readers of committed
-records would wait for good. So a batch passes if
+If the coordinator does not know that a partition is in a transaction, it never writes a marker to it, and
+read_committed consumers hang. So a batch is accepted if
 
-- the partition's log knows the transaction to be open: the coordinator was asked before;
-- or the coordinator says that the partition is in it (before v12; unless transaction.partition.verification.enable is
-  off);
-- or the coordinator makes it part of it (v12 and later, KIP-890).
+- the transaction is open in the partition's log: it was verified before;
+- or the coordinator verifies that the partition is in it (before v12; unless transaction.partition.verification.enable
+  is false);
+- or the coordinator adds the partition to it (v12 and later).
 
-No marker comes between that and the append. On the event loop nothing comes between; where one of the two has to wait,
-the transactional id's lock is held meanwhile. What the log itself knows it looks at again as it appends.
+No marker is written between the verification and the append. On the event loop nothing runs between them. If one of
+them has to wait, the transactional id's lock is held. The log checks its own state again during the append.
 
-Codes of the coordinator become those that producers know how to go on after, as Apache Kafka's do: NOT_ENOUGH_REPLICAS
-is tried again, without a new look at the cluster.
+Error codes of the coordinator are translated as in Apache Kafka: after NOT_ENOUGH_REPLICAS a producer retries without
+refreshing its metadata.
 """
 
 import contextlib
@@ -35,30 +35,30 @@ _NOT_NOW: Final = {
 
 
 class Member(Protocol):
-    """One partition of a Produce. The rest counts only where it is ``in_transaction``."""
+    """One partition of a Produce. The other members are used only if it is ``in_transaction``."""
 
     @property
     def in_transaction(self) -> bool:
-        """Whether there is a batch to append that is part of a transaction."""
+        """Whether there is a transactional batch to append."""
         ...
 
     @property
     def producer(self) -> Producer:
-        """Who writes it."""
+        """The producer of the batch."""
         ...
 
     @property
     def partition_id(self) -> TopicPartition:
-        """Where to."""
+        """The partition."""
         ...
 
     @property
     def begins(self) -> bool:
-        """Whether the partition's log does not know yet that it is in the transaction."""
+        """Whether the transaction is not open in the partition's log yet."""
         ...
 
     def accept(self, terms: Terms) -> None:
-        """Append on these terms."""
+        """Append with these terms."""
         ...
 
     def refuse(self, error: KafkaError) -> None:
@@ -67,7 +67,7 @@ class Member(Protocol):
 
 
 class Joining:
-    """The partitions of one Produce that has batches of a transaction, on their way into it."""
+    """Verifies or adds the partitions of one Produce with transactional batches."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Joining:
         *,
         verifies: bool,
     ) -> None:
-        """Refuses all ``members`` of a request that is no producer's.
+        """Refuses all ``members`` if the request has no transactional id, or several producers.
 
         ``verifies``: whether transaction.partition.verification.enable is on.
         """
@@ -120,7 +120,7 @@ class Joining:
             yield
 
     async def _join(self) -> None:
-        """Raises KafkaError: none of the partitions is in it."""
+        """Verify or add the partitions. Raises KafkaError: none of them is accepted."""
         if self._version < _ADDS_SINCE:
             self._check()
             return
@@ -142,7 +142,7 @@ class Joining:
         for member in self._new:
             if member.partition_id in missing:
                 detail = f"{member.partition_id} is not part of {self._name}'s transaction"
-                member.refuse(self._told(KafkaError(ErrorCode.TRANSACTION_ABORTABLE, detail)))
+                member.refuse(self._translated(KafkaError(ErrorCode.TRANSACTION_ABORTABLE, detail)))
             else:
                 member.accept(Terms(verified=True))
 
@@ -152,12 +152,12 @@ class Joining:
             member.accept(terms)
 
     def _refuse(self, error: KafkaError) -> None:
-        told = self._told(error)
+        translated = self._translated(error)
         for member in self._new:
-            member.refuse(told)
+            member.refuse(translated)
 
-    def _told(self, error: KafkaError) -> KafkaError:
-        """What a producer hears when the coordinator says this."""
+    def _translated(self, error: KafkaError) -> KafkaError:
+        """The coordinator's error as it is sent to a producer."""
         code = error.code
         if code is ErrorCode.PRODUCER_FENCED:
             code = ErrorCode.INVALID_PRODUCER_EPOCH
@@ -169,7 +169,7 @@ class Joining:
 
 
 def _problem(transactional_id: str | None, members: Sequence[Member]) -> KafkaError | None:
-    """Why nothing of a request is taken."""
+    """The error of the whole request, or None."""
     if transactional_id is None:
         detail = "records of a transaction came without a transactional id"
         return KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, detail)

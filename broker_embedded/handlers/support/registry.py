@@ -1,4 +1,4 @@
-"""Which function answers which API, in which versions: what the code can, and what of it a release offers."""
+"""The registry of APIs: the handler and the versions of each, and the versions that a release offers."""
 
 import functools
 import importlib
@@ -22,9 +22,9 @@ _PACKAGE: Final = "broker_embedded.handlers"
 
 
 class CloseConnection(Exception):
-    """Close the connection that the request came by, as Kafka does where no answer is possible; ``str()`` is why.
+    """Close the connection of the request, as Kafka does if no response is possible. ``str()`` is the reason.
 
-    ``answer`` is a frame to send before, if there is one.
+    ``answer`` is a frame to send before, or None.
     """
 
     def __init__(self, reason: str, answer: list[Chunk] | None = None) -> None:
@@ -38,10 +38,10 @@ class MissingComponent(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestContext:
-    """What a handler knows of one request besides its fields: its version, its client and its connection.
+    """The version, the client and the connection of a request.
 
-    ``node`` is this broker as clients of the request's listener reach it. ``throttle`` is what the request costs its
-    client. ``client_host`` is the client's address, as Java writes addresses. ``session`` knows the client's user,
+    ``node`` is this broker with the address of the request's listener. ``throttle`` has the time and the throttle time
+    of the request. ``client_host`` is the client's address, in Java's format. ``session`` has the client's user,
     ``presence`` whether the client is still connected.
     """
 
@@ -60,12 +60,12 @@ class RequestContext:
 
 
 Result: TypeAlias = Response | Awaitable[Response | None] | None
-"""A handler that never has to wait returns the response itself; None sends nothing."""
+"""A handler that never waits returns the response itself. None sends no response."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Api:
-    """One served API. ``advertised`` is what ApiVersions says, which a release may let start before ``served``.
+    """One served API. ``advertised`` is the range in ApiVersions, which may begin before ``served``.
 
     ``handler`` is called with the request and its context. Until `bind` it also needs ``components``: the type of each
     further parameter.
@@ -123,7 +123,7 @@ def registered_apis() -> Mapping[int, Api]:
 
 @functools.cache
 def apis_of(name: str) -> Mapping[int, Api]:
-    """What a broker serves that passes for a release of Kafka, by key."""
+    """The APIs of a release of Kafka that this broker serves, by key."""
     known = release(name)
     return MappingProxyType(
         {

@@ -1,7 +1,7 @@
-"""What a request costs its client: time of the broker, and the time that the client must be silent afterwards.
+"""The request time and the throttle time of a request.
 
-Quotas do not refuse: the response says in ``throttle_time_ms`` how long the client should be silent, and the broker
-takes nothing more from its connection until then (KIP-219). Releases before 2.0 hold the response back instead.
+A client over its quota gets ``throttle_time_ms`` in the response, and the broker mutes its connection for that time
+(KIP-219). Releases before 2.0 delay the response instead.
 """
 
 import time
@@ -16,8 +16,7 @@ ResultT = TypeVar("ResultT")
 class Throttle:
     """The present request of one connection. A connection has one request at a time, so that it needs one of these.
 
-    ``wait_ms``: how long the client must be silent after the answer. ``is_charged``: request_percentage has been
-    looked at.
+    ``wait_ms``: the throttle time after the response. ``is_charged``: the request was charged to request_percentage.
     """
 
     __slots__ = ("_resumed_ns", "_spent_ns", "is_charged", "wait_ms")
@@ -26,7 +25,7 @@ class Throttle:
         self.begin()
 
     def begin(self) -> None:
-        """A request is taken up."""
+        """Start a request."""
         self.wait_ms = 0
         self.is_charged = False
         self._spent_ns = 0
@@ -38,11 +37,11 @@ class Throttle:
 
     @property
     def spent_ns(self) -> int:
-        """How long the broker has worked on the request; waiting is no work."""
+        """The time that the broker has worked on the request, without waits."""
         return self._spent_ns + time.perf_counter_ns() - self._resumed_ns
 
     async def measured(self, work: Awaitable[ResultT]) -> ResultT:
-        """Do the work, without counting the time in which it waits."""
+        """Await ``work`` without counting the time in which it waits."""
         result: ResultT = await _Measured(work, self._pause, self._resume)
         return result
 
@@ -54,7 +53,7 @@ class Throttle:
 
 
 class _Measured:
-    """An awaitable around another that tells when it waits and when it goes on."""
+    """An awaitable that calls ``pause`` when the wrapped one waits and ``resume`` when it continues."""
 
     def __init__(self, work: Awaitable[Any], pause: Callable[[], None], resume: Callable[[], None]) -> None:
         self._work = work
@@ -73,6 +72,6 @@ class _Measured:
             try:
                 yield waiting_for
                 thrown = None
-            except BaseException as error:  # a cancellation: the work must hear of it
+            except BaseException as error:  # a cancellation must be raised in the work
                 thrown = error
             self._resume()

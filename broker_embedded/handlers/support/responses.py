@@ -1,8 +1,8 @@
-"""What responses of several APIs share: distinct entries, authorized operations, error codes of fenced producers.
+"""Parts that responses of several APIs share: distinct entries, altered resources, authorized operations, error codes.
 
 An entry that a request repeats is answered once. A response is therefore bounded by a multiple of its request plus the
-size of the resources that it describes. Apache Kafka answers each repetition of most of these entries; its clients send
-none.
+size of the resources that it describes. Apache Kafka answers each repetition of most of these entries; its clients do
+not send repetitions.
 
 Authorized operations (KIP-430) are bits at the positions of Kafka's codes. Without an authorizer, as here, they are all
 operations of a resource.
@@ -24,7 +24,7 @@ else:
     EntryT = TypeVar("EntryT")
 
 NOT_ASKED: Final = -(2**31)
-"""The value for a client that did not ask for authorized operations."""
+"""The value if the client did not request authorized operations."""
 TOPIC_OPERATIONS: Final = sum(1 << code for code in (3, 4, 5, 6, 7, 8, 10, 11))
 """Read, write, create, delete, alter, describe, describe and alter configs."""
 CLUSTER_OPERATIONS: Final = sum(1 << code for code in (5, 7, 8, 9, 10, 11, 12))

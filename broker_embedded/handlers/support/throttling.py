@@ -10,10 +10,10 @@ _NS_PER_PERCENT_SECOND: Final = 10_000_000
 
 
 class MutationCharge:
-    """What one request may change, by its client's controller_mutation_rate (KIP-599)."""
+    """Charges the partitions that one request creates or deletes to controller_mutation_rate (KIP-599)."""
 
     def __init__(self, context: RequestContext, quotas: ClientQuotas, timers: Timers, *, strict_since: int) -> None:
-        """From version ``strict_since`` on clients understand that they are refused; before, they are slowed down."""
+        """From version ``strict_since`` on a client over its quota is refused; before, it is throttled."""
         self._throttle = context.throttle
         self._timers = timers
         self._mutations = quotas.mutations.of(
@@ -21,7 +21,7 @@ class MutationCharge:
         )
 
     def take(self, partitions: int) -> None:
-        """Count partitions that are about to be made or deleted. Raises KafkaError THROTTLING_QUOTA_EXCEEDED."""
+        """Charge partitions before they are created or deleted. Raises KafkaError THROTTLING_QUOTA_EXCEEDED."""
         now_ms = self._timers.elapsed_ms()
         try:
             self._mutations.take(partitions, now_ms)
@@ -30,7 +30,7 @@ class MutationCharge:
 
 
 def charge_silently(context: RequestContext, quotas: ClientQuotas, timers: Timers, partitions: int) -> None:
-    """Count partitions that are about to be made for a client that did not ask for it, and need not hear of it.
+    """Charge partitions before an automatic creation, without a throttle time for the client.
 
     Raises KafkaError THROTTLING_QUOTA_EXCEEDED.
     """
@@ -40,7 +40,7 @@ def charge_silently(context: RequestContext, quotas: ClientQuotas, timers: Timer
 
 
 def charge_time(context: RequestContext, quotas: ClientQuotas, timers: Timers) -> int:
-    """Count the time that the request has taken against its client's request_percentage, once; the silence it costs."""
+    """Charge the time of the request to the client's request_percentage, once; the throttle time."""
     throttle, quota = context.throttle, quotas.request
     if quota.enabled and not throttle.is_charged:
         throttle.is_charged = True
