@@ -1,1 +1,1 @@
-"""Coordinators at work: what `broker_embedded.groups` decides is written to a log, timed, and answered."""
+"""The coordinators of groups and transactions, which execute the decisions of those packages with logs and timers."""

@@ -1,4 +1,4 @@
-"""What groups are created with: the broker's settings, and the cluster's topics as consumer groups see them."""
+"""The context of groups: the broker's settings, and the view of topics for consumer groups."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ from broker_embedded.metadata.image import ClusterImage
 def replay_context(
     config: BrokerConfig, consumer_config: Callable[[str], ConsumerConfig], topics: Callable[[], TopicsView]
 ) -> ReplayContext:
-    """The settings of every kind of group; those of a consumer group, by its id, and the topics change with time."""
+    """The context of all groups. The settings of a consumer group, by its id, and the topics may change."""
     classic = ClassicConfig(
         initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
         min_session_timeout_ms=config.group_min_session_timeout_ms,
@@ -30,17 +30,17 @@ def replay_context(
 
 
 class ConsumerTopics:
-    """Creates a new view on the first call after the topics have changed."""
+    """Creates a new view on the first call after a change of the topics."""
 
     def __init__(self, image: Callable[[], ClusterImage], now_ms: Callable[[], int]) -> None:
-        """``now_ms`` gives the versions of views, so that they grow across restarts of the broker."""
+        """``now_ms`` returns the versions of views, so that they increase across restarts of the broker."""
         self._image = image
         self._now_ms = now_ms
         self._seen: ClusterImage | None = None
         self._view = EMPTY_VIEW
 
     def view(self) -> TopicsView:
-        """The topics as they are now."""
+        """The view of the present topics."""
         image = self._image()
         if self._seen is None or image.topics is not self._seen.topics:
             self._view = TopicsView.of(

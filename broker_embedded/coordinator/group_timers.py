@@ -1,4 +1,4 @@
-"""The timers of groups: cheap to prolong, as every heartbeat does."""
+"""The timers of groups. Renewing one is cheap, because every heartbeat does it."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -12,11 +12,12 @@ OnTimer: TypeAlias = Callable[[str, TimerKey], None]
 class GroupTimers:
     """A deadline per group and key. Belongs to one event loop.
 
-    A deadline that moves away leaves the timer beneath as it is: when that fires, it is set again for the rest.
+    If a deadline moves to a later time, its timer is not changed: when it fires, it is set again for the remaining
+    time.
     """
 
     def __init__(self, timers: Timers, on_timer: OnTimer) -> None:
-        """``on_timer`` is called on the event loop with the group's id and the key; the timer is not set any more."""
+        """``on_timer`` is called on the event loop with the group's id and the key; the timer is no longer set then."""
         self._timers = timers
         self._on_timer = on_timer
         self._groups: dict[str, dict[TimerKey, _Deadline]] = {}
@@ -47,7 +48,7 @@ class GroupTimers:
             deadline.timer.cancel()
 
     def close(self) -> None:
-        """Cancel every timer there is."""
+        """Cancel all timers."""
         for group_id in list(self._groups):
             self.cancel_all(group_id)
 
@@ -74,7 +75,7 @@ class GroupTimers:
 
 
 class _Deadline:
-    """When a timer is due, and when the timer beneath fires, which may be earlier; by `Timers.elapsed_ms`."""
+    """The deadline of a timer, and the time when the timer fires, which may be earlier; by `Timers.elapsed_ms`."""
 
     __slots__ = ("due_ms", "fires_ms", "timer")
 

@@ -1,15 +1,16 @@
-"""The groups that this broker coordinates: who decides, what is written down, who is answered.
+"""The group coordinator.
 
 Groups of all kinds share one space of ids: classic ones, consumer groups (KIP-848), and simple ones, which are classic
-groups that never had a member. Every request about a group takes the same steps:
+groups that never had a member. The steps of every request about a group:
 
-1. Decide by the group as it is: a pure function of the group, the request and the time makes an `Outcome`.
-2. Append the outcome's records to the group's partition of ``__consumer_offsets``. Crash here: it is decided, unless
-   the append was cut short; nobody has been told.
-3. Replay positions, put the new group in the old one's place, set timers, answer.
+1. Decide: a pure function of the group, the request and the time returns an `Outcome`.
+2. Append the outcome's records to the group's partition of ``__consumer_offsets``. Crash here: the decision takes
+   effect if the append is complete, but no client got a response.
+3. Replay offsets, replace the group, set timers, respond.
 
-While 2 waits for the disk, the group's lock is held, and other requests about the same group wait for it. A pending
-request (JoinGroup and SyncGroup wait for other members) has an id, which the group keeps, and a future here.
+The group's lock is held while step 2 waits for the disk, and other requests about the group wait for the lock. A
+pending request (JoinGroup and SyncGroup wait for other members) has an id, which is stored in the group, and a future
+here.
 """
 
 import asyncio
@@ -44,14 +45,14 @@ from spark_kafka_native.records.errors import CorruptBatch
 logger = logging.getLogger(__name__)
 
 Decision: TypeAlias = Callable[[Group | None, int], Outcome[AnswerT]]
-"""Decides about a group, None where there is none, by the time in milliseconds. Raises KafkaError: nothing changes."""
+"""Decides about a group, or None if it does not exist, at a time in ms. Raises KafkaError: nothing changes."""
 
 _RETRY_TIMER_MS: Final = 500
-"""When to come back to a timer whose records could not be written; Apache Kafka waits as long."""
+"""Time until a timer is retried whose records could not be written, as in Apache Kafka."""
 
 
 class Groups:
-    """All groups, their positions, and ``__consumer_offsets`` behind them. Belongs to one event loop."""
+    """All groups, their committed offsets, and ``__consumer_offsets``. Belongs to one event loop."""
 
     def __init__(
         self,
@@ -78,27 +79,27 @@ class Groups:
         self._timers = GroupTimers(timers, self._on_timer)
         self._markers = _Markers()
         self._due: set[tuple[str, TimerKey]] = set()
-        """Timers that have fired and wait for the group's lock. A decision that sets or cancels one makes it void."""
+        """Timers that have fired and wait for the group's lock. A decision that sets or cancels one removes it."""
         self._looked_up: set[str] = set()
         """Groups whose regular expressions are being looked up."""
         self._resumed = False
         self._released = False
-        self._term = 0
+        self._load_epoch = 0
 
     # --- from start to stop ------------------------------------------------------------------------------------------
 
     def load(self) -> None:
-        """Replay what is in the log. Blocks; called before the broker serves anybody."""
+        """Replay the log. Blocks; called before the broker serves requests."""
         for partition, logged in self.log.logged():
             transaction = None if logged.producer_id is None else OpenTransaction(partition, logged.producer_id)
             try:
                 self.offsets.replay(logged.record, logged.offset, transaction)
                 replay(self._groups, logged.record, self.context)
             except CorruptBatch as error:
-                logger.error("a record of %s means nothing: %s", OFFSETS_TOPIC, error)
+                logger.error("a record of %s cannot be decoded, ignored: %s", OFFSETS_TOPIC, error)
 
     def resume(self) -> None:
-        """Give the groups that were loaded their timers. Called on the event loop; more than once does no harm."""
+        """Set the timers of loaded groups. Called on the event loop; a second call does nothing."""
         if self._resumed:
             return
         self._resumed = True
@@ -111,13 +112,13 @@ class Groups:
         self._unload()
 
     def abandon(self) -> None:
-        """Do nothing any more, as after a crash of the process: nobody is answered."""
+        """Stop without responses, as a crash of the process would."""
         self._released = True
-        self._term += 1
+        self._load_epoch += 1
         self._timers.close()
 
     async def make_ready(self) -> None:
-        """See to it that groups can be kept. Raises KafkaError: their log cannot be made now."""
+        """Create ``__consumer_offsets`` if necessary. Raises KafkaError: it cannot be created now."""
         await self.log.make_ready()
         self.resume()
 
@@ -133,12 +134,15 @@ class Groups:
         return self._groups.get(group_id)
 
     def offsets_partition(self, group_id: str) -> TopicPartition:
-        """The partition of ``__consumer_offsets`` that keeps a group. Raises KafkaError: there is no such topic yet."""
+        """The partition of ``__consumer_offsets`` that stores a group.
+
+        Raises KafkaError: the topic does not exist yet.
+        """
         return self.log.partition_of(group_id)
 
     @property
     def pending_count(self) -> int:
-        """How many requests are pending."""
+        """The number of pending requests."""
         return len(self._pending)
 
     # --- decisions ---------------------------------------------------------------------------------------------------
@@ -148,11 +152,11 @@ class Groups:
         return next(self._request_ids)
 
     async def apply(self, group_id: str, decide: Decision[AnswerT], *, within: Within | None = None) -> AnswerT:
-        """Decide about a group, carry the decision out, and return its answer, which may take until others decide.
+        """Decide about a group, execute the decision, and return its response, which may wait for later decisions.
 
-        ``within`` a transaction a decision may only set positions.
+        ``within`` a transaction a decision may only commit offsets.
 
-        Raises KafkaError: nothing has changed. A caller that is cancelled leaves the decision to be carried out.
+        Raises KafkaError: nothing has changed. If the caller is cancelled, the decision is executed nevertheless.
         """
         await self.make_ready()
         self._check_released()
@@ -171,7 +175,7 @@ class Groups:
             if outcome.records:
                 appended = self.log.append(group_id, outcome.records, within)
         except KafkaError as error:
-            outcome = _instead(outcome, error)
+            outcome = _otherwise(outcome, error)
         return self._carry_out(group_id, outcome, appended, within)
 
     async def _decide_locked(
@@ -179,7 +183,7 @@ class Groups:
     ) -> "_Answered[AnswerT] | asyncio.Future[AnswerT]":
         async with self._locks.hold(group_id):
             self._check_released()
-            term = self._term
+            load_epoch = self._load_epoch
             outcome = decide(self._groups.get(group_id), self._clock.now_ms())
             appended = None
             with self._markers.meanwhile() as markers:
@@ -187,9 +191,9 @@ class Groups:
                     if outcome.records:
                         appended = await self.log.append_on_disk(group_id, outcome.records, within)
                 except KafkaError as error:
-                    outcome = _instead(outcome, error)
-                if term != self._term:
-                    raise KafkaError(ErrorCode.NOT_COORDINATOR, f"group {group_id!r} was given up meanwhile")
+                    outcome = _otherwise(outcome, error)
+                if load_epoch != self._load_epoch:
+                    raise KafkaError(ErrorCode.NOT_COORDINATOR, f"group {group_id!r} was unloaded meanwhile")
                 decided = self._carry_out(group_id, outcome, appended, within)
                 for marker in markers:
                     self._end(marker)
@@ -211,7 +215,7 @@ class Groups:
         if outcome.removed:
             self._groups.pop(group_id, None)
             self._timers.cancel_all(group_id)
-            logger.info("group %s is no more", group_id)
+            logger.info("group %s is deleted", group_id)
         elif outcome.group is not None:
             before = self._groups.get(group_id)
             self._groups[group_id] = outcome.group
@@ -235,7 +239,7 @@ class Groups:
             if future is not None and not future.done():
                 future.set_result(reply.answer)
 
-    # --- positions ---------------------------------------------------------------------------------------------------
+    # --- offsets ---------------------------------------------------------------------------------------------------
 
     async def commit(
         self, request: OffsetCommitRequest, commits: Iterable[OffsetCommit], version: int
@@ -258,10 +262,10 @@ class Groups:
     async def commit_in_transaction(
         self, request: TxnOffsetCommitRequest, commits: Iterable[OffsetCommit], *, verified: bool = True
     ) -> Mapping[TopicPartition, ErrorCode]:
-        """Commit offsets that count once their producer's transaction is committed; an error code per partition.
+        """Commit offsets in a transaction; an error code per partition.
 
-        ``verified``: `offsets_partition` is part of the transaction, and no marker of it comes before this is over.
-        Else the log must know of the transaction. Raises KafkaError: none of them was committed.
+        ``verified``: `offsets_partition` is part of the transaction, and no marker is written before this returns.
+        Otherwise the transaction must be open in the log. Raises KafkaError: none of them was committed.
         """
         return await self.apply(
             request.group_id,
@@ -272,7 +276,7 @@ class Groups:
         )
 
     def end_transaction(self, partition: int, producer_id: int, marker_offset: int, *, commit: bool) -> None:
-        """A marker is in a partition of ``__consumer_offsets``: what its transaction committed counts, or not."""
+        """Commit or drop the offsets of a transaction, whose marker is in a partition of ``__consumer_offsets``."""
         marker = _Marker(OpenTransaction(partition, producer_id), marker_offset, commit)
         self._end(marker)
         self._markers.add(marker)
@@ -283,28 +287,28 @@ class Groups:
     async def delete_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition]
     ) -> Mapping[TopicPartition, ErrorCode]:
-        """Forget positions of a group; an error code per partition. Raises KafkaError: none of them was forgotten."""
+        """Delete offsets of a group; an error code per partition. Raises KafkaError: none of them was deleted."""
         return await self.apply(group_id, lambda group, _: self.offsets.delete(group, group_id, partitions))
 
     async def delete(self, group_id: str) -> None:
-        """Forget an empty group and its positions. Raises KafkaError: it stays as it was."""
+        """Delete an empty group and its offsets. Raises KafkaError: it is unchanged."""
         await self.apply(group_id, lambda group, _: self.offsets.delete_group(group, group_id))
 
     def periodic_tasks(self, config: BrokerConfig) -> list[PeriodicTask]:
-        """The expiry of offsets, with the interval that a broker starts with."""
+        """The expiry of offsets, with the interval at the start of the broker."""
         return [PeriodicTask("offset expiry", config.offsets_retention_check_interval_ms, self.expire)]
 
     async def expire(self) -> None:
-        """Forget positions that are too old, and empty groups that have none left."""
+        """Delete expired offsets, and empty groups without offsets."""
         for group_id in list(self._groups):
             await self._forget(
                 group_id,
                 lambda group, now_ms: self.offsets.expire(group, now_ms, self._retention_ms),
-                "they are too old",
+                "they have expired",
             )
 
     async def forget_topic(self, topic: str) -> None:
-        """Forget all positions in a topic that is deleted; with ``__consumer_offsets`` everything."""
+        """Delete all offsets of a deleted topic; with ``__consumer_offsets`` all groups."""
         if topic == OFFSETS_TOPIC:
             self._unload()
             for group_id in self._groups:
@@ -326,10 +330,10 @@ class Groups:
             while await self.apply(group_id, decide):
                 await asyncio.sleep(0)
         except KafkaError as error:
-            logger.warning("offsets of group %s stay although %s: %s", group_id, reason, error)
+            logger.warning("offsets of group %s cannot be deleted although %s: %s", group_id, reason, error)
         await asyncio.sleep(0)
 
-    # --- by the clock ------------------------------------------------------------------------------------------------
+    # --- timers ------------------------------------------------------------------------------------------------
 
     def _on_timer(self, group_id: str, key: TimerKey) -> None:
         if key == REGEX_TIMER:
@@ -377,7 +381,7 @@ class Groups:
             self._forget_patterns(group_id)
 
     def _forget_patterns(self, group_id: str) -> None:
-        """Keep no compiled regular expressions of a group that subscribes to none any more, or is deleted."""
+        """Drop the compiled regular expressions of a group that has none any more, or is deleted."""
         if self._patterns.keeps(group_id) and not decisions.subscribed_regexes(self._groups.get(group_id)):
             self._patterns.forget(group_id)
 
@@ -386,8 +390,8 @@ class Groups:
             raise KafkaError(ErrorCode.NOT_COORDINATOR, "the broker stops")
 
     def _unload(self) -> None:
-        """Coordinate these groups no more: whoever waits is told, and what is being decided is not carried out."""
-        self._term += 1
+        """Answer pending requests with NOT_COORDINATOR, and drop decisions that wait for the disk."""
+        self._load_epoch += 1
         self._timers.close()
         self._due.clear()
         for group in self._groups.values():
@@ -403,14 +407,14 @@ class _Marker(NamedTuple):
 
 
 class _Markers:
-    """Markers that come while others wait for the disk, whose records may be before them in the log."""
+    """Markers that are written while commits wait for the disk, whose records may be before them in the log."""
 
     def __init__(self) -> None:
         self._waiting: dict[int, list[_Marker]] = {}
 
     @contextlib.contextmanager
     def meanwhile(self) -> Iterator[list[_Marker]]:
-        """Those that come within the block."""
+        """The markers that are written within the block."""
         seen: list[_Marker] = []
         self._waiting[id(seen)] = seen
         try:
@@ -419,13 +423,13 @@ class _Markers:
             del self._waiting[id(seen)]
 
     def add(self, marker: _Marker) -> None:
-        """A marker is in the log."""
+        """Add a marker that is in the log."""
         for seen in self._waiting.values():
             seen.append(marker)
 
 
 class _Answered(Generic[AnswerT]):
-    """An answer that is there already."""
+    """A response that does not wait."""
 
     __slots__ = ("answer",)
 
@@ -433,8 +437,8 @@ class _Answered(Generic[AnswerT]):
         self.answer = answer
 
 
-def _instead(outcome: Outcome[AnswerT], error: KafkaError) -> Outcome[AnswerT]:
-    """What is decided when the records of ``outcome`` cannot be written. Raises KafkaError: nothing is."""
+def _otherwise(outcome: Outcome[AnswerT], error: KafkaError) -> Outcome[AnswerT]:
+    """The outcome if the records of ``outcome`` cannot be written. Raises KafkaError: there is none."""
     if outcome.otherwise is None:
         raise error
     return outcome.otherwise(error.code)

@@ -1,4 +1,4 @@
-"""A lock for each group or transactional id: a decision about it waits while another one waits for the disk."""
+"""A lock per group or transactional id, held while a decision about it waits for the disk."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,7 @@ class KeyLocks:
 
 
 class _Lock:
-    """A lock, and how many tasks hold it or wait for it."""
+    """A lock, and the number of tasks that hold it or wait for it."""
 
     __slots__ = ("lock", "users")
 

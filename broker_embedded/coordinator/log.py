@@ -1,7 +1,7 @@
-"""The topic in which a coordinator keeps what it decides: made when first needed, appended to, read back on start.
+"""The log of a coordinator: an internal topic that is created on first use, appended to, and replayed at the start.
 
-``__consumer_offsets`` is that of groups, ``__transaction_state`` that of transactional ids. Everything about one id is
-in one partition, in order.
+``__consumer_offsets`` stores groups, ``__transaction_state`` transactional ids. All records of an id are in one
+partition.
 """
 
 import contextlib
@@ -84,21 +84,21 @@ def _compacted(segment_bytes: int) -> dict[str, str]:
 
 
 class Appended(NamedTuple):
-    """Where an append is: from which offset on, in which partition of the topic."""
+    """The partition and the first offset of an append."""
 
     partition: int
     base_offset: int
 
 
 class Within(NamedTuple):
-    """The transaction that an append is part of. ``verified`` and not: see `log.append.incoming.Terms`."""
+    """The transaction of an append. For ``verified`` see `log.append.incoming.Terms`."""
 
     producer: Producer
     verified: bool = True
 
 
 class CoordinatorLog:
-    """The log of a coordinator. An append is one batch, so that its records are there together or not at all."""
+    """The log of a coordinator. An append is one batch, so that it is atomic."""
 
     def __init__(
         self,
@@ -118,15 +118,14 @@ class CoordinatorLog:
         self._on_disk = on_disk
 
     def records(self) -> Iterator[CoordinatorRecord]:
-        """The last record of each key that is not part of a transaction, as ``logged`` has them. Blocks."""
+        """The records of ``logged`` that are not in an open transaction. Blocks."""
         return (logged.record for _, logged in self.logged() if logged.producer_id is None)
 
     def logged(self) -> Iterator[tuple[int, LoggedRecord]]:
-        """The records that count, each with its partition; partition by partition, in order of their offsets. Blocks.
+        """The records to replay, each with its partition, partition by partition, in order of their offsets. Blocks.
 
-        Of each key that is the last one, what aborted transactions have written left out, and what transactions have
-        written that go on. Compaction leaves the same, so the others need not be looked into. What cannot be read is
-        logged and left out.
+        These are the last record of each key, without those of aborted transactions, and the records of open
+        transactions. Compaction keeps the same records. The rest of an unreadable partition is logged and skipped.
         """
         topic = self._topics.image.topic(self._topic.name)
         for index in range(len(topic.partitions) if topic else 0):
@@ -134,12 +133,12 @@ class CoordinatorLog:
             try:
                 _read(self._partitions.get(self._topic.name, index).log, last)
             except (KafkaError, UnreadableBatch) as error:
-                logger.error("what the rest of %s-%d says is not known: %s", self._topic.name, index, error)
+                logger.error("the rest of %s-%d cannot be read, ignored: %s", self._topic.name, index, error)
             for logged in last.in_order():
                 yield index, logged
 
     async def make_ready(self) -> None:
-        """See to it that the topic is there. Raises KafkaError: it cannot be made now."""
+        """Create the topic if necessary. Raises KafkaError: it cannot be created now."""
         topic = self._topic
         if self._topics.image.topic(topic.name) is not None:
             return
@@ -152,43 +151,42 @@ class CoordinatorLog:
         try:
             await self._topics.require(wanted)
         except KafkaError as error:
-            logger.error("%s cannot be made: %s", topic.name, error)
+            logger.error("%s cannot be created: %s", topic.name, error)
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.detail) from error
 
     def epoch(self, name: str) -> int:
-        """The leader epoch of an id's partition, which grows when another coordinator takes over; 0 if it is gone."""
+        """The leader epoch of an id's partition, which increases with each new coordinator; 0 if it was deleted."""
         try:
             return self._partition(name).leader_epoch
         except KafkaError:
             return 0
 
     def partition_of(self, name: str) -> TopicPartition:
-        """The partition that keeps an id. Raises KafkaError: there is no such topic yet."""
+        """The partition that stores an id. Raises KafkaError: the topic does not exist yet."""
         with _coordinator_errors():
             return self._partition(name).id
 
     def is_in_transaction(self, name: str, producer: Producer) -> bool:
-        """Whether a producer has a transaction open in the partition that keeps an id. Raises KafkaError."""
+        """Whether a producer has an open transaction in the partition that stores an id. Raises KafkaError."""
         log = self._partitions.get(*self.partition_of(name)).log
         return log.producers.is_in_transaction(producer.producer_id, producer.epoch)
 
     def check_replicas(self, name: str) -> None:
-        """Raise KafkaError unless an id's partition has the in-sync replicas that its min.insync.replicas asks for."""
+        """Raise KafkaError unless an id's partition has min.insync.replicas in-sync replicas."""
         with _coordinator_errors():
             self._partition(name).check_replicas()
 
     def waits_for_disk(self, name: str) -> bool:
-        """Whether an append about an id may take long, so that it must not hold the event loop."""
+        """Whether an append about an id may wait for the disk, so that it must not run on the event loop."""
         try:
             return self._partition(name).flushes_on_append
         except KafkaError:
             return False
 
     def append(self, name: str, records: Sequence[CoordinatorRecord], within: Within | None = None) -> Appended:
-        """Append records about an id, at once.
+        """Append records about an id on the event loop, if ``waits_for_disk`` is false.
 
-        Called on the event loop, when appends do not wait for the disk. Raises KafkaError as clients are to hear it;
-        nothing is appended then.
+        Raises KafkaError with a coordinator's error code: nothing was appended.
         """
         with _coordinator_errors():
             partition = self._partition(name)
@@ -199,7 +197,7 @@ class CoordinatorLog:
     async def append_on_disk(
         self, name: str, records: Sequence[CoordinatorRecord], within: Within | None = None
     ) -> Appended:
-        """``append``, waiting for the disk beside the event loop."""
+        """As ``append``, in a thread that waits for the disk."""
         with _coordinator_errors():
             partition = self._partition(name)
             batch, terms = self._batch(records, within)
@@ -227,7 +225,7 @@ class CoordinatorLog:
 
 
 def partition_for(name: str, partitions: int) -> int:
-    """The partition that holds a group or a transactional id: Java's hash of it, as Kafka maps it."""
+    """The partition of a group or a transactional id, by Java's string hash, as in Kafka."""
     code = 0
     units = name.encode("utf-16-be")
     for index in range(0, len(units), 2):
@@ -237,12 +235,12 @@ def partition_for(name: str, partitions: int) -> int:
 
 
 def _read(log: Log, last: LastRecords) -> None:
-    """Read a partition, in formats of whatever age. Raises KafkaError, UnreadableBatch."""
+    """Read a partition, in any message format. Raises KafkaError, UnreadableBatch."""
     offset = log.log_start_offset
     while offset < log.high_watermark:
         raw = memoryview(log.reader.read_bytes(offset, max_bytes=_READ_BYTES))
         if not raw:
-            return  # compaction has left nothing up to the end
+            return  # compaction has dropped the last batches
         for position, header in iter_any(raw):
             check_any_crc(raw, position, header)
             last.read(raw, position, header)

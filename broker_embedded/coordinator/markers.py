@@ -1,8 +1,8 @@
-"""Markers: how a transaction ended, written into its partitions as control batches (KIP-98).
+"""Transaction markers: control batches that end a transaction in its partitions (KIP-98).
 
-A marker that is in the log counts at once: the last stable offset moves, readers of committed records go on, and the
-offsets that a group committed in the transaction count or are dropped. A marker may come twice, as after a crash
-between it and the coordinator's Complete record; the second one changes nothing.
+A marker takes effect when it is in the log: the last stable offset increases, delayed fetches complete, and the offsets
+of the transaction are committed or dropped. A marker may be written twice, as after a crash before the coordinator's
+Complete record. The second one changes nothing.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from spark_kafka_native.records.control import ControlType, encode_end_txn_marke
 logger = logging.getLogger(__name__)
 
 _AT_ONCE: Final = 50
-"""Markers after which other requests get a chance."""
+"""Markers that are written before other tasks of the event loop run."""
 
 
 class TransactionMarkers:
@@ -49,11 +49,11 @@ class TransactionMarkers:
         coordinator_epoch: int,
         version: TransactionVersion,
     ) -> Mapping[TopicPartition, ErrorCode]:
-        """Write one marker into each partition; an error code per partition, NONE where it is in the log.
+        """Write one marker into each partition; an error code per partition, NONE if it is in the log.
 
-        UNKNOWN_TOPIC_OR_PARTITION: there is no such partition. INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED:
-        a later producer or coordinator has been there. KAFKA_STORAGE_ERROR: it may work another time. INVALID_REQUEST:
-        there is no such producer.
+        UNKNOWN_TOPIC_OR_PARTITION: the partition does not exist. INVALID_PRODUCER_EPOCH,
+        TRANSACTION_COORDINATOR_FENCED: a newer producer or coordinator has written. KAFKA_STORAGE_ERROR: a retry may
+        succeed. INVALID_REQUEST: the producer id is negative.
         """
         codes: dict[TopicPartition, ErrorCode] = {}
         terms = Terms(origin=AppendOrigin.COORDINATOR, bumps_epochs=version.bumps_epochs)
@@ -85,7 +85,7 @@ class TransactionMarkers:
         )
 
     async def _append(self, partition: LocalPartition, marker: bytearray, terms: Terms) -> int:
-        """Where the marker is. Raises KafkaError: it is not in the log."""
+        """The offset of the marker. Raises KafkaError: it is not in the log."""
         if partition.flushes_on_append:
             return (await self._on_disk(lambda: partition.append(marker, terms))).base_offset
         return partition.append(marker, terms).base_offset

@@ -1,8 +1,8 @@
-"""Clients' regular expressions are matched in threads of their own, so that no expression delays the event loop.
+"""Matching names with clients' regular expressions in separate threads, so that no expression delays the event loop.
 
-They are compiled on the event loop: google-re2 lets no other thread run meanwhile. `Pattern` bounds how long it takes.
-Other tasks of the event loop run between two compilations. The expressions that a group subscribes to are looked up
-again and again, and therefore kept compiled.
+Expressions are compiled on the event loop, because google-re2 holds the interpreter lock anyway. `Pattern` bounds the
+time. Other tasks of the event loop run between two compilations. The expressions of groups are matched periodically,
+and therefore stay compiled.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from broker_embedded.platform.timers import Timers
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 
 _SLICE_NS: Final = 50_000_000
-"""A thread takes its pending expressions in turn, for so long each, or for one name.
+"""A thread matches its pending expressions round-robin, for this time each, at least one name.
 
 A large expression takes up to 20 ms for the name of a topic, and up to 3 s for a transactional id of 32,767 characters.
 """
@@ -25,11 +25,11 @@ A large expression takes up to 20 ms for the name of a topic, and up to 3 s for 
 MAX_KEPT_BYTES: Final = 64 * 1024 * 1024
 """Upper bound of the memory of kept expressions, all groups together: 512 expressions, or 64 of many names."""
 _MAX_PENDING: Final = 64
-"""How many expressions that are not kept a thread may have compiled at a time: others wait."""
+"""Upper bound of the compiled expressions of a thread that are not kept. Further ones wait."""
 
 
 class _Worker:
-    """A thread, and a semaphore that bounds how many expressions are compiled for it."""
+    """A thread, and a semaphore that bounds its compiled expressions."""
 
     def __init__(self, name: str) -> None:
         self.thread = ThreadPoolExecutor(1, thread_name_prefix=f"broker-pattern-{name}")
@@ -47,7 +47,7 @@ class PatternMatcher:
         self._requests, self._lookups = _Worker("requests"), _Worker("lookups")
         self._stopped = False
         self._kept: dict[str, dict[str, Pattern]] = {}
-        """By group, compiled expressions that it subscribes to. They take `MAX_KEPT_BYTES` at most."""
+        """The compiled expressions of each group, `MAX_KEPT_BYTES` at most."""
         self._kept_bytes = 0
 
     async def matching(self, expression: str, names: Iterable[str]) -> frozenset[str]:
@@ -60,10 +60,10 @@ class PatternMatcher:
     async def matching_each(
         self, group_id: str, expressions: Collection[str], names: Iterable[str]
     ) -> Mapping[str, frozenset[str]]:
-        """By expression the names that it matches as a whole; none if it is malformed or too large.
+        """The names that each expression matches as a whole; none if it is malformed or too large.
 
-        Keeps those of the compiled expressions that there is memory for, in place of those of the group's last lookup.
-        A group has one lookup at a time. Raises KafkaError COORDINATOR_NOT_AVAILABLE: the broker stops.
+        Keeps the compiled expressions within `MAX_KEPT_BYTES`, and drops those of the group's last lookup. A group has
+        one lookup at a time. Raises KafkaError COORDINATOR_NOT_AVAILABLE: the broker stops.
         """
         names, found = tuple(names), dict[str, frozenset[str]]()
         self._drop(group_id, self._kept.get(group_id, {}).keys() - set(expressions))
@@ -84,22 +84,22 @@ class PatternMatcher:
         return group_id in self._kept
 
     def forget(self, group_id: str) -> None:
-        """Keep no expression of a group any more."""
+        """Drop the expressions of a group."""
         self._drop(group_id, set(self._kept.get(group_id, {})))
 
     @property
     def kept_bytes(self) -> int:
-        """Upper bound of the memory that the kept expressions take."""
+        """Upper bound of the memory of the kept expressions."""
         return self._kept_bytes
 
     def stop(self) -> None:
-        """Make every pending ``matching`` raise once the name in progress is matched."""
+        """Make every pending ``matching`` raise after the present name."""
         self._stopped = True
         for worker in (self._requests, self._lookups):
             worker.thread.shutdown(wait=False)
 
     def _keep(self, group_id: str, expression: str, pattern: Pattern) -> bool:
-        """Keep an expression of a group if there is memory for it; whether there is."""
+        """Keep an expression of a group if it fits into `MAX_KEPT_BYTES`; whether it does."""
         if self._kept_bytes + pattern.max_bytes > MAX_KEPT_BYTES:
             return False
         self._kept_bytes += pattern.max_bytes
@@ -140,7 +140,7 @@ class PatternMatcher:
         return frozenset(found)
 
     def _match_some(self, pattern: Pattern, remaining: list[str], found: set[str]) -> None:
-        """Take names off ``remaining`` for a slice of time, one at least; add those that match to ``found``."""
+        """Remove names from ``remaining`` for a time slice, at least one, and add matching ones to ``found``."""
         end_ns = time.perf_counter_ns() + _SLICE_NS
         while remaining:
             self._check_stopped()

@@ -13,7 +13,7 @@ from spark_kafka_native.protocol.topic import INTERNAL_TOPICS, TopicPartition
 
 
 class TopicLifecycle:
-    """Changes of topics that other components take part in. Belongs to the event loop."""
+    """Changes of topics that affect other components. Belongs to the event loop."""
 
     def __init__(
         self,
@@ -39,7 +39,9 @@ class TopicLifecycle:
             await self._transactions.make_ready()
             return self._topics.image.topics[name]
         if name in INTERNAL_TOPICS:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"this broker has no use for {name}")
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"this broker does not create the internal topic {name}"
+            )
         return await self._topics.require(CreatableTopic(name=name, num_partitions=-1, replication_factor=-1))
 
     async def delete(self, topic: TopicImage) -> None:

@@ -1,4 +1,4 @@
-"""What is known of each transactional id, and the log behind it: nothing counts that is not written down."""
+"""The transactions by transactional id, and their log. A change takes effect once its record is in the log."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -17,16 +17,16 @@ logger = logging.getLogger(__name__)
 
 
 class TransactionTable:
-    """Transactions by id. A caller that changes one holds its lock, and says in which term the change was decided.
+    """Transactions by id. A caller that changes one holds its lock, and passes the ``load_epoch`` of its decision.
 
-    A term ends when everything is given up, because the log is deleted or the process is to look crashed: what was
-    decided before and is not written yet counts no more. Belongs to one event loop.
+    ``load_epoch`` increases when all transactions are unloaded, because the log was deleted or the broker is abandoned.
+    Decisions of an older epoch are not written any more. Belongs to one event loop.
     """
 
     def __init__(self, log: CoordinatorLog, level: Callable[[], TransactionVersion]) -> None:
-        """``level`` is that of the feature transaction.version, at present."""
+        """``level`` returns the present level of the feature transaction.version."""
         self.log = log
-        self.term = 0
+        self.load_epoch = 0
         self._level = level
         self._transactions: dict[str, Transaction] = {}
         self._ongoing: dict[str, int | None] = {}
@@ -35,27 +35,27 @@ class TransactionTable:
         self._locks = KeyLocks()
 
     def load(self) -> None:
-        """Replay what is in the log. Blocks."""
+        """Replay the log. Blocks."""
         for record in self.log.records():
             try:
                 read = read_transaction_record(record)
             except CorruptBatch as error:
-                logger.error("a record of %s means nothing: %s", TRANSACTIONS_TOPIC, error)
+                logger.error("a record of %s cannot be decoded, ignored: %s", TRANSACTIONS_TOPIC, error)
                 continue
             if read is not None and read[1] is not None:
                 self._put(read[1])
 
     @property
     def all(self) -> Mapping[str, Transaction]:
-        """What is known of every id."""
+        """All transactions, by transactional id."""
         return MappingProxyType(self._transactions)
 
     def timed_out(self, now_ms: int, elapsed_ms: int) -> list[str]:
-        """The transactional ids whose transactions have timed out. Looks at open transactions only.
+        """The transactional ids whose transactions have timed out.
 
-        Age is measured by the monotonic ``elapsed_ms``, so a jump of the wall clock neither ends nor prolongs a
-        transaction. The recorded start and the wall clock ``now_ms`` count only for the time before the previous call,
-        such as the time before the broker's start.
+        Age is measured by the monotonic ``elapsed_ms``, so that a jump of the wall clock does not change it. The
+        recorded start and the wall clock ``now_ms`` are used only for the time before the previous call, such as the
+        time before the broker's start.
         """
         longest_ms = None if self._looked_ms is None else elapsed_ms - self._looked_ms
         self._looked_ms = elapsed_ms
@@ -71,32 +71,32 @@ class TransactionTable:
         return began_ms is not None and self._transactions[transactional_id].times_out(elapsed_ms - began_ms)
 
     def get(self, transactional_id: str) -> Transaction | None:
-        """What is known of an id, None if nobody has used it."""
+        """The transaction of an id, or None."""
         return self._transactions.get(transactional_id)
 
     def lock(self, transactional_id: str) -> AbstractAsyncContextManager[None]:
         """Hold the id's lock within the block."""
         return self._locks.hold(transactional_id)
 
-    async def write(self, transaction: Transaction, term: int) -> None:
-        """Make a decision count. Raises KafkaError: nothing has changed."""
+    async def write(self, transaction: Transaction, load_epoch: int) -> None:
+        """Write a transaction. Raises KafkaError: nothing has changed."""
         name = transaction.transactional_id
         flexible = self._level() >= TransactionVersion.TV_1
-        await self._append(name, transaction_record(transaction, flexible=flexible), term)
+        await self._append(name, transaction_record(transaction, flexible=flexible), load_epoch)
         self._put(transaction)
         logger.debug("%s is %s", name, transaction.state.label)
 
-    async def forget(self, transactional_id: str, term: int) -> None:
-        """Know nothing of an id any more. Raises KafkaError: nothing has changed."""
-        await self._append(transactional_id, transaction_tombstone(transactional_id), term)
+    async def forget(self, transactional_id: str, load_epoch: int) -> None:
+        """Delete an id. Raises KafkaError: nothing has changed."""
+        await self._append(transactional_id, transaction_tombstone(transactional_id), load_epoch)
         del self._transactions[transactional_id]
         self._ongoing.pop(transactional_id, None)
 
-    def give_up(self) -> Mapping[str, Transaction]:
-        """Know nothing of any id, and end the term; what was known."""
+    def unload(self) -> Mapping[str, Transaction]:
+        """Unload all transactions, and increase ``load_epoch``. Returns the transactions."""
         known, self._transactions = self._transactions, {}
         self._ongoing.clear()
-        self.term += 1
+        self.load_epoch += 1
         return known
 
     def _put(self, transaction: Transaction) -> None:
@@ -107,15 +107,15 @@ class TransactionTable:
         else:
             self._ongoing.pop(name, None)
 
-    async def _append(self, name: str, record: CoordinatorRecord, term: int) -> None:
-        self._check(name, term)
+    async def _append(self, name: str, record: CoordinatorRecord, load_epoch: int) -> None:
+        self._check(name, load_epoch)
         self.log.check_replicas(name)
         if self.log.waits_for_disk(name):
             await self.log.append_on_disk(name, (record,))
         else:
             self.log.append(name, (record,))
-        self._check(name, term)
+        self._check(name, load_epoch)
 
-    def _check(self, name: str, term: int) -> None:
-        if term != self.term:
-            raise KafkaError(ErrorCode.NOT_COORDINATOR, f"{name!r} was given up meanwhile")
+    def _check(self, name: str, load_epoch: int) -> None:
+        if load_epoch != self.load_epoch:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR, f"{name!r} was unloaded meanwhile")

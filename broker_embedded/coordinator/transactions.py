@@ -1,17 +1,17 @@
-"""The transactions that this broker coordinates: who has which id, what is decided, and who still has to hear of it.
+"""The transaction coordinator.
 
-Every request about a transactional id is decided under its lock, by a pure function of what is known of the id
-(`broker_embedded.transactions`). A transaction ends in these steps:
+Every request about a transactional id is decided under its lock, by a pure function of its transaction
+(`broker_embedded.transactions`). The steps that end a transaction:
 
-1. EndTxn, a timeout, or another producer that takes the id over decides it: a Prepare record is appended to the id's
-   partition of ``__transaction_state``. Crash before: it goes on, and times out. Crash here: it is decided, unless the
-   append was cut short; nobody has been told.
-2. A marker is written into each of its partitions. Crash here: some have it; the start writes all of them again.
-3. A Complete record is appended. Crash before: as in 2. Crash here: it is over.
+1. EndTxn, a timeout, or InitProducerId of another producer decides it: a Prepare record is appended to the id's
+   partition of ``__transaction_state``. Crash before: the transaction is ongoing, and times out. Crash here: it is
+   decided if the append is complete, but no client got a response.
+2. A marker is written to each of its partitions. Crash here: some have it; the next start writes all of them again.
+3. A Complete record is appended. Crash before: as in 2. Crash here: the transaction is complete.
 
-A partition whose log cannot be written is tried again until it can; meanwhile the id is busy, which its producer hears
-as CONCURRENT_TRANSACTIONS. Whoever appends in the name of a transaction checks it and appends without giving way in
-between, or holds the id's lock meanwhile: so no marker comes between.
+If a partition's log cannot be written, the marker is retried until it can. Requests of the producer are answered
+CONCURRENT_TRANSACTIONS until then. A transactional append is verified and made without another task of the event loop
+between, or under the id's lock, so that no marker is written between.
 """
 
 import asyncio
@@ -36,23 +36,23 @@ from spark_kafka_native.protocol.topic import TopicPartition
 logger = logging.getLogger(__name__)
 
 _AGAIN_MS: Final = 1000
-"""When to come back to markers or a Complete record that could not be written."""
+"""Time until markers or a Complete record that could not be written are retried."""
 _AT_ONCE: Final = 50
-"""Ids looked after by the clock after which requests get a chance."""
-_OVERTAKEN: Final = {ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED}
-"""A later epoch of the producer, or another coordinator, has ended what was; an administrator may do so."""
+"""Ids that a periodic task processes before other tasks of the event loop run."""
+_SUPERSEDED: Final = {ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED}
+"""A newer epoch of the producer or coordinator has ended the transaction, for example by an administrator."""
 _NOTHING_TO_DO: Final = {
     ErrorCode.NONE,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
-} | _OVERTAKEN
-"""After these a partition needs no marker any more: it has it, or is deleted, or was overtaken, or its old message
-format has no transactions.
+} | _SUPERSEDED
+"""Codes after which no marker is necessary any more: the marker is written, or the partition was deleted, or a newer
+marker is written, or its old message format has no transactions.
 """
 
 
 class Transactions:
-    """All transactional ids, and ``__transaction_state`` behind them. Belongs to one event loop."""
+    """All transactional ids, and ``__transaction_state``. Belongs to one event loop."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Transactions:
         config: Callable[[], BrokerConfig],
         level: Callable[[], TransactionVersion],
     ) -> None:
-        """``level`` is that of the feature transaction.version, at present."""
+        """``level`` returns the present level of the feature transaction.version."""
         self._table = TransactionTable(log, level)
         self._markers = markers
         self._clock = timers
@@ -73,8 +73,8 @@ class Transactions:
         self._new_producer_id = new_producer_id
         self._config = config
         self._level = level
-        self._untold: dict[str, frozenset[TopicPartition]] = {}
-        """Partitions that still want the marker of a decided transaction, where the first attempt failed."""
+        self._missing: dict[str, frozenset[TopicPartition]] = {}
+        """Partitions to which the marker of a decided transaction must be written again, by transactional id."""
         self._again: dict[str, Timer] = {}
         self._resumed = False
         self._released = False
@@ -82,11 +82,14 @@ class Transactions:
     # --- from start to stop ------------------------------------------------------------------------------------------
 
     def load(self) -> None:
-        """Replay what is in the log. Blocks; called before the broker serves anybody."""
+        """Replay the log. Blocks; called before the broker serves requests."""
         self._table.load()
 
     def resume(self) -> None:
-        """Complete what was decided before a crash. Called on the event loop; more than once does no harm."""
+        """Complete the transactions that were decided before a crash.
+
+        Called on the event loop; a second call does nothing.
+        """
         if self._resumed:
             return
         self._resumed = True
@@ -95,18 +98,18 @@ class Transactions:
                 self._finishing.begin(self._complete_later(name))
 
     def release(self) -> None:
-        """Take no more requests: the broker stops. What has begun is brought to its end, or to the next start's."""
+        """Refuse new requests: the broker stops. Requests in progress are completed, now or by the next start."""
         self._released = True
         self._stop_timers()
 
     def abandon(self) -> None:
-        """Do nothing any more, as after a crash of the process: nobody is answered."""
+        """Stop without responses, as a crash of the process would."""
         self._released = True
-        self._table.term += 1
+        self._table.load_epoch += 1
         self._stop_timers()
 
     async def make_ready(self) -> None:
-        """See to it that transactions can be kept. Raises KafkaError: their log cannot be made now."""
+        """Create ``__transaction_state`` if necessary. Raises KafkaError: it cannot be created now."""
         await self._table.log.make_ready()
         self.resume()
 
@@ -114,15 +117,15 @@ class Transactions:
 
     @property
     def all(self) -> Mapping[str, Transaction]:
-        """What is known of every id."""
+        """All transactions, by transactional id."""
         return self._table.all
 
     @contextlib.asynccontextmanager
     async def lock(self, transactional_id: str) -> AsyncIterator[None]:
-        """Let nothing be decided about an id within the block. Raises KafkaError NOT_COORDINATOR: the broker stops.
+        """Hold the id's lock within the block. Raises KafkaError NOT_COORDINATOR: the broker stops.
 
-        For those who append in its name and wait between the check and the append, for the disk or for others. Within
-        the block `check_partitions` and `add_partitions_locked` may be called, and nothing else that takes a lock.
+        For transactional appends that wait between the verification and the append. Within the block
+        `check_partitions` and `add_partitions_locked` may be called, and no other method that takes a lock.
         """
         async with self._table.lock(transactional_id):
             self._check_released()
@@ -131,37 +134,37 @@ class Transactions:
     # --- InitProducerId ----------------------------------------------------------------------------------------------
 
     async def begin_producer(self, transactional_id: str, timeout_ms: int, claimed: Producer | None) -> Producer:
-        """Give an id to a producer, with an epoch that nobody else has. ``claimed`` is what it says to be (KIP-360).
+        """Assign the id to a producer with a new epoch. ``claimed``: producer id and epoch of the request (KIP-360).
 
-        A transaction that goes on is aborted first. Raises KafkaError, also INVALID_REQUEST,
-        INVALID_TRANSACTION_TIMEOUT; CONCURRENT_TRANSACTIONS: the last transaction is decided, and not over yet.
+        An ongoing transaction is aborted first. Raises KafkaError, also INVALID_REQUEST, INVALID_TRANSACTION_TIMEOUT;
+        CONCURRENT_TRANSACTIONS: the last transaction is decided and not complete.
         """
         _check_id(transactional_id)
         longest_ms = self._config().transaction_max_timeout_ms
         if not 0 < timeout_ms <= longest_ms:
-            detail = f"a timeout of {timeout_ms} ms; it may be 1 to {longest_ms} (transaction.max.timeout.ms)"
+            detail = f"the timeout {timeout_ms} ms is not between 1 and transaction.max.timeout.ms = {longest_ms}"
             raise KafkaError(ErrorCode.INVALID_TRANSACTION_TIMEOUT, f"{transactional_id}: {detail}")
         await self.make_ready()
         return await self._finishing.finish(self._begin_producer(transactional_id, timeout_ms, claimed))
 
     async def _begin_producer(self, name: str, timeout_ms: int, claimed: Producer | None) -> Producer:
         async with self.lock(name):
-            term = self._table.term
+            load_epoch = self._table.load_epoch
             known = self._table.get(name)
             if known is None:
                 producer_id = await self._new_producer_id()
                 known = decisions.new_transaction(name, producer_id, timeout_ms, self._clock.now_ms())
             decisions.check_claim(known, claimed)
             if known.state is TransactionState.ONGOING:
-                logger.info("%s is taken over amid a transaction, which is aborted", name)
-                known = await self._fence(known, term, claimed)
+                logger.info("%s is initialized again during a transaction: aborting the transaction", name)
+                known = await self._fence(known, load_epoch, claimed)
             elif known.state.is_prepared:
                 known = await self._complete(known)
             fresh = None
             if decisions.needs_producer_id_to_begin(known, claimed):
                 fresh = await self._new_producer_id()
             begun = decisions.begin_producer(known, claimed, timeout_ms, self._clock.now_ms(), fresh_producer_id=fresh)
-            await self._table.write(begun, term)
+            await self._table.write(begun, load_epoch)
             return Producer(producer_id=begun.producer_id, epoch=begun.producer_epoch)
 
     # --- partitions --------------------------------------------------------------------------------------------------
@@ -173,9 +176,9 @@ class Transactions:
         partitions: AbstractSet[TopicPartition],
         version: TransactionVersion,
     ) -> None:
-        """Make partitions part of a producer's transaction, which begins if none goes on. Raises KafkaError.
+        """Add partitions to a producer's transaction, which begins if none is ongoing. Raises KafkaError.
 
-        Not to be called by a holder of the lock.
+        Must not be called within ``lock``.
         """
         _check_id(transactional_id)
         await self.make_ready()
@@ -193,17 +196,17 @@ class Transactions:
         partitions: AbstractSet[TopicPartition],
         version: TransactionVersion,
     ) -> None:
-        """`add_partitions` for a holder of the lock, who must not be cancelled meanwhile (`Finishing`)."""
-        term = self._table.term
+        """As `add_partitions`, within ``lock``. The task must not be cancelled (`Finishing`)."""
+        load_epoch = self._table.load_epoch
         known = decisions.check_producer(self._table.get(transactional_id), claimed, transactional_id)
         wanted = decisions.add_partitions(known, partitions, version, self._clock.now_ms())
         if wanted is not known:
-            await self._table.write(wanted, term)
+            await self._table.write(wanted, load_epoch)
 
     def missing_partitions(
         self, transactional_id: str, claimed: Producer, partitions: AbstractSet[TopicPartition]
     ) -> frozenset[TopicPartition]:
-        """Those that are not part of the producer's transaction. Raises KafkaError: it has none, or another has it."""
+        """The partitions that are not in the producer's transaction. Raises KafkaError: it has none, or is fenced."""
         _check_id(transactional_id)
         self._check_released()
         known = decisions.check_producer(self._table.get(transactional_id), claimed, transactional_id)
@@ -212,10 +215,10 @@ class Transactions:
     def check_partitions(
         self, transactional_id: str, claimed: Producer, partitions: AbstractSet[TopicPartition]
     ) -> None:
-        """Raise KafkaError unless all partitions are part of the producer's transaction.
+        """Raise KafkaError unless all partitions are in the producer's transaction.
 
-        TRANSACTION_ABORTABLE: some are not. What is appended before the caller gives way, or under the id's lock, is in
-        front of the transaction's markers.
+        TRANSACTION_ABORTABLE: some are not. An append before the next await, or within ``lock``, is before the
+        transaction's markers.
         """
         missing = self.missing_partitions(transactional_id, claimed, partitions)
         if missing:
@@ -227,9 +230,9 @@ class Transactions:
     async def end(
         self, transactional_id: str, claimed: Producer, *, commit: bool, version: TransactionVersion
     ) -> Producer:
-        """Commit or abort a producer's transaction; who the producer is from then on. Raises KafkaError.
+        """Commit or abort a producer's transaction. Returns the producer id and epoch from then on. Raises KafkaError.
 
-        The outcome is in the log then, and where all logs can be written, everybody knows it.
+        The decision is in the log then, and the markers are, unless a partition's log cannot be written.
         """
         _check_id(transactional_id)
         await self.make_ready()
@@ -237,7 +240,7 @@ class Transactions:
 
     async def _end(self, name: str, claimed: Producer, commit: bool, version: TransactionVersion) -> Producer:
         async with self.lock(name):
-            term = self._table.term
+            load_epoch = self._table.load_epoch
             known = self._table.get(name)
             fresh = None
             if known is not None and decisions.needs_producer_id_to_end(known, version):
@@ -252,14 +255,14 @@ class Transactions:
                 fresh_producer_id=fresh,
             )
             if decided is not known:
-                await self._table.write(decided, term)
+                await self._table.write(decided, load_epoch)
                 await self._complete(decided)
             return decisions.producer_after(decided)
 
     # --- by the clock ------------------------------------------------------------------------------------------------
 
     def periodic_tasks(self, config: BrokerConfig) -> list[PeriodicTask]:
-        """The aborts and expiries, with the intervals that a broker starts with."""
+        """The aborts and expiries, with the intervals at the start of the broker."""
         return [
             PeriodicTask(
                 "abort of transactions that have timed out",
@@ -289,80 +292,89 @@ class Transactions:
             known = self._table.get(name)
             if known is not None and self._table.has_timed_out(name, self._clock.elapsed_ms()):
                 logger.warning("the transaction of %s has timed out after %d ms: aborted", name, known.timeout_ms)
-                await self._fence(known, self._table.term)
+                await self._fence(known, self._table.load_epoch)
 
     async def expire_ids(self) -> None:
-        """Forget ids that were idle for transactional.id.expiration.ms."""
+        """Delete ids by transactional.id.expiration.ms."""
         now_ms, expiration_ms = self._clock.now_ms(), self._config().transactional_id_expiration_ms
         old = [name for name, known in self._table.all.items() if known.expires(now_ms, expiration_ms)]
         for number, name in enumerate(old, 1):
             try:
                 await self._finishing.finish(self._expire(name, expiration_ms))
             except KafkaError as error:
-                logger.warning("the id %s is idle for too long and stays: %s", name, error)
+                logger.warning("the expired transactional id %s cannot be deleted: %s", name, error)
             if number % _AT_ONCE == 0:
                 await asyncio.sleep(0)
 
     async def _expire(self, name: str, expiration_ms: int) -> None:
         async with self.lock(name):
-            known, term = self._table.get(name), self._table.term
+            known, load_epoch = self._table.get(name), self._table.load_epoch
             if known is not None and known.expires(self._clock.now_ms(), expiration_ms):
-                await self._table.forget(name, term)
+                await self._table.forget(name, load_epoch)
 
     # --- deleted topics ----------------------------------------------------------------------------------------------
 
     async def forget_topic(self, topic: str) -> None:
-        """A topic is deleted. With ``__transaction_state`` every id is forgotten, and what goes on is aborted.
+        """Handle the deletion of a topic: with ``__transaction_state`` unload all ids and abort open transactions.
 
-        Partitions of other topics need nothing: their transactions end without them.
+        Other topics need no action: their transactions end without them.
         """
         if topic != TRANSACTIONS_TOPIC:
             return
         self._stop_timers()
-        self._untold.clear()
-        for name, known in self._table.give_up().items():
+        self._missing.clear()
+        for name, known in self._table.unload().items():
             last = known
             if known.state is TransactionState.ONGOING:
                 last = decisions.fence(known, TransactionVersion.TV_0, self._clock.now_ms())
             if last.state.is_prepared:
                 async with self._table.lock(name):
-                    await self._tell(last, last.partitions)
+                    await self._write_markers(last, last.partitions)
 
     # --- the steps ---------------------------------------------------------------------------------------------------
 
-    async def _fence(self, known: Transaction, term: int, claimed: Producer | None = None) -> Transaction:
+    async def _fence(self, known: Transaction, load_epoch: int, claimed: Producer | None = None) -> Transaction:
         """Abort the open transaction of an id whose lock is held; return the id's new state."""
         level = self._level()
         fresh = await self._new_producer_id() if decisions.needs_producer_id_to_end(known, level) else None
         decided = decisions.fence(known, level, self._clock.now_ms(), claimed=claimed, fresh_producer_id=fresh)
-        await self._table.write(decided, term)
+        await self._table.write(decided, load_epoch)
         return await self._complete(decided)
 
     async def _complete(self, decided: Transaction) -> Transaction:
-        """Write the markers of a decided transaction, then its Complete record; the id's new state. Under its lock.
+        """Write the markers of a decided transaction, then its Complete record; the id's new state. Within its lock.
 
-        Does not raise: what cannot be done now is done later.
+        Does not raise: failed writes are retried later.
         """
-        name, term = decided.transactional_id, self._table.term
-        level = logging.DEBUG if name in self._untold else logging.WARNING
-        untold = await self._tell(decided, self._untold.pop(name, decided.partitions))
-        if untold:
-            logger.log(level, "%d partitions cannot take the marker of %s's transaction yet", len(untold), name)
+        name, load_epoch = decided.transactional_id, self._table.load_epoch
+        level = logging.DEBUG if name in self._missing else logging.WARNING
+        missing = await self._write_markers(decided, self._missing.pop(name, decided.partitions))
+        if missing:
+            logger.log(
+                level, "%d markers of %s's transaction cannot be written yet, will be retried", len(missing), name
+            )
         else:
             over = decisions.complete(decided, self._clock.now_ms())
             try:
-                await self._table.write(over, term)
+                await self._table.write(over, load_epoch)
             except KafkaError as error:
-                logger.log(level, "that %s's transaction is over cannot be written down yet: %s", name, error)
+                logger.log(
+                    level,
+                    "the Complete record of %s's transaction cannot be written yet, will be retried: %s",
+                    name,
+                    error,
+                )
             else:
                 return over
-        if term == self._table.term:
-            self._untold[name] = untold
-            self._come_back_to(name)
+        if load_epoch == self._table.load_epoch:
+            self._missing[name] = missing
+            self._retry_later(name)
         return decided
 
-    async def _tell(self, decided: Transaction, partitions: AbstractSet[TopicPartition]) -> frozenset[TopicPartition]:
-        """Write markers; the partitions that have none yet."""
+    async def _write_markers(
+        self, decided: Transaction, partitions: AbstractSet[TopicPartition]
+    ) -> frozenset[TopicPartition]:
+        """Write markers. Returns the partitions to which they could not be written."""
         name = decided.transactional_id
         codes = await self._markers.write(
             partitions,
@@ -372,11 +384,11 @@ class Transactions:
             version=decided.client_version,
         )
         for partition, code in codes.items():
-            if code in _OVERTAKEN:
-                logger.warning("%s takes no marker of %s's transaction any more: %s", partition, name, code.name)
+            if code in _SUPERSEDED:
+                logger.warning("%s needs no marker of %s's transaction any more: %s", partition, name, code.name)
         return frozenset(partition for partition, code in codes.items() if code not in _NOTHING_TO_DO)
 
-    def _come_back_to(self, name: str) -> None:
+    def _retry_later(self, name: str) -> None:
         if self._released or name in self._again:
             return
 

@@ -1,8 +1,8 @@
-"""What a coordinator decides about a transactional id: pure functions of what is known of it, a request and the time.
+"""Decisions of the transaction coordinator: pure functions of a transaction, a request and the time.
 
-Each gives the transaction as it is to be; nothing has changed until its record is in the log. Errors are KafkaErrors,
-and change nothing. The caller lets one request about an id be carried out after the other, so that Kafka's "pending
-transitions", which it answers with CONCURRENT_TRANSACTIONS, do not come up.
+Each returns the new transaction, which takes effect when its record is in the log. Errors are KafkaErrors and change
+nothing. The caller executes the requests about an id one after the other, so that Kafka's "pending transitions", which
+are answered CONCURRENT_TRANSACTIONS, do not occur.
 """
 
 from collections.abc import Set as AbstractSet
@@ -46,7 +46,7 @@ _COMPLETE: Final = {True: TransactionState.COMPLETE_COMMIT, False: TransactionSt
 
 
 def new_transaction(transactional_id: str, producer_id: int, timeout_ms: int, now_ms: int) -> Transaction:
-    """An id that nobody has used yet, before its first epoch."""
+    """A new transactional id, before its first epoch."""
     return Transaction(
         transactional_id=transactional_id,
         producer_id=producer_id,
@@ -57,10 +57,11 @@ def new_transaction(transactional_id: str, producer_id: int, timeout_ms: int, no
 
 
 def check_claim(known: Transaction, claimed: Producer | None) -> None:
-    """Check that a producer that claims to have an id has it, before what goes on is fenced in its name.
+    """Check the producer id and epoch of an InitProducerId, before an ongoing transaction is aborted for it.
 
-    Raises KafkaError PRODUCER_FENCED: another has the id. Kafka looks at the epoch only once it has aborted what goes
-    on; here a fenced producer disturbs nobody. While a decided transaction is not over, nobody is refused.
+    Raises KafkaError PRODUCER_FENCED: another producer has the id. Kafka checks the epoch only after it has aborted the
+    ongoing transaction; here a fenced producer does not abort it. While a decided transaction is not complete, the
+    claim is not checked.
     """
     if claimed is None or known.producer_epoch == NO_PRODUCER_EPOCH or known.state.is_prepared:
         return
@@ -70,7 +71,7 @@ def check_claim(known: Transaction, claimed: Producer | None) -> None:
 
 
 def needs_producer_id_to_begin(known: Transaction, claimed: Producer | None) -> bool:
-    """Whether `begin_producer` will want a new producer id: the present one has had its last epoch."""
+    """Whether `begin_producer` needs a new producer id, because the epochs of the present one are exhausted."""
     if known.state is TransactionState.ONGOING or known.state.is_prepared:
         return False
     return known.is_exhausted and not _is_repeated(known, claimed)
@@ -79,12 +80,13 @@ def needs_producer_id_to_begin(known: Transaction, claimed: Producer | None) -> 
 def begin_producer(
     known: Transaction, claimed: Producer | None, timeout_ms: int, now_ms: int, *, fresh_producer_id: int | None = None
 ) -> Transaction:
-    """A producer takes the id over, or goes on with it after an error if it claims to have it (KIP-360).
+    """Assign the id to a new producer, or to the present one with a new epoch if it is ``claimed`` (KIP-360).
 
-    While a transaction goes on there is nothing to begin: see `fence`. ``fresh_producer_id`` is used where
-    `needs_producer_id_to_begin`, and must be given then.
+    An ongoing transaction must be aborted before: see `fence`. ``fresh_producer_id`` is required if
+    `needs_producer_id_to_begin`.
 
-    Raises KafkaError: PRODUCER_FENCED, another has it; CONCURRENT_TRANSACTIONS, its last transaction is not over.
+    Raises KafkaError: PRODUCER_FENCED, another producer has the id; CONCURRENT_TRANSACTIONS, its last transaction is
+    not complete.
     """
     check_claim(known, claimed)
     if known.state is TransactionState.ONGOING or known.state.is_prepared:
@@ -119,11 +121,11 @@ def fence(
     claimed: Producer | None = None,
     fresh_producer_id: int | None = None,
 ) -> Transaction:
-    """Decide to abort what goes on, with an epoch that its producer does not have.
+    """Abort the ongoing transaction, with a bumped epoch that fences its producer.
 
-    ``version`` is the cluster's. Before TV_2 only a producer that asks for it itself, ``claimed``, may go on then; from
-    TV_2 on whoever had the epoch before may, by aborting once more. ``fresh_producer_id`` is used where
-    `needs_producer_id_to_end`, and must be given then.
+    ``version`` is the cluster's. Before TV_2 only a producer that requested it itself, ``claimed``, may continue; from
+    TV_2 on the producer with the epoch before may continue by aborting again. ``fresh_producer_id`` is required if
+    `needs_producer_id_to_end`.
     """
     decided = _prepare(known, TransactionState.PREPARE_ABORT, version, now_ms, fresh_producer_id=fresh_producer_id)
     if version.bumps_epochs:
@@ -136,13 +138,13 @@ def fence(
 
 
 def _had_it_before(known: Transaction, claimed: Producer | None) -> bool:
-    """Whether a producer had the epoch before the present one, and the present one was meant for it."""
+    """Whether a producer had the epoch before the present one, and the present one was assigned to it."""
     before = Producer(producer_id=known.previous_producer_id, epoch=known.last_producer_epoch)
     return claimed == before and claimed.epoch != NO_PRODUCER_EPOCH
 
 
 def _is_repeated(known: Transaction, claimed: Producer | None) -> bool:
-    """Whether a producer asks for the present epoch once more: the answer was lost."""
+    """Whether a producer retries the request that assigned the present epoch, because the response was lost."""
     return known.producer_epoch <= LAST_EPOCH and _had_it_before(known, claimed)
 
 
@@ -150,10 +152,10 @@ def _is_repeated(known: Transaction, claimed: Producer | None) -> bool:
 
 
 def check_producer(known: Transaction | None, claimed: Producer, transactional_id: str) -> Transaction:
-    """What is known of an id whose producer asks.
+    """The transaction of an id, for a request of its producer.
 
-    Raises KafkaError: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED; CONCURRENT_TRANSACTIONS, the producer has been told
-    its next id, and its last transaction is not over.
+    Raises KafkaError: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED; CONCURRENT_TRANSACTIONS, the producer has its next
+    id, and its last transaction is not complete.
     """
     if known is None:
         raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, f"{transactional_id} has no producer")
@@ -161,7 +163,8 @@ def check_producer(known: Transaction | None, claimed: Producer, transactional_i
         raise _not_over(known)
     if known.producer_id != claimed.producer_id:
         raise KafkaError(
-            ErrorCode.INVALID_PRODUCER_ID_MAPPING, f"{transactional_id} is not of producer {claimed.producer_id}"
+            ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+            f"{transactional_id} does not belong to producer {claimed.producer_id}",
         )
     if known.producer_epoch != claimed.epoch or claimed.epoch > LAST_EPOCH:
         raise _fenced(known, claimed)
@@ -171,9 +174,9 @@ def check_producer(known: Transaction | None, claimed: Producer, transactional_i
 def add_partitions(
     known: Transaction, partitions: AbstractSet[TopicPartition], version: TransactionVersion, now_ms: int
 ) -> Transaction:
-    """Partitions join the transaction, which begins if none goes on. ``known`` itself: they were in it before.
+    """Add partitions to the transaction, which begins if none is ongoing. ``known`` itself if they were in it before.
 
-    Raises KafkaError CONCURRENT_TRANSACTIONS: the last transaction is not over.
+    Raises KafkaError CONCURRENT_TRANSACTIONS: the last transaction is not complete.
     """
     if known.state.is_prepared:
         raise _not_over(known)
@@ -194,9 +197,9 @@ def add_partitions(
 
 
 def missing_partitions(known: Transaction, partitions: AbstractSet[TopicPartition]) -> frozenset[TopicPartition]:
-    """Those that are not in a transaction that goes on (KIP-890: brokers ask before they append).
+    """The partitions that are not in the ongoing transaction (verification before appends, KIP-890).
 
-    Raises KafkaError CONCURRENT_TRANSACTIONS: the last transaction is not over.
+    Raises KafkaError CONCURRENT_TRANSACTIONS: the last transaction is not complete.
     """
     if known.state.is_prepared:
         raise _not_over(known)
@@ -207,7 +210,7 @@ def missing_partitions(known: Transaction, partitions: AbstractSet[TopicPartitio
 
 
 def needs_producer_id_to_end(known: Transaction, version: TransactionVersion) -> bool:
-    """Whether ending a transaction of this version uses the producer's epochs up, so that a new id must follow."""
+    """Whether ending a transaction of this version exhausts the producer's epochs, so that a new id is necessary."""
     return version.bumps_epochs and known.is_exhausted and not known.state.is_prepared
 
 
@@ -221,23 +224,22 @@ def end(
     now_ms: int,
     fresh_producer_id: int | None = None,
 ) -> Transaction:
-    """Decide the transaction. ``known`` itself: it was decided so before, and everybody knows.
+    """Commit or abort the transaction. ``known`` itself if it is complete with the same result.
 
-    ``version`` is the request's. Up to TV_1 the epoch stays, so that ending a transaction that has ended is taken for a
-    repeated request. In TV_2 a repeated request comes with the epoch before; with the present one there is a next
-    transaction, which nothing has joined as far as is known here: to abort it raises the epoch all the same, so that
-    what is still on its way to a partition is refused. ``fresh_producer_id`` is used where `needs_producer_id_to_end`,
-    and must be given then.
+    ``version`` is the request's. Up to TV_1 the epoch is not bumped, so that EndTxn after the end is taken for a retry.
+    In TV_2 a retry has the epoch before. EndTxn with the present epoch is for the next transaction, which has no
+    partitions here: aborting it bumps the epoch nevertheless, so that appends in flight are refused.
+    ``fresh_producer_id`` is required if `needs_producer_id_to_end`.
 
-    Raises KafkaError: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED; INVALID_TXN_STATE, there is none to end, or it
-    ended otherwise; CONCURRENT_TRANSACTIONS, it is decided so and not everybody knows yet.
+    Raises KafkaError: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED; INVALID_TXN_STATE, there is no transaction to end,
+    or it ended with the other result; CONCURRENT_TRANSACTIONS, it is decided so and not complete.
     """
     again = known is not None and version.bumps_epochs and _is_repeated_end(known, claimed)
     if known is None or not again:
         known = check_producer(known, claimed, transactional_id)
     if known.state is TransactionState.ONGOING:
         return _prepare(known, _PREPARED[commit], version, now_ms, fresh_producer_id=fresh_producer_id)
-    # Up to TV_1, or if the version has risen since: the present epoch may mean the last transaction.
+    # Up to TV_1, or if the version was upgraded since, the present epoch may be that of the last transaction.
     again = again or not (version.bumps_epochs and (known.client_version.bumps_epochs or not commit))
     if known.state.is_prepared and (not again or known.state is _PREPARED[commit]):
         raise _not_over(known)
@@ -253,7 +255,7 @@ def end(
 
 
 def complete(known: Transaction, now_ms: int) -> Transaction:
-    """The transaction is over: every partition has its marker."""
+    """Complete the transaction: every partition has its marker."""
     producer = producer_after(known)
     return replace(
         known,
@@ -268,7 +270,7 @@ def complete(known: Transaction, now_ms: int) -> Transaction:
 
 
 def producer_after(known: Transaction) -> Producer:
-    """Who the producer is once a decided transaction is over: what the answer to EndTxn tells it."""
+    """The producer id and epoch after a decided transaction, as in the response to EndTxn."""
     if known.state.is_prepared and known.next_producer_id != NO_PRODUCER_ID:
         return Producer(producer_id=known.next_producer_id, epoch=0)
     return known.producer
@@ -299,7 +301,7 @@ def _prepare(
 
 
 def _is_repeated_end(known: Transaction, claimed: Producer) -> bool:
-    """Whether a producer repeats the EndTxn that raised its epoch: it does not know of the new one."""
+    """Whether a producer retries the EndTxn that bumped its epoch, because the response was lost."""
     if not known.state.is_decided or not known.client_version.bumps_epochs or claimed.epoch > LAST_EPOCH:
         return False
     if claimed.epoch == LAST_EPOCH and not known.state.is_prepared:
@@ -317,6 +319,6 @@ def _not_over(known: Transaction) -> KafkaError:
 def _fenced(known: Transaction, claimed: Producer) -> KafkaError:
     return KafkaError(
         ErrorCode.PRODUCER_FENCED,
-        f"{known.transactional_id} is of producer {known.producer_id} with epoch {known.producer_epoch} now, "
-        f"not of {claimed.producer_id} with {claimed.epoch}",
+        f"{known.transactional_id} belongs to producer {known.producer_id} with epoch {known.producer_epoch}, "
+        f"not to {claimed.producer_id} with epoch {claimed.epoch}",
     )

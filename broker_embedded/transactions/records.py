@@ -1,10 +1,9 @@
-"""Records of ``__transaction_state``, byte for byte as Apache Kafka writes them.
+"""Records of ``__transaction_state``, in Apache Kafka's format.
 
 key    =  int16 0 | transactional id
-value  =  int16 version | fields      versions 0 and 1 (flexible); a tombstone forgets the id
+value  =  int16 version | fields      versions 0 and 1 (flexible); a tombstone deletes the id
 
-Version 0 has no room for the ids before and after and for the client's version. All that it keeps of a transaction is
-what Kafka before 4.0 knows of one.
+Version 0, of Kafka before 4.0, has no fields for the previous and the next producer id and the client's version.
 """
 
 from typing import Final
@@ -23,7 +22,7 @@ _FLEXIBLE_SINCE: Final = 1
 
 @struct
 class TransactionLogKey(Struct):
-    """Which id."""
+    """The transactional id."""
 
     transactional_id: String = ""
 
@@ -38,7 +37,7 @@ class TopicPartitions(Struct):
 
 @struct
 class TransactionLogValue(Struct):
-    """What is known of an id. ``transaction_partitions`` is null in states that have none."""
+    """A transaction. ``transaction_partitions`` is null in states without partitions."""
 
     producer_id: Int64 = 0
     previous_producer_id: Int64 = field("1+", default=-1, tag=0, ignorable=True)
@@ -57,7 +56,7 @@ TRANSACTION_RECORDS: Final = RecordKind(TransactionLogKey, TransactionLogValue, 
 
 
 def transaction_record(transaction: Transaction, *, flexible: bool) -> CoordinatorRecord:
-    """The record of a transaction; ``flexible`` from transaction.version 1 on, and where a TV_2 client needs it."""
+    """The record of a transaction; ``flexible`` from transaction.version 1 on, and if a TV_2 client needs it."""
     partitions: tuple[TopicPartitions, ...] | None = None
     if transaction.state is not TransactionState.EMPTY:
         partitions = tuple(
@@ -83,16 +82,16 @@ def transaction_record(transaction: Transaction, *, flexible: bool) -> Coordinat
 
 
 def transaction_tombstone(transactional_id: str) -> CoordinatorRecord:
-    """The record that forgets an id."""
+    """The record that deletes an id."""
     return encode_record(
         TransactionLogKey(transactional_id=transactional_id), TRANSACTION_KEY_VERSION, None, 0, flexible=False
     )
 
 
 def read_transaction_record(record: CoordinatorRecord) -> tuple[str, Transaction | None] | None:
-    """The id, and what the record says of it; None for a record of a kind that is not known.
+    """The id and its transaction, None for a tombstone. None for a record of an unknown kind.
 
-    Raises CorruptBatch: the bytes are not what their version says, or the version or a state is not known here.
+    Raises CorruptBatch: the bytes do not fit their version, or the version or a state is unknown.
     """
     if key_version(record) != TRANSACTION_KEY_VERSION:
         return None

@@ -1,12 +1,12 @@
-"""A transactional id: which producer has it, and what its transaction is at.
+"""The state of a transactional id: its producer and its transaction.
 
     Empty ──AddPartitions──▶ Ongoing ──EndTxn──▶ PrepareCommit ──markers written──▶ CompleteCommit
       ▲                        ▲  │                                                       │
       │                        │  └──EndTxn, timeout, fencing──▶ PrepareAbort ──▶ CompleteAbort
       └──InitProducerId────────┴────────────────── AddPartitions ◀────────────────────────┘
 
-A transaction is decided once its Prepare record is in the log. What follows, markers in every partition and the
-Complete record, is done again after a crash until it is done.
+A transaction is decided once its Prepare record is in the log. The markers and the Complete record are written again
+after a crash.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,15 +19,15 @@ from spark_kafka_native.protocol.topic import TopicPartition
 NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 LAST_EPOCH: Final = 32_766
-"""The last epoch that a producer gets: one more has to be left to fence it with."""
+"""The last epoch that a producer gets, because one more is reserved to fence it."""
 FENCING_EPOCH: Final = 32_767
-"""The one more. No producer ever has it."""
+"""The reserved epoch. No producer ever has it."""
 NEVER_MS: Final = 0x7FFF_FFFF
-"""The timeout of a transaction that is never aborted for its age: Kafka's for those of two-phase commit (KIP-939)."""
+"""The timeout of a transaction that never times out: Kafka's for two-phase commit (KIP-939)."""
 
 
 class TransactionState(IntEnum):
-    """States by their numbers in the log; two of Kafka's eight are never written."""
+    """States with their numbers in the log. Two of Kafka's eight are never written."""
 
     EMPTY = 0
     ONGOING = 1
@@ -38,22 +38,22 @@ class TransactionState(IntEnum):
 
     @property
     def label(self) -> str:
-        """Kafka's name of it."""
+        """Kafka's name of the state."""
         return _LABELS[self]
 
     @property
     def is_prepared(self) -> bool:
-        """Whether the outcome is decided and not everybody knows it yet."""
+        """Whether the transaction is decided and not complete."""
         return self in {TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT}
 
     @property
     def is_decided(self) -> bool:
-        """Whether there is an outcome: of what is still to be completed, or of the last transaction."""
+        """Whether the transaction is decided or complete."""
         return self not in {TransactionState.EMPTY, TransactionState.ONGOING}
 
     @property
     def is_commit(self) -> bool:
-        """Whether the outcome is decided, and the transaction counts."""
+        """Whether the transaction is decided or complete, and committed."""
         return self in {TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT}
 
 
@@ -68,23 +68,23 @@ _LABELS: Final = {
 
 
 class TransactionVersion(IntEnum):
-    """Levels of the feature ``transaction.version``, which say how producers and brokers deal with each other."""
+    """Levels of the feature ``transaction.version``, the protocol between producers and brokers."""
 
     TV_0 = 0
     TV_1 = 1
     """Records of the coordinator are flexible."""
     TV_2 = 2
-    """Every transaction has an epoch of its own, and partitions join by being written to (KIP-890)."""
+    """Every transaction has its own epoch, and Produce adds partitions (KIP-890)."""
 
     @property
     def bumps_epochs(self) -> bool:
-        """Whether EndTxn raises the epoch."""
+        """Whether EndTxn bumps the epoch."""
         return self >= TransactionVersion.TV_2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Producer:
-    """A producer id with its epoch, as clients name themselves and are named."""
+    """A producer id and its epoch."""
 
     producer_id: int
     epoch: int
@@ -92,7 +92,10 @@ class Producer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transaction:
-    """What is known of a transactional id. A decision makes a new one, which counts once its record is in the log."""
+    """A transactional id and its transaction.
+
+    A decision creates a new value, which is in effect once its record is written.
+    """
 
     transactional_id: str
     producer_id: int
@@ -104,35 +107,35 @@ class Transaction:
     updated_ms: int = -1
     previous_producer_id: int = NO_PRODUCER_ID
     next_producer_id: int = NO_PRODUCER_ID
-    """The id that follows when this transaction is over, where the epochs of the present one are used up."""
+    """The producer id after this transaction, if the epochs of the present one are exhausted."""
     last_producer_epoch: int = NO_PRODUCER_EPOCH
-    """The epoch before the present one, if its producer may go on with the present one. Not in the log."""
+    """The epoch before the present one, if its producer may continue with the present one. Not in the log."""
     client_version: TransactionVersion = TransactionVersion.TV_0
-    """How the client that began or ended the last transaction deals with us; of an ended one TV_0 or TV_2."""
+    """The client's version in the last transaction; of a complete one TV_0 or TV_2."""
 
     @property
     def producer(self) -> Producer:
-        """Who has the id; in whose name the markers of a decided transaction are written."""
+        """The producer of the id, which is also that of the markers."""
         return Producer(producer_id=self.producer_id, epoch=self.producer_epoch)
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether the producer has had its last epoch."""
+        """Whether the producer has its last epoch."""
         return self.producer_epoch >= LAST_EPOCH
 
     def by_topic(self) -> Mapping[str, Sequence[int]]:
-        """The numbers of its partitions, in order."""
+        """The partition numbers by topic, sorted."""
         topics: dict[str, list[int]] = {}
         for partition in sorted(self.partitions):
             topics.setdefault(partition.topic, []).append(partition.partition)
         return topics
 
     def times_out(self, age_ms: int) -> bool:
-        """Whether a transaction that began ``age_ms`` ago is to be aborted because of its timeout."""
+        """Whether a transaction that began ``age_ms`` ago has timed out."""
         limited = self.state is TransactionState.ONGOING and self.timeout_ms != NEVER_MS
         return limited and age_ms > self.timeout_ms
 
     def expires(self, now_ms: int, expiration_ms: int) -> bool:
-        """Whether the id is to be forgotten: it has been idle for too long."""
+        """Whether the id has expired: it was idle for ``expiration_ms``."""
         idle = self.state is not TransactionState.ONGOING and not self.state.is_prepared
         return idle and now_ms - self.updated_ms >= expiration_ms

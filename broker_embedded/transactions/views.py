@@ -1,4 +1,4 @@
-"""What others may see of transactional ids: ListTransactions and DescribeTransactions (KIP-664, KIP-994, KIP-1152)."""
+"""Responses of ListTransactions and DescribeTransactions (KIP-664, KIP-994, KIP-1152)."""
 
 from collections.abc import Container, Iterable, Iterator
 from typing import Final
@@ -9,7 +9,7 @@ from spark_kafka_native.protocol.messages import describe_transactions, list_tra
 from spark_kafka_native.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 
 _LABELS: Final = {state.label for state in TransactionState} | {"Dead", "PrepareEpochFence"}
-"""Kafka's names of states. The last two are of ids on their way from one state to another, which nobody sees here."""
+"""Kafka's names of states. The last two do not occur here."""
 
 
 def list_matching(
@@ -18,7 +18,7 @@ def list_matching(
     now_ms: int,
     matched: Container[str] | None,
 ) -> ListTransactionsResponse:
-    """The response to ListTransactions. A filter that is not set lets everything pass.
+    """The response to ListTransactions. A filter that is not set matches everything.
 
     ``matched`` are the transactional ids that the request's pattern matches, None if it has no pattern.
     """
@@ -51,7 +51,7 @@ def _matching(
 
 
 def describe(known: Transaction | None, transactional_id: str) -> describe_transactions.TransactionState:
-    """An entry of the answer to DescribeTransactions; ``known`` is None where nothing is."""
+    """An entry of the response to DescribeTransactions. ``known`` is None for an unknown id."""
     if known is None:
         code = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND if transactional_id else ErrorCode.INVALID_REQUEST
         return describe_transactions.TransactionState(error_code=code, transactional_id=transactional_id)

@@ -378,7 +378,7 @@ def test_topics_made_by_being_asked_for(broker: BrokerDriver) -> None:
     assert broker.run(broker.broker.topic_lifecycle.require("t")).name == "t"
     assert len(broker.run(broker.broker.topic_lifecycle.require("__consumer_offsets")).partitions) == 3
     assert len(broker.run(broker.broker.topic_lifecycle.require("__transaction_state")).partitions) == 3
-    with pytest.raises(KafkaError, match="no use for __share_group_state"):
+    with pytest.raises(KafkaError, match="does not create the internal topic __share_group_state"):
         broker.run(broker.broker.topic_lifecycle.require("__share_group_state"))
 
 

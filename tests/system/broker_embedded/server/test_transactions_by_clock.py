@@ -83,7 +83,7 @@ def test_what_was_decided_before_a_kill_is_carried_out_by_the_start(
         table = broker._server.broker.transactions._table
         before = table.all["id"]
         decided = replace(before, state=outcome, producer_epoch=before.producer_epoch + 1)
-        await table.write(decided, table.term)
+        await table.write(decided, table.load_epoch)
 
     broker._call(decide_and_die())
     broker.kill()

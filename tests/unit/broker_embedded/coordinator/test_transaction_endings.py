@@ -116,7 +116,7 @@ def test_an_id_that_cannot_be_forgotten_stays(
     with caplog.at_level(logging.WARNING):
         broker.run(broker.broker.transactions.expire_ids())
     assert set(broker.broker.transactions.all) == {"id"}
-    assert "idle for too long and stays" in caplog.text
+    assert "the expired transactional id id cannot be deleted" in caplog.text
 
 
 # --- topics that are deleted -----------------------------------------------------------------------------------------
@@ -182,4 +182,4 @@ def test_a_partition_that_an_administrator_has_ended_does_not_keep_the_others(
     with caplog.at_level(logging.WARNING):
         mine.end()
     assert (mine.state, committed(broker), committed(broker, T1)) == ("CompleteCommit", [], [b"a"])
-    assert "t-0 takes no marker of id's transaction any more" in caplog.text
+    assert "t-0 needs no marker of id's transaction any more" in caplog.text

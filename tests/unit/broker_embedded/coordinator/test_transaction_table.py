@@ -44,39 +44,39 @@ def read_again(broker: BrokerDriver) -> dict[str, Transaction]:
 def test_what_is_written_counts_at_once_and_after_the_start(broker: BrokerDriver, table: TransactionTable) -> None:
     assert table.get("id") is None
     for known in (EMPTY, ONGOING):
-        broker.run(table.write(known, table.term))
+        broker.run(table.write(known, table.load_epoch))
         assert table.get("id") == known
         assert read_again(broker) == {"id": known}
 
 
 def test_what_is_forgotten_is_forgotten_for_good(broker: BrokerDriver, table: TransactionTable) -> None:
-    broker.run(table.write(EMPTY, table.term))
-    broker.run(table.forget("id", table.term))
+    broker.run(table.write(EMPTY, table.load_epoch))
+    broker.run(table.forget("id", table.load_epoch))
     assert (table.get("id"), read_again(broker)) == (None, {})
 
 
 def test_what_has_gone_on_for_too_long_is_found(broker: BrokerDriver, table: TransactionTable) -> None:
     assert table.timed_out(9, 0) == []
-    broker.run(table.write(ONGOING, table.term))
+    broker.run(table.write(ONGOING, table.load_epoch))
     assert (table.timed_out(1009, 1000), table.timed_out(1010, 1001)) == ([], ["id"])
     broker.restart()
     table = broker.broker.transactions._table
     assert (table.timed_out(1009, 0), table.timed_out(1010, 1)) == ([], ["id"]), "the age is that of the log"
-    broker.run(table.write(replace(ONGOING, state=TransactionState.PREPARE_ABORT), table.term))
+    broker.run(table.write(replace(ONGOING, state=TransactionState.PREPARE_ABORT), table.load_epoch))
     assert table.timed_out(10_000, 10_000) == []
-    broker.run(table.write(ONGOING, table.term))
-    broker.run(table.forget("id", table.term))
+    broker.run(table.write(ONGOING, table.load_epoch))
+    broker.run(table.forget("id", table.load_epoch))
     assert table.timed_out(20_000, 20_000) == []
-    broker.run(table.write(ONGOING, table.term))
-    table.give_up()
+    broker.run(table.write(ONGOING, table.load_epoch))
+    table.unload()
     assert table.timed_out(30_000, 30_000) == []
 
 
 def test_nothing_of_an_old_term_is_written(broker: BrokerDriver, table: TransactionTable) -> None:
-    broker.run(table.write(EMPTY, table.term))
-    assert table.give_up() == {"id": EMPTY}
+    broker.run(table.write(EMPTY, table.load_epoch))
+    assert table.unload() == {"id": EMPTY}
     with pytest.raises(KafkaError) as caught:
-        broker.run(table.write(ONGOING, table.term - 1))
+        broker.run(table.write(ONGOING, table.load_epoch - 1))
     assert caught.value.code is ErrorCode.NOT_COORDINATOR
     assert (dict(table.all), read_again(broker)) == ({}, {"id": EMPTY})
 
@@ -88,9 +88,9 @@ def test_what_is_given_up_while_the_disk_is_waited_for_does_not_count(broker: Br
     table = broker.broker.transactions._table
 
     async def give_up_meanwhile() -> None:
-        task = asyncio.create_task(table.write(EMPTY, table.term))
+        task = asyncio.create_task(table.write(EMPTY, table.load_epoch))
         await broker.in_a_thread()
-        table.give_up()
+        table.unload()
         await task
 
     with pytest.raises(KafkaError) as caught:
@@ -102,19 +102,19 @@ def test_what_is_given_up_while_the_disk_is_waited_for_does_not_count(broker: Br
 def test_damaged_records_cost_their_ids_alone(
     broker: BrokerDriver, table: TransactionTable, caplog: pytest.LogCaptureFixture
 ) -> None:
-    broker.run(table.write(EMPTY, table.term))
+    broker.run(table.write(EMPTY, table.load_epoch))
     table.log.append("id", [CoordinatorRecord(key=b"\x00\x00\x00\x03one", value=b"\x00\x01")])
     table.log.append("id", [CoordinatorRecord(key=b"\x00\x09of a kind that is not known", value=b"")])
     with caplog.at_level(logging.ERROR):
         assert read_again(broker) == {"id": EMPTY}
-    assert caplog.text.count("a record of __transaction_state means nothing") == 1
+    assert caplog.text.count("a record of __transaction_state cannot be decoded, ignored") == 1
 
 
 def test_a_clock_that_jumps_neither_ends_nor_prolongs_a_transaction(
     broker: BrokerDriver, table: TransactionTable
 ) -> None:
     assert table.timed_out(990, 0) == []
-    broker.run(table.write(ONGOING, table.term))
+    broker.run(table.write(ONGOING, table.load_epoch))
     started_ms, timeout_ms = ONGOING.started_ms, ONGOING.timeout_ms
     assert table.timed_out(started_ms + 3_600_000, 5) == [], "set ahead"
     assert table.timed_out(started_ms - 3_600_000, 5 + timeout_ms - 5) == [], "set back"
@@ -137,7 +137,7 @@ def test_nothing_is_written_to_too_few_replicas(broker: BrokerDriver) -> None:
     put(broker, TOPIC, "__transaction_state", min_insync_replicas="2")
     table = broker.broker.transactions._table
     with pytest.raises(KafkaError, match=r"min\.insync\.replicas asks for 2") as caught:
-        broker.run(table.write(EMPTY, table.term))
+        broker.run(table.write(EMPTY, table.load_epoch))
     assert caught.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert read_again(broker) == {}
 

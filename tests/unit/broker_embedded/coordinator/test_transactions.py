@@ -107,7 +107,7 @@ def test_a_producer_whose_epochs_are_used_up_gets_another_id(broker: BrokerDrive
     worn = mine.known.__class__(
         transactional_id="id", producer_id=first.producer_id, producer_epoch=LAST_EPOCH, timeout_ms=MINUTE_MS
     )
-    broker.run(table.write(worn, table.term))
+    broker.run(table.write(worn, table.load_epoch))
     mine.use(Producer(producer_id=first.producer_id, epoch=LAST_EPOCH))
     mine.write(b"a", T0)
     after = mine.end()
