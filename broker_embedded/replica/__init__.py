@@ -1,1 +1,1 @@
-"""Partitions as the broker serves them: appends, reads, fetch sessions, and requests that wait for either."""
+"""Partitions as the broker serves them: appends, reads, fetch sessions, and delayed requests."""

@@ -1,4 +1,4 @@
-"""Requests that wait: for partitions to change, or just for time to pass. No thread, no polling, one timer each."""
+"""Delayed requests (Kafka's purgatory): they wait for a change of partitions, or for a timeout. One timer each."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -8,7 +8,7 @@ from spark_kafka_native.protocol.topic import TopicPartition
 
 
 class DelayedOperations:
-    """Who waits for which partitions. Belongs to one event loop."""
+    """The delayed requests of each partition. Belongs to one event loop."""
 
     def __init__(self, timers: Timers) -> None:
         self._timers = timers
@@ -19,11 +19,11 @@ class DelayedOperations:
     def wait(
         self, partitions: Iterable[TopicPartition], timeout_ms: int, is_done: Callable[[TopicPartition], bool]
     ) -> "asyncio.Future[None]":
-        """Done when ``is_done`` says so of a partition that has changed, after the timeout, or once ``release`` runs.
+        """A future that is done when ``is_done`` is true for a changed partition, at the timeout, or by ``release``.
 
-        Who looks at partitions and calls this at once, with nothing awaited between, misses no change, however much
-        later the answer is awaited. ``is_done`` is called on each change of one of ``partitions``, inside ``changed``.
-        If it raises, the result raises the same error. Cancel what is not awaited to the end.
+        A caller that reads partitions and calls this without an await between misses no change. ``is_done`` is called
+        on each change of one of ``partitions``, inside ``changed``. If it raises, the future raises the same error. A
+        future that is no longer needed must be cancelled.
         """
         ended = asyncio.get_running_loop().create_future()
         if self._closed:
@@ -48,7 +48,7 @@ class DelayedOperations:
         return ended
 
     def pause(self, ms: int) -> "asyncio.Future[None]":
-        """Done in ``ms`` milliseconds, or once ``release`` runs."""
+        """A future that is done in ``ms`` milliseconds, or after ``release``."""
         return self.wait((), ms, lambda _: False)
 
     def changed(self, partition: TopicPartition) -> None:
@@ -60,21 +60,21 @@ class DelayedOperations:
             if not wait.ended.done():
                 try:
                     is_done = wait.is_done(partition)
-                except Exception as error:  # passed on to the request that waits
+                except Exception as error:  # raised in the delayed request
                     wait.ended.set_exception(error)
                 else:
                     if is_done:
                         wait.end()
 
     def release(self) -> None:
-        """Let everybody go on, now and from now on: the broker stops."""
+        """Complete all delayed requests, now and from now on: the broker stops."""
         self._closed = True
         for wait in self._all:
             wait.end()
 
     @property
     def count(self) -> int:
-        """How many requests wait."""
+        """The number of delayed requests."""
         return len(self._all)
 
 

@@ -1,12 +1,11 @@
-"""Reading for consumers that know only message formats v0 or v1: Fetch v0 and v1, and v2 and v3.
+"""Down-conversion for consumers that know only message formats v0 or v1: Fetch v0 and v1, and v2 and v3.
 
-What is stored in a newer format is converted for them, batch by batch, and held in memory as long as it is sent. The
-last message of an answer may be cut off, as these versions have always had it, but a batch that was whole as stored
-comes whole if it is the first. A batch that is larger as stored than the consumer asked for is read whole too, so that
-it gets at least the messages that fit.
+Batches of a newer format are converted one by one, and the result is in memory until it is sent. The last message of a
+response may be incomplete, as in these versions, but the first batch is complete if it was complete as stored. A batch
+that is larger as stored than the limit is read completely too, so that the consumer gets the messages that fit.
 
-Control batches have no likeness in the old formats. Where nothing else is left of what was read, reading goes on behind
-it: an answer without messages would be asked for again and again.
+Control batches are dropped, because the old formats have none. If nothing else is left, the following batches are read,
+because after a response without messages the consumer would repeat the request forever.
 """
 
 from typing import Final
@@ -21,9 +20,9 @@ from spark_kafka_native.records.conversion import convert_down
 from spark_kafka_native.records.formats import iter_any
 
 _LEAST: Final = 1
-"""Bytes to ask for where one batch is wanted, which comes whole."""
+"""The limit to read one batch, which is returned completely."""
 _MOST_RECORDS: Final = 500_000
-"""Records converted for one partition of a response, some seconds' work; the batch that exceeds it is the last."""
+"""Upper bound of the converted records of a partition, some seconds of work. The batch that exceeds it is the last."""
 
 
 def down_convert(
@@ -35,16 +34,16 @@ def down_convert(
     until_offset: int,
     cancellation: Cancellation = NEVER_CANCELLED,
 ) -> bytes | tuple[FileRegion, ...]:
-    """What was read from ``offset`` on, ``regions``, in a format of ``magic`` or an older one; themselves if it is.
+    """Convert ``regions``, read from ``offset`` on, to format ``magic`` or an older one; unchanged if they are in it.
 
-    Nothing from ``until_offset`` on is read. Blocks: not for the event loop.
+    Nothing from ``until_offset`` on is read. Blocks.
 
     Raises KafkaError: UNSUPPORTED_VERSION, the topic has ``message.downconversion.enable=false``.
-    UNSUPPORTED_COMPRESSION_TYPE: zstd comes first, which the old formats do not have. CORRUPT_MESSAGE. Those of
+    UNSUPPORTED_COMPRESSION_TYPE: the first batch is in zstd, which the old formats do not have. CORRUPT_MESSAGE. As
     ``LogReader.read``. WorkCancelled.
     """
     if not log.config.message_downconversion_enable and log.config.record_magic > magic:
-        detail = f"{log}: message.downconversion.enable is false, so there is no message format v{magic}"
+        detail = f"{log}: records cannot be converted to message format v{magic}: message.downconversion.enable=false"
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, detail)
     limit = sum(map(len, regions))
     try:
@@ -71,9 +70,9 @@ def down_convert(
 def _converted(
     stored: bytes, offset: int, magic: int, limit: int, cancellation: Cancellation
 ) -> tuple[list[bytes], int]:
-    """What is left of the whole batches of ``stored``, each by itself; and the offset behind those looked at.
+    """The complete batches of ``stored``, converted, and the offset after the last one that was read.
 
-    Batches after ``limit`` bytes or `_MOST_RECORDS` are not looked at, nor after one in zstd.
+    Batches after ``limit`` bytes or `_MOST_RECORDS` are not read, nor after one in zstd.
     """
     view = memoryview(stored)
     pieces: list[bytes] = []
@@ -82,7 +81,9 @@ def _converted(
     for position, header in cancellation.between(iter_any(stored)):
         if header.compression is CompressionType.ZSTD and not header.is_control:
             if not pieces:
-                detail = f"the batch at offset {header.base_offset} is in zstd, which message format v{magic} has not"
+                detail = (
+                    f"the batch at offset {header.base_offset} is in zstd, which message format v{magic} does not have"
+                )
                 raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, detail)
             break
         piece = convert_down(view, position, header, magic=magic, from_offset=offset, each=cancellation.between)
@@ -90,7 +91,7 @@ def _converted(
             pieces.append(piece)
             size += len(piece)
         behind = max(behind, header.next_offset)
-        records += max(header.records_count, 0)  # of a wrapper it is not known
+        records += max(header.records_count, 0)  # the count of a wrapper is unknown
         if size >= limit or (pieces and records >= _MOST_RECORDS):
             break
     return pieces, behind

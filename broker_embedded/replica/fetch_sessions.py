@@ -1,14 +1,14 @@
-"""Fetch sessions (KIP-227): what a client fetches stays known from one request to the next. Pure; no clock, no socket.
+"""Fetch sessions (KIP-227): the partitions of a client's Fetch are stored between its requests. Pure.
 
-A session is opened by a full fetch (epoch 0) and goes on with incremental ones (epochs 1, 2, ...), which name only what
-is new, changed or to be forgotten, and whose answers hold only partitions with something to say: records, an error, or
-a high watermark or log start that the client has not been told. A partition that gave records goes to the end of the
-line, so that each has its turn at the front, where the limits of an answer do not reach.
+A full fetch (epoch 0) opens a session, and incremental ones (epochs 1, 2, ...) continue it. These name only partitions
+that are new, changed or to be forgotten, and their responses contain only partitions with records, an error, or a high
+watermark or log start offset that was not sent before. A partition that returned records moves to the end of the
+session, so that each partition is first at times and not cut by the limits of the response.
 
-There are ``slots`` for sessions. A new one takes the place of another only if that was unused for two minutes, or is
-older than that and smaller, or is a consumer's and the new one a follower's: whoever is turned away is answered with
-session id 0 and goes on with full fetches. Apache Kafka divides its slots among eight independent caches, to spare
-threads that wait for a lock; here there is one.
+The number of sessions is bounded by ``slots``. A new session evicts another one only if that was unused for two
+minutes, or is older than that and smaller, or is a consumer's and the new one a follower's. A client without a session
+gets session id 0 and continues with full fetches. Apache Kafka divides its slots among eight caches to avoid lock
+contention; here is one cache.
 """
 
 import secrets
@@ -23,7 +23,7 @@ from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.fetch import FetchPartition, FetchRequest
 
 EVICTION_MS: Final = 120_000
-"""A session is safe from larger ones for so long after it was made, and from all while it is used within that time."""
+"""A session younger than this is not evicted by larger ones. A session used within this time is not stale."""
 NO_SESSION: Final = 0
 _OPENING_EPOCH: Final = 0
 _FINAL_EPOCH: Final = -1
@@ -33,16 +33,16 @@ _IDS_SINCE: Final = 13
 _UNKNOWN: Final = -1
 
 Key: TypeAlias = tuple[str | UUID, int]
-"""What makes a partition the same in two requests: its topic's id from Fetch v13 on, before it the name."""
-_Worth: TypeAlias = tuple[bool, int, int]
-"""Privileged, partitions, id: the session that is worth least goes first."""
+"""The key of a partition in a session: topic id and number from Fetch v13 on, before it name and number."""
+_Priority: TypeAlias = tuple[bool, int, int]
+"""Privileged, partitions, id: the smallest is evicted first."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class WantedPartition:
-    """A partition that a client wants to read, and what a session's client has been told of it.
+    """A partition that a client fetches, and the state that was sent to the client in a session.
 
-    ``topic`` is None while no topic has the id asked for.
+    ``topic`` is None while no topic has the requested id.
     """
 
     key: Key
@@ -54,7 +54,7 @@ class WantedPartition:
 
 
 class Found(Protocol):
-    """What was found in a partition, as far as sessions look at it."""
+    """The result of a partition, as far as sessions use it."""
 
     wanted: WantedPartition
     error_code: int
@@ -64,7 +64,7 @@ class Found(Protocol):
 
     @property
     def diverges(self) -> bool:
-        """Whether the client is to truncate what it has."""
+        """Whether the client must truncate its log."""
         ...
 
 
@@ -73,9 +73,9 @@ TopicNames: TypeAlias = Callable[[UUID], str | None]
 
 
 class FetchSession:
-    """One client's partitions, in the order in which they are to be read next."""
+    """One client's partitions, in the order of the next read."""
 
-    __slots__ = ("by_id", "created_ms", "epoch", "id", "partitions", "privileged", "used_ms", "worth")
+    __slots__ = ("by_id", "created_ms", "epoch", "id", "partitions", "priority", "privileged", "used_ms")
 
     def __init__(self, id_: int, *, by_id: bool, privileged: bool, now_ms: int) -> None:
         self.id = id_
@@ -84,10 +84,10 @@ class FetchSession:
         self.created_ms = self.used_ms = now_ms
         self.epoch = _next_epoch(_OPENING_EPOCH)
         self.partitions: OrderedDict[Key, WantedPartition] = OrderedDict()
-        self.worth: _Worth = (privileged, 0, id_)
+        self.priority: _Priority = (privileged, 0, id_)
 
     def update(self, asked: Iterable[WantedPartition], forgotten: Iterable[Key]) -> None:
-        """Take over what a request adds, changes and forgets, in this order."""
+        """Apply the partitions that a request adds, changes and forgets, in this order."""
         for wanted in asked:
             known = self.partitions.get(wanted.key)
             if known is None:
@@ -98,17 +98,17 @@ class FetchSession:
             self.partitions.pop(key, None)
 
     def name_topics(self, name_of: TopicNames) -> None:
-        """Find names for the topic ids that had none. A name once found stays, whatever becomes of the topic."""
+        """Resolve topic ids without a name. A resolved name stays, even if the topic is deleted."""
         for wanted in self.partitions.values():
             if wanted.topic is None:
                 wanted.topic = name_of(wanted.topic_id)
 
 
 class FetchContext:
-    """One Fetch request between its begin and its answer.
+    """One Fetch request.
 
-    ``partitions`` are to be read in this order. ``session`` is there in an incremental fetch; ``opens``: a session is
-    wanted.
+    ``partitions`` are read in this order. ``session`` is that of an incremental fetch, else None. ``opens``: the
+    request opens a session.
     """
 
     __slots__ = ("by_id", "epoch", "opens", "partitions", "privileged", "session")
@@ -131,7 +131,7 @@ class FetchContext:
         self.opens = opens
 
     def select(self, found: Sequence[FoundT]) -> Sequence[FoundT]:
-        """What the answer will hold, changing nothing."""
+        """The partitions of the response, without changing the session."""
         if self.session is None:
             return found
         return [each for each in found if _is_news(each)] if self._is_current(self.session) else []
@@ -140,9 +140,9 @@ class FetchContext:
         return session.epoch == _next_epoch(self.epoch)
 
     def finish(self, found: Sequence[FoundT]) -> Sequence[FoundT]:
-        """What the answer holds, the client counting as told; partitions with records go to the end of the line.
+        """The partitions of the response, recorded as sent. Those with records move to the end of the session.
 
-        Raises KafkaError INVALID_FETCH_SESSION_EPOCH: another request has gone on with the session meanwhile.
+        Raises KafkaError INVALID_FETCH_SESSION_EPOCH: another request has continued the session meanwhile.
         """
         session = self.session
         if session is None:
@@ -160,22 +160,22 @@ class FetchContext:
 
     @property
     def session_id(self) -> int:
-        """The id for an answer that changes nothing, such as a throttled one."""
+        """The id for a response that does not change the session, such as a throttled one."""
         return NO_SESSION if self.session is None else self.session.id
 
 
 @dataclass(slots=True)
 class _Order:
-    """Sessions in ascending order of worth."""
+    """Sessions in ascending order of their eviction priority."""
 
-    entries: list[_Worth] = field(default_factory=list)
+    entries: list[_Priority] = field(default_factory=list)
 
-    def add(self, worth: _Worth) -> None:
-        insort(self.entries, worth)
+    def add(self, priority: _Priority) -> None:
+        insort(self.entries, priority)
 
-    def discard(self, worth: _Worth) -> None:
-        index = bisect_left(self.entries, worth)
-        if index < len(self.entries) and self.entries[index] == worth:
+    def discard(self, priority: _Priority) -> None:
+        index = bisect_left(self.entries, priority)
+        if index < len(self.entries) and self.entries[index] == priority:
             del self.entries[index]
 
 
@@ -183,10 +183,13 @@ class FetchSessions:
     """All sessions of a broker."""
 
     def __init__(self, slots: int, new_id: Callable[[], int]) -> None:
-        """``new_id`` gives numbers from 1 to 2,147,483,647 that cannot be guessed; one in use is asked for again."""
+        """``new_id`` returns unpredictable numbers from 1 to 2,147,483,647.
+
+        It is called again if the number is in use.
+        """
         self._slots = slots
         self._new_id = new_id
-        self._sessions: OrderedDict[int, FetchSession] = OrderedDict()  # the one unused for longest comes first
+        self._sessions: OrderedDict[int, FetchSession] = OrderedDict()  # least recently used first
         self._evictable = _Order()
         self._evictable_by_followers = _Order()
         self.evictions = 0
@@ -202,12 +205,12 @@ class FetchSessions:
     def begin(
         self, request: FetchRequest, version: int, name_of: TopicNames, now_ms: Callable[[], int]
     ) -> FetchContext:
-        """Take up a request: its own partitions, or its session's.
+        """Begin a request, with its own partitions or those of its session.
 
-        ``name_of`` gives the name of the topic with an id, None if there is none; ``now_ms`` the time.
+        ``name_of`` returns the name of the topic with an id, or None.
 
         Raises KafkaError: FETCH_SESSION_ID_NOT_FOUND; INVALID_FETCH_SESSION_EPOCH; FETCH_SESSION_TOPIC_ID_ERROR: the
-        session was opened with topic names and goes on with ids, or the reverse.
+        session was opened with topic names and continues with ids, or the reverse.
         """
         by_id = version >= _IDS_SINCE
         asked = {wanted.key: wanted for wanted in _wanted(request, name_of if by_id else None)}
@@ -216,7 +219,7 @@ class FetchSessions:
             privileged = max(request.replica_id, request.replica_state.replica_id) >= 0
             opens = request.session_epoch == _OPENING_EPOCH
             return FetchContext(tuple(asked.values()), by_id=by_id, privileged=privileged, opens=opens)
-        session = self._going_on(request, by_id)
+        session = self._continued(request, by_id)
         session.update(asked.values(), _forgotten(request, by_id))
         if not session.partitions:
             self._remove(session)
@@ -228,7 +231,7 @@ class FetchSessions:
         return FetchContext(tuple(session.partitions.values()), session=session, epoch=epoch)
 
     def open(self, context: FetchContext, told: Sequence[Found], now_ms: int) -> int:
-        """Open the session that a full fetch wants, with what it is told; its id, or 0 if there is no room."""
+        """Open the session of a full fetch. Returns its id, or 0 if no slot is free."""
         if not context.opens or not self._make_room(context.privileged, len(told), now_ms):
             return NO_SESSION
         id_ = self._new_id()
@@ -243,12 +246,12 @@ class FetchSessions:
         return id_
 
     def close(self, session_id: int) -> None:
-        """Forget a session, if there is one of that id."""
+        """Close a session, if the id exists."""
         session = self._sessions.get(session_id)
         if session is not None:
             self._remove(session)
 
-    def _going_on(self, request: FetchRequest, by_id: bool) -> FetchSession:
+    def _continued(self, request: FetchRequest, by_id: bool) -> FetchSession:
         session = self._sessions.get(request.session_id)
         if session is None:
             detail = f"there is no fetch session {request.session_id}"
@@ -261,16 +264,16 @@ class FetchSessions:
         return session
 
     def _touch(self, session: FetchSession, now_ms: int) -> None:
-        """The session is used: it is the last to be stale, and worth what it holds now."""
+        """Mark the session as used now, and update its eviction priority."""
         self._sessions.move_to_end(session.id)
         session.used_ms = now_ms
-        self._forget_worth(session)
-        session.worth = (session.privileged, len(session.partitions), session.id)
+        self._forget_priority(session)
+        session.priority = (session.privileged, len(session.partitions), session.id)
         settled = now_ms - session.created_ms > EVICTION_MS
         if settled:
-            self._evictable.add(session.worth)
+            self._evictable.add(session.priority)
         if settled or not session.privileged:
-            self._evictable_by_followers.add(session.worth)
+            self._evictable_by_followers.add(session.priority)
 
     def _make_room(self, privileged: bool, size: int, now_ms: int) -> bool:
         if len(self._sessions) < self._slots:
@@ -289,15 +292,15 @@ class FetchSessions:
 
     def _remove(self, session: FetchSession) -> None:
         del self._sessions[session.id]
-        self._forget_worth(session)
+        self._forget_priority(session)
 
-    def _forget_worth(self, session: FetchSession) -> None:
-        self._evictable.discard(session.worth)
-        self._evictable_by_followers.discard(session.worth)
+    def _forget_priority(self, session: FetchSession) -> None:
+        self._evictable.discard(session.priority)
+        self._evictable_by_followers.discard(session.priority)
 
 
 def new_session_id() -> int:
-    """A session id that cannot be guessed, so that nobody goes on with the session of another by mistake."""
+    """An unpredictable session id, so that no client continues the session of another client by mistake."""
     return secrets.randbelow(_LAST_ID) + 1
 
 
@@ -337,7 +340,7 @@ def _is_news(found: Found) -> bool:
 
 
 def _tell(found: Found) -> None:
-    """Note what the client knows now; after an error nothing, so that it is told when the error is over."""
+    """Record the state that was sent to the client; none after an error, so that the end of the error is sent."""
     failed = found.error_code != ErrorCode.NONE
     found.wanted.high_watermark = _UNKNOWN if failed else found.high_watermark
     found.wanted.log_start_offset = found.log_start_offset

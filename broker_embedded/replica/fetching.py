@@ -1,7 +1,7 @@
-"""Reading partitions for a Fetch: in turn, within limits, and again when something has come.
+"""Reading partitions for a Fetch, within its limits, and again after appends.
 
-The first batch of an answer comes whole whatever the limits say (KIP-74), so that a large one cannot stop a consumer;
-of a later partition, whose first batch has no room left, nothing comes.
+The first batch of a response is complete even if it exceeds the limits (KIP-74), so that a large batch does not stop a
+consumer. If the first batch of a later partition exceeds the remaining limit, the partition returns no records.
 """
 
 from collections.abc import Awaitable, Coroutine, Sequence
@@ -26,10 +26,10 @@ _MISSING: Final = {ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTIT
 
 
 class FetchLimits(NamedTuple):
-    """What a Fetch asks for beside its partitions.
+    """The limits of a Fetch, its replica id and its isolation level.
 
-    ``replica_id`` is a broker's, or `CONSUMER` or `DEBUGGER`. ``cuts_first``: as before Fetch v3 the first batch is cut
-    off too where the limit says so.
+    ``replica_id`` is a broker's, or `CONSUMER` or `DEBUGGER`. ``cuts_first``: the limit truncates even the first batch,
+    as before Fetch v3.
     """
 
     max_bytes: int
@@ -52,9 +52,10 @@ class FetchLimits(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class PartitionRead:
-    """What was found in one partition last.
+    """The result of the last read of one partition.
 
-    ``partition`` is there once it was. ``records`` are what is to be sent of ``regions``, which have ``size`` bytes.
+    ``partition`` is None if it does not exist. ``records`` are the bytes to send of ``regions``, which have ``size``
+    bytes.
     """
 
     wanted: WantedPartition
@@ -71,16 +72,16 @@ class PartitionRead:
 
     @property
     def is_missing(self) -> bool:
-        """Whether there was no such partition when the request came."""
+        """Whether the partition did not exist when the request was received."""
         return self.partition is None and self.error_code in _MISSING
 
     @property
     def diverges(self) -> bool:
-        """Whether the client is to truncate what it has."""
+        """Whether the client must truncate its log."""
         return self.diverging_epoch is not None
 
     def fail(self, code: int) -> None:
-        """Nothing was found, because of an error."""
+        """Set an error as the result."""
         self.error_code = code
         self.high_watermark = self.last_stable_offset = self.log_start_offset = -1
         self.size, self.regions, self.records = 0, (), ()
@@ -88,7 +89,7 @@ class PartitionRead:
 
 
 class Reading:
-    """The partitions of one Fetch request, read as often as need be."""
+    """The partitions of one Fetch request, which may be read several times."""
 
     def __init__(self, partitions: Partitions, wanted: Sequence[WantedPartition], limits: FetchLimits) -> None:
         self._partitions = partitions
@@ -99,10 +100,10 @@ class Reading:
         self._done = False
         self._bytes = 0
         for each in wanted:
-            self._place(each)
+            self._add(each)
 
-    def _place(self, wanted: WantedPartition) -> None:
-        """What is not there is answered, but does not cut the wait for the others short."""
+    def _add(self, wanted: WantedPartition) -> None:
+        """A missing partition gets an error, but does not end the wait for the other ones."""
         read = PartitionRead(wanted)
         if wanted.topic is None:
             read.fail(ErrorCode.UNKNOWN_TOPIC_ID)
@@ -115,18 +116,18 @@ class Reading:
 
     @property
     def found(self) -> list[PartitionRead]:
-        """Every partition, in the order of the answer: those that are not there come last."""
+        """Every partition in the order of the response, missing ones last."""
         if self._found is None:
             self._found = [*self._reads.values(), *self._missing]
         return self._found
 
     @property
     def is_done(self) -> bool:
-        """Whether there is enough, or something that the client should hear of at once, or nothing to wait for."""
+        """Whether to respond now: min_bytes are there, a partition has an error, or none can be waited for."""
         return self._done or not self._reads or self._bytes >= self._limits.min_bytes
 
     def read(self) -> None:
-        """Read all partitions that are there, within the limits."""
+        """Read all existing partitions, within the limits."""
         left, first_batch = self._limits.max_bytes, self._limits.first_batch
         self._bytes, self._done = 0, False
         for read in self._reads.values():
@@ -143,10 +144,7 @@ class Reading:
         return [read for read in self._reads.values() if read.partition is not None and read.size]
 
     def convert(self, read: PartitionRead, magic: int, cancellation: Cancellation = NEVER_CANCELLED) -> None:
-        """Bring what was found in one partition into a message format that old clients know.
-
-        Blocks: not for the event loop. Raises WorkCancelled.
-        """
+        """Down-convert the records of one partition. Blocks. Raises WorkCancelled."""
         assert read.partition is not None
         log, offset = read.partition.log, read.wanted.asked.fetch_offset
         try:
@@ -162,7 +160,7 @@ class Reading:
             read.fail(error.code)
 
     def wait(self, delayed: DelayedOperations, max_wait_ms: int) -> Coroutine[None, None, None]:
-        """Wait from this call on until there is enough or the time is over; then read again."""
+        """Wait from this call on for min_bytes or max_wait_ms, then read again."""
         return self._read_after(delayed.wait(self._reads, max_wait_ms, self._is_enough))
 
     async def _read_after(self, enough: Awaitable[None]) -> None:
@@ -170,7 +168,7 @@ class Reading:
         self.read()
 
     def _is_enough(self, changed: TopicPartition) -> bool:
-        """Look again at the one partition that has changed."""
+        """Read the changed partition again; whether to respond now."""
         read = self._reads[changed]
         before = read.size
         self._read(read, self._limits.max_bytes, self._limits.first_batch)
@@ -186,7 +184,7 @@ class Reading:
             self._done = True
 
     def _partition_of(self, wanted: WantedPartition) -> LocalPartition:
-        """The partition as it is now. Raises KafkaError: it is gone, or another has its name."""
+        """The present partition. Raises KafkaError: it was deleted, or another topic has the name."""
         assert wanted.topic is not None
         partition = self._partitions.get(wanted.topic, wanted.asked.partition)
         if self._limits.by_id and partition.topic_id != wanted.topic_id:
@@ -223,8 +221,8 @@ class Reading:
             )
 
     def _visible_until(self, partition: LocalPartition) -> int:
-        """The offset behind the last record that the client may see."""
-        if self._limits.replica_id >= 0:  # a follower, and no partition here has one
+        """The offset after the last record that the client may read."""
+        if self._limits.replica_id >= 0:  # no partition here has followers
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if self._limits.replica_id == DEBUGGER:
             return partition.log.log_end_offset
@@ -232,14 +230,14 @@ class Reading:
 
 
 def _divergence(partition: LocalPartition, wanted: WantedPartition) -> EpochEndOffset | None:
-    """Where the client's log and this one part, if they do before the offset that it asks for (KIP-595).
+    """The diverging epoch and its end offset, if the client's log diverges before its fetch offset (KIP-595).
 
-    Raises KafkaError OFFSET_OUT_OF_RANGE: the epoch that it fetched last is not known here, or the offset is gone.
+    Raises KafkaError OFFSET_OUT_OF_RANGE: the last fetched epoch is unknown, or the offset is before the log start.
     """
     asked, log = wanted.asked, partition.log
     found = log.end_of_leader_epoch(asked.last_fetched_epoch)
     if found is None:
-        detail = f"{partition.id}: where leader epoch {asked.last_fetched_epoch} ended is not known"
+        detail = f"{partition.id}: the end offset of leader epoch {asked.last_fetched_epoch} is unknown"
         raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, detail)
     if asked.fetch_offset < log.log_start_offset:
         raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{partition.id} starts at {log.log_start_offset}")

@@ -19,7 +19,7 @@ from spark_kafka_native.records.batch import BatchHeader, CompressionType
 
 _ANY_EPOCH = -1
 _LONG_WORK_BYTES = 16 * 1024
-"""Uncompressed records of this size take a few milliseconds to inspect one by one in plain Python."""
+"""Uncompressed records of this size take a few milliseconds to inspect in plain Python."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,10 +46,10 @@ class LocalPartition:
         raise KafkaError(code, f"{self.id} has leader epoch {self.leader_epoch}, not {claimed}")
 
     def check_replicas(self) -> None:
-        """Raise KafkaError unless an append with acks=all has the in-sync replicas that the topic asks for."""
+        """Raise KafkaError unless there are min.insync.replicas in-sync replicas for an append with acks=all."""
         wanted = min(self.log.config.min_insync_replicas, self.min_isr_at_most)
         if self.in_sync < wanted:
-            detail = f"{self.id} has {self.in_sync} in-sync replicas; min.insync.replicas asks for {wanted}"
+            detail = f"{self.id} has {self.in_sync} in-sync replicas, but min.insync.replicas is {wanted}"
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, detail)
 
     def append(
@@ -58,7 +58,7 @@ class LocalPartition:
         terms: Terms = FROM_CLIENT,
         cancellation: Cancellation = NEVER_CANCELLED,
     ) -> AppendResult:
-        """Append one batch, which is changed in place; tell `DelayedOperations` afterwards. May run in any thread.
+        """Append one batch, which is changed in place. The caller notifies `DelayedOperations`. May run in any thread.
 
         Raises KafkaError, WorkCancelled; nothing was appended then.
         """
@@ -68,10 +68,10 @@ class LocalPartition:
         return result
 
     def inspects_on_append(self, records: memoryview, header: BatchHeader | None, now_ms: int) -> bool:
-        """Whether an append takes so long that it must not run in the event loop, because it looks at each record.
+        """Whether an append may inspect each record, so that it must not run on the event loop.
 
-        ``header`` is None for a message set. A compressed batch of any size can take long. In a log of format v0 any
-        append can: it may wait for one that compresses a message again under the log's lock.
+        ``header`` is None for a message set. A compressed batch of any size can take long. In a log of format v0
+        any append can, because it may wait for another append that compresses messages under the log's lock.
         """
         if header is None or not self.log.config.record_magic:
             return True
@@ -86,7 +86,7 @@ class LocalPartition:
 
 
 class Partitions:
-    """Every partition of the present image that has its log here."""
+    """Every partition of the present image that has a log in this broker."""
 
     def __init__(self, node_id: int, logs: LogManager, traffic: Traffic, *, bounds_min_isr: bool) -> None:
         self._node_id = node_id
@@ -97,7 +97,7 @@ class Partitions:
         self._found: dict[tuple[str, int], LocalPartition] = {}
 
     def use(self, image: ClusterImage) -> None:
-        """From now on ``image`` is what there is."""
+        """Replace the image."""
         self._image = image
         self._found.clear()
         self._traffic.forget_others(image.topics)
@@ -108,11 +108,11 @@ class Partitions:
         return found or self._find(self._image.topic(topic), TopicPartition(topic, index))
 
     def has(self, topic: str, index: int) -> bool:
-        """Whether there is such a partition, wherever it is led."""
+        """Whether the partition exists, with any leader."""
         return (topic, index) in self._found or self.image_of(topic, index) is not None
 
     def image_of(self, topic: str, index: int) -> PartitionImage | None:
-        """What the present image says of a partition, None if there is none."""
+        """A partition in the present image, or None."""
         image = self._image.topic(topic)
         return None if image is None else image.partition(index)
 

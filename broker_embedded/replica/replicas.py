@@ -1,4 +1,4 @@
-"""The replicas of this broker: brings the local logs in line with the topics in the metadata."""
+"""The replicas of this broker: keeps the local logs consistent with the topics in the metadata."""
 
 import dataclasses
 import functools
@@ -26,7 +26,7 @@ class Replicas:
     def __init__(
         self, store: MetadataStore, logs: LogManager, on_disk: OnDisk, defaults: Callable[[], LogConfig]
     ) -> None:
-        """``defaults`` are the broker's present settings of logs."""
+        """``defaults`` returns the broker's present settings of logs."""
         self._store = store
         self._logs = logs
         self._on_disk = on_disk
@@ -50,7 +50,7 @@ class Replicas:
                 await self._reconfigure(topic)
 
     async def _apply(self, before: Metadata, after: Metadata) -> None:
-        """Delete the logs of topics that are not there any more. An error is logged; the next start deletes them."""
+        """Delete the logs of deleted topics. An error is logged, and the next start deletes them."""
         for topic_id in after.image.deleting.keys() - before.image.deleting.keys():
             topic = before.image.topic_by_id(topic_id)
             assert topic is not None
@@ -59,7 +59,7 @@ class Replicas:
             except KafkaError as error:
                 logger.error("topic %s is deleted, its files stay until the next start: %s", topic.name, error)
                 continue
-            # The directories' new names say that they are deleted, so the file need not.
+            # The new names mark the directories as deleted, so that the list in the file is not needed any more.
             self._store.amend(TOPICS, functools.partial(_with_logs_deleted, topic_id=topic_id))
 
     async def _reconfigure(self, *topics: TopicImage) -> None:
@@ -79,10 +79,10 @@ class Replicas:
 def reconcile_logs(
     store: MetadataStore, logs: LogManager, defaults: LogConfig, internal: Mapping[str, Mapping[str, str]]
 ) -> None:
-    """Bring the topics and the logs of a data directory together at the start, and both to the disk. Blocks.
+    """Make the topics and the logs of a data directory consistent at the start, durably. Blocks.
 
-    ``internal`` are the settings of the internal topics that this broker uses, by name: a log of one that is taken up
-    must not be subject to retention. A crash at any time: the next start does the same.
+    ``internal`` are the settings of the internal topics that this broker uses, by name: the log of an adopted one must
+    not be subject to retention. Crash in any step: the next start repeats it.
 
     Raises InconsistentTopicError, ConfigError, OSError, KafkaError.
     """
@@ -96,9 +96,11 @@ def reconcile_logs(
     for partition in result.leftovers:
         logger.info("%s belongs to a deleted topic: deleting its log", partition)
     for name in result.adopted:
-        logger.warning("topic %s is taken up as its directories stand: topics.json knew less of it", name)
+        logger.warning(
+            "topic %s is adopted from its directories, because topics.json has no or fewer partitions of it", name
+        )
     for missing in result.missing.values():
-        logger.warning("made the directories of %s, which were not there", ", ".join(map(str, missing)))
+        logger.warning("created the missing directories of %s", ", ".join(map(str, missing)))
     adopted = {name for name in result.adopted if image.topic(name) is None}
     epochs = {partition: log.epochs.highest for partition, log in logs.logs.items()}
     topics = [
@@ -124,7 +126,7 @@ def _with_logs_deleted(now: Metadata, topic_id: UUID) -> Metadata:
 
 
 def _changed(before: ClusterImage, after: ClusterImage) -> list[TopicImage]:
-    """The topics that are new or not as before."""
+    """The topics that are new or have changed."""
     return [topic for name, topic in after.topics.items() if before.topics.get(name) is not topic]
 
 
@@ -133,7 +135,7 @@ def _partitions(topic: TopicImage) -> list[TopicPartition]:
 
 
 def _as_internal(topic: TopicImage, internal: Mapping[str, Mapping[str, str]]) -> TopicImage:
-    """A topic that was taken up, with the settings that brokers create it with if it is an internal one."""
+    """An adopted topic, with the settings of a new one if it is internal."""
     if topic.name in internal:
         return dataclasses.replace(topic, configs=internal[topic.name])
     return dataclasses.replace(topic, configs={"cleanup.policy": "compact"}) if topic.is_internal else topic

@@ -153,7 +153,7 @@ def test_directories_put_there_by_hand_become_topics(broker: BrokerDriver, caplo
         assert broker.values("copy") == [b"x"]
         assert len(broker.broker.image.topics["t"].partitions) == 2
         broker.restart()
-    assert "topic copy is taken up" in caplog.text
+    assert "topic copy is adopted" in caplog.text
 
 
 def test_topics_of_brokers_are_taken_up_as_brokers_make_them(broker: BrokerDriver) -> None:

@@ -119,7 +119,7 @@ def test_acks_all_needs_the_in_sync_replicas_that_the_topic_asks_for_before_3_7(
     broker.create("t", min_insync_replicas="2")
     refused = broker.produce("t", batch(b"x"), acks=-1)
     assert code(refused) is ErrorCode.NOT_ENOUGH_REPLICAS
-    assert refused.error_message == "t-0 has 1 in-sync replicas; min.insync.replicas asks for 2"
+    assert refused.error_message == "t-0 has 1 in-sync replicas, but min.insync.replicas is 2"
     assert broker.values("t") == []
     assert code(broker.produce("t", batch(b"y"), acks=1)) is ErrorCode.NONE
     assert broker.values("t") == [b"y"]
