@@ -1,1 +1,1 @@
-"""What the cluster consists of, as values, and the rules by which requests change it. No socket, clock or thread."""
+"""The metadata of the cluster: values, the rules of their changes, and their files."""

@@ -1,4 +1,4 @@
-"""The client quotas of this broker. Steps and crashes of a change are those of `metadata.store`."""
+"""The client quotas of this broker. `metadata.store` has the steps of a change."""
 
 import dataclasses
 import logging
@@ -30,10 +30,10 @@ logger = logging.getLogger(__name__)
 
 
 class ClientQuotas:
-    """All client quotas, and the allowances that enforce them. Belongs to the event loop."""
+    """All client quotas, and their enforcement. Belongs to the event loop."""
 
     def __init__(self, store: MetadataStore, config: BrokerConfig, on_disk: OnDisk) -> None:
-        """Look up the addresses of hosts that have a quota. Blocks."""
+        """Resolve the addresses of hosts that have a quota. Blocks."""
         samples, window_ms = config.quota_window_num, config.quota_window_size_seconds * 1000
         self.produce = RateAllowance(samples, window_ms)
         self.fetch = RateAllowance(samples, window_ms)
@@ -51,15 +51,15 @@ class ClientQuotas:
         return self._store.current.quotas
 
     def describe(self, wanted: EntityFilter) -> list[tuple[ClientQuotaEntity, Values]]:
-        """The entities that a filter lets through, with their quotas."""
+        """The entities that match a filter, with their quotas."""
         return [(entity, values) for entity, values in self._quotas.items() if wanted.matches(entity)]
 
     async def alter(
         self, changes: Iterable[tuple[ClientQuotaEntity, Sequence[OpData]]], *, validate_only: bool
     ) -> dict[ClientQuotaEntity, KafkaError | None]:
-        """Change quotas, each entity by itself, or only check the changes; the error or None, by entity.
+        """Change quotas, each entity independently, or only check the changes; the error or None, by entity.
 
-        Raises KafkaError KAFKA_STORAGE_ERROR: the old quotas stand, or if the last step of writing failed, the new.
+        Raises KafkaError KAFKA_STORAGE_ERROR: the file has the old quotas, or if the last step failed, the new ones.
         """
         wanted = list(changes)
         hosts = {name for entity, _ in wanted if (name := entity.get(IP))}
@@ -69,14 +69,16 @@ class ClientQuotas:
         def planned(now: Metadata) -> Metadata:
             quotas = dict(now.quotas)
             for entity, ops in wanted:
-                if entity in results:  # as in Apache Kafka the first change holds, and the response has this error
-                    results[entity] = KafkaError(ErrorCode.INVALID_REQUEST, f"{entity} is named twice")
+                if entity in results:  # as in Apache Kafka the first change is made, and the response has this error
+                    results[entity] = KafkaError(
+                        ErrorCode.INVALID_REQUEST, f"the request contains {entity} more than once"
+                    )
                     continue
                 try:
                     values = altered(entity, ops, quotas.get(entity, {}))
                     if (name := entity.get(IP)) in unknown:
                         raise KafkaError(
-                            ErrorCode.INVALID_REQUEST, f"{name} is neither an address nor a host that has one"
+                            ErrorCode.INVALID_REQUEST, f"{name} is neither an address nor a host with an address"
                         )
                 except KafkaError as error:
                     results[entity] = error
@@ -109,18 +111,18 @@ class ClientQuotas:
         self._default_connection_rate = default.get(CONNECTION_CREATION_RATE, NOT_LIMITED)
 
     def connection_rate(self, address: str) -> float:
-        """How many connections a second one address may open; infinity without a quota."""
+        """The limit of connections per second of an address; infinity without a quota."""
         return self._connection_rates.get(address, self._default_connection_rate)
 
 
 def _connection_rates(quotas: Mapping[ClientQuotaEntity, Values]) -> dict[str, float]:
-    """How many connections a second each address may open. May wait for a name server, where hosts are named."""
+    """The limit of connections per second of each address. May wait for a name server to resolve hosts."""
     rates: dict[str, float] = {}
     for entity, values in quotas.items():
         name = entity.get(IP)
         if name and CONNECTION_CREATION_RATE in values:
             addresses = addresses_of(name)
             if not addresses:
-                logger.warning("the quota of %s holds for nobody: the host has no address", entity)
+                logger.warning("the quota of %s has no effect: the host has no address", entity)
             rates.update(dict.fromkeys(addresses, values[CONNECTION_CREATION_RATE]))
     return rates

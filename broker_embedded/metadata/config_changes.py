@@ -1,6 +1,6 @@
-"""The rules by which settings change at run time: what there is and what is asked for give what there will be.
+"""The rules of dynamic config changes: present settings and a request give the new settings.
 
-Rules and error codes are those of Apache Kafka 4.x. What a value may be is for `config.settings` to say.
+Rules and error codes are those of Apache Kafka 4.x. `config.settings` validates the values.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +12,7 @@ from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 
 
 class ResourceType(IntEnum):
-    """What has settings, with Kafka's codes."""
+    """Kinds of resources with settings, with Kafka's codes."""
 
     TOPIC = 2
     BROKER = 4
@@ -22,7 +22,7 @@ class ResourceType(IntEnum):
 
 
 class Operation(IntEnum):
-    """What to do with a setting, with Kafka's codes."""
+    """Operations on a setting, with Kafka's codes."""
 
     SET = 0
     DELETE = 1
@@ -40,7 +40,7 @@ class ConfigChange:
 
 
 def incremental(entries: Iterable[tuple[str, int, str | None]]) -> tuple[ConfigChange, ...]:
-    """The changes that an IncrementalAlterConfigs entry asks for: key, operation and value of each.
+    """The changes of an IncrementalAlterConfigs entry: key, operation and value of each.
 
     Raises KafkaError INVALID_REQUEST: a key twice, a value missing, an operation that does not exist.
     """
@@ -57,7 +57,10 @@ def incremental(entries: Iterable[tuple[str, int, str | None]]) -> tuple[ConfigC
 def changed(
     current: Mapping[str, str], changes: Sequence[ConfigChange], known: Mapping[str, Setting]
 ) -> dict[str, str]:
-    """The settings after the changes. Raises KafkaError INVALID_CONFIG: what is no list is appended to."""
+    """The settings after the changes.
+
+    Raises KafkaError INVALID_CONFIG: APPEND or SUBTRACT for a setting that is not a list.
+    """
     result = dict(current)
     for change in changes:
         value = change.value or ""
@@ -78,7 +81,7 @@ def changed(
 
 
 def replaced(entries: Iterable[tuple[str, str | None]]) -> dict[str, str]:
-    """The settings that an AlterConfigs entry asks for, in place of all that there are: key and value of each.
+    """All settings of an AlterConfigs entry, which replace the present ones: key and value of each.
 
     Raises KafkaError INVALID_REQUEST: a key twice, a value missing.
     """

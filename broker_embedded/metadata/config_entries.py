@@ -1,8 +1,8 @@
-"""Settings as DescribeConfigs tells them: each with its value, where that is from, and what it stands before.
+"""Entries of DescribeConfigs: the value of each setting, its source, and its synonyms.
 
-Where a value is from follows Kafka's order: the topic or group itself, this broker at run time, the cluster at run
-time, the broker's start, the default. A setting that several names stand for, such as log.retention.ms and
-log.retention.hours, has them all as synonyms.
+Sources in Kafka's order of precedence: the topic or group, the dynamic settings of this broker, those of all brokers,
+the settings at the broker's start, the default. A setting with several names, such as log.retention.ms and
+log.retention.hours, has all of them as synonyms.
 """
 
 import functools
@@ -21,7 +21,7 @@ from broker_embedded.metadata.dynamic_configs import DynamicConfigs
 
 
 class ConfigSource(IntEnum):
-    """Where a value is from, with Kafka's codes."""
+    """The source of a value, with Kafka's codes."""
 
     TOPIC = 1
     DYNAMIC_BROKER = 2
@@ -33,7 +33,7 @@ class ConfigSource(IntEnum):
 
 
 class ConfigType(IntEnum):
-    """What a value is, with Kafka's codes."""
+    """The type of a value, with Kafka's codes."""
 
     UNKNOWN = 0
     BOOLEAN = 1
@@ -63,7 +63,7 @@ _TYPES: Final[Mapping[str, ConfigType]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Synonym:
-    """A value that one name has in one place."""
+    """The value of a name in one source."""
 
     key: str
     value: str | None
@@ -72,7 +72,7 @@ class Synonym:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigEntry:
-    """One setting. ``value`` is None for one not set, or secret; the first of ``synonyms`` is where it is from."""
+    """One setting. ``value`` is None if it is not set or secret. The first of ``synonyms`` is its source."""
 
     key: str
     value: str | None
@@ -85,7 +85,7 @@ class ConfigEntry:
 
 
 def config_type(setting: Setting) -> ConfigType:
-    """What a setting's values are."""
+    """The type of a setting's values."""
     if setting.kind in _TYPES:
         return _TYPES[setting.kind]
     if setting.at_most is None or setting.at_most > INT_MAX:
@@ -94,7 +94,7 @@ def config_type(setting: Setting) -> ConfigType:
 
 
 def broker_entries(config: BrokerConfig, dynamic: DynamicConfigs, *, log_dirs: str) -> list[ConfigEntry]:
-    """Every setting of this broker, whose data is in ``log_dirs``, wherever it is set."""
+    """Every setting of this broker, whose data is in ``log_dirs``, from all sources."""
     layers = _layers(dynamic)
     values = config.spelled() | {"log.dirs": log_dirs}
     known = config.known()
@@ -110,7 +110,7 @@ def broker_entries(config: BrokerConfig, dynamic: DynamicConfigs, *, log_dirs: s
 
 
 def cluster_entries(dynamic: DynamicConfigs) -> list[ConfigEntry]:
-    """Every setting that was made at run time for all brokers."""
+    """Every dynamic setting of all brokers."""
     known = BrokerConfig.all_settings()
     layers = [(ConfigSource.DYNAMIC_CLUSTER, dynamic.stored.cluster)]
     return [
@@ -120,7 +120,7 @@ def cluster_entries(dynamic: DynamicConfigs) -> list[ConfigEntry]:
 
 
 def topic_entries(config: LogConfig, own: Mapping[str, str], dynamic: DynamicConfigs) -> list[ConfigEntry]:
-    """Every setting of a topic, of which ``own`` are set for it."""
+    """Every setting of a topic. ``own`` are those of the topic itself."""
     layers = _layers(dynamic)
     values = config.spelled()
     entries = []
@@ -131,7 +131,7 @@ def topic_entries(config: LogConfig, own: Mapping[str, str], dynamic: DynamicCon
 
 
 def group_entries(own: Mapping[str, str], dynamic: DynamicConfigs) -> list[ConfigEntry]:
-    """Every setting that a group can have, of which ``own`` are set for it; the others are the broker's."""
+    """Every setting of a group. ``own`` are those of the group itself; the other values are the broker's."""
     layers = _layers(dynamic)
     entries = []
     for key, setting in sorted(GroupSettings.settings().items()):
@@ -142,7 +142,7 @@ def group_entries(own: Mapping[str, str], dynamic: DynamicConfigs) -> list[Confi
 
 
 def _layers(dynamic: DynamicConfigs) -> Sequence[tuple[ConfigSource, Mapping[str, str]]]:
-    """What is set where, the first that holds first."""
+    """The settings of each source, in order of precedence."""
     return (
         (ConfigSource.DYNAMIC_BROKER, dynamic.own),
         (ConfigSource.DYNAMIC_CLUSTER, dynamic.stored.cluster),
@@ -159,7 +159,7 @@ def _defaults() -> Mapping[str, str]:
 
 
 def _synonyms(key: str, layers: Iterable[tuple[ConfigSource, Mapping[str, str]]]) -> tuple[Synonym, ...]:
-    """The values that a setting of the broker has under all its names, from the first under its own name on."""
+    """The values of a broker's setting under all its names, from the first one under its own name on."""
     found = [
         Synonym(key=name, value=values[name], source=source)
         for source, values in layers
@@ -172,7 +172,7 @@ def _synonyms(key: str, layers: Iterable[tuple[ConfigSource, Mapping[str, str]]]
 
 @functools.cache
 def _names(key: str) -> tuple[str, ...]:
-    """Every name of a setting, the one that goes before the others first."""
+    """Every name of a setting, in order of precedence."""
     for short, longer in LONGER_UNITS.items():
         names = (short, *(name for name, _ in longer))
         if key in names:

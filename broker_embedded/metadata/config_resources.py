@@ -1,4 +1,4 @@
-"""Resources with settings: topics, the broker, all brokers, the broker's loggers, groups. Read and changed by name.
+"""Resources with settings: topics, the broker, all brokers, the broker's loggers, groups.
 
 Unknown settings of a topic or a group are refused. Unknown settings of the broker are stored, as in Kafka.
 """
@@ -45,7 +45,7 @@ class ConfigResources:
         self._data_dir = data_dir
 
     def entries(self, resource_type: int, name: str) -> list[ConfigEntry]:
-        """Every setting of a resource. Raises KafkaError: there is no such resource."""
+        """Every setting of a resource. Raises KafkaError: the resource does not exist."""
         match resource_type:
             case ResourceType.TOPIC:
                 return self._topic_entries(name)
@@ -154,7 +154,7 @@ class ConfigResources:
 
 
 def resource_key(resource_type: int, name: str) -> tuple[int, str | int]:
-    """What a resource is known by: two names of one broker, such as ``1`` and ``01``, give the same key."""
+    """The key of a resource: two names of one broker, such as ``1`` and ``01``, have the same key."""
     node_id = _node_id(name) if resource_type in {ResourceType.BROKER, ResourceType.BROKER_LOGGER} else None
     return resource_type, name if node_id is None else node_id
 
@@ -166,9 +166,9 @@ def _check_topic_name(name: str) -> None:
 
 
 def _node_id(name: str) -> int | None:
-    """The id that a name stands for as Java's ``Integer.parseInt`` reads it; None for a text that it refuses.
+    """The id in a name, parsed as by Java's ``Integer.parseInt``; None for an invalid text.
 
-    It takes a sign and decimal digits of any script whose characters are 16 bits long, and no blanks or underscores.
+    Valid are a sign and decimal digits of any script whose characters have 16 bits, without blanks or underscores.
     """
     if not _INTEGER.fullmatch(name) or len(name) > _MOST_DIGITS or any(ord(character) > 0xFFFF for character in name):
         return None

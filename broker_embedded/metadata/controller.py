@@ -1,7 +1,6 @@
-"""The rules by which topics are made, widened and deleted: a request against an image gives a new topic, or an error.
+"""The rules of creating, extending and deleting topics: an image and a request give a new topic, or an error.
 
-Nothing is done here; `metadata.topics` carries a plan out. Rules and error codes are those of Apache Kafka's
-KRaft controller (4.x).
+Pure; `metadata.topics` executes a plan. Rules and error codes are those of Apache Kafka's KRaft controller (4.x).
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,24 +16,24 @@ from spark_kafka_native.protocol.topic import topic_name_problem
 from spark_kafka_native.protocol.wire import ZERO_UUID
 
 MAX_PARTITIONS_PER_REQUEST = 10_000
-"""Kafka's controller refuses larger changes too: one batch of its metadata log holds no more."""
+"""Kafka's controller has the same limit, that of a batch of its metadata log."""
 METADATA_TOPIC = "__cluster_metadata"
-"""Where Kafka's controllers keep the cluster's metadata. No broker has it as a topic."""
+"""The metadata log of Kafka's controllers, which is not a topic of brokers."""
 _BROKER_DEFAULT = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicDefaults:
-    """What a topic gets that asks for -1 partitions or replicas."""
+    """The counts of a topic that is created with -1 partitions or replicas."""
 
     num_partitions: int
     replication_factor: int
 
 
 def plan_topic(image: ClusterImage, wanted: CreatableTopic, topic_id: UUID, defaults: TopicDefaults) -> TopicImage:
-    """The topic that a CreateTopics entry asks for; its configs are taken as they are, unchecked.
+    """The topic of a CreateTopics entry. Its configs are not validated.
 
-    Raises KafkaError: a bad or taken name, impossible counts or replicas.
+    Raises KafkaError: an invalid or existing name, impossible counts or replicas.
     """
     _check_new_name(image, wanted.name)
     replicas = _assigned(image, wanted) if wanted.assignments else _placed(image, wanted, defaults)
@@ -50,7 +49,7 @@ def plan_topic(image: ClusterImage, wanted: CreatableTopic, topic_id: UUID, defa
 
 
 def plan_partitions(image: ClusterImage, wanted: CreatePartitionsTopic) -> TopicImage:
-    """The topic that a CreatePartitions entry asks for. Raises KafkaError: no such topic, no increase, bad replicas."""
+    """The topic of a CreatePartitions entry. Raises KafkaError: unknown topic, no increase, bad replicas."""
     topic = image.topic(wanted.name)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -77,20 +76,20 @@ def plan_partitions(image: ClusterImage, wanted: CreatePartitionsTopic) -> Topic
 
 
 def check_replicas(image: ClusterImage, brokers: tuple[int, ...]) -> None:
-    """Raise KafkaError INVALID_REPLICA_ASSIGNMENT unless these brokers can hold a partition."""
+    """Raise KafkaError INVALID_REPLICA_ASSIGNMENT unless these brokers are valid replicas."""
     _check_assignments(image, (brokers,), len(brokers))
 
 
 def find_deletions(
     image: ClusterImage, wanted: Sequence[DeleteTopicState]
 ) -> list[tuple[DeleteTopicState, TopicImage | KafkaError]]:
-    """Each entry of a DeleteTopics request, once, with the topic it means, or with why it is refused."""
+    """Each distinct entry of a DeleteTopics request, with its topic or error."""
     named = [_meant(image, state) for state in wanted]
     times: dict[UUID, int] = {}
     for meant in named:
         if isinstance(meant, TopicImage):
             times[meant.topic_id] = times.get(meant.topic_id, 0) + 1
-    twice = KafkaError(ErrorCode.INVALID_REQUEST, "The topic is named more than once in the request.")
+    twice = KafkaError(ErrorCode.INVALID_REQUEST, "The request contains the topic more than once.")
     return [
         (state, twice if isinstance(meant, TopicImage) and times[meant.topic_id] > 1 else meant)
         for state, meant in dict(zip(wanted, named, strict=True)).items()
@@ -115,7 +114,7 @@ def _check_new_name(image: ClusterImage, name: str) -> None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
     if image.topic(name) is not None:
         raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-    # Kafka's metric names turn dots into underscores; two topics may not become one there.
+    # Kafka's metric names have underscores instead of dots, so that two topics must not differ only in these.
     if "." in name or "_" in name:
         plain = name.replace(".", "_")
         for other in image.topics:
@@ -145,7 +144,7 @@ def _placed(image: ClusterImage, wanted: CreatableTopic, defaults: TopicDefaults
 
 
 def _round_robin(broker_ids: Sequence[int], first: int, count: int, factor: int) -> Sequence[tuple[int, ...]]:
-    """Replicas of partitions ``first`` and on: leaders take turns, followers are the brokers behind them."""
+    """Replicas of partitions from ``first`` on: leaders round-robin, followers are the next brokers."""
     total = len(broker_ids)
     return [
         tuple(broker_ids[(index + step) % total] for step in range(factor)) for index in range(first, first + count)

@@ -1,7 +1,6 @@
-"""The settings of this broker that were set at run time: of all brokers, of this one and of groups.
+"""The dynamic settings of this broker: those of all brokers, of this one and of groups.
 
-Steps and crashes of a change are those of `metadata.store`. The settings of a topic are kept with it
-(`metadata.topics`).
+`metadata.store` has the steps of a change. The settings of a topic are stored with it (`metadata.topics`).
 """
 
 import dataclasses
@@ -27,7 +26,7 @@ ConfigsPlan: TypeAlias = Callable[[StoredConfigs], StoredConfigs]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigsAtStart:
-    """The configuration that a broker starts with: its own, and over it the stored settings.
+    """The configuration at the start of a broker: its own settings, overridden by the stored ones.
 
     ``left_out`` are the stored settings that are not in ``config``: whether of all brokers, key and value.
     """
@@ -39,10 +38,10 @@ class ConfigsAtStart:
 
     @classmethod
     def of(cls, config: BrokerConfig, stored: StoredConfigs) -> Self:
-        """Put the stored settings over ``config``.
+        """Override ``config`` by the stored settings.
 
-        A setting that is refused now, because an older or newer broker stored it, is left out with a warning: a broker
-        that refused to start could not be reconfigured. Settings without effect are logged.
+        A setting that is invalid now, because an older or newer broker stored it, is ignored with a warning: a broker
+        that does not start could not be reconfigured. Settings without effect are logged.
         """
         stored = with_levels(config, stored, {})
         result, left_out = config, set[tuple[bool, str, str]]()
@@ -53,7 +52,7 @@ class ConfigsAtStart:
                     result = result.changed({key: value}, of_all_brokers=all_)
                 except ConfigError as error:
                     left_out.add((all_, key, value))
-                    logger.warning("a setting of %s is left out: %s", whose, error)
+                    logger.warning("a stored setting of %s is ignored: %s", whose, error)
         without_effect = sorted(result.unused.keys() | ((stored.cluster.keys() | own.keys()) - config.known().keys()))
         if without_effect:
             logger.info("settings without effect in this broker: %s", ", ".join(without_effect))
@@ -61,12 +60,12 @@ class ConfigsAtStart:
 
 
 class DynamicConfigs:
-    """The settings made at run time. Belongs to the event loop."""
+    """The dynamic settings. Belongs to the event loop."""
 
     def __init__(
         self, store: MetadataStore, configs: ConfigsAtStart, use: Callable[[BrokerConfig], Awaitable[None]]
     ) -> None:
-        """``use`` is called with each new configuration, before the request that made it is answered."""
+        """``use`` is called with each new configuration, before the response of the request."""
         store.amend(CONFIGS, lambda now: dataclasses.replace(now, configs=configs.stored))
         store.watch(CONFIGS, self._apply)
         self._store = store
@@ -77,7 +76,7 @@ class DynamicConfigs:
 
     @property
     def started_with(self) -> BrokerConfig:
-        """The broker's configuration without what was set at run time."""
+        """The broker's configuration without dynamic settings."""
         return self._started_with
 
     @property
@@ -87,24 +86,24 @@ class DynamicConfigs:
 
     @property
     def stored(self) -> StoredConfigs:
-        """What was set at run time."""
+        """The dynamic settings."""
         return self._store.current.configs
 
     @property
     def own(self) -> Mapping[str, str]:
-        """What was set of this broker alone."""
+        """The dynamic settings of this broker only."""
         return self.stored.brokers.get(self._started_with.node_id, {})
 
     @property
     def features(self) -> tuple[Feature, ...]:
-        """The features of the cluster, with the levels that are in force."""
+        """The features of the cluster, with their present levels."""
         return features_of(self._config, self.stored)
 
     async def change(self, plan: ConfigsPlan, *, validate_only: bool = False) -> StoredConfigs:
-        """Replace the settings by what ``plan`` makes of the present ones; those that result.
+        """Replace the settings by ``plan`` of the present ones. Returns the new ones.
 
-        Raises KafkaError, and nothing has changed: that of ``plan``; INVALID_REQUEST, the broker cannot be configured
-        so; KAFKA_STORAGE_ERROR.
+        Raises KafkaError, and nothing has changed: that of ``plan``; INVALID_REQUEST, the configuration of the broker
+        would be invalid; KAFKA_STORAGE_ERROR.
         """
         if validate_only:
             return self._planned(self._store.current, plan).configs
@@ -112,7 +111,7 @@ class DynamicConfigs:
         return self.stored
 
     def _planned(self, now: Metadata, plan: ConfigsPlan) -> Metadata:
-        """The metadata with what ``plan`` makes of the settings. Raises KafkaError."""
+        """The metadata with ``plan`` of the settings. Raises KafkaError."""
         wanted = plan(now.configs)
         try:
             config = self._configured(now.configs, wanted)
@@ -130,7 +129,7 @@ class DynamicConfigs:
             await self._use(self._config)
 
     def _configured(self, before: StoredConfigs, after: StoredConfigs) -> BrokerConfig:
-        """The configuration with ``after``. Settings that were left out at the start may stay. Raises ConfigError."""
+        """The configuration with ``after``. Settings that were ignored at the start may stay. Raises ConfigError."""
         config = self._started_with
         node_id = config.node_id
         for old, new, all_ in (
@@ -147,14 +146,14 @@ class DynamicConfigs:
 
 
 def _check_pools(before: BrokerConfig, after: BrokerConfig) -> None:
-    """Raise ConfigError for a number of threads that changes by more than Apache Kafka allows in one step."""
+    """Raise ConfigError for a number of threads that is less than half or more than double of the present one."""
     is_now, will_be = before.spelled(), after.spelled()
     for key, setting in after.known().items():
         if setting.is_pool and is_now[key] != will_be[key]:
             old, new = int(is_now[key] or 0), int(will_be[key] or 0)
             least, most = max(1, old // 2), max(1, old * 2)
             if not least <= new <= most:
-                raise ConfigError(key, f"it is {old}; one change can set it to {least} to {most}")
+                raise ConfigError(key, f"the value is {old}, so that one change must set {least} to {most}")
 
 
 def _log_without_effect(config: BrokerConfig, before: StoredConfigs, after: StoredConfigs) -> None:

@@ -1,8 +1,8 @@
-"""Features of the cluster (KIP-584): what the release has, what the broker was started with, what UpdateFeatures set.
+"""Features of the cluster (KIP-584) and their levels.
 
-The level that was set at run time goes before ``transaction.version`` of the broker's settings, and that before the
-release's. A level that the release does not have, because the broker passed for another when it was set, counts as its
-highest.
+The level that UpdateFeatures has set overrides the broker's setting ``transaction.version``, which overrides the
+release's level. A stored level that the present release does not have, after a change of ``as.version``, is taken for
+its highest level.
 
 While ``eligible.leader.replicas.version`` is 1, ``min.insync.replicas`` is always set for all brokers and never for a
 single one (KIP-966), as Apache Kafka's controller does it.
@@ -23,7 +23,7 @@ MIN_ISR: Final = "min.insync.replicas"
 
 
 def features_of(config: BrokerConfig, stored: StoredConfigs) -> tuple[Feature, ...]:
-    """Every feature with the level that is in force."""
+    """Every feature with its present level."""
     levels = {name: level for name, level in stored.features.items() if name in SETTABLE}
     if config.transaction_version is not None:
         levels.setdefault(TRANSACTION_VERSION, config.transaction_version)
@@ -34,7 +34,7 @@ def features_of(config: BrokerConfig, stored: StoredConfigs) -> tuple[Feature, .
 
 
 def with_levels(config: BrokerConfig, stored: StoredConfigs, levels: Mapping[str, int]) -> StoredConfigs:
-    """The stored configs with these feature levels, and with ``min.insync.replicas`` where KIP-966 requires it."""
+    """The stored configs with these feature levels, and with ``min.insync.replicas`` if KIP-966 requires it."""
     changed = stored.with_features(levels)
     if not has_eligible_leader_replicas(config, changed):
         return changed
@@ -52,5 +52,5 @@ def has_eligible_leader_replicas(config: BrokerConfig, stored: StoredConfigs) ->
 
 
 def transaction_version(features: tuple[Feature, ...]) -> TransactionVersion:
-    """How transactions are done; without the feature, as in releases before 4.0, in the oldest way."""
+    """The level of transaction.version; the lowest without the feature, in releases before 4.0."""
     return TransactionVersion(next((feature.level for feature in features if feature.name == TRANSACTION_VERSION), 0))

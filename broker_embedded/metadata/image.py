@@ -1,4 +1,4 @@
-"""The cluster as values: brokers, topics, partitions. A change makes a new image; the old one stays as it is."""
+"""The cluster as values: brokers, topics, partitions. A change creates a new image."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -12,7 +12,7 @@ from spark_kafka_native.protocol.topic import INTERNAL_TOPICS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerNode:
-    """A broker as clients reach it through one listener."""
+    """A broker and its address of one listener."""
 
     node_id: int
     host: str
@@ -22,7 +22,7 @@ class BrokerNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionImage:
-    """Who holds a partition and who leads it. ``leader_epoch`` counts the leaders it has had."""
+    """The replicas and the leader of a partition. ``leader_epoch`` increases with each change of the leader."""
 
     leader: int
     leader_epoch: int = 0
@@ -32,7 +32,7 @@ class PartitionImage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicImage:
-    """A topic. Partition ``i`` is ``partitions[i]``; ``configs`` has what was set for this topic, not the defaults."""
+    """A topic. Partition ``i`` is ``partitions[i]``; ``configs`` are the settings of this topic, without defaults."""
 
     name: str
     topic_id: UUID
@@ -41,7 +41,7 @@ class TopicImage:
 
     @property
     def is_internal(self) -> bool:
-        """Whether the brokers keep state of their own in it."""
+        """Whether it is a topic of the coordinators."""
         return self.name in INTERNAL_TOPICS
 
     def partition(self, index: int) -> PartitionImage | None:
@@ -53,8 +53,8 @@ class TopicImage:
 class ClusterImage:
     """The ids of all brokers, and all topics. Change it with ``with_*`` and ``without_topic``.
 
-    ``names`` are the topics' names by id. ``deleting`` are deleted topics whose logs may still be there, name by id.
-    ``changes`` counts the changes of topics since the image was made.
+    ``names`` are the topics' names by id. ``deleting`` are deleted topics whose logs may still exist, name by id.
+    ``changes`` counts the changes of topics since the start.
     """
 
     cluster_id: str
@@ -75,18 +75,18 @@ class ClusterImage:
         return None if name is None else self.topics[name]
 
     def with_topics(self, topics: Iterable[TopicImage], *, deleting: Mapping[UUID, str]) -> Self:
-        """The image with these topics and no others. Raises ValueError: two of them share a name or an id."""
+        """The image with these topics only. Raises ValueError: two of them have the same name or id."""
         by_name: dict[str, TopicImage] = {}
         names: dict[UUID, str] = {}
         for topic in topics:
             if topic.name in by_name or topic.topic_id in names:
-                raise ValueError(f"topic {topic.name} ({topic.topic_id}) is there twice")
+                raise ValueError(f"topic {topic.name} ({topic.topic_id}) is repeated")
             by_name[topic.name] = topic
             names[topic.topic_id] = topic.name
         return replace(self, topics=by_name, names=names, deleting=deleting)
 
     def with_topic(self, topic: TopicImage) -> Self:
-        """The image with ``topic``, new or in place of the one with its name."""
+        """The image with ``topic``, which is new or replaces the one with its name."""
         old = self.topics.get(topic.name)
         names = dict(self.names)
         if old is not None:
@@ -95,14 +95,14 @@ class ClusterImage:
         return replace(self, topics={**self.topics, topic.name: topic}, names=names, changes=self.changes + 1)
 
     def without_topic(self, topic: TopicImage) -> Self:
-        """The image in which the topic is deleted, and its logs are not yet. Raises KeyError: it is not there."""
+        """The image without the topic, whose logs are not deleted yet. Raises KeyError: it does not exist."""
         topics, names = dict(self.topics), dict(self.names)
         del topics[names.pop(topic.topic_id)]
         deleting = {**self.deleting, topic.topic_id: topic.name}
         return replace(self, topics=topics, names=names, deleting=deleting, changes=self.changes + 1)
 
     def with_logs_deleted(self, topic_id: UUID) -> Self:
-        """The image after the logs of a deleted topic are gone."""
+        """The image after the logs of a deleted topic were deleted."""
         return replace(self, deleting={known: name for known, name in self.deleting.items() if known != topic_id})
 
 
@@ -118,7 +118,7 @@ def log_config(topic: TopicImage, defaults: LogConfig) -> LogConfig:
 
 
 def check_topics(image: ClusterImage, defaults: LogConfig) -> None:
-    """Raise ConfigError for the broker's setting that contradicts the own settings of a topic."""
+    """Raise ConfigError for a broker's setting that contradicts settings of a topic."""
     for topic in image.topics.values():
         try:
             LogConfig.parse_stored(topic.configs, defaults)

@@ -1,7 +1,7 @@
-"""The broker's loggers as Kafka's admin clients see and set them (KIP-412): names and levels in Kafka's words.
+"""The broker's loggers for Kafka's admin clients (KIP-412), with Kafka's names of levels.
 
-``root`` is the logger of the whole broker, ``broker_embedded``; that of the program around it is not touched. A level
-lasts as long as the process.
+``root`` is the logger of the broker, ``broker_embedded``. The root logger of the process is not changed. Levels are not
+stored, so that a restart resets them.
 """
 
 import logging
@@ -27,16 +27,16 @@ _LEVELS: Final[Mapping[str, int]] = MappingProxyType(
 
 
 def logger_levels() -> dict[str, str]:
-    """The level that each logger goes by."""
+    """The effective level of each logger."""
     names = sorted(name for name in logging.root.manager.loggerDict if name.startswith(f"{_PACKAGE}."))
     return {ROOT: _level(_PACKAGE)} | {name: _level(name) for name in names}
 
 
 def change_levels(changes: Sequence[ConfigChange], *, validate_only: bool) -> None:
-    """Set levels; a logger whose level is deleted goes by that of the one above it.
+    """Set levels. A logger whose level is deleted inherits that of its parent.
 
-    Raises KafkaError, and nothing has changed: INVALID_CONFIG, no such logger or level; INVALID_REQUEST, what cannot be
-    done to a logger.
+    Raises KafkaError, and nothing has changed: INVALID_CONFIG, unknown logger or level; INVALID_REQUEST, an operation
+    that loggers do not have.
     """
     known = logger_levels()
     for change in changes:
@@ -55,13 +55,13 @@ def _check(change: ConfigChange, known: Mapping[str, str]) -> None:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Logger {change.key} does not exist!")
     if change.operation is Operation.DELETE:
         if change.key == ROOT:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "The root logger cannot be without a level")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "The level of the root logger cannot be deleted")
     elif change.value not in _LEVELS:
-        detail = f"{change.value} is no level of a logger; {', '.join(sorted(_LEVELS))} are"
+        detail = f"{change.value} is not a log level; valid levels are {', '.join(sorted(_LEVELS))}"
         raise KafkaError(ErrorCode.INVALID_CONFIG, detail)
 
 
 def _level(name: str) -> str:
-    """The level in Kafka's words, the next lower one for a level that has no name there."""
+    """Kafka's name of the level, or of the next lower one."""
     effective = logging.getLogger(name).getEffectiveLevel()
     return next((text for text, level in reversed([*_LEVELS.items()]) if level <= effective), "TRACE")

@@ -1,4 +1,4 @@
-"""Producer ids, each given out once, whatever happens to the broker."""
+"""Allocation of producer ids, each only once, also after crashes."""
 
 import asyncio
 import dataclasses
@@ -10,10 +10,10 @@ from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 
 
 class ProducerIds:
-    """Gives out producer ids from blocks that are claimed on the disk first.
+    """Allocates producer ids from blocks that are claimed on the disk before.
 
     1. The end of the next block is committed. Crash here: the block is lost, no id is used twice.
-    2. The ids of the block are given out. Crash here: the next start claims the block after it.
+    2. The ids of the block are allocated. Crash here: the next start claims the block after it.
     """
 
     def __init__(self, store: MetadataStore, finishing: Finishing) -> None:
@@ -23,7 +23,7 @@ class ProducerIds:
         self._claiming = asyncio.Lock()
 
     async def next(self) -> int:
-        """An id that no producer had before. Raises KafkaError COORDINATOR_NOT_AVAILABLE: the disk fails."""
+        """A new producer id. Raises KafkaError COORDINATOR_NOT_AVAILABLE: the disk fails."""
         return await self._finishing.finish(self._take())
 
     async def _take(self) -> int:

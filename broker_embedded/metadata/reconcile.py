@@ -1,4 +1,4 @@
-"""What a start makes of ``topics.json`` and the partition directories that it finds, which a crash may have parted."""
+"""Reconciling ``topics.json`` and the partition directories at the start, which may differ after a crash."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -9,15 +9,15 @@ from spark_kafka_native.protocol.topic import TopicPartition
 
 
 class InconsistentTopicError(Exception):
-    """A directory and the file speak of two topics with one name; ``str()`` says which. A person must decide."""
+    """A directory and the file have two topics of one name. ``str()`` has both. An administrator must resolve it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reconciled:
-    """What there is, and what must be done so that it is.
+    """The reconciled topics, and the necessary actions.
 
     ``leftovers`` are directories of deleted topics, to be removed; ``missing`` partitions without a directory, to be
-    made; ``adopted`` the topics of which the file said nothing, or that they were narrower.
+    created; ``adopted`` the topics of which the file has no partition, or fewer.
     """
 
     topics: tuple[TopicImage, ...]
@@ -27,10 +27,10 @@ class Reconciled:
 
 
 def with_epochs(topics: Iterable[TopicImage], latest: Mapping[TopicPartition, int]) -> tuple[TopicImage, ...]:
-    """The topics, no partition with a leader epoch below ``latest``, the last one that its log knows of.
+    """The topics with leader epochs of at least ``latest``, the last epoch in each log.
 
-    A log that comes from an Apache Kafka has had leaders there. Epochs in a log never go back, and clients that have
-    seen the last one take nothing from a leader of an earlier one.
+    A log from an Apache Kafka has leader epochs of that cluster. Epochs in a log never decrease, and clients that know
+    the last one ignore a leader with an earlier one.
     """
     return tuple(
         replace(
@@ -47,11 +47,10 @@ def with_epochs(topics: Iterable[TopicImage], latest: Mapping[TopicPartition, in
 def reconcile(
     stored: ClusterImage, found: Mapping[TopicPartition, UUID | None], *, node_id: int, new_id: Callable[[], UUID]
 ) -> Reconciled:
-    """Bring the file and the directories, each with the topic id in it, together.
+    """Reconcile the file and the directories, each with its topic id.
 
-    The file leads: a topic in it is completed, one that it names under ``deleting`` is removed. A directory that it
-    does not know was put there by somebody, say from an Apache Kafka, and is taken up as a topic: nothing goes that
-    nobody has deleted.
+    A topic in the file is completed, a topic under ``deleting`` is removed. An unknown directory, for example a copy
+    from an Apache Kafka, is adopted as a topic: only topics that were deleted are removed.
 
     Raises InconsistentTopicError.
     """
@@ -86,7 +85,7 @@ def reconcile(
 def _is_deleted(
     partition: TopicPartition, topic_id: UUID | None, topic: TopicImage | None, deleting: Mapping[UUID, str]
 ) -> bool:
-    if topic_id is None:  # of a Kafka before 2.8: the name must do
+    if topic_id is None:  # written by Kafka before 2.8: compare the name
         return topic is None and partition.topic in deleting.values()
     return topic_id in deleting and (topic is None or topic.topic_id != topic_id)
 

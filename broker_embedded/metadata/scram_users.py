@@ -1,4 +1,4 @@
-"""The users of SCRAM. Steps and crashes of a change are those of `metadata.store`."""
+"""The SCRAM credentials of users. `metadata.store` has the steps of a change."""
 
 import dataclasses
 import logging
@@ -23,7 +23,7 @@ class ScramUsers:
     """All SCRAM credentials. Belongs to the event loop."""
 
     def __init__(self, store: MetadataStore, first_users: Iterable[FirstUser]) -> None:
-        """Make the first users that do not exist. Blocks. Raises OSError."""
+        """Create the first users that do not exist. Blocks. Raises OSError."""
         self._store = store
         store.commit_at_start(
             CREDENTIALS, lambda now: dataclasses.replace(now, credentials=_with_users(now.credentials, first_users))
@@ -48,9 +48,9 @@ class ScramUsers:
     async def alter(
         self, deletions: Sequence[ScramCredentialDeletion], upsertions: Sequence[ScramCredentialUpsertion]
     ) -> Results:
-        """Change credentials, each user by itself; the error or None, by user.
+        """Change credentials, each user independently; the error or None, by user.
 
-        Raises KafkaError KAFKA_STORAGE_ERROR: the old ones stand, or if the last step of writing failed, the new.
+        Raises KafkaError KAFKA_STORAGE_ERROR: the file has the old ones, or if the last step failed, the new ones.
         """
         results: Results = {}
 
@@ -64,7 +64,7 @@ class ScramUsers:
 
 
 def add_users(file_system: FileSystem, data_dir: str, users: Iterable[FirstUser]) -> Credentials:
-    """All credentials of a data directory in which no broker runs, those of ``users`` made if they do not exist.
+    """All credentials of a data directory without a running broker, after creating those of ``users`` that are missing.
 
     Raises OSError, MetadataFileError.
     """
@@ -80,5 +80,5 @@ def _with_users(found: Credentials, users: Iterable[FirstUser]) -> Credentials:
     new = {user.user: user.credential() for user in users if user.user not in found}
     if not new:
         return found
-    logger.info("made users of SCRAM: %s", ", ".join(f"{user.name} ({user.mechanism})" for user in new))
+    logger.info("created SCRAM users: %s", ", ".join(f"{user.name} ({user.mechanism})" for user in new))
     return {**found, **new}

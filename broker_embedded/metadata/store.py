@@ -1,18 +1,17 @@
-"""The metadata of this broker: one immutable value, kept in a file per kind, and the only way to change it.
+"""The metadata of this broker: one immutable value, stored in a file per kind.
 
-A change of topics, configs, quotas, credentials or producer ids:
+The steps of a change of topics, configs, quotas, credentials or producer ids:
 
-1. It is planned: the current value gives the next one, or an error. Crash here: nothing has happened.
-2. The file of its kind is replaced (written under another name, synced, renamed), because that is the one change of a
-   file system that either has happened or has not. Crash here: the change has happened; the next start completes it.
-3. Watchers prepare what must be there before clients see the change, such as the logs of a new topic. If that fails,
-   the file is replaced by the old one and the request gets the error.
+1. It is planned: the current value gives the next one, or an error. Crash here: nothing has changed.
+2. The file of its kind is replaced atomically (written under another name, synced, renamed). Crash here: the change is
+   durable, and the next start completes it.
+3. Watchers prepare the change before clients see it, such as the logs of a new topic. If that fails, the file is
+   replaced by the old one, and the request gets the error.
 4. The next value becomes the current one.
-5. Watchers apply it, and the request is answered.
+5. Watchers apply it, and the response is sent.
 
-Apache Kafka appends records to a metadata log instead, which pays when many brokers follow the changes. With one broker
-a file that a person can read is worth more. Replacing it takes time in proportion to its entries, about a millisecond
-for some hundreds of topics.
+Apache Kafka appends records to a metadata log instead, so that many brokers can follow the changes. For one broker a
+readable file is sufficient. Replacing it takes about a millisecond for some hundreds of topics.
 """
 
 import asyncio
@@ -52,7 +51,7 @@ class Metadata:
 
 Plan: TypeAlias = Callable[[Metadata], Metadata]
 Watcher: TypeAlias = Callable[[Metadata, Metadata], Awaitable[None]]
-"""Called with the values before and after a change. Holds up other changes of the same kind until it returns."""
+"""Called with the values before and after a change. Other changes of the same kind wait until it returns."""
 
 _FIELDS: Final[Mapping[MetadataFile[Any], str]] = {
     TOPICS: "image",
@@ -66,7 +65,7 @@ _FIELDS: Final[Mapping[MetadataFile[Any], str]] = {
 class MetadataStore:
     """The current metadata. Belongs to the event loop.
 
-    Changes of one kind happen one after the other; so do those of topics and configs, whose values must fit together.
+    Changes of one kind are made one after the other. Topics and configs share a lock, because they must be consistent.
     """
 
     def __init__(self, data_dir: str, file_system: FileSystem, on_disk: OnDisk, finishing: Finishing) -> None:
@@ -99,10 +98,10 @@ class MetadataStore:
             self._prepare[file].append(prepare)
 
     async def commit(self, file: MetadataFile[Any], plan: Plan) -> None:
-        """Change the part of the metadata that ``file`` holds to what ``plan`` makes of the current one.
+        """Change the part of the metadata in ``file`` by ``plan``.
 
         A change that has begun is completed even if the caller is cancelled. Raises KafkaError, and nothing has
-        changed: that of ``plan`` or of a watcher; KAFKA_STORAGE_ERROR, then the file may hold the change.
+        changed: that of ``plan`` or of a watcher; KAFKA_STORAGE_ERROR, then the file may have the change.
         """
         await self._finishing.finish(self._commit(file, plan))
 
@@ -132,7 +131,7 @@ class MetadataStore:
             self._replace(file, after)
 
     def amend(self, file: MetadataFile[Any], plan: Plan) -> None:
-        """Change the current value alone: the file says as much until the next change writes it.
+        """Change the current value only. The next change of this kind writes it to the file.
 
         For the start, and for watchers of this kind.
         """
@@ -148,7 +147,7 @@ class MetadataStore:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{path}: {error.strerror}") from error
 
     def _replace(self, file: MetadataFile[Any], after: Metadata) -> None:
-        """Take over the field of one file; other fields may have changed since ``after`` was planned."""
+        """Replace the field of one file. Other fields may have changed since ``after`` was planned."""
         self._current = dataclasses.replace(self._current, **{_FIELDS[file]: _value(file, after)})
 
 

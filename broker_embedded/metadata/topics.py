@@ -1,11 +1,11 @@
 """Changes of topics: creation, more partitions, configs, deletion, leader epochs.
 
-Steps and crashes are those of `metadata.store`. `replica.replicas` creates, reconfigures and deletes the logs:
+`metadata.store` has the steps of a change. `replica.replicas` creates, reconfigures and deletes the logs:
 
-- The directories of new partitions are made before clients see them. Crash after the file is replaced: the start makes
-  those that are missing. Should making them fail, the topic is as before.
-- A deleted topic stands in the file under ``deleting`` until its directories are renamed to ``...-delete``. Crash
-  before: the start removes them under either name. The files go ``file.delete.delay.ms`` later, or after a crash at the
+- The directories of new partitions are created before clients see them. Crash after the file is replaced: the next
+  start creates missing ones. If they cannot be created, the topic is unchanged.
+- A deleted topic is in the file under ``deleting`` until its directories are renamed to ``...-delete``. Crash before:
+  the next start removes them under either name. The files are removed ``file.delete.delay.ms`` later, or by the next
   start.
 """
 
@@ -37,17 +37,17 @@ class Topics:
     """The topics of this broker. Belongs to the event loop."""
 
     def __init__(self, store: MetadataStore, config: Callable[[], BrokerConfig]) -> None:
-        """``config`` gives the broker's present configuration."""
+        """``config`` returns the broker's present configuration."""
         self._store = store
         self._config = config
 
     @property
     def image(self) -> ClusterImage:
-        """The topics as clients see them."""
+        """The present topics."""
         return self._store.current.image
 
     def plan(self, wanted: CreatableTopic) -> TopicImage:
-        """The topic that would be created. Raises KafkaError, INVALID_CONFIG for a bad setting too."""
+        """The topic that would be created. Raises KafkaError, also INVALID_CONFIG for an invalid setting."""
         config = self._config()
         defaults = TopicDefaults(
             num_partitions=config.num_partitions, replication_factor=config.default_replication_factor
@@ -60,21 +60,21 @@ class Topics:
         return topic
 
     def plan_partitions(self, wanted: CreatePartitionsTopic) -> TopicImage:
-        """The topic as it would be with more partitions. Raises KafkaError."""
+        """The topic with more partitions. Raises KafkaError."""
         return plan_partitions(self.image, wanted)
 
     def log_config(self, topic: TopicImage) -> LogConfig:
-        """The settings of a topic's logs: its own, over the broker's. Raises ConfigError."""
+        """The settings of a topic's logs: its own, which override the broker's. Raises ConfigError."""
         return log_config(topic, self._config().log)
 
     async def create(self, wanted: CreatableTopic) -> TopicImage:
-        """Create a topic. Raises KafkaError: it is refused, or the disk fails; there is no such topic then."""
+        """Create a topic. Raises KafkaError: it was not created."""
         topic = await self._commit(lambda _: self.plan(wanted))
         logger.info("created topic %s with %d partitions", topic.name, len(topic.partitions))
         return topic
 
     async def require(self, wanted: CreatableTopic) -> TopicImage:
-        """Create a topic unless there is one with that name. Raises KafkaError: it cannot be created."""
+        """Create a topic unless it exists. Raises KafkaError: it was not created."""
         try:
             return await self.create(wanted)
         except KafkaError as error:
@@ -84,13 +84,13 @@ class Topics:
             raise
 
     async def add_partitions(self, wanted: CreatePartitionsTopic) -> TopicImage:
-        """Add partitions to a topic. Raises KafkaError; it has as many as before then."""
+        """Add partitions to a topic. Raises KafkaError: none was added."""
         topic = await self._commit(lambda _: self.plan_partitions(wanted))
         logger.info("topic %s has %d partitions now", topic.name, len(topic.partitions))
         return topic
 
     async def configure(self, name: str, change: ConfigChange, *, validate_only: bool = False) -> None:
-        """Replace a topic's own settings by what ``change`` makes of the present ones, or only check that.
+        """Replace a topic's own settings by ``change`` of the present ones, or only check it.
 
         Raises KafkaError, and nothing has changed: that of ``change``; INVALID_CONFIG; UNKNOWN_TOPIC_OR_PARTITION;
         KAFKA_STORAGE_ERROR.
@@ -104,15 +104,15 @@ class Topics:
             logger.info("topic %s has the settings %s now", name, dict(topic.configs))
 
     async def begin_leader_epoch(self, partition: TopicPartition) -> int:
-        """Begin another leader epoch, as if the partition's leadership had moved; the new epoch.
+        """Begin a new leader epoch, as if the leader had changed; the new epoch.
 
-        Raises KafkaError: there is no such partition, or the disk fails; the epoch is as before then.
+        Raises KafkaError: unknown partition, or an error of the disk; the epoch is unchanged.
         """
         topic = await self._commit(lambda image: _with_next_epoch(image, partition))
         return topic.partitions[partition.partition].leader_epoch
 
     async def delete(self, topic: TopicImage) -> None:
-        """Delete a topic. Raises KafkaError: it is deleted already, or the disk fails; it is still there then."""
+        """Delete a topic. Raises KafkaError: it was deleted before, or the disk fails and it still exists."""
 
         def without(image: ClusterImage) -> ClusterImage:
             if image.topic_by_id(topic.topic_id) is None:
@@ -123,7 +123,7 @@ class Topics:
         logger.info("deleted topic %s", topic.name)
 
     async def _commit(self, plan: Callable[[ClusterImage], TopicImage]) -> TopicImage:
-        """Put the topic that ``plan`` makes into the image; that topic."""
+        """Put the topic of ``plan`` into the image; that topic."""
         planned: list[TopicImage] = []
 
         def with_topic(image: ClusterImage) -> ClusterImage:

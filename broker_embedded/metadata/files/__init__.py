@@ -1,1 +1,1 @@
-"""The files of a data directory that hold metadata, one module each; `metadata_file` is what they share."""
+"""The files of a data directory that hold metadata, one module each; `metadata_file` has the common parts."""

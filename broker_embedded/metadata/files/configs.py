@@ -1,4 +1,4 @@
-"""``configs.json``: the settings and feature levels that were set at run time, but for those of topics.
+"""``configs.json``: dynamic settings, except those of topics, and feature levels.
 
     {"version": 1,
      "cluster": {"log.retention.ms": "60000"},
@@ -6,9 +6,9 @@
      "groups": {"analysts": {"consumer.session.timeout.ms": "50000"}},
      "features": {"changes": 1, "levels": {"transaction.version": 1}}}
 
-``features`` is there once a feature's level has been set, and counts how often that was. ``cluster`` holds for all
-brokers, unless ``brokers`` sets the key for one. Names of settings are not checked here. No other user of the machine
-may read the file, because unknown settings may be secrets.
+``features`` exists once a feature's level has been set; ``changes`` counts how often. ``cluster`` is for all brokers;
+``brokers`` overrides it for one. Names of settings are not validated here. Other users of the machine cannot read the
+file, because unknown settings may be secrets.
 """
 
 import json
@@ -21,7 +21,7 @@ from broker_embedded.metadata.files.metadata_file import VERSION, MetadataFile, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredConfigs:
-    """What the file says: text by key, by broker and by group. Nothing is kept for whom nothing is set."""
+    """The content of the file: text by key, by broker and by group. Brokers and groups without settings are omitted."""
 
     cluster: Mapping[str, str] = field(default_factory=dict)
     brokers: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
@@ -30,21 +30,21 @@ class StoredConfigs:
     feature_changes: int = 0
 
     def with_cluster(self, configs: Mapping[str, str]) -> Self:
-        """The same with other settings for all brokers."""
+        """A copy with other settings of all brokers."""
         return replace(self, cluster=dict(configs))
 
     def with_broker(self, node_id: int, configs: Mapping[str, str]) -> Self:
-        """The same with other settings of one broker."""
+        """A copy with other settings of one broker."""
         others = {known: values for known, values in self.brokers.items() if known != node_id}
         return replace(self, brokers=others | ({node_id: dict(configs)} if configs else {}))
 
     def with_group(self, group_id: str, configs: Mapping[str, str]) -> Self:
-        """The same with other settings of one group."""
+        """A copy with other settings of one group."""
         others = {known: values for known, values in self.groups.items() if known != group_id}
         return replace(self, groups=others | ({group_id: dict(configs)} if configs else {}))
 
     def with_features(self, levels: Mapping[str, int]) -> Self:
-        """The same with other levels of some features."""
+        """A copy with other levels of some features."""
         features = {**self.features, **levels}
         if features == self.features:
             return self

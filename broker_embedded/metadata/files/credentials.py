@@ -19,7 +19,7 @@ _BYTES: Final = ("salt", "stored_key", "server_key")
 
 
 def _encode(credentials: Credentials) -> bytes:
-    """A credential a line."""
+    """One credential per line."""
     lines = ",\n ".join(
         json.dumps(
             {

@@ -1,6 +1,6 @@
-"""A file of the data directory that holds metadata: a JSON object with a version, replaced as a whole.
+"""A metadata file of the data directory: a JSON object with a version, replaced as a whole.
 
-Keys that a reader does not know are errors, so that an older broker never drops what a newer one wrote.
+Unknown keys are errors, so that an older broker never drops data of a newer one.
 """
 
 import json
@@ -19,14 +19,14 @@ VERSION: Final = 1
 
 
 class MetadataFileError(Exception):
-    """A metadata file cannot be parsed; ``str()`` names it, and repeats no credential."""
+    """A metadata file cannot be parsed. ``str()`` has its path, and no credential."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MetadataFile(Generic[ValueT]):
-    """A file by its name in the data directory, and the functions between its value and its bytes.
+    """The name of a file in the data directory, and the functions between its value and its bytes.
 
-    ``parse`` gets the JSON object, whose version is right, and may raise what a wrong type or a missing key raises.
+    ``parse`` gets the JSON object after the check of its version, and may raise errors of wrong types and missing keys.
     ``empty`` is the value without a file. Other users of the machine may not read a ``private`` file. Errors in a file
     with ``credentials`` do not repeat its content.
     """
@@ -66,25 +66,28 @@ class MetadataFile(Generic[ValueT]):
         return self.decode(read_file(file_system, path), path)
 
     def write(self, file_system: FileSystem, data_dir: str, value: ValueT) -> None:
-        """Replace the file, durably. Raises OSError: the old file stands, or if the last step failed, the new one."""
+        """Replace the file, durably.
+
+        Raises OSError: the file is unchanged, or if the last step failed, it is replaced.
+        """
         write_file(file_system, self.path(data_dir), self.encode(value), private=self.private)
 
     def remove_unfinished(self, file_system: FileSystem, data_dir: str) -> None:
         """Remove the temporary file of a write that a crash interrupted. An error is logged.
 
-        The data directory must be locked, or the write of a running broker would fail.
+        The data directory must be locked, because otherwise the write of a running broker would fail.
         """
         path = self.path(data_dir)
         temporary = temporary_path(path)
         try:
             if remove_if_exists(file_system, temporary):
-                logger.warning("%s: removed, because the write of %s had not been finished", temporary, path)
+                logger.warning("%s: removed, because the write of %s was interrupted", temporary, path)
         except OSError as error:
             logger.warning("%s: cannot be removed, so other users of this machine may read it: %s", temporary, error)
 
 
 class UnknownKeys(Exception):
-    """Keys of a JSON object that this broker does not know."""
+    """A JSON object has unknown keys."""
 
 
 def refuse_unknown(item: Mapping[str, Any], known: frozenset[str] | set[str]) -> None:

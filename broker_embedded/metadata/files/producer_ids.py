@@ -1,10 +1,10 @@
-"""``producer-ids.json``: the first producer id that no broker has claimed.
+"""``producer-ids.json``: the first producer id that is not claimed.
 
     {"version": 1, "next_producer_id": 4194305000}
 
-The ids of a new data directory begin at a random number far above those of an Apache Kafka, which counts from 0. Logs
-that are moved from one broker to another know their producers by id: the first records of a new producer with the id of
-an old one would be taken for duplicates.
+The ids of a new data directory begin at a random number far above those of Apache Kafka, which begin at 0. Logs may be
+moved from one broker to another, and the first records of a new producer with the id of an old one would be taken for
+duplicates.
 """
 
 import json
@@ -14,9 +14,9 @@ from typing import Any, Final
 from broker_embedded.metadata.files.metadata_file import VERSION, MetadataFile, refuse_unknown
 
 BLOCK_SIZE: Final = 1000
-"""Ids that are claimed at once, as by Kafka's controller."""
+"""Ids that are claimed at a time, as by Kafka's controller."""
 _FIRST_BLOCKS: Final = range(2**22, 2**42)
-"""The first block of a new data directory. All its ids fit into 53 bits, as some clients' numbers do."""
+"""The first block of a new data directory. All its ids fit into 53 bits, because some clients use doubles."""
 
 
 def _encode(next_producer_id: int) -> bytes:

@@ -15,7 +15,7 @@ from broker_embedded.quotas.entities import ClientQuotaEntity, Values
 
 
 def _encode(quotas: Mapping[ClientQuotaEntity, Values]) -> bytes:
-    """An entity a line."""
+    """One entity per line."""
     lines = ",\n ".join(
         json.dumps({"entity": dict(entity.parts), "values": dict(values)}) for entity, values in quotas.items()
     )

@@ -5,8 +5,7 @@
                  "partitions": [{"leader": 1, "epoch": 0, "replicas": [1], "isr": [1]}, ...]}, ...],
      "deleting": [{"name": "old", "id": "<uuid>"}, ...]}
 
-``deleting`` names deleted topics whose directories may still be there: a start after a crash removes those, and no
-others.
+``deleting`` has deleted topics whose directories may still exist: a start after a crash removes only these.
 """
 
 import json
@@ -18,7 +17,7 @@ from broker_embedded.metadata.image import EMPTY_IMAGE, ClusterImage, PartitionI
 
 
 def _encode(image: ClusterImage) -> bytes:
-    """A topic a line; the same topics give the same bytes."""
+    """One topic per line. Equal topics give equal bytes."""
     topics = sorted(image.topics.values(), key=lambda topic: topic.name)
     lines = ",\n ".join(json.dumps(_topic_out(topic)) for topic in topics)
     ends = [{"name": name, "id": str(topic_id)} for topic_id, name in sorted(image.deleting.items())]
@@ -71,4 +70,4 @@ def _partition_in(item: dict[str, Any]) -> PartitionImage:
 
 
 TOPICS: Final = MetadataFile(name="topics.json", encode=_encode, parse=_parse, empty=lambda: EMPTY_IMAGE)
-"""Its image has neither a cluster id nor brokers."""
+"""The image of the file has neither a cluster id nor brokers."""

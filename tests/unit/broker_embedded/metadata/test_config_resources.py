@@ -64,7 +64,7 @@ def test_what_there_is_not_cannot_be_read(
             "num.io.threads",
             "3",
             ErrorCode.INVALID_REQUEST,
-            "num.io.threads: it is 8; one change can set it to 4 to 16",
+            "num.io.threads: the value is 8, so that one change must set 4 to 16",
         ),
         (BROKER, "1", "listeners", "PLAINTEXT://:1", ErrorCode.INVALID_REQUEST, "cannot change while the broker runs"),
         (BROKER, "", "ssl.client.auth", "none", ErrorCode.INVALID_REQUEST, "it can change for a single broker only"),

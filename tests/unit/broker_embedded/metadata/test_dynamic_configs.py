@@ -138,8 +138,8 @@ def test_what_cannot_be_any_more_is_left_out_and_does_not_stand_in_the_way(
         broker.open()
     assert broker.broker.config.log.retention_ms == 5
     assert caplog.messages == [
-        "a setting of all brokers is left out: ssl.client.auth: it can change for a single broker only",
-        "a setting of this broker is left out: max.connections: 'x' is not a whole number",
+        "a stored setting of all brokers is ignored: ssl.client.auth: it can change for a single broker only",
+        "a stored setting of this broker is ignored: max.connections: 'x' is not a whole number",
         "settings without effect in this broker: num.io.threads, of.the.future",
     ]
     put(broker, BROKER, "", log_retention_bytes="9")
@@ -182,7 +182,7 @@ def test_cleaner_threads_change_by_half_or_double_at_most(broker: BrokerDriver) 
     for refused in ("0", "5", "64"):
         result = change(broker, BROKER, "", ("log.cleaner.threads", SET, refused))
         assert result.error_code == ErrorCode.INVALID_REQUEST
-        assert "log.cleaner.threads: it is 2; one change can set it to 1 to 4" in (result.error_message or "")
+        assert "log.cleaner.threads: the value is 2, so that one change must set 1 to 4" in (result.error_message or "")
     result = change(broker, BROKER, "", ("log.cleaner.threads", SET, "129"))
     assert (result.error_code != 0, broker.broker.config.log_cleaner_threads) == (True, 2)
 
@@ -203,7 +203,7 @@ def test_a_setting_without_effect_is_stored_and_logged_once(
     assert broker.broker.configs.own["log.retention.m"] == "5"
     for refused in ("7", "33"):
         result = change(broker, BROKER, "1", ("num.io.threads", SET, refused))
-        assert "num.io.threads: it is 16; one change can set it to 8 to 32" in (result.error_message or "")
+        assert "num.io.threads: the value is 16, so that one change must set 8 to 32" in (result.error_message or "")
     put(broker, BROKER, "1", num_io_threads="32")
 
 

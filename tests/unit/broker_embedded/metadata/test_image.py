@@ -41,7 +41,7 @@ def test_a_topic_made_again_has_its_new_id_alone() -> None:
 
 
 def test_names_and_ids_are_unique() -> None:
-    with pytest.raises(ValueError, match=r"topic b .* is there twice"):
+    with pytest.raises(ValueError, match=r"topic b .* is repeated"):
         image(topic("a", 1), topic("b", 1))
     with pytest.raises(KeyError):
         image().without_topic(topic("a", 1))

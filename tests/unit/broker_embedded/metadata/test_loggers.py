@@ -61,10 +61,14 @@ def test_a_level_that_kafka_has_no_word_for() -> None:
     [
         (set_to("nobody", "INFO"), ErrorCode.INVALID_CONFIG, "Logger nobody does not exist!"),
         (set_to("nobody", None, Operation.DELETE), ErrorCode.INVALID_CONFIG, "Logger nobody does not exist!"),
-        (set_to(NAME, "NOISY"), ErrorCode.INVALID_CONFIG, "NOISY is no level"),
-        (set_to(NAME, "info"), ErrorCode.INVALID_CONFIG, "info is no level"),
+        (set_to(NAME, "NOISY"), ErrorCode.INVALID_CONFIG, "NOISY is not a log level"),
+        (set_to(NAME, "info"), ErrorCode.INVALID_CONFIG, "info is not a log level"),
         (set_to(NAME, "INFO", Operation.APPEND), ErrorCode.INVALID_REQUEST, "APPEND operation is not allowed"),
-        (set_to("root", None, Operation.DELETE), ErrorCode.INVALID_REQUEST, "cannot be without a level"),
+        (
+            set_to("root", None, Operation.DELETE),
+            ErrorCode.INVALID_REQUEST,
+            "The level of the root logger cannot be deleted",
+        ),
     ],
 )
 def test_what_cannot_be_done_changes_nothing(changes: tuple[ConfigChange, ...], code: ErrorCode, said: str) -> None:

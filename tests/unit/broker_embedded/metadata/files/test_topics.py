@@ -43,7 +43,7 @@ def test_topics_that_share_a_name_or_an_id_are_refused(twice: str) -> None:
     raw = TOPICS.encode(EMPTY_IMAGE.with_topics(topics, deleting={}))
     changed = raw.replace(b"t1", b"t0") if twice == "name" else raw.replace(b"000001", b"000000")
     assert changed != raw
-    with pytest.raises(MetadataFileError, match="is there twice"):
+    with pytest.raises(MetadataFileError, match="is repeated"):
         TOPICS.decode(changed)
 
 
