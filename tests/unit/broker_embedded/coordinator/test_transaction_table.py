@@ -136,7 +136,7 @@ def test_nothing_is_written_to_too_few_replicas(broker: BrokerDriver) -> None:
     broker.run(broker.broker.transactions.make_ready())
     put(broker, TOPIC, "__transaction_state", min_insync_replicas="2")
     table = broker.broker.transactions._table
-    with pytest.raises(KafkaError, match=r"min\.insync\.replicas asks for 2") as caught:
+    with pytest.raises(KafkaError, match=r"min\.insync\.replicas is 2") as caught:
         broker.run(table.write(EMPTY, table.load_epoch))
     assert caught.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert read_again(broker) == {}
