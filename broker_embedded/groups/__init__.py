@@ -1,1 +1,1 @@
-"""Coordinators as state machines: a request yields an answer and records; replaying the records yields the state."""
+"""Groups as state machines: a request gives a response and records, and replaying the records gives the state."""

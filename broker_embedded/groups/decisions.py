@@ -1,7 +1,7 @@
-"""Decisions about a group by its type: classic, consumer, or None where there is no group.
+"""Decisions about a group by its type: classic, consumer, or None if there is no group.
 
-A member that speaks the classic protocol may be in a group of either type (KIP-848), so JoinGroup, SyncGroup, Heartbeat
-and LeaveGroup are decided here. ConsumerGroupHeartbeat is decided by `consumer.heartbeat`.
+A member that uses the classic protocol may be in a group of either type (KIP-848), so that JoinGroup, SyncGroup,
+Heartbeat and LeaveGroup are decided here. ConsumerGroupHeartbeat is decided by `consumer.heartbeat`.
 """
 
 from collections.abc import Collection, Mapping
@@ -25,7 +25,7 @@ from spark_kafka_native.protocol.messages.sync_group import SyncGroupRequest, Sy
 from spark_kafka_native.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 _GROUP_NOT_FOUND_SINCE: Final = 9
-"""OffsetCommit versions from here on know GROUP_ID_NOT_FOUND; older ones are answered ILLEGAL_GENERATION."""
+"""The first OffsetCommit version with GROUP_ID_NOT_FOUND; older ones get ILLEGAL_GENERATION."""
 
 
 # --- members that speak the classic protocol --------------------------------------------------------------------------
@@ -38,7 +38,7 @@ def join(
     config: ClassicConfig,
     now_ms: int,
 ) -> Outcome[JoinGroupResponse]:
-    """JoinGroup. It creates a classic group where there is no group. Raises KafkaError."""
+    """JoinGroup. It creates a classic group if there is no group. Raises KafkaError."""
     if isinstance(group, ConsumerGroup):
         return consumer_classic.join(group, request, joining, now_ms)
     return classic_join.join(_classic(group), request, joining, config, now_ms)
@@ -69,7 +69,7 @@ def leave(group: Group | None, request: LeaveGroupRequest, now_ms: int) -> Outco
 
 
 def check_commit(group: Group | None, request: OffsetCommitRequest, version: int) -> tuple[SetTimer, ...]:
-    """The timers that a commit prolongs. Raises KafkaError: the sender may not commit for the group."""
+    """The timers that a commit renews. Raises KafkaError: the sender may not commit for the group."""
     if group is not None:
         return group.check_commit(request, version)
     if request.generation_id_or_member_epoch < 0:
@@ -100,7 +100,7 @@ def resumed(group: Group) -> Outcome[None]:
 
 
 def timer_fired(group: Group | None, key: TimerKey, now_ms: int) -> Outcome[None]:
-    """Continue without the members that the timer waited for."""
+    """Handle a timeout."""
     if isinstance(group, ConsumerGroup):
         return consumer_leave.timer_fired(group, key, now_ms)
     existing = _classic(group)

@@ -1,11 +1,11 @@
-"""A group of any kind, and the `Outcome` of a decision about it: values, so that deciding touches no log and no clock.
+"""A group of any kind, and the `Outcome` of a decision about it. Both are values.
 
 Groups of all kinds share one space of ids: classic ones, consumer groups (KIP-848), and simple ones, which have offsets
-alone. A decision makes a new group, which replaces the old one once the decision's records are in the log.
+only. A decision creates a new group, which replaces the old one once the decision's records are in the log.
 
-`broker_embedded.coordinator.groups` carries a decision out in this order: it appends the records to the log, replaces
-the group, sets the timers, and answers the pending requests and the request itself. A decision whose records cannot be
-written has not happened; ``otherwise`` decides instead.
+`broker_embedded.coordinator.groups` executes a decision in this order: append the records to the log, replace the
+group, set the timers, answer the pending requests and the request itself. If the records cannot be written,
+``otherwise`` decides instead.
 """
 
 from collections.abc import Callable
@@ -56,7 +56,7 @@ class Reply:
 
 
 RetentionStart: TypeAlias = Callable[[OffsetCommitValue], int]
-"""The time from which offsets.retention.minutes counts for a position."""
+"""Returns the time from which offsets.retention.minutes counts for a committed offset."""
 
 
 class Group(Protocol):
@@ -84,23 +84,23 @@ class Group(Protocol):
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no members, so that it ends with its last offset."""
+        """Whether it has no members, so that it is deleted with its last offset."""
         ...
 
     def check_commit(self, request: OffsetCommitRequest, version: int) -> tuple[SetTimer, ...]:
-        """Whether the sender may commit; the timers that this prolongs. Raises KafkaError: it may not."""
+        """The timers that the commit renews. Raises KafkaError: the sender may not commit."""
         ...
 
     def check_commit_in_transaction(self, request: TxnOffsetCommitRequest) -> None:
-        """Raise KafkaError unless the sender may commit in a transaction (KIP-447); nothing is prolonged by it."""
+        """Raise KafkaError unless the sender may commit in a transaction (KIP-447)."""
         ...
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Raise KafkaError unless the sender may ask for positions."""
+        """Raise KafkaError unless the sender may fetch committed offsets."""
         ...
 
     def check_offset_delete(self) -> None:
-        """Raise KafkaError unless positions may be deleted at all; see ``is_subscribed`` for single topics."""
+        """Raise KafkaError unless offsets may be deleted; see ``is_subscribed`` for single topics."""
         ...
 
     def check_delete(self) -> None:
@@ -108,15 +108,15 @@ class Group(Protocol):
         ...
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether members read a topic, or may: its positions are neither deleted nor do they expire then."""
+        """Whether members subscribe to a topic, or may: its offsets do not expire and are not deleted then."""
         ...
 
     def retention_start(self) -> RetentionStart | None:
-        """From when on positions of topics that nobody is subscribed to grow old; None: they do not now."""
+        """The time from which offsets of topics without subscribers expire; None: they do not."""
         ...
 
     def tombstones(self) -> tuple[CoordinatorRecord, ...]:
-        """The records that delete the group itself; its positions have their own."""
+        """The records that delete the group, without its offsets."""
         ...
 
     def released(self, code: ErrorCode) -> tuple[Reply, ...]:
@@ -126,11 +126,11 @@ class Group(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome(Generic[AnswerT_co]):
-    """A decision: an answer, the records that must be in the log before it is given, and what else it brings.
+    """A decision: a response, the records that must be in the log before it is sent, and further changes.
 
-    ``group`` is the group as it is once the records are written; None leaves it as it was, ``removed`` ends it and
-    its timers. ``otherwise`` decides anew, with the error that clients are to hear, when the records cannot be
-    written; it must not ask for records itself. Without it the request is answered with that error.
+    ``group`` is the group after the records are written; None leaves it unchanged, ``removed`` deletes it and its
+    timers. If the records cannot be written, ``otherwise`` is called with the error code and decides instead, without
+    records. If it is None, the request is answered with the error.
     """
 
     answer: AnswerT_co | Pending

@@ -1,10 +1,10 @@
-"""Committed offsets of groups, their positions: a state machine over the records of ``__consumer_offsets``.
+"""Committed offsets of groups: a state machine over the records of ``__consumer_offsets``.
 
-What may be done with a group's positions depends on the group (`broker_embedded.groups.group`). A commit from
-outside any group membership (generation -1, no member id) to an id that is no group's makes a simple group.
+The group decides which requests are allowed (`broker_embedded.groups.group`). A commit of a client that is not a member
+(generation -1, no member id) to an unknown group id creates a simple group.
 
-What is committed in a transaction (KIP-98) is pending until a marker ends that. Then it counts unless a record that is
-behind it in the log has set or removed the same position meanwhile; a tombstone takes what is pending along.
+An offset that is committed in a transaction (KIP-98) is pending until the marker. Then it takes effect unless a later
+record has set or removed the same offset. A tombstone also removes pending offsets.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,16 +25,16 @@ from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.protocol.wire import ZERO_UUID
 
 _NEVER_MS: Final = 2**63 - 1
-"""The latest expiry time that an int64 holds. Java's sum overflows to before 1970: the offset expires at once."""
+"""The latest expiry time in an int64. In Kafka the sum overflows to before 1970, and the offset expires at once."""
 _TOMBSTONES_AT_ONCE: Final = 1000
-"""Positions that are forgotten by one batch of records, which must not become too large for the log."""
+"""Upper bound of the offsets that one batch of records deletes, because of max.message.bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommit:
-    """One partition of a commit request. ``topic_id`` is that of the topic as it is now.
+    """One partition of a commit request. ``topic_id`` is that of the present topic.
 
-    ``timestamp_ms`` is when the client says that it committed, or None.
+    ``timestamp_ms`` is the commit timestamp of the request, or None.
     """
 
     partition: TopicPartition
@@ -46,7 +46,7 @@ class OffsetCommit:
 
 
 class GroupOffsets:
-    """The positions of all groups. Change it by replaying records; the other methods only read or decide."""
+    """The offsets of all groups. ``replay`` changes them; the other methods read or decide."""
 
     def __init__(self, *, max_metadata_chars: int) -> None:
         self._max_metadata_chars = max_metadata_chars
@@ -56,10 +56,7 @@ class GroupOffsets:
     # --- the state ---------------------------------------------------------------------------------------------------
 
     def replay(self, record: CoordinatorRecord, log_offset: int, transaction: OpenTransaction | None = None) -> None:
-        """Take a record that is in the log into the state; it may be part of a transaction that goes on.
-
-        Raises CorruptBatch; the state is as before then.
-        """
+        """Replay a record of the log, which may be in an open ``transaction``. Raises CorruptBatch: nothing changed."""
         read = read_offset_record(record)
         if read is None:
             return
@@ -74,7 +71,7 @@ class GroupOffsets:
             self._groups.setdefault(key.group, {})[partition] = Position(value, log_offset)
 
     def end_transaction(self, transaction: OpenTransaction, marker_offset: int, *, commit: bool) -> None:
-        """A marker is in the log: what the transaction has committed counts now, or is forgotten."""
+        """Commit or drop the pending offsets of a transaction, whose marker is in the log."""
         for group_id, partition, position in self._pending.end(transaction, marker_offset):
             before = self._groups.get(group_id, {}).get(partition)
             if commit and (before is None or before.log_offset < position.log_offset):
@@ -86,25 +83,25 @@ class GroupOffsets:
         self._pending.clear()
 
     def committed(self, group_id: str, partition: TopicPartition, topic_id: UUID) -> OffsetCommitValue | None:
-        """A group's position, or None. One that was committed for another topic of the same name does not count."""
+        """A group's committed offset, or None. An offset of a deleted topic of the same name is ignored."""
         position = self._groups.get(group_id, {}).get(partition)
         return position.value if position is not None and _is_of(position, topic_id) else None
 
     def all_committed(self, group_id: str) -> Mapping[TopicPartition, OffsetCommitValue]:
-        """All positions of a group; empty when it has none or does not exist."""
+        """All offsets of a group; empty if it has none or does not exist."""
         return {partition: position.value for partition, position in self._groups.get(group_id, {}).items()}
 
     def is_unstable(self, group_id: str, partition: TopicPartition, topic_id: UUID) -> bool:
-        """Whether transactions that go on have committed a position, which so may change soon (KIP-447)."""
+        """Whether an open transaction has a pending offset for a partition (KIP-447)."""
         return any(_is_of(position, topic_id) for position in self._pending.of(group_id, partition))
 
     def groups_in(self, topic: str) -> list[str]:
-        """The groups that have positions in a topic, or have such pending."""
+        """The groups with offsets or pending offsets in a topic."""
         groups = dict.fromkeys([*self._groups, *self._pending.groups])
         return [group for group in groups if any(partition.topic == topic for partition in self._partitions(group))]
 
     def _partitions(self, group_id: str) -> list[TopicPartition]:
-        """The partitions for which a group has a position, or one is pending."""
+        """The partitions with offsets or pending offsets of a group."""
         return list(dict.fromkeys([*self._groups.get(group_id, {}), *self._pending.partitions(group_id)]))
 
     def _remove(self, group_id: str, partition: TopicPartition) -> None:
@@ -142,7 +139,7 @@ class GroupOffsets:
         now_ms: int,
         config: ClassicConfig,
     ) -> Outcome[dict[TopicPartition, ErrorCode]]:
-        """Decide a commit in a transaction, as ``commit``; its records are to be written in that transaction.
+        """Decide a commit in a transaction, as ``commit``. Its records must be written in that transaction.
 
         Raises KafkaError: the sender must not commit for the group.
         """
@@ -186,7 +183,7 @@ class GroupOffsets:
     def delete(
         self, group: Group | None, group_id: str, partitions: Iterable[TopicPartition]
     ) -> Outcome[dict[TopicPartition, ErrorCode]]:
-        """Decide to forget positions, an error code for each. Raises KafkaError: there is no such group, or busy."""
+        """Decide to delete offsets; an error code for each. Raises KafkaError: unknown or non-empty group."""
         if not group_id:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID, "a group needs an id")
         if group is None:
@@ -201,7 +198,7 @@ class GroupOffsets:
         return Outcome(answer=answer, records=tuple(_tombstones(group_id, gone)))
 
     def delete_group(self, group: Group | None, group_id: str) -> Outcome[None]:
-        """Decide to delete a group with all that it has. Raises KafkaError: there is no such group, or it is busy."""
+        """Decide to delete a group with its offsets. Raises KafkaError: unknown or non-empty group."""
         if group is None:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group_id!r}")
         group.check_delete()
@@ -209,15 +206,15 @@ class GroupOffsets:
         return Outcome(answer=None, records=(*gone, *group.tombstones()), removed=True)
 
     def forget_topic(self, group_id: str, topic: str) -> Outcome[bool]:
-        """Decide to forget a group's positions in a topic that is deleted; the answer is whether some are left."""
+        """Decide to delete a group's offsets in a deleted topic; the response is whether there are more."""
         found = [partition for partition in self._partitions(group_id) if partition.topic == topic]
         gone = found[:_TOMBSTONES_AT_ONCE]
         return Outcome(answer=len(found) > len(gone), records=tuple(_tombstones(group_id, gone)))
 
     def expire(self, group: Group | None, now_ms: int, retention_ms: int) -> Outcome[bool]:
-        """Decide to forget positions that are too old, and the group itself when it has neither any nor members.
+        """Decide to delete expired offsets, and the group if it has no offsets and no members.
 
-        What is pending keeps both the position and the group. The answer is whether there are more of them.
+        A pending offset prevents both. The response is whether there are more expired offsets.
         """
         if group is None:
             return Outcome(answer=False)
@@ -243,17 +240,17 @@ class GroupOffsets:
 
 
 def _is_of(position: Position, topic_id: UUID) -> bool:
-    """Whether a position was committed for the topic with this id, as far as both are known."""
+    """Whether an offset was committed for the topic with this id, if both ids are known."""
     return ZERO_UUID in {position.value.topic_id, topic_id} or position.value.topic_id == topic_id
 
 
 def _length(text: str) -> int:
-    """The length of a text as Java counts it."""
+    """The length of a text in UTF-16 code units, as in Java."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le")) // 2
 
 
 def _is_over(value: OffsetCommitValue, start: RetentionStart, now_ms: int, retention_ms: int) -> bool:
-    """Whether a position is past its own expiry time, or else older than ``retention_ms``."""
+    """Whether an offset has expired, by its own expiry time or by ``retention_ms``."""
     if value.expire_timestamp >= 0:
         return now_ms >= value.expire_timestamp
     return now_ms - start(value) >= retention_ms

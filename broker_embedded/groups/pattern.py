@@ -3,8 +3,8 @@
 Consumer groups subscribe with them (KIP-848), ListTransactions filters with them (KIP-1152). Apache Kafka uses RE2/J,
 this broker google-re2. Both match in time linear in the name's length. docs/options.md lists the differences.
 
-An expression comes from a client, so its size is bounded here: what a match costs grows with the compiled program, and
-google-re2 lets no other thread run while it compiles.
+The size of clients' expressions is bounded here, because the time of a match grows with the compiled program, and
+google-re2 holds the interpreter lock while it compiles.
 """
 
 import re
@@ -26,13 +26,13 @@ MAX_NAMES: Final = 5000
 MAX_NAMES_PROGRAM_BYTES: Final = 1 << 20
 """``max_mem`` for up to `MAX_NAMES` names joined with ``|``, which have at most as many optional parts as names."""
 MAX_REPETITIONS: Final = 100_000
-"""The sum of the counts of ``{n}``. More would make a program of more than `MAX_PROGRAM_BYTES`, compiled in vain."""
+"""The sum of the counts of ``{n}``. More would exceed `MAX_PROGRAM_BYTES`."""
 MAX_FOLDED_CLASSES: Final = 2000
-"""Where case does not matter (``(?i)``), a class takes long to compile."""
+"""With ``(?i)`` a class takes long to compile."""
 _UNICODE_CLASS: Final = re.compile(r"\\[pP]")
 _NAMES: Final = re.compile(rf"[\w.\\-]*(?:\|[\w.\\-]*){{0,{MAX_NAMES - 1}}}", re.ASCII)
 _REPETITION: Final = re.compile(r"\\x\{|\\.|\{(\d{1,4})(?:,(\d{0,4}))?\}", re.DOTALL)
-"""A repetition, or an escape, in which a brace is none."""
+"""A repetition, or an escape, in which a brace is literal."""
 _FOLDS: Final = re.compile(r"\(\?[A-Za-z]*i")
 _CLASS: Final = re.compile(r"\[|\\[DSWdsw]")
 
@@ -56,12 +56,12 @@ class Pattern:
             raise PatternError(f"more than {MAX_FOLDED_CLASSES} classes of characters and (?i)")
         options = _options(expression)
         self.max_bytes: Final[int] = options.max_mem
-        """Upper bound of the memory that the compiled program and its cache of states take."""
+        """Upper bound of the memory of the compiled program and its cache of states."""
         try:
             self._compiled = re2.compile(expression, options)
         except re2.error as error:
             raise PatternError(error.args[0].decode(errors="replace")) from error
-        re2.purge()  # otherwise the package would keep 128 expressions of clients
+        re2.purge()  # otherwise the package would cache 128 expressions of clients
 
     def fullmatch(self, name: str) -> bool:
         """Whether the expression matches the whole name. Other Python threads run during the match."""
@@ -69,7 +69,7 @@ class Pattern:
 
 
 def _repetitions(expression: str) -> int:
-    """How many copies of parts of the expression its repetitions ask for, without those inside of others."""
+    """The sum of the counts of all repetitions, nested ones not multiplied."""
     return sum(int(upper or lower or 0) for lower, upper in _REPETITION.findall(expression))
 
 

@@ -1,4 +1,4 @@
-"""Positions that groups have committed in transactions, for as long as these go on (KIP-98, KIP-447)."""
+"""Pending offsets: committed in transactions that are open (KIP-98, KIP-447)."""
 
 from collections.abc import Collection
 from typing import NamedTuple
@@ -8,40 +8,43 @@ from spark_kafka_native.protocol.topic import TopicPartition
 
 
 class Position(NamedTuple):
-    """A position, and the offset of its record in the log: of two that count, the one that was written later does."""
+    """A committed offset, and the log offset of its record: the later record takes precedence."""
 
     value: OffsetCommitValue
     log_offset: int
 
 
 class OpenTransaction(NamedTuple):
-    """A transaction as a partition of ``__consumer_offsets`` knows it: that of a producer."""
+    """An open transaction in a partition of ``__consumer_offsets``, identified by its producer."""
 
     partition: int
     producer_id: int
 
 
 class PendingOffsets:
-    """What transactions that go on have committed, by group and partition, and by transaction."""
+    """The pending offsets, by group and partition, and by transaction."""
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[TopicPartition, dict[OpenTransaction, Position]]] = {}
         self._places: dict[OpenTransaction, set[tuple[str, TopicPartition]]] = {}
-        """Where a transaction has positions, or had, until somebody discarded them."""
+        """The groups and partitions of each transaction's pending offsets, including discarded ones."""
 
     def add(self, transaction: OpenTransaction, group_id: str, partition: TopicPartition, position: Position) -> None:
-        """A transaction commits a position, in place of the one that it had committed there before."""
+        """Add a pending offset, which replaces an earlier one of the transaction."""
         self._groups.setdefault(group_id, {}).setdefault(partition, {})[transaction] = position
         self._places.setdefault(transaction, set()).add((group_id, partition))
 
     def discard(self, group_id: str, partition: TopicPartition) -> None:
-        """Forget what any transaction has committed there."""
+        """Drop the pending offsets of a partition, of all transactions."""
         partitions = self._groups.get(group_id, {})
         if partitions.pop(partition, None) is not None and not partitions:
             del self._groups[group_id]
 
     def end(self, transaction: OpenTransaction, marker_offset: int) -> list[tuple[str, TopicPartition, Position]]:
-        """Take out what a transaction has written before its marker; what is behind that is of the producer's next."""
+        """Remove and return the pending offsets before a marker.
+
+        Later ones belong to the producer's next transaction.
+        """
         ended = []
         for group_id, partition in sorted(self._places.pop(transaction, ())):
             position = self._groups.get(group_id, {}).get(partition, {}).pop(transaction, None)
@@ -62,13 +65,13 @@ class PendingOffsets:
 
     @property
     def groups(self) -> Collection[str]:
-        """The groups that have any."""
+        """The groups with pending offsets."""
         return self._groups.keys()
 
     def partitions(self, group_id: str) -> Collection[TopicPartition]:
-        """The partitions for which a group has any."""
+        """The partitions with pending offsets of a group."""
         return self._groups.get(group_id, {}).keys()
 
     def of(self, group_id: str, partition: TopicPartition) -> Collection[Position]:
-        """Those of a group for a partition, one for each transaction that has any."""
+        """The pending offsets of a group for a partition, one for each transaction."""
         return self._groups.get(group_id, {}).get(partition, {}).values()

@@ -1,4 +1,4 @@
-"""Records of committed offsets in ``__consumer_offsets``, byte for byte as Apache Kafka writes them.
+"""Records of committed offsets in ``__consumer_offsets``, in Apache Kafka's format.
 
     key    =  int16 version | fields      versions 0 and 1: the offset a group committed for a partition
     value  =  int16 version | fields      versions 0 to 4; no value (a tombstone) deletes the key
@@ -19,16 +19,16 @@ _OFFSET_KEY_VERSION: Final = 1
 _LATEST_VALUE_VERSION: Final = 4
 _OLDEST_VALUE_VERSION: Final = 0
 _EXPIRING_VALUE_VERSION: Final = 1
-"""The only version with an expiry time of its own (OffsetCommit before v5 could ask for one)."""
+"""The only version with an expiry time (retention_time_ms of OffsetCommit before v5)."""
 _FLEXIBLE_SINCE: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordVersions:
-    """The versions of values that are written, by kind of record; those of Apache Kafka 4.3. All are read."""
+    """The versions of written values, by kind of record; those of Apache Kafka 4.3. All versions are read."""
 
     offset: int = _LATEST_VALUE_VERSION
-    """Of a committed offset that has no expiry time of its own."""
+    """The version of committed offsets without an expiry time."""
     classic_group: int = 3
 
 
@@ -37,7 +37,7 @@ LATEST_VERSIONS: Final = RecordVersions()
 
 @struct
 class OffsetCommitKey(Struct):
-    """Whose position it is, and where."""
+    """Group, topic and partition of a committed offset."""
 
     group: String = ""
     topic: String = ""
@@ -46,7 +46,7 @@ class OffsetCommitKey(Struct):
 
 @struct
 class OffsetCommitValue(Struct):
-    """A position: the next offset to read. ``expire_timestamp`` -1 leaves expiry to offsets.retention.minutes."""
+    """A committed offset. ``expire_timestamp`` is -1 if offsets.retention.minutes decides."""
 
     offset: Int64 = 0
     leader_epoch: Int32 = field("3+", default=-1, ignorable=True)
@@ -62,7 +62,7 @@ OFFSET_RECORDS: Final = RecordKind(OffsetCommitKey, OffsetCommitValue, _LATEST_V
 def offset_record(
     key: OffsetCommitKey, value: OffsetCommitValue | None, versions: RecordVersions = LATEST_VERSIONS
 ) -> CoordinatorRecord:
-    """The record that sets, or with ``value=None`` removes, a group's position."""
+    """The record that sets, or with ``value=None`` deletes, a committed offset."""
     version = versions.offset
     if value is not None and value.expire_timestamp >= 0 and version != _OLDEST_VALUE_VERSION:
         version = _EXPIRING_VALUE_VERSION
@@ -70,8 +70,8 @@ def offset_record(
 
 
 def read_offset_record(record: CoordinatorRecord) -> tuple[OffsetCommitKey, OffsetCommitValue | None] | None:
-    """What an offset record says, or None when it is a record of another kind.
+    """The key and the value of an offset record, or None for a record of another kind.
 
-    Raises CorruptBatch: the bytes are not what their version says, or the value's version is not known here.
+    Raises CorruptBatch: the bytes do not fit their version, or the version is unknown.
     """
     return OFFSET_RECORDS.read(record) if key_version(record) in OFFSET_KEY_VERSIONS else None

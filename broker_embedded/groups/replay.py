@@ -1,7 +1,7 @@
-"""From the records of ``__consumer_offsets`` to groups: how each kind of record changes the group that it is about.
+"""Replay of groups from the records of ``__consumer_offsets``.
 
 key version   record of
-0, 1          a position (`broker_embedded.groups.offsets`); it makes a simple group where there is none
+0, 1          a committed offset (`broker_embedded.groups.offsets`); it creates a simple group if there is no group
 2             a classic group
 3 to 8, 16    a consumer group (KIP-848)
 """
@@ -24,14 +24,14 @@ from broker_embedded.records.coordinator_record import CoordinatorRecord, decode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayContext:
-    """What groups are made with."""
+    """The settings and topics of groups."""
 
     classic: ClassicConfig
     consumer: ConsumerContext = field(default_factory=ConsumerContext)
 
 
 Replay: TypeAlias = Callable[[Mapping[str, Group], CoordinatorRecord, ReplayContext], tuple[str, Group | None] | None]
-"""The group as a record leaves it, with its id; None for it when it is gone; nothing when the record changes no group.
+"""The group id and the group after a record, None if it is deleted; None if the record changes no group.
 
 Raises CorruptBatch.
 """
@@ -51,7 +51,7 @@ def _replay_group(
 ) -> tuple[str, Group | None] | None:
     group_id, group = replay_group(record, context.classic)
     if group is None and not isinstance(groups.get(group_id), ClassicGroup):
-        return None  # what it ended is gone already
+        return None  # the group was deleted before
     return group_id, group
 
 
@@ -61,7 +61,7 @@ def _replay_consumer_group(
     entry = read_entry(record)
     group_id = entry.key.group_id
     group = groups.get(group_id)
-    if not isinstance(group, ConsumerGroup):  # a simple group, which has no records that would end it
+    if not isinstance(group, ConsumerGroup):  # a simple group, which has no tombstone
         if entry.value is None:
             return None
         group = ConsumerGroup(group_id=group_id, context=context.consumer)
@@ -77,7 +77,7 @@ _REPLAYS: Final[Mapping[int, Replay]] = {
 
 
 def replay(groups: dict[str, Group], record: CoordinatorRecord, context: ReplayContext) -> None:
-    """Take one record into ``groups``; one of an unknown kind changes nothing. Raises CorruptBatch, likewise."""
+    """Replay a record into ``groups``. One of an unknown kind is ignored. Raises CorruptBatch: nothing changed."""
     function = _REPLAYS.get(key_version(record))
     changed = None if function is None else function(groups, record, context)
     if changed is None:

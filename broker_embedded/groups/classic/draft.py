@@ -1,4 +1,4 @@
-"""A classic group while a decision is being made: changed step by step, then frozen into an `Outcome`."""
+"""A mutable classic group during a decision, which becomes an `Outcome`."""
 
 from dataclasses import replace
 from types import MappingProxyType
@@ -13,7 +13,7 @@ from spark_kafka_native.protocol.messages.sync_group import SyncGroupResponse
 
 
 class Draft:
-    """What is to become of a group, and what goes with it. The group that it starts from stays as it is."""
+    """The new state of a group, its records, timers and replies. The original group is not changed."""
 
     def __init__(self, group: ClassicGroup, now_ms: int) -> None:
         self._before = group
@@ -38,21 +38,21 @@ class Draft:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest time that a member asks for to rejoin."""
+        """The largest rebalance timeout of the members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     @property
     def awaiting_join(self) -> int:
-        """How many JoinGroups are pending."""
+        """The number of pending JoinGroups."""
         return sum(member.awaits_join for member in self.members.values())
 
     @property
     def all_joined(self) -> bool:
-        """Whether nobody is waited for, neither members nor those who were given an id to join with."""
+        """Whether all members have joined, and no client with a new member id has to join."""
         return not self.pending and all(member.awaits_join for member in self.members.values())
 
     def supports(self, protocol_type: str, protocols: tuple[str, ...]) -> bool:
-        """Whether somebody with these protocols can be a member: one of them is known to all members."""
+        """Whether a member with these protocols can join: all members support one of them."""
         if self.state is ClassicState.EMPTY:
             return bool(protocol_type) and bool(protocols)
         if protocol_type != self.protocol_type:
@@ -60,7 +60,7 @@ class Draft:
         return any(all(member.supports(name) for member in self.members.values()) for name in protocols)
 
     def frozen(self) -> ClassicGroup:
-        """The group as it is by now."""
+        """The group in the present state."""
         return replace(
             self._before,
             state=self.state,
@@ -77,7 +77,7 @@ class Draft:
         )
 
     def outcome(self, answer: AnswerT | Pending) -> Outcome[AnswerT]:
-        """The decision. The draft must not be changed any more."""
+        """The decision. The draft must not be changed afterwards."""
         return Outcome(
             answer=answer,
             records=tuple(self.records),
@@ -89,12 +89,12 @@ class Draft:
     # --- steps -------------------------------------------------------------------------------------------------------
 
     def become(self, state: ClassicState) -> None:
-        """Go over to another state."""
+        """Change the state."""
         self.state = state
         self.state_since_ms = self._now_ms
 
     def add(self, member: ClassicMember, protocol_type: str) -> None:
-        """Take in a member; the first one brings the group's protocol type and leads it."""
+        """Add a member. The first one sets the group's protocol type and becomes the leader."""
         if not self.members:
             self.protocol_type = protocol_type
         if self.leader is None:
@@ -103,13 +103,13 @@ class Draft:
         self.pending.discard(member.member_id)
 
     def change(self, member: ClassicMember, **changes: object) -> ClassicMember:
-        """Put a changed member in the place of the member as it was."""
+        """Replace a member by a changed copy."""
         changed = replace(member, **changes)  # type: ignore[arg-type]  # names of its fields
         self.members[member.member_id] = changed
         return changed
 
     def remove(self, member_id: str) -> None:
-        """Let a member go, or somebody who was given an id; a pending request must be answered before."""
+        """Remove a member or a new member id. A pending request must be answered before."""
         self.members.pop(member_id, None)
         self.pending.discard(member_id)
         self.pending_sync.discard(member_id)
@@ -146,5 +146,5 @@ class Draft:
         self._timers[key] = CancelTimer(key=key)
 
     def renew_session(self, member: ClassicMember) -> None:
-        """The member has been heard of."""
+        """Restart the session timeout of a member."""
         self.set(session_timer(member.member_id), member.session_timeout_ms)

@@ -1,13 +1,13 @@
-"""A classic group: members that settle on a protocol and a leader, generation by generation; also a simple group.
+"""A classic group, whose members agree on a protocol and a leader in each generation, or a simple group.
 
     Empty -> PreparingRebalance -> CompletingRebalance -> Stable
                  ^   members join      leader assigns        |
-                 +-------------------------------------------+   a member comes, leaves, falls silent
+                 +-------------------------------------------+   a member joins, leaves, times out
 
-The group is a value; the modules beside this one decide: JoinGroup (`classic.join`), SyncGroup (`classic.sync`),
-Heartbeat, LeaveGroup and the group's timers (`classic.leave`). A group that is Dead, in Kafka's words, does not exist.
+The group is a value. Decisions are in other modules: JoinGroup (`classic.join`), SyncGroup (`classic.sync`), Heartbeat,
+LeaveGroup and the group's timers (`classic.leave`). A group in Kafka's state Dead does not exist here.
 
-A simple group never had a member and has no protocol type: it is what a client's own commits make of a group id.
+A simple group never had a member and has no protocol type. A commit of a client that is not a member creates it.
 """
 
 import enum
@@ -37,12 +37,12 @@ SESSION: Final = "session"
 
 
 def session_timer(member_id: str) -> TimerKey:
-    """Ends the patience with a silent member."""
+    """The session timeout of a member."""
     return SESSION, member_id
 
 
 class ClassicState(enum.Enum):
-    """Where a group is between two generations; the values are what clients are told."""
+    """The state of a group. The values are those in responses."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -52,7 +52,7 @@ class ClassicState(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassicConfig:
-    """The broker settings of classic groups, ``group.*``, and the versions that their records are written in."""
+    """The broker settings of classic groups, ``group.*``, and the versions of their records."""
 
     initial_rebalance_delay_ms: int = 3000
     min_session_timeout_ms: int = 6000
@@ -63,10 +63,10 @@ class ClassicConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InitialDelay:
-    """The first rebalance of an empty group waits, and waits on while members come and there is time left.
+    """The initial rebalance delay of an empty group, which is extended while members join.
 
-    ``delay_ms`` is the present wait, ``remaining_ms`` what is left after it; ``member_added`` says that somebody came
-    since it began.
+    ``delay_ms`` is the present delay, ``remaining_ms`` the time after it; ``member_added``: a member has joined since
+    the present delay began.
     """
 
     delay_ms: int
@@ -76,12 +76,12 @@ class InitialDelay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassicGroup:
-    """One classic group. ``members`` are in the order of their arrival.
+    """One classic group. ``members`` are in the order of joining.
 
-    ``state_since_ms`` is None in groups that an old broker wrote down. ``pending`` are member ids that were given out
-    and have not joined yet (KIP-394); ``pending_sync`` those who have joined the generation and not asked for their
-    assignment. ``subscribed`` are the topics that members read, None while that is not known. ``initial`` is set during
-    the first rebalance after the group was empty.
+    ``state_since_ms`` is None in groups that an old broker wrote. ``pending`` are new member ids that have not joined
+    yet (KIP-394), ``pending_sync`` the members of the generation that have not sent SyncGroup. ``subscribed`` are the
+    topics that members subscribe to, None if unknown. ``initial`` is set during the first rebalance after the group was
+    empty.
     """
 
     group_id: str
@@ -107,21 +107,24 @@ class ClassicGroup:
 
     @property
     def state_name(self) -> str:
-        """As clients are told."""
+        """As in responses."""
         return self.state.value
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no members; some may have been given an id to join with."""
+        """Whether it has no members. There may be new member ids."""
         return self.state is ClassicState.EMPTY
 
     @property
     def is_of_consumers(self) -> bool:
-        """Whether its members are consumers, rather than Connect workers or such."""
+        """Whether its members are consumers, and not for example Connect workers."""
         return self.protocol_type == CONSUMER_PROTOCOL
 
     def require_member(self, member_id: str, instance_id: str | None) -> ClassicMember:
-        """A member by its ids. Raises KafkaError: UNKNOWN_MEMBER_ID; FENCED_INSTANCE_ID, another process took over."""
+        """A member by its ids.
+
+        Raises KafkaError: UNKNOWN_MEMBER_ID; FENCED_INSTANCE_ID, another process has replaced it.
+        """
         return require_member(self.members, member_id, instance_id)
 
     def require_generation(self, generation: int) -> None:
@@ -131,7 +134,7 @@ class ClassicGroup:
             raise KafkaError(ErrorCode.ILLEGAL_GENERATION, detail)
 
     def described(self) -> DescribedGroup:
-        """The group as DescribeGroups answers it; members' metadata only once all agree on a protocol."""
+        """The group in a DescribeGroups response. Members have metadata only if the group is stable."""
         protocol = self.protocol_name if self.state is ClassicState.STABLE else None
         return DescribedGroup(
             group_id=self.group_id,
@@ -141,19 +144,25 @@ class ClassicGroup:
             members=tuple(member.described(protocol) for member in self.members.values()),
         )
 
-    # --- positions ---------------------------------------------------------------------------------------------------
+    # --- offsets ---------------------------------------------------------------------------------------------------
 
     def check_commit(
         self,
         request: OffsetCommitRequest,
         version: int,  # noqa: ARG002  # consumer groups need it, and `Group` declares it for both kinds
     ) -> tuple[SetTimer, ...]:
-        """Whether the sender may commit; a member's commit is as good as a heartbeat. Raises KafkaError."""
+        """The timers that the commit renews: a member's commit counts as a heartbeat.
+
+        Raises KafkaError: it is refused.
+        """
         generation, member_id = request.generation_id_or_member_epoch, request.member_id
         if generation < 0 and self.is_empty:
-            return ()  # from outside any membership
+            return ()  # the client is not a member
         if generation < 0 and not member_id and request.group_instance_id is None:
-            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"group {self.group_id!r} has members; they commit for it")
+            raise KafkaError(
+                ErrorCode.UNKNOWN_MEMBER_ID,
+                f"group {self.group_id!r} has members, so that other clients must not commit",
+            )
         member = self.require_member(member_id, request.group_instance_id)
         self.require_generation(generation)
         if self.state is ClassicState.COMPLETING_REBALANCE:
@@ -161,10 +170,10 @@ class ClassicGroup:
         return (SetTimer(key=session_timer(member_id), after_ms=member.session_timeout_ms),)
 
     def check_commit_in_transaction(self, request: TxnOffsetCommitRequest) -> None:
-        """Raise KafkaError unless the sender may commit in a transaction: a member of this generation, or nobody.
+        """Raise KafkaError unless the sender may commit in a transaction.
 
-        Old versions name neither member nor generation, so these count only where some of it is said. The group may be
-        amid a rebalance.
+        It must be a member of this generation, or name no member and no generation, as old versions do. The group may
+        be rebalancing.
         """
         generation, member_id, instance_id = request.generation_id, request.member_id, request.group_instance_id
         if generation < 0 and (self.is_empty or (not member_id and instance_id is None)):
@@ -173,10 +182,10 @@ class ClassicGroup:
         self.require_generation(generation)
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Anybody may ask for the positions of a classic group."""
+        """Every client may fetch the offsets of a classic group."""
 
     def check_offset_delete(self) -> None:
-        """Raise KafkaError, NON_EMPTY_GROUP, while it has members of whom it is not known what they read."""
+        """Raise KafkaError, NON_EMPTY_GROUP, while it has members whose subscriptions are unknown."""
         if not self.is_empty and not self.is_of_consumers:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP, f"group {self.group_id!r} is {self.state_name}")
 
@@ -186,13 +195,13 @@ class ClassicGroup:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP, f"group {self.group_id!r} is {self.state_name}")
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether members read a topic; of consumers whose topics are not known it is assumed."""
+        """Whether members subscribe to a topic, or may: the subscriptions of consumers may be unknown."""
         return self.is_of_consumers if self.subscribed is None else topic in self.subscribed
 
     def retention_start(self) -> RetentionStart | None:
-        """When positions start to grow old (KIP-211): when the group became empty.
+        """The time from which offsets expire (KIP-211): when the group became empty.
 
-        For a simple group, and for topics that the consumers of a stable group do not read, it is the commit.
+        For a simple group, and for topics that the consumers of a stable group do not subscribe to, it is the commit.
         """
         if not self.protocol_type:
             return lambda value: value.commit_timestamp

@@ -1,4 +1,4 @@
-"""JoinGroup in a classic group: who may join, under which id, and whether that takes a rebalance."""
+"""JoinGroup in a classic group: admission, member ids, and rebalances."""
 
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
@@ -24,18 +24,18 @@ from spark_kafka_native.protocol.messages.join_group import (
 from spark_kafka_native.protocol.messages.sync_group import SyncGroupResponse
 
 _UNKNOWN: Final = ""
-"""The member id of somebody who has none yet."""
+"""The member id of a new member."""
 _ID_REQUIRED_SINCE: Final = 4
 _SKIPPING_SINCE: Final = 9
 _NEW_MEMBER_TIMEOUT_MS: Final = 300_000
-"""A new member whose JoinGroup is pending for longer is removed: its client may be gone. If not, it joins again."""
+"""A new member whose JoinGroup is pending for longer is removed. If its client is still alive, it joins again."""
 
 JoinAnswer: TypeAlias = JoinGroupResponse | Pending
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joining:
-    """What surrounds a JoinGroup.
+    """The context of a JoinGroup.
 
     ``fresh_id`` makes a new member id unique. ``request_id`` is the id of the request while it is pending.
     """
@@ -50,7 +50,7 @@ class Joining:
 def join(
     group: ClassicGroup | None, request: JoinGroupRequest, joining: Joining, config: ClassicConfig, now_ms: int
 ) -> Outcome[JoinGroupResponse]:
-    """Join a group, which is made for a member without an id."""
+    """Join a group. A member without an id creates it."""
     member_id = request.member_id
     if not request.group_id:
         return Outcome(answer=_refused(ErrorCode.INVALID_GROUP_ID, member_id))
@@ -66,7 +66,7 @@ def join(
 
 
 class _Join:
-    """One JoinGroup being answered."""
+    """The decision of one JoinGroup."""
 
     def __init__(self, draft: Draft, request: JoinGroupRequest, joining: Joining) -> None:
         self._draft = draft
@@ -91,7 +91,7 @@ class _Join:
         return self._rejoin(member)
 
     def _has_room(self) -> bool:
-        """Whether group.max.size lets the sender in; in a rebalance the last to rejoin are those who are too many."""
+        """Whether group.max.size allows the sender; in a rebalance the first to rejoin stay."""
         draft = self._draft
         member = draft.members.get(self._request.member_id)
         match draft.state:
@@ -117,7 +117,7 @@ class _Join:
         return _refused(ErrorCode.MEMBER_ID_REQUIRED, new_id)
 
     def _join_pending(self) -> JoinAnswer:
-        if self._request.group_instance_id is not None:  # ids are not given out to static members
+        if self._request.group_instance_id is not None:  # static members get no ids beforehand
             return _refused(ErrorCode.UNKNOWN_MEMBER_ID, self._request.member_id)
         return self._add(self._request.member_id)
 
@@ -146,20 +146,23 @@ class _Join:
     def _replace(self, old: ClassicMember, new_id: str) -> JoinAnswer:
         draft = self._draft
         old_leader = draft.leader
-        member = self._take_place(old, new_id)
+        member = self._replace_member(old, new_id)
         if draft.state is ClassicState.STABLE and select_protocol(draft) == draft.protocol_name:
             return self._replace_without_rebalance(draft.change(member, join_request_id=None), old_leader)
         match draft.state:
             case ClassicState.STABLE:
                 rebalance(draft)
             case ClassicState.COMPLETING_REBALANCE:
-                prepare_rebalance(draft)  # the leader may have been told the old id
+                prepare_rebalance(draft)  # the leader may have the old id
             case ClassicState.PREPARING_REBALANCE | ClassicState.EMPTY:
                 complete_join_if_all_joined(draft)
         return self._pending()
 
-    def _take_place(self, old: ClassicMember, new_id: str) -> ClassicMember:
-        """Put the new process where the old one was, which hears that it is fenced if it waits for an answer."""
+    def _replace_member(self, old: ClassicMember, new_id: str) -> ClassicMember:
+        """Replace the member id of a static member.
+
+        Pending requests of the old process are answered FENCED_INSTANCE_ID.
+        """
         draft, request = self._draft, self._request
         code = ErrorCode.FENCED_INSTANCE_ID
         was_leader, had_not_synced = draft.leader == old.member_id, old.member_id in draft.pending_sync
@@ -185,7 +188,7 @@ class _Join:
         return member
 
     def _replace_without_rebalance(self, member: ClassicMember, old_leader: str | None) -> JoinAnswer:
-        """The new process takes over its predecessor's assignment: its id, and maybe what it reads, are written."""
+        """The new process keeps the assignment of the old one. The new id and subscription are written."""
         draft = self._draft
         draft.subscribed = subscribed(draft)
         draft.records.append(draft.frozen().record())
@@ -193,7 +196,9 @@ class _Join:
         if self._joining.version >= _SKIPPING_SINCE:
             is_leader = draft.leader == member.member_id
             return replace(answer, skip_assignment=is_leader, members=self._members_for(member))
-        return replace(answer, leader=old_leader or _UNKNOWN)  # a leader that cannot skip must not assign
+        return replace(
+            answer, leader=old_leader or _UNKNOWN
+        )  # a leader that cannot skip the assignment must not assign
 
     # --- members -----------------------------------------------------------------------------------------------------
 
@@ -201,16 +206,16 @@ class _Join:
         draft, unchanged = self._draft, member.protocols == self._request.protocols
         is_leader = draft.leader == member.member_id
         match draft.state:
-            case ClassicState.COMPLETING_REBALANCE if unchanged:  # it has not got its answer, perhaps
+            case ClassicState.COMPLETING_REBALANCE if unchanged:  # it may not have got the response
                 return replace(self._present_generation(member.member_id), members=self._members_for(member))
             case ClassicState.STABLE if unchanged and not is_leader:
                 return self._present_generation(member.member_id)
-            case _:  # a leader that comes back wants its group to be assigned anew
+            case _:  # a leader that rejoins requests a new assignment
                 return self._update(member)
 
     def _update(self, member: ClassicMember) -> JoinAnswer:
         draft, request = self._draft, self._request
-        # A client that asks twice has given up the first request.
+        # A client that repeats the request has given up the first one.
         answered = draft.answer_join(member, _refused(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
         draft.change(
             answered,
@@ -223,7 +228,7 @@ class _Join:
         return self._pending()
 
     def _members_for(self, member: ClassicMember) -> tuple[JoinGroupResponseMember, ...]:
-        """All members, for the leader; nobody, for others."""
+        """All members, for the leader; none for other members."""
         draft = self._draft
         if draft.leader != member.member_id or draft.protocol_name is None:
             return ()

@@ -1,4 +1,4 @@
-"""Heartbeat and LeaveGroup in a classic group, and what happens when one of its timers fires."""
+"""Heartbeat, LeaveGroup and timers of a classic group."""
 
 from typing import Final
 
@@ -34,7 +34,7 @@ _UNKNOWN: Final = ""
 
 
 def heartbeat(group: ClassicGroup | None, request: HeartbeatRequest) -> Outcome[HeartbeatResponse]:
-    """Prolong a member's session. Raises KafkaError."""
+    """Renew a member's session. Raises KafkaError."""
     group, member = require_sender(group, request)
     must_rejoin = group.state is ClassicState.PREPARING_REBALANCE
     return Outcome(
@@ -44,7 +44,7 @@ def heartbeat(group: ClassicGroup | None, request: HeartbeatRequest) -> Outcome[
 
 
 def leave(group: ClassicGroup | None, request: LeaveGroupRequest, now_ms: int) -> Outcome[LeaveGroupResponse]:
-    """Let ``request.members`` go, each with an answer of its own. Raises KafkaError: the request means nothing."""
+    """Remove ``request.members``, with a result for each. Raises KafkaError: the request names no group."""
     if not request.group_id:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID, "a group needs an id")
     if group is None:
@@ -64,7 +64,7 @@ def leave(group: ClassicGroup | None, request: LeaveGroupRequest, now_ms: int) -
 
 
 def _leave(draft: Draft, identity: MemberIdentity) -> ErrorCode:
-    """Let one go. An administrator may name a static member by its instance id alone."""
+    """Remove a member. An administrator may name a static member by its instance id only."""
     if identity.member_id in draft.pending:
         draft.remove(identity.member_id)
         return ErrorCode.NONE

@@ -17,7 +17,7 @@ _VERSION_BYTES: Final = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassicMember:
-    """A member as its last JoinGroup made it.
+    """A member as of its last JoinGroup.
 
     ``join_request_id`` and ``sync_request_id`` are set while its JoinGroup or SyncGroup is pending. ``is_new`` holds
     from the first JoinGroup to the end of the rebalance it joined: the member may not know its id yet, so that it
@@ -48,23 +48,23 @@ class ClassicMember:
 
     @property
     def must_heartbeat(self) -> bool:
-        """Whether silence counts against it: a pending request is as good as a heartbeat, but not from a new member."""
+        """Whether its session can time out: a pending request counts as a heartbeat, except that of a new member."""
         return self.is_new or (self.join_request_id is None and self.sync_request_id is None)
 
     def metadata(self, protocol: str) -> bytes:
-        """What it says about itself under a protocol that it supports."""
+        """Its metadata for a protocol that it supports."""
         return next(found.metadata for found in self.protocols if found.name == protocol)
 
     def supports(self, protocol: str) -> bool:
-        """Whether it knows a protocol."""
+        """Whether it supports a protocol."""
         return any(found.name == protocol for found in self.protocols)
 
     def vote(self, candidates: Collection[str]) -> str:
-        """The candidate that it likes best; it supports one at least."""
+        """Its preferred protocol among the candidates, of which it supports at least one."""
         return next(found.name for found in self.protocols if found.name in candidates)
 
     def described(self, protocol: str | None) -> DescribedGroupMember:
-        """Its description, with its metadata where the group has settled on a protocol."""
+        """Its description, with metadata if the group has a protocol."""
         return DescribedGroupMember(
             member_id=self.member_id,
             group_instance_id=self.instance_id,
@@ -81,13 +81,16 @@ def static_member(members: Mapping[str, ClassicMember], instance_id: str) -> Cla
 
 
 def require_member(members: Mapping[str, ClassicMember], member_id: str, instance_id: str | None) -> ClassicMember:
-    """A member by its ids. Raises KafkaError: UNKNOWN_MEMBER_ID; FENCED_INSTANCE_ID, another process took its place."""
+    """A member by its ids.
+
+    Raises KafkaError: UNKNOWN_MEMBER_ID; FENCED_INSTANCE_ID, another process has replaced it.
+    """
     if instance_id is not None:
         static = static_member(members, instance_id)
         if static is None:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"there is no member {instance_id!r}")
         if static.member_id != member_id:
-            detail = f"{instance_id!r} is {static.member_id!r} by now, not {member_id!r}"
+            detail = f"instance {instance_id!r} is member {static.member_id!r}, not {member_id!r}"
             raise KafkaError(ErrorCode.FENCED_INSTANCE_ID, detail)
     member = members.get(member_id)
     if member is None:
@@ -96,7 +99,7 @@ def require_member(members: Mapping[str, ClassicMember], member_id: str, instanc
 
 
 def as_join_answer(members: Mapping[str, ClassicMember], protocol: str) -> tuple[JoinGroupResponseMember, ...]:
-    """All members with their metadata, as the leader gets them once a protocol is chosen."""
+    """All members with their metadata for the chosen protocol, as the leader gets them."""
     return tuple(
         JoinGroupResponseMember(
             member_id=member.member_id,

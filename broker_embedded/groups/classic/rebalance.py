@@ -1,4 +1,4 @@
-"""From one generation of a classic group to the next: who waits for whom, and when it is enough."""
+"""Rebalances of a classic group, from one generation to the next."""
 
 from collections import Counter
 from dataclasses import replace
@@ -16,7 +16,7 @@ _NOBODY: Final = ""
 
 
 def rebalance(draft: Draft) -> None:
-    """Begin a rebalance, or go on with the one that is under way."""
+    """Begin a rebalance, or continue the present one."""
     if draft.state is ClassicState.PREPARING_REBALANCE:
         complete_join_if_all_joined(draft)
     else:
@@ -24,7 +24,7 @@ def rebalance(draft: Draft) -> None:
 
 
 def prepare_rebalance(draft: Draft) -> None:
-    """Have all members join anew. The first rebalance of an empty group gives others time to come."""
+    """Wait for all members to rejoin. The first rebalance of an empty group has the initial delay."""
     if draft.state is ClassicState.COMPLETING_REBALANCE:
         fail_assignment(draft, ErrorCode.REBALANCE_IN_PROGRESS)
     draft.pending_sync.clear()
@@ -42,13 +42,13 @@ def prepare_rebalance(draft: Draft) -> None:
 
 
 def complete_join_if_all_joined(draft: Draft) -> None:
-    """End the wait for members when all have joined, unless it is the first one, which also waits for others."""
+    """Complete the join if all members have joined, except during the initial delay."""
     if draft.state is ClassicState.PREPARING_REBALANCE and draft.initial is None and draft.all_joined:
         complete_join(draft)
 
 
 def extend_or_complete_join(draft: Draft) -> None:
-    """The wait for members is over, but for the first one: that goes on as long as members come and time is left."""
+    """Complete the join, or extend the initial delay if members have joined and time is left."""
     initial = draft.initial
     if initial is None or not initial.member_added or not initial.remaining_ms:
         complete_join(draft)
@@ -60,13 +60,13 @@ def extend_or_complete_join(draft: Draft) -> None:
 
 
 def complete_join(draft: Draft) -> None:
-    """Go on with those who have joined. Static members stay though they have not; others have left."""
+    """Begin the next generation. Dynamic members that have not joined are removed, static members stay."""
     draft.cancel(JOIN_TIMER)
     for member in list(draft.members.values()):
         if not member.awaits_join and not member.is_static:
             draft.remove(member.member_id)
     if draft.members and not _elect_leader(draft):
-        draft.set(JOIN_TIMER, draft.rebalance_timeout_ms)  # static members alone: until one comes or all are silent
+        draft.set(JOIN_TIMER, draft.rebalance_timeout_ms)  # only static members: wait until one joins or all time out
         return
     draft.generation += 1
     draft.initial = None
@@ -81,7 +81,7 @@ def complete_join(draft: Draft) -> None:
 
 
 def fail_assignment(draft: Draft, code: ErrorCode) -> None:
-    """There will be no assignment in this generation; those who wait for it hear why."""
+    """Fail the assignment of this generation: pending SyncGroups are answered ``code``."""
     for member in list(draft.members.values()):
         waited = member.sync_request_id is not None
         changed = draft.change(draft.answer_sync(member, SyncGroupResponse(error_code=code)), assignment=b"")
@@ -90,7 +90,7 @@ def fail_assignment(draft: Draft, code: ErrorCode) -> None:
 
 
 def _elect_leader(draft: Draft) -> bool:
-    """Whether the group has a leader that has joined, after another one was made leader if need be."""
+    """Whether a joined member is the leader; another member is elected if necessary."""
     leader = draft.members.get(draft.leader or _NOBODY)
     if leader is not None and not leader.awaits_join:
         joined = (member.member_id for member in draft.members.values() if member.awaits_join)
@@ -119,7 +119,7 @@ def _begin_generation(draft: Draft) -> None:
 
 
 def select_protocol(draft: Draft) -> str:
-    """The protocol with the most votes among those that all members know; each votes for what it likes best."""
+    """The protocol with the most votes among those that all members support."""
     members = list(draft.members.values())
     candidates = {
         protocol.name for protocol in members[0].protocols if all(member.supports(protocol.name) for member in members)
@@ -129,7 +129,7 @@ def select_protocol(draft: Draft) -> str:
 
 
 def subscribed(draft: Draft) -> frozenset[str] | None:
-    """The topics that the members read, by what they say of the chosen protocol; None: that is not known."""
+    """The topics in the members' metadata for the chosen protocol; None if unknown."""
     if draft.protocol_type != CONSUMER_PROTOCOL:
         return None
     protocol = draft.protocol_name or ""

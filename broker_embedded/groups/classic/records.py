@@ -1,4 +1,4 @@
-"""Records of classic groups, byte for byte as Apache Kafka writes them.
+"""Records of classic groups, in Apache Kafka's format.
 
 key    =  int16 2 | group id
 value  =  int16 version | fields      versions 0 to 4; releases have written 0 to 3; a tombstone deletes the group
@@ -18,7 +18,7 @@ _FLEXIBLE_SINCE: Final = 4
 
 @struct
 class GroupMetadataKey(Struct):
-    """Which group."""
+    """The group id."""
 
     group: String = ""
 
@@ -62,7 +62,7 @@ def group_record(
 
 
 def new_group_record(group_id: str, now_ms: int, versions: RecordVersions = LATEST_VERSIONS) -> CoordinatorRecord:
-    """The record of a group that has been asked for and had no generation yet."""
+    """The record of a new group without a generation."""
     return group_record(group_id, GroupMetadataValue(current_state_timestamp=now_ms), versions)
 
 
@@ -72,6 +72,6 @@ def group_tombstone(group_id: str) -> CoordinatorRecord:
 
 
 def read_group_record(record: CoordinatorRecord) -> tuple[str, GroupMetadataValue | None]:
-    """The group's id, and what the record says of it. Raises CorruptBatch: not the bytes of such a record."""
+    """The group's id and its value, None for a tombstone. Raises CorruptBatch: the bytes are not such a record."""
     key, value = CLASSIC_GROUP_RECORDS.read(record)
     return key.group, value

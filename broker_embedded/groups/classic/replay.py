@@ -1,4 +1,4 @@
-"""From the records of ``__consumer_offsets`` to classic groups."""
+"""Replay of classic groups from records of ``__consumer_offsets``."""
 
 from broker_embedded.groups.classic.group import ClassicConfig, ClassicGroup, ClassicState
 from broker_embedded.groups.classic.member import ClassicMember, subscribed_topics

@@ -1,4 +1,4 @@
-"""SyncGroup in a classic group: the leader brings the assignments, everybody else waits for them."""
+"""SyncGroup in a classic group: the leader sends the assignments, the other members wait for them."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from spark_kafka_native.protocol.messages.sync_group import SyncGroupRequest, Sy
 def sync(
     group: ClassicGroup | None, request: SyncGroupRequest, request_id: int, now_ms: int
 ) -> Outcome[SyncGroupResponse]:
-    """Ask for a member's assignment. ``request_id`` is the request's id while it is pending. Raises KafkaError."""
+    """Decide a SyncGroup. ``request_id`` is the request's id while it is pending. Raises KafkaError."""
     group, member = require_sender(group, request)
     _check_protocol(group, request)
     if group.state is ClassicState.PREPARING_REBALANCE:
@@ -24,7 +24,7 @@ def sync(
         draft.cancel(SYNC_TIMER)
     if group.state is ClassicState.STABLE:
         return draft.outcome(_assignment(draft, member.assignment))
-    # A client that asks twice has given up the first request.
+    # A client that repeats the request has given up the first one.
     given_up = draft.answer_sync(member, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
     draft.change(given_up, sync_request_id=request_id)
     if member.member_id == group.leader:
@@ -36,19 +36,19 @@ def _check_protocol(group: ClassicGroup, request: SyncGroupRequest) -> None:
     pairs = ((request.protocol_type, group.protocol_type), (request.protocol_name, group.protocol_name))
     for claimed, actual in pairs:
         if claimed is not None and claimed != actual:
-            detail = f"group {group.group_id!r} has settled on {actual!r}, not {claimed!r}"
+            detail = f"group {group.group_id!r} has the protocol {actual!r}, not {claimed!r}"
             raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, detail)
 
 
 def _assign(draft: Draft, request: SyncGroupRequest, request_id: int, now_ms: int) -> Outcome[SyncGroupResponse]:
-    """Give everybody who waits the assignment that the leader brings, once it is in the log."""
+    """Answer all pending SyncGroups with the leader's assignments, once these are in the log."""
     unassigned = draft.frozen()
     brought = {assignment.member_id: assignment.assignment for assignment in request.assignments}
     for member in list(draft.members.values()):
         assigned = draft.change(member, assignment=brought.get(member.member_id, b""))
         if assigned.sync_request_id is not None:
             draft.renew_session(draft.answer_sync(assigned, _assignment(draft, assigned.assignment)))
-    draft.state = ClassicState.STABLE  # since the generation began: that is the time in the log
+    draft.state = ClassicState.STABLE  # state_since_ms stays the beginning of the generation, as in the log
     draft.records.append(draft.frozen().record())
     decided: Outcome[SyncGroupResponse] = draft.outcome(Pending(request_id=request_id))
     return replace(decided, otherwise=lambda code: _not_assigned(unassigned, request_id, code, now_ms))

@@ -1,1 +1,1 @@
-"""Groups of the consumer protocol (KIP-848): members send their subscriptions, the broker assigns the partitions."""
+"""Groups of the consumer protocol (KIP-848): members send subscriptions, the coordinator assigns partitions."""

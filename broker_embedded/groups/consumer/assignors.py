@@ -1,11 +1,10 @@
-"""Server-side assignors of the consumer protocol: each member's partitions. Pure functions, no randomness.
+"""Server-side assignors of the consumer protocol: Pure functions, no randomness.
 
-``uniform``  as even as possible, and of all even assignments one that moves few partitions. If all members subscribe
-             to the same topics, numbers of partitions differ by one at most, and nothing moves without need. If not,
-             topic after topic is evened out among its subscribers, by moves from the one that has most to the one that
-             has least, until nothing moves any more.
-``range``    every topic cut into one range per subscriber: the same ranges for topics of one size, so that partitions
-             with the same number, of topics to be joined, come to one member; moves whatever that takes
+``uniform``  balanced, with few moves. If all members subscribe to the same topics, the numbers of partitions differ by
+             one at most, and no partition moves without need. If not, each topic is balanced among its subscribers, by
+             moves from the member with the most partitions to the one with the fewest, until nothing moves any more.
+``range``    one range of each topic per subscriber. Topics with equal numbers of partitions have equal ranges, so that
+             co-partitioned topics can be joined. Not sticky
 """
 
 import heapq
@@ -20,12 +19,15 @@ from broker_embedded.groups.consumer.member import TopicIdPartition
 Assignment: TypeAlias = frozenset[TopicIdPartition]
 
 _MOST_ROUNDS: Final = 16
-"""Rounds over all topics. Each about halves what is uneven between topics whose subscribers differ in part only."""
+"""Upper bound of the rounds over all topics.
+
+Each about halves the imbalance between topics with different subscribers.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscriber:
-    """One member as assignors see it. ``topic_ids`` are existing topics, ``assignment`` is its last target."""
+    """A member for an assignor. ``topic_ids`` are existing topics, ``assignment`` is its last target."""
 
     topic_ids: frozenset[UUID]
     assignment: Assignment = frozenset()
@@ -33,7 +35,10 @@ class Subscriber:
 
 
 Assignor = Callable[[Mapping[str, Subscriber], Mapping[UUID, int]], dict[str, Assignment]]
-"""From members by id, and the number of partitions of every subscribed topic, to the assignment of each member."""
+"""Called with members by id and the number of partitions of every subscribed topic.
+
+Returns each member's assignment.
+"""
 
 
 def assign_uniformly(members: Mapping[str, Subscriber], partitions: Mapping[UUID, int]) -> dict[str, Assignment]:
@@ -43,8 +48,8 @@ def assign_uniformly(members: Mapping[str, Subscriber], partitions: Mapping[UUID
     if len({member.topic_ids for member in members.values()}) == 1:
         return _assign_same_topics(members, partitions)
     table = _Table(members, partitions)
-    table.hand_out()
-    table.even_out()
+    table.assign_unassigned()
+    table.balance()
     return {member_id: frozenset(part) for member_id, part in table.parts.items()}
 
 
@@ -84,7 +89,7 @@ class _Table:
             member_id: {part for part in member.assignment if part.topic_id in member.topic_ids}
             for member_id, member in members.items()
         }
-        # Topics with much to carry for each of their subscribers first; those leave the least choice.
+        # Topics with the most partitions per subscriber first, because they have the least choice.
         self.topics = sorted(
             self.subscribers,
             key=lambda topic_id: (
@@ -94,8 +99,8 @@ class _Table:
             ),
         )
 
-    def hand_out(self) -> None:
-        """Give each unassigned partition to the subscriber with the fewest partitions."""
+    def assign_unassigned(self) -> None:
+        """Assign each unassigned partition to the subscriber with the fewest partitions."""
         taken = {part for parts in self.parts.values() for part in parts}
         for topic_id in self.topics:
             loads = self._loads(self.subscribers[topic_id])
@@ -106,16 +111,16 @@ class _Table:
                     self.parts[member_id].add(part)
                     heapq.heapreplace(loads, (load + 1, member_id))
 
-    def even_out(self) -> None:
-        """Move partitions of one topic after the other, as long as that makes anything more even."""
+    def balance(self) -> None:
+        """Move partitions of one topic after the other, as long as that improves the balance."""
         shared = [topic_id for topic_id in self.topics if len(self.subscribers[topic_id]) > 1]
         for _ in range(_MOST_ROUNDS):
-            moved = [self._even_out(topic_id) for topic_id in shared]
+            moved = [self._balance_topic(topic_id) for topic_id in shared]
             if not any(moved):
                 return
 
-    def _even_out(self, topic_id: UUID) -> bool:
-        """Even out one topic; whether anything moved."""
+    def _balance_topic(self, topic_id: UUID) -> bool:
+        """Balance one topic; whether a partition moved."""
         members = self.subscribers[topic_id]
         least = self._loads(members)
         movable = {
@@ -134,7 +139,7 @@ class _Table:
             self.parts[giver].remove(part)
             self.parts[taker].add(part)
             moved = True
-            # A giver stays above every taker of this topic, so that neither heap must hear of the other's changes.
+            # A source always has more partitions than a destination, so that the two heaps are independent.
             heapq.heapreplace(least, (low + 1, taker))
             if movable[giver]:
                 heapq.heapreplace(most, (1 - load, giver))
@@ -149,12 +154,12 @@ class _Table:
 
 
 def assign_ranges(members: Mapping[str, Subscriber], partitions: Mapping[UUID, int]) -> dict[str, Assignment]:
-    """A range of every topic for each of its subscribers; the first ones get one partition more where it must be.
+    """A range of every topic for each of its subscribers. The first ones get one partition more if necessary.
 
-    Static members come first, in the order of their instance ids, so that what they have does not depend on the member
-    ids that they happen to have.
+    Static members are first, in the order of their instance ids, so that their assignment does not depend on their
+    member ids.
     """
-    order = sorted(members, key=lambda member_id: _place(member_id, members[member_id]))
+    order = sorted(members, key=lambda member_id: _order_of(member_id, members[member_id]))
     taken: dict[str, set[TopicIdPartition]] = {member_id: set() for member_id in order}
     for topic_id, count in partitions.items():
         subscribers = [member_id for member_id in order if topic_id in members[member_id].topic_ids]
@@ -166,9 +171,9 @@ def assign_ranges(members: Mapping[str, Subscriber], partitions: Mapping[UUID, i
     return {member_id: frozenset(part) for member_id, part in taken.items()}
 
 
-def _place(member_id: str, member: Subscriber) -> tuple[bool, str]:
+def _order_of(member_id: str, member: Subscriber) -> tuple[bool, str]:
     return (False, member.instance_id) if member.instance_id is not None else (True, member_id)
 
 
 ASSIGNORS: Final[Mapping[str, Assignor]] = MappingProxyType({"uniform": assign_uniformly, "range": assign_ranges})
-"""Every assignor by the name that clients and ``group.consumer.assignors`` call it."""
+"""Every assignor by its name in requests and in ``group.consumer.assignors``."""

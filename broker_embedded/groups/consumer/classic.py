@@ -1,8 +1,8 @@
-"""Members of a consumer group that speak the classic protocol: on the way to the new one, or back from it (KIP-848).
+"""Members of a consumer group that use the classic protocol, during an upgrade or downgrade (KIP-848).
 
-To them the group looks like one that is always between two rebalances. JoinGroup takes the member the next step towards
-its target and is answered at once, with its epoch as the generation; SyncGroup tells what it has; Heartbeat sends it
-back to JoinGroup when there is another step to take. Nobody leads, and nobody waits for others.
+JoinGroup reconciles the member by one step towards its target, and is answered at once, with its epoch as the
+generation. SyncGroup returns its assignment. Heartbeat responds REBALANCE_IN_PROGRESS if another step is necessary.
+There is no leader, and no member waits for other members.
 """
 
 import dataclasses
@@ -51,7 +51,7 @@ _ID_REQUIRED_SINCE: Final = 4
 def join(
     group: ConsumerGroup, request: JoinGroupRequest, joining: classic_join.Joining, now_ms: int
 ) -> Outcome[JoinGroupResponse]:
-    """Join, or take the next step. An empty consumer group becomes a classic one. Raises KafkaError."""
+    """Join, or reconcile by one step. An empty consumer group becomes a classic one. Raises KafkaError."""
     classic = group.context.classic
     if group.is_empty:
         outcome = classic_join.join(None, request, joining, classic, now_ms)
@@ -82,7 +82,7 @@ def _check_may_join(draft: Draft, request: JoinGroupRequest, member_id: str) -> 
 
 
 class _Join:
-    """One JoinGroup being decided, by the steps of a heartbeat."""
+    """The decision of one JoinGroup, in the steps of a heartbeat."""
 
     def __init__(self, draft: Draft, request: JoinGroupRequest, joining: classic_join.Joining, member_id: str) -> None:
         self._draft = draft
@@ -116,7 +116,7 @@ class _Join:
         return draft.decided(_join_answer(settled))
 
     def _decide_downgrade(self, is_news: bool) -> Outcome[JoinGroupResponse]:
-        """It takes the place of the last member that spoke the new protocol."""
+        """The member replaces the last one that used the consumer protocol: downgrade the group."""
         draft = self._draft
         rebalance = draft.group.assignment_epoch < draft.group.epoch
         settled = draft.group.members[self._member_id] if rebalance else self._reconciled(is_news)
@@ -127,12 +127,12 @@ class _Join:
         return None if instance_id is None else self._draft.group.static_member(instance_id)
 
     def _member(self, last: ConsumerMember | None) -> ConsumerMember:
-        """The member as it was, or as yet without anything. Raises KafkaError: the instance id is another's."""
+        """The existing member, or a new one. Raises KafkaError: another member has the instance id."""
         group, instance_id = self._draft.group, self._request.group_instance_id
         if instance_id is not None and self._request.member_id != _UNKNOWN:
             return group.require_static(instance_id, self._member_id)
         if last is not None:
-            return self._draft.take_over(last, self._member_id)
+            return self._draft.replace_static(last, self._member_id)
         return group.members.get(self._member_id) or ConsumerMember(member_id=self._member_id)
 
     def _updated(self, old: ConsumerMember) -> ConsumerMember:
@@ -168,19 +168,17 @@ def _subscription(request: JoinGroupRequest) -> Subscription:
     try:
         return read_subscription(request.protocols[0].metadata)
     except MalformedEmbedded as error:
-        detail = f"what a member of group {request.group_id!r} says of itself is malformed: {error}"
+        detail = f"the subscription of a member of group {request.group_id!r} is malformed: {error}"
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, detail) from error
 
 
 def sync(group: ConsumerGroup, request: SyncGroupRequest, now_ms: int) -> Outcome[SyncGroupResponse]:
-    """Tell a member what it has. Raises KafkaError."""
+    """Respond with a member's assignment. Raises KafkaError."""
     member = _require(group, request.member_id, request.group_instance_id, request.generation_id)
     terms = _classic(member)
     protocol = terms.supported_protocols[0]
     if request.protocol_type not in {None, CONSUMER_PROTOCOL} or request.protocol_name not in {None, protocol.name}:
-        detail = (
-            f"member {member.member_id!r} of group {group.group_id!r} was told {CONSUMER_PROTOCOL}, {protocol.name}"
-        )
+        detail = f"member {member.member_id!r} of group {group.group_id!r} has {CONSUMER_PROTOCOL}, {protocol.name}"
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, detail)
     draft = Draft(group, now_ms)
     if group.assignment_epoch > member.member_epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
@@ -198,11 +196,11 @@ def sync(group: ConsumerGroup, request: SyncGroupRequest, now_ms: int) -> Outcom
 
 
 def heartbeat(group: ConsumerGroup, request: HeartbeatRequest, now_ms: int) -> Outcome[HeartbeatResponse]:
-    """Prolong a session, and tell whether there is another step to take. Raises KafkaError."""
+    """Renew a session. REBALANCE_IN_PROGRESS: another step is necessary. Raises KafkaError."""
     member = _require(group, request.member_id, request.group_instance_id, request.generation_id)
     draft = Draft(group, now_ms)
     draft.set_timer(session_timer(member.member_id), _classic(member).session_timeout_ms)
-    if group.classic_count == len(group.members):  # nobody is left whose heartbeats would see to that
+    if group.classic_count == len(group.members):  # no other member's heartbeat would do it
         draft.bump_epoch(if_topics_changed=True)
         draft.update_target()
     if not _must_join(draft.group, member):
@@ -212,7 +210,7 @@ def heartbeat(group: ConsumerGroup, request: HeartbeatRequest, now_ms: int) -> O
 
 
 def leave(group: ConsumerGroup, request: LeaveGroupRequest, now_ms: int) -> Outcome[LeaveGroupResponse]:
-    """Let members of either protocol go, static ones by their instance id alone if need be."""
+    """Remove members of either protocol. Static ones may be named by their instance id only."""
     leaving: dict[str, ConsumerMember] = {}
     answers: list[MemberResponse] = []
     for identity in request.members:
@@ -242,7 +240,7 @@ def _identified(group: ConsumerGroup, identity: MemberIdentity) -> ConsumerMembe
 def _require(group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int) -> ConsumerMember:
     member = group.require_member(member_id) if instance_id is None else group.require_static(instance_id, member_id)
     if member.classic is None:
-        detail = f"member {member_id!r} of group {group.group_id!r} does not speak the classic protocol"
+        detail = f"member {member_id!r} of group {group.group_id!r} does not use the classic protocol"
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, detail)
     if generation != member.member_epoch:
         detail = f"member {member_id!r} of group {group.group_id!r} is in generation {member.member_epoch}"
@@ -251,7 +249,7 @@ def _require(group: ConsumerGroup, member_id: str, instance_id: str | None, gene
 
 
 def _must_join(group: ConsumerGroup, member: ConsumerMember) -> bool:
-    """Whether there is a new target, something to give back, or all that it waited for has become free."""
+    """Whether there is a new target, a partition to revoke, or all partitions that it waits for are free."""
     if member.member_epoch < group.assignment_epoch or member.state is MemberState.UNREVOKED_PARTITIONS:
         return True
     missing = group.targets.get(member.member_id, frozenset()) - member.assigned.keys()
@@ -261,7 +259,7 @@ def _must_join(group: ConsumerGroup, member: ConsumerMember) -> bool:
 
 
 def _tell_to_join(draft: Draft, member: ConsumerMember) -> None:
-    """It has its rebalance timeout for that, from the first time it is told."""
+    """Set the timer of its rebalance timeout, if it is not set."""
     if member.member_id not in draft.group.told_to_join:
         draft.set_timer(join_timer(member.member_id), member.rebalance_timeout_ms)
         draft.note_told_to_join(member.member_id, told=True)

@@ -1,4 +1,4 @@
-"""What consumer groups need to know that is not theirs: settings, and the topics there are."""
+"""The context of consumer groups: settings and topics."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from broker_embedded.groups.consumer.topics import EMPTY_VIEW, TopicsView
 
 
 class MigrationPolicy(Enum):
-    """Between which protocols a group may move while it has members; one without members always may."""
+    """The protocols that a group with members may migrate between. A group without members may always migrate."""
 
     DISABLED = "disabled"
     DOWNGRADE = "downgrade"
@@ -29,7 +29,7 @@ class MigrationPolicy(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerConfig:
-    """The settings of one consumer group: ``group.consumer.*``, and what was set for the group itself."""
+    """The settings of one consumer group: ``group.consumer.*``, overridden by those of the group."""
 
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 5_000
@@ -42,9 +42,9 @@ class ConsumerConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerContext:
-    """Where a group asks for its settings and for the topics; the answer is that of the moment.
+    """Returns the present settings of a group, and the present topics.
 
-    ``classic`` are the settings of classic groups: of one that it was, or becomes.
+    ``classic`` are the settings of classic groups, for migrations.
     """
 
     config: Callable[[str], ConsumerConfig] = lambda _: ConsumerConfig()

@@ -1,4 +1,4 @@
-"""A decision about a consumer group in the making, and the steps that decisions are made of."""
+"""A mutable consumer group during a decision, and the steps of decisions."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -25,40 +25,40 @@ from broker_embedded.records.coordinator_record import CoordinatorRecord
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 
 REGEX_TIMER: TimerKey = ("regex",)
-"""Makes `Groups` look up the group's regular expressions, because a heartbeat must not wait for the lookup."""
+"""When it fires, `Groups` looks up the group's regular expressions, because a heartbeat must not wait for that."""
 
 
 def rebalance_timer(member_id: str) -> TimerKey:
-    """Ends the patience with a member that does not give back partitions."""
+    """The rebalance timeout of a member that has to revoke partitions."""
     return "rebalance", member_id
 
 
 def join_timer(member_id: str) -> TimerKey:
-    """Ends the patience with a member of the classic protocol that was told to join again."""
+    """The timeout of a member of the classic protocol that has to rejoin."""
     return "join", member_id
 
 
 def sync_timer(member_id: str) -> TimerKey:
-    """Ends the patience with a member of the classic protocol that has joined and does not fetch its assignment."""
+    """The timeout of a member of the classic protocol that has joined and not sent SyncGroup."""
     return "sync", member_id
 
 
 def member_timers(member_id: str) -> tuple[TimerKey, ...]:
-    """All timers of a member but that of its session, which members of classic groups have too."""
+    """All timers of a member except its session timeout, which members of classic groups have too."""
     return rebalance_timer(member_id), join_timer(member_id), sync_timer(member_id)
 
 
 def is_within(interval_ms: int, since_ms: int, now_ms: int) -> bool:
-    """Whether the interval that began at ``since_ms``, a time from the group's log, still lasts at ``now_ms``.
+    """Whether ``now_ms`` is within the interval that began at ``since_ms``, a time from the group's log.
 
-    If ``since_ms`` is in the future, the clock was set back. The interval counts as over then, because the clock may
-    need hours to reach its end.
+    If ``since_ms`` is in the future, because the clock was set back, the interval has ended: otherwise it could last
+    for hours.
     """
     return since_ms <= now_ms < since_ms + interval_ms
 
 
 class Draft:
-    """The group as it becomes, record by record, and the timers that this sets."""
+    """The new state of a group, its records, timers and replies."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Draft:
         preceding: Iterable[CoordinatorRecord] = (),
         replies: Iterable[Reply] = (),
     ) -> None:
-        """``preceding`` are the records that end what had the group's id before, ``replies`` go to who waits there."""
+        """``preceding`` are the tombstones of a classic group of the id, ``replies`` answer its pending requests."""
         self.group = group
         self.now_ms = now_ms
         self._group_before = group
@@ -78,12 +78,12 @@ class Draft:
         self._timers: dict[TimerKey, SetTimer | CancelTimer] = {}
 
     def put(self, *entries: Entry) -> None:
-        """Write these records."""
+        """Add records and replay them."""
         self.records += map(to_record, entries)
         self.group = after(self.group, entries)
 
     def set_timer(self, key: TimerKey, after_ms: int) -> None:
-        """Set a timer, anew if it is set."""
+        """Set a timer; if it is set, restart it."""
         self._timers[key] = SetTimer(key=key, after_ms=after_ms)
 
     def cancel_timer(self, key: TimerKey) -> None:
@@ -96,7 +96,7 @@ class Draft:
             self.cancel_timer(key)
 
     def note_told_to_join(self, member_id: str, *, told: bool) -> None:
-        """Remember, or forget, that a member of the classic protocol was sent back to JoinGroup."""
+        """Record whether a member of the classic protocol has to rejoin."""
         before = self.group.told_to_join
         now = before | {member_id} if told else before - {member_id}
         if now != before:
@@ -115,14 +115,14 @@ class Draft:
     # --- steps -------------------------------------------------------------------------------------------------------
 
     def check_size(self, member_id: str) -> None:
-        """Raise KafkaError, GROUP_MAX_SIZE_REACHED: the group is full, and this is none of its members."""
+        """Raise KafkaError, GROUP_MAX_SIZE_REACHED, if the group is full and this is a new member."""
         members = self.group.members
         if len(members) >= self.config.max_size and member_id not in members:
             detail = f"group {self.group.group_id!r} has {len(members)} members (group.consumer.max.size)"
             raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED, detail)
 
-    def take_over(self, last: ConsumerMember, member_id: str) -> ConsumerMember:
-        """A static member under its new member id, with all that it had under the last one."""
+    def replace_static(self, last: ConsumerMember, member_id: str) -> ConsumerMember:
+        """A static member with a new member id, and the assignment of the old one."""
         group_id, target = self.group.group_id, self.group.targets.get(last.member_id, frozenset())
         new = replace(last, member_id=member_id, member_epoch=0, previous_member_epoch=0)
         self.put(
@@ -136,7 +136,7 @@ class Draft:
         return new
 
     def bump_epoch(self, *, if_topics_changed: bool) -> None:
-        """Make the group's epoch the next one: at once, or only if what it reads has changed since the last look."""
+        """Bump the group's epoch: at once, or only if the subscribed topics have changed since the last check."""
         view = self.group.context.topics()
         if not if_topics_changed or self.group.looked_at is not view:
             topics_hash = self.group.current_hash()
@@ -147,7 +147,7 @@ class Draft:
             self.put(partition_metadata_tombstone(self.group.group_id))
 
     def update_target(self) -> None:
-        """Make the target assignment anew if it is older than the group, and the last one not too young."""
+        """Compute a new target if the group's epoch is newer and the assignment interval has passed."""
         group, config = self.group, self.config
         if group.assignment_epoch >= group.epoch or (
             is_within(config.assignment_interval_ms, group.assignment_timestamp, self.now_ms)
@@ -167,7 +167,7 @@ class Draft:
     def reconcile(
         self, member_id: str, owned: frozenset[TopicIdPartition] | None, *, subscription_changed: bool
     ) -> ConsumerMember:
-        """Take a member the next step towards its target. Raises KafkaError, FENCED_MEMBER_EPOCH."""
+        """Reconcile a member by one step towards its target. Raises KafkaError, FENCED_MEMBER_EPOCH."""
         group = self.group
         member = group.members[member_id]
         if not subscription_changed and member.is_reconciled_to(group.assignment_epoch):

@@ -1,4 +1,4 @@
-"""From members and assignments to the entries that tell of them, and back."""
+"""Conversion of members and assignments to entries, and back."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ from broker_embedded.groups.consumer.records import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedRegex:
-    """The topics that a regular expression matched, in the topics' ``version`` and at the time ``timestamp``."""
+    """The topics that a regular expression matched in the topics' ``version``, at ``timestamp``."""
 
     topics: frozenset[str]
     version: int
@@ -34,7 +34,7 @@ class ResolvedRegex:
 
 
 def epoch_entry(group_id: str, epoch: int, metadata_hash: int) -> Entry:
-    """The group is at this epoch."""
+    """The entry of the group's epoch."""
     return Entry(
         ConsumerGroupMetadataKey(group_id=group_id),
         ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash),
@@ -42,7 +42,7 @@ def epoch_entry(group_id: str, epoch: int, metadata_hash: int) -> Entry:
 
 
 def target_epoch_entry(group_id: str, epoch: int, timestamp: int) -> Entry:
-    """The target assignment is that of this epoch."""
+    """The entry of the target assignment's epoch."""
     return Entry(
         ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id),
         ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=timestamp),
@@ -50,7 +50,7 @@ def target_epoch_entry(group_id: str, epoch: int, timestamp: int) -> Entry:
 
 
 def member_entry(group_id: str, member: ConsumerMember) -> Entry:
-    """What a member says of itself."""
+    """The entry of a member's metadata."""
     return Entry(
         ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id),
         ConsumerGroupMemberMetadataValue(
@@ -68,7 +68,7 @@ def member_entry(group_id: str, member: ConsumerMember) -> Entry:
 
 
 def with_metadata(member: ConsumerMember, value: ConsumerGroupMemberMetadataValue) -> ConsumerMember:
-    """The member as it says it is."""
+    """The member with the metadata of an entry."""
     return replace(
         member,
         instance_id=value.instance_id,
@@ -84,7 +84,7 @@ def with_metadata(member: ConsumerMember, value: ConsumerGroupMemberMetadataValu
 
 
 def target_entry(group_id: str, member_id: str, partitions: Iterable[TopicIdPartition]) -> Entry:
-    """What a member shall have."""
+    """The entry of a member's target assignment."""
     return Entry(
         ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id),
         ConsumerGroupTargetAssignmentMemberValue(
@@ -97,14 +97,14 @@ def target_entry(group_id: str, member_id: str, partitions: Iterable[TopicIdPart
 
 
 def target_of(value: ConsumerGroupTargetAssignmentMemberValue) -> frozenset[TopicIdPartition]:
-    """What a member shall have."""
+    """The target assignment of a member."""
     return frozenset(
         TopicIdPartition(topic.topic_id, number) for topic in value.topic_partitions for number in topic.partitions
     )
 
 
 def current_entry(group_id: str, member: ConsumerMember) -> Entry:
-    """Where a member stands and what it has."""
+    """The entry of a member's epoch, state and assignment."""
     return Entry(
         ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id),
         ConsumerGroupCurrentMemberAssignmentValue(
@@ -118,7 +118,7 @@ def current_entry(group_id: str, member: ConsumerMember) -> Entry:
 
 
 def with_assignment(member: ConsumerMember, value: ConsumerGroupCurrentMemberAssignmentValue) -> ConsumerMember:
-    """The member as it stands. Partitions without an epoch, as older brokers wrote them, count from the member's."""
+    """The member with the epoch, state and assignment of an entry. Partitions without an epoch get the member's."""
     epoch = max(value.member_epoch, 0)
     return replace(
         member,
@@ -131,7 +131,7 @@ def with_assignment(member: ConsumerMember, value: ConsumerGroupCurrentMemberAss
 
 
 def regex_entry(group_id: str, regex: str, resolved: ResolvedRegex) -> Entry:
-    """What a regular expression has matched."""
+    """The entry of a regular expression and the topics that it matched."""
     return Entry(
         ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=regex),
         ConsumerGroupRegularExpressionValue(
@@ -141,22 +141,22 @@ def regex_entry(group_id: str, regex: str, resolved: ResolvedRegex) -> Entry:
 
 
 def resolved_of(value: ConsumerGroupRegularExpressionValue) -> ResolvedRegex:
-    """What a regular expression has matched."""
+    """The topics that a regular expression matched."""
     return ResolvedRegex(topics=frozenset(value.topics), version=value.version, timestamp=value.timestamp)
 
 
 def regex_tombstone(group_id: str, regex: str) -> Entry:
-    """Nobody is subscribed to the expression any more."""
+    """The tombstone of a regular expression without subscribers."""
     return Entry(ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=regex))
 
 
 def partition_metadata_tombstone(group_id: str) -> Entry:
-    """The record of an older broker is of no use any more."""
+    """The tombstone of a record of older brokers."""
     return Entry(ConsumerGroupPartitionMetadataKey(group_id=group_id))
 
 
 def member_tombstones(group_id: str, member_id: str) -> tuple[Entry, ...]:
-    """A member is gone; in the order in which Apache Kafka takes it."""
+    """The tombstones of a member, in Apache Kafka's order."""
     return (
         Entry(ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id)),
         Entry(ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id)),
@@ -165,7 +165,7 @@ def member_tombstones(group_id: str, member_id: str) -> tuple[Entry, ...]:
 
 
 def group_tombstones(group_id: str, member_ids: Iterable[str], regexes: Iterable[str]) -> tuple[Entry, ...]:
-    """A group is gone with all its members; in the order in which Apache Kafka takes it."""
+    """The tombstones of a group and all its members, in Apache Kafka's order."""
     ids = tuple(member_ids)
     return (
         *(Entry(ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=one)) for one in ids),

@@ -1,16 +1,16 @@
-"""A consumer group of the new protocol (KIP-848): members that each go their own way to one target assignment.
+"""A consumer group of the new protocol (KIP-848), whose members reconcile independently to one target assignment.
 
-Three epochs say where everybody stands. The group's grows when there is something new to assign: a member came, left or
-subscribed to something else, or a topic changed. The target assignment's follows it as soon as the assignment is made
-anew. A member's follows the target's as soon as nothing must be given back any more (`consumer.reconciliation`).
+There are three kinds of epochs. The group epoch increases when a member joins, leaves or changes its subscription, or a
+topic changes. The assignment epoch becomes the group epoch when a new target assignment is computed. A member epoch
+becomes the assignment epoch when the member has revoked all partitions that it must (`consumer.reconciliation`).
 
     Empty          no members
     Assigning      the target assignment is older than the group
-    Reconciling    some member is not yet where the target has it
-    Stable         all are
+    Reconciling    a member is not reconciled to its target yet
+    Stable         all members are
 
-The group is a value; the modules beside this one decide: heartbeats (`consumer.heartbeat`), requests of members that
-speak the classic protocol (`consumer.classic`), members that leave and the group's timers (`consumer.leave`).
+The group is a value. Decisions are in other modules: heartbeats (`consumer.heartbeat`), requests of members that use
+the classic protocol (`consumer.classic`), members that leave and the group's timers (`consumer.leave`).
 """
 
 from collections import Counter
@@ -32,11 +32,11 @@ from spark_kafka_native.protocol.messages.txn_offset_commit import TxnOffsetComm
 from spark_kafka_native.protocol.wire import ZERO_UUID
 
 _EPOCHS_SINCE: Final = 9
-"""OffsetCommit versions from here on carry member epochs."""
+"""The first OffsetCommit version with member epochs."""
 
 
 class _Memo:
-    """What was worked out about a group's subscriptions, which costs a look at every member."""
+    """Cached results about the subscriptions of all members."""
 
     __slots__ = ("regexes", "topics")
 
@@ -47,14 +47,14 @@ class _Memo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroup:
-    """One consumer group. ``targets`` say what each member shall have, ``static_members`` who has which instance id.
+    """One consumer group. ``targets`` are by member id, ``static_members`` are the member ids by instance id.
 
     A new group's epochs are 1, so that a member that joins without subscribing has an epoch above 0.
-    ``assignment_timestamp`` 0: it is not known when the target was made. ``regexes`` are the regular expressions that
-    have been looked up. ``has_partition_metadata``: there is a record of an older broker to be removed.
+    ``assignment_timestamp`` 0: the time of the target is unknown. ``regexes`` are the resolved regular expressions.
+    ``has_partition_metadata``: a record of an older broker must be removed.
 
-    Known to this broker only: ``told_to_join`` are members of the classic protocol that were sent back to JoinGroup and
-    have not come yet, ``looked_at`` the topics that ``metadata_hash`` was last compared with.
+    Not in the log: ``told_to_join`` are members of the classic protocol that must rejoin, ``looked_at`` the view of
+    topics that ``metadata_hash`` was last compared with.
     """
 
     group_id: str
@@ -86,7 +86,7 @@ class ConsumerGroup:
 
     @property
     def state_name(self) -> str:
-        """As clients are told."""
+        """As in responses."""
         if not self.members:
             return "Empty"
         if self.epoch > self.assignment_epoch:
@@ -101,12 +101,12 @@ class ConsumerGroup:
 
     @property
     def classic_count(self) -> int:
-        """How many members speak the classic protocol."""
+        """The number of members that use the classic protocol."""
         return sum(member.classic is not None for member in self.members.values())
 
     @property
     def preferred_assignor(self) -> str | None:
-        """The assignor that most members ask for, if any does."""
+        """The assignor that most members request, or None."""
         votes = Counter(member.server_assignor for member in self.members.values() if member.server_assignor)
         return max(votes, key=lambda name: (votes[name], name)) if votes else None
 
@@ -118,14 +118,15 @@ class ConsumerGroup:
         return member
 
     def require_static(self, instance_id: str, member_id: str) -> ConsumerMember:
-        """A static member by its ids. Raises KafkaError: UNKNOWN_MEMBER_ID; FENCED_INSTANCE_ID, another took over."""
+        """A static member by its ids.
+
+        Raises KafkaError: UNKNOWN_MEMBER_ID; FENCED_INSTANCE_ID, another member has replaced it.
+        """
         member = self.static_member(instance_id)
         if member is None:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"group {self.group_id!r} has no instance {instance_id!r}")
         if member.member_id != member_id:
-            detail = (
-                f"instance {instance_id!r} of group {self.group_id!r} is {member.member_id!r} by now, not {member_id!r}"
-            )
+            detail = f"instance {instance_id!r} of group {self.group_id!r} is {member.member_id!r}, not {member_id!r}"
             raise KafkaError(ErrorCode.FENCED_INSTANCE_ID, detail)
         return member
 
@@ -135,7 +136,7 @@ class ConsumerGroup:
         return None if member_id is None else self.members.get(member_id)
 
     def is_taken(self, partition: TopicIdPartition, *, but_by: str) -> bool:
-        """Whether a member other than this one has a partition, or has not given it back yet."""
+        """Whether another member has a partition, or has not revoked it yet."""
         return any(
             partition in member.assigned or partition in member.pending_revocation
             for member in self.members.values()
@@ -145,17 +146,17 @@ class ConsumerGroup:
     # --- what it reads -----------------------------------------------------------------------------------------------
 
     def subscriptions_of(self, member: ConsumerMember) -> frozenset[str]:
-        """The topics that a member wants. A regular expression that has not been looked up yet matches nothing."""
+        """The topics that a member subscribes to. An unresolved regular expression matches nothing."""
         resolved = self.regexes.get(member.regex) if member.regex is not None else None
         return member.subscribed_topic_names if resolved is None else member.subscribed_topic_names | resolved.topics
 
     def topic_ids_of(self, member: ConsumerMember) -> frozenset[UUID]:
-        """The ids of the topics that a member wants and that exist."""
+        """The ids of the existing topics that a member subscribes to."""
         return self.context.topics().ids_of(self.subscriptions_of(member))
 
     @property
     def subscribed_topics(self) -> frozenset[str]:
-        """The topics that any member wants."""
+        """The topics that any member subscribes to."""
         if self.memo.topics is None:
             names = {name for member in self.members.values() for name in member.subscribed_topic_names}
             self.memo.topics = frozenset(names.union(*(resolved.topics for resolved in self.regexes.values())))
@@ -163,32 +164,32 @@ class ConsumerGroup:
 
     @property
     def subscribed_regexes(self) -> Counter[str]:
-        """The regular expressions that members are subscribed to, and how many are to each."""
+        """The regular expressions of the members, with the number of members of each."""
         if self.memo.regexes is None:
             self.memo.regexes = Counter(member.regex for member in self.members.values() if member.regex is not None)
         return self.memo.regexes
 
     def current_hash(self) -> int:
-        """The number that stands for the topics as they are; unlike ``metadata_hash`` when something has changed."""
+        """The metadata hash of the present topics, which differs from ``metadata_hash`` if they have changed."""
         return self.context.topics().metadata_hash(self.subscribed_topics)
 
     def with_subscriptions_changed(self) -> "ConsumerGroup":
-        """The group, without what was worked out about its members' subscriptions."""
+        """A copy without cached results about subscriptions."""
         return replace(self, memo=_Memo())
 
-    # --- positions ---------------------------------------------------------------------------------------------------
+    # --- offsets ---------------------------------------------------------------------------------------------------
 
     def check_commit(self, request: OffsetCommitRequest, version: int) -> tuple[SetTimer, ...]:
-        """Raise KafkaError unless the sender may commit; a session is prolonged by heartbeats alone.
+        """Raise KafkaError unless the sender may commit. A commit does not renew the session.
 
-        A member may be behind, if only it has had every partition that it names since the epoch that it is at.
+        A member may have an older epoch if it has had all partitions of the request since that epoch.
         """
         epoch = request.generation_id_or_member_epoch
         if epoch < 0 and self.is_empty:
-            return ()  # from outside any membership
+            return ()  # the client is not a member
         member = self.require_member(request.member_id)
         if member.classic is None and version < _EPOCHS_SINCE:
-            detail = f"members of group {self.group_id!r} commit with version {_EPOCHS_SINCE} or later"
+            detail = f"members of group {self.group_id!r} must commit with OffsetCommit v{_EPOCHS_SINCE} or later"
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, detail)
         named = (
             (topic.name, topic.topic_id, part.partition_index) for topic in request.topics for part in topic.partitions
@@ -197,9 +198,9 @@ class ConsumerGroup:
         return ()
 
     def check_commit_in_transaction(self, request: TxnOffsetCommitRequest) -> None:
-        """Raise KafkaError unless the sender may commit in a transaction: a member, as in ``check_commit``, or nobody.
+        """Raise KafkaError unless the sender may commit in a transaction.
 
-        Old versions name neither member nor epoch, so these count only where some of it is said.
+        It must be a member as in ``check_commit``, or name no member and no epoch, as old versions do.
         """
         epoch = request.generation_id
         if epoch < 0 and (self.is_empty or (not request.member_id and request.group_instance_id is None)):
@@ -212,7 +213,7 @@ class ConsumerGroup:
             raise KafkaError(ErrorCode.ILLEGAL_GENERATION, error.detail) from error
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Raise KafkaError unless the sender may ask for positions: anybody from outside, a member at its epoch."""
+        """Raise KafkaError unless the sender is not a member, or a member with its present epoch."""
         if member_id is None and member_epoch < 0:
             return
         member = self.require_member(member_id or "")
@@ -220,7 +221,7 @@ class ConsumerGroup:
             raise self._stale(member, member_epoch)
 
     def check_offset_delete(self) -> None:
-        """Positions may be deleted at any time, of topics that nobody is subscribed to."""
+        """Offsets of topics without subscribers may always be deleted."""
 
     def check_delete(self) -> None:
         """Raise KafkaError, NON_EMPTY_GROUP, unless it is empty."""
@@ -228,11 +229,11 @@ class ConsumerGroup:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP, f"group {self.group_id!r} is {self.state_name}")
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether members read a topic."""
+        """Whether members subscribe to a topic."""
         return topic in self.subscribed_topics
 
     def retention_start(self) -> RetentionStart | None:
-        """Positions of topics that nobody reads grow old from their commit on."""
+        """Offsets of topics without subscribers expire from their commit on."""
         return lambda value: value.commit_timestamp
 
     def tombstones(self) -> tuple[CoordinatorRecord, ...]:
@@ -240,7 +241,7 @@ class ConsumerGroup:
         return tuple(map(to_record, group_tombstones(self.group_id, self.members, self.regexes)))
 
     def _check_epoch(self, member: ConsumerMember, epoch: int, named: Iterable[tuple[str, UUID, int]]) -> None:
-        """Raise KafkaError unless a member is at an epoch, or has had all these partitions since one before."""
+        """Raise KafkaError unless a member has this epoch, or has had all these partitions since it."""
         behind = epoch < member.member_epoch
         if epoch > member.member_epoch or (behind and not self._had_since(member, named, epoch)):
             raise self._stale(member, epoch)
@@ -262,6 +263,6 @@ class ConsumerGroup:
         return KafkaError(code, detail)
 
     def released(self, code: ErrorCode) -> tuple[Reply, ...]:
-        """Nobody waits for an answer in this protocol."""
+        """No request is pending in this protocol."""
         del code
         return ()

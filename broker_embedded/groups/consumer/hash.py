@@ -12,7 +12,7 @@ _MASK: Final = 0xFFFFFFFFFFFFFFFF
 
 
 class XXH3:
-    """Collects the values to hash."""
+    """The bytes to hash, appended value by value."""
 
     def __init__(self) -> None:
         self._data = bytearray()
@@ -39,7 +39,7 @@ class XXH3:
         return self
 
     def put_string(self, text: str) -> Self:
-        """Append text as UTF-16, which Java's strings are."""
+        """Append text as UTF-16 code units and their number."""
         units = text.encode("utf-16-le")
         self._data += units
         return self.put_int(len(units) // 2)

@@ -1,8 +1,8 @@
-"""ConsumerGroupHeartbeat: a member joins, stays, changes its mind, gives back partitions, or leaves.
+"""ConsumerGroupHeartbeat: a member joins, stays, changes its subscription, revokes partitions, or leaves.
 
-1. The member is made or changed. If that changes what is to be assigned, the group's epoch grows.
-2. If the group is ahead of the target assignment, that is made anew.
-3. The member takes the next step from what it has to what it shall have.
+1. The member is created or updated. If its subscription changes, the group epoch is bumped.
+2. If the group epoch is newer than the assignment epoch, a new target assignment is computed.
+3. The member is reconciled by one step towards its target.
 """
 
 from collections.abc import Collection
@@ -35,12 +35,12 @@ from spark_kafka_native.protocol.messages.consumer_group_heartbeat import (
 )
 
 _OWN_IDS_SINCE: Final = 1
-"""Since this version members bring their ids (KIP-1082)."""
+"""From this version on clients generate the member ids (KIP-1082)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sender:
-    """Where a request comes from: what the client calls itself, and its address."""
+    """The client id and the address of a request's client."""
 
     client_id: str
     client_host: str
@@ -98,7 +98,7 @@ def heartbeat(
     context: ConsumerContext,
     now_ms: int,
 ) -> Outcome[ConsumerGroupHeartbeatResponse]:
-    """Decide a heartbeat that `check_request` has found valid. Raises KafkaError."""
+    """Decide a heartbeat that has passed `check_request`. Raises KafkaError."""
     if request.member_epoch < JOIN_EPOCH:
         return consumer_leave.leave(_require(group, request.group_id), request, now_ms)
     joins = request.member_epoch == JOIN_EPOCH
@@ -126,7 +126,7 @@ def heartbeat(
 
 
 def owned_partitions(request: ConsumerGroupHeartbeatRequest) -> frozenset[TopicIdPartition] | None:
-    """What the member says it has; None: it says nothing, because nothing has changed."""
+    """The owned partitions in the request; None if they are unchanged."""
     if request.topic_partitions is None:
         return None
     return frozenset(
@@ -137,12 +137,12 @@ def owned_partitions(request: ConsumerGroupHeartbeatRequest) -> frozenset[TopicI
 def _require(group: Group | None, group_id: str) -> ConsumerGroup:
     if isinstance(group, ConsumerGroup):
         return group
-    detail = f"group {group_id!r} is not there" if group is None else f"group {group_id!r} is not a consumer group"
+    detail = f"there is no group {group_id!r}" if group is None else f"group {group_id!r} is not a consumer group"
     raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, detail)
 
 
 def _begin(group: Group | None, group_id: str, context: ConsumerContext, now_ms: int) -> Draft:
-    """The group that a member joins: as it is, a new one, or the classic one turned into a consumer group."""
+    """The group that a member joins: the existing one, a new one, or an upgraded classic one."""
     if group is None:
         return Draft(ConsumerGroup(group_id=group_id, context=context), now_ms)
     if not isinstance(group, ClassicGroup):
@@ -153,9 +153,9 @@ def _begin(group: Group | None, group_id: str, context: ConsumerContext, now_ms:
 
 
 def _join(draft: Draft, request: ConsumerGroupHeartbeatRequest) -> ConsumerMember:
-    """The member that joins, as it was before or as yet without anything; a static one takes over from its last self.
+    """The member that joins: the existing one, a new one, or a static one that replaces its old member id.
 
-    Raises KafkaError, UNRELEASED_INSTANCE_ID: that has not left.
+    Raises KafkaError, UNRELEASED_INSTANCE_ID: the old member has not left.
     """
     group, member_id = draft.group, request.member_id
     last = None if request.instance_id is None else group.static_member(request.instance_id)
@@ -164,15 +164,16 @@ def _join(draft: Draft, request: ConsumerGroupHeartbeatRequest) -> ConsumerMembe
     if last.classic is None and last.member_epoch != STATIC_LEAVE_EPOCH:
         detail = f"instance {request.instance_id!r} of group {group.group_id!r} belongs to member {last.member_id!r}"
         raise KafkaError(ErrorCode.UNRELEASED_INSTANCE_ID, detail)
-    return draft.take_over(last, member_id)
+    return draft.replace_static(last, member_id)
 
 
 def _stay(
     group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, owned: frozenset[TopicIdPartition] | None
 ) -> ConsumerMember:
-    """The member that the heartbeat is of. Raises KafkaError: it is not in the group, or not where it says it is.
+    """The member of the heartbeat. Raises KafkaError: unknown member, or wrong epoch.
 
-    One at its last epoch is let be if it has no more than it may: the answer with its new epoch got lost.
+    The previous epoch is accepted if the member owns only assigned partitions, because the response with the new epoch
+    may be lost.
     """
     if request.instance_id is None:
         member = group.require_member(request.member_id)
@@ -187,7 +188,7 @@ def _stay(
     if request.member_epoch != member.member_epoch and not answer_lost:
         detail = (
             f"member {member.member_id!r} of group {group.group_id!r} is at epoch {member.member_epoch}, not "
-            f"{request.member_epoch}; it must give up all its partitions and join again"
+            f"{request.member_epoch}; it must abandon all its partitions and rejoin"
         )
         raise KafkaError(ErrorCode.FENCED_MEMBER_EPOCH, detail)
     return member
@@ -196,15 +197,15 @@ def _stay(
 def _update(
     draft: Draft, before: ConsumerGroup, old: ConsumerMember, request: ConsumerGroupHeartbeatRequest, sender: Sender
 ) -> tuple[ConsumerMember, bool, bool]:
-    """The member as it says it is by now; whether there is something new to assign; whether its subscription is new."""
+    """The updated member; whether a new assignment is necessary; whether its subscription has changed."""
     new = replace(
         old,
-        instance_id=_told(request.instance_id, old.instance_id),
-        rack_id=_told(request.rack_id, old.rack_id),
-        rebalance_timeout_ms=_told(_not_minus_one(request.rebalance_timeout_ms), old.rebalance_timeout_ms),
-        server_assignor=_told(request.server_assignor, old.server_assignor),
-        subscribed_topic_names=_told(_set(request.subscribed_topic_names), old.subscribed_topic_names),
-        subscribed_topic_regex=_told(request.subscribed_topic_regex, old.subscribed_topic_regex),
+        instance_id=_value_or(request.instance_id, old.instance_id),
+        rack_id=_value_or(request.rack_id, old.rack_id),
+        rebalance_timeout_ms=_value_or(_not_minus_one(request.rebalance_timeout_ms), old.rebalance_timeout_ms),
+        server_assignor=_value_or(request.server_assignor, old.server_assignor),
+        subscribed_topic_names=_value_or(_set(request.subscribed_topic_names), old.subscribed_topic_names),
+        subscribed_topic_regex=_value_or(request.subscribed_topic_regex, old.subscribed_topic_regex),
         client_id=sender.client_id,
         client_host=sender.client_host,
         classic=None,
@@ -220,7 +221,7 @@ def _update(
 
 
 def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
-    """Whether the member says everything about itself, as it does after an error: then it is told everything."""
+    """Whether it is a full request, as after an error, which gets a full response."""
     subscribes = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
     return request.rebalance_timeout_ms != -1 and subscribes and request.topic_partitions is not None
 
@@ -237,8 +238,8 @@ def _assignment(member: ConsumerMember) -> Assignment:
 ValueT = TypeVar("ValueT")
 
 
-def _told(value: ValueT | None, known: ValueT) -> ValueT:
-    """What a request says, or, where it says nothing, what is known."""
+def _value_or(value: ValueT | None, known: ValueT) -> ValueT:
+    """The value of the request, or if it has none the known one."""
     return known if value is None else value
 
 

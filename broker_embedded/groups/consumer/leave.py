@@ -1,4 +1,4 @@
-"""Members that leave a consumer group: by a request, for a while, or because one of their timers fires."""
+"""Members that leave a consumer group: by a request, temporarily, or by a timeout."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -39,7 +39,7 @@ def leave(
 def without_members(
     group: ConsumerGroup, leaving: Sequence[ConsumerMember], now_ms: int, answer: AnswerT
 ) -> Outcome[AnswerT]:
-    """Remove members. If only members that speak the classic protocol are left, the group becomes a classic group."""
+    """Remove members. If only members that use the classic protocol are left, the group becomes a classic group."""
     if not leaving:
         return Outcome(answer=answer)
     draft = Draft(group, now_ms)

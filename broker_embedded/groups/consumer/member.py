@@ -1,8 +1,8 @@
-"""A member of a consumer group of the new protocol (KIP-848), as its records tell it.
+"""A member of a consumer group of the new protocol (KIP-848).
 
-What a member has is told by three things: its epoch, which is that of the last target assignment it has been moved to;
-the partitions assigned to it, each with the epoch at which it got it; and those that it must give back first. A
-partition belongs to the member that has it in either of the two.
+A member has an epoch, which is that of the target assignment that it is reconciled to; assigned partitions, each with
+the epoch of its assignment; and partitions pending revocation. A partition in either of these two belongs to the
+member.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,7 +16,10 @@ from broker_embedded.groups.consumer.records import ClassicMemberMetadata
 JOIN_EPOCH: Final = 0
 LEAVE_EPOCH: Final = -1
 STATIC_LEAVE_EPOCH: Final = -2
-"""What a static member leaves for a while with; it may come back, under another member id, until its session ends."""
+"""The epoch with which a static member leaves temporarily.
+
+It may rejoin with another member id until its session ends.
+"""
 
 
 class TopicIdPartition(NamedTuple):
@@ -27,12 +30,12 @@ class TopicIdPartition(NamedTuple):
 
 
 class MemberState(IntEnum):
-    """How far a member is on the way to its target."""
+    """The reconciliation state of a member."""
 
-    STABLE = 0, "it has what it shall have as of its epoch"
-    UNREVOKED_PARTITIONS = 1, "it must give partitions back before it goes on"
-    UNRELEASED_PARTITIONS = 2, "it is at its epoch, but other members still hold what it shall have"
-    UNKNOWN = 127, "a state of a version that is not known here"
+    STABLE = 0, "it has the target assignment of its epoch"
+    UNREVOKED_PARTITIONS = 1, "it must revoke partitions before its epoch increases"
+    UNRELEASED_PARTITIONS = 2, "other members have not released partitions of its target yet"
+    UNKNOWN = 127, "a state of a newer version"
 
     def __new__(cls, code: int, meaning: str) -> Self:
         """A member of the table."""
@@ -49,9 +52,9 @@ class MemberState(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerMember:
-    """One member. ``assigned`` and ``pending_revocation`` say for each partition at which epoch the member got it.
+    """One member. ``assigned`` and ``pending_revocation`` have the epoch of the assignment of each partition.
 
-    ``classic`` is there if it speaks the classic protocol, while its group is on the way from or to it.
+    ``classic`` is set if it uses the classic protocol, during a migration of the group.
     """
 
     member_id: str
@@ -72,12 +75,12 @@ class ConsumerMember:
 
     @property
     def regex(self) -> str | None:
-        """The regular expression that it is subscribed to, if any."""
+        """The regular expression that it subscribes to, or None."""
         return self.subscribed_topic_regex or None
 
     @property
     def held(self) -> Iterator[TopicIdPartition]:
-        """The partitions that nobody else may have."""
+        """The partitions that no other member may have."""
         yield from self.assigned
         yield from self.pending_revocation
 
@@ -87,13 +90,13 @@ class ConsumerMember:
 
     @property
     def protocol_names(self) -> frozenset[str]:
-        """The assignors of the classic protocol that it supports, if it speaks that."""
+        """The classic protocols that it supports, if it uses the classic protocol."""
         return (
             frozenset() if self.classic is None else frozenset(entry.name for entry in self.classic.supported_protocols)
         )
 
     def is_reconciled_to(self, assignment_epoch: int) -> bool:
-        """Whether it has all that the target assignment of this epoch gives it, and nothing else."""
+        """Whether it has exactly the target assignment of this epoch."""
         return self.state is MemberState.STABLE and self.member_epoch == assignment_epoch
 
     def moved_to(self, member_epoch: int) -> "ConsumerMember":

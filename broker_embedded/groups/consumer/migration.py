@@ -1,10 +1,10 @@
 """Migration of a group with members between the classic and the consumer protocol (KIP-848).
 
 Upgrade: a classic group of consumers becomes a consumer group when the first member of the consumer protocol joins. The
-members keep their assignments, and their generation becomes their epoch. They continue as members that speak the
-classic protocol (`consumer.classic`). Members that wait for the end of a rebalance are answered REBALANCE_IN_PROGRESS.
+members keep their assignments, and their generation becomes their epoch. They continue as members that use the
+classic protocol (`consumer.classic`). Pending requests are answered REBALANCE_IN_PROGRESS.
 
-Downgrade: a consumer group becomes a classic group when only members that speak the classic protocol are left. Their
+Downgrade: a consumer group becomes a classic group when only members that use the classic protocol are left. Their
 targets become their assignments, the group's epoch the generation, and they rebalance unless the targets are up to
 date.
 """
@@ -52,7 +52,7 @@ def upgrade(group: ClassicGroup, context: ConsumerContext, now_ms: int) -> Draft
     try:
         members = [_consumer_member(group, member, context.topics()) for member in group.members.values()]
     except MalformedEmbedded as error:
-        raise _refused(group, f"its members speak no consumer protocol: {error}") from error
+        raise _refused(group, f"the metadata of its members is no consumer subscription: {error}") from error
     draft = Draft(
         ConsumerGroup(group_id=group.group_id, context=context),
         now_ms,
@@ -76,11 +76,11 @@ def upgrade(group: ClassicGroup, context: ConsumerContext, now_ms: int) -> Draft
 def _check_upgrade(group: ClassicGroup, context: ConsumerContext) -> None:
     config = context.config(group.group_id)
     if not config.migration_policy.allows_upgrade:
-        raise _refused(group, "group.consumer.migration.policy does not let it become a consumer group")
+        raise _refused(group, "group.consumer.migration.policy does not allow an upgrade")
     if not group.is_of_consumers:
-        raise _refused(group, f"its members are no consumers, but of type {group.protocol_type!r}")
+        raise _refused(group, f"its protocol type is {group.protocol_type!r}, not consumer")
     if len(group.members) > config.max_size:
-        raise _refused(group, f"it has more members than group.consumer.max.size allows, {config.max_size}")
+        raise _refused(group, f"it has more members than group.consumer.max.size = {config.max_size}")
 
 
 def _refused(group: ClassicGroup, reason: str) -> KafkaError:
@@ -94,7 +94,7 @@ def _consumer_member(group: ClassicGroup, member: ClassicMember, topics: TopicsV
     if member.assignment:
         assignment = read_assignment(member.assignment)
         if assignment.user_data:
-            raise _refused(group, "what its own assignor notes in assignments would be lost")
+            raise _refused(group, "the user data of its own assignor would be lost")
         assigned = dict.fromkeys(partitions_of(assignment.assigned_partitions, topics), group.generation)
     return ConsumerMember(
         member_id=member.member_id,
@@ -210,7 +210,7 @@ def classic_metadata(session_timeout_ms: int, protocols: tuple[JoinGroupRequestP
 
 
 def partitions_of(named: Iterable[TopicPartitions], topics: TopicsView) -> frozenset[TopicIdPartition]:
-    """Partitions by topic id, from partitions by topic name. Topics that do not exist are left out."""
+    """Partitions by topic id, from partitions by topic name. Topics that do not exist are omitted."""
     return frozenset(
         TopicIdPartition(topics.by_name[topic.topic].topic_id, number)
         for topic in named
@@ -220,7 +220,7 @@ def partitions_of(named: Iterable[TopicPartitions], topics: TopicsView) -> froze
 
 
 def assignment_of(partitions: Iterable[TopicIdPartition], topics: TopicsView, version: int) -> bytes:
-    """Encode an assignment in a version that its member speaks. Topics that do not exist are left out."""
+    """Encode an assignment in a version that its member supports. Topics that do not exist are omitted."""
     named = tuple(
         TopicPartitions(topic=topics.by_id[topic_id].name, partitions=tuple(numbers))
         for topic_id, numbers in by_topic(partitions).items()

@@ -1,11 +1,11 @@
-"""One member on its way from what it has to what it shall have: give back first, then take what others gave back.
+"""Reconciliation of one member with its target assignment: revoke partitions first, then take free ones.
 
-    STABLE               --> UNREVOKED_PARTITIONS, if it has partitions that it shall not have: it stays at its epoch,
-                             and they stay its own, until a heartbeat no longer names them
-                         --> otherwise its epoch becomes the target's, and it gets what is free of its target:
-                             STABLE, if that is all, else UNRELEASED_PARTITIONS until others let go of the rest
+    STABLE               --> UNREVOKED_PARTITIONS, if it has partitions that are not in its target: it keeps its epoch
+                             and the partitions, until a heartbeat does not contain them any more
+                         --> otherwise its epoch becomes the target's, and it gets the free partitions of its target:
+                             STABLE, if these are all, else UNRELEASED_PARTITIONS until other members release the rest
 
-So a partition is never with two members, and nobody waits for the whole group.
+So a partition never belongs to two members, and no member waits for the whole group.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -18,9 +18,9 @@ from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Where a member is to go. ``topic_ids`` are those it is subscribed to by now; of others it gets nothing.
+    """The target of a member. ``topic_ids`` are its present subscriptions; it gets no partition of other topics.
 
-    ``is_taken`` says whether another member has a partition.
+    ``is_taken`` returns whether another member has a partition.
     """
 
     epoch: int
@@ -36,9 +36,9 @@ def reconcile(
     owned: frozenset[TopicIdPartition] | None,
     subscription_changed: bool,
 ) -> ConsumerMember:
-    """The member after the next step, or as it is. ``owned`` is what it says it has; None: it did not say.
+    """The member after the next step, or unchanged. ``owned`` are the partitions of the heartbeat, or None.
 
-    Raises KafkaError, FENCED_MEMBER_EPOCH: it is in a state that is not known here and must begin anew.
+    Raises KafkaError, FENCED_MEMBER_EPOCH: it is in an unknown state and must rejoin.
     """
     match member.state:
         case MemberState.STABLE:
@@ -53,7 +53,9 @@ def reconcile(
             return _advance(member, target, owned)
         case MemberState.UNKNOWN:
             if owned is None or owned:
-                detail = f"member {member.member_id!r} is in an unknown state; it must give up all and join again"
+                detail = (
+                    f"member {member.member_id!r} is in an unknown state; it must abandon all its partitions and rejoin"
+                )
                 raise KafkaError(ErrorCode.FENCED_MEMBER_EPOCH, detail)
             return _advance(member, target, owned, staying_at=target.epoch)
 
@@ -65,7 +67,7 @@ def _advance(
     *,
     staying_at: int | None = None,
 ) -> ConsumerMember:
-    """Give back what is not in the target, without going on; else take what is free of it, at the target's epoch."""
+    """Revoke partitions that are not in the target; if there are none, take its free ones, with the target's epoch."""
     wanted = {part for part in target.partitions if part.topic_id in target.topic_ids}
     kept = {part: epoch for part, epoch in member.assigned.items() if part in wanted}
     too_much = {part: epoch for part, epoch in member.assigned.items() if part not in wanted}
@@ -89,7 +91,7 @@ def _advance(
 def _without_unsubscribed(
     member: ConsumerMember, target: Target, owned: frozenset[TopicIdPartition] | None
 ) -> ConsumerMember:
-    """Take away partitions of topics that it is not subscribed to any more, before there is a new target."""
+    """Revoke partitions of topics that it does not subscribe to any more, before there is a new target."""
     dropped = {part: epoch for part, epoch in member.assigned.items() if part.topic_id not in target.topic_ids}
     if not dropped:
         return member
@@ -102,5 +104,5 @@ def _without_unsubscribed(
 
 
 def _owns_any(owned: frozenset[TopicIdPartition] | None, partitions: Mapping[TopicIdPartition, int]) -> bool:
-    """Whether it still has any of these, as far as it is known: unless it says what it has, it has them."""
+    """Whether it still has any of these. Without ``owned`` it has them."""
     return owned is None or not owned.isdisjoint(partitions)

@@ -3,14 +3,13 @@
     key version   record of                                   key
     3             the group: its epoch                        group
     4             topics it is subscribed to, until Kafka 4.1 group
-    5             a member: what it says of itself            group, member
+    5             a member: its metadata                      group, member
     6             the target assignment: its epoch            group
     7             the target assignment of a member           group, member
-    8             a member: its epoch and what it has         group, member
-    16            a regular expression and what it matches    group, expression
+    8             a member: its epoch and assignment          group, member
+    16            a regular expression and its topics         group, expression
 
-All values have version 0. An `Entry` is a record as its fields; without a value it is a tombstone, which deletes what
-the key names.
+All values have version 0. An `Entry` is a decoded record. Without a value it is a tombstone.
 """
 
 from collections.abc import Mapping
@@ -39,7 +38,7 @@ class ConsumerGroupMetadataValue(Struct):
 
 @struct
 class ConsumerGroupPartitionMetadataKey(Struct):
-    """Key version 4: what ``metadata_hash`` has taken the place of. It is only read, and removed."""
+    """Key version 4, replaced by ``metadata_hash``. It is only read, and deleted."""
 
     group_id: String = ""
 
@@ -54,7 +53,7 @@ class PartitionRacks(Struct):
 
 @struct
 class SubscribedTopic(Struct):
-    """A topic that a group was subscribed to, as it was then."""
+    """A topic that a group was subscribed to."""
 
     topic_id: Uuid = ZERO_UUID
     topic_name: String = ""
@@ -64,7 +63,7 @@ class SubscribedTopic(Struct):
 
 @struct
 class ConsumerGroupPartitionMetadataValue(Struct):
-    """All topics that a group was subscribed to. That there is such a record is all that matters of it."""
+    """All topics that a group was subscribed to. Only the existence of the record is used."""
 
     topics: tuple[SubscribedTopic, ...] = ()
 
@@ -87,7 +86,7 @@ class ClassicProtocolEntry(Struct):
 
 @struct
 class ClassicMemberMetadata(Struct):
-    """What a member that speaks the classic protocol said when it joined."""
+    """The JoinGroup of a member that uses the classic protocol."""
 
     session_timeout_ms: Int32 = 0
     supported_protocols: tuple[ClassicProtocolEntry, ...] = ()
@@ -95,7 +94,7 @@ class ClassicMemberMetadata(Struct):
 
 @struct
 class ConsumerGroupMemberMetadataValue(Struct):
-    """What a member says of itself."""
+    """The metadata of a member."""
 
     instance_id: String | None = None
     rack_id: String | None = None
@@ -105,7 +104,7 @@ class ConsumerGroupMemberMetadataValue(Struct):
     subscribed_topic_regex: String | None = None
     rebalance_timeout_ms: Int32 = -1
     server_assignor: String | None = None
-    # The default is Kafka's: an empty struct. So null, which is what nearly all members have, is always written.
+    # The default is Kafka's, an empty struct. Null, the value of nearly all members, is therefore always written.
     classic_member_metadata: ClassicMemberMetadata | None = field("0+", default=ClassicMemberMetadata(), tag=0)
 
 
@@ -118,7 +117,7 @@ class ConsumerGroupTargetAssignmentMetadataKey(Struct):
 
 @struct
 class ConsumerGroupTargetAssignmentMetadataValue(Struct):
-    """``assignment_timestamp`` 0: when it was made is not known (KIP-1263)."""
+    """``assignment_timestamp`` 0: the time is unknown (KIP-1263)."""
 
     assignment_epoch: Int32 = 0
     assignment_timestamp: Int64 = field("0+", default=0, tag=0, ignorable=True)
@@ -142,7 +141,7 @@ class TargetTopicPartitions(Struct):
 
 @struct
 class ConsumerGroupTargetAssignmentMemberValue(Struct):
-    """What a member shall have."""
+    """The target assignment of a member."""
 
     topic_partitions: tuple[TargetTopicPartitions, ...] = ()
 
@@ -157,7 +156,7 @@ class ConsumerGroupCurrentMemberAssignmentKey(Struct):
 
 @struct
 class CurrentTopicPartitions(Struct):
-    """Partitions of one topic. ``assignment_epochs``, as many, are there since Kafka 4.3."""
+    """Partitions of one topic. ``assignment_epochs``, one for each, exist since Kafka 4.3."""
 
     topic_id: Uuid = ZERO_UUID
     partitions: tuple[Int32, ...] = ()
@@ -166,7 +165,7 @@ class CurrentTopicPartitions(Struct):
 
 @struct
 class ConsumerGroupCurrentMemberAssignmentValue(Struct):
-    """Where a member stands and what it has."""
+    """The epoch, the state and the assignment of a member."""
 
     member_epoch: Int32 = 0
     previous_member_epoch: Int32 = 0
@@ -185,7 +184,7 @@ class ConsumerGroupRegularExpressionKey(Struct):
 
 @struct
 class ConsumerGroupRegularExpressionValue(Struct):
-    """The topics that it matched, of which version of the cluster's topics, and when."""
+    """The topics that it matched, the version of the cluster's topics, and the time."""
 
     topics: tuple[String, ...] = ()
     version: Int64 = 0
@@ -230,7 +229,7 @@ KEY_VERSIONS: Final = tuple(CONSUMER_GROUP_RECORDS)
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One record of a consumer group. The value is of the kind that the key asks for, or None: a tombstone."""
+    """One record of a consumer group. The value fits the key, or is None: a tombstone."""
 
     key: Key
     value: Value | None = None

@@ -1,8 +1,8 @@
-"""Subscriptions by regular expression: what they match is looked up once per group, in a thread, not in a heartbeat.
+"""Subscriptions by regular expression, which are resolved once per group, in a thread and not in a heartbeat.
 
-A look at all topics is taken soon after somebody brings a new expression, after topics were made, and every
-``group.consumer.regex.refresh.interval.ms``; never twice within ten seconds. What is found is written down, so that a
-member's subscription does not change when the broker does.
+All topics are matched after a new expression, after the creation of topics, and every
+``group.consumer.regex.refresh.interval.ms``; at most once in ten seconds. The result is written to the log, so that a
+member's subscription does not change with a new coordinator.
 """
 
 from collections.abc import Mapping
@@ -20,10 +20,10 @@ _MIN_INTERVAL_MS: Final = 10_000
 
 
 def update_subscription(draft: Draft, before: ConsumerGroup, old: ConsumerMember, new: ConsumerMember) -> bool:
-    """Take note of the member's regular expression, after the member itself; have expressions looked up if need be.
+    """Update the group's regular expressions after a change of a member, and request a lookup if necessary.
 
-    Answers whether the group has something new to assign: what the member's new expression matches is known already,
-    or it has none any more. Raises KafkaError, INVALID_REGULAR_EXPRESSION.
+    Returns whether a new assignment is necessary: the member's new expression is resolved already, or it has none any
+    more. Raises KafkaError, INVALID_REGULAR_EXPRESSION.
     """
     is_news = is_unknown = False
     if old.subscribed_topic_regex != new.subscribed_topic_regex:

@@ -1,4 +1,4 @@
-"""What each record makes of a consumer group."""
+"""Replay of a consumer group from its records."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -37,7 +37,7 @@ ValueT = TypeVar("ValueT")
 
 
 def after(group: ConsumerGroup, entries: Iterable[Entry]) -> ConsumerGroup:
-    """The group as these records leave it. The record that ends the group itself is the caller's to see to."""
+    """The group after these records. The caller handles the tombstone of the group itself."""
     changing = _Changing(group)
     for entry in entries:
         if entry.value is None:
@@ -48,7 +48,7 @@ def after(group: ConsumerGroup, entries: Iterable[Entry]) -> ConsumerGroup:
 
 
 class _Changing:
-    """A group while records are taken into it. Tables are copied when they change for the first time."""
+    """A mutable group during a replay. Tables are copied on their first change."""
 
     def __init__(self, group: ConsumerGroup) -> None:
         self.group = group
@@ -78,7 +78,7 @@ class _Changing:
         return table
 
     def done(self) -> ConsumerGroup:
-        """The group as it has become."""
+        """The group after the replay."""
         group = replace(self.group, **self._tables) if self._tables else self.group
         return group.with_subscriptions_changed() if self.subscriptions_changed else group
 

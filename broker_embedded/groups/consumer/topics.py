@@ -1,4 +1,4 @@
-"""The topics that groups can subscribe to, as their coordinator sees them, and what is told of them in one number."""
+"""The view of topics that groups can subscribe to, and its hash."""
 
 import functools
 from collections.abc import Iterable, Mapping
@@ -10,7 +10,7 @@ from broker_embedded.groups.consumer.hash import XXH3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscribableTopic:
-    """A topic: its id, its name, and how many partitions it has."""
+    """A topic: its id, its name, and its number of partitions."""
 
     topic_id: UUID
     name: str
@@ -19,10 +19,10 @@ class SubscribableTopic:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TopicsView:
-    """All topics at one moment. Two views are the same only if they are one object, so that asking costs nothing.
+    """All topics at one time. Views are compared by identity.
 
-    ``version`` grows with every view, also from one broker's life to the next, for it is written down with what regular
-    expressions match. ``created_version`` is that of the last view with a topic that was not there before.
+    ``version`` increases with every view, also after a restart, because it is written with resolved regular
+    expressions. ``created_version`` is that of the last view with a new topic.
     """
 
     by_name: Mapping[str, SubscribableTopic]
@@ -34,7 +34,7 @@ class TopicsView:
     def of(
         cls, topics: Iterable[SubscribableTopic], *, version: int = 0, before: "TopicsView | None" = None
     ) -> "TopicsView":
-        """The view of ``topics`` that follows ``before``, whose version is lower; or the first one."""
+        """The view of ``topics`` after ``before``, whose version is lower; or the first one."""
         by_name = {topic.name: topic for topic in topics}
         by_id = {topic.topic_id: topic for topic in by_name.values()}
         if before is None:
@@ -44,14 +44,14 @@ class TopicsView:
         return cls(by_name, by_id, version, created_version)
 
     def ids_of(self, names: Iterable[str]) -> frozenset[UUID]:
-        """The ids of those of the topics that exist."""
+        """The ids of the topics that exist."""
         return frozenset(self.by_name[name].topic_id for name in names if name in self.by_name)
 
     def metadata_hash(self, names: Iterable[str]) -> int:
-        """One number for all that matters to a group about the topics it is subscribed to; 0 if none of them exists.
+        """The hash of the metadata of subscribed topics; 0 if none of them exists.
 
-        It is the number that Apache Kafka writes down (KIP-1101), so that a group does not rebalance when its log
-        goes from one broker to the other.
+        It is the same as Apache Kafka's (KIP-1101), so that a group does not rebalance when its log is moved between
+        the brokers.
         """
         topics = [self.by_name[name] for name in sorted(names, key=_java_order) if name in self.by_name]
         if not topics:
@@ -68,7 +68,7 @@ def _java_order(name: str) -> bytes:
 
 @functools.lru_cache(maxsize=50_000)
 def _topic_hash(topic: SubscribableTopic) -> int:
-    """Version of the hash, id, name, number of partitions, and each partition with its racks, which are none here."""
+    """The hash of version, id, name, number of partitions, and each partition with its racks; there are none here."""
     state = XXH3().put_byte(0)
     state.put_long(topic.topic_id.int >> 64).put_long(topic.topic_id.int & 0xFFFFFFFFFFFFFFFF)
     state.put_string(topic.name).put_int(topic.partitions)

@@ -29,7 +29,7 @@ def test_a_full_group_has_room_for_its_own_members_only(group: ConsumerDriver) -
 def test_the_new_self_of_a_static_member_has_all_that_the_last_one_had(group: ConsumerDriver) -> None:
     draft = Draft(group.consumer_group, 0)
     last = group.member("a")
-    new = draft.take_over(last, "b-id")
+    new = draft.replace_static(last, "b-id")
     assert (new.member_epoch, new.previous_member_epoch, new.assigned) == (0, 0, last.assigned)
     assert draft.group.members == {"b-id": new}
     assert draft.group.targets == {"b-id": group.consumer_group.targets["a-id"]}
@@ -39,7 +39,7 @@ def test_the_new_self_of_a_static_member_has_all_that_the_last_one_had(group: Co
 
 def test_a_member_that_comes_back_under_its_id_keeps_its_timers(group: ConsumerDriver) -> None:
     draft = Draft(group.consumer_group, 0)
-    draft.take_over(group.member("a"), "a-id")
+    draft.replace_static(group.member("a"), "a-id")
     assert draft.decided(None).timers == ()
 
 
