@@ -1,4 +1,4 @@
 """The only access to disk, clock and threads: files, timers, worker threads, open-file limits.
 
-`platform` is what the broker gets of them; tests pass fakes.
+`platform.Platform` combines them; tests pass fakes.
 """

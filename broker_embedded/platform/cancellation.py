@@ -1,4 +1,4 @@
-"""Cancelling work on records that runs in a thread: the event loop sets a flag, and the thread checks it as it goes."""
+"""Cancelling work on records in a thread: the event loop sets a flag, and the thread checks it."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final, TypeVar
@@ -35,4 +35,4 @@ class Cancellation:
 
 
 NEVER_CANCELLED: Final = Cancellation()
-"""For work that nobody cancels."""
+"""For work that is never cancelled."""

@@ -1,7 +1,7 @@
-"""The broker's only door to time: the machine's clock, and those of tests.
+"""The broker's clocks: the machine's, and those of tests.
 
-``SystemClock`` is the machine's. ``ManualClock`` stands still until it is moved; ``ShiftedClock`` flows, and can be
-moved ahead. What waits for a time to come goes through `broker_embedded.platform.timers`.
+``SystemClock`` is the machine's. ``ManualClock`` stands still until it is advanced. ``ShiftedClock`` runs, and can be
+advanced. Waiting is in `broker_embedded.platform.timers`.
 """
 
 import time
@@ -16,19 +16,19 @@ class Clock(Protocol):
         ...
 
     def elapsed_ms(self) -> int:
-        """Milliseconds since some moment, which never jump nor go back: for measuring how long. Any thread may ask."""
+        """Monotonic milliseconds, for measuring durations. Safe to call from any thread."""
         ...
 
 
 @runtime_checkable
 class MovableClock(Clock, Protocol):
-    """A clock of tests. A broker that is given one has timers that go by it, `VirtualTimers`."""
+    """A clock of tests. A broker with such a clock has `VirtualTimers`."""
 
     flows: ClassVar[bool]
     """Whether time also passes by itself."""
 
     def advance(self, ms: int) -> None:
-        """Move on by ``ms`` milliseconds. With a broker on the clock, advance the broker instead of the clock."""
+        """Advance by ``ms`` milliseconds. If a broker uses the clock, advance the broker instead."""
         ...
 
 
@@ -45,7 +45,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that moves when told to."""
+    """A clock that moves only by ``advance``."""
 
     flows: ClassVar[bool] = False
 
@@ -57,17 +57,17 @@ class ManualClock:
         return self._now_ms
 
     def elapsed_ms(self) -> int:
-        """The time that it began with, and all moves ahead since."""
+        """The initial time plus all advances."""
         return self._elapsed_ms
 
     def advance(self, ms: int) -> None:
-        """Move on by ``ms`` milliseconds; a negative number sets the clock back, and no time passes."""
+        """Advance by ``ms`` milliseconds. A negative number sets ``now_ms`` back, but not ``elapsed_ms``."""
         self._now_ms += ms
         self._elapsed_ms += max(ms, 0)
 
 
 class ShiftedClock:
-    """The machine's clock, ahead of it by as much as it was told to."""
+    """The machine's clock plus all advances."""
 
     flows: ClassVar[bool] = True
 
@@ -76,11 +76,11 @@ class ShiftedClock:
         self.ahead_ms = ahead_ms
 
     def now_ms(self) -> int:
-        """Milliseconds since 1970, and those that were skipped."""
+        """Milliseconds since 1970, plus the skipped ones."""
         return self._clock.now_ms() + self.ahead_ms
 
     def elapsed_ms(self) -> int:
-        """Milliseconds since some moment, and those that were skipped."""
+        """Monotonic milliseconds, plus the skipped ones."""
         return self._clock.elapsed_ms() + self.ahead_ms
 
     def advance(self, ms: int) -> None:

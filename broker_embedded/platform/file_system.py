@@ -1,8 +1,8 @@
-"""What the broker needs of a file system: files, directories and locks.
+"""The file system interface of the broker: files, directories and locks.
 
-What the operations promise, and what no code above may assume beyond it (POSIX):
+The guarantees of the operations (POSIX); code must not assume more:
 
-* A write is seen by every reader at once, and survives a crash of the process, but not of the machine.
+* A write is visible to every reader at once, and survives a crash of the process, but not of the machine.
 * ``File.sync`` makes the bytes and the size of one file survive a crash of the machine, not its name.
 * ``sync_directory`` makes the names in one directory survive: files created, renamed and removed there.
 * A rename within one directory replaces its target atomically.
@@ -16,13 +16,12 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 class File(Protocol):
     """An open file, read and written at explicit positions; safe to use from several threads.
 
-    The descriptor closes with the last reference, so that whoever still sends from the file can go on after its owner
-    has removed it.
+    The descriptor is closed with the last reference, so that a file that was removed can still be sent.
     """
 
     @property
     def path(self) -> str:
-        """Where the file was when it was opened."""
+        """The path at which the file was opened."""
         ...
 
     def fileno(self) -> int:
@@ -38,7 +37,7 @@ class File(Protocol):
         ...
 
     def write_at(self, position: int, data: Buffer) -> None:
-        """Write all of ``data`` at ``position``. Raises OSError, and then any part of it may have been written."""
+        """Write all of ``data`` at ``position``. Raises OSError: any part may have been written."""
         ...
 
     def truncate(self, size: int) -> None:
@@ -46,15 +45,15 @@ class File(Protocol):
         ...
 
     def sync(self) -> None:
-        """Return once bytes and size would survive a crash of the machine.
+        """Return when bytes and size survive a crash of the machine.
 
-        Raises OSError: some may be lost, and a second call that succeeds does not mean they are not.
+        Raises OSError: bytes may be lost, even if a second call succeeds.
         """
         ...
 
 
 class DirectoryEntry(NamedTuple):
-    """One name in a directory. ``size`` is 0 for what is no regular file."""
+    """One name in a directory. ``size`` is 0 for other than regular files."""
 
     name: str
     is_directory: bool
@@ -65,7 +64,7 @@ class FileLock(Protocol):
     """A lock held until ``release`` or the end of the process."""
 
     def release(self) -> None:
-        """Let others take the lock."""
+        """Release the lock."""
         ...
 
 
@@ -73,9 +72,9 @@ class FileSystem(Protocol):
     """Files by path. Every method raises OSError as the ``os`` module does: FileNotFoundError and so on."""
 
     def create(self, path: str, *, private: bool = False) -> File:
-        """A new file, open for reading and writing, in place of any that had the name.
+        """A new file, open for reading and writing, which replaces an existing one.
 
-        ``private``: one that no other user of the machine may read, if it was not there before.
+        ``private``: other users of the machine cannot read it, if it did not exist before.
         """
         ...
 
@@ -88,7 +87,7 @@ class FileSystem(Protocol):
         ...
 
     def list_directory(self, path: str) -> list[DirectoryEntry]:
-        """What is in a directory, ordered by name."""
+        """The entries of a directory, sorted by name."""
         ...
 
     def modified_ms(self, path: str) -> int:
@@ -96,40 +95,40 @@ class FileSystem(Protocol):
         ...
 
     def set_modified_ms(self, path: str, modified_ms: int) -> None:
-        """Say when a file was last written."""
+        """Set the time of the last write."""
         ...
 
     def make_private(self, path: str) -> bool:
-        """Make sure that no other user of the machine may read a file; whether its mode had to be changed for that."""
+        """Make a file unreadable for other users of the machine; whether its mode was changed."""
         ...
 
     def make_directory(self, path: str) -> None:
-        """Make a directory. Raises FileExistsError."""
+        """Create a directory. Raises FileExistsError."""
         ...
 
     def rename(self, source: str, target: str) -> None:
-        """Give a file or directory another name; an existing file of that name is replaced."""
+        """Rename a file or directory. An existing file of the new name is replaced."""
         ...
 
     def remove(self, path: str) -> None:
-        """Remove a file. Who has it open can still read it."""
+        """Remove a file. Open files of it stay readable."""
         ...
 
     def remove_tree(self, path: str) -> None:
-        """Remove a directory with all that is in it."""
+        """Remove a directory and its content."""
         ...
 
     def sync_directory(self, path: str) -> None:
-        """Return once the names in a directory would survive a crash of the machine."""
+        """Return when the names in a directory survive a crash of the machine."""
         ...
 
     def volume(self, path: str) -> tuple[int, int]:
-        """Bytes of the volume that a directory is on, and how many of them are left."""
+        """Total and free bytes of the volume of a directory."""
         ...
 
     def lock(self, path: str) -> FileLock:
-        """Lock a file, made if need be, against other processes and other holders in this one.
+        """Lock a file, created if necessary, against other processes and other holders in this one.
 
-        Raises BlockingIOError: it is locked already.
+        Raises BlockingIOError: it is locked.
         """
         ...

@@ -1,4 +1,4 @@
-"""Work that must not stop half way because whoever wanted it has left."""
+"""Work that must be completed even if the request is cancelled."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -8,32 +8,32 @@ ResultT = TypeVar("ResultT")
 
 
 class Finishing:
-    """Brings work to its end. A client's request is cancelled when its connection breaks; what it changes is not."""
+    """Completes work. A request is cancelled when its connection breaks, but its changes are not."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def finish(self, work: Coroutine[Any, Any, ResultT]) -> ResultT:
-        """Do the work, to its end even if this call is cancelled; its result or what it raises."""
+        """Await the work, which is completed even if this call is cancelled; its result or exception."""
         return await asyncio.shield(self.begin(work))
 
     def begin(self, work: Coroutine[Any, Any, ResultT]) -> "asyncio.Task[ResultT]":
-        """Do the work, to its end, without waiting for it."""
+        """Start the work without waiting for it."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._forget)
         return task
 
     async def settle(self) -> None:
-        """Wait for all work that has begun."""
+        """Wait for all started work."""
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def abandon(self) -> None:
-        """Stop all work where it is, as a crash of the process would."""
+        """Cancel all work, as a crash of the process would."""
         for task in self._tasks:
             task.cancel()
 
     def _forget(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # whoever would hear it may be gone
+            task.exception()  # mark the exception as retrieved, because the caller may have been cancelled

@@ -1,6 +1,6 @@
 """The files that logs keep open, and the limit of file descriptors.
 
-Only the files used last stay open, so that thousands of segments need few descriptors.
+Only the most recently used files stay open, so that thousands of segments need few descriptors.
 """
 
 import contextlib
@@ -14,25 +14,25 @@ from typing import Final, Protocol
 from broker_embedded.platform.file_system import File, FileSystem
 
 OUT_OF_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE})
-"""Errors of a call that found no free descriptor. Such a call has changed nothing and may be repeated."""
+"""Errors of a call without a free descriptor. Such a call has changed nothing and may be repeated."""
 _WANTED: Final = 65_536
 """Enough for 4,096 log files and 61,000 connections."""
 _MOST_FILES: Final = 4096
 _LEAST_FILES: Final = 16
 _OTHERS: Final = 64
-"""Descriptors for everything else: listeners, the event loop, checkpoints, metrics, the program around the broker."""
+"""Descriptors for everything else: listeners, the event loop, checkpoints, metrics, the embedding program."""
 
 
 class LogFile(Protocol):
-    """Owns a file. ``path`` is where the file is now, or "" once ``OpenFiles.close`` was called."""
+    """A file of a log. ``path`` is its present path, or "" after ``OpenFiles.close``."""
 
     path: str
 
 
 class OpenFiles:
-    """Keeps the files used last open.
+    """A cache of open files.
 
-    A file that falls out closes as soon as nobody holds it; the next use opens it again. Safe to call from any thread.
+    An evicted file is closed with its last reference, and the next use opens it again. Safe to call from any thread.
     """
 
     def __init__(self, file_system: FileSystem, capacity: int | None = None) -> None:
@@ -47,7 +47,7 @@ class OpenFiles:
             return self._open(path)
 
     def of(self, owner: LogFile) -> File:
-        """The file of ``owner``, wherever it is now, and never another that has taken its name.
+        """The file of ``owner`` at its present path, and never another file that has got the path.
 
         Raises OSError; FileNotFoundError: the file was removed, or the owner closed.
         """
@@ -63,9 +63,9 @@ class OpenFiles:
             return self._keep(path, self._file_system.create(path))
 
     def rename(self, owner: LogFile, target: str) -> None:
-        """Rename the file of ``owner``, and tell it; who has the file goes on with it. Raises OSError: nothing changed.
+        """Rename the file of ``owner``, and set its path. Raises OSError: nothing changed.
 
-        Whoever asks ``of`` another owner for the file that had the name ``target`` still gets that one, if it has been
+        Open files stay valid. ``of`` the owner of a file that had the name ``target`` returns that file, if it was
         renamed before.
         """
         with self._lock:
@@ -78,7 +78,7 @@ class OpenFiles:
                 self._files[target] = file
 
     def rename_directory(self, source: str, target: str, owners: Iterable[LogFile]) -> None:
-        """Rename a directory; ``owners`` are all that have files in it. Raises OSError: nothing has changed."""
+        """Rename a directory; ``owners`` are all of its files. Raises OSError: nothing has changed."""
         with self._lock:
             self._file_system.rename(source, target)
             for owner in owners:
@@ -87,21 +87,21 @@ class OpenFiles:
                     owner.path = target + owner.path.removeprefix(source)
 
     def forget_directory(self, path: str) -> None:
-        """Stop keeping the files of a directory, because it is about to be removed."""
+        """Drop the files of a directory before it is removed."""
         with self._lock:
             for name in [name for name in self._files if name.startswith(f"{path}/")]:
                 del self._files[name]
 
     def close(self, owner: LogFile) -> None:
-        """Never open the file of ``owner`` again: another file may get its name."""
+        """Never open the file of ``owner`` again, because another file may get its path."""
         with self._lock:
             self._files.pop(owner.path, None)
             owner.path = ""
 
     def close_oldest(self) -> bool:
-        """Close the half of the files that were used longest ago; False if none was open.
+        """Close the least recently used half of the files; False if none was open.
 
-        `RealFileSystem` calls it when the process or the system has no free descriptor, also from within this class.
+        `RealFileSystem` calls it if there is no free descriptor, also within calls of this class.
         """
         with self._lock:
             count = (len(self._files) + 1) // 2
@@ -110,7 +110,7 @@ class OpenFiles:
             return count > 0
 
     def forget(self, path: str) -> None:
-        """Stop keeping a file, because it is about to be renamed or removed."""
+        """Drop a file before it is renamed or removed."""
         with self._lock:
             self._files.pop(path, None)
 
@@ -131,7 +131,7 @@ class OpenFiles:
 def raise_limit() -> None:
     """Raise the soft limit of open files towards the hard limit, as the JVM does for Apache Kafka.
 
-    The limit is never lowered, and stays as it is where the system does not allow more.
+    The limit is never lowered, and unchanged if the system does not allow more.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _WANTED if hard == resource.RLIM_INFINITY else min(_WANTED, hard)

@@ -1,4 +1,4 @@
-"""What the broker does by the clock."""
+"""The periodic tasks of the broker."""
 
 import asyncio
 import logging
@@ -11,14 +11,14 @@ from broker_embedded.platform.timers import Timers
 logger = logging.getLogger(__name__)
 
 _LONGEST_MS: Final = 86_400_000
-"""An interval of years, as Kafka's "never" is, is slept in days: timers overflow beyond."""
+"""Longer intervals, such as Kafka's "never", are slept in parts, because timers overflow."""
 
 
 @dataclass(frozen=True, slots=True)
 class PeriodicTask:
-    """A function that is called ``interval_ms`` after the start, and again as long after each call has ended.
+    """A function that is called ``interval_ms`` after the start, and after the end of each call.
 
-    An interval that can change is a function, which is called when each wait begins. ``name`` is for the log.
+    An interval that can change is a function, called before each wait. ``name`` is for the log.
     """
 
     name: str
@@ -27,7 +27,7 @@ class PeriodicTask:
 
 
 class PeriodicTasks:
-    """Functions called again and again, each by itself; a failure is logged and does not end the repetition."""
+    """Runs each task independently. An error is logged and does not end the repetition."""
 
     def __init__(self, timers: Timers) -> None:
         self._timers = timers
@@ -41,14 +41,14 @@ class PeriodicTasks:
         self._tasks += [loop.create_task(self._repeat(task), name=task.name) for task in tasks]
 
     async def stop(self) -> None:
-        """End the repetitions, and wait for the functions that are at work: what they have begun they finish."""
+        """End the repetitions, and wait for running functions to complete."""
         self._stopping = True
         for pause in self._pauses:
             pause.cancel()
         await asyncio.gather(*self._tasks)
 
     def abandon(self) -> None:
-        """End the repetitions, whatever the functions have begun: a crash of the process would do so."""
+        """Cancel the repetitions, as a crash of the process would."""
         for task in (*self._tasks, *self._pauses):
             task.cancel()
 
@@ -59,11 +59,11 @@ class PeriodicTasks:
                 waits = task.run()
                 if waits is not None:
                     await waits
-            except Exception:  # the edge of a server loop: retention that fails once must be tried again
-                logger.exception("%s failed; it will be tried again", task.name)
+            except Exception:  # after any error the task must run again
+                logger.exception("%s failed, will be retried", task.name)
 
     async def _stopped_within(self, interval_ms: int) -> bool:
-        """Sleep, unless the end comes before; whether it did."""
+        """Sleep until the interval ends or ``stop`` is called; whether it was stopped."""
         while interval_ms > 0 and not self._stopping:
             pause = asyncio.ensure_future(self._timers.pause(min(interval_ms, _LONGEST_MS)))
             self._pauses.add(pause)

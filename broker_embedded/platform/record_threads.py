@@ -1,15 +1,15 @@
-"""Threads for work that decompresses batches or looks at each record, which a client can make take seconds.
+"""Threads for work that decompresses batches or reads each record, which may take seconds.
 
 A piece of work belongs to the client of one connection. It waits until a thread is free. A piece that has not begun is
-dropped once its client has left or the broker stops; one that has begun is cancelled, and ends at its next check
+dropped if its client disconnects or the broker stops. One that has begun is cancelled, and ends at its next check
 (`Cancellation`), except that an append that has begun to write is completed.
 
-A piece of a client that has left and wants no answer (acks=0) is completed, as in Apache Kafka, but begins after the
-pieces of other clients: after `_MOST_OVERTAKING` of them at the latest. Such pieces take half of the threads at most.
+A piece of a disconnected client with acks=0 is completed, as in Apache Kafka, but begins after pieces of other clients,
+at most `_MOST_OVERTAKING` of them. Such pieces use at most half of the threads.
 
-Turns and bounds: a connection has one request at a time, and a request has one piece at a time, which is one partition
-of a Produce or a Fetch, or one batch of a lookup. So there are never more pieces than connections, and a request of
-many pieces waits behind the other connections before each of them.
+Bounds: a connection has one request at a time, and a request has one piece at a time, which is one partition of a
+Produce or a Fetch, or one batch of a lookup. So there are never more pieces than connections, and pieces of all
+connections alternate.
 """
 
 import asyncio
@@ -26,15 +26,14 @@ ResultT = TypeVar("ResultT")
 
 _LEFT: Final = "the client has closed its side of the connection"
 _MOST_OVERTAKING: Final = 16
-"""So many pieces of other clients begin before the next one of a client that has left."""
+"""The number of pieces of other clients that begin before the next one of a disconnected client."""
 
 
 class ClientPresence:
-    """Whether the client of one connection is still there, for work that is done for it. Belongs to the event loop.
+    """Whether the client of one connection is still connected. Belongs to the event loop.
 
-    A client that has closed its side of the connection is taken to wait for no answer that takes long. What it wants
-    done without an answer (acks=0) is cancelled only when the whole connection is closed, and `is_waited_for` keeps it
-    open.
+    Work for a client that has closed its side of the connection is cancelled, except work without a response (acks=0):
+    that is cancelled only when the connection is closed, and `is_waited_for` keeps the connection open.
     """
 
     __slots__ = ("_closed", "_has_left", "_holders", "_on_released", "_unanswered", "_works")
@@ -43,7 +42,7 @@ class ClientPresence:
         self._closed: str | None = None
         self._has_left = False
         self._works: dict[Callable[[str], object], bool] = {}
-        """What cancels each piece of work, and whether the client waits for its result."""
+        """Cancels each piece of work; whether the client waits for its result."""
         self._holders = self._unanswered = 0
         self._on_released: Callable[[], object] | None = None
 
@@ -54,14 +53,14 @@ class ClientPresence:
 
     @property
     def is_waited_for(self) -> bool:
-        """Whether the connection stays open until its present request is served, although nothing moves on it.
+        """Whether the connection stays open until its present request is served, although it is idle.
 
-        That is so if the client is still there, or if it has left a Produce with acks=0.
+        True if the client is connected, or if the request is a Produce with acks=0.
         """
         return not self._has_left or self._unanswered > 0
 
     def leave(self) -> None:
-        """The client will send no more: cancel the work whose result it would wait for."""
+        """The client has disconnected: cancel the work with a response."""
         self._has_left = True
         for cancel, is_awaited in list(self._works.items()):
             if is_awaited:
@@ -94,7 +93,7 @@ class ClientPresence:
     def holding(self, *, is_awaited: bool) -> Iterator[None]:
         """Keep the memory of the present request reserved within the block, even if the connection is closed.
 
-        ``is_awaited``: the client waits for an answer.
+        ``is_awaited``: the client waits for a response.
         """
         self._holders += 1
         self._unanswered += not is_awaited
@@ -116,7 +115,7 @@ class ClientPresence:
 
 
 class RecordThreads:
-    """Some threads for one kind of work on records. Belongs to one event loop."""
+    """The threads for one kind of work on records. Belongs to one event loop."""
 
     def __init__(self, name: str, count: int, timers: Timers) -> None:
         """``name`` is the threads' name, ``count`` their number."""
@@ -124,11 +123,11 @@ class RecordThreads:
         self._timers = timers
         self._executor = ThreadPoolExecutor(count, thread_name_prefix=name)
         self._waiting: dict[_Piece[Any], None] = {}
-        """In the order in which they came; with those in `_postponed` never more than connections."""
+        """In the order of ``run``; with those in `_postponed` never more than connections."""
         self._postponed: dict[_Piece[Any], None] = {}
-        """Those whose clients had left when their turn came."""
+        """Pieces whose clients had disconnected when a thread was free."""
         self._overtaking = 0
-        """Pieces that began while one waited in `_postponed`, since the last of those began."""
+        """Pieces that began since the last one of `_postponed` began, while one waited there."""
         self._running: dict[_Piece[Any], None] = {}
         self._stopped: str | None = None
 
@@ -139,11 +138,11 @@ class RecordThreads:
         *,
         is_awaited: bool = True,
     ) -> ResultT:
-        """Run a function in a thread; its result or what it raises. It must not touch what belongs to the event loop.
+        """Run a function in a thread; its result or exception. It must not use objects of the event loop.
 
         ``is_awaited``: the client waits for the result. A caller that is cancelled cancels the piece.
 
-        Raises WorkCancelled: the client has left, or the broker stops.
+        Raises WorkCancelled: the client has disconnected, or the broker stops.
         """
         if self._stopped is not None:
             raise WorkCancelled(self._stopped)
@@ -159,7 +158,7 @@ class RecordThreads:
                     cancel("the request was cancelled")
 
     def cancel_all(self, reason: str) -> None:
-        """Cancel every piece, and take no more."""
+        """Cancel every piece, now and later."""
         self._stopped = reason
         for piece in [*self._waiting, *self._postponed, *self._running]:
             self._cancel(piece, reason)
@@ -182,7 +181,7 @@ class RecordThreads:
             future.add_done_callback(functools.partial(self._hand_over, piece))
 
     def _take_next(self) -> "_Piece[Any] | None":
-        """Take the piece that begins next from its queue; None if none may begin."""
+        """Remove the next piece from its queue; None if none may begin."""
         left = sum(piece.presence.has_left for piece in self._running)
         may_begin_postponed = left < max(1, self._count // 2)
         while self._waiting and not (self._postponed and may_begin_postponed and self._overtaking >= _MOST_OVERTAKING):
@@ -224,12 +223,12 @@ class _Piece(Generic[ResultT]):
         self.ended: asyncio.Future[ResultT] = loop.create_future()
 
     def fail(self, error: BaseException) -> None:
-        """End with an error, unless nobody waits any more."""
+        """End with an error, unless the caller was cancelled."""
         if not self.ended.done():
             self.ended.set_exception(error)
 
     def finish(self, future: "Future[ResultT]") -> None:
-        """End as the function has ended, unless nobody waits any more."""
+        """End with the result of the function, unless the caller was cancelled."""
         if self.ended.done():
             return
         error = future.exception()

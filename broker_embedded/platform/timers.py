@@ -1,8 +1,8 @@
-"""Everything that the broker does later: by the system's time, or by a clock that a test moves.
+"""Timers by the system's time, or by a clock that a test advances.
 
-``Timers`` are asyncio's own, said in milliseconds. ``VirtualTimers`` belong to a clock that can be advanced: what falls
-due on the way is done in the order of its time, each thing with all that follows from it before the clock moves on, so
-that hours pass at once and always in the same way.
+``Timers`` are asyncio's, in milliseconds. ``VirtualTimers`` have a clock that can be advanced: due timers run in the
+order of their times, each with all its consequences before the clock advances further, so that hours pass at once and
+deterministically.
 """
 
 import asyncio
@@ -15,39 +15,39 @@ from typing import Final, Protocol
 from broker_embedded.platform.clocks import Clock, MovableClock
 
 _CHORES_PER_ADVANCE: Final = 16
-"""How often at most, about, a chore such as the look for old segments is done while the clock is moved once."""
+"""About how often a periodic task, such as retention, runs at most during one ``advance``."""
 _MOST_ROUNDS: Final = 1000
-"""Turns of the event loop after which the rest of the broker counts as settled, although clients keep it busy."""
+"""Iterations of the event loop after which the broker counts as settled, although clients keep it busy."""
 _ROUNDS_UNSEEN: Final = 50
-"""The same on an event loop that does not tell whether anything is left to do."""
+"""The same on an event loop that does not show whether callbacks are ready."""
 
 
 class Timer(Protocol):
-    """Something to be done later."""
+    """A pending callback."""
 
     def cancel(self) -> None:
-        """Do not do it. Cancelling what is done or cancelled does nothing."""
+        """Cancel the callback, unless it has run or was cancelled."""
         ...
 
 
 class Timers:
-    """Timers of one event loop, in whose thread everything here but ``now_ms`` must be called."""
+    """Timers of one event loop, in whose thread all methods but ``now_ms`` must be called."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
 
     def now_ms(self) -> int:
-        """The time, as in record timestamps; any thread may ask."""
+        """The time, as in record timestamps. Safe to call from any thread."""
         return self._clock.now_ms()
 
     def elapsed_ms(self) -> int:
-        """Milliseconds since some moment, which never jump as the machine's clock may: for measuring how long."""
+        """Monotonic milliseconds, for measuring durations."""
         return int(asyncio.get_running_loop().time() * 1000)
 
     def at(self, when_ms: int, callback: Callable[[], object]) -> Timer:
-        """Call ``callback`` on the event loop when it is ``when_ms``; soon, but not before ``at`` returns, if it is.
+        """Call ``callback`` on the event loop at ``when_ms``, or if that is past, soon after ``at`` returns.
 
-        The wait is measured from now on: a jump of the machine's clock neither ends nor prolongs it.
+        The wait is measured by the monotonic clock, so that a jump of the machine's clock does not change it.
         """
         return asyncio.get_running_loop().call_later((when_ms - self.now_ms()) / 1000, callback)
 
@@ -56,12 +56,12 @@ class Timers:
         await self._until(self.now_ms() + ms)
 
     async def pause(self, ms: int) -> None:
-        """Sleep before the next round of a chore: where hours pass at once, a few rounds stand for all."""
+        """Sleep before the next run of a periodic task. With a virtual clock some runs are skipped."""
         await self.sleep(ms)
 
     @contextlib.contextmanager
     def working(self) -> Iterator[None]:
-        """Around waiting for something real, such as the disk, during which a clock that tests move must not move."""
+        """A block that waits for something real, such as the disk, during which a virtual clock must not advance."""
         yield
 
     async def _until(self, when_ms: int) -> None:
@@ -74,7 +74,7 @@ class Timers:
 
 
 class VirtualTimers(Timers):
-    """Timers by a clock that ``advance`` moves; where the clock also flows by itself, they fall due by that too."""
+    """Timers by a clock that can be advanced. If the clock also runs, they become due by that too."""
 
     def __init__(self, clock: MovableClock) -> None:
         super().__init__(clock)
@@ -91,11 +91,11 @@ class VirtualTimers(Timers):
         self._stopped = False
 
     def elapsed_ms(self) -> int:
-        """Milliseconds that have passed, by the clock's moves and by themselves if it flows."""
+        """Monotonic milliseconds of the clock, advances included."""
         return self._moved_ms + (super().elapsed_ms() if self._movable.flows else 0)
 
     def at(self, when_ms: int, callback: Callable[[], object]) -> Timer:
-        """Call ``callback`` once the clock has come to ``when_ms``; of several, in the order of their times."""
+        """Call ``callback`` when the clock reaches ``when_ms``, several ones in the order of their times."""
         timer = _Virtual(when_ms, next(self._numbers), callback, self)
         if self._stopped:
             return timer
@@ -105,7 +105,7 @@ class VirtualTimers(Timers):
         return timer
 
     async def pause(self, ms: int) -> None:
-        """While the clock is moved over a long time only some rounds are made, the last at the end of the move."""
+        """Sleep. During a long ``advance`` only some runs are made, the last one at its end."""
         when_ms = self.now_ms() + ms
         if when_ms <= self._until_ms:
             when_ms = min(max(when_ms, self.now_ms() + self._stride_ms), self._until_ms)
@@ -113,7 +113,7 @@ class VirtualTimers(Timers):
 
     @contextlib.contextmanager
     def working(self) -> Iterator[None]:
-        """Hold the clock while something real is waited for."""
+        """Stop the clock within the block."""
         self._working += 1
         try:
             yield
@@ -123,15 +123,16 @@ class VirtualTimers(Timers):
                 self._rested.set()
 
     def stop(self) -> None:
-        """Do nothing of what is planned, now or later: what it belonged to has crashed."""
+        """Drop all callbacks, now and later, as a crash of the process would."""
         self._stopped = True
         self._queue = []
         self._set_alarm()
 
     async def advance(self, ms: int) -> None:
-        """Move the clock on by ``ms`` and do all that falls due; return when all that follows from it is done too.
+        """Advance the clock by ``ms`` and run all due callbacks. Returns when all their consequences are done.
 
-        What clients do about it is not waited for. Calls at the same time take turns. Raises ValueError: ``ms`` < 0.
+        Reactions of clients are not waited for. Concurrent calls run one after the other. Raises ValueError: ``ms`` <
+        0.
         """
         if ms < 0:
             raise ValueError(f"the clock cannot go back, by {ms} ms")
@@ -157,8 +158,8 @@ class VirtualTimers(Timers):
             self._moved_ms += ahead_ms
 
     async def _settle(self) -> None:
-        """Let everything go on that can."""
-        ready = getattr(asyncio.get_running_loop(), "_ready", None)  # what asyncio's own loops are about to do
+        """Run the event loop until no callback is ready."""
+        ready = getattr(asyncio.get_running_loop(), "_ready", None)  # the ready callbacks of asyncio's loops
         for _ in range(_ROUNDS_UNSEEN if ready is None else _MOST_ROUNDS):
             await asyncio.sleep(0)
             while self._working:
@@ -176,7 +177,7 @@ class VirtualTimers(Timers):
         return None
 
     def _set_alarm(self) -> None:
-        """See to it that the loop comes back when the first timer is due without a move, if it ever is."""
+        """Set an alarm for the first timer, if the clock runs."""
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
@@ -193,7 +194,7 @@ class VirtualTimers(Timers):
         self._set_alarm()
 
     def on_cancelled(self) -> None:
-        """A timer of this queue has been cancelled: forget them all when they are more than the others."""
+        """Count a cancelled timer. If more than half are cancelled, remove them from the queue."""
         self._cancelled += 1
         if self._cancelled > 16 and self._cancelled * 2 > len(self._queue):
             self._queue = [timer for timer in self._queue if timer.callback is not None]
@@ -202,7 +203,7 @@ class VirtualTimers(Timers):
 
 
 class _Virtual:
-    """One timer in the queue; without a callback once it has run or is cancelled."""
+    """One timer in the queue. Its callback is None after it has run or was cancelled."""
 
     __slots__ = ("callback", "number", "timers", "when_ms")
 
@@ -216,18 +217,18 @@ class _Virtual:
         return (self.when_ms, self.number) < (other.when_ms, other.number)
 
     def run(self) -> None:
-        """Do it, unless it was cancelled."""
+        """Run the callback, unless it was cancelled."""
         callback, self.callback = self.callback, None
         if callback is not None:
             callback()
 
     def cancel(self) -> None:
-        """Do not do it."""
+        """Cancel the callback."""
         if self.callback is not None:
             self.callback = None
             self.timers.on_cancelled()
 
 
 def timers_for(clock: Clock) -> Timers:
-    """Timers that go by ``clock``: virtual ones if it can be moved."""
+    """The timers of a clock: virtual ones if it can be advanced."""
     return VirtualTimers(clock) if isinstance(clock, MovableClock) else Timers(clock)

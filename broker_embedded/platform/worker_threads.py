@@ -1,7 +1,7 @@
-"""Threads for work that would hold the event loop: because it waits for the disk, or because it takes long.
+"""Threads for work that would block the event loop: disk access and long computations.
 
-Each kind has threads of its own, so that no kind waits for another: appends whose records are looked at one by one do
-not wait for lookups by time or for conversions for old clients.
+Each kind has its own threads, so that appends that inspect records do not wait for lookups by timestamp or for
+down-conversions.
 """
 
 import asyncio
@@ -27,15 +27,15 @@ class OnDisk(Protocol):
 
 
 class WorkerThreads:
-    """The threads of one broker. A function that runs in one must not touch what belongs to the event loop."""
+    """The threads of one broker. A function that runs in one must not use objects of the event loop."""
 
     def __init__(self, timers: Timers) -> None:
         self._timers = timers
         self._disk = ThreadPoolExecutor(_DISK_THREADS, thread_name_prefix="broker-disk")
         self.appends = RecordThreads("broker-appends", _APPEND_THREADS, timers)
-        """Appends that look at each record."""
+        """Appends that inspect each record."""
         self.reads = RecordThreads("broker-reads", _READ_THREADS, timers)
-        """Lookups by time, and conversions for old clients."""
+        """Lookups by timestamp, and down-conversions."""
 
     async def on_disk(self, function: Callable[[], ResultT]) -> ResultT:
         """Run a function that waits for the disk."""
@@ -48,7 +48,7 @@ class WorkerThreads:
         self.reads.cancel_all(reason)
 
     def stop(self, *, cancel: bool = False) -> None:
-        """Wait for the work that has begun; ``cancel`` drops what has not begun on the disk. Blocks."""
+        """Wait for running work. ``cancel`` drops disk work that has not begun. Blocks."""
         self._disk.shutdown(cancel_futures=cancel)
         self.appends.join()
         self.reads.join()

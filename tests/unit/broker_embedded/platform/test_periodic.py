@@ -61,7 +61,7 @@ def test_a_failure_is_logged_and_does_not_end_it(caplog: pytest.LogCaptureFixtur
     with caplog.at_level(logging.ERROR):
         asyncio.run(story())
     (record,) = caplog.records
-    assert record.getMessage() == "retention failed; it will be tried again"
+    assert record.getMessage() == "retention failed, will be retried"
     assert "disk on fire" in str(record.exc_info)
 
 
