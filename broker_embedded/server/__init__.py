@@ -1,4 +1,4 @@
-"""The broker on the network: listeners, connections, requests to handlers and back, and what runs by the clock.
+"""The network server: listeners, connections, dispatch of requests, and periodic tasks.
 
-One event loop owns all of the broker's state; nothing here takes a lock.
+One event loop owns the broker's state, so that no locks are necessary.
 """

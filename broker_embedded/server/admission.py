@@ -1,4 +1,4 @@
-"""Which connections are let in, and when: the limits on their number and on how fast they come.
+"""Admission of connections: limits of their number and creation rate.
 
 Over ``max.connections``, over the connections' share of file descriptors, or over ``max.connection.creation.rate`` no
 connection is refused: new ones wait in the system's backlog. A connection over ``max.connections.per.ip`` or over a
@@ -17,11 +17,11 @@ from broker_embedded.quotas.rates import SampledRate
 
 NO_RATE_LIMIT: Final = 2**31 - 1
 _FORGET_RATES_AFTER: Final = 1000
-"""Addresses whose rates are remembered; then those that have none any more are looked for."""
+"""Number of known addresses at which those without a present rate are dropped."""
 
 
 class Refused(Exception):
-    """The connection is not let in; ``str()`` says why. It is to be closed in ``after_ms``."""
+    """The connection is refused; ``str()`` is the reason. It must be closed in ``after_ms``."""
 
     def __init__(self, limit: str, reason: str, after_ms: int = 0) -> None:
         super().__init__(reason)
@@ -30,10 +30,10 @@ class Refused(Exception):
 
 
 class Admission:
-    """Counts the connections of all listeners together, and decides about the next one."""
+    """Counts the connections of all listeners, and decides about the next one."""
 
     def __init__(self, config: Callable[[], BrokerConfig], rate_of: Callable[[str], float]) -> None:
-        """``config`` gives the settings as they are now; ``rate_of`` the connections a second of one address."""
+        """``config`` returns the present settings, ``rate_of`` the limit of connections per second of an address."""
         self._config = config
         self._rate_of = rate_of
         self._total = 0
@@ -49,23 +49,23 @@ class Admission:
 
     @property
     def total(self) -> int:
-        """Connections that were let in and are not closed."""
+        """Number of accepted connections that are open."""
         return self._total
 
     @property
     def limit(self) -> tuple[int, str]:
-        """How many connections may be open at once, and by which limit."""
+        """The limit of open connections, and its name."""
         configured = self._config().max_connections
         if self._descriptors is None or configured <= self._descriptors:
             return configured, "max.connections"
         return self._descriptors, "their share of the open files that the system allows, see ulimit -n"
 
     def is_full(self, held: int) -> bool:
-        """Whether the next connection must wait for another to close; ``held`` ones are refused but still open."""
+        """Whether the next connection must wait until another one closes. ``held`` ones are refused but still open."""
         return self._total + held >= self.limit[0]
 
     def wait_ms(self, now_ms: int) -> int:
-        """How long the next connection must wait because the last ones came too fast."""
+        """How long the next connection must wait by max.connection.creation.rate."""
         return max(0, self._held_until_ms - now_ms)
 
     def let_in(self, ip: str, now_ms: int) -> None:
@@ -84,7 +84,7 @@ class Admission:
             self._held_until_ms = now_ms + min(excess_ms, self._window_ms)
 
     def closed(self, ip: str) -> None:
-        """A connection that was let in is gone."""
+        """An accepted connection was closed."""
         self._total -= 1
         self._per_ip[ip] -= 1
         if not self._per_ip[ip]:
@@ -102,7 +102,7 @@ class Admission:
         rate.record(1, now_ms)
         excess_ms = rate.excess_ms(limit, now_ms)
         if excess_ms:
-            rate.record(-1, now_ms)  # it did not get in
+            rate.record(-1, now_ms)  # a refused connection does not count
             reason = f"its address may open {limit:g} connections a second (connection_creation_rate)"
             raise Refused("connection_creation_rate", reason, min(excess_ms, self._window_ms))
 

@@ -1,14 +1,14 @@
-"""One client's connection: requests in, answers out, in the same order.
+"""One client's connection: requests and responses in the same order.
 
-As in Apache Kafka, one request of a connection is worked on at a time and the next is taken up when its answer has
-left: a client may send many ahead, they wait in the receive buffer and, when that is full, in the client's own. That
-bounds what a client can make the broker hold to one request and one answer, however fast it writes or slowly it reads.
-Short answers to requests that came together leave together, because each one sent alone wakes the client.
+As in Apache Kafka, one request of a connection is processed at a time, and the next one when the response was sent. A
+client may send many requests ahead, which wait in the receive buffer and, if that is full, in the client's send buffer.
+This bounds the memory of a client to one request and one response. Short responses to requests that were received
+together are sent together, because each send wakes the client.
 
-A request's bytes are received into the buffer in which they stay until it is answered; handlers get views of it. A
-connection that rests has no buffer.
+A request's bytes are received into the buffer in which they stay until the response; handlers get views of it. An idle
+connection has no buffer.
 
-A client whose quota is used up is answered, and its next request is not taken up before the time that it was told.
+The connection of a client over its quota is muted: its next request is not processed before the throttle time ends.
 """
 
 import asyncio
@@ -34,9 +34,9 @@ from spark_kafka_native.protocol.wire import Chunk
 logger = logging.getLogger(__name__)
 
 Answer: TypeAlias = list[Chunk] | None
-"""A whole response frame, or None when the request wants none."""
+"""A response frame, or None for a request without a response."""
 Serve: TypeAlias = Callable[[memoryview, Throttle], Answer | Awaitable[Answer]]
-"""Works on one request frame (without its size), and says in the throttle how long the next one must wait.
+"""Processes one request frame (without its size), and sets the throttle time of the connection.
 
 May raise CloseConnection or RemoteProtocolError.
 """
@@ -47,16 +47,16 @@ _PROGRESS_BYTES: Final = 256 * 1024
 _LONGEST_HOLD_MS: Final = 60_000
 """Time for the whole request, even if it waits for memory itself. A client's request.timeout.ms is 30 s by default."""
 _MAX_REQUESTS_PER_ITERATION: Final = 16
-"""Requests of one connection worked on before the other connections have a turn."""
+"""Requests of one connection that are processed before other connections."""
 _HELD_BYTES: Final = 64 * 1024
-"""Bytes of answers that may wait for the next ones of the same turn."""
+"""Bytes of responses that may wait for the next responses of the same iteration."""
 _POLLRDHUP: Final = getattr(select, "POLLRDHUP", 0)
-"""The client has closed its side. Linux has it."""
+"""The client has closed its side. Only on Linux."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """What all connections of a server have in common."""
+    """The objects that all connections of a server share."""
 
     timers: Timers
     max_request_bytes: int
@@ -110,7 +110,7 @@ class Connection:
         on_closed: Callable[["Connection"], None],
         presence: ClientPresence | None = None,
     ) -> None:
-        """``presence`` is what ``serve`` goes by: it hears when the client leaves."""
+        """``presence`` is notified when the client disconnects."""
         self.peer = peer
         self.last_active_ms = 0
         self._loop = asyncio.get_running_loop()
@@ -135,13 +135,13 @@ class Connection:
         self._muted: Timer | None = None
 
     def start(self) -> None:
-        """Begin to read."""
+        """Start reading."""
         self.last_active_ms = self._shared.timers.elapsed_ms()
         self._set_reading(True)
 
     @property
     def is_idle(self) -> bool:
-        """Whether no request is being worked on and no answer is on its way."""
+        """Whether no request is processed and no response is being sent."""
         return self._state is _State.READING
 
     def receives_too_slowly(self, now_ms: int) -> bool:
@@ -169,21 +169,21 @@ class Connection:
 
     @property
     def is_parked(self) -> bool:
-        """Whether nothing moves because a request is worked on: the client waits for its answer, or acks is 0."""
+        """Whether nothing is received while a request is processed: the client waits for the response, or acks is 0."""
         return self._state is _State.WORKING and self._presence.is_waited_for
 
     def limit_requests(self, max_bytes: int, setting: str) -> None:
-        """From the next request on none may be larger, because of a setting."""
+        """Limit the size of further requests, because of a setting."""
         self._inbox.limit(max_bytes, setting)
 
     def close_when_idle(self) -> None:
-        """Take up no further request; close as soon as the present one is answered."""
+        """Process no further request, and close after the present response."""
         self._closing = True
         if self.is_idle:
             self.close("the broker stops")
 
     def close(self, reason: str, level: int = logging.DEBUG) -> None:
-        """Close now; what the system does not take at once is lost. A second call does nothing."""
+        """Close now. Unsent bytes that the system does not accept at once are lost. A second call does nothing."""
         if self._state is _State.CLOSED:
             return
         if self.is_idle:
@@ -193,11 +193,11 @@ class Connection:
         self._set_reading(False)
         self._set_writing(False)
         if self._task is not None and self._task is not asyncio.current_task():
-            self._loop.call_soon(self._task.cancel)  # by then it has begun, and can clean up what was begun for it
+            self._loop.call_soon(self._task.cancel)  # later, so that the task has started and can clean up
         if self._muted is not None:
             self._muted.cancel()
         if self._outbox:
-            with contextlib.suppress(OSError, RegionLost):  # answers held back until now, or the last one
+            with contextlib.suppress(OSError, RegionLost):  # buffered responses, or the last one
                 self._outbox.send()
             self._outbox.clear()
         self._socket.close()
@@ -207,7 +207,7 @@ class Connection:
         self._on_closed(self)
 
     def shrink(self) -> None:
-        """Give back the memory of a large buffer that is not in use."""
+        """Release a large buffer that is not in use."""
         if self.is_idle and not self._inbox.waiting_bytes:
             self._inbox.rest()
 
@@ -232,10 +232,10 @@ class Connection:
             self._work()
 
     def look_for_end(self) -> None:
-        """Notice that the client has left although nothing can be read, because its requests fill the buffer.
+        """Detect that the client has disconnected although nothing is read, because its requests fill the buffer.
 
-        To be called each second. A client that has closed its side with more bytes unsent than the system receives for
-        the connection is not noticed.
+        Must be called each second. A client is not detected if it has more unsent bytes than the system receives for
+        the connection.
         """
         if self._state is not _State.WORKING or self._reading or self._ended:
             return
@@ -248,9 +248,9 @@ class Connection:
                 self._presence.leave()
 
     def _on_end(self) -> None:
-        """The client will send no more. What it asked before is answered; then the connection closes.
+        """The client has closed its side: answer the received requests, then close.
 
-        What takes long is cancelled: see `ClientPresence`.
+        Work in threads is cancelled: see `ClientPresence`.
         """
         self._ended = True
         self._set_reading(False)
@@ -263,9 +263,9 @@ class Connection:
                 self.close("the client closed it")
 
     def _on_reset(self, reason: str) -> None:
-        """The connection is broken: close it, once a Produce with acks=0 that is worked on has ended.
+        """The connection was reset: close it, after a Produce with acks=0 that is being processed.
 
-        Requests that were received after it are dropped: while one is worked on, Kafka does not read the next one.
+        Requests after it are dropped, as in Kafka, which does not read them before.
         """
         self._presence.leave()
         if self.is_parked:
@@ -275,7 +275,7 @@ class Connection:
             self.close(reason)
 
     def _work(self) -> None:
-        """Take a turn: whole requests from the buffer, for as long as they are answered at once."""
+        """Process complete requests of the buffer, as long as they are answered at once."""
         if self._in_work_loop:
             return
         self._in_work_loop = True
@@ -291,7 +291,7 @@ class Connection:
         if self._state is _State.READING:
             self._state = _State.SENDING
             self._flush()
-        elif self._state is _State.WORKING and self._held_bytes:  # what is worked on may take long
+        elif self._state is _State.WORKING and self._held_bytes:  # the present request may take long
             self._flush()
 
     def _next_frame(self) -> memoryview | None:
@@ -305,15 +305,15 @@ class Connection:
         return frame
 
     def _resume(self) -> None:
-        """There may be memory again for the request at the front of the buffer."""
-        self._loop.call_soon(self._work)  # whoever gave it back finishes first
+        """Memory may be available for the first request of the buffer."""
+        self._loop.call_soon(self._work)  # after the caller that released it
 
     # --- answering -------------------------------------------------------------------------------------------------
 
     def _answer(self, frame: memoryview) -> None:
         try:
             answer = self._serve(frame, self._throttle)
-        except Exception as error:  # the edge: whatever a request breaks, only its connection closes
+        except Exception as error:  # after any error of a request only its connection is closed
             self._fail(error)
             return
         if answer is None or isinstance(answer, list):
@@ -324,7 +324,7 @@ class Connection:
     async def _finish(self, answer: Awaitable[Answer]) -> None:
         try:
             pieces = await answer
-        except Exception as error:  # the edge: whatever a request breaks, only its connection closes
+        except Exception as error:  # after any error of a request only its connection is closed
             self._fail(error)
             return
         finally:
@@ -360,7 +360,7 @@ class Connection:
             self._flush()
 
     def _mute(self, wait_ms: int) -> None:
-        """Take up nothing more for a while."""
+        """Process no further request for a time."""
         self._throttle.wait_ms = 0
         timers = self._shared.timers
         self._muted = timers.at(timers.now_ms() + wait_ms, self._unmute)
@@ -370,7 +370,7 @@ class Connection:
         self._work()
 
     def _flush(self) -> None:
-        """Send what can be sent, whether the next request is being worked on or waits for it."""
+        """Send as much as possible, in any state."""
         try:
             willing = self._outbox.send()
         except (OSError, RegionLost) as error:
@@ -382,7 +382,7 @@ class Connection:
             self._set_writing(False)
             if self._state is _State.SENDING:
                 self._on_sent()
-        elif willing:  # the turn is over, others come first
+        elif willing:  # other connections are served first
             self._set_writing(False)
             self._loop.call_soon(self._on_writable)
         else:

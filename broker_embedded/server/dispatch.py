@@ -1,4 +1,4 @@
-"""From a request's bytes to its handler, and from the answer to bytes; what that took is counted on the way."""
+"""Decode requests, call their handlers, encode the responses, and count both."""
 
 import dataclasses
 import inspect
@@ -52,14 +52,14 @@ class Call:
 
 
 Intercept: TypeAlias = Callable[[Call], Result]
-"""Answers a call as the API's handler does, or in another way."""
+"""Answers a call instead of the API's handler."""
 
 
 class Dispatcher:
     """The served APIs with the components that they need. Belongs to the broker's event loop."""
 
     def __init__(self, broker: Broker, intercept: Intercept | None = None) -> None:
-        """``intercept`` takes every call in place of its handler.
+        """``intercept`` is called for every request instead of its handler.
 
         Raises MissingComponent: a handler needs a component that the broker does not have.
         """
@@ -75,10 +75,10 @@ class Dispatcher:
     def serve(self, peer: Peer, frame: memoryview, throttle: Throttle) -> Frame | Awaitable[Frame]:
         """Answer one request frame (without its size), at once or later.
 
-        ``throttle`` is the connection's: when the answer is there it says how long the next request has to wait.
+        ``throttle`` is the connection's. It has the throttle time after the response.
 
         Raises CloseConnection: the session does not allow it, the API or its version is not served, or its work was
-        cancelled. RemoteProtocolError: the bytes are not the request.
+        cancelled. RemoteProtocolError: the request cannot be decoded.
         """
         begun_ns = time.perf_counter_ns()
         throttle.begin()
@@ -89,13 +89,11 @@ class Dispatcher:
             raise CloseConnection(reason)
         api = self._apis.get(header.api_key)
         if api is None:
-            raise CloseConnection(f"it asked for the unknown API key {header.api_key}")
+            raise CloseConnection(f"it sent a request with the unknown API key {header.api_key}")
         if version not in api.served:
             if header.api_key == _API_VERSIONS:
                 return response_frame(unsupported_version(self._release), 0, header.correlation_id)
-            raise CloseConnection(
-                f"it asked for {api.request.api_name} in version {version}; versions {api.served} are served"
-            )
+            raise CloseConnection(f"it sent {api.request.api_name} v{version}, but versions {api.served} are served")
         context = RequestContext(
             version=version,
             client_id=header.client_id or "",
@@ -110,7 +108,7 @@ class Dispatcher:
         return self.run(Call(api, version, request, context, frame, header.correlation_id, begun_ns))
 
     def run(self, call: Call) -> Frame | Awaitable[Frame]:
-        """Run a call, and count it. Raises CloseConnection."""
+        """Process a call, and count it. Raises CloseConnection."""
         intercept = self._intercept
         answer = call.api.handler(call.request, call.context) if intercept is None else intercept(call)
         if inspect.isawaitable(answer):
@@ -118,7 +116,7 @@ class Dispatcher:
         return self._finish(call, answer)
 
     async def _finish_later(self, call: Call, work: Awaitable[Response | None]) -> Frame:
-        """The frame of an answer that is not there yet."""
+        """The frame of a response that is awaited."""
         if self._quotas.request.enabled:
             work = call.context.throttle.measured(work)
         try:
@@ -129,7 +127,7 @@ class Dispatcher:
         return await done if inspect.isawaitable(done) else done
 
     def _finish(self, call: Call, answer: Response | None) -> Frame | Awaitable[Frame]:
-        """The frame of an answer, with the throttle time that the client has to wait."""
+        """The frame of a response, with its throttle time."""
         throttle = call.context.throttle
         if call.api.request.api_key == _PRODUCE:
             self._charge_bytes(call)
@@ -142,7 +140,7 @@ class Dispatcher:
         return self._frame(call, answer)
 
     def _charge_bytes(self, call: Call) -> None:
-        """Count the whole request against its client's producer_byte_rate."""
+        """Charge the request to its client's producer_byte_rate."""
         context, quota = call.context, self._quotas.produce
         if quota.enabled:
             now_ms = self._timers.elapsed_ms()
@@ -168,6 +166,6 @@ class Dispatcher:
 
 
 def _with_throttle_time(answer: Response, wait_ms: int) -> Response:
-    """Every answer has the field, though not in every version."""
+    """Set throttle_time_ms, which every response has, though not in every version."""
     changed: Response = dataclasses.replace(cast("Any", answer), throttle_time_ms=wait_ms)
     return changed

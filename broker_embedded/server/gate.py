@@ -1,4 +1,4 @@
-"""Between a connection with SASL and the handlers: who has not logged in gets no further, and is slow to hear so."""
+"""Authentication in front of the handlers: requests before a login are refused, and failures answered with a delay."""
 
 import inspect
 from collections.abc import Awaitable
@@ -16,19 +16,19 @@ Answered: TypeAlias = Answer | Awaitable[Answer]
 
 
 class Gate:
-    """Takes the place of ``serve`` for a connection whose client logs in."""
+    """The ``serve`` function of a connection with SASL."""
 
     __slots__ = ("_delay_ms", "_delayed", "_serve", "_session")
 
     def __init__(self, session: Session, serve: Serve, delayed: DelayedOperations, delay_ms: int) -> None:
-        """``serve`` goes by the same session. A client that is not let in waits ``delay_ms`` to be told."""
+        """``serve`` has the same session. A failed login is answered after ``delay_ms``."""
         self._session = session
         self._serve = serve
         self._delayed = delayed
         self._delay_ms = delay_ms
 
     def __call__(self, frame: memoryview, throttle: Throttle) -> Answered:
-        """Answer a request, or a message of the mechanism that comes without one."""
+        """Answer a request, or a bare message of the mechanism."""
         session = self._session
         if session.is_open:
             answer = self._serve(frame, throttle)
@@ -42,7 +42,7 @@ class Gate:
     def _take(self, token: memoryview) -> Answer:
         try:
             answer = self._session.take(bytes(token))
-        except SaslRefused as refused:  # brokers say nothing here: the client would take it for a message
+        except SaslRefused as refused:  # no response, because the client would take it for a message of the mechanism
             raise CloseConnection(f"it did not log in: {refused}") from refused
         return [len(answer).to_bytes(4), answer]
 

@@ -1,7 +1,7 @@
-"""What one connection has received: requests, the last one maybe not whole, in the buffer in which they stay.
+"""The receive buffer of one connection, with complete requests and possibly an incomplete one.
 
-A claimed size reserves no memory: a buffer grows with the received bytes, and reserves its size in `RequestMemory`. A
-connection that has received nothing has no buffer.
+The size field of a request does not reserve memory: the buffer grows with the received bytes, and reserves its size in
+`RequestMemory`. An empty inbox has no buffer.
 """
 
 import socket
@@ -16,16 +16,16 @@ _GROWTH: Final = 4
 """Factor by which a full buffer grows, up to `_STEP` bytes. A larger buffer doubles."""
 _STEP: Final = 1024 * 1024
 _KEPT_BUFFER: Final = 2 * 1024 * 1024
-"""Buffers up to this size are used again for the next request."""
+"""Buffers up to this size are reused for the next request."""
 _NOTHING: Final = memoryview(b"")
 
 
 class BadSize(Exception):
-    """A request claims a size that none may have; ``str()`` says it."""
+    """The size field of a request is invalid."""
 
 
 class Inbox:
-    """Receive with ``receive``, take out with ``next_frame``, and say with ``answered`` when nobody looks into it."""
+    """``receive`` bytes, get requests by ``next_frame``, and call ``answered`` after the last use of the frame."""
 
     __slots__ = (
         "_buffer",
@@ -67,17 +67,17 @@ class Inbox:
 
     @property
     def is_full(self) -> bool:
-        """Whether the buffer has no room: of requests that wait for the one being worked on."""
+        """Whether the buffer is full of requests that wait for the present one."""
         return self._buffer is not None and self._end == len(self._buffer)
 
     @property
     def waiting_bytes(self) -> int:
-        """Bytes that were received and not taken out."""
+        """Received bytes that ``next_frame`` has not returned."""
         return self._end - self._start
 
     @property
     def has_whole_request(self) -> bool:
-        """Whether ``next_frame`` has something to give, or to complain of."""
+        """Whether ``next_frame`` returns a request or raises."""
         have = self._end - self._start
         if have < _SIZE.size:
             return False
@@ -87,7 +87,7 @@ class Inbox:
 
     @property
     def reserved_bytes(self) -> int:
-        """Memory that a large request has reserved."""
+        """Reserved memory of a large request."""
         return self._reserved
 
     @property
@@ -96,9 +96,9 @@ class Inbox:
         return 0 if self._buffer is None else len(self._buffer)
 
     def next_frame(self, resume: Callable[[], None]) -> memoryview | None:
-        """The next request without its size, as a view of the buffer; None if it is not whole yet.
+        """The next request without its size, as a view of the buffer; None if it is incomplete.
 
-        ``resume`` is called once there may be memory for it, if there was none. Raises BadSize.
+        ``resume`` is called when memory for it may be available, if it was not. Raises BadSize.
         """
         self.has_room = True
         if self._start == self._end:
@@ -123,22 +123,22 @@ class Inbox:
         return self._view[begin : self._start]
 
     def answered(self) -> None:
-        """The last request taken out is answered: release the memory that it has reserved."""
+        """Release the reserved memory of the last request after its response."""
         if self._reserved:
             self._memory.release(self)
             self._reserved = 0
 
     def close(self) -> None:
-        """Nothing more will be received: wait no longer for memory. What is reserved stays so until ``answered``."""
+        """Stop waiting for memory. Reserved memory stays reserved until ``answered``."""
         self._memory.forget(self)
 
     def rest_if_small(self) -> None:
-        """Give the buffer back if nothing is in it; a large one stays for a while, for the next large request."""
+        """Release an empty buffer of the normal size. A large one stays for the next large request."""
         if self._start == self._end and self.buffer_bytes == BUFFER_BYTES:
             self.rest()
 
     def rest(self) -> None:
-        """Give the buffer back, with all that is in it. Only when nobody looks into it any more."""
+        """Release the buffer and its content. No view of it must be in use."""
         if self._buffer is not None:
             self._view = _NOTHING
             self._buffers.give_back(self._buffer)
@@ -146,7 +146,7 @@ class Inbox:
             self._start = self._end = 0
 
     def _make_room(self, needed: int, resume: Callable[[], None]) -> None:
-        """Let more of a request of ``needed`` bytes be received, if there is memory for it."""
+        """Make room for a request of ``needed`` bytes, if memory is available."""
         assert self._buffer is not None
         have, capacity = self._end - self._start, len(self._buffer)
         if have == capacity < needed:
@@ -162,7 +162,7 @@ class Inbox:
             self._start, self._end = 0, have
 
     def _reserve(self, size: int, resume: Callable[[], None]) -> bool:
-        """Reserve memory for a buffer of ``size`` bytes; False if there is none for now."""
+        """Reserve memory for a buffer of ``size`` bytes; False if none is available now."""
         more = size - self._reserved
         if size <= BUFFER_BYTES or more <= 0:
             return True

@@ -15,20 +15,20 @@ logger = logging.getLogger(__name__)
 _ACCEPT_AT_ONCE: Final = 64
 _OUT_OF_DESCRIPTORS: Final = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 _PAUSE_S: Final = 1.0
-"""How long to accept nobody when the system has no descriptor left; connections wait in the backlog."""
+"""Time without accepts if no descriptor is free. Connections wait in the backlog."""
 
 Accept = Callable[[socket.socket, str], None]
-"""Takes over an accepted, non-blocking socket; the text is the peer's address."""
+"""Called with an accepted, non-blocking socket and the peer's address."""
 HasRoom = Callable[[], bool]
-"""Whether another connection may be accepted now. If not, ``Listener.resume`` is to be called later."""
+"""Whether another connection may be accepted now. If not, ``Listener.resume`` must be called later."""
 
 
 class ListenError(Exception):
-    """A listener's address cannot be had; ``str()`` names it and says why."""
+    """A listener's address cannot be bound. ``str()`` has the address and the error."""
 
 
 class Listener:
-    """One configured listener, on every address that its host name stands for."""
+    """One configured listener, on every address of its host name."""
 
     def __init__(self, endpoint: Endpoint, backlog: int) -> None:
         """Bind and listen. Raises ListenError."""
@@ -44,13 +44,13 @@ class Listener:
         return spell_address(self.host or "0.0.0.0", self.port)  # noqa: S104  # shown, not bound
 
     def start(self, accept: Accept, has_room: HasRoom = lambda: True) -> None:
-        """Hand each new connection to ``accept``, from the running event loop, while there is room."""
+        """Call ``accept`` with each new connection, on the running event loop, while ``has_room``."""
         loop = asyncio.get_running_loop()
         for sock in self._sockets:
             loop.add_reader(sock, self._on_connection, loop, sock, accept, has_room)
 
     def resume(self) -> None:
-        """There may be room again. Does nothing unless there was none before."""
+        """Accept again, if ``has_room`` was false before."""
         paused, self._paused = self._paused, []
         for accept_again in paused:
             accept_again()
@@ -85,8 +85,10 @@ class Listener:
             try:
                 sock.setblocking(False)
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # finds peers that vanished without a word
-            except OSError:  # gone already
+                sock.setsockopt(
+                    socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1
+                )  # detects peers that vanished without closing
+            except OSError:  # closed already
                 sock.close()
                 continue
             accept(sock, spell_address(address[0], address[1]))
@@ -99,7 +101,7 @@ class Listener:
 
 
 def _bind(endpoint: Endpoint, backlog: int) -> list[socket.socket]:
-    """A socket per address of the host, all on the port that the first one got."""
+    """A socket per address of the host, all with the port of the first one."""
     try:
         found = socket.getaddrinfo(
             endpoint.host or None, endpoint.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -112,7 +114,7 @@ def _bind(endpoint: Endpoint, backlog: int) -> list[socket.socket]:
         try:
             sockets.append(_listen(socket.socket(family, kind, protocol), (address[0], port, *address[2:]), backlog))
         except OSError as error:
-            # A host with addresses of two families may lack one of them; the first must do.
+            # The system may lack one of two address families of a host; the first one is sufficient.
             if not sockets and error.errno != errno.EAFNOSUPPORT:
                 raise ListenError(f"cannot listen on {endpoint.address}: {error.strerror}") from error
     if not sockets:

@@ -1,19 +1,19 @@
-"""What connections share: how much memory large requests may take together, and buffers for the small ones."""
+"""Memory of all connections: a budget for large requests, and reusable buffers for small ones."""
 
 from collections.abc import Callable
 from typing import Final
 
 BUFFER_BYTES: Final = 16 * 1024
-"""What a connection receives into, unless a request is larger."""
+"""Size of a receive buffer, unless a request is larger."""
 _KEPT: Final = 64
-"""Buffers kept while nobody needs them."""
+"""Upper bound of the unused buffers that are kept."""
 
 
 class RequestMemory:
-    """A budget of bytes for parts of requests that have been received.
+    """A budget of bytes for large requests.
 
-    A holder reserves more as its request arrives. As Kafka's, the budget is not strict: the last reservation may exceed
-    what is left, and the oldest holder always gets more, so that holders that wait for each other cannot stop forever.
+    A holder reserves more while its request arrives. As in Kafka, the budget is not strict: the last reservation may
+    exceed it, and the oldest holder always gets more, so that holders cannot deadlock.
     """
 
     def __init__(self, limit_bytes: int) -> None:
@@ -21,9 +21,9 @@ class RequestMemory:
         self._limit = limit_bytes
         self._used = 0
         self._holders: dict[object, int] = {}
-        """What each holder has, the oldest holder first."""
+        """Reserved bytes of each holder, the oldest holder first."""
         self._waiting: dict[object, Callable[[], None]] = {}
-        """What to call for each holder that waits, in the order in which they came."""
+        """The ``resume`` callback of each waiting holder, in their order."""
 
     def reserve(self, holder: object, size: int, resume: Callable[[], None]) -> bool:
         """Reserve ``size`` bytes more, or return False and call ``resume`` once when another holder has released."""
@@ -35,14 +35,14 @@ class RequestMemory:
         return True
 
     def release(self, holder: object) -> None:
-        """Release all that a holder has reserved."""
+        """Release all reserved bytes of a holder."""
         self._used -= self._holders.pop(holder)
         waiting, self._waiting = self._waiting, {}
         for resume in waiting.values():
             resume()
 
     def forget(self, holder: object) -> None:
-        """Call a holder no more: it does not wait any longer."""
+        """Drop the ``resume`` callback of a holder."""
         self._waiting.pop(holder, None)
 
     @property
@@ -52,24 +52,24 @@ class RequestMemory:
 
     @property
     def is_short(self) -> bool:
-        """Whether somebody waits for memory."""
+        """Whether a holder waits for memory."""
         return bool(self._waiting)
 
 
 class Buffers:
-    """Receive buffers of `BUFFER_BYTES`, lent to connections for as long as they have something to receive or answer.
+    """Receive buffers of `BUFFER_BYTES` for connections that receive or answer requests.
 
-    A connection that rests has none, or a thousand of them would hold 16 MiB that nobody uses.
+    An idle connection has none, because a thousand idle ones would otherwise waste 16 MiB.
     """
 
     def __init__(self) -> None:
         self._free: list[bytearray] = []
 
     def take(self) -> bytearray:
-        """A buffer. What it holds is of no meaning."""
+        """A buffer with arbitrary content."""
         return self._free.pop() if self._free else bytearray(BUFFER_BYTES)
 
     def give_back(self, buffer: bytearray) -> None:
-        """Let others have a buffer, into which nobody looks any more. One of another size is dropped."""
+        """Return a buffer that is not in use any more. One of another size is dropped."""
         if len(buffer) == BUFFER_BYTES and len(self._free) < _KEPT:
             self._free.append(buffer)

@@ -1,4 +1,4 @@
-"""What one connection has still to send: bytes by ``sendmsg``, regions of log files by ``sendfile``."""
+"""The send queue of one connection: bytes by ``sendmsg``, regions of log files by ``sendfile``."""
 
 import errno
 import os
@@ -12,23 +12,23 @@ from spark_kafka_native.protocol.wire import Chunk, FileRegion, HasFileno
 _MAX_PIECES: Final = 64
 """Buffers in one ``sendmsg``; systems allow 1024 or more."""
 _SMALL_REGION: Final = 16 * 1024
-"""Regions up to this size are read and sent with the bytes around them: one call to the system instead of three."""
+"""Regions up to this size are read and sent with the bytes around them, in one system call instead of three."""
 _MAX_BYTES_PER_ITERATION: Final = 4 * 1024 * 1024
-"""Sent at once at most, so that one fast reader does not hold up the other connections."""
+"""Upper bound of one ``send``, so that a fast client does not block the other connections."""
 _MSG_MORE: Final = getattr(socket, "MSG_MORE", 0)
 _SENDFILE: Final = getattr(os, "sendfile", None)
 _NO_SENDFILE: Final = {errno.EINVAL, errno.ENOSYS, errno.ENOTSOCK, errno.EOPNOTSUPP}
 
 
 class RegionLost(Exception):
-    """A region that the response contains cannot be read: its file was removed, cannot be opened, or ends before it.
+    """A region of a response cannot be read: its file was removed, cannot be opened, or is too short.
 
     The connection must be closed.
     """
 
 
 class Outbox:
-    """Pieces in the order in which they must leave. Sending never blocks."""
+    """Pieces in sending order. Sending never blocks."""
 
     __slots__ = ("_pieces", "_socket")
 
@@ -40,11 +40,11 @@ class Outbox:
         return bool(self._pieces)
 
     def put(self, pieces: Iterable[Chunk]) -> None:
-        """Add pieces behind the others. They are kept by reference: do not change them until they are sent."""
+        """Append pieces. They are not copied, and must not be changed until they are sent."""
         self._pieces.extend(piece for piece in pieces if len(piece))
 
     def send(self) -> bool:
-        """Send as much as the system takes, up to a turn's worth; whether the system would have taken more.
+        """Send as much as the system accepts, within a bound; whether it would have accepted more.
 
         Raises OSError: the connection is broken. RegionLost.
         """
@@ -60,11 +60,11 @@ class Outbox:
         return True
 
     def clear(self) -> None:
-        """Forget what was not sent."""
+        """Drop unsent pieces."""
         self._pieces.clear()
 
     def _send_bytes(self) -> int:
-        """Send the buffers at the front, small regions read in."""
+        """Send the first buffers, with small regions read."""
         pieces = self._pieces
         buffers = []
         for index, piece in enumerate(pieces):
@@ -81,7 +81,7 @@ class Outbox:
         return sent
 
     def _drop(self, sent: int) -> None:
-        """Take ``sent`` bytes off the buffers at the front."""
+        """Remove ``sent`` bytes from the first buffers."""
         pieces = self._pieces
         while sent:
             head = pieces.popleft()
@@ -124,15 +124,17 @@ def _read(region: FileRegion) -> bytes:
 
 
 def _opened(region: FileRegion) -> HasFileno:
-    """The file, open while the result is held: between calls a slow client holds no descriptor."""
+    """The file, opened for this call, so that a slow client holds no descriptor between calls."""
     try:
         return region.owner.file()
     except OSError as error:
         raise RegionLost(
-            f"{region.length} bytes were to be sent from a segment that cannot be opened: {error}"
+            f"{region.length} bytes cannot be sent, because their segment cannot be opened: {error}"
         ) from error
 
 
 def _cut_short(region: FileRegion, file: HasFileno) -> RegionLost:
     size = os.fstat(file.fileno()).st_size
-    return RegionLost(f"{region.length} bytes were to be sent from position {region.position}; the file has {size}")
+    return RegionLost(
+        f"{region.length} bytes cannot be sent from position {region.position}, because the file has {size}"
+    )

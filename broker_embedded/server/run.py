@@ -1,4 +1,4 @@
-"""A broker from start to stop, for the command line and for brokers inside other programs."""
+"""Running a broker, for the command line and for embedded brokers."""
 
 import asyncio
 import signal
@@ -15,7 +15,7 @@ from broker_embedded.server.metrics_port import MetricsPort
 from broker_embedded.server.server import BrokerServer
 
 LISTENING: Final = "listening on "
-"""How the lines begin that say where clients find the broker."""
+"""The prefix of the lines with the broker's addresses."""
 
 
 @asynccontextmanager
@@ -26,15 +26,15 @@ async def running_broker(
     *,
     on_failed: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[BrokerServer]:
-    """A broker that serves clients until the context ends, when it stops in order.
+    """A broker that serves clients until the context ends, and then stops cleanly.
 
-    ``on_failed`` is called if every log is offline, so that there is nothing left to serve.
+    ``on_failed`` is called when every log is offline.
 
-    1. Take the addresses. Crash here: nothing has happened.
-    2. Lock the data directory, recover its logs, read its topics. Crash here: the next start does it again.
-    3. Serve. Crash here: what was acknowledged is in the log files; the next start recovers them.
-    4. Stop: answer what is being worked on, close connections. Crash here: as in 3.
-    5. Force all logs to the disk, then mark the directory as cleanly shut down. Crash here: as in 3, until the mark.
+    1. Bind the addresses. Crash here: nothing has changed.
+    2. Lock the data directory, recover its logs, read its topics. Crash here: the next start repeats it.
+    3. Serve. Crash here: acknowledged records are in the log files, and the next start recovers them.
+    4. Stop: answer the requests in progress, close connections. Crash here: as in 3.
+    5. Flush all logs, then write ``.kafka_cleanshutdown``. Crash before the last step: as in 3.
 
     Raises ListenError; DataDirectoryError: the directory is locked or cannot be used; OSError.
     """
@@ -53,9 +53,9 @@ def start_broker(
     intercept: Callable[[Broker], Intercept] | None = None,
     on_failed: Callable[[], None] = lambda: None,
 ) -> BrokerServer:
-    """Steps 1 to 3 of ``running_broker``, in whose place ``stop_broker`` or ``kill_broker`` ends it. Blocks.
+    """Steps 1 to 3 of ``running_broker``. ``stop_broker`` or ``kill_broker`` must end it. Blocks.
 
-    ``intercept`` makes a function that takes every request of the broker in place of its handler.
+    ``intercept`` returns a function that is called for every request instead of its handler.
     """
     listeners: list[Listener] = []
     with ExitStack() as given_back:
@@ -74,7 +74,7 @@ def start_broker(
 
 
 class EndOfRun:
-    """Waits for the end of a broker's process: a signal, or a failed broker. Belongs to the running event loop."""
+    """Waits for a signal or a failed broker. Belongs to the running event loop."""
 
     def __init__(self, signals: Iterable[signal.Signals] = (signal.SIGTERM, signal.SIGINT)) -> None:
         self._status = 0
@@ -88,13 +88,13 @@ class EndOfRun:
         self._come.set()
 
     async def wait(self) -> int:
-        """The exit status, once the run is to end."""
+        """Wait for the end of the run; the exit status."""
         await self._come.wait()
         return self._status
 
 
 def lines_at_start(server: BrokerServer) -> list[str]:
-    """What whoever starts a broker on the command line waits for: where clients and readers of metrics find it."""
+    """The lines on stdout after the start: the addresses for clients and the URL of the metrics."""
     lines = [f"{LISTENING}{address}" for address in server.addresses]
     return lines if server.metrics_url is None else [*lines, f"metrics at {server.metrics_url}"]
 
@@ -108,6 +108,6 @@ async def stop_broker(server: BrokerServer) -> None:
 
 
 async def kill_broker(server: BrokerServer) -> None:
-    """End as a crash of the process would. Needs a clock that can be moved."""
+    """Stop as a crash of the process would. Requires a clock that can be advanced."""
     await server.abandon()
     await server.broker.abandon()

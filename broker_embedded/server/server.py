@@ -1,4 +1,4 @@
-"""The broker on the network, from its listeners' start to an orderly stop."""
+"""The network server of a broker."""
 
 import asyncio
 import contextlib
@@ -27,15 +27,15 @@ from broker_embedded.server.metrics_port import MetricsPort
 logger = logging.getLogger(__name__)
 
 _DRAIN_S: Final = 10.0
-"""How long a stopping broker waits for the answers that are on their way."""
+"""How long a stopping broker waits for responses in progress."""
 _SHRINK_AFTER_MS: Final = 5000
-_LOOK_AT_CONNECTIONS_MS: Final = 1000
-_SHORTEST_LOOK_MS: Final = 20
-_LOOK_AT_LOGS_MS: Final = 1000
+_CHECK_CONNECTIONS_MS: Final = 1000
+_SHORTEST_CHECK_MS: Final = 20
+_CHECK_LOGS_MS: Final = 1000
 
 
 class BrokerServer:
-    """A broker's listeners, connections and timers. Make it, ``start`` it and ``stop`` it in one event loop."""
+    """A broker's listeners, connections and periodic tasks. Belongs to one event loop."""
 
     def __init__(
         self,
@@ -47,8 +47,7 @@ class BrokerServer:
     ) -> None:
         """``dispatcher`` answers the requests of all connections.
 
-        ``on_failed`` is called once, in the event loop, when every log is offline, so that the broker can serve nothing
-        any more. The caller then stops the server.
+        ``on_failed`` is called once, on the event loop, when every log is offline. The caller must stop the server.
         """
         self.broker = broker
         self._metrics_port = metrics_port
@@ -73,7 +72,7 @@ class BrokerServer:
         self._periodic = PeriodicTasks(broker.timers)
 
     def start(self) -> None:
-        """Serve clients, and begin what runs by the clock."""
+        """Serve clients, and start the periodic tasks."""
         self.broker.groups.resume()
         self.broker.transactions.resume()
         for listener in self._listeners:
@@ -83,7 +82,7 @@ class BrokerServer:
         self._periodic.start(*self._periodic_tasks(), *self.broker.periodic_tasks())
 
     async def stop(self) -> None:
-        """Answer what is being worked on, within bounds, then close every connection. The broker itself stays open."""
+        """Answer the requests in progress, within a time limit, then close all connections. The broker stays open."""
         self._stop_listening()
         self.broker.compaction.stop()
         await self._periodic.stop()
@@ -99,17 +98,17 @@ class BrokerServer:
         if self._metrics_port is not None:
             await self._metrics_port.close()
         for connection in list(self._connections):
-            connection.close("the broker stops, and its answer took too long", logging.WARNING)
+            connection.close("the broker stops, and its response took too long", logging.WARNING)
 
     async def abandon(self) -> None:
-        """Close everything where it is, as a crash of the process would: nothing is answered any more."""
+        """Close all connections without responses, as a crash of the process would."""
         self._stop_listening()
         self._periodic.abandon()
         self.broker.groups.abandon()
         self.broker.transactions.abandon()
         for connection in list(self._connections):
             connection.close_when_idle()
-        await asyncio.sleep(0)  # work that was handed over begins, so that it can be cancelled
+        await asyncio.sleep(0)  # queued work begins, so that it can be cancelled
         for connection in list(self._connections):
             connection.close("the broker is killed")
 
@@ -120,12 +119,12 @@ class BrokerServer:
 
     @property
     def metrics_url(self) -> str | None:
-        """Where metrics are told, if they are."""
+        """The URL of the metrics, or None."""
         return None if self._metrics_port is None else self._metrics_port.url
 
     @property
     def connection_count(self) -> int:
-        """Connections open now."""
+        """The number of open connections."""
         return len(self._connections)
 
     # --- connections -----------------------------------------------------------------------------------------------
@@ -142,7 +141,7 @@ class BrokerServer:
         self._refused.clear()
 
     def _has_room(self) -> bool:
-        """Whether another connection may be accepted now; the listeners are told when one may."""
+        """Whether another connection may be accepted now. If not, the listeners are resumed later."""
         if self._admission.is_full(len(self._refused)):
             if not self._is_full:
                 total, reason = self._admission.total, self._admission.limit[1]
@@ -208,7 +207,7 @@ class BrokerServer:
             self._all_closed.set()
 
     def _refuse(self, sock: socket.socket, peer: str, refused: Refused) -> None:
-        """Close a connection that was not let in, later if the client is to be slowed down."""
+        """Close a refused connection, later if the client is over its quota."""
         logger.warning("refused the connection from %s: %s", peer, refused)
         self.broker.traffic.connections_refused[refused.limit] += 1
         if not refused.after_ms:
@@ -233,7 +232,7 @@ class BrokerServer:
                 sock.setsockopt(socket.SOL_SOCKET, option, size)
 
     def _node(self, listener: Listener, sock: socket.socket) -> BrokerNode:
-        """This broker as the client at the other end of ``sock`` should know it."""
+        """This broker with the address for the client of ``sock``."""
         node_id, advertised = self._config.node_id, self._config.advertised().get(listener.name)
         if advertised is not None:
             host, port = advertised.host, advertised.port or listener.port
@@ -241,31 +240,29 @@ class BrokerServer:
             host = sock.getsockname()[0] if listener.host in WILDCARD_HOSTS else listener.host
             port = listener.port
         node = BrokerNode(node_id=node_id, host=host, port=port, rack=self._config.broker_rack)
-        return self._nodes.setdefault(f"{node.host}:{node.port}", node)  # one for all connections that share it
+        return self._nodes.setdefault(f"{node.host}:{node.port}", node)  # connections with one address share the value
 
     # --- timers ----------------------------------------------------------------------------------------------------
 
     def _periodic_tasks(self) -> list[PeriodicTask]:
         idle_ms = self._config.connections_max_idle_ms
-        look_ms = (
-            _LOOK_AT_CONNECTIONS_MS
-            if idle_ms < 0
-            else min(_LOOK_AT_CONNECTIONS_MS, max(_SHORTEST_LOOK_MS, idle_ms // 2))
+        check_ms = (
+            _CHECK_CONNECTIONS_MS if idle_ms < 0 else min(_CHECK_CONNECTIONS_MS, max(_SHORTEST_CHECK_MS, idle_ms // 2))
         )
         return [
-            PeriodicTask("look for idle connections", look_ms, self._look_at_connections),
-            PeriodicTask("look for offline logs", _LOOK_AT_LOGS_MS, self._look_at_logs),
+            PeriodicTask("check of idle connections", check_ms, self._check_connections),
+            PeriodicTask("check of offline logs", _CHECK_LOGS_MS, self._check_logs),
         ]
 
-    def _look_at_logs(self) -> None:
-        """Stop the broker once every log is offline, as Apache Kafka does once all log directories are offline."""
+    def _check_logs(self) -> None:
+        """Stop the broker when every log is offline, as Apache Kafka does when all log directories are offline."""
         logs = self.broker.logs
         if not self._has_failed and logs.logs and logs.offline_count == len(logs.logs):
             self._has_failed = True
             logger.critical("stopping: all %d logs in %s are offline", logs.offline_count, logs.data_dir)
             self._on_failed()
 
-    def _look_at_connections(self) -> None:
+    def _check_connections(self) -> None:
         now_ms, limit_ms = self.broker.timers.elapsed_ms(), self._config.connections_max_idle_ms
         if self._is_full and not self._admission.is_full(len(self._refused)):  # max.connections has changed
             self._on_room()
@@ -274,7 +271,7 @@ class BrokerServer:
             connection.look_for_end()
             idle_ms = now_ms - connection.last_active_ms
             if 0 <= limit_ms <= idle_ms and not connection.is_parked:
-                reason = f"nothing moved for {idle_ms / 1000:.1f} s (connections.max.idle.ms)"
+                reason = f"it was idle for {idle_ms / 1000:.1f} s (connections.max.idle.ms)"
                 connection.close(reason, logging.INFO)
             elif connection.receives_too_slowly(now_ms) and is_short:
                 reason = "its request arrives too slowly while other connections wait for memory"
@@ -288,7 +285,7 @@ def _ip_of(peer: str) -> str:
 
 
 def _as_java_writes(ip: str) -> str:
-    """``/127.0.0.1``, ``/0:0:0:0:0:0:0:1``: how group members are described."""
+    """An address in Java's format, as in descriptions of group members: ``/127.0.0.1``, ``/0:0:0:0:0:0:0:1``."""
     try:
         address = ipaddress.ip_address(ip.partition("%")[0])
     except ValueError:

@@ -136,7 +136,7 @@ def test_a_removed_file_ends_the_connection(
     outbox = Outbox(pair[0])
     outbox.put([b"header", FileRegion(file, 0, length)])
     file.path.unlink()
-    with pytest.raises(RegionLost, match="from a segment that cannot be opened"):
+    with pytest.raises(RegionLost, match="cannot be sent, because their segment cannot be opened"):
         drain(outbox, pair[1])
 
 

@@ -138,7 +138,7 @@ def test_a_topic_deleted_while_it_is_sent_arrives_until_its_files_are_removed(
         (struct.pack(">i", 3) + b"abc", "bad request: request header is cut short"),
         (struct.pack(">i", 40) + b"\xff" * 40, "unknown API key -1"),
         (struct.pack(">ihhih", 15, 3, 12, 1, 0) + b"\0" + b"\xff" * 4, "bad request: MetadataRequest v12"),
-        (struct.pack(">i", 10) + struct.pack(">hhih", 0, 2, 1, -1), "Produce in version 2"),
+        (struct.pack(">i", 10) + struct.pack(">hhih", 0, 2, 1, -1), "Produce v2"),
     ],
 )
 def test_garbage_closes_its_connection_with_a_reason_and_no_other(

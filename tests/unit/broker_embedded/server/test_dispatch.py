@@ -38,11 +38,11 @@ def test_a_version_of_api_versions_that_is_too_new_is_answered_in_v0(broker: Bro
 @pytest.mark.parametrize(
     ("api_key", "version", "said"),
     [
-        (0, 2, "Produce in version 2; versions 3-13 are served"),
-        (1, 3, "Fetch in version 3; versions 4-18 are served"),
-        (3, 14, "Metadata in version 14; versions 0-13 are served"),
-        (3, -1, "Metadata in version -1"),
-        (22, 6, "InitProducerId in version 6; versions 0-5 are served"),
+        (0, 2, "Produce v2, but versions 3-13 are served"),
+        (1, 3, "Fetch v3, but versions 4-18 are served"),
+        (3, 14, "Metadata v14, but versions 0-13 are served"),
+        (3, -1, "Metadata v-1"),
+        (22, 6, "InitProducerId v6, but versions 0-5 are served"),
         (78, 0, "unknown API key 78"),
         (999, 0, "unknown API key 999"),
     ],
