@@ -1,6 +1,6 @@
-"""Who a client is: SASL as brokers speak it, without a socket, a clock or a file.
+"""The broker's side of SASL. Pure.
 
-`mechanisms` are PLAIN and SCRAM, `session` says which requests a connection may send and when, and how a listener's
-clients log in. `credentials` are what SCRAM knows of users instead of their passwords: `alterations` changes them,
-`first_users` makes the first ones; `metadata.scram_users` keeps them.
+`mechanisms` are PLAIN and SCRAM. `session` checks which requests a connection may send before and after a login.
+`credentials` are those of SCRAM, `alterations` changes them, `first_users` creates the first ones;
+`metadata.scram_users` stores them.
 """

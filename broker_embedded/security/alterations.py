@@ -1,4 +1,4 @@
-"""The rules by which credentials are changed and told of: those of Apache Kafka's KRaft controller (KIP-554)."""
+"""The rules of changing and describing credentials, those of Apache Kafka's KRaft controller (KIP-554)."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ from spark_kafka_native.protocol.messages.alter_user_scram_credentials import (
 )
 
 Results: TypeAlias = dict[str, KafkaError | None]
-"""What was wrong, by user; None for nothing."""
+"""The error of each user, or None."""
 
 
 def altered(
@@ -21,7 +21,7 @@ def altered(
     deletions: Sequence[ScramCredentialDeletion],
     upsertions: Sequence[ScramCredentialUpsertion],
 ) -> tuple[Credentials, Results]:
-    """The credentials after a change, and what became of each user in it. A user may be in it once."""
+    """The credentials after a change, and the result of each user. A user must not be repeated."""
     accepted: dict[str, tuple[ScramUser, ScramCredential | None]] = {}
     results = Results()
     items: tuple[ScramCredentialDeletion | ScramCredentialUpsertion, ...] = (*deletions, *upsertions)
@@ -45,7 +45,7 @@ def altered(
 
 
 def described(credentials: Credentials, names: Iterable[str] | None) -> dict[str, dict[str, int] | KafkaError]:
-    """By user the iterations of each of its mechanisms, or what was wrong; of all users for None or no names."""
+    """The iterations of each user's mechanisms, or its error; of all users for None or no names."""
     found: dict[str, dict[str, int]] = {}
     for user, credential in credentials.items():
         found.setdefault(user.name, {})[user.mechanism] = credential.iterations
@@ -57,7 +57,7 @@ def described(credentials: Credentials, names: Iterable[str] | None) -> dict[str
 
 def _description(name: str, mechanisms: dict[str, int] | None, times: int) -> dict[str, int] | KafkaError:
     if times > 1:
-        return KafkaError(ErrorCode.DUPLICATE_RESOURCE, f"The user {name} is asked for twice in a request")
+        return KafkaError(ErrorCode.DUPLICATE_RESOURCE, f"The request contains the user {name} more than once")
     if mechanisms is None:
         return KafkaError(ErrorCode.RESOURCE_NOT_FOUND, f"The user {name} has no SCRAM credentials")
     return mechanisms
@@ -75,7 +75,7 @@ def _user(item: ScramCredentialDeletion | ScramCredentialUpsertion) -> ScramUser
 def _credential(
     credentials: Credentials, user: ScramUser, item: ScramCredentialDeletion | ScramCredentialUpsertion
 ) -> ScramCredential | None:
-    """What the user has afterwards; None for nothing."""
+    """The new credential; None to delete it."""
     if isinstance(item, ScramCredentialDeletion):
         if user not in credentials:
             raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, "There is no such user credential to delete")

@@ -1,4 +1,4 @@
-"""The first users of SCRAM, spelled as for Kafka's kafka-storage.sh: nobody could log in to make them.
+"""The first SCRAM users, in the format of Kafka's kafka-storage.sh, because no client could log in to create them.
 
     SCRAM-SHA-256=[name=alice,password=hunter2] SCRAM-SHA-512=[name=bob,password="comma, or ]",iterations=8192]
 
@@ -26,12 +26,12 @@ _OPTIONS: Final = ("name", "password", "salt", "saltedpassword", "iterations")
 
 
 class FirstUserError(ValueError):
-    """Text that names no user; ``str()`` says what is wrong, and repeats no password."""
+    """The text is malformed. ``str()`` has no password."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstUser:
-    """A user to make, and how to come by its credential."""
+    """A user to create, and the password or salted password of its credential."""
 
     user: ScramUser
     iterations: int
@@ -68,7 +68,7 @@ class FirstUser:
         )
 
     def credential(self) -> ScramCredential:
-        """What the broker keeps. Takes milliseconds."""
+        """The credential. Takes milliseconds."""
         mechanism = self.user.mechanism
         if self.password is not None:
             return ScramCredential.of_password(mechanism, self.password, salt=self.salt, iterations=self.iterations)
@@ -79,10 +79,10 @@ class FirstUser:
 
 
 def parse_first_users(text: Secret) -> tuple[FirstUser, ...]:
-    """Every user that is named, with blanks or commas between. Raises FirstUserError."""
+    """All users, separated by blanks or commas. Raises FirstUserError."""
     users = tuple(_users(text.reveal()))
     if len({user.user for user in users}) < len(users):
-        raise FirstUserError("a user is there twice with one mechanism")
+        raise FirstUserError("a user is repeated with the same mechanism")
     return users
 
 
@@ -99,7 +99,7 @@ def _users(text: str) -> Iterator[FirstUser]:
         pairs = _PAIR.findall(found[2])
         options = {key: value[1:-1] if value.startswith('"') else value for key, value in pairs}
         if len(options) < len(pairs):
-            raise FirstUserError("a user has an option twice")
+            raise FirstUserError("a user has a repeated option")
         yield FirstUser.of(found[1], options)
 
 

@@ -18,7 +18,7 @@ from spark_kafka_native.net.secret import Secret
 
 PLAIN: Final = "PLAIN"
 _OTHER_ID: Final = "Authentication failed: Client requested an authorization id that is different from username"
-"""Nobody may act for others."""
+"""A client must not act for another user."""
 _NAME: Final = r"(?:[^=,\0]|=2C|=3D)+"
 _NONCE: Final = r"[\x21-\x2b\x2d-\x7e]+"
 _MORE: Final = r"(?:,[A-Za-z]+=[^,\0]+)*"
@@ -32,18 +32,18 @@ _NONCE_BYTES: Final = 24
 
 
 class SaslRefused(Exception):
-    """The client is not let in; ``str()`` is what it may be told, which never says whether there is such a user."""
+    """The login is refused. ``str()`` is for the client, and does not disclose whether the user exists."""
 
 
 class ServerMechanism(Protocol):
-    """One authentication: takes the client's messages in turn."""
+    """One authentication, message by message."""
 
     @property
     def user(self) -> str | None:
-        """Who the client has proved to be; None as long as it has not."""
+        """The authenticated user, or None."""
 
     def take(self, token: bytes) -> bytes:
-        """The answer to a message of the client, which may be empty. Raises SaslRefused."""
+        """The response to a message of the client, which may be empty. Raises SaslRefused."""
 
 
 class PlainServer:
@@ -65,7 +65,7 @@ class PlainServer:
         if not password:
             raise SaslRefused("Authentication failed: password not specified")
         expected = self._users.get(name)
-        # A name that nobody has takes as long as a wrong password.
+        # An unknown name takes as long as a wrong password.
         same = hmac.compare_digest(password.encode(), (expected.reveal() if expected else password).encode())
         if expected is None or not same:
             raise SaslRefused("Authentication failed: Invalid username or password")
@@ -94,7 +94,7 @@ class ScramServer:
         self._said = ""
 
     def take(self, token: bytes) -> bytes:
-        """Salt and nonce; then our own proof. Raises SaslRefused."""
+        """Salt and nonce; then the server's signature. Raises SaslRefused."""
         try:
             text = token.decode()
         except UnicodeDecodeError:
@@ -134,7 +134,7 @@ class ScramServer:
         return f"v={base64.b64encode(verifier).decode()}"
 
     def _refuse(self) -> NoReturn:
-        """One text for all that can be wrong: who asks must not learn whether there is such a user."""
+        """The same text for all errors, so that it does not disclose whether the user exists."""
         problem = "Authentication failed during authentication due to invalid credentials"
         raise SaslRefused(f"{problem} with SASL mechanism {self._name}")
 

@@ -1,9 +1,9 @@
-"""What a client may ask for over one connection, and who it is: Apache Kafka's order of SASL requests.
+"""The session of a connection: its user, and the order of SASL requests, as in Apache Kafka.
 
-With SASL a connection begins with ApiVersions, once at most, and SaslHandshake, which names a mechanism. Then come the
-mechanism's messages: as they are after SaslHandshake v0, in SaslAuthenticate after v1 (KIP-152). Everything else closes
-the connection. Where sessions end (``connections.max.reauth.ms``, KIP-368) the client logs in again over the same
-connection, by the same mechanism and as the same user, or its next request closes the connection.
+With SASL a connection begins with ApiVersions, at most once, and SaslHandshake, which selects a mechanism. The messages
+of the mechanism follow, as bare frames after SaslHandshake v0, in SaslAuthenticate after v1 (KIP-152). Other requests
+close the connection. When the session ends (``connections.max.reauth.ms``, KIP-368), the client must authenticate again
+on the same connection, with the same mechanism and user, or its next request closes the connection.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,20 +19,20 @@ from spark_kafka_native.protocol.messages.sasl_authenticate import SaslAuthentic
 from spark_kafka_native.protocol.messages.sasl_handshake import SaslHandshakeResponse
 
 ANONYMOUS: Final = "ANONYMOUS"
-"""Kafka's name for users that it does not know."""
+"""Kafka's name of unauthenticated users."""
 _SASL_HANDSHAKE: Final = 17
 _API_VERSIONS: Final = 18
 _SASL_AUTHENTICATE: Final = 36
 _SOONEST_REAUTHENTICATION_MS: Final = 1000
-"""Who logs in again more often than this is told that it is in already."""
+"""A re-authentication within this time is answered ILLEGAL_SASL_STATE."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaslListener:
-    """How clients log in on one listener: its mechanisms, and what they need.
+    """The SASL settings of one listener.
 
-    ``max_reauth_ms``: how long a login lasts, by mechanism; 0 is for ever. ``max_receive_bytes``: the largest frame of
-    a client that has not logged in.
+    ``max_reauth_ms``: the session lifetime by mechanism; 0 is unlimited. ``max_receive_bytes``: the largest frame of a
+    client before its login.
     """
 
     mechanisms: tuple[str, ...]
@@ -63,7 +63,7 @@ class Session:
         now_ms: Callable[[], int],
         on_open: Callable[[], None] = lambda: None,
     ) -> None:
-        """``now_ms`` is any clock that does not go back; ``on_open`` is called when the client is known."""
+        """``now_ms`` is a monotonic clock; ``on_open`` is called after a login."""
         self.user = ANONYMOUS
         self.failure: str | None = None
         self._listener = listener
@@ -80,16 +80,16 @@ class Session:
 
     @property
     def is_open(self) -> bool:
-        """Whether the client is known, and not logging in again."""
+        """Whether the client is authenticated, and not re-authenticating."""
         return self._state is _State.OPEN
 
     @property
     def expects_bare_token(self) -> bool:
-        """Whether the next frame is a message of the mechanism, for ``take``, and no request."""
+        """Whether the next frame is a bare message of the mechanism, for ``take``."""
         return self._state is _State.TOKENS and self._bare_tokens
 
     def refusal(self, api_key: int) -> str | None:
-        """Why a request of an API closes the connection now; None: it does not."""
+        """The reason to close the connection because of a request of an API, or None."""
         match self._state:
             case _State.OPEN:
                 if self._ends_ms is None or self._now_ms() <= self._ends_ms or api_key == _SASL_HANDSHAKE:
@@ -103,7 +103,7 @@ class Session:
                 allowed = {_SASL_HANDSHAKE, _SASL_AUTHENTICATE}
             case _State.FAILED:
                 allowed = set()
-        return None if api_key in allowed else f"it asked for API key {api_key} before it had logged in"
+        return None if api_key in allowed else f"it sent a request with API key {api_key} before its login"
 
     def api_versions_answered(self) -> None:
         """After ApiVersions comes SaslHandshake."""
@@ -111,15 +111,15 @@ class Session:
             self._state = _State.HANDSHAKE
 
     def handshake(self, mechanism: str, *, bare_tokens: bool) -> SaslHandshakeResponse:
-        """Answer a SaslHandshake. ``bare_tokens``: the mechanism's messages come without requests around them."""
-        if self._state is _State.OPEN and not self._begin_again():
+        """Answer a SaslHandshake. ``bare_tokens``: the mechanism's messages follow as bare frames."""
+        if self._state is _State.OPEN and not self._begin_reauthentication():
             return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
         if self._state is _State.TOKENS:
-            self._fail("it sent SaslHandshake in the middle of logging in")
+            self._fail("it sent SaslHandshake during a login")
             return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
         mechanisms = self._listener.mechanisms
         if mechanism not in mechanisms:
-            self._fail(f"it asked for the SASL mechanism {mechanism!r}; there are {', '.join(mechanisms)}")
+            self._fail(f"it requested the SASL mechanism {mechanism!r}; enabled are {', '.join(mechanisms)}")
             return SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=mechanisms)
         self._bare_tokens = bare_tokens
         self._mechanism = None if self._is_known and mechanism != self._mechanism_name else self._server_of(mechanism)
@@ -142,10 +142,10 @@ class Session:
         return SaslAuthenticateResponse(auth_bytes=answer, session_lifetime_ms=lifetime_ms)
 
     def take(self, token: bytes) -> bytes:
-        """Answer a message of the mechanism. Raises SaslRefused: the connection is to be closed."""
+        """Answer a message of the mechanism. Raises SaslRefused: the connection must be closed."""
         try:
             if self._mechanism is None:
-                raise SaslRefused(f"A client logs in again by the mechanism it came in by, {self._mechanism_name}")
+                raise SaslRefused(f"Re-authentication must use the same mechanism, {self._mechanism_name}")
             answer = self._mechanism.take(token)
             if self._mechanism.user is not None:
                 self._open(self._mechanism.user)
@@ -164,8 +164,8 @@ class Session:
         self._state = _State.OPEN
         self._on_open()
 
-    def _begin_again(self) -> bool:
-        """Let a client log in again where sessions end; whether it may now."""
+    def _begin_reauthentication(self) -> bool:
+        """Begin a re-authentication, if sessions end; whether it is allowed now."""
         now_ms = self._now_ms()
         if self._ends_ms is None:
             return False
@@ -191,7 +191,7 @@ class Session:
 
 def _not_now() -> SaslAuthenticateResponse:
     return SaslAuthenticateResponse(
-        error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message="there is no login under way on this connection"
+        error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message="no login is in progress on this connection"
     )
 
 
