@@ -30,8 +30,8 @@ _BAD_USAGE: Final = 2
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a broker until SIGTERM or SIGINT; the exit status.
 
-    0: stopped in order. 1: the address is taken, the data directory is locked or cannot be used, or all its logs went
-    offline. 2: a bad option.
+    0: stopped cleanly. 1: the address is in use, the data directory is locked or cannot be used, or all its logs are
+    offline. 2: an invalid option.
     """
     open_closed_streams()
     parser = _parser()
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         config = BrokerConfig.parse(_settings(options))
         data_dir = options.data_dir or config.log_dirs
         if not data_dir:
-            raise ConfigError("--data-dir", "say where the data is to be kept")
+            raise ConfigError("--data-dir", "is required unless log.dirs is set")
         control = _control(options)
     except (OSError, ValueError) as error:
         return _print_error(error, _BAD_USAGE)
@@ -63,10 +63,10 @@ async def _run_controlled(options: argparse.Namespace, data_dir: str, control: "
 
 
 def _control(options: argparse.Namespace) -> "ControlOptions | None":
-    """What is asked for of a control port. Raises ConfigError."""
+    """The options of the control port, or None. Raises ConfigError."""
     if options.control_listener is None:
         if options.clock is not None:
-            raise ConfigError("--clock", "moves by --control-listener alone")
+            raise ConfigError("--clock", "requires --control-listener")
         return None
     from broker_embedded.testing.command import ControlOptions  # noqa: PLC0415  # only --control-listener needs it
 
@@ -94,7 +94,7 @@ def _print_error(error: Exception, status: int) -> int:
 
 
 def _settings(options: argparse.Namespace) -> dict[str, object]:
-    """The settings given, the command line's before the file's, and --set's before all."""
+    """The settings: those of --set override those of other options, which override those of the file."""
     given: dict[str, object] = {}
     if options.config is not None:
         given.update(read_properties(options.config))

@@ -1,4 +1,4 @@
-"""One broker: its data directory, its topics, its groups, and whoever waits for them. No socket yet."""
+"""One broker: its data directory, metadata, coordinators and periodic tasks, without sockets."""
 
 import asyncio
 import dataclasses
@@ -57,11 +57,11 @@ logger = logging.getLogger(__name__)
 
 
 class DataDirectoryError(Exception):
-    """The data directory cannot be used: in use by another broker, damaged, of another broker; ``str()`` says it."""
+    """The data directory cannot be used: another broker uses it, it is damaged or belongs to another broker."""
 
 
 class Broker:
-    """Everything that requests are about. Belongs to one event loop, which alone touches it once it is open."""
+    """The components of a broker. Belongs to one event loop once it is open."""
 
     def __init__(self, started_with: BrokerConfig, logs: LogManager, platform: Platform) -> None:
         """Use ``open``. The data directory of ``logs`` is locked."""
@@ -129,7 +129,7 @@ class Broker:
 
     @classmethod
     def open(cls, config: BrokerConfig, data_dir: str, platform: Platform) -> "Broker":
-        """Lock a data directory, made if need be, recover its logs and read its topics. Blocks.
+        """Lock a data directory, created if necessary, recover its logs and read its topics. Blocks.
 
         Raises DataDirectoryError.
         """
@@ -146,14 +146,14 @@ class Broker:
             broker = cls(config, logs, platform)
         except (OSError, ConfigError, KafkaError, MetadataFileError, InconsistentTopicError) as error:
             logs.close()
-            raise DataDirectoryError(_said(error)) from error
+            raise DataDirectoryError(_text_of(error)) from error
         broker.groups.load()
         broker.transactions.load()
         return broker
 
     async def close(self) -> None:
-        """Finish what has begun on the disk, and leave the data directory in order. Failures are logged."""
-        self.threads.cancel_records("the broker stops")  # appends that do not write yet: their clients have no response
+        """Complete the work on the disk, and close the data directory cleanly. Errors are logged."""
+        self.threads.cancel_records("the broker stops")  # appends that do not write yet: their clients get no response
         self.compaction.stop()
         self.delayed.release()
         self.groups.release()
@@ -164,11 +164,11 @@ class Broker:
         try:
             await self.threads.on_disk(self.logs.close)
         except KafkaError as error:
-            logger.error("%s", _said(error))
+            logger.error("%s", _text_of(error))
         self.threads.stop()
 
     async def abandon(self) -> None:
-        """End as a crash of the process would: nothing is finished or written. Needs a clock that can be moved."""
+        """Stop as a crash of the process would, without writing anything. Requires a clock that can be advanced."""
         assert isinstance(self.timers, VirtualTimers)
         self.timers.stop()
         self.threads.cancel_records("the broker is killed")
@@ -191,11 +191,11 @@ class Broker:
 
     @property
     def image(self) -> ClusterImage:
-        """The cluster as clients see it."""
+        """The present topics and brokers."""
         return self._store.current.image
 
     def components(self) -> Mapping[type, object]:
-        """What handlers may ask for, by the type that their parameters are annotated with."""
+        """The components of handlers, by the type of their parameters."""
         return {
             ClientQuotas: self.quotas,
             ConfigResources: self.config_resources,
@@ -229,7 +229,7 @@ class Broker:
         )
 
     def _load_topics(self, config: BrokerConfig) -> None:
-        """Open the logs of the stored topics, and bring topics and logs together."""
+        """Open the logs of the stored topics, and reconcile topics and logs."""
         store, logs = self._store, self.logs
         image = dataclasses.replace(
             store.current.image,
@@ -248,7 +248,7 @@ class Broker:
         self.partitions.use(after.image)
 
     async def _use_config(self, config: BrokerConfig) -> None:
-        """Apply settings that were made at run time."""
+        """Apply dynamic settings."""
         self.logs.use_producer_id_expiration(config.producer_id_expiration_ms)
         self.compaction.use_config(config)
         await self._replicas.reconfigure_all()
@@ -256,7 +256,7 @@ class Broker:
     # --- metrics -----------------------------------------------------------------------------------------------------
 
     def metrics(self) -> BrokerMetrics:
-        """Everything that was counted since the start, and what there is now."""
+        """The metrics: counters since the start, and present values."""
         partitions: dict[str, dict[int, PartitionMetrics]] = {name: {} for name in self.image.topics}
         for partition, log in self.logs.logs.items():
             if partition.topic in partitions:
@@ -277,12 +277,12 @@ class Broker:
         )
 
     async def metrics_text(self) -> str:
-        """The same for Prometheus."""
+        """The metrics in Prometheus' text format."""
         metrics = self.metrics()
         return await self.threads.on_disk(lambda: text_of(metrics))
 
     def periodic_tasks(self) -> list[PeriodicTask]:
-        """Everything that the broker repeats."""
+        """All periodic tasks."""
         return [
             *self.maintenance.periodic_tasks(self.config),
             *self.compaction.periodic_tasks(lambda: self.config.log_cleaner_backoff_ms),
@@ -291,6 +291,6 @@ class Broker:
         ]
 
 
-def _said(error: Exception) -> str:
+def _text_of(error: Exception) -> str:
     """An error without the code that clients would get."""
     return error.detail if isinstance(error, KafkaError) and error.detail else str(error)

@@ -1,4 +1,4 @@
-"""Fixtures that give tests a broker, each imported and started when a test asks for it. docs/testing.md tells more.
+"""Fixtures that give tests a broker, each imported and started on first use. See docs/testing.md.
 
     def test_mine(kafka_broker, kafka_topic, kafka_faults):
         kafka_faults.fail("Produce", "REQUEST_TIMED_OUT", times=1, topic=kafka_topic)
@@ -8,8 +8,8 @@
     def test_with_a_broker_of_its_own(embedded_broker):
         embedded_broker.advance(days=8)
 
-``kafka_broker`` is shared by the whole session; ``kafka_topic`` and ``kafka_prefix`` keep its tests apart, and
-``kafka_faults`` ends with the test. ``embedded_broker`` is there for one test.
+``kafka_broker`` is shared by the whole session; ``kafka_topic`` and ``kafka_prefix`` isolate its tests, and
+``kafka_faults`` are removed after the test. ``embedded_broker`` is for one test.
 """
 
 import itertools
@@ -27,7 +27,7 @@ _numbers = itertools.count(1)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the mark known."""
+    """Register the mark."""
     config.addinivalue_line(
         "markers",
         f"{_MARK}(topics=, settings=, users=, clock=, control=, process=False): the broker of the fixture {_MARK}; "
@@ -66,7 +66,7 @@ def kafka_broker(
 
 @pytest.fixture
 def kafka_prefix(kafka_broker: "EmbeddedBroker") -> Iterator[str]:
-    """A text for the names of a test's topics and groups to begin with; topics with it are deleted at its end."""
+    """A prefix for the names of a test's topics and groups. Topics with it are deleted after the test."""
     prefix = f"test-{next(_numbers)}-"
     yield prefix
     for topic in kafka_broker.topics():
@@ -84,7 +84,7 @@ def kafka_topic(kafka_broker: "EmbeddedBroker") -> str:
 
 @pytest.fixture
 def kafka_faults(kafka_broker: "EmbeddedBroker") -> "Iterator[Faults]":
-    """The faults of ``kafka_broker``; what a test sets ends with it."""
+    """The faults of ``kafka_broker``, which are removed after the test."""
     kafka_broker.faults.clear()
     yield kafka_broker.faults
     kafka_broker.faults.clear()
@@ -104,11 +104,11 @@ def embedded_broker(request: pytest.FixtureRequest) -> "Iterator[ControlledBroke
 
 
 def _wanted(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """What the marks of a test say, those of the function before those of its class and module."""
+    """The arguments of a test's marks. Those of the function override those of its class and module."""
     wanted: dict[str, Any] = {}
     for mark in reversed(list(request.node.iter_markers(_MARK))):
         if mark.args:
-            raise pytest.UsageError(f"@pytest.mark.{_MARK} takes arguments by name alone")
+            raise pytest.UsageError(f"@pytest.mark.{_MARK} takes only keyword arguments")
         for name, value in mark.kwargs.items():
             merges = isinstance(value, Mapping) and isinstance(wanted.get(name), Mapping)
             wanted[name] = {**wanted[name], **value} if merges else value

@@ -1,4 +1,4 @@
-"""Every error code in an answer, wherever it stands: a function per class of answer, made once from its declaration."""
+"""Finding all error codes in a response: one generated function per response class."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias, cast
@@ -13,7 +13,7 @@ _FINDERS: Final[dict[type[Response], AddErrors]] = {}
 
 
 def error_finder(cls: type[Response]) -> AddErrors:
-    """The function for one class of answers."""
+    """The function for a response class."""
     found = _FINDERS.get(cls)
     if found is None:
         found = _FINDERS[cls] = _made(cls)

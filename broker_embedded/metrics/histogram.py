@@ -1,4 +1,4 @@
-"""How long things take: counted in buckets that grow by a fifth, so that percentiles cost nothing until asked for."""
+"""Histograms of times, with buckets that grow by a fifth."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ _OCTAVES: Final = 23  # up to 69 seconds
 BOUNDS_NS: Final[tuple[int, ...]] = tuple(
     round(_SHORTEST_NS * 2 ** (step / _PER_OCTAVE)) for step in range(_OCTAVES * _PER_OCTAVE + 1)
 )
-"""The largest time in each bucket but the last, which takes all that is longer."""
+"""The largest time of each bucket except the last, which counts all longer ones."""
 _NS: Final = 1e9
 
 
@@ -31,16 +31,16 @@ class Histogram:
 
     @property
     def count(self) -> int:
-        """How many times were counted."""
+        """The number of counted times."""
         return sum(self._counts)
 
     @property
     def total_s(self) -> float:
-        """All times together, in seconds."""
+        """The sum of all times, in seconds."""
         return self._total_ns / _NS
 
     def percentile_s(self, percent: float) -> float:
-        """The time in seconds that ``percent`` of all do not exceed, to within a tenth; 0.0 if there are none."""
+        """A percentile in seconds, within a tenth; 0.0 if there are no times."""
         wanted = self.count * percent / 100
         if not wanted:
             return 0.0
@@ -53,6 +53,6 @@ class Histogram:
         raise AssertionError("the counts are fewer than their sum")
 
     def cumulative(self) -> Sequence[tuple[float, int]]:
-        """For every octave its bound in seconds, and how many times did not exceed it."""
+        """The bound of each octave in seconds, and the number of times up to it."""
         sums = list(accumulate(self._counts))
         return [(BOUNDS_NS[index] / _NS, sums[index]) for index in range(0, len(BOUNDS_NS), _PER_OCTAVE)]

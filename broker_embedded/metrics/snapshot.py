@@ -1,4 +1,4 @@
-"""What the broker has to tell of itself, as values: what `Broker.metrics` gives, and what Prometheus is told."""
+"""The metrics of a broker as values."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,9 +12,9 @@ from spark_kafka_native.protocol.errors import ErrorCode
 class ApiMetrics:
     """The requests of one API since the start.
 
-    ``versions`` are requests by version, ``errors`` error codes in answers by their name. Times are from the request's
-    last byte to the answer's first, waiting included; ``time_buckets`` are bounds in seconds, each with the requests
-    that took no longer.
+    ``versions`` are requests by version, ``errors`` error codes in responses by name. Times are from the request's last
+    byte to the response's first, waits included. ``time_buckets`` are bounds in seconds, each with the number of
+    requests up to it.
     """
 
     requests: int
@@ -31,7 +31,7 @@ class ApiMetrics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionMetrics:
-    """One partition's log as it is now."""
+    """The present state of a partition's log."""
 
     size_bytes: int
     segments: int
@@ -43,7 +43,7 @@ class PartitionMetrics:
 
     @property
     def last_stable_offset_lag(self) -> int:
-        """Offsets that readers of committed records have to wait for, because of transactions that go on."""
+        """The offsets between the last stable offset and the high watermark."""
         return self.high_watermark - self.last_stable_offset
 
 
@@ -59,7 +59,7 @@ class TopicMetrics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionMetrics:
-    """Connections: open now, let in since the start, and turned away since then, by the limit that was reached."""
+    """Connections: open now, accepted since the start, and refused since the start, by limit."""
 
     open: int
     opened: int
@@ -68,7 +68,7 @@ class ConnectionMetrics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchSessionMetrics:
-    """Fetch sessions (KIP-227): open now, their partitions, and how many had to make room since the start."""
+    """Fetch sessions (KIP-227): open now, their partitions, and evictions since the start."""
 
     sessions: int
     partitions: int
@@ -77,10 +77,10 @@ class FetchSessionMetrics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerMetrics:
-    """Everything at one moment.
+    """All metrics at one time.
 
-    ``groups`` counts groups by type and state, ``transactions`` transactional ids by state; ``waiting`` are requests in
-    a long poll; ``offline_logs`` are partitions whose log cannot be used until the next start.
+    ``groups`` counts groups by type and state, ``transactions`` transactional ids by state. ``waiting`` are delayed
+    requests, ``offline_logs`` partitions whose log is offline until the next start.
     """
 
     apis: Mapping[str, ApiMetrics]
@@ -104,12 +104,12 @@ class BrokerMetrics:
 
     @property
     def bytes_out(self) -> int:
-        """Bytes of all answers."""
+        """Bytes of all responses."""
         return sum(api.bytes_out for api in self.apis.values())
 
 
 def api_metrics(traffic: Traffic) -> dict[str, ApiMetrics]:
-    """What was counted of each API that was asked for, by its name."""
+    """The metrics of each requested API, by its name."""
     return {api.name: _of_api(api) for _, api in sorted(traffic.apis.items())}
 
 
@@ -132,7 +132,7 @@ def _of_api(api: ApiTraffic) -> ApiMetrics:
 def topic_metrics(
     traffic: Traffic, partitions: Mapping[str, Mapping[int, PartitionMetrics]]
 ) -> dict[str, TopicMetrics]:
-    """What was counted of each topic, with its partitions."""
+    """The metrics of each topic and its partitions."""
     found = {}
     for name in sorted(partitions):
         topic = traffic.topic(name)
@@ -146,17 +146,17 @@ def topic_metrics(
 
 
 def connection_metrics(traffic: Traffic) -> ConnectionMetrics:
-    """What was counted of connections."""
+    """The metrics of connections."""
     return ConnectionMetrics(
         open=traffic.connections, opened=traffic.connections_opened, refused=dict(traffic.connections_refused)
     )
 
 
 def transaction_counts(states: Iterable[str]) -> dict[str, int]:
-    """How many transactional ids there are in each state."""
+    """The number of transactional ids in each state."""
     return dict(sorted(Counter(states).items()))
 
 
 def group_counts(groups: Iterable[tuple[str, str]]) -> dict[tuple[str, str], int]:
-    """How many groups there are of each type and state."""
+    """The number of groups of each type and state."""
     return dict(sorted(Counter(groups).items()))

@@ -1,4 +1,4 @@
-"""What passes through the broker, counted where it passes: cheap enough for every request."""
+"""The counters of requests, records and connections, cheap enough for every request."""
 
 import threading
 from collections import Counter
@@ -23,12 +23,12 @@ class ApiTraffic:
         self.find_errors: AddErrors | None = None
 
     def add_error(self, code: int) -> None:
-        """An error code was in an answer."""
+        """Count an error code in a response."""
         self.errors[code] += 1
 
 
 class TopicTraffic:
-    """The records of one topic. ``appended`` may be called in any thread, ``sent`` in the event loop's alone."""
+    """The records of one topic. ``appended`` may be called in any thread, ``sent`` only on the event loop."""
 
     __slots__ = ("_lock", "bytes_in", "bytes_out", "messages_in")
 
@@ -37,18 +37,18 @@ class TopicTraffic:
         self._lock = threading.Lock()
 
     def appended(self, size: int, messages: int) -> None:
-        """Records were written to one of the topic's partitions."""
+        """Count records that were written."""
         with self._lock:
             self.bytes_in += size
             self.messages_in += messages
 
     def sent(self, size: int) -> None:
-        """Records of the topic were put into an answer."""
+        """Count bytes of records in a response."""
         self.bytes_out += size
 
 
 class Traffic:
-    """All counters of a broker. Belongs to the event loop, but for `TopicTraffic.appended`."""
+    """All counters of a broker. Belongs to the event loop, except `TopicTraffic.appended`."""
 
     def __init__(self) -> None:
         self.apis: dict[int, ApiTraffic] = {}
@@ -58,18 +58,18 @@ class Traffic:
         self.connections_refused: Counter[str] = Counter()
 
     def connection_opened(self) -> None:
-        """A connection was let in."""
+        """Count an accepted connection."""
         self.connections += 1
         self.connections_opened += 1
 
     def connection_closed(self) -> None:
-        """A connection that was let in is gone."""
+        """Count a closed connection."""
         self.connections -= 1
 
     def answered(
         self, api_key: int, name: str, version: int, *, bytes_in: int, bytes_out: int, ns: int, answer: Response | None
     ) -> None:
-        """A request was answered, or came to its end without an answer."""
+        """Count a completed request, with or without a response."""
         api = self.apis.get(api_key)
         if api is None:
             api = self.apis[api_key] = ApiTraffic(name)
@@ -90,6 +90,6 @@ class Traffic:
         return found
 
     def forget_others(self, names: Container[str]) -> None:
-        """Forget the counters of topics that are not among ``names``."""
+        """Drop the counters of other topics than ``names``."""
         for name in [name for name in self.topics if name not in names]:
             del self.topics[name]

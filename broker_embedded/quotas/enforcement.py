@@ -1,7 +1,7 @@
-"""How long clients must wait because of what they did: one `Allowance` per kind of quota. Pure.
+"""Throttle times of clients over their quota, with one allowance per kind of quota. Pure.
 
-Who is above a quota is answered all the same, and told the time that it should be silent for (``throttle_time_ms``).
-What belongs to one owner is forgotten an hour after it was last used.
+A client over its quota gets a response with ``throttle_time_ms``. The meter of an owner is dropped after an hour
+without use.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ MeterT = TypeVar("MeterT", SampledRate, TokenBucket)
 
 
 class _Meters(Generic[MeterT]):
-    """A meter per owner, kept while it is used."""
+    """A meter per owner, dropped if unused."""
 
     def __init__(self, kind: Callable[[int, int], MeterT], samples: int, window_ms: int) -> None:
         self._kind: Callable[[int, int], MeterT] = kind
@@ -51,27 +51,27 @@ class RateAllowance:
     """A quota of amounts per second: bytes in, bytes out, or the percentage of time."""
 
     def __init__(self, samples: int, window_ms: int, *, longest_ms: int | None = None) -> None:
-        """``longest_ms`` bounds what a client has to wait for one request."""
+        """``longest_ms`` bounds the throttle time of a request."""
         self._samples = samples
         self._window_ms = window_ms
         self._longest_ms = longest_ms
         self._limits = Limits({})
         self.enabled = False
-        """Whether anybody has a quota; if not, nothing is measured."""
+        """Whether there is a quota. If not, nothing is measured."""
         self._meters: _Meters[SampledRate] = _Meters(SampledRate, samples, window_ms)
 
     def use(self, values: Mapping[ClientQuotaEntity, float]) -> None:
-        """From now on these limits hold. What was measured stays measured."""
+        """Replace the quotas. Measurements are kept."""
         self._limits = Limits(values)
         self.enabled = bool(values)
 
     @property
     def clients(self) -> int:
-        """How many owners are measured."""
+        """The number of measured owners."""
         return len(self._meters)
 
     def record(self, user: str, client_id: str, amount: float, now_ms: int) -> int:
-        """Note what a client did; how many ms it must wait for it."""
+        """Record an amount of a client; the throttle time in ms."""
         if not self.enabled:
             return 0
         owner = self._limits.owner(user, client_id)
@@ -84,19 +84,19 @@ class RateAllowance:
         return wait_ms if self._longest_ms is None else min(wait_ms, self._longest_ms)
 
     def note(self, user: str, client_id: str, amount: float, now_ms: int) -> None:
-        """Note what a client did, or with a negative amount did not do after all, without asking it to wait."""
+        """Record an amount of a client without a throttle time. A negative amount undoes an earlier one."""
         owner = self._limits.owner(user, client_id)
         if self._limits.of(owner) != NOT_LIMITED:
             self._meters.get(owner, now_ms).record(amount, now_ms)
 
     def most_at_once(self, user: str, client_id: str) -> float:
-        """More than this can never be had without waiting; infinity without a quota."""
+        """The largest amount without a throttle time; infinity without a quota."""
         limit = self._limits.of(self._limits.owner(user, client_id)) if self.enabled else NOT_LIMITED
         return limit * (self._samples - 1) * self._window_ms / 1000
 
 
 class MutationAllowance:
-    """A quota of partitions made and deleted per second, which may be overdrawn once (KIP-599)."""
+    """A quota of created and deleted partitions per second, which may be overdrawn once (KIP-599)."""
 
     def __init__(self, samples: int, window_ms: int) -> None:
         self._limits = Limits({})
@@ -107,7 +107,7 @@ class MutationAllowance:
         self._limits = Limits(values)
 
     def of(self, user: str, client_id: str, *, strict: bool, now_ms: int) -> "Mutations":
-        """What one request may change. ``strict``: it is refused what exceeds the quota, and not only slowed down."""
+        """The mutations of one request. ``strict``: over the quota it is refused, and not only throttled."""
         owner = self._limits.owner(user, client_id)
         limit = self._limits.of(owner)
         if limit == NOT_LIMITED:
@@ -116,7 +116,7 @@ class MutationAllowance:
 
 
 class Mutations:
-    """What one request takes of its client's allowance of changes."""
+    """Charges the mutations of one request."""
 
     __slots__ = ("_bucket", "_limit", "_owed_at_ms", "_owed_ms", "_strict")
 
@@ -127,21 +127,21 @@ class Mutations:
         self._owed_ms = self._owed_at_ms = 0
 
     def take(self, partitions: int, now_ms: int) -> None:
-        """Count partitions that are about to be made or deleted.
+        """Charge partitions before they are created or deleted.
 
-        Raises KafkaError THROTTLING_QUOTA_EXCEEDED: a strict request's client owes; nothing was counted.
+        Raises KafkaError THROTTLING_QUOTA_EXCEEDED: a strict request over the quota; nothing was charged.
         """
         bucket, limit = self._bucket, self._limit
         if bucket is None:
             return
         if self._strict and (owed_ms := bucket.owed_ms(limit, now_ms)) > 0:
             self._owed_ms, self._owed_at_ms = owed_ms, now_ms
-            detail = f"the quota of {limit:g} partitions a second is used up; try again in {owed_ms} ms"
+            detail = f"the quota of {limit:g} partitions a second is exceeded; retry in {owed_ms} ms"
             raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, detail)
         bucket.take(partitions, limit, now_ms)
         if not self._strict:
             self._owed_ms, self._owed_at_ms = bucket.owed_ms(limit, now_ms), now_ms
 
     def throttle_ms(self, now_ms: int) -> int:
-        """How long the client must wait, of what it owed when it was last counted."""
+        """The throttle time of the client, as of its last charge."""
         return max(0, self._owed_ms - (now_ms - self._owed_at_ms))

@@ -1,7 +1,7 @@
-"""Whose quotas: users, client ids and addresses, and the defaults of each (KIP-546). Pure.
+"""Quota entities: users, client ids and addresses, and the defaults of each (KIP-546). Pure.
 
-An entity is what a quota belongs to, for instance user ``ann`` with client id ``etl``, or every client id that has no
-quota of its own. What may be said of entities is checked here as Apache Kafka checks it.
+A quota belongs to an entity, for example user ``ann`` with client id ``etl``, or every client id without its own quota.
+The validation is that of Apache Kafka.
 """
 
 import math
@@ -43,13 +43,13 @@ Values: TypeAlias = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class ClientQuotaEntity:
-    """Types and names, in the order of `TYPES`; the name None is the default of its type."""
+    """Types and names, in the order of `TYPES`. The name None is the default of its type."""
 
     parts: tuple[tuple[str, str | None], ...]
 
     @classmethod
     def of(cls, parts: Iterable[tuple[str, str | None]]) -> Self:
-        """An entity of these parts; of two of one type the last counts. Equal ones are equal in any order."""
+        """An entity of these parts, in any order. The last part of a type is used."""
         return cls(tuple(sorted(dict(parts).items(), key=lambda part: TYPES.index(part[0]) if part[0] in TYPES else 9)))
 
     def get(self, kind: str) -> str | None:
@@ -69,7 +69,7 @@ def altered(entity: ClientQuotaEntity, ops: Sequence[OpData], values: Values) ->
     allowed = _allowed_keys(entity)
     for key, times in Counter(op.key for op in ops).items():
         if times > 1:
-            raise _invalid(f"{key} is given twice for {entity}")
+            raise _invalid(f"{key} is repeated for {entity}")
     result = dict(values)
     for op in ops:
         if op.remove:
@@ -109,12 +109,12 @@ def _checked(key: str, value: float, allowed: set[str]) -> float:
 
 
 class EntityFilter:
-    """Which entities a DescribeClientQuotas asks for."""
+    """The filter of a DescribeClientQuotas."""
 
     def __init__(self, components: Iterable[ComponentData], *, strict: bool) -> None:
-        """``strict``: entities that have parts of other types too are left out.
+        """``strict``: entities with parts of other types do not match.
 
-        Raises KafkaError: INVALID_REQUEST, UNSUPPORTED_VERSION for a type that does not exist.
+        Raises KafkaError: INVALID_REQUEST, UNSUPPORTED_VERSION for an unknown type.
         """
         self._names: dict[str, str | None] = {}
         self._kinds: set[str] = set()
@@ -145,7 +145,7 @@ class EntityFilter:
             self._names[kind] = component.match
 
     def matches(self, entity: ClientQuotaEntity) -> bool:
-        """Whether an entity is one of those asked for."""
+        """Whether an entity matches."""
         if self._strict and len(entity.parts) != len(self._names) + len(self._kinds):
             return False
         if not all(entity.has(kind) and entity.get(kind) == name for kind, name in self._names.items()):

@@ -1,4 +1,4 @@
-"""Which of several quotas holds for a client: the most specific one, in Apache Kafka's order. Pure.
+"""The quota of a client: the most specific one, in Apache Kafka's order. Pure.
 
 1  this user with this client id            5  any user with any client id
 2  this user with any client id             6  any user
@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 from broker_embedded.quotas.entities import CLIENT_ID, USER, ClientQuotaEntity
 
 Owner: TypeAlias = tuple[str | None, str | None]
-"""User and client id, of an entity or of those who share one allowance: None is any, empty is not looked at."""
+"""User and client id, of an entity or of the clients that share an allowance: None is any, empty is ignored."""
 
 _ANY: Final = None
 _UNSAID: Final = ""
@@ -26,7 +26,7 @@ class Limits:
         self._values = {(entity.get(USER), entity.get(CLIENT_ID)): value for entity, value in values.items()}
 
     def owner(self, user: str, client_id: str) -> Owner:
-        """With whom a client shares its allowance: nobody, all clients of its user, or all users of its client id."""
+        """The clients that share an allowance: one, all clients of the user, or all users of the client id."""
         values = self._values
         if (user, client_id) in values or (user, _ANY) in values:
             return user, client_id
@@ -39,7 +39,7 @@ class Limits:
         return _UNSAID, client_id
 
     def of(self, owner: Owner) -> float:
-        """The value that holds for an owner, infinity if none does."""
+        """The quota of an owner, infinity if there is none."""
         user, client_id = owner
         if user and client_id:
             candidates = [(user, client_id), (user, _ANY), (_ANY, client_id), (_ANY, _ANY)]

@@ -1,4 +1,4 @@
-"""How fast something happens, measured as Apache Kafka measures it, so that quotas bite when and for as long as there.
+"""Rates and token buckets, measured as in Apache Kafka, so that throttle times are the same.
 
 A rate is the sum of samples, each of one window, over the time since the oldest one began. Pure: time is a parameter,
 in milliseconds by a clock that does not jump.
@@ -14,7 +14,7 @@ _SECOND_MS: Final = 1000
 
 
 def _wait_ms(ms: float) -> int:
-    """``ms`` rounded, at most `LONGEST_MS`. It is infinite where a limit is near 0."""
+    """``ms`` rounded, at most `LONGEST_MS`. It is infinite if a limit is near 0."""
     return round(min(ms, LONGEST_MS))
 
 
@@ -41,7 +41,7 @@ class SampledRate:
         self._current = 0
 
     def record(self, amount: float, now_ms: int) -> None:
-        """Note that ``amount`` has happened; a negative one takes back what was noted before."""
+        """Record ``amount``. A negative one undoes an earlier one."""
         if not self._samples:
             self._samples.append(_Sample(now_ms))
         sample = self._samples[self._current]
@@ -51,7 +51,7 @@ class SampledRate:
         sample.last_ms = now_ms
 
     def _next(self, now_ms: int) -> _Sample:
-        # One more than are counted: the oldest may lie across the edge of the time that is looked at.
+        # One sample more than are counted, because the oldest may be partly outside of the measured time.
         self._current = (self._current + 1) % (self._number + 1)
         if self._current == len(self._samples):
             self._samples.append(_Sample(now_ms))
@@ -60,12 +60,12 @@ class SampledRate:
         return self._samples[self._current]
 
     def per_second(self, now_ms: int) -> float:
-        """The rate now."""
+        """The present rate."""
         elapsed_ms = self.elapsed_ms(now_ms)
         return sum(sample.total for sample in self._samples) * _SECOND_MS / elapsed_ms
 
     def elapsed_ms(self, now_ms: int) -> int:
-        """The time that the rate is over: all windows but the present one count as whole, though they may not be."""
+        """The time of the rate. All windows except the present one count completely."""
         for sample in self._samples:
             if now_ms - sample.last_ms >= self._number * self._window_ms:
                 sample.reset(now_ms)
@@ -75,7 +75,7 @@ class SampledRate:
         return max(1, elapsed_ms + max(0, missing) * self._window_ms)
 
     def excess_ms(self, limit: float, now_ms: int) -> int:
-        """How long nothing must happen for the rate to come down to ``limit``; 0 if it is not above."""
+        """The idle time after which the rate is ``limit``; 0 if it is not above."""
         rate = self.per_second(now_ms)
         if rate <= limit:
             return 0
@@ -83,9 +83,9 @@ class SampledRate:
 
 
 class TokenBucket:
-    """Tokens that come back at a rate, up to ``samples`` windows' worth, and may be overdrawn once (KIP-599).
+    """Tokens that are refilled at a rate, up to those of ``samples`` windows, and may be overdrawn once (KIP-599).
 
-    Unlike a sampled rate it forgives a burst after just the time that the burst was too large for.
+    Unlike with a sampled rate, the throttle time of a burst is proportional to its excess.
     """
 
     __slots__ = ("_seconds", "_tokens", "_updated_ms")
@@ -96,11 +96,11 @@ class TokenBucket:
         self._updated_ms: int | None = None
 
     def take(self, amount: float, limit: float, now_ms: int) -> None:
-        """Take ``amount`` tokens, whether they are there or not."""
+        """Take ``amount`` tokens, even if there are fewer."""
         self._tokens = min(self._seconds * limit, self.left(limit, now_ms) - amount)
 
     def left(self, limit: float, now_ms: int) -> float:
-        """Tokens left, of which ``limit`` come back each second; below zero, what is owed."""
+        """The tokens left, refilled by ``limit`` each second; negative if overdrawn."""
         full = self._seconds * limit
         if self._updated_ms is None:
             self._tokens = full
@@ -110,6 +110,6 @@ class TokenBucket:
         return self._tokens
 
     def owed_ms(self, limit: float, now_ms: int) -> int:
-        """How long until nothing is owed any more; 0 if nothing is."""
+        """The time until the bucket is not overdrawn any more; 0 if it is not."""
         left = self.left(limit, now_ms)
         return _wait_ms(-left / limit * _SECOND_MS) if left < 0 else 0

@@ -1,6 +1,6 @@
-"""One record of a coordinator's log, byte for byte as Apache Kafka writes it, and the batch that carries several.
+"""Records of a coordinator's log in Apache Kafka's format, and batches of them.
 
-key    =  int16 version | fields      the version says what kind of record it is
+key    =  int16 version | fields      the version is the kind of the record
 value  =  int16 version | fields      no value (a tombstone) deletes the key
 """
 
@@ -50,7 +50,7 @@ class RecordKind(Generic[KeyT, ValueT]):
 def encode_record(
     key: Struct, key_version: int, value: Struct | None, value_version: int, *, flexible: bool
 ) -> CoordinatorRecord:
-    """A record of a key and a value, or a tombstone; ``flexible`` says whether values of this version are (KIP-482)."""
+    """A record of a key and a value, or a tombstone; ``flexible``: values of this version are flexible (KIP-482)."""
     return CoordinatorRecord(
         key=_encode(key, key_version, flexible=False),
         value=None if value is None else _encode(value, value_version, flexible=flexible),
@@ -58,7 +58,7 @@ def encode_record(
 
 
 def key_version(record: CoordinatorRecord) -> int:
-    """The version of a record's key, which says what kind it is of. Raises CorruptBatch: it has none."""
+    """The version of a record's key, which is the kind of the record. Raises CorruptBatch: it has none."""
     return _version(record.key, "the key")
 
 
@@ -68,14 +68,14 @@ def value_version(value: bytes) -> int:
 
 
 def decode_key(record: CoordinatorRecord, cls: type[StructT]) -> StructT:
-    """The key, which is known to be of this class. Raises CorruptBatch."""
+    """The key, which must be of this class. Raises CorruptBatch."""
     return _decode(cls, record.key, key_version(record), flexible=False)
 
 
 def decode_value(
     record: CoordinatorRecord, cls: type[StructT], first: int, last: int, *, flexible_from: int
 ) -> StructT | None:
-    """The value, or None of a tombstone. Raises CorruptBatch: malformed, or its version is not in ``first..last``."""
+    """The value, None for a tombstone. Raises CorruptBatch: malformed, or its version is not in ``first..last``."""
     if record.value is None:
         return None
     version = _version(record.value, cls.__name__)
@@ -107,6 +107,6 @@ def _decode(cls: type[StructT], raw: bytes, version: int, *, flexible: bool) -> 
 
 
 def encode_batch(records: Sequence[CoordinatorRecord], timestamp_ms: int) -> bytearray:
-    """One uncompressed batch of ``records``, all with the same time. There must be at least one."""
+    """One uncompressed batch of ``records``, which must not be empty, with one timestamp."""
     messages = [Message(index, timestamp_ms, record.key, record.value) for index, record in enumerate(records)]
     return write_batch(messages, base_offset=0)

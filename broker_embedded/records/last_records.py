@@ -1,8 +1,8 @@
-"""Which records of a coordinator's log count: of each key the last that is not part of an aborted transaction.
+"""The records of a coordinator's log to replay: the last one of each key, without those of aborted transactions.
 
-A log is read from its start, batch by batch. What is written in a transaction (KIP-98) counts once its COMMIT marker is
-met, and has its place where it was written: a later record of the same key, or a later tombstone, stands although the
-marker comes behind it. Compaction keeps the same records, so that a log says the same before and after it.
+A log is read from its start, batch by batch. Records of a transaction (KIP-98) take effect at its COMMIT marker, with
+the offsets at which they were written: a later record or tombstone of the same key takes precedence even if it is
+before the marker. Compaction keeps the same records, so that it does not change the result.
 """
 
 from typing import Final, NamedTuple
@@ -18,7 +18,7 @@ _MARKERS: Final = (ControlType.COMMIT, ControlType.ABORT)
 
 
 class LoggedRecord(NamedTuple):
-    """A record at its offset. ``producer_id`` is set while the transaction that it was written in goes on."""
+    """A record and its offset. ``producer_id`` is set if its transaction is open."""
 
     record: CoordinatorRecord
     offset: int
@@ -26,15 +26,15 @@ class LoggedRecord(NamedTuple):
 
 
 class LastRecords:
-    """What one partition of a log says, as far as it has been read."""
+    """The last records of one partition, up to the present batch."""
 
     def __init__(self) -> None:
         self._last: dict[bytes, Message] = {}
         self._open: dict[int, dict[bytes, Message]] = {}
-        """By producer, what its transaction has written."""
+        """The records of each producer's open transaction."""
 
     def read(self, buffer: Buffer, position: int, header: BatchHeader) -> None:
-        """Go on with one whole batch of any format. Raises CorruptBatch."""
+        """Read a complete batch of any format. Raises CorruptBatch."""
         if header.is_control:
             marker = decode_control(buffer, position, header)
             if marker is not None and marker.type in _MARKERS:
@@ -52,7 +52,7 @@ class LastRecords:
                     pending.pop(key, None)
 
     def in_order(self) -> list[LoggedRecord]:
-        """The last record of each key, tombstones too, and what is written in transactions that go on; by offset."""
+        """The last record of each key, tombstones included, and those of open transactions, by offset."""
         found = [_logged(message, None) for message in self._last.values()]
         for producer_id, pending in self._open.items():
             found += [_logged(message, producer_id) for message in pending.values()]

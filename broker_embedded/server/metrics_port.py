@@ -63,7 +63,9 @@ class MetricsPort:
 
     def _on_connection(self, text: Callable[[], Awaitable[str]], sock: socket.socket, peer: str) -> None:
         if len(self._conversations) >= _MAX_CONNECTIONS:
-            logger.warning("refused the connection from %s: %d other metrics requests are open", peer, len(self._conversations))
+            logger.warning(
+                "refused the connection from %s: %d other metrics requests are open", peer, len(self._conversations)
+            )
             sock.close()
             return
         task = asyncio.get_running_loop().create_task(self._converse(sock, text))

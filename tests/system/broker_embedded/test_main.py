@@ -29,7 +29,7 @@ def test_help_lists_every_setting_with_its_default(capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "--data-dir: say where the data is to be kept"),
+        ([], "--data-dir: is required unless log.dirs is set"),
         (
             ["--data-dir", "d", "--set", "num.partitons=3"],
             "num.partitons: no such setting; did you mean num.partitions?",
@@ -42,7 +42,7 @@ def test_help_lists_every_setting_with_its_default(capsys: pytest.CaptureFixture
         (["--data-dir", "d", "--control-listener", "0.0.0.0:1"], "--control-listener: '0.0.0.0:1' can be reached from"),
         (["--data-dir", "d", "--control-listener", "127.0.0.1:0", "--clock", "slow"], "--clock: 'slow' is neither"),
         (["--data-dir", "d", "--add-scram", "alice"], "add.scram: it cannot be read from character 1 on"),
-        (["--data-dir", "d", "--clock", "manual:5"], "--clock: moves by --control-listener alone"),
+        (["--data-dir", "d", "--clock", "manual:5"], "--clock: requires --control-listener"),
         (["--data-dir", "d", "--as-version", "3"], "as.version: '3' is no release of Apache Kafka from 0.8.2 to 4.3"),
         (["--data-dir", "d", "--config", "missing.properties"], "No such file or directory: 'missing.properties'"),
     ],

@@ -64,7 +64,7 @@ def test_settings_of_the_shared_broker_and_bad_marks(tmp_path: Path) -> None:
         cwd=tmp_path,
     )
     assert "1 passed, 1 error" in answer.stdout, answer.stdout
-    assert "@pytest.mark.embedded_broker takes arguments by name alone" in answer.stdout
+    assert "@pytest.mark.embedded_broker takes only keyword arguments" in answer.stdout
 
 
 def test_the_plugin_imports_no_broker() -> None:

@@ -70,7 +70,7 @@ def test_quotas_are_set_replaced_and_removed() -> None:
         (ANN, [put(CONNECTION_CREATION_RATE, 1)], "'connection_creation_rate' is no quota of such an entity"),
         (HOST, [put(PRODUCER_BYTE_RATE, 1)], "connection_creation_rate may be set"),
         (ANN, [put("fun", 1)], "'fun' is no quota of such an entity"),
-        (ANN, [put(PRODUCER_BYTE_RATE, 1), put(PRODUCER_BYTE_RATE, 2)], "producer_byte_rate is given twice"),
+        (ANN, [put(PRODUCER_BYTE_RATE, 1), put(PRODUCER_BYTE_RATE, 2)], "producer_byte_rate is repeated"),
         (ANN, [put(CONSUMER_BYTE_RATE, 0)], "consumer_byte_rate must be greater than 0, not 0"),
         (ANN, [put(CONTROLLER_MUTATION_RATE, -1)], "controller_mutation_rate must be greater than 0"),
         (ANN, [put(REQUEST_PERCENTAGE, float("nan"))], "request_percentage must be greater than 0"),
