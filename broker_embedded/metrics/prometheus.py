@@ -17,7 +17,7 @@ _ESCAPES: Final = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
 def text_of(metrics: BrokerMetrics) -> str:
-    """The whole text."""
+    """The metrics as text."""
     return "\n".join([*_requests(metrics), *_topics(metrics), *_logs(metrics), *_server(metrics), ""])
 
 

@@ -1,4 +1,4 @@
-"""What a broker knows of a user of SCRAM: enough to check a proof and to give one, and not the password (RFC 5802)."""
+"""SCRAM credentials: they verify a client's proof and sign the server's, without the password (RFC 5802)."""
 
 import hashlib
 import hmac
@@ -14,7 +14,7 @@ _SALT_BYTES: Final = 20
 
 
 class ScramUser(NamedTuple):
-    """Whose credential: a user has one for each mechanism at most."""
+    """The key of a credential: user and mechanism."""
 
     name: str
     mechanism: str
@@ -31,7 +31,7 @@ class ScramCredential:
 
     @classmethod
     def of_salted(cls, mechanism: str, salted_password: bytes, *, salt: bytes, iterations: int) -> Self:
-        """The credential of a password that somebody else has salted."""
+        """The credential of a salted password."""
         hash_name = HASHES[mechanism]
         client_key = hmac.digest(salted_password, b"Client Key", hash_name)
         return cls(

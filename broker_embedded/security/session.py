@@ -52,7 +52,7 @@ class _State(Enum):
 class Session:
     """The client of one connection. ``user`` is its name; ``failure`` is why the connection must be closed, or None.
 
-    A listener without mechanisms has no login: every request except those of SASL is allowed.
+    Without SASL there is no login: every request except those of SASL is allowed.
     """
 
     def __init__(
@@ -62,15 +62,16 @@ class Session:
         scram_credential: Callable[[ScramUser], ScramCredential | None],
         now_ms: Callable[[], int],
         on_open: Callable[[], None] = lambda: None,
+        needs_login: bool = True,
     ) -> None:
-        """``now_ms`` is a monotonic clock; ``on_open`` is called after a login."""
+        """``now_ms`` is a monotonic clock; ``on_open`` is called after a login; without SASL there is none."""
         self.user = ANONYMOUS
         self.failure: str | None = None
         self._listener = listener
         self._scram_credential = scram_credential
         self._now_ms = now_ms
         self._on_open = on_open
-        self._state = _State.NEW if listener.mechanisms else _State.OPEN
+        self._state = _State.NEW if needs_login else _State.OPEN
         self._mechanism_name = ""
         self._mechanism: ServerMechanism | None = None
         self._bare_tokens = False
@@ -199,5 +200,6 @@ NO_SASL: Final = Session(
     SaslListener(mechanisms=(), max_reauth_ms={}, max_receive_bytes=0),
     scram_credential=lambda _: None,
     now_ms=lambda: 0,
+    needs_login=False,
 )
 """The session of every connection without SASL. Its state never changes."""
