@@ -1,4 +1,4 @@
-"""Where brokers listen and who connects: addresses as people write them, and those that a host has."""
+"""Parsing and formatting of addresses, and resolving hosts."""
 
 import ipaddress
 import socket
@@ -8,7 +8,7 @@ from typing import Final, Self
 from broker_embedded.config.settings import ConfigError
 
 WILDCARD_HOSTS: Final = {"", "0.0.0.0", "::"}  # noqa: S104  # compared with, not bound
-"""Hosts that stand for every interface, to which nobody can connect by that name."""
+"""Hosts that are every interface, to which clients cannot connect."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ def spell_address(host: str, port: int) -> str:
 
 
 def addresses_of(host: str) -> set[str]:
-    """The address that ``host`` is, or those of the host as the system finds them; none if there is no such host."""
+    """The resolved addresses of ``host``, which may be an address itself; none for an unknown host."""
     try:
         return {str(ipaddress.ip_address(host))}
     except ValueError:

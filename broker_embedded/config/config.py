@@ -1,4 +1,4 @@
-"""The broker's settings: Apache Kafka's names, defaults and bounds, for everything that this broker honours.
+"""The broker's settings: Apache Kafka's names, defaults and bounds, for all settings that this broker implements.
 
 `python -m broker_embedded --help` and the documents are made from the table here. The settings of logs, such as
 ``log.retention.ms``, are declared with the topic settings that they are the defaults of (`log_config`).
@@ -258,7 +258,7 @@ class BrokerConfig(ListenerSettings):
     log: LogConfig = field(default_factory=LogConfig)
 
     given: Mapping[str, str] = field(default_factory=dict, compare=False)
-    """What was set for all listeners when the broker started, as text, secrets hidden."""
+    """The settings at the start, except those of single listeners, as text, secrets hidden."""
     unused: Mapping[str, object] = field(default_factory=dict, compare=False)
     """The values of `unused_settings` that are set, by key."""
 
@@ -266,7 +266,7 @@ class BrokerConfig(ListenerSettings):
     def parse(cls, given: Mapping[str, object]) -> Self:
         """A configuration from Kafka's names, text or values.
 
-        Raises ConfigError: an unknown key, with the nearest that is known; a bad value; listeners that make no sense.
+        Raises ConfigError: an unknown key, with the nearest that is known; an invalid value; contradicting listeners.
         """
         given, of_listeners = apart(given)
         known = cls.settings_for(given)
@@ -285,7 +285,7 @@ class BrokerConfig(ListenerSettings):
     def changed(self, dynamic: Mapping[str, str], *, of_all_brokers: bool = False) -> Self:
         """The configuration with the dynamic settings applied. Unknown settings are skipped, as in Kafka.
 
-        Raises ConfigError: a bad value, a key that cannot change at run time, or too many unknown keys.
+        Raises ConfigError: an invalid value, a key that is not dynamic, or too many unknown keys.
         """
         known = self.known()
         for key in dynamic:
@@ -305,26 +305,26 @@ class BrokerConfig(ListenerSettings):
 
     @classmethod
     def settings(cls) -> dict[str, Setting]:
-        """The settings that this broker acts on, by key. Those of logs have the broker's names."""
+        """The implemented settings, by key. Those of logs have the broker's names."""
         return {**_settings(), **log_default_settings()}
 
     @classmethod
     def all_settings(cls) -> dict[str, Setting]:
-        """Every setting by its key, with those of Kafka that this broker does not act on."""
+        """Every setting by its key, including those of Kafka that this broker does not implement."""
         return {**cls.settings(), **unused_settings()}
 
     @classmethod
     def settings_for(cls, given: Mapping[str, object]) -> dict[str, Setting]:
-        """The settings that a broker has which is started with ``given``: those of the release in ``as.version``.
+        """The settings of a broker that is started with ``given``: those of the release ``as.version``.
 
-        Raises ConfigError: that is no release.
+        Raises ConfigError: an unknown release.
         """
         settings = cls.all_settings()
         wanted = settings["as.version"].parse(given.get("as.version", RELEASE_NAMES[-1]))
         return _of_release(settings, release(str(wanted)))
 
     def known(self) -> dict[str, Setting]:
-        """The settings that this broker has with the release that it passes for."""
+        """The settings of the release ``as.version``."""
         return _of_release(self.all_settings(), self.release)
 
     def spelled(self) -> dict[str, str | None]:
@@ -340,7 +340,7 @@ class BrokerConfig(ListenerSettings):
 
     @property
     def release(self) -> Release:
-        """The release of Kafka to pass for."""
+        """The release ``as.version``."""
         return release(self.as_version)
 
     def check(self) -> None:
@@ -398,7 +398,7 @@ class BrokerConfig(ListenerSettings):
             raise ConfigError("log.cleaner.io.buffer.load.factor", "it leaves no room for a single key")
 
     def connection_overrides(self) -> dict[str, int]:
-        """How many connections addresses or hosts may have that are not to be held to max.connections.per.ip."""
+        """The limits of max.connections.per.ip.overrides, by address or host."""
         found: dict[str, int] = {}
         for item in self.max_connections_per_ip_overrides:
             host, separator, count = item.rpartition(":")
@@ -408,14 +408,14 @@ class BrokerConfig(ListenerSettings):
         return found
 
     def metrics_address(self) -> tuple[str, int] | None:
-        """Where to tell metrics, None for nowhere."""
+        """The address of the metrics port, or None."""
         return parse_address("metrics.listener", self.metrics_listener) if self.metrics_listener else None
 
 
 def _log_defaults(
     *, as_version: str = RELEASE_NAMES[-1], inter_broker_protocol_version: str = "", **_: object
 ) -> LogConfig:
-    """What logs go by unless told otherwise, which depends on the release to pass for."""
+    """The default settings of logs, which depend on the release."""
     passed_for = release(as_version)
     if inter_broker_protocol_version:
         parse_release("inter.broker.protocol.version", inter_broker_protocol_version)

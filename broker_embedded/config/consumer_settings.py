@@ -1,4 +1,4 @@
-"""Settings of consumer groups (KIP-848): ``group.consumer.*`` of the broker, and what may be set for a single group.
+"""Settings of consumer groups (KIP-848): ``group.consumer.*`` of the broker, and those of a single group.
 
 The settings of a group (resource type GROUP) go before the broker's. They keep within the broker's bounds when they are
 made, and are brought within them where the bounds have moved since.
@@ -17,7 +17,7 @@ _POLICIES: Final = tuple(policy.value for policy in MigrationPolicy)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSettings:
-    """What may be set for a single group."""
+    """The settings of a single group."""
 
     consumer_session_timeout_ms: int = setting(
         45000, "Silence after which a member of the group is given up.", at_least=1, dynamic=True
@@ -84,7 +84,7 @@ class ConsumerGroupSettings:
     def check_consumer_groups(self) -> None:
         """Raise ConfigError: settings of consumer groups contradict each other."""
         if not self.group_consumer_assignors:
-            raise ConfigError("group.consumer.assignors", "there must be one at least")
+            raise ConfigError("group.consumer.assignors", "must not be empty")
         for name in ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms"):
             low, value, high = (self._of(f"{part}{name}") for part in ("min.", "", "max."))
             if high < low:
@@ -102,7 +102,7 @@ class ConsumerGroupSettings:
             )
 
     def check_group(self, given: Mapping[str, str]) -> None:
-        """Raise ConfigError unless these can be the settings of a group."""
+        """Raise ConfigError unless these are valid settings of a group."""
         known = GroupSettings.settings()
         refuse_unknown(given, known)
         for key, value in _parsed(given).items():
@@ -116,7 +116,7 @@ class ConsumerGroupSettings:
             raise ConfigError("consumer.session.timeout.ms", problem)
 
     def consumer_config(self, of_group: Mapping[str, str]) -> ConsumerConfig:
-        """What a group goes by, given what was set for it."""
+        """The configuration of a group, from its own settings."""
         own = {}
         for key, value in _parsed(of_group).items():
             low, high = self._bounds(key)
@@ -134,7 +134,7 @@ class ConsumerGroupSettings:
         )
 
     def _bounds(self, key: str) -> tuple[int, int]:
-        """Least and greatest value of a group's setting."""
+        """The broker's bounds of a group's setting."""
         return self._of(key.replace("consumer.", "min.")), self._of(key.replace("consumer.", "max."))
 
     def _of(self, name: str) -> int:

@@ -1,4 +1,4 @@
-"""Settings of listeners: where they are, and how clients log in there.
+"""Settings of listeners: addresses and SASL.
 
 Some may be set for a single listener, as with Apache Kafka: ``listener.name.`` and the listener's name, in small
 letters, go before the setting.
@@ -38,7 +38,10 @@ _SASL_HANDSHAKE: Final = 17
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenerSettings(ConsumerGroupSettings):
-    """The broker's settings of listeners; on top of those of groups only because a chain is what slots allow."""
+    """The broker's settings of listeners.
+
+    It inherits those of groups because classes with slots allow only one base.
+    """
 
     listeners: str = setting(
         "PLAINTEXT://127.0.0.1:9092",
@@ -79,26 +82,26 @@ class ListenerSettings(ConsumerGroupSettings):
         "AlterUserScramCredentials. This broker's own setting; Kafka's kafka-storage.sh has it as an option.",
     )
     own: Mapping[str, Mapping[str, Secret]] = field(default_factory=dict)
-    """What is set for single listeners, by their names in small letters and by setting."""
+    """Settings of single listeners, by their lowercase names and by setting."""
 
     def endpoints(self) -> tuple[Endpoint, ...]:
-        """The listeners, in the order given."""
+        """The listeners, in the configured order."""
         return _parse_endpoints("listeners", self.listeners)
 
     def advertised(self) -> dict[str, Endpoint]:
-        """The addresses to tell clients, by listener name, where they are set."""
+        """The advertised addresses, by listener name."""
         found = _parse_endpoints("advertised.listeners", self.advertised_listeners)
         return {endpoint.name: endpoint for endpoint in found}
 
     def first_users(self) -> tuple[FirstUser, ...]:
-        """The users to make at the start. Raises ConfigError."""
+        """The users to create at the start. Raises ConfigError."""
         try:
             return () if self.add_scram is None else parse_first_users(self.add_scram)
         except FirstUserError as error:
             raise ConfigError("add.scram", str(error)) from None
 
     def sasl_of(self, listener: str) -> SaslListener | None:
-        """How clients log in on a listener; None: they do not. Raises ConfigError."""
+        """The SASL settings of a listener, or None. Raises ConfigError."""
         if self._protocols().get(listener) != SASL_PLAINTEXT:
             return None
         own = self.own.get(listener.lower(), {})
@@ -119,9 +122,9 @@ class ListenerSettings(ConsumerGroupSettings):
         """Raise ConfigError for listeners that contradict each other or that this broker cannot serve."""
         names = [endpoint.name for endpoint in self.endpoints()]
         if not names:
-            raise ConfigError("listeners", "there must be one at least")
+            raise ConfigError("listeners", "must not be empty")
         if len(set(names)) != len(names):
-            raise ConfigError("listeners", "each listener needs a name of its own")
+            raise ConfigError("listeners", "the names of listeners must be unique")
         protocols = self._protocols()
         for name in names:
             protocol = protocols.get(name)
@@ -151,7 +154,7 @@ class ListenerSettings(ConsumerGroupSettings):
             refuse_unknown((prefix + key for key in settings), prefixed_settings(listener))
             for mechanism in HASHES:
                 key = f"{mechanism.lower()}.{_JAAS_KEY}"
-                if key in settings:  # its options are for brokers that log in at others, and there are no others
+                if key in settings:  # its options are for inter-broker connections, which do not exist
                     _login_module(prefix + key, settings[key], "ScramLoginModule")
         for listener, name in names.items():
             if self.sasl_of(name) is None and listener in self.own:
@@ -174,7 +177,7 @@ class ListenerSettings(ConsumerGroupSettings):
 
 
 def prefixed_settings(listener: str = "LISTENER") -> dict[str, Setting]:
-    """The settings that a single listener may have, by their whole keys."""
+    """The settings that a single listener may have, by their full keys."""
     common = settings_of(ListenerSettings)
     found = [common[key] for key in (_MECHANISMS_KEY, _RECEIVE_KEY, _REAUTH_KEY)]
     found += [replace(common[_REAUTH_KEY], key=f"{name.lower()}.{_REAUTH_KEY}") for name in MECHANISMS]
@@ -202,7 +205,7 @@ def apart(given: Mapping[str, object]) -> tuple[dict[str, object], dict[str, dic
 
 
 def _plain_users(key: str, jaas: Secret | None) -> dict[str, Secret]:
-    """The users that a PlainLoginModule has; its own name and password are for logging in at other brokers."""
+    """The users that a PlainLoginModule has; its own name and password are for inter-broker connections."""
     if jaas is None:
         return {}
     module = _login_module(key, jaas, "PlainLoginModule")

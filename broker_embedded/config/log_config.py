@@ -35,7 +35,7 @@ _NOT_TIERED: Final[Mapping[str, str]] = MappingProxyType(
         "local.retention.bytes": "-2",
     }
 )
-"""What settings of tiered storage can be without any."""
+"""The only allowed values of tiered storage settings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,23 +215,23 @@ class LogConfig:
     inter_broker_protocol: str = ""
     """The broker's ``inter.broker.protocol.version``, empty if it is not set."""
     before_kafka_4: bool = field(default=True, compare=False)
-    """Whether the broker passes for a release that has the settings which Kafka 4 removed."""
+    """Whether the release has the settings that Kafka 4 removed."""
 
-    # What follows from the settings and every append asks for.
+    # Derived values that every append uses.
     timestamp_before_max_ms: int = field(init=False, compare=False)
     """How far in the past a record's timestamp may be."""
     timestamp_after_max_ms: int = field(init=False, compare=False)
     """How far in the future a record's timestamp may be."""
     record_magic: int = field(init=False, compare=False)
-    """The format that records are stored in: 0 and 1 message sets, 2 record batches."""
+    """The stored message format: 0 and 1 are message sets, 2 record batches."""
     stores_as_sent: bool = field(init=False, compare=False)
-    """Whether a record batch is stored byte for byte as it came, its records unseen unless the topic ``bounds_age``."""
+    """Whether a record batch is stored as it was sent, without reading its records unless the topic ``bounds_age``."""
 
     def __post_init__(self) -> None:
         before, after = self.message_timestamp_before_max_ms, self.message_timestamp_after_max_ms
         difference = self.message_timestamp_difference_max_ms
         magic = record_magic(self.message_format_version, self.inter_broker_protocol)
-        set_once = object.__setattr__  # the one way into a frozen dataclass
+        set_once = object.__setattr__  # the dataclass is frozen
         set_once(self, "timestamp_before_max_ms", difference if before == LONG_MAX else before)
         is_default = after in {_HOUR_MS, LONG_MAX}
         set_once(self, "timestamp_after_max_ms", difference if is_default and difference != LONG_MAX else after)
@@ -241,9 +241,9 @@ class LogConfig:
 
     @classmethod
     def parse(cls, given: Mapping[str, object], defaults: "LogConfig | None" = None) -> "LogConfig":
-        """Settings by Kafka's names, text or values; what is not given is as in ``defaults``.
+        """Settings by Kafka's names, text or values. Other settings are those of ``defaults``.
 
-        Raises ConfigError: a key that is not known, with the nearest that is, or a value out of bounds.
+        Raises ConfigError: an unknown key, with the nearest known one, or a value out of bounds.
         """
         base = defaults or cls()
         known = base.known()
@@ -258,7 +258,7 @@ class LogConfig:
 
     @classmethod
     def parse_stored(cls, stored: Mapping[str, object], defaults: "LogConfig") -> "LogConfig":
-        """As ``parse``, of what a topic has been given by and by: what Kafka 4 removed since then is passed over."""
+        """As ``parse``, for stored settings of a topic: settings that Kafka 4 removed are ignored."""
         removed = cls.settings().keys() - defaults.known().keys()
         return cls.parse({key: value for key, value in stored.items() if key not in removed}, defaults)
 
@@ -268,7 +268,7 @@ class LogConfig:
         return settings_of(cls)
 
     def known(self) -> dict[str, Setting]:
-        """The settings that topics can have with the release that the broker passes for, by key."""
+        """The settings of topics in the release ``as.version``, by key."""
         return {key: item for key, item in self.settings().items() if self.before_kafka_4 or not item.removed}
 
     def spelled(self) -> dict[str, str]:
@@ -283,30 +283,30 @@ class LogConfig:
 
     @property
     def deletes(self) -> bool:
-        """Whether old segments go by their age or size."""
+        """Whether old segments are deleted by their age or size."""
         return "delete" in self.cleanup_policy
 
     @property
     def roll_ms(self) -> int:
-        """The time that a segment's records may span; compaction in time needs the segment to end in time."""
+        """The time after which a segment is rolled; compaction within its maximum lag requires a roll within it."""
         return min(self.segment_ms, self.max_compaction_lag_ms) if self.compacts else self.segment_ms
 
     @property
     def log_append_time(self) -> bool:
-        """Whether the broker's clock stamps records."""
+        """Whether records get the append time."""
         return self.message_timestamp_type == "LogAppendTime"
 
     @property
     def bounds_age(self) -> bool:
-        """Whether a record may be too old, so that each one's timestamp counts."""
+        """Whether records can be too old, so that each timestamp must be checked."""
         return self.timestamp_before_max_ms != LONG_MAX and not self.log_append_time
 
     def stored_codec(self, sent: CompressionType) -> CompressionType:
-        """The codec that what was sent in one is stored in."""
+        """The codec in which records sent in a codec are stored."""
         return sent if self.compression_type == "producer" else _CODECS[self.compression_type]
 
     def compression_level(self, codec: CompressionType) -> int | None:
-        """The level to compress with, None for the codec's own choice."""
+        """The compression level, None for the codec's default."""
         if self.compression_type != codec.label:
             return None
         match codec:

@@ -44,10 +44,10 @@ LOG_SYNONYMS: Final[Mapping[str, str]] = MappingProxyType(
         "log.local.retention.bytes": "local.retention.bytes",
     }
 )
-"""Broker settings that are the defaults of topic settings, and of which."""
+"""Broker settings, with the topic settings that they are the defaults of."""
 
 TWINS: Final[Mapping[str, str]] = MappingProxyType({topic_key: key for key, topic_key in LOG_SYNONYMS.items()})
-"""The other way round: a topic setting's default, by the topic setting."""
+"""The inverse: broker settings by topic setting."""
 
 _MINUTE_MS: Final = 60_000
 _HOUR_MS: Final = 60 * _MINUTE_MS
@@ -65,7 +65,7 @@ _NULL_BY_DEFAULT: Final = {*LONGER_UNITS, "log.flush.interval.ms"}
 
 
 def parse_log_defaults(given: Mapping[str, object], defaults: LogConfig) -> LogConfig:
-    """The settings of logs from the broker's names for them; what is not given is as in ``defaults``.
+    """The settings of logs, from the broker's names. Other settings are those of ``defaults``.
 
     Raises ConfigError, naming the broker's setting.
     """
@@ -77,7 +77,7 @@ def parse_log_defaults(given: Mapping[str, object], defaults: LogConfig) -> LogC
 
 
 def in_milliseconds(given: Mapping[str, object], in_longer_units: Mapping[str, Any]) -> dict[str, object]:
-    """``given`` with what is only given in minutes or hours; ``in_longer_units`` has parsed values by field name."""
+    """``given`` with values in minutes or hours converted; ``in_longer_units`` has parsed values by field name."""
     found = dict(given)
     for key, units in LONGER_UNITS.items():
         for unit, factor in units:

@@ -1,4 +1,4 @@
-"""Which message format logs are written in: what ``message.format.version`` and ``inter.broker.protocol.version`` say.
+"""The message format of logs, from ``message.format.version`` and ``inter.broker.protocol.version``.
 
 Both name a release of Kafka, as in ``0.10.2`` or ``2.8-IV1``. Releases before 0.10.0 write messages of format v0, those
 before 0.11.0 of v1, all later ones record batches, v2. From ``inter.broker.protocol.version`` 3.0 on the other setting
@@ -31,7 +31,7 @@ def parse_release(key: str, text: str) -> tuple[int, int]:
 
 @lru_cache(maxsize=64)
 def record_magic(message_format: str, inter_broker_protocol: str) -> int:
-    """The magic that logs are written with. An empty ``inter_broker_protocol`` sets no bound. Both were parsed."""
+    """The magic of new records. An empty ``inter_broker_protocol`` is no bound. Both are valid."""
     wanted = _magic_of(parse_release("message.format.version", message_format))
     if not inter_broker_protocol:
         return wanted
@@ -40,7 +40,7 @@ def record_magic(message_format: str, inter_broker_protocol: str) -> int:
 
 
 def is_ignored(inter_broker_protocol: str) -> bool:
-    """Whether ``message.format.version`` counts for nothing, because the broker speaks a newer protocol."""
+    """Whether ``message.format.version`` is ignored, because of the inter-broker protocol."""
     return (
         bool(inter_broker_protocol)
         and parse_release("inter.broker.protocol.version", inter_broker_protocol) >= _IGNORED_SINCE

@@ -25,7 +25,7 @@ LONG_MAX: Final = 2**63 - 1
 
 
 class ConfigError(ValueError):
-    """A setting that cannot be honoured: an unknown key or a bad value. ``key`` names it, ``str()`` says it all."""
+    """An unknown key or an invalid value. ``key`` is the key, ``str()`` has both."""
 
     def __init__(self, key: str, problem: str) -> None:
         super().__init__(key, problem)

@@ -158,12 +158,12 @@ def test_unknown_settings_suggest_the_nearest_of_all() -> None:
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        ({"listeners": ""}, "listeners: there must be one"),
+        ({"listeners": ""}, "listeners: must not be empty"),
         ({"listeners": "127.0.0.1:9092"}, "is not NAME://HOST:PORT"),
         ({"listeners": "PLAINTEXT://127.0.0.1"}, "is not HOST:PORT"),
         ({"listeners": "PLAINTEXT://127.0.0.1:70000"}, "is not HOST:PORT"),
         ({"listeners": "PLAINTEXT://::1:9092"}, "is not HOST:PORT"),
-        ({"listeners": "PLAINTEXT://a:1,PLAINTEXT://a:2"}, "a name of its own"),
+        ({"listeners": "PLAINTEXT://a:1,PLAINTEXT://a:2"}, "the names of listeners must be unique"),
         ({"listeners": "INSIDE://a:1"}, "no protocol for the listener INSIDE"),
         (
             {"listeners": "SSL://a:1", "listener.security.protocol.map": "SSL:SSL"},
