@@ -1,4 +1,4 @@
-"""Brokers for tests and programs: one in this process, one in a process of its own; both go wrong when told to.
+"""Brokers for tests and programs: one in this process, one in a separate process, both with fault injection.
 
     with EmbeddedBroker(topics={"events": 3}) as broker:
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
@@ -7,8 +7,7 @@
         ...
         broker.advance(days=8)
 
-Both keep their data directory and their port over ``restart``, so that clients find them again. docs/testing.md tells
-it all.
+Both keep their data directory and their port over ``restart``, so that clients can reconnect. See docs/testing.md.
 """
 
 from broker_embedded.testing.brokers import ControlledBroker

@@ -1,4 +1,4 @@
-"""What brokers for tests have in common, whether they run in this process or in one of their own."""
+"""The common interface of brokers for tests, in this process or in a separate one."""
 
 import base64
 import os
@@ -47,11 +47,11 @@ class ControlledBroker(ABC):
     ) -> None:
         """Nothing starts yet: enter the context, or call ``start``.
 
-        ``data_dir`` None is a temporary directory, removed by ``stop``. ``topics`` are made at the first start, each
-        with so many partitions. ``settings`` are the broker's, by Kafka's names; without ``listeners`` it listens on a
-        free port of 127.0.0.1, without ``group.initial.rebalance.delay.ms``, 3 s with Kafka, the first members of a
-        group wait for no others. ``users`` and their passwords open one more listener, SASL_PLAINTEXT, where they log
-        in by PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512. Raises ConfigError: a setting is unknown or bad.
+        ``data_dir`` None is a temporary directory, removed by ``stop``. ``topics`` are created at the first start, with
+        their numbers of partitions. ``settings`` are the broker's, by Kafka's names; without ``listeners`` it listens
+        on a free port of 127.0.0.1, without ``group.initial.rebalance.delay.ms``, 3 s with Kafka, the first members of
+        a group do not wait. ``users`` and their passwords add a listener SASL_PLAINTEXT, where they log in with PLAIN,
+        SCRAM-SHA-256 or SCRAM-SHA-512. Raises ConfigError: a setting is unknown or invalid.
         """
         self._settings: dict[str, object] = {**_DEFAULTS, **(settings or {})}
         if users:
@@ -64,7 +64,7 @@ class ControlledBroker(ABC):
 
     @property
     def bootstrap_servers(self) -> str:
-        """``host:port`` of the first listener, what clients call ``bootstrap.servers``."""
+        """``host:port`` of the first listener, for ``bootstrap.servers`` of clients."""
         if not self._addresses:
             raise RuntimeError("the broker has not been started")
         return self._addresses[0]
@@ -85,7 +85,7 @@ class ControlledBroker(ABC):
     def __enter__(self) -> Self:
         try:
             self.start()
-        except BaseException:  # an interrupt too: nothing may be left behind
+        except BaseException:  # also after KeyboardInterrupt the broker must be stopped
             self.stop()
             raise
         return self
@@ -96,7 +96,7 @@ class ControlledBroker(ABC):
         self.stop()
 
     def start(self) -> None:
-        """Start unless it runs, and return when clients can connect. After the first time it is at the same port."""
+        """Start unless it runs, and return when clients can connect. Later starts use the same port."""
         self._start()
         while self._topics:
             name, partitions = next(iter(self._topics.items()))
@@ -104,19 +104,19 @@ class ControlledBroker(ABC):
             del self._topics[name]
 
     def stop(self) -> None:
-        """Stop in order; a temporary data directory is removed. A second call does nothing."""
+        """Stop cleanly. A temporary data directory is removed. A second call does nothing."""
         self._stop()
         if self._temporary:
             shutil.rmtree(self._data_dir, ignore_errors=True)
 
     def restart(self) -> None:
-        """Stop in order if it runs, then start on the same data and the same port."""
+        """Stop cleanly if it runs, then start with the same data and port."""
         self._stop()
         self.start()
 
     @abstractmethod
     def kill(self) -> None:
-        """End at once: nothing is answered, flushed or written any more. ``start`` goes on with what is left.
+        """Stop at once, as a crash would, without responses, flushes and writes. ``start`` recovers the data.
 
         Raises RuntimeError: it does not run.
         """
@@ -125,7 +125,7 @@ class ControlledBroker(ABC):
 
     @abstractmethod
     def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
-        """Make a topic. Raises KafkaError: it cannot be made."""
+        """Create a topic. Raises KafkaError: it cannot be created."""
 
     @abstractmethod
     def delete_topic(self, name: str) -> None:
@@ -133,47 +133,47 @@ class ControlledBroker(ABC):
 
     @abstractmethod
     def topics(self) -> dict[str, int]:
-        """The topics there are, with their numbers of partitions; internal ones too."""
+        """All topics, internal ones included, with their numbers of partitions."""
 
     # --- control -----------------------------------------------------------------------------------------------------
 
     @property
     def faults(self) -> Faults:
-        """What is to go wrong."""
+        """The faults of the broker."""
         return Faults(self._ask)
 
     def advance(self, ms: int = 0, *, seconds: float = 0, minutes: float = 0, hours: float = 0, days: float = 0) -> int:
-        """Move the broker's clock on, and return when all that falls due on the way is done; the time, in ms.
+        """Advance the broker's clock, and return when all due timers have run; the time, in ms.
 
-        What falls due is done in the order of its time. Chores that repeat, such as the look for old segments, are done
-        some times on a long way, and at its end. Raises ValueError: it is a step back.
+        Timers run in the order of their times. Periodic tasks, such as retention, run several times during a long
+        advance, and at its end. Raises ValueError: the duration is negative.
         """
         step = timedelta(milliseconds=ms, seconds=seconds, minutes=minutes, hours=hours, days=days)
         return int(self._ask("POST", "/clock/advance", {"ms": step // timedelta(milliseconds=1)})["now_ms"])
 
     def now_ms(self) -> int:
-        """The time by the broker's clock, in ms since 1970."""
+        """The time of the broker's clock, in ms since 1970."""
         return int(self._ask("GET", "/", None)["now_ms"])
 
     def requests(
         self, api: str | None = None, *, client_id: str | None = None, after: int = 0
     ) -> list[RecordedRequest]:
-        """What clients have sent, oldest first: of one API, from one client, behind the one with a number.
+        """Recorded requests, oldest first, optionally of one API or client, or after a number.
 
-        The last 10,000 requests are kept, or fewer when they take more than 32 MiB.
+        The last 10,000 requests are kept, or fewer if they exceed 32 MiB.
         """
         return list(self._requests(api, client_id, after))
 
     def request_counts(self) -> Counter[str]:
-        """How many requests there were of each API since the start or ``forget_requests``."""
+        """The number of requests of each API since the start or ``forget_requests``."""
         return Counter(self._ask("GET", "/requests", {"most": 0})["counts"])
 
     def forget_requests(self) -> None:
-        """Forget the requests that were recorded, and their counts."""
+        """Drop the recorded requests and their counts."""
         self._ask("DELETE", "/requests", None)
 
     def metrics(self) -> dict[str, Any]:
-        """What the broker has counted."""
+        """The metrics of the broker."""
         return self._ask("GET", "/metrics", None)
 
     @abstractmethod
@@ -182,7 +182,7 @@ class ControlledBroker(ABC):
 
     @abstractmethod
     def _ask(self, method: str, path: str, fields: Mapping[str, Any] | None) -> dict[str, Any]:
-        """Do a command of `broker_embedded.testing.control`. Raises as ``Answer.told``."""
+        """Execute a command of `broker_embedded.testing.control`. Raises as ``Answer.result``."""
 
     @abstractmethod
     def _start(self) -> None:
@@ -190,11 +190,11 @@ class ControlledBroker(ABC):
 
     @abstractmethod
     def _stop(self) -> None:
-        """Stop in order if it runs."""
+        """Stop cleanly if it runs."""
 
 
 def creatable(name: str, partitions: int, configs: Mapping[str, str] | None) -> CreatableTopic:
-    """A topic as requests have it, with the broker's replication factor."""
+    """A topic for CreateTopics, with the broker's replication factor."""
     return CreatableTopic(
         name=name,
         num_partitions=partitions,
@@ -204,7 +204,7 @@ def creatable(name: str, partitions: int, configs: Mapping[str, str] | None) -> 
 
 
 def settings_with_users(settings: Mapping[str, object], users: Mapping[str, str]) -> dict[str, object]:
-    """What to set besides ``settings``: a listener SASL_PLAINTEXT, and its users with their passwords.
+    """Additional settings: a listener SASL_PLAINTEXT, and its users with their passwords.
 
     Raises ConfigError: a name that is not of letters, digits, ``_``, ``.``, ``+`` and ``-``; a password is empty.
     """
@@ -221,7 +221,7 @@ def settings_with_users(settings: Mapping[str, object], users: Mapping[str, str]
 
 
 def _first_user(mechanism: str, name: str, password: str) -> str:
-    """The password is salted, because it may have any character."""
+    """The password is salted, because it may contain any character."""
     salted = salted_password(mechanism, Secret(password), _SALT, FEWEST_ITERATIONS)
     salt, salted_text = (base64.b64encode(value).decode() for value in (_SALT, salted))
     return f"{mechanism}=[name={name},salt={salt},saltedpassword={salted_text}]"

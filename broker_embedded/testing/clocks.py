@@ -1,4 +1,4 @@
-"""The clocks of brokers for tests, and how a command line writes them down."""
+"""The clocks of brokers for tests, and their format in options."""
 
 from typing import Final
 
@@ -11,10 +11,10 @@ _AHEAD: Final = "ahead"
 
 
 class ManualClock(clocks.ManualClock):
-    """A clock that stands until a test moves it, at first at the machine's time unless another is given.
+    """A clock that stands still until a test advances it. It starts at the machine's time by default.
 
-    Real clients put the machine's time into their records. A broker refuses those that are more than an hour ahead of
-    it (message.timestamp.after.max.ms).
+    Clients put the machine's time into their records, and a broker refuses records more than an hour ahead of its clock
+    (message.timestamp.after.max.ms).
     """
 
     def __init__(self, now_ms: int | None = None) -> None:
@@ -22,7 +22,7 @@ class ManualClock(clocks.ManualClock):
 
 
 def parse_clock(key: str, text: str) -> MovableClock:
-    """The clock that ``spell_clock`` has written down. Raises ConfigError naming ``key``."""
+    """Parse the format of ``spell_clock``. Raises ConfigError naming ``key``."""
     kind, _, ms = text.partition(":")
     if kind not in {_MANUAL, _AHEAD} or not (ms.isascii() and ms.isdigit()):
         raise ConfigError(key, f"{text!r} is neither {_MANUAL}:MS nor {_AHEAD}:MS")
@@ -30,7 +30,7 @@ def parse_clock(key: str, text: str) -> MovableClock:
 
 
 def spell_clock(clock: MovableClock) -> str:
-    """A clock as it is now, for a command line."""
+    """Format the present state of a clock as an option."""
     if isinstance(clock, ShiftedClock):
         return f"{_AHEAD}:{clock.ahead_ms}"
     return f"{_MANUAL}:{clock.now_ms()}"

@@ -1,6 +1,6 @@
 """A broker with a control port on the command line: ``python -m broker_embedded --control-listener 127.0.0.1:8123``.
 
-The port stays open while the broker is stopped or killed through it, so that it can be started again.
+The port stays open after the broker was stopped or killed through it, so that it can be started again.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -18,19 +18,19 @@ from broker_embedded.testing.control_port import ControlPort
 from broker_embedded.testing.restartable import RestartableBroker
 
 CONTROLLED: Final = "controlled at "
-"""How the line begins that says where tests find the control port."""
+"""The prefix of the line with the URL of the control port."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlOptions:
-    """What was asked for on the command line."""
+    """The options of the control port."""
 
     address: ControlAddress
     clock: MovableClock
 
     @classmethod
     def parse(cls, listener: str, *, allow_remote: bool = False, clock: str | None = None) -> Self:
-        """Raises ConfigError naming the option that is wrong."""
+        """Raises ConfigError naming the invalid option."""
         address = ControlAddress.parse("--control-listener", listener, allow_remote=allow_remote)
         return cls(address=address, clock=ShiftedClock() if clock is None else parse_clock("--clock", clock))
 
@@ -43,7 +43,7 @@ async def controlled_broker(
     *,
     on_failed: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[list[str]]:
-    """A running broker and its control port; the lines that say where they are. Raises as ``start_broker``."""
+    """A running broker and its control port; the lines with their addresses. Raises as ``start_broker``."""
     listeners = {"listeners": BrokerConfig.parse(settings).listeners}
     broker = RestartableBroker({**settings, **listeners}, data_dir, clock=options.clock, on_failed=on_failed)
     port = ControlPort(Control(broker), options.address)

@@ -1,8 +1,8 @@
-"""Commands to a broker for tests, as methods and paths of HTTP with JSON bodies, without any HTTP.
+"""Commands to a broker for tests, as HTTP methods and paths with JSON bodies, but without HTTP.
 
     GET    /                  whether the broker runs, its address and the time
-    POST   /start /stop       stop is in order
-    POST   /kill              nothing is answered, flushed or written any more
+    POST   /start /stop       a clean stop
+    POST   /kill              as a crash: without responses, flushes and writes
     GET    /faults            DELETE removes them all, and pauses and moves with them
     POST   /faults            {"action": "fail", "api": "Produce", "error": "REQUEST_TIMED_OUT", "times": 2}
     GET    /faults/ID         DELETE removes one
@@ -35,34 +35,33 @@ from spark_kafka_native.protocol.topic import TopicPartition
 
 Json: TypeAlias = dict[str, Any]
 Command: TypeAlias = Callable[[Fields, str], Awaitable[Json]]
-"""Does what the fields say, to what the end of the path names."""
+"""Executes a command with its fields, for the object at the end of the path."""
 OK: Final = 200
 BAD_REQUEST: Final = 400
 NOT_FOUND: Final = 404
 METHOD_NOT_ALLOWED: Final = 405
 CONFLICT: Final = 409
 MOST_TOLD: Final = 1000
-"""Requests that are told at once."""
+"""Upper bound of the requests in one response."""
 _LONGEST_MS: Final = 1000 * 365 * 86_400_000
 _MOST_PARTITIONS: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a command came to: a status as HTTP's, and what is to be said as JSON.
+    """The result of a command: an HTTP status and a JSON body.
 
-    An error has ``{"problem": ...}``, the name of the wrong ``field`` where it is one, and Kafka's name of the
-    ``error`` where it is Kafka's.
+    An error has ``{"problem": ...}``, the name of an invalid ``field``, and Kafka's name of a Kafka ``error``.
     """
 
     status: int = OK
     body: Json
 
-    def told(self) -> Json:
-        """The body, if the command was done.
+    def result(self) -> Json:
+        """The body of a successful command.
 
-        Raises FieldError: a value is wrong. KafkaError: the broker refuses. LookupError: there is no such thing.
-        RuntimeError: the broker does not run, or cannot do it now.
+        Raises FieldError: an invalid value. KafkaError: the broker refuses. LookupError: the object does not exist.
+        RuntimeError: the broker does not run, or cannot execute the command now.
         """
         problem = self.body.get("problem", "")
         if self.status < BAD_REQUEST:
@@ -75,11 +74,11 @@ class Answer:
 
 
 class _NotFound(LookupError):
-    """What the end of a path names is not there; ``str()`` says so."""
+    """The object at the end of the path does not exist."""
 
 
 class Control:
-    """Does what commands say. Belongs to the broker's event loop."""
+    """Executes commands. Belongs to the broker's event loop."""
 
     def __init__(self, broker: RestartableBroker) -> None:
         self._broker = broker
@@ -102,7 +101,7 @@ class Control:
         }
 
     async def do(self, method: str, path: str, fields: Mapping[str, Any] | None = None) -> Answer:
-        """Do one command. ``fields`` are those of the body or, where there is none, of the query. Never raises."""
+        """Execute one command. ``fields`` are those of the body or, without a body, of the query. Never raises."""
         name, end = self._split(path)
         methods = self._commands.get(name)
         if methods is None:
@@ -118,11 +117,11 @@ class Control:
             return _refused(BAD_REQUEST, error.message, error=error.code.name)
         except _NotFound as error:
             return _refused(NOT_FOUND, str(error))
-        except Exception as error:  # the edge: a broker that does not run or cannot start, a disk that is full
+        except Exception as error:  # any error is answered: the broker does not run, the disk is full
             return _refused(CONFLICT, str(error) or type(error).__name__)
 
     def _split(self, path: str) -> tuple[str, str]:
-        """The name of a command, and what stands behind it."""
+        """The name of a command, and the rest of the path."""
         name = path.strip("/")
         if name in self._commands:
             return name, ""
@@ -258,7 +257,7 @@ class Control:
 
 
 def _plain(value: object) -> object:
-    """A value in terms of JSON, what has two names under both with a slash between."""
+    """A value as JSON. Keys of two names are joined by a slash."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {item.name: _plain(getattr(value, item.name)) for item in dataclasses.fields(value)}
     if isinstance(value, Mapping):
@@ -276,5 +275,5 @@ def _refused(status: int, problem: str, **more: str) -> Answer:
 
 
 def _number(text: str) -> int:
-    """The number in a path, 0, which nothing has, if it is none."""
+    """The number in a path; 0, which is no id, if it is not a number."""
     return int(text) if text.isascii() and text.isdigit() else 0

@@ -1,4 +1,4 @@
-"""Where a control port may be: on this machine alone, unless somebody says otherwise in so many words."""
+"""The address of a control port: a loopback address, unless remote access is allowed explicitly."""
 
 import ipaddress
 import socket
@@ -14,14 +14,14 @@ _EVERYWHERE: Final = "0.0.0.0"  # noqa: S104  # compared with, not bound
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlAddress:
-    """Where the port is to be. Port 0 is a free one."""
+    """The address. Port 0 is a free one."""
 
     host: str
     port: int
 
     @classmethod
     def parse(cls, key: str, text: str, *, allow_remote: bool = False) -> Self:
-        """``HOST:PORT``. Raises ConfigError naming ``key``: it is not, or others than this machine could reach it."""
+        """``HOST:PORT``. Raises ConfigError naming ``key``: malformed, or reachable from other machines."""
         host, port = parse_address(key, text)
         if not allow_remote and not _is_loopback(host):
             raise ConfigError(key, f"{text!r} can be reached from other machines, which could stop the broker")
@@ -29,7 +29,7 @@ class ControlAddress:
 
 
 def _is_loopback(host: str) -> bool:
-    """Whether a host is this machine and nothing else."""
+    """Whether all addresses of a host are loopback addresses."""
     try:
         found = {item[4][0] for item in socket.getaddrinfo(host, None)} if host else {_EVERYWHERE}
     except OSError:

@@ -1,8 +1,8 @@
-"""The commands of `broker_embedded.testing.control` over HTTP/1.1 on the broker's own event loop, for any language.
+"""The commands of `broker_embedded.testing.control` over HTTP/1.1 on the broker's event loop, for any language.
 
-A body is JSON, or there is none; answers are JSON with a line's end. Whoever reaches the port can stop the broker and
-read what clients have sent, so that it is opened on loopback addresses only, unless that is asked for in so many words,
-and web pages are kept out: a request must be addressed to an IP address or to localhost, and must not have an Origin.
+Bodies are JSON or empty; responses are JSON and a line break. Clients of the port can stop the broker and read requests
+of other clients. It therefore listens on loopback addresses only, unless remote access is allowed explicitly, and web
+pages are refused: a request must be addressed to an IP address or localhost, and must not have an Origin.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ _BACKLOG: Final = 50
 _MAX_BODY_BYTES: Final = 1024 * 1024
 _MAX_HEAD_BYTES: Final = 64 * 1024
 _NUMBERS: Final = {"after", "most"}
-"""Fields of queries that are numbers."""
+"""Numeric fields of queries."""
 
 
 class ControlPort:
@@ -42,7 +42,7 @@ class ControlPort:
         self._conversations: set[asyncio.Task[None]] = set()
 
     def open(self) -> None:
-        """Listen; ``address`` then has the port that was bound. Raises ListenError: the address cannot be had."""
+        """Listen; ``address`` then has the bound port. Raises ListenError."""
         endpoint = Endpoint(name="CONTROL", host=self.address.host, port=self.address.port)
         self._listener = Listener(endpoint, _BACKLOG)
         self.address = ControlAddress(host=self.address.host, port=self._listener.port)
@@ -54,7 +54,7 @@ class ControlPort:
         return f"http://{spell_address(self.address.host, self.address.port)}"
 
     async def close(self) -> None:
-        """Stop listening; a command that is at work is not answered."""
+        """Stop listening. A command in progress is not answered."""
         if self._listener is not None:
             self._listener.close()
             self._listener = None
@@ -103,7 +103,7 @@ class ControlPort:
 
 
 def _stranger(headers: Mapping[bytes, bytes]) -> str | None:
-    """Why a request is from a web page, or as good as one; None if it is not."""
+    """The reason to refuse a request that may be from a web page, or None."""
     if b"origin" in headers:
         return "web pages may not use this port"
     host = headers.get(b"host", b"").decode(errors="replace")
@@ -129,6 +129,6 @@ def _fields_of_body(body: bytes) -> dict[str, Any]:
 def _fields_of_query(query: str) -> dict[str, Any]:
     found: dict[str, Any] = dict(parse_qsl(query, keep_blank_values=True))
     for name in _NUMBERS & found.keys():
-        with contextlib.suppress(ValueError):  # it is told that it is no number
+        with contextlib.suppress(ValueError):  # the check of the field reports that it is no number
             found[name] = int(found[name])
     return found

@@ -1,4 +1,4 @@
-"""A broker in this process, in a thread of its own."""
+"""A broker in this process, in a separate thread."""
 
 import asyncio
 import os
@@ -24,9 +24,9 @@ ResultT = TypeVar("ResultT")
 
 
 class EmbeddedBroker(ControlledBroker):
-    """A broker in this process, in a thread with an event loop of its own. Starts within tens of milliseconds.
+    """A broker in this process, in a thread with its own event loop. Starts within tens of milliseconds.
 
-    Faults, recorded requests and the clock go on over restarts and kills, and may be used before the first start.
+    Faults, recorded requests and the clock survive restarts and kills, and may be used before the first start.
     """
 
     def __init__(
@@ -66,19 +66,19 @@ class EmbeddedBroker(ControlledBroker):
 
     @property
     def control_url(self) -> str:
-        """Where the control port is, as ``http://host:port``. Raises RuntimeError: there is none, or not now."""
+        """The URL of the control port. Raises RuntimeError: there is none, or the broker is not started."""
         if self._port is None or self._thread is None:
             raise RuntimeError("there is no control port: make the broker with control=True, and start it")
         return self._port.url
 
     def kill(self) -> None:
-        """End the broker as a crash of its process would; the thread and the control port go on."""
+        """Stop the broker as a crash of its process would. The thread and the control port continue."""
         if self._thread is None or not self._broker.is_running:
             raise RuntimeError("the broker does not run")
         self._call(self._broker.kill())
 
     def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
-        """Make a topic. Raises KafkaError: it cannot be made."""
+        """Create a topic. Raises KafkaError: it cannot be created."""
         self._call(self._broker.server.broker.topics.create(creatable(name, partitions, configs)))
 
     def delete_topic(self, name: str) -> None:
@@ -86,7 +86,7 @@ class EmbeddedBroker(ControlledBroker):
         self._call(self._broker.delete_topic(name))
 
     def topics(self) -> dict[str, int]:
-        """The topics there are, with their numbers of partitions; internal ones too."""
+        """All topics, internal ones included, with their numbers of partitions."""
         return {topic.name: len(topic.partitions) for topic in self._broker.server.broker.image.topics.values()}
 
     def _requests(self, api: str | None, client_id: str | None, after: int) -> Iterable[RecordedRequest]:
@@ -96,7 +96,7 @@ class EmbeddedBroker(ControlledBroker):
         return self._call(find())
 
     def _ask(self, method: str, path: str, fields: Mapping[str, Any] | None) -> dict[str, Any]:
-        return self._call(self._control.do(method, path, fields)).told()
+        return self._call(self._control.do(method, path, fields)).result()
 
     # --- the thread --------------------------------------------------------------------------------------------------
 
@@ -138,7 +138,7 @@ class EmbeddedBroker(ControlledBroker):
 
         try:
             asyncio.run(serve())
-        except BaseException as error:  # whatever it is: who waits for the start, in another thread, hears it
+        except BaseException as error:  # any error is raised in the thread that waits for the start
             if started:
                 raise
             started.append(error)
@@ -153,9 +153,9 @@ class EmbeddedBroker(ControlledBroker):
             self._thread = None
 
     def _call(self, work: Coroutine[Any, Any, ResultT]) -> ResultT:
-        """Do something in the broker's event loop; while there is none, nobody else can be at work either."""
+        """Run a coroutine on the broker's event loop, or before the start on a new one."""
         if self._thread is None:
-            with ThreadPoolExecutor(1) as elsewhere:  # the caller may be in an event loop of its own
+            with ThreadPoolExecutor(1) as elsewhere:  # the caller may be in an event loop
                 return elsewhere.submit(asyncio.run, work).result()
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 

@@ -6,10 +6,10 @@
         ...
     assert fault.hits == 1
 
-Which requests are meant: those of one API (``"*"`` is any), of those that ask for a ``topic``, ``partition`` or
-``group``, or come from a ``client_id``. Of a request that asks for other things as well only the part that is meant
-fails. When: every time, or ``times`` times; from the ``on_call``-th such request on, and then once unless ``times``
-says otherwise; with a ``probability``, which strikes the same requests in every run with the same ``seed``.
+A fault affects requests of one API (``"*"`` is any), optionally with a ``topic``, ``partition`` or ``group``, or from a
+``client_id``. Only the affected part of a request fails. It applies to every such request, or ``times`` times; from the
+``on_call``-th one on, and then once unless ``times`` is set; with a ``probability``, which selects the same requests in
+every run with the same ``seed``.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -21,7 +21,7 @@ from broker_embedded.testing.rules import BEFORE, DELAY, DROP, FAIL
 from spark_kafka_native.protocol.errors import ErrorCode
 
 Ask: TypeAlias = Callable[[str, str, Mapping[str, Any] | None], dict[str, Any]]
-"""Does a command of `broker_embedded.testing.control`: method, path and fields."""
+"""Executes a command of `broker_embedded.testing.control`: method, path and fields."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,21 +33,21 @@ class Fault:
 
     @property
     def calls(self) -> int:
-        """How many requests it was about since it was set, those that it let pass too."""
+        """The number of matching requests since it was set, including unaffected ones."""
         return int(self._fields()["calls"])
 
     @property
     def hits(self) -> int:
-        """How many requests went wrong because of it."""
+        """The number of affected requests."""
         return int(self._fields()["hits"])
 
     @property
     def is_spent(self) -> bool:
-        """Whether it has gone wrong as often as it should."""
+        """Whether it was applied ``times`` times."""
         return bool(self._fields()["spent"])
 
     def remove(self) -> None:
-        """Let things work again. Raises LookupError: it was removed before."""
+        """Remove the fault. Raises LookupError: it was removed before."""
         self._ask("DELETE", f"/faults/{self.id}", None)
 
     def __enter__(self) -> Self:
@@ -64,32 +64,32 @@ class Fault:
 
 
 class Faults:
-    """What is to go wrong in a broker. May be used from any thread; a fault is at work when the call returns.
+    """The faults of a broker. May be used from any thread. A fault is in effect when the call returns.
 
-    Every method raises FieldError, a ValueError: an argument is unknown or wrong.
+    Every method raises FieldError, a ValueError: an argument is unknown or invalid.
     """
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
 
     def fail(self, api: str, *errors: ErrorCode | int | str, message: str | None = None, **which: Any) -> Fault:
-        """Answer with an error, in place of doing what is asked.
+        """Respond with an error instead of executing the request.
 
-        Several errors are given one after the other, one per request; ``ErrorCode.NONE`` among them lets one pass.
+        Several errors are used in order, one per request. ``ErrorCode.NONE`` leaves a request unaffected.
         """
         fields = {"errors": [_name(error) for error in errors]} if len(errors) != 1 else {"error": _name(errors[0])}
         return self._add({"action": FAIL, "api": api, "message": message, **fields, **which})
 
     def delay(self, api: str, *, ms: int, when: str = BEFORE, **which: Any) -> Fault:
-        """Wait by the broker's clock, ``"before"`` doing what is asked, or ``"after"`` it with the answer."""
+        """Delay by the broker's clock, ``"before"`` executing the request, or ``"after"`` it the response."""
         return self._add({"action": DELAY, "api": api, "ms": ms, "when": when, **which})
 
     def drop(self, api: str, *, when: str = BEFORE, **which: Any) -> Fault:
-        """Close the connection without an answer, ``"before"`` or ``"after"`` doing what is asked."""
+        """Close the connection without a response, ``"before"`` or ``"after"`` executing the request."""
         return self._add({"action": DROP, "api": api, "when": when, **which})
 
     def move_leader(self, topic: str, partition: int = 0) -> int:
-        """Move a partition's leadership away and back: the new leader epoch; see `broker_embedded.testing.moves`."""
+        """Move a partition's leader away and back: the new leader epoch; see `broker_embedded.testing.moves`."""
         fields = {"topic": topic, "partition": partition}
         return int(self._ask("POST", "/leaders/move", fields)["leader_epoch"])
 
@@ -98,19 +98,19 @@ class Faults:
         self._ask("POST", "/coordinators/move", {"group": group})
 
     def pause_fetches(self, topic: str | None = None, partition: int | None = None) -> None:
-        """Let fetches find nothing new in a partition, in all of a topic, or anywhere."""
+        """Let fetches return no records of a partition, a topic, or all topics."""
         self._ask("POST", "/fetches/pause", {"topic": topic, "partition": partition})
 
     def resume_fetches(self, topic: str | None = None, partition: int | None = None) -> None:
-        """End a pause that was begun with the same arguments."""
+        """End a pause with the same arguments."""
         self._ask("POST", "/fetches/resume", {"topic": topic, "partition": partition})
 
     def clear(self) -> None:
-        """Let everything work again: no faults, no pauses, no moves that a client has not heard of."""
+        """Remove all faults, pauses and moves."""
         self._ask("DELETE", "/faults", None)
 
     def __iter__(self) -> Iterator[Fault]:
-        """All faults that have not been removed, spent ones too."""
+        """All faults that have not been removed, including spent ones."""
         return iter([Fault(fields["id"], self._ask) for fields in self._ask("GET", "/faults", None)["faults"]])
 
     def _add(self, fields: Mapping[str, Any]) -> Fault:

@@ -1,8 +1,8 @@
-"""Fetch, where a request need not say what it asks for: its session knows (KIP-227).
+"""Pauses of fetches, and fetch sessions (KIP-227) during faults of single partitions.
 
-While something is to happen to single partitions, clients are kept out of sessions: one that goes on with a session is
-told that there is none, and one that opens a session gets none, as from a broker whose slots are taken. Both are things
-that clients live with; they name all their partitions then.
+In a session a request does not name its partitions. During faults or pauses of single partitions sessions are therefore
+refused: a request of a session gets FETCH_SESSION_ID_NOT_FOUND, and a new session is not opened, as by a broker without
+free slots. Clients then name all their partitions.
 """
 
 import dataclasses
@@ -27,21 +27,21 @@ _NO_SESSION: Final = 0
 _NO_EPOCH: Final = -1
 _IDS_SINCE: Final = 13
 SESSION_REFUSED: Final = FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-"""The answer to a client that goes on with a session."""
+"""The response to a request of a session."""
 
 
 def goes_on_with_a_session(request: FetchRequest) -> bool:
-    """Whether a request leaves out the partitions that its session knows."""
+    """Whether a request is an incremental fetch of a session."""
     return request.session_epoch > 0
 
 
 def without_session(request: FetchRequest) -> FetchRequest:
-    """The same request from a client that wants no session."""
+    """A copy of the request without a session."""
     return dataclasses.replace(request, session_id=_NO_SESSION, session_epoch=_NO_EPOCH, forgotten_topics_data=())
 
 
 class Pauses:
-    """Partitions whose fetches find nothing new, whatever there is."""
+    """Paused partitions, whose fetches return no records."""
 
     def __init__(self) -> None:
         self._scopes: list[Scope] = []
@@ -50,12 +50,12 @@ class Pauses:
         return bool(self._scopes)
 
     def pause(self, scope: Scope) -> None:
-        """From now on there is nothing new in these partitions."""
+        """Pause the partitions of a scope."""
         if scope not in self._scopes:
             self._scopes.append(scope)
 
     def resume(self, scope: Scope) -> None:
-        """Let fetches see again what is in them. A partition stays paused that was paused by another scope too."""
+        """Resume the partitions of a scope. A partition stays paused if another scope has paused it too."""
         self._scopes = [paused for paused in self._scopes if paused != scope]
 
     def clear(self) -> None:
@@ -69,7 +69,7 @@ class Pauses:
     def take_out(
         self, request: FetchRequest, version: int, broker: Broker
     ) -> tuple[FetchRequest | None, FetchResponse, list[LocalPartition]]:
-        """What is left to be asked; the answer for the paused partitions; and these. Others than ours are left."""
+        """The request without the paused partitions; the response for these; and their ids."""
         paused: list[LocalPartition] = []
         rest: list[FetchTopic] = []
         answers: list[FetchableTopicResponse] = []
@@ -86,7 +86,7 @@ class Pauses:
         return left_to_ask, FetchResponse(responses=tuple(answers)), paused
 
     def empty(self, response: FetchResponse, names: TopicNames) -> FetchResponse:
-        """An answer without the records of paused partitions: the fetch began before the pause."""
+        """A response without the records of paused partitions, for a fetch that began before the pause."""
         topics = []
         for topic in response.responses:
             name = topic.topic or names.get(topic.topic_id, "")
@@ -98,7 +98,7 @@ class Pauses:
         return dataclasses.replace(response, responses=tuple(topics))
 
     def _find(self, topic: FetchTopic, asked: FetchPartition, version: int, broker: Broker) -> LocalPartition | None:
-        """The partition, if it is here and paused, and the client's epoch is right."""
+        """The partition, if it exists, is paused, and the client's leader epoch is correct."""
         try:
             if version >= _IDS_SINCE:
                 partition = broker.partitions.get_by_id(topic.topic_id, asked.partition)

@@ -1,15 +1,15 @@
-"""Values by name, as people write them in JSON or as keyword arguments: checked one by one, and none left over."""
+"""Validation of fields from JSON or keyword arguments. Unknown fields are refused."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, overload
 
 _NO_DEFAULT: Final = "\0"
 _NO_NUMBER: Final = -(2**64)
-"""Defaults that nobody gives."""
+"""The marker of a missing default."""
 
 
 class FieldError(ValueError):
-    """A value is wrong, missing or not wanted: ``field`` is its name, ``problem`` says the rest."""
+    """A field is invalid, missing or unknown. ``field`` is its name, ``problem`` the error."""
 
     def __init__(self, field: str, problem: str) -> None:
         super().__init__(f"{field}: {problem}")
@@ -18,9 +18,9 @@ class FieldError(ValueError):
 
 
 class Fields:
-    """What somebody wrote. A value that is None is as if it were not there.
+    """The fields of a command. A value None is a missing field.
 
-    Every method raises FieldError: the value is missing, without a default, or is none that is allowed.
+    Every method raises FieldError: the field is missing and has no default, or its value is invalid.
     """
 
     def __init__(self, values: Mapping[str, Any]) -> None:
@@ -31,7 +31,7 @@ class Fields:
         return name in self._values
 
     def take(self, name: str) -> Any:
-        """A value as it is, or None."""
+        """A value without validation, or None."""
         self._left.discard(name)
         return self._values.get(name)
 
@@ -42,7 +42,7 @@ class Fields:
     @overload
     def text(self, name: str, default: str) -> str: ...
     def text(self, name: str, default: str | None = _NO_DEFAULT) -> str | None:
-        """A text that is not empty."""
+        """A text, not empty."""
         value = self.take(name)
         if value is None and default is not _NO_DEFAULT:
             return default
@@ -95,6 +95,6 @@ class Fields:
         return dict(value)
 
     def refuse_rest(self, what: str) -> None:
-        """Raise FieldError for a value that nobody has taken; ``what`` has no use for it."""
+        """Raise FieldError for a field that was not read: ``what`` does not have it."""
         for name in sorted(self._left):
             raise FieldError(name, f"{what} has no such field")

@@ -1,4 +1,4 @@
-"""Between a request and its handler: record it, and do to it what faults, moves and pauses ask for."""
+"""Interception of requests before their handlers: recording, faults, moves and pauses."""
 
 import dataclasses
 import functools
@@ -22,7 +22,10 @@ _NO_ANSWER_WANTED: Final = 0
 
 
 class Injector:
-    """What a broker for tests does besides its work. Belongs to the broker's event loop; outlives its restarts."""
+    """The faults, moves, pauses and recorded requests of a broker.
+
+    Belongs to its event loop, and survives its restarts.
+    """
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
@@ -34,7 +37,7 @@ class Injector:
     # --- faults ------------------------------------------------------------------------------------------------------
 
     def add(self, rule: Rule) -> Fault:
-        """Set a fault. Those set before it strike first."""
+        """Add a fault, after the existing ones."""
         self._last_id += 1
         fault = self._faults[self._last_id] = Fault(self._last_id, rule)
         return fault
@@ -44,11 +47,11 @@ class Injector:
         return self._faults.get(id_)
 
     def remove(self, id_: int) -> Fault | None:
-        """Take a fault away, and give it back."""
+        """Remove and return a fault."""
         return self._faults.pop(id_, None)
 
     def clear(self) -> None:
-        """Everything works again: no faults, no pauses, no moves."""
+        """Remove all faults, pauses and moves."""
         self._faults.clear()
         self.pauses.clear()
         self.moves.clear()
@@ -61,7 +64,7 @@ class Injector:
     # --- requests ----------------------------------------------------------------------------------------------------
 
     def interceptor(self, broker: Broker) -> Intercept:
-        """A function that answers calls of ``broker`` as their handlers do, or otherwise."""
+        """A function that intercepts the calls of ``broker``."""
         return functools.partial(self._answer, broker)
 
     def _answer(self, broker: Broker, call: Call) -> Result:
@@ -86,7 +89,7 @@ class Injector:
         return self._carry_out(plan, call, request, broker)
 
     def _looks_into_fetches(self, client_id: str) -> bool:
-        """Whether something is to happen to single partitions that a client fetches."""
+        """Whether a fault, pause or move affects single partitions of a client's fetches."""
         return (
             bool(self.pauses)
             or self.moves.hide_partitions_from(client_id)
@@ -118,18 +121,18 @@ class Injector:
         return plan.answer(served)
 
     async def _finish_fetch(self, work: Awaitable[Response | None], broker: Broker) -> Response | None:
-        """The answer to a fetch that waits, while which its partitions may have been paused."""
+        """The response to a delayed fetch, whose partitions may have been paused meanwhile."""
         answer = await work
         if self.pauses and isinstance(answer, FetchResponse):
             return self.pauses.empty(answer, broker.image.names)
         return answer
 
     async def _serve(self, plan: Plan, call: Call, broker: Broker) -> Response | None:
-        """What the broker answers to the rest."""
+        """The broker's response to the rest."""
         rest = plan.rest
         if isinstance(rest, FetchRequest):
             if plan.refused:
-                rest = dataclasses.replace(rest, max_wait_ms=0)  # as with any other error, the answer does not wait
+                rest = dataclasses.replace(rest, max_wait_ms=0)  # as after any other error, the response is not delayed
             if self.pauses:
                 return await self._fetch_unpaused(rest, call, broker)
             return await self._finish_fetch(_handled(call, rest), broker)

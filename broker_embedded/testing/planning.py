@@ -1,7 +1,7 @@
-"""What is to become of one request: the faults that strike it, in the order in which they were set, on top of another.
+"""The plan of one request: its faults, in the order in which they were set.
 
-A fault with a part of the request as its scope takes that part out; the rest goes on to the next fault and, if anything
-is left, to the broker. Delays add up. The first drop ends it.
+A fault that affects a part of the request removes that part; the rest is passed to the next fault and, unless it is
+empty, to the broker. Delays are added. The first drop ends the plan.
 """
 
 from collections.abc import Iterable
@@ -17,10 +17,10 @@ from spark_kafka_native.protocol.schema import Request, Response
 
 @dataclass(slots=True, kw_only=True)
 class Plan:
-    """What is to become of one request of some version.
+    """The plan of one request.
 
-    ``rest`` is what the broker is asked, None for nothing; ``refused`` are the answers that stand already; ``written``
-    are errors to be put into the broker's answer. ``struck`` are the ids of the faults behind it all.
+    ``rest`` is the request to the broker, or None; ``refused`` are the responses of faults; ``written`` are errors to
+    put into the broker's response. ``struck`` are the ids of the applied faults.
     """
 
     version: int
@@ -34,7 +34,7 @@ class Plan:
     struck: list[int] = field(default_factory=list)
 
     def refuse(self, scope: Scope, code: ErrorCode, message: str | None = None) -> None:
-        """Take what is meant out of the rest, and answer it with an error."""
+        """Remove the affected part from the rest, and answer it with an error."""
         if self.rest is None:
             return
         parts = cut(self.rest, self.version, scope, self.names)
@@ -46,11 +46,11 @@ class Plan:
             self.rest = parts.rest
 
     def concerns(self, scope: Scope) -> bool:
-        """Whether something of the rest is meant."""
+        """Whether a part of the rest is affected."""
         return self.rest is not None and cut(self.rest, self.version, scope, self.names).meant is not None
 
     def answer(self, served: Response | None) -> Response | None:
-        """The whole answer, from what the broker has said to the rest; None if it said nothing, or was not asked."""
+        """The complete response, with the broker's response to the rest; None if there is none."""
         whole = served
         for scope, code in self.written:
             if whole is not None:
@@ -61,7 +61,7 @@ class Plan:
 
 
 def strike(plan: Plan, faults: Iterable[Fault], client_id: str) -> Plan:
-    """Let the faults strike, in their order."""
+    """Apply the faults, in their order."""
     for fault in faults:
         rule = fault.rule
         if plan.rest is None or plan.dropped is not None:

@@ -43,7 +43,7 @@ STOP_TIMEOUT_S: Final = 60.0
 CONTROL_TIMEOUT_S: Final = 60.0
 _CREATE_TOPICS_VERSION: Final = 7
 _DEFAULT_REPLICAS_SINCE: Final = 4
-"""The first version of CreateTopics that leaves the number of replicas to the broker."""
+"""The first version of CreateTopics with the broker's default replication factor."""
 _DELETE_TOPICS_VERSION: Final = 6
 _STATES_SINCE: Final = 6
 """The first version of DeleteTopics that does not name topics by ``topic_names``."""
@@ -52,14 +52,14 @@ ResponseT = TypeVar("ResponseT", bound=Response)
 
 
 class BrokerStartError(Exception):
-    """A broker's process ended, or said nothing for too long, before it was ready; ``str()`` has what it logged."""
+    """A broker's process ended or timed out during its start. ``str()`` has its log."""
 
 
 class BrokerProcess(ControlledBroker):
     """A broker in a process of its own.
 
-    ``kill`` ends it as a crash of the process would; ``restart`` starts it again on what is left. Its clock goes on
-    where it was; faults and recorded requests end with the process.
+    ``kill`` is SIGKILL; ``restart`` starts a new process with the same data. The clock continues; faults and recorded
+    requests end with the process.
     """
 
     def __init__(
@@ -98,23 +98,23 @@ class BrokerProcess(ControlledBroker):
 
     @property
     def output(self) -> str:
-        """What the present or last process has logged."""
+        """The log of the present or last process."""
         if self._log_file is not None:
-            # Not with seek and read: the process writes where this descriptor stands.
+            # Not with seek and read, because the process writes at the position of this descriptor.
             size = os.fstat(self._log_file.fileno()).st_size
             self._logged = os.pread(self._log_file.fileno(), size, 0)
         return self._logged.decode(errors="replace")
 
     @property
     def control_url(self) -> str:
-        """Where the control port is, as ``http://host:port``. Raises RuntimeError: there is none, or not now."""
+        """The URL of the control port. Raises RuntimeError: there is none, or the broker is not started."""
         self._running()
         if self._control_url is None:
             raise RuntimeError("there is no control port: make the broker with control=True")
         return self._control_url
 
     def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
-        """Make a topic, by a request like any client's. Raises KafkaError: it cannot be made."""
+        """Create a topic, by a CreateTopics request. Raises KafkaError: it cannot be created."""
         version = self._version_of(CreateTopicsRequest, _CREATE_TOPICS_VERSION)
         wanted = creatable(name, partitions, configs)
         if version < _DEFAULT_REPLICAS_SINCE:
@@ -126,7 +126,7 @@ class BrokerProcess(ControlledBroker):
             raise KafkaError(ErrorCode.of(result.error_code), result.error_message or name)
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic, by a request like any client's. Raises KafkaError: it cannot be deleted."""
+        """Delete a topic, by a DeleteTopics request. Raises KafkaError: it cannot be deleted."""
         version = self._version_of(DeleteTopicsRequest, _DELETE_TOPICS_VERSION)
         topics = (DeleteTopicState(name=name),) if version >= _STATES_SINCE else ()
         request = DeleteTopicsRequest(topics=topics, topic_names=(name,), timeout_ms=int(STOP_TIMEOUT_S * 1000))
@@ -136,14 +136,14 @@ class BrokerProcess(ControlledBroker):
             raise KafkaError(ErrorCode.of(result.error_code), result.error_message or name)
 
     def topics(self) -> dict[str, int]:
-        """The topics there are, with their numbers of partitions; internal ones too."""
+        """All topics, internal ones included, with their numbers of partitions."""
         version = self._version_of(MetadataRequest, _METADATA_VERSION)
         request = MetadataRequest(topics=None if version else ())
         response = _ask_kafka(self.bootstrap_servers, request, MetadataResponse, version)
         return {topic.name or "": len(topic.partitions) for topic in response.topics}
 
     def _version_of(self, api: type[Request[Any]], newest: int) -> int:
-        """The newest version of an API, up to ``newest``, in the release that the broker passes for.
+        """The newest version of an API, up to ``newest``, in the release ``as.version``.
 
         Raises KafkaError UNSUPPORTED_VERSION: it has none.
         """
@@ -157,7 +157,7 @@ class BrokerProcess(ControlledBroker):
         self._end_with(signal.SIGKILL)
 
     def terminate(self) -> int:
-        """Ask the process to stop (SIGTERM), and wait; its exit status."""
+        """Stop the process (SIGTERM), and wait; its exit status."""
         return self._end_with(signal.SIGTERM)
 
     def _ask(self, method: str, path: str, fields: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -172,11 +172,11 @@ class BrokerProcess(ControlledBroker):
         try:
             connection.request(method, path, body)
             response = connection.getresponse()
-            answer = Answer(status=response.status, body=json.loads(response.read())).told()
+            answer = Answer(status=response.status, body=json.loads(response.read())).result()
         finally:
             connection.close()
         if path == "/clock/advance":
-            self._clock.advance(given["ms"])  # so that the next process goes on where this one is
+            self._clock.advance(given["ms"])  # so that the clock continues in the next process
         return answer
 
     def _requests(self, api: str | None, client_id: str | None, after: int) -> Iterable[RecordedRequest]:
@@ -235,7 +235,7 @@ class BrokerProcess(ControlledBroker):
             self._close_log()
 
     def _close_log(self) -> None:
-        """Keep what the process has logged, without its file."""
+        """Read the log of the process, and close its file."""
         if self._log_file is not None:
             _ = self.output
             self._log_file.close()
@@ -248,9 +248,9 @@ class BrokerProcess(ControlledBroker):
 
 
 def _first_lines(process: subprocess.Popen[bytes], last: str, count: int) -> list[str]:
-    """The lines that a process prints up to the ``count``-th that begins with ``last``.
+    """The lines that a process prints, up to the ``count``-th that begins with ``last``.
 
-    None of them if it ends before, or ``START_TIMEOUT_S`` is over. What it prints later stays in the pipe.
+    No line if it ends before, or after ``START_TIMEOUT_S``. Later lines stay in the pipe.
     """
     pipe = process.stdout
     assert pipe is not None
@@ -267,7 +267,7 @@ def _first_lines(process: subprocess.Popen[bytes], last: str, count: int) -> lis
 
 
 def _wait_for(process: subprocess.Popen[bytes], timeout_s: float | None) -> int:
-    """The exit status of a process that ends, whose pipe is closed then. Raises TimeoutExpired."""
+    """Wait for the end of a process, and close its pipe; the exit status. Raises TimeoutExpired."""
     status = process.wait(timeout_s)
     if process.stdout is not None:
         process.stdout.close()
@@ -275,7 +275,7 @@ def _wait_for(process: subprocess.Popen[bytes], timeout_s: float | None) -> int:
 
 
 def _ask_kafka(address: str, request: Request[Any], answer: type[ResponseT], version: int) -> ResponseT:
-    """Ask one question over a connection of its own. Raises OSError, RemoteProtocolError."""
+    """Send one request over a new connection; the response. Raises OSError, RemoteProtocolError."""
     with socket.create_connection(parse_address("bootstrap.servers", address), timeout=STOP_TIMEOUT_S) as connection:
         frames = FrameReader(max_frame_bytes=2**31 - 1)
         for chunk in request_frame(request, version, 1, "broker-testing"):

@@ -1,4 +1,4 @@
-"""What clients have asked: the last requests as they came, and how many there were of each API."""
+"""The last requests of clients, and the number of requests of each API."""
 
 import base64
 import functools
@@ -16,14 +16,14 @@ from spark_kafka_native.protocol.schema import Request, Struct
 
 MOST_REQUESTS: Final = 10_000
 MOST_BYTES: Final = 32 * 1024 * 1024
-"""Bounds of what is kept; the oldest go first."""
+"""Bounds of the recorded requests; the oldest are dropped first."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecordedRequest:
-    """A request that a client has sent. ``number`` counts all of them from 1; ``faults`` has the ids of what struck it.
+    """A request of a client. ``number`` counts all requests from 1, ``faults`` are the ids of the applied faults.
 
-    ``frame`` is the request as it came, without its size.
+    ``frame`` is the request as received, without its size.
     """
 
     number: int
@@ -36,12 +36,12 @@ class RecordedRequest:
 
     @functools.cached_property
     def request(self) -> Request[Any]:
-        """What was asked, as a message of `spark_kafka_native.protocol.messages`."""
+        """The decoded request, a message of `spark_kafka_native.protocol.messages`."""
         header = decode_request_header(self.frame)
         return decode_from(messages.REQUESTS[header.api_key], header.body, 0, header.api_version)[0]
 
     def to_fields(self) -> dict[str, Any]:
-        """All of it as JSON has it: bytes in base64, the message with the fields that its version has."""
+        """The request as JSON: bytes in base64, the message with the fields of its version."""
         return {
             "number": self.number,
             "at_ms": self.at_ms,
@@ -55,7 +55,7 @@ class RecordedRequest:
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> Self:
-        """What ``to_fields`` has made."""
+        """Parse the result of ``to_fields``."""
         return cls(
             number=fields["number"],
             at_ms=fields["at_ms"],
@@ -68,7 +68,7 @@ class RecordedRequest:
 
 
 def _plain(value: object, version: int) -> object:
-    """A value in terms of JSON."""
+    """A value as JSON."""
     if isinstance(value, Struct):
         return {spec.name: _plain(getattr(value, spec.name), version) for spec in present(type(value), version)}
     if isinstance(value, tuple):
@@ -91,10 +91,10 @@ class Recorder:
         self._bytes = 0
         self._number = 0
         self.counts: Counter[str] = Counter()
-        """How many requests there were of each API, those that are no longer kept too."""
+        """The number of requests of each API, including those that are no longer kept."""
 
     def add(self, frame: memoryview, *, at_ms: int, api: str, version: int, client_id: str) -> "list[int]":
-        """Keep a request; the list of the faults that strike it, to be filled."""
+        """Record a request. Returns the list for the ids of its faults."""
         self._number += 1
         self.counts[api] += 1
         struck: list[int] = []
@@ -111,13 +111,13 @@ class Recorder:
     def find(
         self, *, api: str | None = None, client_id: str | None = None, after: int = 0
     ) -> Iterator[RecordedRequest]:
-        """The requests that are kept, oldest first, of one API or one client, from behind a number on."""
+        """The recorded requests, oldest first, optionally of one API or client, or after a number."""
         for request, struck in self._kept:
             if request.number > after and api in {None, request.api} and client_id in {None, request.client_id}:
                 yield replace(request, faults=tuple(struck))
 
     def clear(self) -> None:
-        """Forget all, counts too. Numbers go on."""
+        """Drop all requests and counts. Numbers continue."""
         self._kept.clear()
         self._bytes = 0
         self.counts.clear()

@@ -1,8 +1,8 @@
-"""Answers with an error, well-formed for every API and version, made from the declarations of the messages.
+"""Error responses for every API and version, built from the declarations of the messages.
 
-What a request asks for, topics, partitions, groups, comes back item by item with the error code and nothing else.
-Where an answer has room for a code at several depths, an error about partitions goes to the partitions, as a broker
-would put it, and any other error as far up as possible.
+Each requested topic, partition or group is an item of the response, with the error code and nothing else. If a response
+has error codes at several levels, an error about partitions is set in the partitions, as a broker does, and any other
+error at the highest level.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,7 +13,7 @@ from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.schema import FieldSpec, Message, Request, Response, Struct, fields_of
 
 _NAMING: Final = "entity"
-"""The one list that says which item is meant."""
+"""The list that identifies an item."""
 _SOURCES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "coordinators": ("coordinator_keys",),
@@ -37,7 +37,7 @@ _SOURCES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "transaction_states": ("transactional_ids",),
     }
 )
-"""Lists of answers, and the lists of requests that they answer, if these have another name."""
+"""Lists of responses, and the corresponding lists of requests with other names."""
 _ALIASES: Final = (
     ("index", "partition", "partition_index", "partition_id"),
     ("name", "topic", "topic_name", "user"),
@@ -47,7 +47,7 @@ _ALIASES: Final = (
     *(("topic_id",), ("member_id",), ("group_instance_id",), ("feature",), ("transactional_id",), ("producer_id",)),
     *(("resource_type",), ("resource_name",), ("entity_type",), ("entity_name",)),
 )
-"""Fields that say which item is meant, each group under its several names."""
+"""Fields that identify an item, by their alternative names."""
 _BLANK: Final[Mapping[str, object]] = MappingProxyType(
     {
         **dict.fromkeys(("base_offset", "high_watermark", "low_watermark", "committed_offset"), -1),
@@ -55,15 +55,15 @@ _BLANK: Final[Mapping[str, object]] = MappingProxyType(
         "records": b"",
     }
 )
-"""What stands where there is nothing to say, unless it is the field's default."""
+"""Values of fields without information, if not the default."""
 _KEPT_ABOVE: Final = {"session_id"}
-"""The fields of a whole request that its answer repeats."""
+"""The top-level fields of a request that its response repeats."""
 _ANSWERED_BY_ITSELF: Final = {"DescribeLogDirs"}
-"""APIs whose answers have a list named as if it held what was asked for, and hold something else."""
+"""APIs whose responses have a list with the name of a requested list, but other items."""
 _FILLED_TWICE: Final[Mapping[str, int]] = MappingProxyType(
     {"Fetch": 12, "AlterPartitionReassignments": 0x7FFF, "ElectLeaders": 0x7FFF}
 )
-"""APIs that repeat the whole answer's code in every item, and the last version in which they do."""
+"""APIs that repeat the top-level error code in every item, and the last version with it."""
 
 _PARTITION_ERRORS: Final = frozenset(
     {
@@ -86,9 +86,9 @@ _ITEM_ERRORS: Final[Mapping[str, frozenset[ErrorCode]]] = MappingProxyType(
         "Metadata": frozenset(ErrorCode) - {ErrorCode.REBOOTSTRAP_REQUIRED},
     }
 )
-"""APIs with items that have errors of their own kind."""
+"""APIs with items that have their own error codes."""
 CODES: Final = ("error_code", "partition_error_code")
-"""What error codes are called."""
+"""Names of error code fields."""
 
 StructT = TypeVar("StructT", bound=Struct)
 ItemT = TypeVar("ItemT", bound=Struct)
@@ -97,15 +97,15 @@ ItemT = TypeVar("ItemT", bound=Struct)
 def refusal(
     request: Request[Any], version: int, code: ErrorCode, message: str | None = None, *, in_items: bool = False
 ) -> Response:
-    """The answer of a broker that refuses all that is asked for, with ``message`` where there is room for one.
+    """The response with an error for the whole request, and ``message`` if it has a field for it.
 
-    ``in_items``: the error is about partitions, whatever it is otherwise used for.
+    ``in_items``: the error is about partitions, also if it is usually a top-level one.
     """
     return _Refusing(type(request), version, code, message, in_items=in_items).build(type(request).response, request)
 
 
 def refused_item(api: type[Message], item: ItemT, version: int, code: ErrorCode, message: str | None = None) -> ItemT:
-    """An item of an answer, such as a topic in one of Metadata, with nothing left but what it is and the error."""
+    """An item of a response, such as a topic of Metadata, with only its key and the error."""
     return _Refusing(api, version, code, message).build(type(item), item, here=has_code(type(item), version))
 
 
@@ -115,7 +115,7 @@ def has_code(cls: type[Struct], version: int) -> bool:
 
 
 def has_code_below(cls: type[Struct], version: int) -> bool:
-    """Whether a message or struct has an error code in a version, at whatever depth."""
+    """Whether a message or struct has an error code in a version, at any level."""
     return has_code(cls, version) or any(_holds_codes(spec, version) for spec in present(cls, version))
 
 
@@ -136,7 +136,7 @@ def _holds_codes(spec: FieldSpec, version: int) -> bool:
 
 
 class _Refusing:
-    """One error in one version of an API's answers."""
+    """One error in one version of an API's responses."""
 
     def __init__(
         self, api: type[Message], version: int, code: ErrorCode, message: str | None, *, in_items: bool = False
@@ -148,9 +148,9 @@ class _Refusing:
         self._message = code.message if message is None else message
 
     def build(self, cls: type[StructT], source: object, *, here: bool | None = None) -> StructT:
-        """A message or struct of an answer, about ``source``: its counterpart in the request, or itself.
+        """A message or struct of a response, for ``source``: its counterpart in the request, or itself.
 
-        ``here`` says whether the code goes into it and not further down, if that is not to be found out.
+        ``here``: whether the error code is set in it and not in its items; None computes it.
         """
         values: dict[str, object] = {}
         specs = present(cls, self._version)
@@ -177,7 +177,7 @@ class _Refusing:
         return self._version <= _FILLED_TWICE.get(self._api.api_name, -1)
 
     def _items(self, spec: FieldSpec, source: object) -> tuple[object, ...]:
-        """What a list in an answer is to speak of."""
+        """The items of the request for a list of the response."""
         if not (_holds_codes(spec, self._version) or spec.name == _NAMING):
             return ()
         if spec.name not in _SOURCES or self._api.api_name in _ANSWERED_BY_ITSELF:
@@ -209,12 +209,12 @@ class _Refusing:
 
 
 def _identity(source: object, names: Iterable[str], spec: FieldSpec) -> object:
-    """What an item is called: by its field of one of these names, or because it is nothing but its name or number."""
+    """The key of an item: a field with one of these names, or the item itself if it is a name or number."""
     if isinstance(source, Struct):
         return next((getattr(source, name) for name in names if hasattr(source, name)), spec.default)
     return source if isinstance(source, str if spec.primitive == "string" else int) else spec.default
 
 
 def _topics_of_directories(directories: Iterable[Any]) -> Iterator[object]:
-    """AlterReplicaLogDirs asks by directory and topic; it is answered by topic."""
+    """The topics of an AlterReplicaLogDirs, which has directories and topics; the response has topics."""
     return (topic for directory in directories for topic in directory.topics)

@@ -1,4 +1,4 @@
-"""A broker that can be stopped, killed and started again within one event loop, on one port and one clock."""
+"""A broker that can be stopped, killed and restarted within one event loop, with the same port and clock."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -16,11 +16,11 @@ from spark_kafka_native.protocol.topic import TopicPartition
 
 
 class NotRunning(RuntimeError):
-    """The broker does not run, so that it cannot be asked."""
+    """The broker does not run."""
 
 
 class RestartableBroker:
-    """Belongs to one event loop. Faults, recorded requests and the clock are the same over all of its runs."""
+    """Belongs to one event loop. Faults, recorded requests and the clock are the same in all runs."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class RestartableBroker:
         recorded_requests: int = MOST_REQUESTS,
         on_failed: Callable[[], None] = lambda: None,
     ) -> None:
-        """Nothing starts yet. Without ``clock`` the machine's is used, and can be moved ahead of it.
+        """Nothing starts yet. Without ``clock`` it is the machine's, which can be advanced.
 
         ``on_failed`` is called when every log is offline, as that of `BrokerServer`.
         """
@@ -73,19 +73,19 @@ class RestartableBroker:
             self._settings["listeners"] = with_addresses(str(self._settings["listeners"]), self.server.addresses)
 
     async def stop(self) -> None:
-        """Stop in order, if it runs."""
+        """Stop cleanly, if it runs."""
         if self._server is not None:
             server, self._server = self._server, None
             await stop_broker(server)
 
     async def kill(self) -> None:
-        """End as a crash of the process would: nothing is answered, flushed or written any more. If it runs."""
+        """Stop as a crash of the process would, if it runs."""
         if self._server is not None:
             server, self._server = self._server, None
             await kill_broker(server)
 
     async def delete_topic(self, name: str) -> None:
-        """Delete a topic. Raises KafkaError: there is none, or it cannot be deleted. NotRunning."""
+        """Delete a topic. Raises KafkaError: unknown topic, or it cannot be deleted. NotRunning."""
         broker = self.server.broker
         topic = broker.image.topic(name)
         if topic is None:
@@ -93,7 +93,7 @@ class RestartableBroker:
         await broker.topic_lifecycle.delete(topic)
 
     def wake_fetches(self) -> None:
-        """Let fetches that found nothing look again, because partitions are no longer paused."""
+        """Let delayed fetches read again, because partitions are no longer paused."""
         if self._server is not None:
             broker = self._server.broker
             for topic in broker.image.topics.values():
@@ -101,7 +101,7 @@ class RestartableBroker:
                     broker.delayed.changed(TopicPartition(topic.name, index))
 
     async def advance(self, ms: int) -> int:
-        """Move the clock, and let the broker do all that falls due on the way; the time. Raises ValueError: ms < 0."""
+        """Advance the clock, and run all due timers; the time. Raises ValueError: ms < 0."""
         timers = VirtualTimers(self.clock) if self._server is None else self._server.broker.timers
         assert isinstance(timers, VirtualTimers)
         await timers.advance(ms)
@@ -109,6 +109,6 @@ class RestartableBroker:
 
 
 def with_addresses(listeners: str, addresses: Sequence[str]) -> str:
-    """The setting ``listeners`` with each at the address that was bound, so that the next start takes them."""
+    """The setting ``listeners`` with the bound addresses, for the next start."""
     names = [endpoint.name for endpoint in BrokerConfig(listeners=listeners).endpoints()]
     return ",".join(f"{name}://{address}" for name, address in zip(names, addresses, strict=True))

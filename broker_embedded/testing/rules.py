@@ -1,10 +1,10 @@
-"""Faults as values: what is to go wrong, for which requests, and how often. Pure.
+"""Faults as values. Pure.
 
     {"action": "fail", "api": "Produce", "error": "NOT_LEADER_OR_FOLLOWER", "times": 2, "topic": "t", "partition": 0}
     {"action": "delay", "api": "Fetch", "ms": 500}
     {"action": "drop", "api": "*", "when": "after", "on_call": 3}
 
-A `Rule` is parsed from such a mapping once; a `Fault` is a rule at work, which counts.
+A `Rule` is parsed from such a mapping. A `Fault` is a rule with its counts.
 """
 
 import dataclasses
@@ -34,11 +34,11 @@ _LONGEST_DELAY_MS: Final = 2**31 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What is to go wrong with which requests.
+    """A fault and the requests that it affects.
 
-    ``errors`` are given one after the other, one per request, and only ``fail`` has them. ``times`` None is for ever.
-    ``on_call`` counts the requests that the rule is about from 1; it is at work from there on. ``probability`` is that
-    of each such request, the same ones in every run with the same ``seed``.
+    ``errors`` are used in order, one per request, and only by ``fail``. ``times`` None is unlimited. ``on_call`` is the
+    number of the first affected request, from 1. ``probability`` selects the same requests in every run with the same
+    ``seed``.
     """
 
     action: str
@@ -56,7 +56,7 @@ class Rule:
 
     @classmethod
     def parse(cls, given: Fields) -> Self:
-        """A rule as people write it. Raises FieldError."""
+        """Parse a rule. Raises FieldError."""
         action = given.one_of("action", _ACTIONS)
         api = _api(given.text("api"))
         errors = _errors(given) if action == FAIL else ()
@@ -86,7 +86,7 @@ class Rule:
             raise FieldError("error", "a broker of another release does this by itself: see the setting as.version")
 
     def to_fields(self) -> dict[str, Any]:
-        """The rule as ``parse`` takes it, without what is the default."""
+        """The fields of the rule, without defaults."""
         fields: dict[str, Any] = {"action": self.action, "api": self.api}
         if len(self.errors) == 1:
             fields["error"] = self.errors[0].name
@@ -104,9 +104,9 @@ class Rule:
         return fields
 
     def is_about(self, api: type[Request[Any]], client_id: str) -> bool:
-        """Whether requests of an API from a client can be meant.
+        """Whether requests of an API from a client can match.
 
-        No client says anything more after an error in ApiVersions, so that ``fail`` means that only if it is named.
+        Clients give up after an error in ApiVersions, so that ``fail`` with API ``*`` does not match it.
         """
         if self.api == ANY_API and self.action == FAIL and api.api_name == _API_VERSIONS:
             return False
@@ -114,7 +114,7 @@ class Rule:
 
 
 class Fault:
-    """A rule at work. ``calls`` counts the requests it was about, ``hits`` those that went wrong because of it."""
+    """A rule with counts: ``calls`` of matching requests, ``hits`` of affected ones."""
 
     def __init__(self, id_: int, rule: Rule) -> None:
         self.id = id_
@@ -125,11 +125,11 @@ class Fault:
 
     @property
     def is_spent(self) -> bool:
-        """Whether it will do nothing any more."""
+        """Whether it has no effect any more."""
         return self.rule.times is not None and self.hits >= self.rule.times
 
     def strikes(self) -> bool:
-        """Count a request that the rule is about; whether it goes wrong."""
+        """Count a matching request; whether it is affected."""
         self.calls += 1
         if self.is_spent or self.calls < self.rule.on_call:
             return False
@@ -140,7 +140,7 @@ class Fault:
 
     @property
     def error(self) -> ErrorCode:
-        """The error for the request that was struck last."""
+        """The error for the last affected request."""
         return self.rule.errors[min(self.hits, len(self.rule.errors)) - 1]
 
     def to_fields(self) -> dict[str, Any]:
@@ -158,7 +158,7 @@ def _api(name: str) -> str:
 
 
 def scope_of(given: Fields, api: str = ANY_API) -> Scope:
-    """The part of the requests of an API that is meant. Raises FieldError: it has no such parts."""
+    """The scope within requests of an API. Raises FieldError: the API has no such parts."""
     topic, group = given.text("topic", None), given.text("group", None)
     partition = given.integer("partition", None, least=0, most=2**31 - 1)
     known = {each.api_name: each for each in messages.REQUESTS.values()}.get(api)

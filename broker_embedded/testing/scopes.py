@@ -1,7 +1,7 @@
-"""Which part of a request is meant by "topic t, partition 0" or "group g", for every API, from its declaration.
+"""Scopes: the part of a request for "topic t, partition 0" or "group g", for every API, from its declaration.
 
-A request is cut in two, what is meant and the rest, so that the one can be refused and the other served; the two
-answers are joined again. What cannot be cut, because the request just says "all", is found in the answer instead.
+A request is divided into the matching part, which is refused, and the rest, which is served; the two responses are
+merged. A request for all topics cannot be divided; the error is then written into the response.
 """
 
 import dataclasses
@@ -26,16 +26,16 @@ _PARTITIONS: Final = {"partitions", "partition_data", "partition_indexes", "part
 _GROUPS: Final = {"groups", "group_ids", "groups_names", "coordinator_keys"}
 _RESOURCES: Final = {"resources"}
 _ABOVE_TOPICS: Final = {"dirs", "markers", "transactions"}
-"""Lists of what has topics of its own."""
+"""Lists of items that have topics."""
 _TOPIC_RESOURCE: Final = 2
 _GROUP_KEY: Final = 0
 _TOPIC_NAMES: Final = ("name", "topic", "topic_name")
 _IDENTITY: Final = (*_TOPIC_NAMES, "topic_id", "group_id", "transactional_id", "producer_id")
-"""What items with items of their own are told apart by."""
+"""The keys of items that have items."""
 _PARTITION_NUMBERS: Final = ("index", "partition", "partition_index", "partition_id")
 _ANSWERED_IN_DEPTH: Final = {"Metadata", "DescribeTopicPartitions"}
-"""APIs that are asked by topic and answered by partition; their answers name brokers too, without which no client
-goes on, so that they are always served, and errors written into the answer."""
+"""APIs with requests by topic and responses by partition. Clients need the brokers in the responses, so that these
+requests are always served, and errors are written into the response."""
 _ANSWERED_BY_DIRECTORY: Final = {"DescribeLogDirs"}
 
 StructT = TypeVar("StructT", bound=Struct)
@@ -43,7 +43,7 @@ StructT = TypeVar("StructT", bound=Struct)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """A part of what requests ask for; None stands for any."""
+    """A part of requests. None is any."""
 
     topic: str | None = None
     partition: int | None = None
@@ -51,33 +51,33 @@ class Scope:
 
     @property
     def is_all(self) -> bool:
-        """Whether there is no limit."""
+        """Whether it matches everything."""
         return self == EVERYTHING
 
     @classmethod
     def of(cls, api: type[Request[Any]]) -> frozenset[str]:
-        """What requests of an API can be told apart by: some of ``topic``, ``partition`` and ``group``."""
+        """The kinds of scopes of an API's requests: some of ``topic``, ``partition`` and ``group``."""
         return _dimensions(api)
 
     def covers(self, topic: str, partition: int) -> bool:
-        """Whether a partition is meant."""
+        """Whether a partition matches."""
         return self.topic in {None, topic} and self.partition in {None, partition}
 
     def without_group(self) -> Self:
-        """The scope within a group that is meant."""
+        """The scope within a matching group."""
         return dataclasses.replace(self, group=None)
 
 
 EVERYTHING: Final = Scope()
-"""Whatever requests ask for."""
+"""The scope that matches everything."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
-    """A request cut in two: what is meant, and the rest; None where nothing is.
+    """A divided request: the matching part, and the rest; None if a part is empty.
 
-    ``is_open``: what is asked for is "all", or is not answered in the terms in which it is asked, so that what is meant
-    will be seen in the answer only. ``meant`` and ``rest`` are both the whole request then.
+    ``is_open``: the request is for all topics, or its response has other keys, so that the matching part is known only
+    from the response. ``meant`` and ``rest`` are both the whole request then.
     """
 
     meant: Request[Any] | None
@@ -86,7 +86,7 @@ class Cut:
 
 
 def cut(request: Request[Any], version: int, scope: Scope, names: TopicNames) -> Cut:
-    """Cut a request in two."""
+    """Divide a request."""
     if not _asked_by(scope) <= _dimensions(type(request)):
         return Cut(meant=None, rest=request)
     if _must_be_served(type(request), version) or _asks_for_all(request, version, scope):
@@ -100,20 +100,20 @@ def cut(request: Request[Any], version: int, scope: Scope, names: TopicNames) ->
 
 
 def _is_concerned(request: Request[Any], version: int, scope: Scope, names: TopicNames) -> bool:
-    """Whether something of a request that is served in any case is meant."""
+    """Whether a part of a request that is always served matches."""
     topics = [getattr(request, spec.name) for spec in present(type(request), version) if spec.name in _TOPICS]
     return topics != [()] and _Cutting(version, scope, names).split(request)[0] is not None
 
 
 def write_into(response: Response, version: int, scope: Scope, names: TopicNames, code: ErrorCode) -> Response:
-    """The answer with an error in place of everything that is meant."""
+    """The response with an error for every matching item."""
     if code is ErrorCode.REBOOTSTRAP_REQUIRED and has_code(type(response), version):
         return dataclasses.replace(response, error_code=code)  # type: ignore[type-var]  # every struct is a dataclass
     return _Writing(type(response), version, scope, names, code).into(response)
 
 
 def join(first: StructT, second: StructT, version: int) -> StructT:
-    """Two answers as one: the first, with the items of the second behind its own, or in one that is the same topic."""
+    """Merge two responses: the items of the second are appended to those of the first, or merged with equal topics."""
     changes: dict[str, object] = {}
     for spec in present(type(first), version):
         if spec.is_array and spec.struct is not None and spec.tag is None:
@@ -129,7 +129,7 @@ def join(first: StructT, second: StructT, version: int) -> StructT:
 
 
 def _is_same_item(first: Struct, second: Struct) -> bool:
-    """Whether two items with items of their own are about the same topic, group or transaction."""
+    """Whether two items with items have the same topic, group or transaction."""
     identity = [name for name in _IDENTITY if hasattr(first, name)]
     nests = any(spec.is_array and spec.struct for spec in fields_of(type(first)))
     return nests and bool(identity) and all(getattr(first, name) == getattr(second, name) for name in identity)
@@ -140,7 +140,7 @@ def _asked_by(scope: Scope) -> set[str]:
 
 
 def _dimensions(api: type[Request[Any]]) -> frozenset[str]:
-    """By what the requests of an API can be told apart, its versions taken together."""
+    """The kinds of scopes of an API's requests, in any version."""
     known = _DIMENSIONS.get(api.api_key)
     if known is None:
         known = _DIMENSIONS[api.api_key] = frozenset(_find_dimensions(api))
@@ -163,7 +163,7 @@ def _find_dimensions(api: type[Request[Any]]) -> set[str]:
 
 
 def _answers_by_topic(api: type[Request[Any]]) -> bool:
-    """Whether an error in an answer can be about one topic."""
+    """Whether a response can have an error of one topic."""
     if api.api_name in _ANSWERED_BY_DIRECTORY:
         return False
     asks = any(spec.name in _TOPICS | _ABOVE_TOPICS or _names_topics_below(spec) for spec in fields_of(api))
@@ -195,12 +195,12 @@ def _names_partitions(cls: type[Struct]) -> bool:
 
 
 def _must_be_served(api: type[Request[Any]], version: int) -> bool:
-    """Whether an error has no place but in an answer that the broker has made."""
+    """Whether an error can be written only into the broker's response."""
     return api.api_name in _ANSWERED_IN_DEPTH or (api.api_name in _ANSWERED_BY_DIRECTORY and version < 3)
 
 
 def _asks_for_all(request: Request[Any], version: int, scope: Scope) -> bool:
-    """Whether topics are meant and the request names none, which stands for all of them."""
+    """Whether the scope has a topic and the request is for all topics."""
     if scope.is_all and not _must_be_served(type(request), version):
         return False
     if type(request).api_name == "Metadata" and version == 0:
@@ -221,7 +221,7 @@ def _has_no_list(value: Struct, version: int) -> bool:
 
 
 class _Cutting:
-    """Cuts requests of one version by one scope."""
+    """Divides requests of one version by one scope."""
 
     def __init__(self, version: int, scope: Scope, names: TopicNames) -> None:
         self._version = version
@@ -229,7 +229,7 @@ class _Cutting:
         self._names = names
 
     def split(self, request: Request[Any]) -> tuple[Any, Any]:
-        """What is meant, and the rest."""
+        """The matching part, and the rest."""
         scope = self._scope
         if scope.group is None:
             return self.by_topic(request)
@@ -252,7 +252,7 @@ class _Cutting:
         return self._within_group().by_topic(group)
 
     def by_topic(self, value: Any) -> tuple[Any, Any]:
-        """What is meant, and the rest, of a request or a group in one, whichever the group."""
+        """The matching part and the rest of a request or of a group in it, for any group."""
         if self._scope.topic is None and self._scope.partition is None:
             return value, None
         for lists, split in (
@@ -264,7 +264,7 @@ class _Cutting:
             found = self._list_in(value, lists)
             if found is not None:
                 return self._by_items(value, found, split)
-        return value, None  # a group that asks for all of its topics
+        return value, None  # a group with a request for all topics
 
     def _split_topic(self, topic: object) -> tuple[object, object]:
         if self._scope.topic is not None and _topic_name(topic, self._names) != self._scope.topic:
@@ -282,7 +282,7 @@ class _Cutting:
         return (resource, None) if is_meant else (None, resource)
 
     def _list_in(self, value: object, names: set[str]) -> str | None:
-        """The name of the first of these lists that a struct has in this version, and that is there."""
+        """The name of the first of these lists that a struct has in this version, and that is not None."""
         if not isinstance(value, Struct):
             return None
         for spec in present(type(value), self._version):
@@ -291,7 +291,7 @@ class _Cutting:
         return None
 
     def _by_items(self, value: Any, name: str, split: Callable[[Any], tuple[Any, Any]]) -> tuple[Any, Any]:
-        """A struct cut by the items of one of its lists."""
+        """A struct divided by the items of one of its lists."""
         parts = [split(item) for item in getattr(value, name)]
         meant = tuple(part for part, _ in parts if part is not None)
         rest = tuple(part for _, part in parts if part is not None)
@@ -301,7 +301,7 @@ class _Cutting:
 
 
 class _Writing:
-    """Writes one error into answers of one API, in one version."""
+    """Writes one error into responses of one version of an API."""
 
     def __init__(self, api: type[Response], version: int, scope: Scope, names: TopicNames, code: ErrorCode) -> None:
         self._api = api
@@ -311,7 +311,7 @@ class _Writing:
         self._code = code
 
     def into(self, value: StructT) -> StructT:
-        """The answer, or an item of it, with the error in all items below that are meant."""
+        """The response, or an item of it, with the error in all matching items."""
         changes = {
             spec.name: tuple(self._item(item) for item in getattr(value, spec.name))
             for spec in present(type(value), self._version)
@@ -338,7 +338,7 @@ class _Writing:
 
 
 def _topic_name(topic: object, names: TopicNames) -> str | None:
-    """What a topic in a request or answer is called: it may come as a name, by a name, or by an id."""
+    """The name of a topic in a request or response, which may be a text, or a struct with a name or an id."""
     if isinstance(topic, str):
         return topic
     name = next((getattr(topic, name) for name in _TOPIC_NAMES if hasattr(topic, name)), None)
@@ -347,7 +347,7 @@ def _topic_name(topic: object, names: TopicNames) -> str | None:
 
 
 def _partition_number(partition: object) -> int | None:
-    """A partition's number: it comes as such or in a struct. None for what is no partition."""
+    """A partition's number, which may be in a struct; None if it is not a partition."""
     if isinstance(partition, int):
         return partition
     return next((getattr(partition, name) for name in _PARTITION_NUMBERS if hasattr(partition, name)), None)

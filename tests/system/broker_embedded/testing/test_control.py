@@ -31,7 +31,7 @@ class ControlDriver:
 
     def __call__(self, method: str, path: str, **fields: Any) -> dict[str, Any]:
         """What the command gives."""
-        return self.do(method, path, fields).told()
+        return self.do(method, path, fields).result()
 
     def do(self, method: str, path: str, fields: dict[str, Any] | None = None) -> Answer:
         return self.loop.run_until_complete(asyncio.wait_for(self.control.do(method, path, fields), 30))
@@ -204,13 +204,13 @@ def test_a_broker_that_cannot_start_says_why(say: ControlDriver) -> None:
 
 
 def test_what_was_told_is_raised_where_it_is_an_error() -> None:
-    assert Answer(body={"a": 1}).told() == {"a": 1}
+    assert Answer(body={"a": 1}).result() == {"a": 1}
     with pytest.raises(FieldError, match="ms: is missing"):
-        Answer(status=400, body={"field": "ms", "problem": "is missing"}).told()
+        Answer(status=400, body={"field": "ms", "problem": "is missing"}).result()
     with pytest.raises(KafkaError, match="why") as caught:
-        Answer(status=400, body={"error": "POLICY_VIOLATION", "problem": "why"}).told()
+        Answer(status=400, body={"error": "POLICY_VIOLATION", "problem": "why"}).result()
     assert caught.value.code is ErrorCode.POLICY_VIOLATION
     with pytest.raises(LookupError, match="no fault 9"):
-        Answer(status=404, body={"problem": "there is no fault 9"}).told()
+        Answer(status=404, body={"problem": "there is no fault 9"}).result()
     with pytest.raises(RuntimeError, match="does not run"):
-        Answer(status=409, body={"problem": "the broker does not run"}).told()
+        Answer(status=409, body={"problem": "the broker does not run"}).result()
