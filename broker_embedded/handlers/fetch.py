@@ -155,8 +155,8 @@ class _Fetching:
             return False
         now_ms, size = self._timers.elapsed_ms(), 0
         if quota.enabled:
-            told = self._session.select(self.reading.found)
-            size = sum(map(len, encode(FetchResponse(responses=self._topics(told)), context.version)))
+            selected = self._session.select(self.reading.found)
+            size = sum(map(len, encode(FetchResponse(responses=self._topics(selected)), context.version)))
             context.throttle.at_least(quota.record(context.user, context.client_id, size, now_ms))
         wait_ms = charge_time(context, self._quotas, self._timers)
         if not wait_ms or not self._config.release.answers_before_it_throttles:
@@ -168,20 +168,20 @@ class _Fetching:
         found = self.reading.found
         session = self._session
         try:
-            told = session.finish(found)
+            selected = session.finish(found)
         except KafkaError as error:
             return FetchResponse(error_code=error.code, session_id=session.session_id)
         opened = 0
         if session.opens:
             opened = self._fetch_sessions.open(session, found, self._timers.elapsed_ms())
-        for read in told:
+        for read in selected:
             if read.size:
                 assert read.partition is not None
                 read.partition.traffic.sent(read.size)
         return FetchResponse(
             session_id=opened or session.session_id,
-            responses=self._topics(told),
-            node_endpoints=self._endpoints(told) if self._context.version >= _LEADER_IN_ERROR_SINCE else (),
+            responses=self._topics(selected),
+            node_endpoints=self._endpoints(selected) if self._context.version >= _LEADER_IN_ERROR_SINCE else (),
         )
 
     def _topics(self, reads: Sequence[PartitionRead]) -> tuple[FetchableTopicResponse, ...]:

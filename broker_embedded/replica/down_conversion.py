@@ -77,7 +77,7 @@ def _converted(
     view = memoryview(stored)
     pieces: list[bytes] = []
     size = records = 0
-    behind = offset
+    next_offset = offset
     for position, header in cancellation.between(iter_any(stored)):
         if header.compression is CompressionType.ZSTD and not header.is_control:
             if not pieces:
@@ -90,8 +90,8 @@ def _converted(
         if piece:
             pieces.append(piece)
             size += len(piece)
-        behind = max(behind, header.next_offset)
+        next_offset = max(next_offset, header.next_offset)
         records += max(header.records_count, 0)  # the count of a wrapper is unknown
         if size >= limit or (pieces and records >= _MOST_RECORDS):
             break
-    return pieces, behind
+    return pieces, next_offset

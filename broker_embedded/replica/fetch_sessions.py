@@ -149,14 +149,14 @@ class FetchContext:
             return found
         if not self._is_current(session):
             raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH, _stale(session, _next_epoch(self.epoch)))
-        told = []
+        selected = []
         for each in found:
             if _is_news(each):
-                told.append(each)
+                selected.append(each)
                 _tell(each)
                 if each.size:
                     session.partitions.move_to_end(each.wanted.key)
-        return told
+        return selected
 
     @property
     def session_id(self) -> int:
@@ -230,15 +230,15 @@ class FetchSessions:
         epoch, session.epoch = session.epoch, _next_epoch(session.epoch)
         return FetchContext(tuple(session.partitions.values()), session=session, epoch=epoch)
 
-    def open(self, context: FetchContext, told: Sequence[Found], now_ms: int) -> int:
+    def open(self, context: FetchContext, selected: Sequence[Found], now_ms: int) -> int:
         """Open the session of a full fetch. Returns its id, or 0 if no slot is free."""
-        if not context.opens or not self._make_room(context.privileged, len(told), now_ms):
+        if not context.opens or not self._make_room(context.privileged, len(selected), now_ms):
             return NO_SESSION
         id_ = self._new_id()
         while id_ in self._sessions or id_ == NO_SESSION:
             id_ = self._new_id()
         session = FetchSession(id_, by_id=context.by_id, privileged=context.privileged, now_ms=now_ms)
-        for each in told:
+        for each in selected:
             each.wanted.high_watermark, each.wanted.log_start_offset = each.high_watermark, each.log_start_offset
             session.partitions[each.wanted.key] = each.wanted
         self._sessions[id_] = session

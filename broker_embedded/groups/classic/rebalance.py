@@ -111,8 +111,8 @@ def _begin_generation(draft: Draft) -> None:
         leader=draft.leader or _NOBODY,
     )
     for member in list(draft.members.values()):
-        told = everybody if member.member_id == draft.leader else ()
-        joined = draft.answer_join(member, replace(answer, member_id=member.member_id, members=told))
+        leader_members = everybody if member.member_id == draft.leader else ()
+        joined = draft.answer_join(member, replace(answer, member_id=member.member_id, members=leader_members))
         draft.renew_session(draft.change(joined, is_new=False))
         draft.pending_sync.add(member.member_id)
     draft.set(SYNC_TIMER, draft.rebalance_timeout_ms)

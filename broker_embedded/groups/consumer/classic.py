@@ -112,7 +112,7 @@ class _Join:
         draft.cancel_timer(join_timer(settled.member_id))
         draft.set_timer(session_timer(settled.member_id), self._request.session_timeout_ms)
         draft.set_timer(sync_timer(settled.member_id), self._request.rebalance_timeout_ms)
-        draft.note_told_to_join(settled.member_id, told=False)
+        draft.note_must_rejoin(settled.member_id, must_rejoin=False)
         return draft.decided(_join_answer(settled))
 
     def _decide_downgrade(self, is_news: bool) -> Outcome[JoinGroupResponse]:
@@ -182,7 +182,7 @@ def sync(group: ConsumerGroup, request: SyncGroupRequest, now_ms: int) -> Outcom
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, detail)
     draft = Draft(group, now_ms)
     if group.assignment_epoch > member.member_epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
-        _tell_to_join(draft, member)
+        _require_rejoin(draft, member)
         return draft.decided(SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
     draft.cancel_timer(sync_timer(member.member_id))
     draft.set_timer(session_timer(member.member_id), terms.session_timeout_ms)
@@ -205,7 +205,7 @@ def heartbeat(group: ConsumerGroup, request: HeartbeatRequest, now_ms: int) -> O
         draft.update_target()
     if not _must_join(draft.group, member):
         return draft.decided(HeartbeatResponse())
-    _tell_to_join(draft, member)
+    _require_rejoin(draft, member)
     return draft.decided(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
 
 
@@ -258,11 +258,11 @@ def _must_join(group: ConsumerGroup, member: ConsumerMember) -> bool:
     )
 
 
-def _tell_to_join(draft: Draft, member: ConsumerMember) -> None:
+def _require_rejoin(draft: Draft, member: ConsumerMember) -> None:
     """Set the timer of its rebalance timeout, if it is not set."""
-    if member.member_id not in draft.group.told_to_join:
+    if member.member_id not in draft.group.must_rejoin:
         draft.set_timer(join_timer(member.member_id), member.rebalance_timeout_ms)
-        draft.note_told_to_join(member.member_id, told=True)
+        draft.note_must_rejoin(member.member_id, must_rejoin=True)
 
 
 def _classic(member: ConsumerMember) -> ClassicMemberMetadata:

@@ -95,12 +95,12 @@ class Draft:
         for key in (session_timer(member_id), *member_timers(member_id)):
             self.cancel_timer(key)
 
-    def note_told_to_join(self, member_id: str, *, told: bool) -> None:
+    def note_must_rejoin(self, member_id: str, *, must_rejoin: bool) -> None:
         """Record whether a member of the classic protocol has to rejoin."""
-        before = self.group.told_to_join
-        now = before | {member_id} if told else before - {member_id}
+        before = self.group.must_rejoin
+        now = before | {member_id} if must_rejoin else before - {member_id}
         if now != before:
-            self.group = replace(self.group, told_to_join=now)
+            self.group = replace(self.group, must_rejoin=now)
 
     def decided(self, answer: AnswerT) -> Outcome[AnswerT]:
         """The decision."""

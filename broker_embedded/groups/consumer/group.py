@@ -53,7 +53,7 @@ class ConsumerGroup:
     ``assignment_timestamp`` 0: the time of the target is unknown. ``regexes`` are the resolved regular expressions.
     ``has_partition_metadata``: a record of an older broker must be removed.
 
-    Not in the log: ``told_to_join`` are members of the classic protocol that must rejoin, ``looked_at`` the view of
+    Not in the log: ``must_rejoin`` are members of the classic protocol that must rejoin, ``looked_at`` the view of
     topics that ``metadata_hash`` was last compared with.
     """
 
@@ -68,7 +68,7 @@ class ConsumerGroup:
     targets: Mapping[str, frozenset[TopicIdPartition]] = field(default_factory=dict)
     regexes: Mapping[str, ResolvedRegex] = field(default_factory=dict)
     has_partition_metadata: bool = False
-    told_to_join: frozenset[str] = field(default=frozenset(), compare=False)
+    must_rejoin: frozenset[str] = field(default=frozenset(), compare=False)
     looked_at: TopicsView | None = field(default=None, repr=False, compare=False)
     memo: _Memo = field(default_factory=_Memo, repr=False, compare=False)
 
@@ -242,8 +242,8 @@ class ConsumerGroup:
 
     def _check_epoch(self, member: ConsumerMember, epoch: int, named: Iterable[tuple[str, UUID, int]]) -> None:
         """Raise KafkaError unless a member has this epoch, or has had all these partitions since it."""
-        behind = epoch < member.member_epoch
-        if epoch > member.member_epoch or (behind and not self._had_since(member, named, epoch)):
+        is_older = epoch < member.member_epoch
+        if epoch > member.member_epoch or (is_older and not self._had_since(member, named, epoch)):
             raise self._stale(member, epoch)
 
     def _had_since(self, member: ConsumerMember, named: Iterable[tuple[str, UUID, int]], epoch: int) -> bool:

@@ -154,5 +154,5 @@ class _Changing:
         member = self.members.pop(member_id, None)
         if member is not None and self.static_members.get(member.instance_id or "") == member_id:
             del self.static_members[member.instance_id or ""]
-        self.group = replace(self.group, told_to_join=self.group.told_to_join - {member_id})
+        self.group = replace(self.group, must_rejoin=self.group.must_rejoin - {member_id})
         self.subscriptions_changed = True

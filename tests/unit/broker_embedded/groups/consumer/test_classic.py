@@ -250,7 +250,7 @@ def test_a_member_that_comes_back_in_time_has_all_the_time_again(group: Consumer
     group.beat("a")
     group.classic_round(old)
     assert ("join", old.member_id) not in group.timers
-    assert group.consumer_group.told_to_join == frozenset()
+    assert group.consumer_group.must_rejoin == frozenset()
 
 
 def test_a_member_that_does_not_sync_is_given_up(group: ConsumerDriver) -> None:

@@ -82,10 +82,10 @@ def test_an_assignor_that_is_not_offered_any_more_gives_way_to_the_first(group: 
 
 def test_members_that_were_sent_back_are_remembered(group: ConsumerDriver) -> None:
     draft = Draft(group.consumer_group, 0)
-    draft.note_told_to_join("a-id", told=False)
+    draft.note_must_rejoin("a-id", must_rejoin=False)
     assert draft.decided(None).group is None
-    draft.note_told_to_join("a-id", told=True)
+    draft.note_must_rejoin("a-id", must_rejoin=True)
     outcome = draft.decided(None)
     assert outcome.group is not None
-    assert draft.group.told_to_join == {"a-id"}
+    assert draft.group.must_rejoin == {"a-id"}
     assert outcome.records == ()

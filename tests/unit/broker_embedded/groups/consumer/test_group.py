@@ -189,6 +189,6 @@ def test_an_empty_group_is_deleted_with_all_its_records(group: ConsumerDriver) -
 
 def test_groups_compare_by_what_is_written_down(group: ConsumerDriver) -> None:
     found = group.consumer_group
-    assert replace(found, told_to_join=frozenset({"x"}), looked_at=None) == found
+    assert replace(found, must_rejoin=frozenset({"x"}), looked_at=None) == found
     assert replace(found, epoch=9) != found
     assert isinstance(found, ConsumerGroup)
