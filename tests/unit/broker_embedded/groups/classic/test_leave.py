@@ -34,7 +34,7 @@ def test_who_is_alive(group: GroupDriver, fields: dict[str, object], code: Error
     assert group.heartbeat("a", **fields) is code
 
 
-def test_members_are_must_rejoin_anew(group: GroupDriver) -> None:
+def test_members_must_rejoin(group: GroupDriver) -> None:
     group.join("c")
     assert group.heartbeat("a") is ErrorCode.REBALANCE_IN_PROGRESS
 
