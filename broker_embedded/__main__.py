@@ -125,32 +125,34 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--listen", metavar="HOST:PORT", help="where to listen (127.0.0.1:9092); port 0 is a free port")
-    parser.add_argument("--advertise", metavar="HOST:PORT", help="the address that clients are told, if another")
+    parser.add_argument("--advertise", metavar="HOST:PORT", help="the address for clients, if different")
     parser.add_argument(
         "--as-version",
         metavar="RELEASE",
-        help=f"the release of Kafka to pass for, {RELEASE_NAMES[0]} to {RELEASE_NAMES[-1]} ({RELEASE_NAMES[-1]})",
+        help=f"the release of Kafka to emulate, {RELEASE_NAMES[0]} to {RELEASE_NAMES[-1]} ({RELEASE_NAMES[-1]})",
     )
-    parser.add_argument("--data-dir", metavar="DIR", help="where topics are kept; made if it is not there")
+    parser.add_argument("--data-dir", metavar="DIR", help="the data directory, created if it does not exist")
     parser.add_argument(
         "--add-scram",
         metavar="MECHANISM=[name=NAME,password=PASSWORD]",
         action="append",
         default=[],
-        help="a user of SCRAM to make, unless it is there; as add.scram below",
+        help="a SCRAM user to create, unless it exists; as add.scram below",
     )
     parser.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="a setting from the list below")
     parser.add_argument(
-        "--metrics-port", metavar="PORT", help="tell metrics to Prometheus at this port of 127.0.0.1; 0 is a free port"
+        "--metrics-port",
+        metavar="PORT",
+        help="serve metrics for Prometheus at this port of 127.0.0.1; 0 is a free port",
     )
     parser.add_argument("--config", metavar="FILE", type=Path, help="a properties file with settings")
     parser.add_argument(
         "--control-listener",
         metavar="HOST:PORT",
-        help="for tests: where faults are set over HTTP, clocks moved, ...",
+        help="for tests: the address to set faults and to advance the clock over HTTP",
     )
     parser.add_argument(
-        "--control-from-anywhere", action="store_true", help="let other machines than this use the control listener"
+        "--control-from-anywhere", action="store_true", help="allow other machines to use the control listener"
     )
     parser.add_argument("--clock", metavar="CLOCK", help="for tests: manual:MS stands still, ahead:MS runs ahead")
     parser.add_argument(

@@ -43,14 +43,14 @@ _MOST_UNKNOWN: Final = 100
 class BrokerConfig(ListenerSettings):
     """Every setting of a broker. The field ``num_partitions`` is Kafka's ``num.partitions``."""
 
-    node_id: int = setting(1, "The id of this broker, and what clients know it by.", at_least=0)
+    node_id: int = setting(1, "The id of this broker.", at_least=0)
     cluster_id: str = setting(
         "", "The id of the cluster. Empty: that of the data directory, or a new one when the directory is new."
     )
-    log_dirs: str = setting("", "The data directory, one; --data-dir goes before it.")
+    log_dirs: str = setting("", "The data directory, only one. --data-dir overrides it.")
     as_version: str = setting(
         RELEASE_NAMES[-1],
-        f"The release of Apache Kafka to pass for, {RELEASE_NAMES[0]} to {RELEASE_NAMES[-1]}. Its versions of its APIs "
+        f"The release of Apache Kafka to emulate, {RELEASE_NAMES[0]} to {RELEASE_NAMES[-1]}. Its versions of its APIs "
         "are offered, as far as this broker serves them.",
     )
     inter_broker_protocol_version: str = setting(
@@ -60,19 +60,23 @@ class BrokerConfig(ListenerSettings):
         removed=True,
     )
     broker_rack: str | None = setting(None, "The rack of this broker, as clients see it in metadata.")
-    num_partitions: int = setting(1, "Partitions of a topic that does not say how many it wants.", at_least=1)
-    default_replication_factor: int = setting(1, "Replicas of a topic that does not say how many it wants.", at_least=1)
-    auto_create_topics_enable: bool = setting(True, "Whether a client that asks for a missing topic makes it.")
+    num_partitions: int = setting(
+        1, "Partitions of a topic that is created without a number of partitions.", at_least=1
+    )
+    default_replication_factor: int = setting(
+        1, "Replicas of a topic that is created without a replication factor.", at_least=1
+    )
+    auto_create_topics_enable: bool = setting(True, "Whether a Metadata request for a missing topic creates it.")
     delete_topic_enable: bool = setting(True, "Whether topics may be deleted.")
     max_request_partition_size_limit: int = setting(
         2000, "Partitions in one DescribeTopicPartitions answer at most.", at_least=1
     )
     fetch_max_bytes: int = setting(57671680, "Bytes of records in one Fetch answer at most.", at_least=1024)
     producer_id_expiration_ms: int = setting(
-        86400000, "Forget an idempotent producer that has not written for this long.", at_least=1, dynamic=True
+        86400000, "Forget an idempotent producer this long after its last append.", at_least=1, dynamic=True
     )
     producer_id_expiration_check_interval_ms: int = setting(
-        600000, "Time between two looks for producers to forget.", at_least=1
+        600000, "Interval of the check for expired producers.", at_least=1
     )
 
     socket_request_max_bytes: int = setting(
@@ -90,13 +94,13 @@ class BrokerConfig(ListenerSettings):
     )
     socket_listen_backlog_size: int = setting(50, "Connections that may wait to be accepted.", at_least=1)
     connections_max_idle_ms: int = setting(
-        600000, "Close a connection on which nothing has moved for this long; -1: never.", at_least=-1, at_most=LONG_MAX
+        600000, "Close a connection that was idle for this long; -1: never.", at_least=-1, at_most=LONG_MAX
     )
     max_connections: int = setting(
-        2**31 - 1, "Connections at once; further ones wait to be accepted.", at_least=0, dynamic=True
+        2**31 - 1, "Open connections; further ones wait to be accepted.", at_least=0, dynamic=True
     )
     max_connections_per_ip: int = setting(
-        2**31 - 1, "Connections at once from one address; further ones are closed.", at_least=0, dynamic=True
+        2**31 - 1, "Open connections from one address; further ones are closed.", at_least=0, dynamic=True
     )
     max_connections_per_ip_overrides: tuple[str, ...] = setting(
         (), "max.connections.per.ip for single addresses or hosts, ADDRESS:NUMBER, comma-separated.", dynamic=True
@@ -124,8 +128,8 @@ class BrokerConfig(ListenerSettings):
     )
     metrics_listener: str = setting(
         "",
-        "HOST:PORT at which metrics are told in Prometheus' text format, under /metrics; port 0 is a free port. Empty: "
-        "nowhere. This broker's own setting, not one of Kafka's.",
+        "HOST:PORT of metrics in Prometheus' text format, under /metrics; port 0 is a free port. Empty: "
+        "none. This broker's own setting, not one of Kafka's.",
     )
 
     log_retention_minutes: int | None = setting(
@@ -135,26 +139,26 @@ class BrokerConfig(ListenerSettings):
     log_roll_hours: int = setting(168, "log.roll.ms in hours, where that is not set.", at_least=1)
     log_roll_jitter_hours: int = setting(0, "log.roll.jitter.ms in hours, where that is not set.", at_least=0)
     log_retention_check_interval_ms: int = setting(
-        300000, "Time between two looks for segments to delete.", at_least=1, at_most=LONG_MAX
+        300000, "Interval of the check for segments to delete.", at_least=1, at_most=LONG_MAX
     )
     log_flush_scheduler_interval_ms: int = setting(
         1000,
-        "Time between two looks for logs whose flush.ms has passed. Kafka's default is never, and so is its flush.ms.",
+        "Interval of the check for logs whose flush.ms has passed. Kafka's default is never, as that of flush.ms.",
         at_least=1,
         at_most=LONG_MAX,
     )
     log_flush_offset_checkpoint_interval_ms: int = setting(
-        60000, "Time between two records of how far each log is safely on the disk.", at_least=1
+        60000, "Interval of writing the recovery point of each log.", at_least=1
     )
     log_flush_start_offset_checkpoint_interval_ms: int = setting(
-        60000, "Time between two records of where each log starts.", at_least=1
+        60000, "Interval of writing the log start offset of each log.", at_least=1
     )
 
     replica_high_watermark_checkpoint_interval_ms: int = setting(
-        5000, "Time between two records of each log's high watermark.", at_least=1, at_most=LONG_MAX
+        5000, "Interval of writing the high watermark of each log.", at_least=1, at_most=LONG_MAX
     )
 
-    log_cleaner_enable: bool = setting(True, "Whether topics with cleanup.policy=compact are compacted at all.")
+    log_cleaner_enable: bool = setting(True, "Whether topics with cleanup.policy=compact are compacted.")
     log_cleaner_threads: int = setting(
         1,
         "Partitions that are compacted at the same time. At run time it can be halved or doubled in one change.",
@@ -165,7 +169,7 @@ class BrokerConfig(ListenerSettings):
     )
     log_cleaner_backoff_ms: int = setting(
         15000,
-        "Time until the next look for partitions to compact when there was none.",
+        "Time until the next check for partitions to compact if there was none.",
         at_least=0,
         at_most=LONG_MAX,
         dynamic=True,
@@ -178,7 +182,7 @@ class BrokerConfig(ListenerSettings):
         dynamic=True,
     )
     log_cleaner_io_buffer_load_factor: float = setting(
-        0.9, "How full that memory may become. The fuller, the slower.", at_least=0, at_most=1, dynamic=True
+        0.9, "Share of that memory that may be used. A larger share is slower.", at_least=0, at_most=1, dynamic=True
     )
     log_cleaner_io_buffer_size: int = setting(
         524288,
@@ -194,9 +198,11 @@ class BrokerConfig(ListenerSettings):
         dynamic=True,
     )
 
-    offset_metadata_max_bytes: int = setting(4096, "Largest note that a client may store with an offset.", at_least=0)
+    offset_metadata_max_bytes: int = setting(
+        4096, "Largest metadata that a client may store with an offset.", at_least=0
+    )
     offsets_topic_num_partitions: int = setting(
-        50, "Partitions of __consumer_offsets; fixed once the topic is there.", at_least=1
+        50, "Partitions of __consumer_offsets; fixed once the topic exists.", at_least=1
     )
     offsets_topic_replication_factor: int = setting(
         1, "Replicas of __consumer_offsets. Kafka's default, 3, needs three brokers.", at_least=1, at_most=SHORT_MAX
@@ -204,42 +210,40 @@ class BrokerConfig(ListenerSettings):
     offsets_topic_segment_bytes: int = setting(104857600, "Segment size of __consumer_offsets.", at_least=1)
     offsets_retention_minutes: int = setting(
         10080,
-        "Forget a group's offsets this long after it lost its last member, or after the commit if it never had any.",
+        "Delete a group's offsets this long after its last member left, or after the commit if it never had one.",
         at_least=1,
     )
     offsets_retention_check_interval_ms: int = setting(
-        600000, "Time between two looks for offsets and empty groups to forget.", at_least=1, at_most=LONG_MAX
+        600000, "Interval of the check for expired offsets and empty groups.", at_least=1, at_most=LONG_MAX
     )
     group_min_session_timeout_ms: int = setting(
-        6000, "Shortest session timeout that a member of a classic group may ask for.", at_least=0
+        6000, "Shortest session timeout of a member of a classic group.", at_least=0
     )
     group_max_session_timeout_ms: int = setting(
-        1800000, "Longest session timeout that a member of a classic group may ask for.", at_least=0
+        1800000, "Longest session timeout of a member of a classic group.", at_least=0
     )
     group_initial_rebalance_delay_ms: int = setting(
-        3000, "How long the first members of an empty classic group wait for others.", at_least=0
+        3000, "How long the first rebalance of an empty classic group waits for more members.", at_least=0
     )
     group_max_size: int = setting(2**31 - 1, "Members of a classic group at most.", at_least=1)
 
-    transaction_max_timeout_ms: int = setting(
-        900000, "Longest timeout that a transactional producer may ask for.", at_least=1
-    )
+    transaction_max_timeout_ms: int = setting(900000, "Longest transaction timeout of a producer.", at_least=1)
     transactional_id_expiration_ms: int = setting(
-        604800000, "Forget a transactional id that has had no transaction for this long.", at_least=1
+        604800000, "Delete a transactional id this long after its last transaction.", at_least=1
     )
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int = setting(
-        10000, "Time between two looks for transactions to abort because they have timed out.", at_least=1
+        10000, "Interval of the check for transactions that have timed out.", at_least=1
     )
     transaction_remove_expired_transaction_cleanup_interval_ms: int = setting(
-        3600000, "Time between two looks for transactional ids to forget.", at_least=1
+        3600000, "Interval of the check for expired transactional ids.", at_least=1
     )
     transaction_partition_verification_enable: bool = setting(
         True,
-        "Whether records of a transaction are taken only in partitions that its coordinator knows to be in it.",
+        "Whether transactional appends are verified with the coordinator.",
         dynamic=True,
     )
     transaction_state_log_num_partitions: int = setting(
-        50, "Partitions of __transaction_state; fixed once the topic is there.", at_least=1
+        50, "Partitions of __transaction_state; fixed once the topic exists.", at_least=1
     )
     transaction_state_log_replication_factor: int = setting(
         1, "Replicas of __transaction_state. Kafka's default, 3, needs three brokers.", at_least=1, at_most=SHORT_MAX

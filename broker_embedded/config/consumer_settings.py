@@ -20,10 +20,10 @@ class GroupSettings:
     """The settings of a single group."""
 
     consumer_session_timeout_ms: int = setting(
-        45000, "Silence after which a member of the group is given up.", at_least=1, dynamic=True
+        45000, "Time without a heartbeat after which a member of the group is removed.", at_least=1, dynamic=True
     )
     consumer_heartbeat_interval_ms: int = setting(
-        5000, "How often members of the group are told to send a heartbeat.", at_least=1, dynamic=True
+        5000, "How often members of the group must send a heartbeat.", at_least=1, dynamic=True
     )
     consumer_assignment_interval_ms: int = setting(
         1000, "Shortest time between two assignments of the group.", at_least=0, dynamic=True
@@ -40,7 +40,7 @@ class ConsumerGroupSettings:
     """The broker's settings of consumer groups."""
 
     group_consumer_session_timeout_ms: int = setting(
-        45000, "Silence after which a member of a consumer group is given up.", at_least=1
+        45000, "Time without a heartbeat after which a member of a consumer group is removed.", at_least=1
     )
     group_consumer_min_session_timeout_ms: int = setting(
         45000, "Shortest consumer.session.timeout.ms of a group.", at_least=1
@@ -49,7 +49,7 @@ class ConsumerGroupSettings:
         60000, "Longest consumer.session.timeout.ms of a group.", at_least=1
     )
     group_consumer_heartbeat_interval_ms: int = setting(
-        5000, "How often members of consumer groups are told to send a heartbeat.", at_least=1
+        5000, "How often members of consumer groups must send a heartbeat.", at_least=1
     )
     group_consumer_min_heartbeat_interval_ms: int = setting(
         5000, "Shortest consumer.heartbeat.interval.ms of a group.", at_least=1
@@ -67,17 +67,17 @@ class ConsumerGroupSettings:
         15000, "Longest consumer.assignment.interval.ms of a group.", at_least=0
     )
     group_consumer_regex_refresh_interval_ms: int = setting(
-        600000, "How often subscriptions by regular expression are looked up, if no topic is made.", at_least=10000
+        600000, "How often subscriptions by regular expression are resolved, if no topic is created.", at_least=10000
     )
     group_consumer_max_size: int = setting(2**31 - 1, "Members of a consumer group at most.", at_least=1)
     group_consumer_assignors: tuple[str, ...] = setting(
         tuple(ASSIGNORS),
-        "Assignors that members may choose; the first is for groups that choose none.",
+        "Assignors that members may choose; the first is the default.",
         choices=tuple(ASSIGNORS),
     )
     group_consumer_migration_policy: str = setting(
         "bidirectional",
-        "Between which protocols a group may move while it has members: upgrade is from classic to consumer.",
+        "Protocols that a group with members may migrate between: upgrade is from classic to consumer.",
         choices=_POLICIES,
     )
 

@@ -31,7 +31,9 @@ _JAAS_KEY: Final = "sasl.jaas.config"
 _USER: Final = "user_"
 _JAAS_DOCS: Final = {
     PLAIN: 'The users of PLAIN: PlainLoginModule required user_NAME="PASSWORD" user_OTHER="PASSWORD"; and so on.',
-    **dict.fromkeys(HASHES, "A ScramLoginModule, as Kafka must have it. Users are made by add.scram and by requests."),
+    **dict.fromkeys(
+        HASHES, "A ScramLoginModule, as Kafka must have it. Users are created by add.scram and by requests."
+    ),
 }
 _SASL_HANDSHAKE: Final = 17
 
@@ -50,8 +52,8 @@ class ListenerSettings(ConsumerGroupSettings):
     )
     advertised_listeners: str = setting(
         "",
-        "Addresses that clients are told, NAME://HOST:PORT. Empty: those of listeners; a client that came in on every "
-        "interface is told the address it came in by.",
+        "Addresses for clients, NAME://HOST:PORT. Empty: those of listeners; a client of a listener on every interface "
+        "gets the address that it has connected to.",
     )
     listener_security_protocol_map: str = setting(
         "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL",
@@ -59,7 +61,7 @@ class ListenerSettings(ConsumerGroupSettings):
     )
     sasl_enabled_mechanisms: tuple[str, ...] = setting(
         (),
-        "How clients may log in on listeners with SASL. Empty: by both kinds of SCRAM, and by PLAIN if it has users; "
+        "Mechanisms of listeners with SASL. Empty: both kinds of SCRAM, and PLAIN if it has users; "
         "Kafka's default is GSSAPI, which is not served.",
         choices=MECHANISMS,
     )
@@ -68,16 +70,16 @@ class ListenerSettings(ConsumerGroupSettings):
     )
     connections_max_reauth_ms: int = setting(
         0,
-        "How long a login lasts: whoever has not logged in again is closed at its next request (KIP-368). 0: for ever.",
+        "Lifetime of a session, within which a client must authenticate again (KIP-368). 0: unlimited.",
         at_least=0,
         at_most=LONG_MAX,
     )
     connection_failed_authentication_delay_ms: int = setting(
-        100, "How long a client that is not let in waits for its answer and the end of its connection.", at_least=0
+        100, "Delay of the response after a failed login, before the connection is closed.", at_least=0
     )
     add_scram: Secret | None = setting(  # noqa: RUF009  # makes a dataclass field
         None,
-        "Users of SCRAM that are made when the broker starts, unless it has credentials of theirs: "
+        "SCRAM users that are created when the broker starts, unless they exist: "
         "MECHANISM=[name=NAME,password=PASSWORD], with blanks or commas between. Others are made by "
         "AlterUserScramCredentials. This broker's own setting; Kafka's kafka-storage.sh has it as an option.",
     )

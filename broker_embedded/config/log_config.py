@@ -48,7 +48,7 @@ class LogConfig:
 
     segment_bytes: int = setting(
         1024 * 1024 * 1024,
-        "Start a new segment file before one would grow beyond this. Kafka 4 asks for 1 MiB at least.",
+        "Start a new segment file before one would exceed this. Kafka 4 requires at least 1 MiB.",
         at_least=14,
     )
     segment_ms: int = setting(
@@ -59,12 +59,12 @@ class LogConfig:
     )
     segment_jitter_ms: int = setting(
         0,
-        "Start a new segment up to this much earlier than segment.ms asks for, so that not all partitions do at once.",
+        "Start a new segment up to this much earlier than segment.ms, so that not all partitions do so at once.",
         at_least=0,
         at_most=LONG_MAX,
     )
     segment_index_bytes: int = setting(
-        10 * 1024 * 1024, "Start a new segment before one of its indexes would grow beyond this.", at_least=4
+        10 * 1024 * 1024, "Start a new segment before one of its indexes would exceed this.", at_least=4
     )
     index_interval_bytes: int = setting(4096, "Bytes of log between two entries of an index.", at_least=0)
     retention_ms: int = setting(
@@ -75,14 +75,14 @@ class LogConfig:
     )
     retention_bytes: int = setting(
         -1,
-        "Delete the oldest segments of a partition while the others still hold this many bytes; -1: no limit.",
+        "Delete the oldest segments of a partition as long as the later ones have this many bytes; -1: no limit.",
         at_least=-1,
         at_most=LONG_MAX,
     )
     max_message_bytes: int = setting(1024 * 1024 + 12, "Largest record batch accepted, header included.", at_least=0)
     message_timestamp_type: str = setting(
         "CreateTime",
-        "Whose clock a record's timestamp is: the producer's, or the broker's at append.",
+        "The source of timestamps: the producer, or the broker at the append.",
         choices=("CreateTime", "LogAppendTime"),
     )
     message_timestamp_before_max_ms: int = setting(
@@ -99,53 +99,53 @@ class LogConfig:
     )
     file_delete_delay_ms: int = setting(
         60_000,
-        "Time between a deleted segment's leaving the log and its files' leaving the disk.",
+        "Time between the deletion of a segment and the removal of its files.",
         at_least=0,
         at_most=LONG_MAX,
     )
     flush_messages: int = setting(
         LONG_MAX,
-        "Force the log to the disk each time this many records were appended; 1 after every append.",
+        "Flush the log after this many appended records; 1 after every append.",
         at_least=1,
         at_most=LONG_MAX,
     )
     flush_ms: int = setting(
         LONG_MAX,
-        "Force the log to the disk once records have waited this long for it.",
+        "Flush the log once records are unflushed for this long.",
         at_least=0,
         at_most=LONG_MAX,
     )
     min_insync_replicas: int = setting(1, "In-sync replicas that an append with acks=all needs.", at_least=1)
     cleanup_policy: tuple[str, ...] = setting(
         ("delete",),
-        "What happens to old records: delete takes whole segments by retention.ms and retention.bytes, compact all but "
-        "the last record of each key; both, or empty for neither.",
+        "What happens to old records: delete removes whole segments by retention.ms and retention.bytes, compact all "
+        "but the last record of each key; both, or empty for neither.",
         choices=("compact", "delete"),
     )
     min_cleanable_dirty_ratio: float = setting(
         0.5,
-        "Compact a partition once this part of its bytes has come in since the last time.",
+        "Compact a partition once this share of its bytes was appended since the last compaction.",
         at_least=0,
         at_most=1,
     )
     min_compaction_lag_ms: int = setting(
-        0, "Leave records alone that are younger than this.", at_least=0, at_most=LONG_MAX
+        0, "Do not compact records that are younger than this.", at_least=0, at_most=LONG_MAX
     )
     max_compaction_lag_ms: int = setting(
         LONG_MAX,
-        "Compact a partition once records have waited this long for it, however few they are.",
+        "Compact a partition once records are uncompacted for this long, however few they are.",
         at_least=1,
         at_most=LONG_MAX,
     )
     delete_retention_ms: int = setting(
         _DAY_MS,
-        "How long compaction leaves a tombstone, a record without a value, for consumers to see.",
+        "How long compaction keeps a tombstone, a record without a value, for consumers.",
         at_least=0,
         at_most=LONG_MAX,
     )
     compression_type: str = setting(
         "producer",
-        "The codec that batches are stored in: the one they come in, or this one.",
+        "The codec of stored batches: that of the producer, or this one.",
         choices=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
     )
     compression_gzip_level: int = setting(
@@ -161,7 +161,7 @@ class LogConfig:
     )
     message_timestamp_difference_max_ms: int = setting(
         LONG_MAX,
-        "What message.timestamp.before.max.ms and message.timestamp.after.max.ms are where they are not set. Only "
+        "Default of message.timestamp.before.max.ms and message.timestamp.after.max.ms. Only "
         "when as.version is before 4.0.",
         removed=True,
         at_least=0,
@@ -169,26 +169,25 @@ class LogConfig:
     )
     message_downconversion_enable: bool = setting(
         True,
-        "Whether consumers that know only old message formats get records converted, or UNSUPPORTED_VERSION. Only when "
+        "Whether records are converted for consumers of old message formats; false: UNSUPPORTED_VERSION. Only when "
         "as.version is before 4.0.",
         removed=True,
     )
     preallocate: bool = setting(
-        False, "Whether a segment file takes its full size when it is made, and gives back the rest when it is closed."
+        False, "Whether a segment file is created with its full size, and truncated when it is closed."
     )
     unclean_leader_election_enable: bool = setting(
         False,
-        "Whether a replica that is not in sync may lead. The one replica that there is always is in sync, so either "
-        "holds.",
+        "Whether a replica that is not in sync may lead. The only replica is always in sync, so that it has no effect.",
     )
     leader_replication_throttled_replicas: tuple[str, ...] = setting(
         (),
-        "Replicas whose leaders are slowed down while others copy from them, PARTITION:BROKER, or *. One replica is "
-        "copied by none.",
+        "Replicas whose leaders are throttled while followers copy from them, PARTITION:BROKER, or *. There are no "
+        "followers.",
     )
     follower_replication_throttled_replicas: tuple[str, ...] = setting(
         (),
-        "Replicas that are slowed down while they copy, PARTITION:BROKER, or *. One replica copies from none.",
+        "Replicas that are throttled while they copy, PARTITION:BROKER, or *. There are no followers.",
     )
     remote_storage_enable: bool = setting(
         False, "Whether old segments move to tiered storage. There is none, so only false."
@@ -197,7 +196,7 @@ class LogConfig:
         False, "Whether no further segments move to tiered storage. There is none, so only false."
     )
     remote_log_delete_on_disable: bool = setting(
-        False, "Whether segments in tiered storage go when it is disabled. There is none, so only false."
+        False, "Whether segments in tiered storage are deleted when it is disabled. There is none, so only false."
     )
     local_retention_ms: int = setting(
         -2,

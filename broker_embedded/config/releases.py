@@ -1,8 +1,8 @@
-"""Apache Kafka's releases as clients see them, so that this broker can pass for one of them (``as.version``).
+"""Apache Kafka's releases, which this broker can emulate for clients (``as.version``).
 
-A release is told by the versions of the APIs that it offers, by what it says of its features and by a few manners.
-`_OFFERED` has the versions of every API that brokers of each release offer to clients, those up to 3.9 with ZooKeeper,
-from 4.0 with KRaft. What this broker does not serve of it is in `NOT_SERVED`; it offers the rest.
+A release has API versions, features and some differences in behaviour. `_OFFERED` has the versions of every API that
+brokers of each release offer to clients, up to 3.9 with ZooKeeper, from 4.0 with KRaft. `NOT_SERVED` are those that
+this broker does not serve.
 """
 
 import functools
@@ -176,7 +176,7 @@ class Release:
 
     @property
     def names_range_when_refusing(self) -> bool:
-        """Whether it says, to a client that asks for too new a version of ApiVersions, which it has (KIP-511)."""
+        """Whether the response to an unsupported version of ApiVersions has its range (KIP-511)."""
         return self.since("2.4")
 
     @property

@@ -1,4 +1,4 @@
-"""Settings spelled as Kafka spells them, each declared once: parsing, checks, ``--help`` and documents come from it.
+"""Settings with Kafka's names, each declared once, for parsing, validation, ``--help`` and documents.
 
     @dataclass(frozen=True, slots=True, kw_only=True)
     class BrokerConfig:
@@ -6,7 +6,7 @@
 
 The field ``num_partitions`` is the key ``num.partitions``. Values come as text, from a file or a command line, or as
 the Python value itself. A field of type ``tuple[str, ...]`` is one of Kafka's lists, ``a,b`` as text; one of type
-``Secret`` is told to nobody.
+``Secret`` is never shown.
 """
 
 import dataclasses
@@ -103,7 +103,7 @@ class Setting:
 
     @property
     def is_secret(self) -> bool:
-        """Whether nobody may be told its value."""
+        """Whether its value must not be shown."""
         return self.kind == "Secret"
 
     @property
@@ -176,8 +176,7 @@ def setting(
 ) -> Any:
     """Declare a dataclass field that is a setting; its key is the field's name with dots.
 
-    ``dynamic`` is for what Kafka lets change at run time and what follows here when it does, ``removed`` for what is
-    unknown to a broker that passes for Kafka 4.
+    ``dynamic``: it can change at run time, with effect. ``removed``: Kafka 4 does not have it.
     """
     limits = {"at_least": at_least, "at_most": at_most, "choices": choices}
     extra = {"doc": doc, **limits, "dynamic": dynamic, "is_pool": is_pool, "removed": removed}
