@@ -83,14 +83,10 @@ class BrokerConfig(ListenerSettings):
         104857600, "Largest request in bytes; a larger one closes its connection.", at_least=1
     )
     socket_send_buffer_bytes: int = setting(
-        -1,
-        "SO_SNDBUF of connections; -1: the system sets it, unlike Kafka's default, 102400.",
-        at_least=-1,
+        -1, "SO_SNDBUF of connections; -1: the system's default. Kafka's default is 102400.", at_least=-1
     )
     socket_receive_buffer_bytes: int = setting(
-        -1,
-        "SO_RCVBUF of connections; -1: the system sets it, unlike Kafka's default, 102400.",
-        at_least=-1,
+        -1, "SO_RCVBUF of connections; -1: the system's default. Kafka's default is 102400.", at_least=-1
     )
     socket_listen_backlog_size: int = setting(50, "Connections that may wait to be accepted.", at_least=1)
     connections_max_idle_ms: int = setting(
@@ -143,7 +139,7 @@ class BrokerConfig(ListenerSettings):
     )
     log_flush_scheduler_interval_ms: int = setting(
         1000,
-        "Interval of the check for logs whose flush.ms has passed. Kafka's default is never, as that of flush.ms.",
+        "Interval of the check for logs to flush by flush.ms. Kafka's default is never.",
         at_least=1,
         at_most=LONG_MAX,
     )

@@ -55,8 +55,7 @@ class PlacedBatch(NamedTuple):
 class LogSegment:
     """Batches from ``base_offset`` on, in ``{base_offset:020d}.log``, and its sparse indexes.
 
-    Only the owning Log writes, in one thread; any thread may read. Files are opened when used and kept open by
-    ``Platform.open_files``, so that an unused segment takes about a kilobyte of memory.
+    Only the owning Log writes, in one thread; any thread may read. ``Platform.open_files`` opens the files on use.
     """
 
     __slots__ = (
