@@ -35,11 +35,11 @@ from broker_embedded.groups.replay import ReplayContext, replay
 from broker_embedded.platform.finishing import Finishing
 from broker_embedded.platform.periodic import PeriodicTask
 from broker_embedded.platform.timers import Timers
-from broker_embedded.transactions.state import Producer
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.offset_commit import OffsetCommitRequest
 from spark_kafka_native.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.records.batch import ProducerIdAndEpoch
 from spark_kafka_native.records.errors import CorruptBatch
 
 logger = logging.getLogger(__name__)
@@ -272,7 +272,7 @@ class Groups:
             lambda group, now_ms: self.offsets.commit_in_transaction(
                 group, request, commits, now_ms=now_ms, config=self.context.classic
             ),
-            within=Within(Producer(producer_id=request.producer_id, epoch=request.producer_epoch), verified),
+            within=Within(ProducerIdAndEpoch(producer_id=request.producer_id, epoch=request.producer_epoch), verified),
         )
 
     def end_transaction(self, partition: int, producer_id: int, marker_offset: int, *, commit: bool) -> None:

@@ -20,11 +20,10 @@ from broker_embedded.records.coordinator_record import CoordinatorRecord, encode
 from broker_embedded.records.last_records import LastRecords, LoggedRecord
 from broker_embedded.replica.delayed import DelayedOperations
 from broker_embedded.replica.partitions import LocalPartition, Partitions
-from broker_embedded.transactions.state import Producer
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.records.batch import NO_SEQUENCE, set_producer
+from spark_kafka_native.records.batch import NO_SEQUENCE, ProducerIdAndEpoch, set_producer
 from spark_kafka_native.records.errors import UnreadableBatch
 from spark_kafka_native.records.formats import check_any_crc, iter_any
 
@@ -93,7 +92,7 @@ class Appended(NamedTuple):
 class Within(NamedTuple):
     """The transaction of an append. For ``verified`` see `log.append.incoming.Terms`."""
 
-    producer: Producer
+    producer: ProducerIdAndEpoch
     verified: bool = True
 
 
@@ -166,7 +165,7 @@ class CoordinatorLog:
         with _coordinator_errors():
             return self._partition(name).id
 
-    def is_in_transaction(self, name: str, producer: Producer) -> bool:
+    def is_in_transaction(self, name: str, producer: ProducerIdAndEpoch) -> bool:
         """Whether a producer has an open transaction in the partition that stores an id. Raises KafkaError."""
         log = self._partitions.get(*self.partition_of(name)).log
         return log.producers.is_in_transaction(producer.producer_id, producer.epoch)

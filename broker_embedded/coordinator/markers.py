@@ -17,9 +17,10 @@ from broker_embedded.platform.timers import Timers
 from broker_embedded.platform.worker_threads import OnDisk
 from broker_embedded.replica.delayed import DelayedOperations
 from broker_embedded.replica.partitions import LocalPartition, Partitions
-from broker_embedded.transactions.state import Producer, TransactionVersion
+from broker_embedded.transactions.state import TransactionVersion
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.records.batch import ProducerIdAndEpoch
 from spark_kafka_native.records.control import ControlType, encode_end_txn_marker
 
 logger = logging.getLogger(__name__)
@@ -43,7 +44,7 @@ class TransactionMarkers:
     async def write(
         self,
         partitions: Iterable[TopicPartition],
-        producer: Producer,
+        producer: ProducerIdAndEpoch,
         *,
         commit: bool,
         coordinator_epoch: int,
@@ -73,7 +74,7 @@ class TransactionMarkers:
             self._delayed.changed(partition)
         return codes
 
-    def _marker(self, producer: Producer, commit: bool, coordinator_epoch: int) -> bytearray:
+    def _marker(self, producer: ProducerIdAndEpoch, commit: bool, coordinator_epoch: int) -> bytearray:
         if producer.producer_id < 0 or producer.epoch < 0:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"there is no producer {producer.producer_id}")
         return encode_end_txn_marker(

@@ -29,9 +29,10 @@ from broker_embedded.platform.finishing import Finishing
 from broker_embedded.platform.periodic import PeriodicTask
 from broker_embedded.platform.timers import Timer, Timers
 from broker_embedded.transactions import decisions
-from broker_embedded.transactions.state import Producer, Transaction, TransactionState, TransactionVersion
+from broker_embedded.transactions.state import Transaction, TransactionState, TransactionVersion
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.records.batch import ProducerIdAndEpoch
 
 logger = logging.getLogger(__name__)
 
@@ -133,7 +134,9 @@ class Transactions:
 
     # --- InitProducerId ----------------------------------------------------------------------------------------------
 
-    async def begin_producer(self, transactional_id: str, timeout_ms: int, claimed: Producer | None) -> Producer:
+    async def begin_producer(
+        self, transactional_id: str, timeout_ms: int, claimed: ProducerIdAndEpoch | None
+    ) -> ProducerIdAndEpoch:
         """Assign the id to a producer with a new epoch. ``claimed``: producer id and epoch of the request (KIP-360).
 
         An ongoing transaction is aborted first. Raises KafkaError, also INVALID_REQUEST, INVALID_TRANSACTION_TIMEOUT;
@@ -147,7 +150,9 @@ class Transactions:
         await self.make_ready()
         return await self._finishing.finish(self._begin_producer(transactional_id, timeout_ms, claimed))
 
-    async def _begin_producer(self, name: str, timeout_ms: int, claimed: Producer | None) -> Producer:
+    async def _begin_producer(
+        self, name: str, timeout_ms: int, claimed: ProducerIdAndEpoch | None
+    ) -> ProducerIdAndEpoch:
         async with self.lock(name):
             load_epoch = self._table.load_epoch
             known = self._table.get(name)
@@ -165,14 +170,14 @@ class Transactions:
                 fresh = await self._new_producer_id()
             begun = decisions.begin_producer(known, claimed, timeout_ms, self._clock.now_ms(), fresh_producer_id=fresh)
             await self._table.write(begun, load_epoch)
-            return Producer(producer_id=begun.producer_id, epoch=begun.producer_epoch)
+            return ProducerIdAndEpoch(producer_id=begun.producer_id, epoch=begun.producer_epoch)
 
     # --- partitions --------------------------------------------------------------------------------------------------
 
     async def add_partitions(
         self,
         transactional_id: str,
-        claimed: Producer,
+        claimed: ProducerIdAndEpoch,
         partitions: AbstractSet[TopicPartition],
         version: TransactionVersion,
     ) -> None:
@@ -192,7 +197,7 @@ class Transactions:
     async def add_partitions_locked(
         self,
         transactional_id: str,
-        claimed: Producer,
+        claimed: ProducerIdAndEpoch,
         partitions: AbstractSet[TopicPartition],
         version: TransactionVersion,
     ) -> None:
@@ -204,7 +209,7 @@ class Transactions:
             await self._table.write(wanted, load_epoch)
 
     def missing_partitions(
-        self, transactional_id: str, claimed: Producer, partitions: AbstractSet[TopicPartition]
+        self, transactional_id: str, claimed: ProducerIdAndEpoch, partitions: AbstractSet[TopicPartition]
     ) -> frozenset[TopicPartition]:
         """The partitions that are not in the producer's transaction. Raises KafkaError: it has none, or is fenced."""
         _check_id(transactional_id)
@@ -213,7 +218,7 @@ class Transactions:
         return decisions.missing_partitions(known, partitions)
 
     def check_partitions(
-        self, transactional_id: str, claimed: Producer, partitions: AbstractSet[TopicPartition]
+        self, transactional_id: str, claimed: ProducerIdAndEpoch, partitions: AbstractSet[TopicPartition]
     ) -> None:
         """Raise KafkaError unless all partitions are in the producer's transaction.
 
@@ -228,8 +233,8 @@ class Transactions:
     # --- EndTxn ------------------------------------------------------------------------------------------------------
 
     async def end(
-        self, transactional_id: str, claimed: Producer, *, commit: bool, version: TransactionVersion
-    ) -> Producer:
+        self, transactional_id: str, claimed: ProducerIdAndEpoch, *, commit: bool, version: TransactionVersion
+    ) -> ProducerIdAndEpoch:
         """Commit or abort a producer's transaction. Returns the producer id and epoch from then on. Raises KafkaError.
 
         The decision is in the log then, and the markers are, unless a partition's log cannot be written.
@@ -238,7 +243,9 @@ class Transactions:
         await self.make_ready()
         return await self._finishing.finish(self._end(transactional_id, claimed, commit, version))
 
-    async def _end(self, name: str, claimed: Producer, commit: bool, version: TransactionVersion) -> Producer:
+    async def _end(
+        self, name: str, claimed: ProducerIdAndEpoch, commit: bool, version: TransactionVersion
+    ) -> ProducerIdAndEpoch:
         async with self.lock(name):
             load_epoch = self._table.load_epoch
             known = self._table.get(name)
@@ -333,7 +340,9 @@ class Transactions:
 
     # --- the steps ---------------------------------------------------------------------------------------------------
 
-    async def _fence(self, known: Transaction, load_epoch: int, claimed: Producer | None = None) -> Transaction:
+    async def _fence(
+        self, known: Transaction, load_epoch: int, claimed: ProducerIdAndEpoch | None = None
+    ) -> Transaction:
         """Abort the open transaction of an id whose lock is held; return the id's new state."""
         level = self._level()
         fresh = await self._new_producer_id() if decisions.needs_producer_id_to_end(known, level) else None
@@ -378,7 +387,7 @@ class Transactions:
         name = decided.transactional_id
         codes = await self._markers.write(
             partitions,
-            Producer(producer_id=decided.producer_id, epoch=decided.producer_epoch),
+            ProducerIdAndEpoch(producer_id=decided.producer_id, epoch=decided.producer_epoch),
             commit=decided.state is TransactionState.PREPARE_COMMIT,
             coordinator_epoch=self._table.log.epoch(name),
             version=decided.client_version,

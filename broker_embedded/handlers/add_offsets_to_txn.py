@@ -13,9 +13,10 @@ from broker_embedded.coordinator.groups import Groups
 from broker_embedded.coordinator.transactions import Transactions
 from broker_embedded.handlers.support.registry import RequestContext, handles
 from broker_embedded.handlers.support.responses import producer_error_code
-from broker_embedded.transactions.state import Producer, TransactionVersion
+from broker_embedded.transactions.state import TransactionVersion
 from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from spark_kafka_native.records.batch import ProducerIdAndEpoch
 
 _FENCED_SINCE: Final = 2
 
@@ -29,7 +30,7 @@ async def add_offsets_to_txn(
         await groups.make_ready()
         await transactions.add_partitions(
             request.transactional_id,
-            Producer(producer_id=request.producer_id, epoch=request.producer_epoch),
+            ProducerIdAndEpoch(producer_id=request.producer_id, epoch=request.producer_epoch),
             {groups.offsets_partition(request.group_id)},
             TransactionVersion.TV_0,
         )

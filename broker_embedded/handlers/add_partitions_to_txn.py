@@ -17,7 +17,7 @@ from broker_embedded.coordinator.transactions import Transactions
 from broker_embedded.handlers.support.registry import RequestContext, handles
 from broker_embedded.handlers.support.responses import producer_error_code
 from broker_embedded.replica.partitions import Partitions
-from broker_embedded.transactions.state import Producer, TransactionVersion
+from broker_embedded.transactions.state import TransactionVersion
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -29,6 +29,7 @@ from spark_kafka_native.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 from spark_kafka_native.protocol.topic import INTERNAL_TOPICS, TopicPartition
+from spark_kafka_native.records.batch import ProducerIdAndEpoch
 
 _FENCED_SINCE: Final = 2
 _BATCHES_SINCE: Final = 4
@@ -94,7 +95,7 @@ async def _add_or_verify(
 ) -> dict[TopicPartition, ErrorCode]:
     """An error code per partition. Raises KafkaError for all of them."""
     name = transaction.transactional_id
-    producer = Producer(producer_id=transaction.producer_id, epoch=transaction.producer_epoch)
+    producer = ProducerIdAndEpoch(producer_id=transaction.producer_id, epoch=transaction.producer_epoch)
     if not transaction.verify_only:
         between_brokers = context.version >= _BATCHES_SINCE
         version = TransactionVersion.TV_2 if between_brokers else TransactionVersion.TV_0

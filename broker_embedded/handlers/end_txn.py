@@ -11,9 +11,10 @@ from typing import Final
 from broker_embedded.coordinator.transactions import Transactions
 from broker_embedded.handlers.support.registry import RequestContext, handles
 from broker_embedded.handlers.support.responses import producer_error_code
-from broker_embedded.transactions.state import Producer, TransactionVersion
+from broker_embedded.transactions.state import TransactionVersion
 from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from spark_kafka_native.records.batch import ProducerIdAndEpoch
 
 _FENCED_SINCE: Final = 2
 _EPOCHS_SINCE: Final = 5
@@ -26,7 +27,7 @@ async def end_txn(request: EndTxnRequest, context: RequestContext, transactions:
     try:
         producer = await transactions.end(
             request.transactional_id,
-            Producer(producer_id=request.producer_id, epoch=request.producer_epoch),
+            ProducerIdAndEpoch(producer_id=request.producer_id, epoch=request.producer_epoch),
             commit=request.committed,
             version=TransactionVersion.TV_2 if raises_epoch else TransactionVersion.TV_0,
         )

@@ -15,9 +15,9 @@ from broker_embedded.coordinator.transactions import Transactions
 from broker_embedded.handlers.support.registry import RequestContext, handles
 from broker_embedded.handlers.support.responses import producer_error_code
 from broker_embedded.metadata.producer_ids import ProducerIds
-from broker_embedded.transactions.state import Producer
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from spark_kafka_native.records.batch import ProducerIdAndEpoch
 
 _NONE: Final = -1
 _FENCED_SINCE: Final = 4
@@ -40,10 +40,10 @@ async def init_producer_id(
     return InitProducerIdResponse(producer_id=producer.producer_id, producer_epoch=producer.epoch)
 
 
-def _claimed(request: InitProducerIdRequest) -> Producer | None:
+def _claimed(request: InitProducerIdRequest) -> ProducerIdAndEpoch | None:
     """The producer id and epoch of the request. Raises KafkaError INVALID_REQUEST: only one of them is set."""
     if (request.producer_id == _NONE) != (request.producer_epoch == _NONE):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "producer id and epoch must be set together")
     if request.producer_id == _NONE:
         return None
-    return Producer(producer_id=request.producer_id, epoch=request.producer_epoch)
+    return ProducerIdAndEpoch(producer_id=request.producer_id, epoch=request.producer_epoch)

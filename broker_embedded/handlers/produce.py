@@ -37,7 +37,6 @@ from broker_embedded.platform.timers import Timers
 from broker_embedded.platform.worker_threads import WorkerThreads
 from broker_embedded.replica.delayed import DelayedOperations
 from broker_embedded.replica.partitions import LocalPartition, Partitions
-from broker_embedded.transactions.state import Producer
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -50,7 +49,7 @@ from spark_kafka_native.protocol.messages.produce import (
 )
 from spark_kafka_native.protocol.topic import INTERNAL_TOPICS, TopicPartition
 from spark_kafka_native.protocol.wire import RecordsValue
-from spark_kafka_native.records.batch import BatchHeader, read_header
+from spark_kafka_native.records.batch import BatchHeader, ProducerIdAndEpoch, read_header
 from spark_kafka_native.records.compression import CompressionType
 from spark_kafka_native.records.errors import CorruptBatch, IncompleteBatch, InvalidMessageSet, OldFormatBatch
 from spark_kafka_native.records.formats import iter_any
@@ -245,10 +244,10 @@ class _Append:
         return self._header is not None and self._header.is_transactional and self._records is not None
 
     @property
-    def producer(self) -> Producer:
+    def producer(self) -> ProducerIdAndEpoch:
         """The producer of a transactional batch."""
         assert self._header is not None
-        return Producer(producer_id=self._header.producer_id, epoch=self._header.producer_epoch)
+        return ProducerIdAndEpoch(producer_id=self._header.producer_id, epoch=self._header.producer_epoch)
 
     @property
     def partition_id(self) -> TopicPartition:

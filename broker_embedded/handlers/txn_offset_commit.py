@@ -22,7 +22,7 @@ from broker_embedded.metadata.dynamic_configs import DynamicConfigs
 from broker_embedded.metadata.image import ClusterImage
 from broker_embedded.metadata.topics import Topics
 from broker_embedded.platform.finishing import Finishing
-from broker_embedded.transactions.state import Producer, TransactionVersion
+from broker_embedded.transactions.state import TransactionVersion
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -32,6 +32,7 @@ from spark_kafka_native.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.records.batch import ProducerIdAndEpoch
 
 _ABORTABLE_SINCE: Final = 4
 _ADDS_SINCE: Final = 5
@@ -75,7 +76,7 @@ async def _commit(
     if not request.group_id:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID, "a group needs an id")
     transactional_id = request.transactional_id
-    producer = Producer(producer_id=request.producer_id, epoch=request.producer_epoch)
+    producer = ProducerIdAndEpoch(producer_id=request.producer_id, epoch=request.producer_epoch)
     await groups.make_ready()
     if groups.log.is_in_transaction(request.group_id, producer):
         return await groups.commit_in_transaction(request, commits, verified=False)

@@ -10,7 +10,7 @@ example after ``__transaction_state`` was deleted (KIP-664).
 from broker_embedded.coordinator.markers import TransactionMarkers
 from broker_embedded.handlers.support.registry import RequestContext, handles
 from broker_embedded.platform.finishing import Finishing
-from broker_embedded.transactions.state import Producer, TransactionVersion
+from broker_embedded.transactions.state import TransactionVersion
 from spark_kafka_native.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
@@ -20,6 +20,7 @@ from spark_kafka_native.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.records.batch import ProducerIdAndEpoch
 
 
 @handles(WriteTxnMarkersRequest, "0-2")
@@ -40,7 +41,7 @@ async def _write_all(
 async def _write(marker: WritableTxnMarker, markers: TransactionMarkers) -> WritableTxnMarkerResult:
     codes = await markers.write(
         {TopicPartition(topic.name, index) for topic in marker.topics for index in topic.partition_indexes},
-        Producer(producer_id=marker.producer_id, epoch=marker.producer_epoch),
+        ProducerIdAndEpoch(producer_id=marker.producer_id, epoch=marker.producer_epoch),
         commit=marker.transaction_result,
         coordinator_epoch=marker.coordinator_epoch,
         version=TransactionVersion.TV_2

@@ -14,16 +14,16 @@ from broker_embedded.transactions.state import (
     LAST_EPOCH,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
-    Producer,
     Transaction,
     TransactionState,
     TransactionVersion,
 )
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.records.batch import ProducerIdAndEpoch
 
 __all__ = [
-    "Producer",
+    "ProducerIdAndEpoch",
     "add_partitions",
     "begin_producer",
     "check_claim",
@@ -56,7 +56,7 @@ def new_transaction(transactional_id: str, producer_id: int, timeout_ms: int, no
     )
 
 
-def check_claim(known: Transaction, claimed: Producer | None) -> None:
+def check_claim(known: Transaction, claimed: ProducerIdAndEpoch | None) -> None:
     """Check the producer id and epoch of an InitProducerId, before an ongoing transaction is aborted for it.
 
     Raises KafkaError PRODUCER_FENCED: another producer has the id. Kafka checks the epoch only after it has aborted the
@@ -70,7 +70,7 @@ def check_claim(known: Transaction, claimed: Producer | None) -> None:
         raise _fenced(known, claimed)
 
 
-def needs_producer_id_to_begin(known: Transaction, claimed: Producer | None) -> bool:
+def needs_producer_id_to_begin(known: Transaction, claimed: ProducerIdAndEpoch | None) -> bool:
     """Whether `begin_producer` needs a new producer id, because the epochs of the present one are exhausted."""
     if known.state is TransactionState.ONGOING or known.state.is_prepared:
         return False
@@ -78,7 +78,12 @@ def needs_producer_id_to_begin(known: Transaction, claimed: Producer | None) -> 
 
 
 def begin_producer(
-    known: Transaction, claimed: Producer | None, timeout_ms: int, now_ms: int, *, fresh_producer_id: int | None = None
+    known: Transaction,
+    claimed: ProducerIdAndEpoch | None,
+    timeout_ms: int,
+    now_ms: int,
+    *,
+    fresh_producer_id: int | None = None,
 ) -> Transaction:
     """Assign the id to a new producer, or to the present one with a new epoch if it is ``claimed`` (KIP-360).
 
@@ -95,9 +100,9 @@ def begin_producer(
         producer = known.producer
     elif known.is_exhausted:
         assert fresh_producer_id is not None, f"{known.transactional_id} needs another producer id"
-        producer = Producer(producer_id=fresh_producer_id, epoch=0)
+        producer = ProducerIdAndEpoch(producer_id=fresh_producer_id, epoch=0)
     else:
-        producer = Producer(producer_id=known.producer_id, epoch=known.producer_epoch + 1)
+        producer = ProducerIdAndEpoch(producer_id=known.producer_id, epoch=known.producer_epoch + 1)
     return replace(
         known,
         producer_id=producer.producer_id,
@@ -118,7 +123,7 @@ def fence(
     version: TransactionVersion,
     now_ms: int,
     *,
-    claimed: Producer | None = None,
+    claimed: ProducerIdAndEpoch | None = None,
     fresh_producer_id: int | None = None,
 ) -> Transaction:
     """Abort the ongoing transaction, with a bumped epoch that fences its producer.
@@ -137,13 +142,13 @@ def fence(
     )
 
 
-def _had_it_before(known: Transaction, claimed: Producer | None) -> bool:
+def _had_it_before(known: Transaction, claimed: ProducerIdAndEpoch | None) -> bool:
     """Whether a producer had the epoch before the present one, and the present one was assigned to it."""
-    before = Producer(producer_id=known.previous_producer_id, epoch=known.last_producer_epoch)
+    before = ProducerIdAndEpoch(producer_id=known.previous_producer_id, epoch=known.last_producer_epoch)
     return claimed == before and claimed.epoch != NO_PRODUCER_EPOCH
 
 
-def _is_repeated(known: Transaction, claimed: Producer | None) -> bool:
+def _is_repeated(known: Transaction, claimed: ProducerIdAndEpoch | None) -> bool:
     """Whether a producer retries the request that assigned the present epoch, because the response was lost."""
     return known.producer_epoch <= LAST_EPOCH and _had_it_before(known, claimed)
 
@@ -151,7 +156,7 @@ def _is_repeated(known: Transaction, claimed: Producer | None) -> bool:
 # --- partitions -------------------------------------------------------------------------------------------------------
 
 
-def check_producer(known: Transaction | None, claimed: Producer, transactional_id: str) -> Transaction:
+def check_producer(known: Transaction | None, claimed: ProducerIdAndEpoch, transactional_id: str) -> Transaction:
     """The transaction of an id, for a request of its producer.
 
     Raises KafkaError: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED; CONCURRENT_TRANSACTIONS, the producer has its next
@@ -216,7 +221,7 @@ def needs_producer_id_to_end(known: Transaction, version: TransactionVersion) ->
 
 def end(
     known: Transaction | None,
-    claimed: Producer,
+    claimed: ProducerIdAndEpoch,
     *,
     transactional_id: str,
     commit: bool,
@@ -269,10 +274,10 @@ def complete(known: Transaction, now_ms: int) -> Transaction:
     )
 
 
-def producer_after(known: Transaction) -> Producer:
+def producer_after(known: Transaction) -> ProducerIdAndEpoch:
     """The producer id and epoch after a decided transaction, as in the response to EndTxn."""
     if known.state.is_prepared and known.next_producer_id != NO_PRODUCER_ID:
-        return Producer(producer_id=known.next_producer_id, epoch=0)
+        return ProducerIdAndEpoch(producer_id=known.next_producer_id, epoch=0)
     return known.producer
 
 
@@ -300,13 +305,13 @@ def _prepare(
     )
 
 
-def _is_repeated_end(known: Transaction, claimed: Producer) -> bool:
+def _is_repeated_end(known: Transaction, claimed: ProducerIdAndEpoch) -> bool:
     """Whether a producer retries the EndTxn that bumped its epoch, because the response was lost."""
     if not known.state.is_decided or not known.client_version.bumps_epochs or claimed.epoch > LAST_EPOCH:
         return False
     if claimed.epoch == LAST_EPOCH and not known.state.is_prepared:
         return known.producer_epoch == 0 and known.previous_producer_id == claimed.producer_id
-    return known.producer == Producer(producer_id=claimed.producer_id, epoch=claimed.epoch + 1)
+    return known.producer == ProducerIdAndEpoch(producer_id=claimed.producer_id, epoch=claimed.epoch + 1)
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------
@@ -316,7 +321,7 @@ def _not_over(known: Transaction) -> KafkaError:
     return KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS, f"{known.transactional_id} is {known.state.label}")
 
 
-def _fenced(known: Transaction, claimed: Producer) -> KafkaError:
+def _fenced(known: Transaction, claimed: ProducerIdAndEpoch) -> KafkaError:
     return KafkaError(
         ErrorCode.PRODUCER_FENCED,
         f"{known.transactional_id} belongs to producer {known.producer_id} with epoch {known.producer_epoch}, "

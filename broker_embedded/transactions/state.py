@@ -15,6 +15,7 @@ from enum import IntEnum
 from typing import Final
 
 from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.records.batch import ProducerIdAndEpoch
 
 NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
@@ -83,14 +84,6 @@ class TransactionVersion(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Producer:
-    """A producer id and its epoch."""
-
-    producer_id: int
-    epoch: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Transaction:
     """A transactional id and its transaction.
 
@@ -114,9 +107,9 @@ class Transaction:
     """The client's version in the last transaction; of a complete one TV_0 or TV_2."""
 
     @property
-    def producer(self) -> Producer:
+    def producer(self) -> ProducerIdAndEpoch:
         """The producer of the id, which is also that of the markers."""
-        return Producer(producer_id=self.producer_id, epoch=self.producer_epoch)
+        return ProducerIdAndEpoch(producer_id=self.producer_id, epoch=self.producer_epoch)
 
     @property
     def is_exhausted(self) -> bool:

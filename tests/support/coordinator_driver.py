@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 from broker_embedded.log.append.incoming import Terms
-from broker_embedded.transactions.state import Producer, Transaction, TransactionVersion
+from broker_embedded.transactions.state import Transaction, TransactionVersion
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.records.batch import iter_batches
+from spark_kafka_native.records.batch import ProducerIdAndEpoch, iter_batches
 from spark_kafka_native.records.control import ControlType, decode_control
 from tests.support.batches import batch
 from tests.support.broker_driver import BrokerDriver
@@ -25,7 +25,7 @@ class Coordinated:
         self.broker = broker
         self.name = name
         self.version = version
-        self.producer = Producer(producer_id=-1, epoch=-1)
+        self.producer = ProducerIdAndEpoch(producer_id=-1, epoch=-1)
         self._sequences: dict[TopicPartition, int] = {}
 
     @property
@@ -38,13 +38,13 @@ class Coordinated:
         """Kafka's name of what the transaction is at."""
         return self.known.state.label
 
-    def begin(self, claimed: Producer | None = None, timeout_ms: int = MINUTE_MS) -> Producer:
+    def begin(self, claimed: ProducerIdAndEpoch | None = None, timeout_ms: int = MINUTE_MS) -> ProducerIdAndEpoch:
         """InitProducerId."""
         work = self.broker.broker.transactions.begin_producer(self.name, timeout_ms, claimed)
         self.use(self.broker.run(work))
         return self.producer
 
-    def use(self, producer: Producer) -> None:
+    def use(self, producer: ProducerIdAndEpoch) -> None:
         """Go on as this producer."""
         if producer != self.producer:
             self._sequences.clear()
@@ -70,13 +70,13 @@ class Coordinated:
             self.broker.broker.partitions.get(*partition).append(records, Terms(verified=True))
             self._sequences[partition] = sequence + 1
 
-    def end(self, *, commit: bool = True) -> Producer:
+    def end(self, *, commit: bool = True) -> ProducerIdAndEpoch:
         """EndTxn, and go on as it says."""
         work = self.broker.broker.transactions.end(self.name, self.producer, commit=commit, version=self.version)
         self.use(self.broker.run(work))
         return self.producer
 
-    def refused(self, *, commit: bool = True, as_producer: Producer | None = None) -> ErrorCode:
+    def refused(self, *, commit: bool = True, as_producer: ProducerIdAndEpoch | None = None) -> ErrorCode:
         """EndTxn, which must fail."""
         try:
             self.broker.run(

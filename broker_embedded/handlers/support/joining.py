@@ -21,9 +21,10 @@ from typing import Final, Protocol
 
 from broker_embedded.coordinator.transactions import Transactions
 from broker_embedded.log.append.incoming import Terms
-from broker_embedded.transactions.state import Producer, TransactionVersion
+from broker_embedded.transactions.state import TransactionVersion
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.records.batch import ProducerIdAndEpoch
 
 _ABORTABLE_SINCE: Final = 11
 _ADDS_SINCE: Final = 12
@@ -43,7 +44,7 @@ class Member(Protocol):
         ...
 
     @property
-    def producer(self) -> Producer:
+    def producer(self) -> ProducerIdAndEpoch:
         """The producer of the batch."""
         ...
 

@@ -7,9 +7,8 @@ import pytest
 
 from broker_embedded.coordinator.log import Appended, CoordinatorLog, Within, partition_for
 from broker_embedded.records.coordinator_record import CoordinatorRecord, encode_batch
-from broker_embedded.transactions.state import Producer
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.records.batch import NO_SEQUENCE, RECORD_BATCH_OVERHEAD, seal
+from spark_kafka_native.records.batch import NO_SEQUENCE, RECORD_BATCH_OVERHEAD, ProducerIdAndEpoch, seal
 from tests.support.broker_driver import BrokerDriver, fetch_request
 from tests.support.disk import FaultyFileSystem, MemoryFileSystem
 from tests.support.log_driver import batches_of
@@ -76,12 +75,12 @@ def test_an_append_tells_where_it_is_and_may_be_part_of_a_transaction(broker: Br
         return log.append("g", records, within)
 
     index = log.partition_of("g").partition
-    producer = Producer(producer_id=7, epoch=3)
+    producer = ProducerIdAndEpoch(producer_id=7, epoch=3)
     assert not log.is_in_transaction("g", producer)
     assert append(None, b"a", b"b") == (index, 0)
     assert append(Within(producer), b"b", b"c") == (index, 2)
     assert log.is_in_transaction("g", producer)
-    assert not log.is_in_transaction("g", Producer(producer_id=7, epoch=4))
+    assert not log.is_in_transaction("g", ProducerIdAndEpoch(producer_id=7, epoch=4))
     assert append(None, b"d") == (index, 4)
     stored = [header for header, _ in batches_of(broker.broker.partitions.get("__consumer_offsets", index).log)]
     assert [(header.producer_id, header.producer_epoch, header.is_transactional) for header in stored] == [

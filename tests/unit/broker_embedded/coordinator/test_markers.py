@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from broker_embedded.groups.offsets import OffsetCommit
-from broker_embedded.transactions.state import Producer, TransactionVersion
+from broker_embedded.transactions.state import TransactionVersion
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.records.batch import ProducerIdAndEpoch
 from tests.support.broker_driver import BrokerDriver, fetch_request
 from tests.support.coordinator_driver import T0, T1, TV_0, TV_2, Coordinated, committed, is_stable, markers
 from tests.support.disk import FaultyFileSystem, MemoryFileSystem
@@ -26,7 +27,7 @@ def broker() -> Iterator[BrokerDriver]:
 
 def write(
     broker: BrokerDriver,
-    producer: Producer,
+    producer: ProducerIdAndEpoch,
     *partitions: TopicPartition,
     commit: bool = True,
     coordinator_epoch: int = 0,
@@ -38,7 +39,7 @@ def write(
     return dict(broker.run(work))
 
 
-def opened(broker: BrokerDriver, *partitions: TopicPartition) -> Producer:
+def opened(broker: BrokerDriver, *partitions: TopicPartition) -> ProducerIdAndEpoch:
     """A producer amid a transaction."""
     mine = Coordinated(broker, version=TV_0)
     mine.begin()
@@ -58,7 +59,7 @@ def test_one_marker_in_each_partition(broker: BrokerDriver, commit: bool) -> Non
 def test_a_marker_that_comes_again_changes_nothing(broker: BrokerDriver) -> None:
     for version in (TV_0, TV_2):
         producer = opened(broker, T0)
-        later = Producer(producer_id=producer.producer_id, epoch=producer.epoch + 1)
+        later = ProducerIdAndEpoch(producer_id=producer.producer_id, epoch=producer.epoch + 1)
         for _ in range(2):
             assert write(broker, later, T0, commit=False, version=version) == {T0: ErrorCode.NONE}
             assert (committed(broker), is_stable(broker)) == ([], True)
@@ -72,7 +73,7 @@ def test_what_single_partitions_have_against_it(broker: BrokerDriver) -> None:
         T0: ErrorCode.NONE,
     }
     assert write(broker, producer, T0, coordinator_epoch=2) == {T0: ErrorCode.TRANSACTION_COORDINATOR_FENCED}
-    later = Producer(producer_id=producer.producer_id, epoch=producer.epoch + 1)
+    later = ProducerIdAndEpoch(producer_id=producer.producer_id, epoch=producer.epoch + 1)
     assert write(broker, later, T0, coordinator_epoch=3) == {T0: ErrorCode.NONE}
     assert write(broker, producer, T0, coordinator_epoch=3) == {T0: ErrorCode.INVALID_PRODUCER_EPOCH}
     assert len(markers(broker)) == 2
@@ -84,8 +85,10 @@ def test_the_present_epoch_does_not_end_a_transaction_that_has_one_of_its_own(br
     assert not is_stable(broker)
 
 
-@pytest.mark.parametrize("producer", [Producer(producer_id=-1, epoch=0), Producer(producer_id=1, epoch=-1)])
-def test_no_producer_no_marker(broker: BrokerDriver, producer: Producer) -> None:
+@pytest.mark.parametrize(
+    "producer", [ProducerIdAndEpoch(producer_id=-1, epoch=0), ProducerIdAndEpoch(producer_id=1, epoch=-1)]
+)
+def test_no_producer_no_marker(broker: BrokerDriver, producer: ProducerIdAndEpoch) -> None:
     assert write(broker, producer, T0) == {T0: ErrorCode.INVALID_REQUEST}
 
 
@@ -121,7 +124,7 @@ def test_many_partitions_leave_room_for_others(broker: BrokerDriver) -> None:
         nonlocal turns
         task = asyncio.create_task(
             broker.broker.markers.write(
-                partitions, Producer(producer_id=7, epoch=0), commit=True, coordinator_epoch=0, version=TV_0
+                partitions, ProducerIdAndEpoch(producer_id=7, epoch=0), commit=True, coordinator_epoch=0, version=TV_0
             )
         )
         while not task.done():

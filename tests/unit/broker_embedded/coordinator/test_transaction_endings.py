@@ -5,9 +5,9 @@ import logging
 
 import pytest
 
-from broker_embedded.transactions.state import Producer
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.records.batch import ProducerIdAndEpoch
 from tests.support.broker_driver import BrokerDriver
 from tests.support.coordinator_driver import (
     T0,
@@ -176,7 +176,7 @@ def test_a_partition_that_an_administrator_has_ended_does_not_keep_the_others(
     mine = Coordinated(broker)
     mine.begin()
     mine.write(b"a", T0, T1)
-    later = Producer(producer_id=mine.producer.producer_id, epoch=9)
+    later = ProducerIdAndEpoch(producer_id=mine.producer.producer_id, epoch=9)
     work = broker.broker.markers.write({T0}, later, commit=False, coordinator_epoch=7, version=TV_0)
     broker.run(work)
     with caplog.at_level(logging.WARNING):

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from broker_embedded.transactions.state import LAST_EPOCH, Producer, TransactionVersion
+from broker_embedded.transactions.state import LAST_EPOCH, TransactionVersion
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.records.batch import ProducerIdAndEpoch
 from tests.support.broker_driver import BrokerDriver
 from tests.support.coordinator_driver import (
     MINUTE_MS,
@@ -49,7 +50,7 @@ def test_a_transaction_from_its_begin_to_its_end(
     assert not is_stable(broker)
     after = mine.end(commit=commit)
     assert (mine.state, mine.known.partitions) == ("CompleteCommit" if commit else "CompleteAbort", frozenset())
-    assert after == Producer(producer_id=first.producer_id, epoch=1 if version is TV_2 else 0)
+    assert after == ProducerIdAndEpoch(producer_id=first.producer_id, epoch=1 if version is TV_2 else 0)
     for partition in (T0, T1):
         assert markers(broker, partition) == [("COMMIT" if commit else "ABORT", after.producer_id, after.epoch)]
         assert is_stable(broker, partition)
@@ -108,7 +109,7 @@ def test_a_producer_whose_epochs_are_used_up_gets_another_id(broker: BrokerDrive
         transactional_id="id", producer_id=first.producer_id, producer_epoch=LAST_EPOCH, timeout_ms=MINUTE_MS
     )
     broker.run(table.write(worn, table.load_epoch))
-    mine.use(Producer(producer_id=first.producer_id, epoch=LAST_EPOCH))
+    mine.use(ProducerIdAndEpoch(producer_id=first.producer_id, epoch=LAST_EPOCH))
     mine.write(b"a", T0)
     after = mine.end()
     assert after.producer_id != first.producer_id
@@ -176,7 +177,7 @@ def test_who_appends_asks_first(broker: BrokerDriver) -> None:
     with pytest.raises(KafkaError) as caught:
         transactions.check_partitions("id", mine.producer, {T0})
     assert caught.value.code is ErrorCode.TRANSACTION_ABORTABLE
-    old = Producer(producer_id=mine.producer.producer_id, epoch=0)
+    old = ProducerIdAndEpoch(producer_id=mine.producer.producer_id, epoch=0)
     with pytest.raises(KafkaError) as caught:
         transactions.check_partitions("id", old, {T0})
     assert caught.value.code is ErrorCode.PRODUCER_FENCED
@@ -214,7 +215,7 @@ def test_requests_about_one_id_at_once_take_turns(broker: BrokerDriver) -> None:
     broker.restart()
     transactions = broker.broker.transactions
 
-    async def all_at_once() -> list[Producer]:
+    async def all_at_once() -> list[ProducerIdAndEpoch]:
         return list(await asyncio.gather(*(transactions.begin_producer("id", MINUTE_MS, None) for _ in range(10))))
 
     producers = broker.run(all_at_once())

@@ -3,15 +3,15 @@
 import pytest
 
 from broker_embedded.coordinator.log import partition_for
-from broker_embedded.transactions.state import Producer
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.records.batch import ProducerIdAndEpoch
 from tests.support.broker_driver import BrokerDriver
 from tests.support.coordinator_driver import Coordinated
 
 
-def add(broker: BrokerDriver, version: int, producer: Producer, *, name: str = "id", group: str = "g") -> int:
+def add(broker: BrokerDriver, version: int, producer: ProducerIdAndEpoch, *, name: str = "id", group: str = "g") -> int:
     request = AddOffsetsToTxnRequest(
         transactional_id=name, producer_id=producer.producer_id, producer_epoch=producer.epoch, group_id=group
     )
@@ -35,8 +35,8 @@ def test_who_may_not_add(broker: BrokerDriver, version: int) -> None:
     mine = Coordinated(broker)
     producer = mine.begin()
     fenced = ErrorCode.PRODUCER_FENCED if version >= 2 else ErrorCode.INVALID_PRODUCER_EPOCH
-    assert add(broker, version, Producer(producer_id=producer.producer_id, epoch=7)) == fenced
-    other = Producer(producer_id=producer.producer_id + 1, epoch=0)
+    assert add(broker, version, ProducerIdAndEpoch(producer_id=producer.producer_id, epoch=7)) == fenced
+    other = ProducerIdAndEpoch(producer_id=producer.producer_id + 1, epoch=0)
     assert add(broker, version, other) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert add(broker, version, producer, name="") == ErrorCode.INVALID_REQUEST
     assert mine.state == "Empty"

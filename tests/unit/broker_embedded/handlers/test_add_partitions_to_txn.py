@@ -2,7 +2,6 @@
 
 import pytest
 
-from broker_embedded.transactions.state import Producer
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -10,6 +9,7 @@ from spark_kafka_native.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.records.batch import ProducerIdAndEpoch
 from tests.support.broker_driver import BrokerDriver
 from tests.support.coordinator_driver import T0, T1, TV_0, Coordinated
 
@@ -28,7 +28,7 @@ def mine(broker: BrokerDriver) -> Coordinated:
 
 
 def transaction(
-    producer: Producer, *partitions: TopicPartition, name: str = "id", verify_only: bool = False
+    producer: ProducerIdAndEpoch, *partitions: TopicPartition, name: str = "id", verify_only: bool = False
 ) -> AddPartitionsToTxnTransaction:
     return AddPartitionsToTxnTransaction(
         transactional_id=name,
@@ -94,8 +94,8 @@ def test_who_may_not_add(broker: BrokerDriver, mine: Coordinated, version: int) 
     producer_id = mine.producer.producer_id
     fenced = ErrorCode.PRODUCER_FENCED if version >= 2 else ErrorCode.INVALID_PRODUCER_EPOCH
     for name, producer, code in [
-        ("id", Producer(producer_id=producer_id, epoch=7), fenced),
-        ("id", Producer(producer_id=producer_id + 1, epoch=0), ErrorCode.INVALID_PRODUCER_ID_MAPPING),
+        ("id", ProducerIdAndEpoch(producer_id=producer_id, epoch=7), fenced),
+        ("id", ProducerIdAndEpoch(producer_id=producer_id + 1, epoch=0), ErrorCode.INVALID_PRODUCER_ID_MAPPING),
         ("other", mine.producer, ErrorCode.INVALID_PRODUCER_ID_MAPPING),
         ("", mine.producer, ErrorCode.INVALID_REQUEST),
     ]:
@@ -119,7 +119,7 @@ def test_asking_adds_nothing(broker: BrokerDriver, mine: Coordinated, version: i
     asked = transaction(mine.producer, T0, T1, verify_only=True)
     for _ in range(2):
         assert ask(broker, version, asked) == [{T0: 0, T1: outside}]
-    fenced = transaction(Producer(producer_id=mine.producer.producer_id, epoch=7), T0, verify_only=True)
+    fenced = transaction(ProducerIdAndEpoch(producer_id=mine.producer.producer_id, epoch=7), T0, verify_only=True)
     assert ask(broker, version, fenced) == [{T0: ErrorCode.PRODUCER_FENCED}]
     mine.end()
     assert ask(broker, version, asked) == [{T0: outside, T1: outside}]

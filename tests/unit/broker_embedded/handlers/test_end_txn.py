@@ -2,9 +2,9 @@
 
 import pytest
 
-from broker_embedded.transactions.state import Producer
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from spark_kafka_native.records.batch import ProducerIdAndEpoch
 from tests.support.broker_driver import BrokerDriver
 from tests.support.coordinator_driver import T0, TV_0, TV_2, Coordinated, committed, markers
 
@@ -20,7 +20,9 @@ def begun(broker: BrokerDriver, version: int) -> Coordinated:
     return mine
 
 
-def end(broker: BrokerDriver, producer: Producer, version: int, *, name: str = "id", commit: bool) -> EndTxnResponse:
+def end(
+    broker: BrokerDriver, producer: ProducerIdAndEpoch, version: int, *, name: str = "id", commit: bool
+) -> EndTxnResponse:
     request = EndTxnRequest(
         transactional_id=name, producer_id=producer.producer_id, producer_epoch=producer.epoch, committed=commit
     )
@@ -46,8 +48,8 @@ def test_who_may_not_end_it(broker: BrokerDriver, version: int) -> None:
     producer_id = mine.producer.producer_id
     fenced = ErrorCode.PRODUCER_FENCED if version >= 2 else ErrorCode.INVALID_PRODUCER_EPOCH
     for name, producer, code in [
-        ("id", Producer(producer_id=producer_id, epoch=7), fenced),
-        ("id", Producer(producer_id=producer_id + 1, epoch=0), ErrorCode.INVALID_PRODUCER_ID_MAPPING),
+        ("id", ProducerIdAndEpoch(producer_id=producer_id, epoch=7), fenced),
+        ("id", ProducerIdAndEpoch(producer_id=producer_id + 1, epoch=0), ErrorCode.INVALID_PRODUCER_ID_MAPPING),
         ("other", mine.producer, ErrorCode.INVALID_PRODUCER_ID_MAPPING),
         ("", mine.producer, ErrorCode.INVALID_REQUEST),
     ]:

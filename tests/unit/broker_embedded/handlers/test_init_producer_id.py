@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from broker_embedded.transactions.state import Producer
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from spark_kafka_native.records.batch import ProducerIdAndEpoch
 from tests.support.broker_driver import BrokerDriver
 from tests.support.coordinator_driver import T0, Coordinated, committed, is_stable
 
@@ -96,7 +96,7 @@ def test_a_transaction_that_goes_on_is_aborted(broker: BrokerDriver) -> None:
     answer = begin(broker)
     assert answer.error_code == 0
     assert (committed(broker), is_stable(broker)) == ([], True)
-    new.use(Producer(producer_id=answer.producer_id, epoch=answer.producer_epoch))
+    new.use(ProducerIdAndEpoch(producer_id=answer.producer_id, epoch=answer.producer_epoch))
     new.write(b"b", T0)
     new.end()
     assert committed(broker) == [b"b"]

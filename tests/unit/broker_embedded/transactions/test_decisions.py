@@ -22,13 +22,13 @@ from broker_embedded.transactions.decisions import (
 from broker_embedded.transactions.state import (
     FENCING_EPOCH,
     LAST_EPOCH,
-    Producer,
     Transaction,
     TransactionState,
     TransactionVersion,
 )
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.records.batch import ProducerIdAndEpoch
 
 EMPTY, ONGOING = TransactionState.EMPTY, TransactionState.ONGOING
 PREPARE_COMMIT, PREPARE_ABORT = TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT
@@ -57,8 +57,8 @@ def transaction(state: TransactionState, epoch: int = 5, **others: Any) -> Trans
     return Transaction(state=state, producer_epoch=epoch, **(fields | others))
 
 
-def producer(epoch: int = 5, producer_id: int = ID) -> Producer:
-    return Producer(producer_id=producer_id, epoch=epoch)
+def producer(epoch: int = 5, producer_id: int = ID) -> ProducerIdAndEpoch:
+    return ProducerIdAndEpoch(producer_id=producer_id, epoch=epoch)
 
 
 def refusal(call: Any, *arguments: Any, **named: Any) -> ErrorCode:
@@ -71,7 +71,7 @@ def refusal(call: Any, *arguments: Any, **named: Any) -> ErrorCode:
 
 
 @pytest.mark.parametrize("claimed", [None, producer(7, OTHER_ID)])
-def test_an_id_that_nobody_knows_begins_at_epoch_0(claimed: Producer | None) -> None:
+def test_an_id_that_nobody_knows_begins_at_epoch_0(claimed: ProducerIdAndEpoch | None) -> None:
     new = new_transaction("t", ID, 60_000, NOW_MS)
     check_claim(new, claimed)
     assert not needs_producer_id_to_begin(new, claimed)
@@ -103,7 +103,7 @@ def test_a_producer_goes_on_after_an_error_and_asks_again_if_the_answer_is_lost(
 @pytest.mark.parametrize(
     "claimed", [producer(3), producer(4), producer(6), producer(5, OTHER_ID), producer(LAST_EPOCH, OTHER_ID)]
 )
-def test_what_another_has_cannot_be_claimed(state: TransactionState, claimed: Producer) -> None:
+def test_what_another_has_cannot_be_claimed(state: TransactionState, claimed: ProducerIdAndEpoch) -> None:
     known = transaction(state, previous_producer_id=PREVIOUS_ID)
     assert refusal(check_claim, known, claimed) is FENCED
     assert refusal(begin_producer, known, claimed, 60_000, NOW_MS) is FENCED
@@ -111,7 +111,9 @@ def test_what_another_has_cannot_be_claimed(state: TransactionState, claimed: Pr
 
 @pytest.mark.parametrize("claimed", [None, producer(5)])
 @pytest.mark.parametrize("state", [ONGOING, *PREPARED])
-def test_nothing_begins_before_the_last_transaction_is_over(state: TransactionState, claimed: Producer | None) -> None:
+def test_nothing_begins_before_the_last_transaction_is_over(
+    state: TransactionState, claimed: ProducerIdAndEpoch | None
+) -> None:
     known = transaction(state)
     check_claim(known, claimed)
     assert not needs_producer_id_to_begin(transaction(state, LAST_EPOCH), claimed)
@@ -119,12 +121,12 @@ def test_nothing_begins_before_the_last_transaction_is_over(state: TransactionSt
 
 
 @pytest.mark.parametrize("claimed", [producer(4), producer(6), producer(5, OTHER_ID)])
-def test_a_fenced_producer_does_not_disturb_what_goes_on(claimed: Producer) -> None:
+def test_a_fenced_producer_does_not_disturb_what_goes_on(claimed: ProducerIdAndEpoch) -> None:
     assert refusal(check_claim, transaction(ONGOING, last_producer_epoch=4), claimed) is FENCED
 
 
 @pytest.mark.parametrize("claimed", [producer(4), producer(6), producer(0, FRESH_ID), producer(5, OTHER_ID)])
-def test_who_has_an_id_is_seen_once_its_transaction_is_over(claimed: Producer) -> None:
+def test_who_has_an_id_is_seen_once_its_transaction_is_over(claimed: ProducerIdAndEpoch) -> None:
     known = transaction(PREPARE_COMMIT, 6, client_version=TV_2, next_producer_id=FRESH_ID)
     check_claim(known, claimed)
     assert refusal(begin_producer, known, claimed, 60_000, NOW_MS) is CONCURRENT
@@ -135,7 +137,9 @@ def test_who_has_an_id_is_seen_once_its_transaction_is_over(claimed: Producer) -
 
 @pytest.mark.parametrize("claimed", [None, producer(LAST_EPOCH)])
 @pytest.mark.parametrize("state", DONE)
-def test_after_the_last_epoch_comes_another_producer_id(state: TransactionState, claimed: Producer | None) -> None:
+def test_after_the_last_epoch_comes_another_producer_id(
+    state: TransactionState, claimed: ProducerIdAndEpoch | None
+) -> None:
     known = transaction(state, LAST_EPOCH)
     assert needs_producer_id_to_begin(known, claimed)
     begun = begin_producer(known, claimed, 60_000, NOW_MS, fresh_producer_id=FRESH_ID)
@@ -237,7 +241,7 @@ def test_fencing_the_last_epoch_takes_the_one_that_is_left(version: TransactionV
         (producer(5, PREVIOUS_ID), MAPPING),
     ],
 )
-def test_who_may_write(state: TransactionState, claimed: Producer, code: ErrorCode | None) -> None:
+def test_who_may_write(state: TransactionState, claimed: ProducerIdAndEpoch, code: ErrorCode | None) -> None:
     known = transaction(state, previous_producer_id=PREVIOUS_ID, last_producer_epoch=4)
     if code is None:
         assert check_producer(known, claimed, "t") is known
@@ -289,7 +293,9 @@ def test_what_is_part_of_a_transaction(state: TransactionState) -> None:
 # --- EndTxn -----------------------------------------------------------------------------------------------------------
 
 
-def finish(known: Transaction | None, claimed: Producer, *, commit: bool, version: TransactionVersion) -> Transaction:
+def finish(
+    known: Transaction | None, claimed: ProducerIdAndEpoch, *, commit: bool, version: TransactionVersion
+) -> Transaction:
     needs = known is not None and needs_producer_id_to_end(known, version)
     return end(
         known,
@@ -329,7 +335,7 @@ def test_what_goes_on_is_decided(version: TransactionVersion, commit: bool, stat
     ],
 )
 def test_who_may_not_end_it(
-    state: TransactionState, version: TransactionVersion, commit: bool, claimed: Producer, code: ErrorCode
+    state: TransactionState, version: TransactionVersion, commit: bool, claimed: ProducerIdAndEpoch, code: ErrorCode
 ) -> None:
     known = transaction(state, client_version=version, previous_producer_id=PREVIOUS_ID)
     assert refusal(finish, known, claimed, commit=commit, version=version) is code
@@ -339,7 +345,7 @@ AGAIN = "as before"
 RAISES = "raises the epoch"
 
 
-def outcome(known: Transaction, claimed: Producer, *, commit: bool, version: TransactionVersion) -> object:
+def outcome(known: Transaction, claimed: ProducerIdAndEpoch, *, commit: bool, version: TransactionVersion) -> object:
     """What comes of EndTxn where nothing goes on."""
     try:
         ended = finish(known, claimed, commit=commit, version=version)
@@ -390,7 +396,7 @@ def test_up_to_version_1_what_has_ended_has_ended(
     ],
 )
 def test_from_version_2_on_the_epoch_tells_a_repeated_request_from_the_next(
-    state: TransactionState, claimed: Producer, commit: object, abort: object
+    state: TransactionState, claimed: ProducerIdAndEpoch, commit: object, abort: object
 ) -> None:
     known = transaction(state, client_version=TV_2)
     assert outcome(known, claimed, commit=True, version=TV_2) is commit

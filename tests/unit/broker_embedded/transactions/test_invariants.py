@@ -14,9 +14,10 @@ import pytest
 
 from broker_embedded.transactions import decisions
 from broker_embedded.transactions.records import read_transaction_record, transaction_record
-from broker_embedded.transactions.state import LAST_EPOCH, Producer, Transaction, TransactionState, TransactionVersion
+from broker_embedded.transactions.state import LAST_EPOCH, Transaction, TransactionState, TransactionVersion
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.records.batch import ProducerIdAndEpoch
 
 PARTITIONS = frozenset({TopicPartition("t", 0)})
 TV_0, TV_1, TV_2 = TransactionVersion
@@ -29,7 +30,7 @@ class World:
 
     known: Transaction | None = None
     next_id: int = 100
-    given: tuple[tuple[Producer, int], ...] = ()
+    given: tuple[tuple[ProducerIdAndEpoch, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +39,7 @@ class Request:
 
     kind: str
     client: int
-    claimed: Producer | None
+    claimed: ProducerIdAndEpoch | None
     version: TransactionVersion
 
 
@@ -56,14 +57,14 @@ class Coordinator:
         self.next_id += 1
         return self.next_id
 
-    def ask(self, request: Request) -> Producer | ErrorCode:
+    def ask(self, request: Request) -> ProducerIdAndEpoch | ErrorCode:
         """The answer; NONE where it names no producer."""
         try:
             return self._begin(request) if request.kind == "init" else self._go_on(request)
         except KafkaError as error:
             return error.code
 
-    def _begin(self, request: Request) -> Producer:
+    def _begin(self, request: Request) -> ProducerIdAndEpoch:
         known = self.known
         if known is None:
             known = decisions.new_transaction("t", self.fresh(True) or 0, 1, 0)
@@ -75,7 +76,7 @@ class Coordinator:
         self.known = decisions.begin_producer(known, request.claimed, 1, 0, fresh_producer_id=fresh)
         return self.known.producer
 
-    def _go_on(self, request: Request) -> Producer | ErrorCode:
+    def _go_on(self, request: Request) -> ProducerIdAndEpoch | ErrorCode:
         assert request.claimed is not None
         if request.kind == "add":
             known = decisions.check_producer(self.known, request.claimed, "t")
@@ -93,7 +94,7 @@ class Coordinator:
         )
         return decisions.producer_after(self.known) if request.version is TV_2 else ErrorCode.NONE
 
-    def fence(self, claimed: Producer | None) -> None:
+    def fence(self, claimed: ProducerIdAndEpoch | None) -> None:
         assert self.known is not None
         fresh = self.fresh(decisions.needs_producer_id_to_end(self.known, self.level))
         fenced = decisions.fence(self.known, self.level, 0, claimed=claimed, fresh_producer_id=fresh)
@@ -138,9 +139,11 @@ def check_step(before: World, after: World) -> None:
     assert bool(new.partitions) is (new.state is TransactionState.ONGOING) or new.state.is_prepared
 
 
-def check_answer(world: World, request: Request, answer: Producer | ErrorCode, known: Transaction | None) -> None:
+def check_answer(
+    world: World, request: Request, answer: ProducerIdAndEpoch | ErrorCode, known: Transaction | None
+) -> None:
     """Who is told to be a producer is the only one; who is not the last that was told to be one changes nothing."""
-    if isinstance(answer, Producer):
+    if isinstance(answer, ProducerIdAndEpoch):
         assert answer.epoch <= LAST_EPOCH
         assert all(client == request.client for producer, client in world.given if producer == answer)
     goes_on = world.known is not None and world.known.state is TransactionState.ONGOING
@@ -148,9 +151,9 @@ def check_answer(world: World, request: Request, answer: Producer | ErrorCode, k
         assert world.given[-1] == (request.claimed, request.client)
 
 
-def check_repeated(world: World, request: Request, answer: Producer | ErrorCode, done: Coordinator) -> None:
+def check_repeated(world: World, request: Request, answer: ProducerIdAndEpoch | ErrorCode, done: Coordinator) -> None:
     """The answer got lost: the request comes again, at once, when all is over, or after a crash."""
-    if request.claimed is None or not (isinstance(answer, Producer) or answer is ErrorCode.NONE):
+    if request.claimed is None or not (isinstance(answer, ProducerIdAndEpoch) or answer is ErrorCode.NONE):
         return
     for crashes in (False, True):
         for completes in (False, True):
@@ -191,7 +194,7 @@ def by_requests(world: World, level: TransactionVersion, versions: tuple[Transac
         check_answer(world, request, answer, coordinator.known)
         check_repeated(world, request, answer, coordinator)
         after = replace(world, known=coordinator.known, next_id=coordinator.next_id)
-        if isinstance(answer, Producer) and (answer, request.client) not in world.given:
+        if isinstance(answer, ProducerIdAndEpoch) and (answer, request.client) not in world.given:
             after = replace(after, given=(*world.given, (answer, request.client)))
         check_step(world, after)
         yield after

@@ -2,15 +2,9 @@
 
 import pytest
 
-from broker_embedded.transactions.state import (
-    LAST_EPOCH,
-    NEVER_MS,
-    Producer,
-    Transaction,
-    TransactionState,
-    TransactionVersion,
-)
+from broker_embedded.transactions.state import LAST_EPOCH, NEVER_MS, Transaction, TransactionState, TransactionVersion
 from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.records.batch import ProducerIdAndEpoch
 
 STATES = list(TransactionState)
 IDLE = {TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT}
@@ -71,7 +65,7 @@ def test_a_producer_is_exhausted_while_there_is_one_epoch_left_to_fence_it_with(
         *(False, False),
         *(True, True),
     ]
-    assert known(epoch=LAST_EPOCH).producer == Producer(producer_id=7, epoch=LAST_EPOCH)
+    assert known(epoch=LAST_EPOCH).producer == ProducerIdAndEpoch(producer_id=7, epoch=LAST_EPOCH)
 
 
 def test_partitions_are_told_topic_by_topic_in_order() -> None:
