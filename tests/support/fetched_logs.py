@@ -7,8 +7,8 @@ import pyarrow as pa
 
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.cluster.metadata import NO_EPOCH, PartitionLeader
-from spark_kafka_native.client.consumer.cursor import PartitionRange
-from spark_kafka_native.client.consumer.fetcher import Fetcher, FetchMetrics
+from spark_kafka_native.client.consumer.cursor import FetchMetrics, PartitionRange
+from spark_kafka_native.client.consumer.fetcher import Fetcher
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.fake_partitions import FakePartition
 from tests.support.record_batches import batch_of

@@ -34,6 +34,16 @@ class PartitionRange:
     known_epoch: int = NO_EPOCH
 
 
+@dataclasses.dataclass(slots=True)
+class FetchMetrics:
+    """Counters of one `Fetcher` from its start."""
+
+    requests: int = 0
+    retries: int = 0
+    bytes_fetched: int = 0
+    records: int = 0
+
+
 class PreferredReplica:
     """Which replica to read instead of the leader, and for how long (KIP-392). Times are seconds of one clock.
 

@@ -14,10 +14,8 @@ is asked where the earlier epochs ended, before any of its records are used: a l
 is an error.
 """
 
-import dataclasses
 import functools
 import math
-import select
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,9 +27,10 @@ from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.config import READ_COMMITTED, READ_UNCOMMITTED
 from spark_kafka_native.client.consumer.broker_source import BrokerSource, is_throttled
 from spark_kafka_native.client.consumer.completed_fetch import CompletedFetch
-from spark_kafka_native.client.consumer.cursor import Cursor, PartitionRange
+from spark_kafka_native.client.consumer.cursor import Cursor, FetchMetrics, PartitionRange
 from spark_kafka_native.client.consumer.leadership import check_range, find_leaders
 from spark_kafka_native.client.consumer.planned_topics import compare_topic_ids
+from spark_kafka_native.client.consumer.sources import Sources
 from spark_kafka_native.client.errors import (
     BatchTooLarge,
     CorruptRecords,
@@ -39,7 +38,6 @@ from spark_kafka_native.client.errors import (
     LogTruncated,
 )
 from spark_kafka_native.client.retry import give_up, jitter, may_pass
-from spark_kafka_native.net.address import HostPort
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.net.errors import (
     AuthenticationFailed,
@@ -58,19 +56,6 @@ from spark_kafka_native.records.schema import ALL
 TARGET_ROWS: Final = 50_000
 TARGET_BYTES: Final = 1 << 22
 """Decoded bytes after which a record batch is yielded, whatever its number of rows."""
-
-_TOGETHER_S: Final = 0.005
-"""Partitions that are to be retried within this time are retried together."""
-
-
-@dataclasses.dataclass(slots=True)
-class FetchMetrics:
-    """Counters of one `Fetcher` from its start."""
-
-    requests: int = 0
-    retries: int = 0
-    bytes_fetched: int = 0
-    records: int = 0
 
 
 class Fetcher:
@@ -122,13 +107,7 @@ class Fetcher:
         )
         self._cursors: dict[TopicPartition, Cursor] = {}
         self._failures: dict[Cursor, None] = {}
-        self._waiting: dict[Cursor, None] = {}
-        """Cursors without a source."""
-        self._sources: dict[tuple[HostPort, str], BrokerSource] = {}
-        """By address and rack. The one whose response was taken last is the last."""
-        self._source_of: dict[Cursor, BrokerSource] = {}
-        self._partial: BrokerSource | None = None
-        """The source whose response has come in part."""
+        self._sources = Sources(cluster, READ_COMMITTED if self._committed_only else READ_UNCOMMITTED)
         self._completed: deque[CompletedFetch] = deque()
         self._jitter = jitter()
         """The same for all partitions, so that those that have an error at once are retried at once."""
@@ -149,13 +128,13 @@ class Fetcher:
         cursor = Cursor(wanted, self._cluster.config, timeout_ms=self._timeout_ms, jitter=self._jitter, now=self._now())
         self._cursors[wanted.partition] = cursor
         if not cursor.is_finished:
-            self._waiting[cursor] = None
+            self._sources.wait(cursor, self._now())
 
     def remove(self, partition: TopicPartition) -> None:
         """Read no more of a partition. Not while iterating."""
         cursor = self._cursors.pop(partition, None)
         if cursor is not None:
-            self._detach(cursor)
+            self._sources.detach(cursor)
             self._failures.pop(cursor, None)
             self._completed = deque(each for each in self._completed if each.cursor is not cursor)
 
@@ -165,8 +144,7 @@ class Fetcher:
 
     def close(self) -> None:
         """Give the connections back. Iterating again connects again."""
-        for source in self._sources.values():
-            source.close()
+        self._sources.close()
 
     def __enter__(self) -> Self:
         return self
@@ -182,11 +160,11 @@ class Fetcher:
                 while self._completed:
                     yield from self._rows(self._completed.popleft())
                     self._raise_failure()
-                if not self._waiting and not self._source_of:
+                if not self._sources:
                     self._check_topics()
                     return
                 self._find_sources()
-                for source in list(self._sources.values()):
+                for source in self._sources:
                     self._send(source)
                 self._raise_failure()
                 self._await()
@@ -205,89 +183,74 @@ class Fetcher:
         self.failed = None if isinstance(cursor.failure, AuthenticationFailed) else cursor.partition
         raise cursor.failure
 
-    def _fail(self, cursor: Cursor, error: KafkaError) -> None:
+    def _fail(self, cursor: Cursor, error: KafkaError, cause: Exception | None = None) -> None:
         """Stop reading a partition."""
-        self._detach(cursor)
+        self._sources.detach(cursor)
         if isinstance(error, ConnectionLost | RequestTimeout | Throttled):
-            timeout = self._timeout(cursor, str(error))
-            timeout.__cause__ = error
-            error = timeout
+            error, cause = self._timeout(cursor, str(error)), error
+        if cause is not None:
+            error.__cause__ = cause
         cursor.failure = error
         self._failures[cursor] = None
 
     def _timeout(self, cursor: Cursor, state: str) -> FetchTimeout:
         return FetchTimeout(cursor.partition, cursor.position, round(self._timeout_ms), state)
 
-    def _pause(self, cursor: Cursor, error: KafkaError) -> None:
+    def _pause(self, cursor: Cursor, error: KafkaError, now: float) -> None:
         """Try again after a pause, if time is left."""
-        self._detach(cursor)
-        pause_ms, remaining_ms = cursor.backoff.next_ms(), cursor.remaining_ms(self._now())
-        if remaining_ms <= pause_ms:
+        pause_ms = cursor.backoff.next_ms()
+        if cursor.remaining_ms(now) <= pause_ms:
             try:
                 give_up(cursor.last_error, error)
             except KafkaError as final:
                 self._fail(cursor, final)
             return
         cursor.last_error = error
-        cursor.retry_at = self._now() + pause_ms / 1000
-        self._waiting[cursor] = None
+        self._sources.wait(cursor, now + pause_ms / 1000)
 
-    def _retry(self, cursor: Cursor, error: KafkaError) -> None:
+    def _retry(self, cursor: Cursor, error: KafkaError, now: float) -> None:
         """A Fetch failed: look for the leader again, unless another try cannot help."""
         # A replica's error is not final: the leader is asked before it counts.
-        if not cursor.replica.give_up(self._now()) and not may_pass(error):
+        if not cursor.replica.give_up(now) and not may_pass(error):
             self._fail(cursor, error)
             return
         self.metrics.retries += 1
         cursor.leader = None
         self._cluster.mark_stale(cursor.partition.topic)
-        self._pause(cursor, error)
+        self._pause(cursor, error, now)
 
     def _lose(self, source: BrokerSource, error: KafkaError) -> None:
         """A connection failed."""
         source.disconnect()
+        now = self._now()
         for cursor in list(source.cursors):
-            self._retry(cursor, error)
-
-    def _detach(self, cursor: Cursor) -> None:
-        """Take a cursor out of its source, or out of those that wait for one."""
-        self._waiting.pop(cursor, None)
-        source = self._source_of.pop(cursor, None)
-        if source is not None:
-            del source.cursors[cursor]
+            self._retry(cursor, error, now)
 
     # --- requests
 
     def _find_sources(self) -> None:
         """Attach the cursors whose time has come to the source of their leader, or of the replica that it named."""
-        now = self._now()
-        due = [cursor for cursor in self._waiting if cursor.retry_at <= now + _TOGETHER_S]
+        due = self._sources.due(self._now())
         if not due:
             return
         retriable, final = find_leaders(self._cluster, due, self._deadline(due))
+        now = self._now()
         for cursor, error in retriable.items():
-            self._pause(cursor, error)
+            self._pause(cursor, error, now)
         for cursor, error in final.items():
             self._fail(cursor, error)
         for cursor in due:
             if cursor.leader is None or cursor.failure is not None:
                 continue
-            node, rack = cursor.leader.node, cursor.replica.rack(self._now())
+            node = cursor.leader.node
             if cursor.replica.node_id is not None:
                 try:
                     node = self._cluster.node(cursor.replica.node_id, self._deadline([cursor]))
                 except KafkaError as error:
-                    self._retry(cursor, error)
+                    self._retry(cursor, error, now)
                     continue
-            del self._waiting[cursor]
             cursor.rewind()
-            key = node.address, rack
-            source = self._sources.get(key)
-            if source is None:
-                isolation = READ_COMMITTED if self._committed_only else READ_UNCOMMITTED
-                source = self._sources[key] = BrokerSource(self._cluster, node, rack=rack, isolation=isolation)
-            source.cursors[cursor] = None
-            self._source_of[cursor] = source
+            self._sources.attach(cursor, node, cursor.replica.rack(now))
 
     def _send(self, source: BrokerSource) -> None:
         """Send the next Fetch of a source, if none is in flight and its time has come."""
@@ -320,45 +283,19 @@ class Fetcher:
                 self._fail(cursor, Throttled(source.node.address, "Fetch", math.ceil(throttle_ms)))
 
     def _await(self) -> None:
-        """Wait until a response has come, or it is time for a request, and take the responses."""
-        now = self._now()
-        busy = [source for source in self._sources.values() if source.in_flight]
-        if self._partial in busy:
-            busy = [self._partial]  # so that one response at a time is in memory
-        times = [cursor.retry_at for cursor in self._waiting]
-        times += [source.resume_at for source in self._sources.values() if source.cursors and not source.in_flight]
-        times += [source.expires_at for source in busy]
-        wait_s = max(min(times, default=now) - now, 0.0)
-        if not busy:
-            if wait_s:
-                time.sleep(wait_s)
+        """Wait for a response, or for the time of a request; take the response, with the next Fetch in flight."""
+        source, expired = self._sources.poll(self._now())
+        for late in expired:
+            self._lose(late, RequestTimeout(late.node.address, "Fetch", round(late.response_timeout_ms)))
+        if source is None:
             return
-        poller = select.poll()
-        by_descriptor: dict[int, BrokerSource] = {}
-        for source in busy:
-            connection = source.connection
-            by_descriptor[connection.fileno()] = source
-            poller.register(connection, select.POLLIN | (select.POLLOUT if connection.wants_write else 0))
-        ready = {by_descriptor[descriptor] for descriptor, _ in poller.poll(wait_s * 1000)}
-        first = next((source for source in busy if source in ready), None)
-        if first is not None:
-            self._receive(first)
-        now = self._now()
-        for source in busy:
-            if source.in_flight and source.expires_at <= now and source not in ready:
-                self._lose(source, RequestTimeout(source.node.address, "Fetch", round(source.response_timeout_ms)))
-
-    def _receive(self, source: BrokerSource) -> None:
-        """Read what has come; take the response if that is all of it, with the next Fetch in flight."""
         try:
             response = source.receive()
         except KafkaError as error:
             self._lose(source, error)
             return
-        self._partial = source if response is None else None
+        self._sources.received(source, whole=response is not None)
         if response is not None:
-            key = source.node.address, source.rack
-            self._sources[key] = self._sources.pop(key)
             self._take(source, response)
             self._send(source)
 
@@ -378,22 +315,16 @@ class Fetcher:
         if is_throttled(response):
             self._take_throttled(source, response.throttle_time_ms)
             return
-        throttle_ms = source.connection.throttle_ms
+        throttle_ms, now = source.connection.throttle_ms, self._now()
         with_records = [
-            cursor for cursor, part in source.parts_of(response) if self._take_part(source, cursor, part, response)
+            cursor for cursor, part in source.parts_of(response) if self._take_part(source, cursor, part, response, now)
         ]
         for cursor in with_records:
-            if cursor not in source.cursors:
-                continue  # it is read from another broker from now on
-            del source.cursors[cursor]
-            if cursor.next_offset < cursor.end_offset:
-                source.cursors[cursor] = None
-            else:
-                del self._source_of[cursor]
+            self._sources.continue_after(cursor)
         if with_records:
             source.backoff.reset()
         elif source.cursors:
-            source.resume_at = self._now() + source.backoff.next_ms() / 1000
+            source.resume_at = now + source.backoff.next_ms() / 1000
         if throttle_ms:
             self._hold(source, throttle_ms)
 
@@ -406,42 +337,42 @@ class Fetcher:
             self._hold(source, source.connection.throttle_ms)
 
     def _take_part(
-        self, source: BrokerSource, cursor: Cursor, part: PartitionData | None, response: FetchResponse
+        self, source: BrokerSource, cursor: Cursor, part: PartitionData | None, response: FetchResponse, now: float
     ) -> bool:
         """Take a partition's part of a response. Whether it has records that are still to be read."""
         code = ErrorCode.of(response.error_code or (part.error_code if part else 0))
         if code is ErrorCode.OFFSET_OUT_OF_RANGE and cursor.replica.node_id is None:
             error = check_range(self._cluster, cursor, self._deadline([cursor]).remaining_ms)
             if error is None:
-                self._pause(cursor, self._timeout(cursor, cursor.state))
+                self._pause(cursor, self._timeout(cursor, cursor.state), now)
             else:
                 self._fail(cursor, error)
         elif code is not ErrorCode.NONE:
-            self._retry(cursor, KafkaError(code, str(cursor.partition)))
+            self._retry(cursor, KafkaError(code, str(cursor.partition)), now)
         elif part is None:
             detail = f"{cursor.partition} is missing from the Fetch answer"
-            self._retry(cursor, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, detail))
+            self._retry(cursor, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, detail), now)
         elif part.diverging_epoch.end_offset >= 0:
             diverged_at = min(part.diverging_epoch.end_offset, cursor.next_offset)
-            self._retry(cursor, LogTruncated(cursor.partition, cursor.next_offset, diverged_at))
+            self._retry(cursor, LogTruncated(cursor.partition, cursor.next_offset, diverged_at), now)
         else:
-            return self._take_records(source, cursor, part)
+            return self._take_records(source, cursor, part, now)
         return False
 
-    def _take_records(self, source: BrokerSource, cursor: Cursor, part: PartitionData) -> bool:
+    def _take_records(self, source: BrokerSource, cursor: Cursor, part: PartitionData, now: float) -> bool:
         """Put a partition's batches with those to decode. Whether there are any beyond its offset."""
         assert cursor.leader is not None
         size = 0 if part.records is None else len(part.records)
-        replica, now = cursor.replica, self._now()
+        replica = cursor.replica
         cursor.state = f"the high watermark is {part.high_watermark}, the last stable offset {part.last_stable_offset}"
         named = part.preferred_read_replica
         if not size and replica.node_id is None and named >= 0 and named != cursor.leader.node.node_id:
             replica.follow(named, now)
-            self._wait_for_source(cursor)
+            self._sources.wait(cursor, now)
             return False
         # A replica without records where more are expected lags; the leader has whatever there is.
         if (not size and replica.give_up(now)) or replica.expire(now):
-            self._wait_for_source(cursor)
+            self._sources.wait(cursor, now)
         self.metrics.bytes_fetched += size
         try:
             completed = CompletedFetch.of(cursor, source, part, committed_only=self._committed_only)
@@ -456,12 +387,6 @@ class Fetcher:
             self._fail(cursor, self._timeout(cursor, cursor.state))
         return False
 
-    def _wait_for_source(self, cursor: Cursor) -> None:
-        """Read the partition from another broker from the next Fetch on."""
-        self._detach(cursor)
-        cursor.retry_at = self._now()
-        self._waiting[cursor] = None
-
     def _unreadable(self, cursor: Cursor, error: UnreadableBatch) -> None:
         """The batch at ``position`` cannot be read: once more over a new connection, then the partition fails.
 
@@ -469,17 +394,13 @@ class Fetcher:
         """
         if isinstance(error, OversizedBatch):
             offset = cursor.position if error.base_offset is None else error.base_offset
-            too_large = BatchTooLarge(cursor.partition, offset, self._max_decompressed_bytes)
-            too_large.__cause__ = error
-            self._fail(cursor, too_large)
+            self._fail(cursor, BatchTooLarge(cursor.partition, offset, self._max_decompressed_bytes), error)
         elif cursor.corrupt_at == cursor.position:
-            corrupt = CorruptRecords(cursor.partition, cursor.position, str(error))
-            corrupt.__cause__ = error
-            self._fail(cursor, corrupt)
+            self._fail(cursor, CorruptRecords(cursor.partition, cursor.position, str(error)), error)
         else:
             cursor.corrupt_at = cursor.position
             self.metrics.retries += 1
-            self._pause(cursor, self._timeout(cursor, cursor.state))
+            self._pause(cursor, self._timeout(cursor, cursor.state), self._now())
 
     def _rows(self, completed: CompletedFetch) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
         """The rows of a partition's part of a response."""
@@ -494,12 +415,12 @@ class Fetcher:
             self._unreadable(cursor, error)
             return
         if cursor.position >= cursor.end_offset:
-            self._detach(cursor)
+            self._sources.detach(cursor)
             if cursor.end_offset < cursor.until_offset:
                 self._fail(cursor, LogTruncated(cursor.partition, cursor.until_offset, cursor.end_offset))
-        elif cursor.failure is None and cursor not in self._waiting and cursor not in self._source_of:
+        elif cursor.failure is None and cursor not in self._sources:
             # The batches' headers reached to the end of the range, but the last ones could not be decoded.
-            self._wait_for_source(cursor)
+            self._sources.wait(cursor, self._now())
 
     # --- topics
 

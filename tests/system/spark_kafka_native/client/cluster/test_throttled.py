@@ -13,6 +13,7 @@ import pytest
 from spark_kafka_native.client.admin.groups import commit_offsets
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.consumer import fetcher as fetcher_module
+from spark_kafka_native.client.consumer import sources as sources_module
 from spark_kafka_native.client.consumer.fetcher import Fetcher
 from spark_kafka_native.client.consumer.offsets import LATEST, list_offsets
 from spark_kafka_native.client.errors import FetchTimeout, ProduceError
@@ -56,7 +57,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    for module in (blocking_module, deadline_module, fetcher_module):
+    for module in (blocking_module, deadline_module, fetcher_module, sources_module):
         monkeypatch.setattr(module, "time", made)
     return made
 

@@ -9,6 +9,7 @@ from dirty_equals import IsInt
 
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.consumer import fetcher as fetcher_module
+from spark_kafka_native.client.consumer import sources as sources_module
 from spark_kafka_native.client.errors import FetchTimeout, OffsetOutOfRange, TopicRecreated
 from spark_kafka_native.net import deadline as deadline_module
 from spark_kafka_native.protocol.errors import ErrorCode
@@ -215,7 +216,7 @@ def test_time_that_the_user_takes_does_not_count(cluster: Cluster, monkeypatch: 
     with OneRange(cluster, T0, 0, 200, target_rows=1) as fetcher:
         for number, _ in enumerate(fetcher):
             if number == 3:
-                for module in (deadline_module, fetcher_module):
+                for module in (deadline_module, fetcher_module, sources_module):
                     monkeypatch.setattr(module, "time", an_hour_later)
     assert fetcher.position == 200
 

@@ -1,0 +1,116 @@
+"""Which partition is read from which broker, and waiting for their responses."""
+
+import select
+import time
+from collections.abc import Iterator
+from typing import Final
+
+from spark_kafka_native.client.cluster.cluster import Cluster
+from spark_kafka_native.client.cluster.metadata import Node
+from spark_kafka_native.client.consumer.broker_source import BrokerSource
+from spark_kafka_native.client.consumer.cursor import Cursor
+from spark_kafka_native.net.address import HostPort
+
+_TOGETHER_S: Final = 0.005
+"""Partitions that are to be retried within this time are retried together."""
+
+
+class Sources:
+    """The brokers that are read from, each with its cursors; the other cursors wait, or are not to be fetched."""
+
+    def __init__(self, cluster: Cluster, isolation: int) -> None:
+        self._cluster = cluster
+        self._isolation = isolation
+        self._sources: dict[tuple[HostPort, str], BrokerSource] = {}
+        """By address and rack. The one whose response was taken last is the last."""
+        self._source_of: dict[Cursor, BrokerSource] = {}
+        self._waiting: dict[Cursor, None] = {}
+        self._partial: BrokerSource | None = None
+        """The source whose response has come in part."""
+
+    def __iter__(self) -> Iterator[BrokerSource]:
+        return iter(list(self._sources.values()))
+
+    def __contains__(self, cursor: Cursor) -> bool:
+        """Whether the cursor has a source, or waits for one."""
+        return cursor in self._waiting or cursor in self._source_of
+
+    def __bool__(self) -> bool:
+        """Whether there is any such cursor."""
+        return bool(self._waiting or self._source_of)
+
+    def close(self) -> None:
+        """Give the connections back."""
+        for source in self:
+            source.close()
+
+    def wait(self, cursor: Cursor, retry_at: float) -> None:
+        """Have the cursor wait for a source until ``retry_at`` at least."""
+        self.detach(cursor)
+        cursor.retry_at = retry_at
+        self._waiting[cursor] = None
+
+    def due(self, now: float) -> list[Cursor]:
+        """The cursors that are to have a source now."""
+        return [cursor for cursor in self._waiting if cursor.retry_at <= now + _TOGETHER_S]
+
+    def attach(self, cursor: Cursor, node: Node, rack: str) -> None:
+        """Read the cursor from a broker, to which requests name ``rack``."""
+        self.detach(cursor)
+        key = node.address, rack
+        source = self._sources.get(key)
+        if source is None:
+            source = self._sources[key] = BrokerSource(self._cluster, node, rack=rack, isolation=self._isolation)
+        source.cursors[cursor] = None
+        self._source_of[cursor] = source
+
+    def detach(self, cursor: Cursor) -> None:
+        """Fetch no more of a cursor."""
+        self._waiting.pop(cursor, None)
+        source = self._source_of.pop(cursor, None)
+        if source is not None:
+            del source.cursors[cursor]
+
+    def continue_after(self, cursor: Cursor) -> None:
+        """Put a cursor that got records last in the next request; detach it once all of its range is fetched."""
+        source = self._source_of.get(cursor)
+        if source is None:
+            return  # it is read from another broker from now on
+        if cursor.next_offset < cursor.end_offset:
+            source.cursors[cursor] = source.cursors.pop(cursor)
+        else:
+            self.detach(cursor)
+
+    def poll(self, now: float) -> tuple[BrokerSource | None, list[BrokerSource]]:
+        """Wait until bytes of a response have come, or something is due: that source, and those that got none in time.
+
+        Only one response is received at a time, so that one is in memory. ``now`` is on the clock of ``retry_at``,
+        ``resume_at`` and ``expires_at``.
+        """
+        in_flight = [source for source in self if source.in_flight]
+        busy = [self._partial] if self._partial is not None and self._partial.in_flight else in_flight
+        times = [cursor.retry_at for cursor in self._waiting]
+        times += [source.resume_at for source in self if source.cursors and not source.in_flight]
+        times += [source.expires_at for source in in_flight]
+        wait_s = max(min(times, default=now) - now, 0.0)
+        if not busy:
+            if wait_s:
+                time.sleep(wait_s)
+            return None, []
+        begun = time.monotonic()
+        poller = select.poll()
+        for source in busy:
+            wants_write = source.connection.wants_write
+            poller.register(source.connection, select.POLLIN | (select.POLLOUT if wants_write else 0))
+        descriptors = {descriptor for descriptor, _ in poller.poll(wait_s * 1000)}
+        ready = {source for source in busy if source.connection.fileno() in descriptors}
+        now += time.monotonic() - begun
+        expired = [source for source in in_flight if source.expires_at <= now and source not in ready]
+        return next((source for source in busy if source in ready), None), expired
+
+    def received(self, source: BrokerSource, *, whole: bool) -> None:
+        """Note that bytes of a response have come; after the last ones the other sources come first."""
+        self._partial = None if whole else source
+        if whole:
+            key = source.node.address, source.rack
+            self._sources[key] = self._sources.pop(key)
