@@ -75,9 +75,10 @@ class Drop:
 
 @dataclasses.dataclass(frozen=True)
 class HalfFrame:
-    """Carry the request out, send so many bytes of the answer, and close the connection."""
+    """Carry the request out, send so many bytes of the answer, and close the connection, unless it ``stays_open``."""
 
     length: int = 10
+    stays_open: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -359,7 +360,7 @@ class ScriptedBroker:
         data = call.bytes_for(step)
         if data:
             connection.sendall(data)
-        if isinstance(step, Silent):
+        if isinstance(step, Silent) or (isinstance(step, HalfFrame) and step.stays_open):
             stopping.wait()
         return not isinstance(step, Drop | HalfFrame | Silent)
 
@@ -402,7 +403,7 @@ class _Call:
                 if applied:
                     self._carry_out()
                 return b""
-            case HalfFrame(length):
+            case HalfFrame(length, _):
                 return self._frame(self._carry_out())[:length]
             case Raw(data):
                 return data

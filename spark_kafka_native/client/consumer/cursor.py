@@ -45,7 +45,7 @@ class FetchMetrics:
 
 
 class PreferredReplica:
-    """Which replica to read instead of the leader, and for how long (KIP-392). Times are seconds of one clock.
+    """Which replica to read instead of the leader, and for how long (KIP-392). Times are those of ``time.monotonic()``.
 
     The leader's choice holds for ``metadata.max.age.ms``; then the leader is asked again, because another replica may
     be closer by then. A replica that fails, or has no records although there are some, is given up for the leader. The

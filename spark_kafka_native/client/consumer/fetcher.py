@@ -211,7 +211,7 @@ class Fetcher:
     def _retry(self, cursor: Cursor, error: KafkaError, now: float) -> None:
         """A Fetch failed: look for the leader again, unless another try cannot help."""
         # A replica's error is not final: the leader is asked before it counts.
-        if not cursor.replica.give_up(now) and not may_pass(error):
+        if not cursor.replica.give_up(time.monotonic()) and not may_pass(error):
             self._fail(cursor, error)
             return
         self.metrics.retries += 1
@@ -250,11 +250,11 @@ class Fetcher:
                     self._retry(cursor, error, now)
                     continue
             cursor.rewind()
-            self._sources.attach(cursor, node, cursor.replica.rack(now))
+            self._sources.attach(cursor, node, cursor.replica.rack(time.monotonic()))
 
     def _send(self, source: BrokerSource) -> None:
         """Send the next Fetch of a source, if none is in flight and its time has come."""
-        if source.in_flight or not source.cursors or source.resume_at > self._now():
+        if source.in_flight or source.resume_at > self._now() or not self._sources.has_cursors(source, self._now()):
             return
         deadline = self._deadline(source.cursors)
         try:
@@ -363,15 +363,15 @@ class Fetcher:
         """Put a partition's batches with those to decode. Whether there are any beyond its offset."""
         assert cursor.leader is not None
         size = 0 if part.records is None else len(part.records)
-        replica = cursor.replica
+        replica, replica_now = cursor.replica, time.monotonic()
         cursor.state = f"the high watermark is {part.high_watermark}, the last stable offset {part.last_stable_offset}"
         named = part.preferred_read_replica
         if not size and replica.node_id is None and named >= 0 and named != cursor.leader.node.node_id:
-            replica.follow(named, now)
+            replica.follow(named, replica_now)
             self._sources.wait(cursor, now)
             return False
         # A replica without records where more are expected lags; the leader has whatever there is.
-        if (not size and replica.give_up(now)) or replica.expire(now):
+        if (not size and replica.give_up(replica_now)) or replica.expire(replica_now):
             self._sources.wait(cursor, now)
         self.metrics.bytes_fetched += size
         try:

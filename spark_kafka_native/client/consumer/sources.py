@@ -13,6 +13,8 @@ from spark_kafka_native.net.address import HostPort
 
 _TOGETHER_S: Final = 0.005
 """Partitions that are to be retried within this time are retried together."""
+_PARTIAL_S: Final = 0.5
+"""How long the other sources wait for the rest of a response."""
 
 
 class Sources:
@@ -71,6 +73,13 @@ class Sources:
         if source is not None:
             del source.cursors[cursor]
 
+    def has_cursors(self, source: BrokerSource, now: float) -> bool:
+        """Whether a source has cursors, without those whose requests are to name another rack by now."""
+        if self._cluster.config.client_rack:
+            for cursor in [each for each in source.cursors if each.replica.rack(time.monotonic()) != source.rack]:
+                self.wait(cursor, now)
+        return bool(source.cursors)
+
     def continue_after(self, cursor: Cursor) -> None:
         """Put a cursor that got records last in the next request; detach it once all of its range is fetched."""
         source = self._source_of.get(cursor)
@@ -84,14 +93,17 @@ class Sources:
     def poll(self, now: float) -> tuple[BrokerSource | None, list[BrokerSource]]:
         """Wait until bytes of a response have come, or something is due: that source, and those that got none in time.
 
-        Only one response is received at a time, so that one is in memory. ``now`` is on the clock of ``retry_at``,
-        ``resume_at`` and ``expires_at``.
+        One response is received at a time, so that one is in memory, unless its broker stops in the middle. ``now`` is
+        on the clock of ``retry_at``, ``resume_at`` and ``expires_at``.
         """
-        in_flight = [source for source in self if source.in_flight]
-        busy = [self._partial] if self._partial is not None and self._partial.in_flight else in_flight
+        in_flight = busy = [source for source in self if source.in_flight]
+        if self._partial is not None and self._partial.in_flight:
+            busy = [self._partial]
         times = [cursor.retry_at for cursor in self._waiting]
         times += [source.resume_at for source in self if source.cursors and not source.in_flight]
         times += [source.expires_at for source in in_flight]
+        if len(busy) < len(in_flight):
+            times.append(now + _PARTIAL_S)
         wait_s = max(min(times, default=now) - now, 0.0)
         if not busy:
             if wait_s:
@@ -105,6 +117,8 @@ class Sources:
         descriptors = {descriptor for descriptor, _ in poller.poll(wait_s * 1000)}
         ready = {source for source in busy if source.connection.fileno() in descriptors}
         now += time.monotonic() - begun
+        if not ready:
+            self._partial = None
         expired = [source for source in in_flight if source.expires_at <= now and source not in ready]
         return next((source for source in busy if source in ready), None), expired
 

@@ -1,5 +1,6 @@
 """Reading from the replica that the leader names, and back from it (KIP-392)."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -120,6 +121,17 @@ def test_a_replica_that_lags_is_left_for_the_leader(racks: Racks) -> None:
         assert read() == ALL
     assert racks.asked[:5] == [(LEADER, 0), (REPLICA, 0), (REPLICA, 10), (REPLICA, 20), (LEADER, 20)]
     assert {node for node, _ in racks.asked[4:]} == {LEADER}
+
+
+def test_a_replica_that_was_given_up_is_read_again_after_metadata_max_age(racks: Racks) -> None:
+    racks.replica_does(Drop())
+    config = racks.brokers.config(client_rack="near", max_partition_fetch_bytes=10, metadata_max_age_ms=300)
+    with Cluster(config) as cluster, OneRange(cluster, T0, 0, BATCHES * 10, target_rows=1) as fetcher:
+        for number, _ in enumerate(fetcher):
+            if number == 1:
+                time.sleep(0.4)  # metadata.max.age.ms passes while the caller uses the rows
+    assert racks.asked[:3] == [(LEADER, 0), (REPLICA, 0), (LEADER, 0)]
+    assert racks.asked[-1] == (REPLICA, 40)
 
 
 def test_a_replica_that_the_cluster_does_not_know_is_not_looked_for_twice(racks: Racks) -> None:

@@ -1,5 +1,6 @@
 """Several partitions at once, some of which have errors: they are retried, or fail, and the others are read."""
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -226,6 +227,20 @@ def test_a_silent_broker_does_not_delay_the_partitions_of_another(brokers: Scrip
     assert reading.positions == {0: 0, 2: 0, 4: 0}
     assert all("no answer to Fetch" in str(error) for error in reading.errors.values())
     assert reading.offsets == whole(ranges([1, 3, 5]))
+
+
+def test_a_broker_that_stops_in_the_middle_of_a_response_does_not_delay_another(
+    brokers: ScriptedCluster, cluster: Cluster
+) -> None:
+    brokers.script(FetchRequest, HalfFrame(300, stays_open=True), broker=1)
+    unread = {tp(1): LAST, tp(3): LAST}
+    begun = time.monotonic()
+    with Fetcher(cluster, ranges([0, 1, 3])) as fetcher:
+        rows = iter(fetcher)
+        while any(unread.values()):
+            partition, records = next(rows)
+            unread[partition] -= records.num_rows
+    assert time.monotonic() - begun < 10
 
 
 def test_partitions_without_a_leader_fail_after_the_others_are_read(brokers: ScriptedCluster, cluster: Cluster) -> None:
