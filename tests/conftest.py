@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, settings
 
 from broker_embedded.testing import BrokerProcess
 from spark_kafka_native.jobs.java import JavaMissing, ensure_java
-from spark_kafka_native.records import kernel
+from spark_kafka_native.records.arrow import kernel
 from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable
 from tests.support.brokers import RECORDS_STAY, AnyBroker, TopicMaker
 from tests.support.report import FINDINGS, Report

@@ -24,7 +24,7 @@ from spark_kafka_native.client.consumer.fetcher import Fetcher
 from spark_kafka_native.client.consumer.offsets import LATEST, list_offsets
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.records.batches import Batches
+from spark_kafka_native.records.arrow.batches import Batches
 
 MOST_PER_PARTITION: Final = 8 * 2**20
 MOST_AT_ONCE: Final = 50 * 2**20

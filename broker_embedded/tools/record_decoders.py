@@ -48,7 +48,7 @@ def as_text(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
-        from spark_kafka_native.records.utf8 import repaired  # noqa: PLC0415  # few dumps need pyarrow
+        from spark_kafka_native.records.arrow.utf8 import repaired  # noqa: PLC0415  # few dumps need pyarrow
 
         return repaired(data).decode()
 

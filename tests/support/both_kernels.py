@@ -5,14 +5,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_kafka_native.records import compiled, kernel, vectorised
-from spark_kafka_native.records.batches import Batches
-from spark_kafka_native.records.decode import Decoded, decode
+from spark_kafka_native.records.arrow import compiled, kernel, vectorised
+from spark_kafka_native.records.arrow.batches import Batches
+from spark_kafka_native.records.arrow.decode import Decoded, decode
+from spark_kafka_native.records.arrow.schema import ALL, RECORD_FIELDS
+from spark_kafka_native.records.arrow.scratch import scratch
+from spark_kafka_native.records.arrow.selected import Limits
+from spark_kafka_native.records.arrow.selection import select
 from spark_kafka_native.records.errors import BadRecord, UnreadableBatch
-from spark_kafka_native.records.schema import ALL, RECORD_FIELDS
-from spark_kafka_native.records.scratch import scratch
-from spark_kafka_native.records.selected import Limits
-from spark_kafka_native.records.selection import select
 
 
 def read_both(

@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from spark_kafka_native.records.decode import Decoded
+from spark_kafka_native.records.arrow.decode import Decoded
 
 
 def as_rows(decoded: Decoded) -> list[dict[str, object]]:

@@ -26,13 +26,13 @@ from spark_kafka_native.protocol.messages import REQUESTS
 from spark_kafka_native.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from spark_kafka_native.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from spark_kafka_native.protocol.wire import Chunk
+from spark_kafka_native.records.arrow.decode import decode
 from spark_kafka_native.records.batch import (
     RECORD_BATCH_OVERHEAD,
     CorruptBatch,
     iter_batches,
     seal,
 )
-from spark_kafka_native.records.decode import decode
 from tests.support.broker_driver import NODE, SMALL_SETTINGS, BrokerDriver, batch, to_bytes
 from tests.support.disk import MemoryFileSystem
 from tests.support.log_driver import DIRECTORY, LogDriver, slice_bytes

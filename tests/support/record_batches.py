@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from spark_kafka_native.records.arrow.encode import encode
 from spark_kafka_native.records.compression import CompressionType
 from spark_kafka_native.records.control import ControlType, encode_end_txn_marker
-from spark_kafka_native.records.encode import encode
 
 TIMESTAMP_MS = 1_700_000_000_000
 

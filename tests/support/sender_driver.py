@@ -6,8 +6,8 @@ from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.producer.partition_queue import OutgoingBatch
 from spark_kafka_native.client.producer.sender import Sender
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.records.decode import decode
-from spark_kafka_native.records.encode import EncodedBatch
+from spark_kafka_native.records.arrow.decode import decode
+from spark_kafka_native.records.arrow.encode import EncodedBatch
 from tests.support.record_batches import batch_of
 from tests.support.scripted_broker import ScriptedCluster
 

@@ -11,10 +11,10 @@ from spark_kafka_native.client.consumer.broker_source import BrokerSource
 from spark_kafka_native.client.consumer.cursor import Cursor
 from spark_kafka_native.net.blocking import DEFAULT_MAX_FRAME_BYTES
 from spark_kafka_native.protocol.messages.fetch import PartitionData
-from spark_kafka_native.records.aborted import AbortedTransaction
+from spark_kafka_native.records.arrow.aborted import AbortedTransaction
+from spark_kafka_native.records.arrow.batches import Batches
+from spark_kafka_native.records.arrow.decode import Decoded
 from spark_kafka_native.records.batch import LOG_OVERHEAD
-from spark_kafka_native.records.batches import Batches
-from spark_kafka_native.records.decode import Decoded
 from spark_kafka_native.records.errors import CorruptBatch, UnreadableBatch
 
 

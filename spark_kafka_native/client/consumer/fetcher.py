@@ -48,10 +48,10 @@ from spark_kafka_native.net.errors import (
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.fetch import FetchResponse, PartitionData
 from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.records.arrow.decode import decode
+from spark_kafka_native.records.arrow.schema import ALL
 from spark_kafka_native.records.compression import MAX_DECOMPRESSED_BYTES
-from spark_kafka_native.records.decode import decode
 from spark_kafka_native.records.errors import OversizedBatch, UnreadableBatch
-from spark_kafka_native.records.schema import ALL
 
 TARGET_ROWS: Final = 50_000
 TARGET_BYTES: Final = 1 << 22

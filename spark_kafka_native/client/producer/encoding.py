@@ -3,10 +3,10 @@
 import pyarrow as pa
 
 from spark_kafka_native.client.config import ClientConfig
+from spark_kafka_native.records.arrow.decode import decode
+from spark_kafka_native.records.arrow.encode import EncodedBatch, encode
+from spark_kafka_native.records.arrow.varint import I64
 from spark_kafka_native.records.batch import read_header
-from spark_kafka_native.records.decode import decode
-from spark_kafka_native.records.encode import EncodedBatch, encode
-from spark_kafka_native.records.varint import I64
 
 _COLUMNS = ("key", "value", "headers", "timestamp")
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from spark_kafka_native.records import kernel
+from spark_kafka_native.records.arrow import kernel
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]

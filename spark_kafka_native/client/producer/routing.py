@@ -15,9 +15,9 @@ from spark_kafka_native.client.errors import NoSuchPartition, RecordTooLarge
 from spark_kafka_native.client.producer.partitioner import I32, I64
 from spark_kafka_native.client.producer.partitioners import Partitioner, Unassigned
 from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.records.arrow.columns import Columns, read_columns
+from spark_kafka_native.records.arrow.kernel import measure
 from spark_kafka_native.records.batch import RECORD_BATCH_OVERHEAD
-from spark_kafka_native.records.columns import Columns, read_columns
-from spark_kafka_native.records.kernel import measure
 
 PARTITION: Final = "partition"
 

@@ -37,7 +37,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from spark_kafka_native.records.utf8 import FAIL, REPLACE
+from spark_kafka_native.records.arrow.utf8 import FAIL, REPLACE
 from spark_kafka_native.spark.errors import PlanError
 
 _HEADER: Final = StructType([StructField("key", StringType()), StructField("value", BinaryType())])

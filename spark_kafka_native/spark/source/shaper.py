@@ -6,7 +6,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.records.utf8 import NotUtf8, decode_utf8
+from spark_kafka_native.records.arrow.utf8 import NotUtf8, decode_utf8
 from spark_kafka_native.spark.errors import TaskError
 from spark_kafka_native.spark.source.header_shapes import shape_headers
 from spark_kafka_native.spark.source.schema import CONSTANT, RECORD_FIELD, Column, Layout

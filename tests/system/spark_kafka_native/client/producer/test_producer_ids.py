@@ -19,8 +19,8 @@ from spark_kafka_native.client.producer.transactional_producer import Transactio
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages import InitProducerIdRequest, ProduceRequest
 from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.records.arrow.decode import decode
 from spark_kafka_native.records.batch import BatchHeader
-from spark_kafka_native.records.decode import decode
 from tests.support.fetched_logs import OneRange
 from tests.support.record_batches import rows
 from tests.support.scripted_broker import Drop, HalfFrame, Pass, Refuse, ScriptedCluster, Step

@@ -20,7 +20,7 @@ from spark_kafka_native.protocol.messages.produce import (
     PartitionProduceResponse,
     TopicProduceResponse,
 )
-from spark_kafka_native.records.encode import EncodedBatch
+from spark_kafka_native.records.arrow.encode import EncodedBatch
 from tests.support.record_batches import batch_of
 from tests.support.scripted_broker import (
     KAFKA_0_11,

@@ -5,9 +5,9 @@ import pytest
 
 from spark_kafka_native.client.config import ClientConfig
 from spark_kafka_native.client.producer.encoding import encode_rows, split_batch
+from spark_kafka_native.records.arrow.decode import decode
+from spark_kafka_native.records.arrow.headers import HEADERS
 from spark_kafka_native.records.batch import read_header
-from spark_kafka_native.records.decode import decode
-from spark_kafka_native.records.headers import HEADERS
 from tests.support.record_batches import TIMESTAMP_MS
 
 ROWS = pa.record_batch(

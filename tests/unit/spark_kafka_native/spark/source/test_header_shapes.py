@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_kafka_native.records.headers import HEADERS
-from spark_kafka_native.records.utf8 import REPLACE, decode_utf8
+from spark_kafka_native.records.arrow.headers import HEADERS
+from spark_kafka_native.records.arrow.utf8 import REPLACE, decode_utf8
 from spark_kafka_native.spark.source.header_shapes import shape_headers
 
 HEADER = st.tuples(st.sampled_from("abc"), st.one_of(st.none(), st.sampled_from([b"", b"1", b"22"])))

@@ -1,0 +1,65 @@
+"""The batches of a Fetch answer, their headers read once for all who ask, where the kernel has been built."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+from spark_kafka_native.records.arrow import kernel
+from spark_kafka_native.records.batch import Buffer
+from spark_kafka_native.records.errors import UnreadableBatch
+from spark_kafka_native.records.formats import iter_any
+
+if TYPE_CHECKING:
+    from spark_kafka_native.records._kernel.batch_headers import BatchHeaders
+
+
+class Reach(NamedTuple):
+    """The largest offset behind a batch, and the first such batch's leader epoch; what is behind is no batch, why."""
+
+    offset: int
+    epoch: int
+    trouble: UnreadableBatch | None
+
+
+@dataclass(frozen=True, slots=True)
+class Batches:
+    """What of a Fetch answer lies from ``start`` on, where a batch begins; all positions count from its beginning.
+
+    ``headers`` are those of its first batches, up to one that is not of format v2, or cut off, or damaged; None where
+    they are read one by one in plain Python. What is behind them always is.
+    """
+
+    view: memoryview
+    start: int
+    headers: "BatchHeaders | None"
+
+    @classmethod
+    def of(cls, buffer: Buffer) -> Self:
+        """Those that a buffer begins with, and that follow each other in it."""
+        return cls(memoryview(buffer), 0, kernel.read_headers(buffer))
+
+    @property
+    def size(self) -> int:
+        """Bytes that are left."""
+        return len(self.view) - self.start
+
+    def behind(self, size: int) -> Self:
+        """The same without the first ``size`` bytes, which are whole batches."""
+        return type(self)(self.view, self.start + size, self.headers)
+
+    def before(self, position: int | None) -> Self:
+        """The same without what is at ``position`` and behind it."""
+        rest = self.view[:position]
+        return type(self)(rest, self.start, kernel.read_headers(rest))
+
+    def reach(self, offset: int, epoch: int) -> Reach:
+        """How far the whole batches reach beyond ``offset``; if none does, it is ``offset`` and ``epoch`` still."""
+        position = self.start
+        if self.headers is not None:
+            offset, epoch, position = self.headers.reach(position, offset, epoch)
+        try:
+            for _, header in iter_any(self.view, position):
+                if header.next_offset > offset:
+                    offset, epoch = header.next_offset, header.partition_leader_epoch
+        except UnreadableBatch as error:
+            return Reach(offset, epoch, error)
+        return Reach(offset, epoch, None)

@@ -1,0 +1,137 @@
+"""Record batches to Arrow: every batch of a Fetch answer into one ``pa.RecordBatch``, no Python object per record.
+
+First batch by batch: header, CRC, codec, transactions (``selection``). Then all records of all batches at once
+(``kernel``: compiled, or in numpy).
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from spark_kafka_native.records.arrow.aborted import AbortedTransaction, AbortedTransactions
+from spark_kafka_native.records.arrow.batches import Batches
+from spark_kafka_native.records.arrow.kernel import read_batches
+from spark_kafka_native.records.arrow.schema import ALL, record_batch, schema_of
+from spark_kafka_native.records.arrow.scratch import Scratch, scratch
+from spark_kafka_native.records.arrow.selected import Limits, Part
+from spark_kafka_native.records.arrow.selection import select
+from spark_kafka_native.records.arrow.spans import MAX_PAYLOAD_BYTES
+from spark_kafka_native.records.batch import Buffer, CorruptBatch
+from spark_kafka_native.records.compression import MAX_DECOMPRESSED_BYTES
+from spark_kafka_native.records.errors import BadRecord
+
+TARGET_BYTES = 1024 * 1024 * 1024
+"""Decompressed payload behind which ``decode`` stops unless the caller names another amount."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decoded:
+    """What ``decode`` made of a buffer.
+
+    ``next_offset``: where to read on; everything before it, visible or not, has been dealt with. Never beyond
+    ``until_offset``. ``bytes_used``: the bytes that were dealt with, always whole batches. ``aborted``: the aborted
+    transactions still to be heeded by who goes on in the same buffer; None if they were not asked for.
+    """
+
+    records: pa.RecordBatch
+    next_offset: int
+    bytes_used: int
+    aborted: tuple[AbortedTransaction, ...] | None
+
+
+def decode(
+    buffer: Buffer | Batches,
+    *,
+    from_offset: int,
+    until_offset: int,
+    columns: Sequence[str] = ALL,
+    check_crcs: bool = True,
+    aborted: Iterable[AbortedTransaction] | None = None,
+    max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
+    target_rows: int | None = None,
+    target_bytes: int = TARGET_BYTES,
+) -> Decoded:
+    """The records of ``buffer`` with offsets in [from_offset, until_offset), in order, as ``columns`` in that order.
+
+    ``buffer`` is a Fetch answer's records: batches in format v2, of any codecs and producers, and message sets of
+    formats v0 and v1, the last one maybe cut off; nothing of the result refers to it. As ``Batches`` their headers are
+    read once for several calls. Control batches are skipped, and with ``aborted`` given (it may be empty:
+    read_committed) the batches of aborted transactions too. ``headers`` are null where a record has none.
+    ``timestamp`` is the batch's ``max_timestamp`` under LogAppendTime; -1, "none", as all of format v0 have it, is a
+    millisecond before 1970, as Spark's JVM connector has it. Columns that are not asked for are not built, and then
+    headers are not looked into.
+
+    The result ends with the batch that reaches ``target_rows`` rows or ``target_bytes`` of decompressed payload. To
+    go on, decode ``buffer[bytes_used:]``, or ``Batches.behind(bytes_used)``, from ``next_offset`` with the result's
+    ``aborted``; once a call uses no bytes, no whole batch is left below ``until_offset``.
+
+    Raises CorruptBatch: anything no writer would write, with its place; then nothing is returned, be it the last
+    record of the last batch. ValueError: offsets or columns that make no sense.
+    """
+    if not 0 <= from_offset <= until_offset:
+        raise ValueError(f"offsets from {from_offset} until {until_offset} are no range")
+    if unknown := [name for name in columns if name not in ALL]:
+        raise ValueError(f"no column {unknown[0]!r}; there are {', '.join(ALL)}")
+    schema = schema_of(tuple(columns))
+    batches = buffer if isinstance(buffer, Batches) else Batches.of(buffer)
+    transactions = None if aborted is None else AbortedTransactions(aborted)
+    limits = Limits(
+        from_offset=from_offset,
+        until_offset=until_offset,
+        check_crcs=check_crcs,
+        max_decompressed_bytes=min(max_decompressed_bytes, MAX_PAYLOAD_BYTES),
+        target_rows=target_rows,
+        target_bytes=target_bytes,
+    )
+    with scratch() as memory:
+        selection = select(batches, limits, transactions, memory)
+        parts = [_read(batches.view, memory, part, limits, schema) for part in selection.parts]
+        records = _together(parts, schema)
+    return Decoded(
+        records=records,
+        next_offset=selection.next_offset,
+        bytes_used=selection.bytes_used,
+        aborted=None if transactions is None else transactions.left(),
+    )
+
+
+def _read(view: memoryview, memory: Scratch, part: Part, limits: Limits, schema: pa.Schema) -> pa.RecordBatch:
+    try:
+        return read_batches(view, memory, part, limits, schema)
+    except BadRecord as error:
+        raise _corrupt(part, error) from None
+
+
+def _together(parts: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
+    some = [part for part in parts if part.num_rows]
+    if len(some) == 1:
+        return some[0]
+    if not some or not schema.names:
+        rows = sum(part.num_rows for part in some)
+        return record_batch([pa.nulls(0, field.type) for field in schema], schema, rows)
+    (whole,) = pa.Table.from_batches(some).combine_chunks().to_batches()
+    return whole
+
+
+def _corrupt(part: Part, error: BadRecord) -> CorruptBatch:
+    """The error for the user, its place found by counting records."""
+    batches, number, index = list(part), 0, error.index
+    while index >= batches[number].records:
+        index -= batches[number].records
+        number += 1
+    batch = batches[number]
+    if part.is_old and not batch.is_in_scratch:
+        messages = part.messages[number]
+        return CorruptBatch(
+            f"bad record: {error.detail}",
+            position=batch.position + messages.starts[index],
+            base_offset=messages.offsets[index],
+            record_index=0,
+        )
+    return CorruptBatch(
+        f"bad record: {error.detail}",
+        position=batch.position,
+        base_offset=batch.base_offset,
+        record_index=index,
+    )

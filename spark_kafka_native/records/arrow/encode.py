@@ -1,0 +1,181 @@
+"""Arrow to record batches: rows into sealed batches of bounded size, no Python object per record.
+
+All batches' payloads are made at once (``payload``), with room for their headers; then batch by batch, in plain Python:
+cut, compress, header, CRC.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from spark_kafka_native.records.arrow.columns import read_columns
+from spark_kafka_native.records.arrow.kernel import measure
+from spark_kafka_native.records.arrow.payload import varints
+from spark_kafka_native.records.arrow.varint import I64
+from spark_kafka_native.records.batch import (
+    RECORD_BATCH_OVERHEAD,
+    CompressionType,
+    WritableBuffer,
+    seal,
+    set_producer,
+    write_header,
+)
+from spark_kafka_native.records.compression import compress
+
+_MIN_RECORD_BYTES = 7
+_MAX_BATCH_BYTES = 2**31 - 1
+_BLANK_HEADER = bytearray(RECORD_BATCH_OVERHEAD)
+
+
+@dataclass(slots=True, kw_only=True)
+class EncodedBatch:
+    """One batch, as yet of no producer, at offset 0. ``first_row`` is its first record's row in the input."""
+
+    buffer: WritableBuffer
+    records_count: int
+    first_row: int
+
+    def stamp(self, *, producer_id: int, producer_epoch: int, base_sequence: int, transactional: bool = False) -> None:
+        """Name the producer and seal the batch again, in place; may be repeated, as after a new epoch."""
+        set_producer(
+            self.buffer,
+            0,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+            transactional=transactional,
+        )
+
+
+def encode(
+    records: pa.RecordBatch | pa.Table,
+    *,
+    default_timestamp_ms: int,
+    compression: CompressionType,
+    level: int | None = None,
+    max_batch_bytes: int,
+    starts: I64 | None = None,
+    sealed: bool = True,
+) -> list[EncodedBatch]:
+    """The rows of ``records``, in order, as batches of at most ``max_batch_bytes`` before compression.
+
+    Columns, each of which may be missing: ``key`` and ``value`` (binary, string, their large and view forms),
+    ``headers`` (list<struct<key: string, value: binary>> or map<string, binary>; null is none), ``timestamp``
+    (timestamp of any unit, rounded down, or integer milliseconds; null is ``default_timestamp_ms``). A record too
+    large for ``max_batch_bytes`` gets a batch of its own. With each row of ``starts``, ascending from 0, a new batch
+    begins; a Table cannot have them. As in Kafka's producer, compression is not anticipated:
+    compressed batches are as much smaller as their records compress. What is not ``sealed`` has no CRC: it must be
+    stamped. Batches that are not compressed lie in one piece of memory, which is let go with the last of them.
+
+    Raises ValueError: columns that cannot be sent, a header without a key or a record too large for any batch (naming
+    the row), timestamps too far apart for an int64, a level the codec does not have.
+    """
+    if isinstance(records, pa.Table):
+        if starts is not None:
+            raise ValueError("starts are for a RecordBatch, not for a Table")
+        # One part, save that a column of more than 2 GiB may come as several.
+        return [
+            replace(batch, first_row=first_row + batch.first_row)
+            for first_row, part in _parts(records.combine_chunks())
+            for batch in encode(
+                part,
+                default_timestamp_ms=default_timestamp_ms,
+                compression=compression,
+                level=level,
+                max_batch_bytes=max_batch_bytes,
+                sealed=sealed,
+            )
+        ]
+    if records.num_rows == 0:
+        return []
+    columns = read_columns(records, default_timestamp_ms)
+    measured = measure(columns)
+    room = min(max_batch_bytes, _MAX_BATCH_BYTES) - RECORD_BATCH_OVERHEAD
+    firsts = _split(measured.fixed_sizes, columns.timestamps, room, [0] if starts is None else starts.tolist())
+    counts = np.diff(firsts, append=records.num_rows)
+    payload = measured.payload(firsts, RECORD_BATCH_OVERHEAD)
+    begins = payload.begins[firsts] - RECORD_BATCH_OVERHEAD
+    encoded = [
+        EncodedBatch(
+            buffer=_batch(payload.data[begin:end], count, base_timestamp, max_timestamp, compression, level),
+            records_count=count,
+            first_row=first_row,
+        )
+        for begin, end, first_row, count, base_timestamp, max_timestamp in zip(
+            begins.tolist(),
+            np.append(begins[1:], payload.begins[-1]).tolist(),
+            firsts.tolist(),
+            counts.tolist(),
+            columns.timestamps[firsts].tolist(),
+            np.maximum.reduceat(columns.timestamps, firsts).tolist(),
+            strict=True,
+        )
+    ]
+    if sealed:
+        for batch in encoded:
+            seal(batch.buffer)
+    return encoded
+
+
+def _parts(table: pa.Table) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The chunks of ``table``, each with its first row."""
+    first_row = 0
+    for part in table.to_batches():
+        yield first_row, part
+        first_row += part.num_rows
+
+
+def _split(fixed_sizes: I64, timestamps: I64, room: int, starts: Sequence[int]) -> I64:
+    """First rows of batches whose records take at most ``room`` bytes, or are alone; ``starts`` are among them.
+
+    Goes by upper bounds of what deltas can take, as the deltas are not known before the batches are.
+    """
+    span = int(timestamps.max()) - int(timestamps.min())
+    if span >= 2**63:
+        raise ValueError("timestamps of the rows are too far apart for one int64 to hold the distance")
+    rows = len(timestamps)
+    most = min(rows, max(room // _MIN_RECORD_BYTES, 1))
+    deltas = varints(np.array([span, most], dtype=np.int64)).sizes
+    bodies = fixed_sizes + int(deltas.sum())
+    sizes = bodies + varints(bodies).sizes
+    if sizes.max() > _MAX_BATCH_BYTES - RECORD_BATCH_OVERHEAD:
+        raise ValueError(f"row {sizes.argmax()} makes a record of {sizes.max()} bytes, more than any batch can hold")
+    ends = np.cumsum(sizes)
+    firsts = []
+    before = 0
+    for start, stop in pairwise([*starts, rows]):
+        first = start
+        while first < stop:
+            firsts.append(first)
+            first = min(max(int(ends.searchsorted(before + room, side="right")), first + 1), stop)
+            before = int(ends[first - 1])
+    return np.array(firsts, dtype=np.int64)
+
+
+def _batch(
+    plain: memoryview,
+    count: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    compression: CompressionType,
+    level: int | None,
+) -> WritableBuffer:
+    """The batch of ``plain``, which is room for a header and a payload, in that memory if it can be."""
+    buffer: WritableBuffer
+    if compression is not CompressionType.NONE:
+        buffer = _BLANK_HEADER + compress(compression, plain[RECORD_BATCH_OVERHEAD:], level)
+    else:
+        buffer = bytearray(plain) if plain.readonly else plain
+    write_header(
+        buffer,
+        size_in_bytes=len(buffer),
+        last_offset_delta=count - 1,
+        base_timestamp=base_timestamp,
+        max_timestamp=max_timestamp,
+        records_count=count,
+        compression=compression,
+    )
+    return buffer

@@ -1,0 +1,62 @@
+"""Memory for decompressed payloads, used again from one decode to the next.
+
+A Fetch answer's payloads are needed together, for as long as it takes to gather columns from them. Were they allocated
+anew each time, the C library would give their pages back to the system and fault them in again: a third of the time of
+decoding compressed batches. Idle memory waits in a list, whose ``pop`` and ``append`` are atomic, so threads share it.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from spark_kafka_native.records.arrow.varint import U8
+
+_FIRST_BYTES = 1 << 20
+_KEPT_BYTES = 1 << 26
+"""Larger memory is not kept."""
+
+_idle: list[U8] = []
+
+
+class Scratch:
+    """Byte strings behind each other. ``data`` is valid until the scratch is left; ``append`` may replace it."""
+
+    def __init__(self, memory: U8) -> None:
+        self._memory = memory
+        self._used = 0
+
+    @property
+    def data(self) -> U8:
+        """Everything appended so far."""
+        return self._memory[: self._used]
+
+    def append(self, content: bytes | memoryview) -> int:
+        """Copy ``content`` to the end; returns where it begins."""
+        start, end = self._used, self._used + len(content)
+        if end > len(self._memory):
+            larger = np.empty(max(end, 2 * len(self._memory)), dtype=np.uint8)
+            larger[:start] = self._memory[:start]
+            self._memory = larger
+        self._memory[start:end] = np.frombuffer(content, dtype=np.uint8)
+        self._used = end
+        return start
+
+    def give_back(self) -> None:
+        """Leave the memory to the next scratch."""
+        if len(self._memory) <= _KEPT_BYTES:
+            _idle.append(self._memory)
+
+
+@contextmanager
+def scratch() -> Iterator[Scratch]:
+    """An empty scratch. What refers to its data must not be used any more once it is left."""
+    try:
+        memory = _idle.pop()
+    except IndexError:
+        memory = np.empty(_FIRST_BYTES, dtype=np.uint8)
+    taken = Scratch(memory)
+    try:
+        yield taken
+    finally:
+        taken.give_back()

@@ -1,0 +1,100 @@
+"""Bytes to text, whole columns at a time, with a choice of what bytes that are not UTF-8 become."""
+
+import re
+from array import array
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_kafka_native.records.arrow.varint import I64
+
+REPLACE: Final = "replace"
+NULL: Final = "null"
+FAIL: Final = "fail"
+KEEP: Final = "keep"
+"""Values of option ``invalidUtf8``: U+FFFD for each malformed sequence as in Java; null; an error; the same bytes."""
+
+_SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
+"""An encoded surrogate, whole or cut off. Java replaces it by one U+FFFD, Python by one for each byte."""
+_ONE_BAD_BYTE: Final = b"\xff"
+
+_REPAIRED_TOGETHER: Final = 1 << 14
+"""Rows that are Python objects at a time: as such they take many times their bytes."""
+
+_FEW_ROWS: Final = 256
+"""So many rows are looked at one by one; more are halved, and halves without bad rows left alone."""
+
+
+class NotUtf8(ValueError):
+    """A row is not UTF-8 and is not to be changed; ``row`` counts from the column's first."""
+
+    def __init__(self, row: int) -> None:
+        self.row = row
+        super().__init__(f"row {row} is not UTF-8")
+
+
+def decode_utf8(column: "pa.Array[Any]", invalid: str) -> "pa.Array[Any]":
+    """A column of ``binary`` as ``string``; without a copy if all of it is UTF-8 or ``invalid`` is KEEP.
+
+    Raises NotUtf8: a row is not, and ``invalid`` is FAIL.
+    """
+    if invalid == KEEP:
+        return column.cast(pa.string(), safe=False)
+    try:
+        return column.cast(pa.string())
+    except pa.ArrowInvalid:
+        bad = _bad_rows(column)
+    if invalid == FAIL:
+        raise NotUtf8(int(bad[0]))
+    is_bad = np.zeros(len(column), dtype=np.bool_)
+    is_bad[bad] = True
+    instead: pa.Array[Any] = pa.nulls(len(bad), pa.binary())
+    if invalid == REPLACE:
+        parts = [bad[start : start + _REPAIRED_TOGETHER] for start in range(0, len(bad), _REPAIRED_TOGETHER)]
+        instead = pa.concat_arrays([_repaired_rows(column, rows) for rows in parts])
+    replaced: Any = pc.replace_with_mask(column, pa.array(is_bad), instead)
+    text: pa.Array[Any] = replaced.cast(pa.string())
+    return text
+
+
+def _repaired_rows(column: "pa.Array[Any]", rows: I64) -> "pa.Array[Any]":
+    values: list[bytes] = column.take(rows).to_pylist()  # type: ignore[assignment]  # a null is not bad
+    return pa.array([repaired(value) for value in values], pa.binary())
+
+
+def repaired(value: bytes) -> bytes:
+    """``new String(value, UTF_8)`` of Java, in UTF-8."""
+    return _SURROGATE.sub(_ONE_BAD_BYTE, value).decode("utf-8", errors="replace").encode()
+
+
+def _bad_rows(column: "pa.Array[Any]") -> I64:
+    """Numbers of the rows that are not UTF-8, ascending."""
+    found = array("q")
+    waiting = [(0, len(column))]
+    while waiting:
+        start, end = waiting.pop()
+        part = column.slice(start, end - start)
+        if len(part) <= _FEW_ROWS:
+            found.extend(start + row for row, value in enumerate(part.to_pylist()) if not _is_utf8(value))
+        elif not _are_utf8(part):
+            middle = (start + end) // 2
+            waiting += [(middle, end), (start, middle)]
+    return np.frombuffer(found, dtype=np.int64)
+
+
+def _is_utf8(value: bytes | None) -> bool:
+    try:
+        (value or b"").decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _are_utf8(column: "pa.Array[Any]") -> bool:
+    try:
+        column.cast(pa.string())
+    except pa.ArrowInvalid:
+        return False
+    return True

@@ -1,0 +1,84 @@
+"""The batches of a Fetch answer: how far they reach, and what is left of them. Both kernels say the same."""
+
+import gc
+
+import pytest
+
+from spark_kafka_native.records.arrow.batches import Batches, Reach
+from spark_kafka_native.records.arrow.decode import decode
+from spark_kafka_native.records.batch import set_offsets
+from spark_kafka_native.records.errors import CorruptBatch
+from tests.support.message_sets import message_set
+from tests.support.reference_records import Batch, Record, numbered, write_batch
+
+pytestmark = pytest.mark.usefixtures("each_kernel")
+
+
+def batch(first: int, epoch: int = 0, count: int = 3) -> bytes:
+    raw = bytearray(write_batch(Batch(records=numbered([Record(value=b"v")] * count, first), base_offset=first)))
+    set_offsets(raw, 0, base_offset=first, partition_leader_epoch=epoch)
+    return bytes(raw)
+
+
+SIZE = len(batch(0))
+
+
+@pytest.mark.parametrize(
+    ("buffer", "reach"),
+    [
+        (b"", (2, 9)),
+        (batch(0)[:-1], (2, 9)),
+        (batch(0, 4), (3, 4)),
+        (batch(0, 4) + batch(3, 5) + batch(6, 6)[:70], (6, 5)),
+        (batch(3, 5) + batch(0, 6) + batch(3, 7), (6, 5)),
+        (batch(0, 4) + message_set(b"x", b"y", first_offset=3) + batch(5, 6), (8, 6)),
+        (message_set(b"x", b"y", first_offset=3), (5, -1)),
+    ],
+)
+def test_reach(buffer: bytes, reach: tuple[int, int]) -> None:
+    assert Batches.of(bytes(buffer)).reach(2, 9) == Reach(*reach, None)
+
+
+def test_reach_up_to_what_is_no_batch() -> None:
+    found = Batches.of(batch(0, 4) + bytes(60)).reach(0, -1)
+    assert found[:2] == (3, 4)
+    assert isinstance(found.trouble, CorruptBatch)
+    assert found.trouble.position == SIZE
+
+
+def test_reach_from_a_later_batch_on() -> None:
+    batches = Batches.of(batch(0, 4) + batch(3, 5) + batch(6, 6))
+    assert batches.behind(SIZE).reach(0, -1) == (9, 6, None)
+    assert batches.behind(SIZE).before(2 * SIZE).reach(0, -1) == (6, 5, None)
+    assert batches.behind(3 * SIZE).reach(0, -1) == (0, -1, None)
+
+
+def test_what_is_left() -> None:
+    batches = Batches.of(batch(0) + batch(3) + batch(6))
+    shown = []
+    while batches.size:
+        decoded = decode(batches, from_offset=0, until_offset=100, columns=["offset"], target_rows=1)
+        assert decoded.bytes_used == SIZE
+        shown += decoded.records.column("offset").to_pylist()
+        batches = batches.behind(decoded.bytes_used)
+    assert shown == list(range(9))
+    assert decode(batches, from_offset=0, until_offset=100).bytes_used == 0
+
+
+def test_places_are_counted_from_the_beginning_of_the_buffer() -> None:
+    damaged = bytearray(batch(0) + batch(3))
+    damaged[-1] ^= 1
+    with pytest.raises(CorruptBatch, match=f"CRC-32C .*position {SIZE}, base offset 3") as caught:
+        decode(Batches.of(damaged).behind(SIZE), from_offset=0, until_offset=100)
+    assert decode(Batches.of(damaged).before(caught.value.position), from_offset=0, until_offset=100).next_offset == 3
+
+
+def test_they_can_be_garbage() -> None:
+    """A memoryview in a cycle must not be held by memory that the collector does not see."""
+    for _ in range(20):
+        batches = Batches.of(memoryview(bytearray(batch(0))))
+        decode(batches, from_offset=0, until_offset=100)
+        cycle: list[object] = [batches, batches.view]
+        cycle.append(cycle)
+        del cycle, batches
+        gc.collect()

@@ -1,0 +1,55 @@
+"""Which kernel it is, and that the one goes on where the other refuses."""
+
+import sys
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from spark_kafka_native.records.arrow import kernel
+from spark_kafka_native.records.arrow.decode import decode
+from spark_kafka_native.records.batch import CorruptBatch
+from tests.support.reference_records import Batch, Record, write_batch
+
+
+@pytest.fixture
+def built() -> Any:
+    return pytest.importorskip(
+        "spark_kafka_native.records.arrow.compiled", reason="the kernel has not been built", exc_type=ImportError
+    )
+
+
+def test_off_is_numpy() -> None:
+    assert kernel.choose("off") is None
+
+
+def test_auto_is_the_compiled_kernel_where_it_has_been_built(built: Any) -> None:
+    for wish in ("", "auto", "required"):
+        assert isinstance(kernel.choose(wish), ModuleType)
+
+
+def test_another_wish_is_refused() -> None:
+    with pytest.raises(ValueError, match="SPARK_KAFKA_NATIVE_KERNEL is 'on'; it can be auto, off or required"):
+        kernel.choose("on")
+
+
+def test_another_choice_for_a_while(built: Any) -> None:
+    with kernel.using("off"):
+        assert not kernel.is_compiled()
+        with kernel.using("required"):
+            assert kernel.is_compiled()
+        assert not kernel.is_compiled()
+
+
+def test_without_the_kernel_records_are_read_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "spark_kafka_native.records.arrow.compiled", None)
+    monkeypatch.delattr("spark_kafka_native.records.arrow.compiled", raising=False)
+    assert kernel.choose("auto") is None
+    with pytest.raises(ImportError):
+        kernel.choose("required")
+
+
+def test_what_the_kernel_refuses_numpy_explains(built: Any) -> None:
+    buffer = write_batch(Batch(records=(Record(),)), b"\x0c\x00\x00\x00\x05\x01\x00")
+    with pytest.raises(CorruptBatch, match=r"its key has an impossible length .*record 0"):
+        decode(buffer, from_offset=0, until_offset=1)
