@@ -1,6 +1,6 @@
 """The compiled kernel; all else stands in pyproject.toml.
 
-It is optional: where there is no C compiler the install goes through, and records go through numpy.
+It is optional: where it cannot be built, the install succeeds, and records are read and written in plain Python.
 """
 
 from pathlib import Path

@@ -29,7 +29,7 @@ from broker_embedded.log.manager import LogManager
 from broker_embedded.platform.platform import Platform
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.batch import RECORD_BATCH_OVERHEAD, seal, write_header
-from spark_kafka_native.records.record import encode_first_record
+from spark_kafka_native.records.record import encode_body, varint
 
 VALUE = b"x" * 1000
 MOST_PARTITIONS = 1000
@@ -63,8 +63,8 @@ def main() -> None:
 
 def batch() -> bytearray:
     """One record of a thousand bytes."""
-    payload = encode_first_record(b"key", VALUE)
-    made = bytearray(RECORD_BATCH_OVERHEAD) + payload
+    record = encode_body(0, 0, b"key", VALUE)
+    made = bytearray(RECORD_BATCH_OVERHEAD) + varint(len(record)) + record
     now_ms = time.time_ns() // 1_000_000
     write_header(
         made, size_in_bytes=len(made), last_offset_delta=0, base_timestamp=now_ms, max_timestamp=now_ms, records_count=1

@@ -1,4 +1,4 @@
-"""Record batches to Arrow and back: nanoseconds a record, compiled and in numpy, beside a copy and others' parsers.
+"""Record batches to Arrow and back: ns a record, compiled and in plain Python, beside a copy and others' parsers.
 
     python -m benchmarks.records [--batch-bytes 16384] [--fetch-bytes 1048576] [--codecs none,zstd] [--shapes "100 B"]
 
@@ -45,7 +45,7 @@ SHAPES: Final[dict[str, tuple[int, int, int]]] = {
     "10 KB": (10_000, 10_000, 0),
 }
 """Shortest and longest value, and number of headers."""
-KERNELS: Final = {"numpy": "off", "compiled": "required"}
+KERNELS: Final = {"plain Python": "off", "compiled": "required"}
 COPY: Final = "memory copy"
 CHECKSUM: Final = "CRC-32C"
 ATTRIBUTES_AT: Final = 21
@@ -315,7 +315,7 @@ def main() -> None:
     if "compiled" in kernels:
         _targets(report, bench)
     else:
-        report.note("the kernel has not been built: numpy alone")
+        report.note("the kernel has not been built: plain Python alone")
     report.keep({"cpu seconds of a call": bench.seconds}).plot(draw(bench.medians)).save()
 
 

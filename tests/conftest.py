@@ -72,10 +72,10 @@ def report(pytestconfig: pytest.Config) -> Report:
     return add
 
 
-@pytest.fixture(scope="module", params=["numpy", "compiled"])
+@pytest.fixture(scope="module", params=["plain", "compiled"])
 def each_kernel(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Records go through numpy, then through the compiled kernel: for tests of what both do."""
-    with kernel.using("off" if request.param == "numpy" else "auto"):
+    """Records are read and written in plain Python, then by the compiled kernel: for tests of what both do."""
+    with kernel.using("off" if request.param == "plain" else "auto"):
         if request.param == "compiled" and not kernel.is_compiled():
             pytest.skip("the kernel has not been built")
         yield

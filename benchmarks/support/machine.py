@@ -24,7 +24,7 @@ def machine() -> dict[str, str]:
         "load average": load,
         "Python": platform.python_version(),
         **{name: found for name in PACKAGES if (found := _version(name))},
-        "records": "compiled kernel" if kernel.is_compiled() else "numpy, no compiled kernel",
+        "records": "compiled kernel" if kernel.is_compiled() else "plain Python, no compiled kernel",
     }
 
 

@@ -10,7 +10,7 @@ from broker_embedded.platform.platform import File
 from spark_kafka_native.records.batch import MAGIC, BatchHeader, CorruptBatch, IncompleteBatch, UnreadableBatch
 from spark_kafka_native.records.conversion import read_records
 from spark_kafka_native.records.formats import MIN_HEADER_BYTES, check_any_crc, read_any
-from spark_kafka_native.records.legacy import Message
+from spark_kafka_native.records.record import Message
 
 _HEADER_BLOCK: Final = 4096
 """Bytes read at once when only headers matter: many small batches, or the header of one large batch."""

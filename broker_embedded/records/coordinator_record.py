@@ -15,7 +15,7 @@ from spark_kafka_native.protocol.schema import Struct
 from spark_kafka_native.protocol.wire import Splices
 from spark_kafka_native.records.conversion import write_batch
 from spark_kafka_native.records.errors import CorruptBatch
-from spark_kafka_native.records.legacy import Message
+from spark_kafka_native.records.record import Message
 
 _VERSION: Final = _struct.Struct(">h")
 

@@ -12,7 +12,7 @@ from spark_kafka_native.protocol.wire import Buffer
 from spark_kafka_native.records.batch import BatchHeader
 from spark_kafka_native.records.control import ControlType, decode_control
 from spark_kafka_native.records.conversion import read_records
-from spark_kafka_native.records.legacy import Message
+from spark_kafka_native.records.record import Message
 
 _MARKERS: Final = (ControlType.COMMIT, ControlType.ABORT)
 

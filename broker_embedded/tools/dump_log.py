@@ -35,8 +35,8 @@ from spark_kafka_native.records.batch import (
 )
 from spark_kafka_native.records.control import ControlRecord, ControlType, decode_control
 from spark_kafka_native.records.formats import check_any_crc
-from spark_kafka_native.records.legacy import Message, message_crcs, read_messages
-from spark_kafka_native.records.record import read_header_keys
+from spark_kafka_native.records.legacy import message_crcs, read_messages
+from spark_kafka_native.records.record import Message, read_headers
 from spark_kafka_native.tools.options import INT32, ToolParser
 from spark_kafka_native.tools.output import ToolError, ToolFailure, complain, refuse, say
 
@@ -230,16 +230,14 @@ def _records(file: File, position: int, header: BatchHeader) -> Iterator[tuple[M
     control = decode_control(batch_bytes(file, position, header), 0, header) if header.is_control else None
     for index, record in enumerate(batch_records(file, position, header)):
         try:
-            metadata = _metadata(header, record)
+            metadata = _metadata(header, record, index)
         except CorruptBatch as error:
-            raise error.placed(
-                start=position, file=file.path, base_offset=header.base_offset, record_index=index
-            ) from None
+            raise error.placed(start=position, file=file.path, base_offset=header.base_offset) from None
         yield record, metadata if control is None else f"{metadata} {_control(control)}"
 
 
-def _metadata(header: BatchHeader, record: Message) -> str:
-    """What is printed of a record beside key and value. Raises CorruptBatch: its headers."""
+def _metadata(header: BatchHeader, record: Message, index: int = 0) -> str:
+    """What is printed of record ``index`` of a batch beside key and value. Raises CorruptBatch: its headers."""
     key_size, value_size = (-1 if data is None else len(data) for data in (record.key, record.value))
     time = _time(header, record.timestamp)
     line = f"offset: {record.offset} {time} keySize: {key_size} valueSize: {value_size}"
@@ -248,7 +246,8 @@ def _metadata(header: BatchHeader, record: Message) -> str:
     sequence = header.base_sequence
     if header.base_sequence >= 0:
         sequence = increment_sequence(header.base_sequence, record.offset - header.base_offset)
-    return f"{line} sequence: {sequence} headerKeys: [{','.join(map(as_text, read_header_keys(record.headers)))}]"
+    keys = ",".join(as_text(key) for key, _ in read_headers(record.headers, index))
+    return f"{line} sequence: {sequence} headerKeys: [{keys}]"
 
 
 def _control(control: ControlRecord) -> str:

@@ -25,7 +25,7 @@ from spark_kafka_native.protocol.consumer_protocol import (
 from spark_kafka_native.protocol.ids import spell_id
 from spark_kafka_native.protocol.schema import Struct, fields_of
 from spark_kafka_native.records.errors import CorruptBatch
-from spark_kafka_native.records.legacy import Message
+from spark_kafka_native.records.record import Message
 from spark_kafka_native.tools.output import ToolError, ToolFailure
 
 Decoded: TypeAlias = tuple[str | None, str | None]

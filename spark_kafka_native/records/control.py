@@ -22,8 +22,7 @@ from spark_kafka_native.records.batch import (
     write_header,
 )
 from spark_kafka_native.records.compression import decompress
-from spark_kafka_native.records.errors import BadRecord
-from spark_kafka_native.records.record import encode_first_record, read_first_record
+from spark_kafka_native.records.record import encode_body, parse_records, varint
 
 _KEY = struct.Struct(">hh")
 _MARKER = struct.Struct(">hi")
@@ -61,11 +60,11 @@ def decode_control(buffer: Buffer, position: int, header: BatchHeader) -> Contro
     payload = memoryview(buffer)[position + RECORD_BATCH_OVERHEAD : position + header.size_in_bytes]
     try:
         plain = decompress(header.compression, payload, max_bytes=_MAX_PAYLOAD_BYTES)
-        return _control_record(*read_first_record(memoryview(plain)))
-    except BadRecord as error:
-        raise CorruptBatch(
-            f"control record: {error.detail}", position=position, base_offset=header.base_offset, record_index=0
-        ) from None
+        try:
+            record = next(parse_records([plain], header))
+            return _control_record(record.key, record.value)
+        except CorruptBatch as error:
+            raise CorruptBatch(f"control record: {error.detail}", record_index=0) from None
     except CorruptBatch as error:
         raise error.placed(start=position, base_offset=header.base_offset) from error
 
@@ -88,8 +87,8 @@ def encode_end_txn_marker(
         raise ValueError(f"a transaction ends with COMMIT or ABORT, not {control_type.name}")
     if producer_id < 0:
         raise ValueError(f"a transaction marker needs a producer id, not {producer_id}")
-    payload = encode_first_record(_KEY.pack(_VERSION, control_type), _MARKER.pack(_VERSION, coordinator_epoch))
-    batch = bytearray(RECORD_BATCH_OVERHEAD) + payload
+    record = encode_body(0, 0, _KEY.pack(_VERSION, control_type), _MARKER.pack(_VERSION, coordinator_epoch))
+    batch = bytearray(RECORD_BATCH_OVERHEAD) + varint(len(record)) + record
     write_header(
         batch,
         size_in_bytes=len(batch),
@@ -111,18 +110,18 @@ def encode_end_txn_marker(
 
 def _control_record(key: bytes | None, value: bytes | None) -> ControlRecord:
     if key is None or len(key) < _KEY.size:
-        raise BadRecord(0, f"a key of at least {_KEY.size} bytes is needed, not {key!r}")
+        raise CorruptBatch(f"a key of at least {_KEY.size} bytes is needed, not {key!r}")
     version, number = _KEY.unpack_from(key)
     if version < 0:
-        raise BadRecord(0, f"impossible version {version} of the key")
+        raise CorruptBatch(f"impossible version {version} of the key")
     control_type = ControlType(number) if number in _KNOWN_TYPES else ControlType.UNKNOWN
     if control_type not in {ControlType.ABORT, ControlType.COMMIT}:
         return ControlRecord(control_type, None)
     if value is None or len(value) < _MARKER.size:
-        raise BadRecord(0, f"a value of at least {_MARKER.size} bytes is needed, not {value!r}")
+        raise CorruptBatch(f"a value of at least {_MARKER.size} bytes is needed, not {value!r}")
     version, coordinator_epoch = _MARKER.unpack_from(value)
     if version < 0:
-        raise BadRecord(0, f"impossible version {version} of the value")
+        raise CorruptBatch(f"impossible version {version} of the value")
     return ControlRecord(control_type, coordinator_epoch)
 
 

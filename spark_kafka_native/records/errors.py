@@ -95,12 +95,3 @@ def _rebuild(
     record_index: int | None,
 ) -> UnreadableBatch:
     return cls(detail, position=position, file=file, base_offset=base_offset, record_index=record_index)
-
-
-class BadRecord(Exception):
-    """Record ``index`` of those being handled together is not what the format allows. Stays within this package."""
-
-    def __init__(self, index: int, detail: str) -> None:
-        self.index = index
-        self.detail = detail
-        super().__init__(f"record {index}: {detail}")

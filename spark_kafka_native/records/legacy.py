@@ -26,9 +26,10 @@ through with one kind of header: see ``read_message``.
 """
 
 import struct
-import zlib
 from collections.abc import Iterator
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from itertools import pairwise
+from zlib import crc32
 
 from spark_kafka_native.records.batch import (
     LOG_OVERHEAD,
@@ -46,8 +47,8 @@ from spark_kafka_native.records.batch import (
 from spark_kafka_native.records.compression import MAX_DECOMPRESSED_BYTES, decompress
 from spark_kafka_native.records.errors import CorruptBatch, IncompleteBatch, InvalidMessageSet
 from spark_kafka_native.records.lz4_header import mend_checksum
+from spark_kafka_native.records.record import Message
 
-NO_HEADERS = b"\x00"
 UNKNOWN_COUNT = -1
 """``records_count`` of a wrapper: nobody knows before it is decompressed."""
 MESSAGE_HEADER_BYTES = 26
@@ -60,6 +61,8 @@ _CRC_AT = 12
 _ATTRIBUTES_AT = 17
 _TIMESTAMP_AT = 18
 _NULL = -1
+_OFFSETS_END = 2**63
+_MOST_MESSAGES = 2**31
 _CODEC_MASK = 0x07
 _LOG_APPEND_TIME_BIT = 0x08
 
@@ -73,20 +76,23 @@ _CRC = struct.Struct(">I")
 _LENGTH = struct.Struct(">i")
 _TIMESTAMP = struct.Struct(">q")
 _HEAD = struct.Struct(">qiIbb")
-_HEAD_AND_KEY = (struct.Struct(">qiIbbi"), struct.Struct(">qiIbbqi"))
+_HEAD_AND_KEY = (struct.Struct(">qiIHi"), struct.Struct(">qiIHqi"))
+"""By magic: an entry up to its key length; magic and attributes are one number."""
 
 
-class Message(NamedTuple):
-    """One record of any format, singly: its offset in the log, its time (-1: none), key and value (None is null).
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """Messages by column, because an object for each takes longer than reading it. Positions are those in the bytes."""
 
-    ``headers`` are a v2 record's, as they stand there: a varint count and what it counts.
-    """
+    positions: list[int] = field(default_factory=list)
+    offsets: list[int] = field(default_factory=list)
+    timestamps: list[int] = field(default_factory=list)
+    keys: list[bytes | None] = field(default_factory=list)
+    values: list[bytes | None] = field(default_factory=list)
 
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-    headers: bytes = NO_HEADERS
+    def rows(self) -> list[Message]:
+        """The same as objects."""
+        return list(map(Message, self.offsets, self.timestamps, self.keys, self.values))
 
 
 def is_message(buffer: Buffer, position: int = 0) -> bool:
@@ -148,7 +154,7 @@ def check_message_crc(buffer: Buffer, position: int, header: BatchHeader) -> Non
 
     Raises CorruptBatch: they differ.
     """
-    actual = zlib.crc32(memoryview(buffer)[position + _CRC_FROM : position + header.size_in_bytes])
+    actual = crc32(memoryview(buffer)[position + _CRC_FROM : position + header.size_in_bytes])
     if actual != header.crc:
         raise CorruptBatch(
             f"CRC-32 of the message is {actual:#010x}, its header says {header.crc:#010x}",
@@ -167,32 +173,90 @@ def read_messages(
 ) -> list[Message]:
     """The message at ``position``, or those inside if it is a wrapper, at their absolute offsets.
 
-    ``header`` is the one ``read_message`` found there. The CRCs of messages inside are checked unless told otherwise;
-    the outer one is the caller's.
+    ``header`` is the one ``read_message`` found there. With ``check_crcs`` the CRCs of messages inside are checked; the
+    outer one is the caller's.
 
     Raises CorruptBatch: no sound message, no sound compressed data, more than ``max_bytes`` of it. InvalidMessageSet:
     sound bytes that no wrapper may hold.
     """
-    view = memoryview(buffer)
-    if not header.compression:
-        try:
-            key, value = _key_and_value(view, position + KEYS_AT[header.magic], position + header.size_in_bytes)
-        except CorruptBatch as error:
-            raise error.placed(start=position, base_offset=header.base_offset, record_index=0) from None
-        return [Message(header.base_offset, header.max_timestamp, key, value)]
     try:
-        plain = open_wrapper(view, position, header, max_bytes=max_bytes)
-        found = read_plain_set(plain, header.magic)
-        inner = _read_inner(plain, header, check_crcs=check_crcs) if found is None else found[1]
-        shift = base_of_wrapper(header, inner[-1].offset if inner else None)
+        if header.compression:
+            plain = open_wrapper(buffer, position, header, max_bytes=max_bytes)
+            return read_wrapped(plain, header, check_crcs=check_crcs).rows()
+        return [_read_one(buffer, position, header)]
     except CorruptBatch as error:
-        raise type(error)(
-            error.detail, position=position, base_offset=header.base_offset, record_index=error.record_index
-        ) from error
-    if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
-        time = header.max_timestamp
-        return [message._replace(offset=message.offset + shift, timestamp=time) for message in inner]
-    return [message._replace(offset=message.offset + shift) for message in inner] if shift else inner
+        raise _placed(error, position, header) from error
+
+
+def _placed(error: CorruptBatch, position: int, header: BatchHeader) -> CorruptBatch:
+    """The same error at the message at ``position``, which has this header."""
+    return type(error)(error.detail, position=position, base_offset=header.base_offset, record_index=error.record_index)
+
+
+def _read_one(buffer: Buffer, position: int, header: BatchHeader) -> Message:
+    """The message at ``position``; if it is a wrapper, the compressed messages are its value."""
+    raw = bytes(memoryview(buffer)[position : position + header.size_in_bytes])
+    attributes = raw[_ATTRIBUTES_AT]
+    found = Messages()
+    walk_messages(raw, 0, found, magic=header.magic, attributes=attributes, check_crcs=False)
+    return found.rows()[0]
+
+
+def open_wrapper(
+    buffer: Buffer, position: int, header: BatchHeader, *, max_bytes: int = MAX_DECOMPRESSED_BYTES
+) -> bytes:
+    """The message set inside the wrapper at ``position``.
+
+    Raises CorruptBatch, its position not known: no sound message, not what the codec writes, more than ``max_bytes``.
+    InvalidMessageSet: there is no value.
+    """
+    stored: Buffer | None = _read_one(buffer, position, header).value
+    if stored is None:
+        raise InvalidMessageSet(f"a compressed message of format v{header.magic} without a value")
+    if header.compression is CompressionType.LZ4 and header.magic == 0:
+        stored = mend_checksum(stored)
+    return bytes(decompress(header.compression, stored, max_bytes=max_bytes))
+
+
+def read_wrapped(plain: bytes, wrapper: BatchHeader, *, check_crcs: bool = True) -> Messages:
+    """The messages of ``plain``, which was inside ``wrapper``, at absolute offsets.
+
+    Raises CorruptBatch, its position not known: no whole messages. InvalidMessageSet: what no wrapper may hold.
+    """
+    found = Messages()
+    at = 0
+    while at < len(plain):
+        end = walk_messages(plain, at, found, magic=wrapper.magic, check_crcs=check_crcs)
+        if end == at:
+            raise _inner_fault(plain, at, wrapper, len(found.offsets))
+        at = end
+    if not found.offsets:
+        raise InvalidMessageSet("a compressed message with no message inside")
+    last_offset = found.offsets[-1]
+    shift = wrapper.base_offset - last_offset if wrapper.magic and wrapper.base_offset else 0
+    if shift < 0:
+        raise InvalidMessageSet(
+            f"the last offset inside a compressed message is {last_offset}, its own is {wrapper.base_offset}"
+        )
+    if shift:
+        found.offsets[:] = [offset + shift for offset in found.offsets]
+    if wrapper.timestamp_type is TimestampType.LOG_APPEND_TIME:
+        found.timestamps[:] = [wrapper.max_timestamp] * len(found.timestamps)
+    return found
+
+
+def _inner_fault(plain: bytes, at: int, wrapper: BatchHeader, index: int) -> CorruptBatch:
+    """The reason why the bytes at ``at`` inside ``wrapper`` are no message that may be there."""
+    if len(plain) - at < _HEAD_AND_KEY[wrapper.magic].size:
+        return CorruptBatch("a message inside is cut off", record_index=index)
+    _, size, _, magic, attributes = _HEAD.unpack_from(plain, at)
+    if attributes & _CODEC_MASK:
+        return InvalidMessageSet("a compressed message inside a compressed message", record_index=index)
+    if magic != wrapper.magic:
+        return InvalidMessageSet(
+            f"a message of magic {magic} inside one of format v{wrapper.magic}", record_index=index
+        )
+    return CorruptBatch(f"impossible size {size} of a message inside", record_index=index)
 
 
 def message_crcs(buffer: Buffer, position: int, header: BatchHeader) -> Iterator[tuple[int, bool]]:
@@ -200,160 +264,88 @@ def message_crcs(buffer: Buffer, position: int, header: BatchHeader) -> Iterator
 
     Raises CorruptBatch: no sound compressed data, or a message inside is cut off.
     """
-    view, end = memoryview(buffer), position + header.size_in_bytes
     if header.compression:
-        view, position = memoryview(open_wrapper(view, position, header)), 0
-        end = len(view)
-    while position < end:
-        try:
-            _, size, crc, *_ = _HEAD.unpack_from(view, position)
-        except struct.error as error:
-            raise CorruptBatch("a message inside is cut off") from error
-        if size < OVERHEADS[header.magic]:
-            raise CorruptBatch(f"impossible size {size} of a message inside")
-        following = position + LOG_OVERHEAD + size
-        yield crc, zlib.crc32(view[position + _CRC_FROM : following]) == crc
-        position = following
-
-
-def read_plain_set(data: bytes, magic: int) -> tuple[list[int], list[Message]] | None:
-    """Positions of the messages that ``data`` is made of, and the messages. None as ``read_plain_messages``."""
-    found = read_plain_messages(data, magic, 0, most=len(data))
-    return None if found is None else found[:2]
+        data = open_wrapper(buffer, position, header)
+        positions = read_wrapped(data, header, check_crcs=False).positions
+    else:
+        data, positions = bytes(memoryview(buffer)[position : position + header.size_in_bytes]), [0]
+    for at, following in pairwise([*positions, len(data)]):
+        (crc,) = _CRC.unpack_from(data, at + _CRC_AT)
+        yield crc, crc32(data[at + _CRC_FROM : following]) == crc
 
 
 def read_plain_messages(
     data: bytes, magic: int, position: int, *, most: int
 ) -> tuple[list[int], list[Message], int] | None:
-    """The messages from ``position`` on, ``most`` at most: their positions, the messages, CRCs checked, and their end.
-
-    It reads as fast as can be. None if that is not all there is: whole messages of format ``magic``, none compressed
-    nor with LogAppendTime. Who reads one by one finds out what else there is, or what is wrong.
-    """
-    head, key_at = _HEAD_AND_KEY[magic], KEYS_AT[magic] + _LENGTH.size
-    view, at, end = memoryview(data), position, len(data)
-    positions: list[int] = []
-    messages: list[Message] = []
+    """As ``walk_messages``; None unless all are sound messages of ``magic`` without a codec and LogAppendTime."""
+    found = Messages()
     try:
-        while at < end and len(positions) < most:
-            offset, size, crc, *rest, key_length = head.unpack_from(data, at)
-            following = at + LOG_OVERHEAD + size
-            start = at + key_at
-            value_at = start if key_length == _NULL else start + key_length
-            (value_length,) = _LENGTH.unpack_from(data, value_at)
-            value_at += _LENGTH.size
-            if (
-                rest[0] != magic
-                or rest[1]
-                or key_length < _NULL
-                or following > end
-                or value_at + (0 if value_length == _NULL else value_length) != following
-                or zlib.crc32(view[at + _CRC_FROM : following]) != crc
-            ):
-                return None
-            positions.append(at)
-            messages.append(
-                Message(
-                    offset,
-                    rest[2] if magic else NO_TIMESTAMP,
-                    None if key_length == _NULL else data[start : start + key_length],
-                    None if value_length == _NULL else data[value_at:following],
-                )
-            )
-            at = following
-    except struct.error:
+        end = walk_messages(data, position, found, magic=magic, attributes=0, most=most)
+    except CorruptBatch:
         return None
-    return positions, messages, at
+    return (found.positions, found.rows(), end) if len(found.offsets) == most or end == len(data) else None
 
 
-def open_wrapper(
-    view: memoryview, position: int, header: BatchHeader, *, max_bytes: int = MAX_DECOMPRESSED_BYTES
-) -> bytes:
-    """The message set inside the wrapper at ``position``.
+def walk_messages(
+    data: bytes,
+    position: int,
+    found: Messages,
+    *,
+    magic: int,
+    attributes: int | None = None,
+    most: int = _MOST_MESSAGES,
+    until_offset: int = _OFFSETS_END,
+    check_crcs: bool = True,
+) -> int:
+    """Add the messages of ``magic`` from ``position`` on to ``found``, ``most`` at most; the position after them.
 
-    Raises CorruptBatch, its position not known: no sound message, not what the codec writes, more than ``max_bytes``.
-    InvalidMessageSet: there is no value.
+    They have the same ``attributes``, by default the first one's, which then must have no codec. The walk ends before
+    any other bytes: another kind of message, one that is cut off or has an impossible size, or ``until_offset``.
+
+    Raises CorruptBatch: a wrong CRC, or lengths of key and value that do not fill the message. Its ``position`` and
+    ``base_offset`` are the message's, its ``record_index`` counts from the first of ``found``.
     """
-    end = position + header.size_in_bytes
-    _, length = _spans(view, position + KEYS_AT[header.magic], end)
-    if length < 0:
-        raise InvalidMessageSet(f"a compressed message of format v{header.magic} without a value")
-    codec, payload = header.compression, view[end - length : end]
-    stored: Buffer = payload
-    if codec is CompressionType.LZ4 and header.magic == 0:
-        stored = mend_checksum(payload)
-    return bytes(decompress(codec, stored, max_bytes=max_bytes))
+    positions, offsets, timestamps = found.positions, found.offsets, found.timestamps
+    keys, values = found.keys, found.values
+    view, at, end = memoryview(data), position, len(data)
+    unpack, head_bytes = _HEAD_AND_KEY[magic].unpack_from, _HEAD_AND_KEY[magic].size
+    overhead, key_offset = OVERHEADS[magic], KEYS_AT[magic] + _LENGTH.size
+    if attributes is None and end - at >= head_bytes:
+        attributes = data[at + _ATTRIBUTES_AT] & ~_CODEC_MASK
+    kind = magic << 8 | (attributes or 0)
+    unpack_length, time = _LENGTH.unpack_from, NO_TIMESTAMP
+    most += len(offsets)
+    while len(offsets) < most and end - at >= head_bytes:
+        if magic:
+            offset, size, crc, found_kind, time, key_length = unpack(data, at)
+        else:
+            offset, size, crc, found_kind, key_length = unpack(data, at)
+        following = at + LOG_OVERHEAD + size
+        if found_kind != kind or size < overhead or following > end or offset >= until_offset:
+            break
+        if check_crcs and (actual := crc32(view[at + _CRC_FROM : following])) != crc:
+            what = f"CRC-32 of the message is {actual:#010x}, its header says {crc:#010x}"
+            raise _corrupt(what, at, offset, len(offsets))
+        key_at = at + key_offset
+        value_at = key_at + key_length if key_length > 0 else key_at
+        if key_length < _NULL or value_at + 4 > following:
+            raise _corrupt(f"impossible length {key_length} of the message's key", at, offset, len(offsets))
+        (value_length,) = unpack_length(data, value_at)
+        left = following - value_at - 4
+        if value_length != left and (value_length != _NULL or left):
+            what = f"impossible length {value_length} of the message's value, {left} bytes are left"
+            raise _corrupt(what, at, offset, len(offsets))
+        positions.append(at)
+        offsets.append(offset)
+        timestamps.append(time)
+        keys.append(None if key_length == _NULL else data[key_at:value_at])
+        values.append(None if value_length == _NULL else data[value_at + 4 : following])
+        at = following
+    return at
 
 
-def base_of_wrapper(header: BatchHeader, last_inner_offset: int | None) -> int:
-    """What to add to offsets inside a wrapper, given the last of them, None if there is none.
-
-    Raises InvalidMessageSet: nothing is inside, or more than the wrapper's offset allows.
-    """
-    if last_inner_offset is None:
-        raise InvalidMessageSet("a compressed message with no message inside")
-    if header.magic == 0 or header.base_offset == 0:
-        return 0
-    if header.base_offset < last_inner_offset:
-        raise InvalidMessageSet(
-            f"the last offset inside a compressed message is {last_inner_offset}, that of the message itself is before"
-        )
-    return header.base_offset - last_inner_offset
-
-
-def inner_fault(magic: int, attributes: int, wrapper: BatchHeader, index: int) -> InvalidMessageSet:
-    """What is wrong with a message number ``index`` inside ``wrapper`` that has a codec or another magic."""
-    if attributes & _CODEC_MASK:
-        return InvalidMessageSet("a compressed message inside a compressed message", record_index=index)
-    return InvalidMessageSet(f"a message of magic {magic} inside one of format v{wrapper.magic}", record_index=index)
-
-
-def _read_inner(plain: bytes, wrapper: BatchHeader, *, check_crcs: bool) -> list[Message]:
-    """The messages inside, at the offsets and with the timestamps that stand there."""
-    head, keys_at, overhead = _HEAD_AND_KEY[wrapper.magic], KEYS_AT[wrapper.magic], OVERHEADS[wrapper.magic]
-    view = memoryview(plain)
-    found: list[Message] = []
-    position = 0
-    while position < len(plain):
-        if len(plain) - position < head.size:
-            raise CorruptBatch("a message inside is cut off", record_index=len(found))
-        offset, size, crc, magic, attributes, *_ = fields = head.unpack_from(plain, position)
-        if attributes & _CODEC_MASK or magic != wrapper.magic:
-            raise inner_fault(magic, attributes, wrapper, len(found))
-        end = position + LOG_OVERHEAD + size
-        if size < overhead or end > len(plain):
-            raise CorruptBatch(f"impossible size {size} of a message inside", record_index=len(found))
-        if check_crcs and (actual := zlib.crc32(view[position + _CRC_FROM : end])) != crc:
-            raise CorruptBatch(
-                f"CRC-32 of a message inside is {actual:#010x}, its header says {crc:#010x}", record_index=len(found)
-            )
-        try:
-            key, value = _key_and_value(view, position + keys_at, end)
-        except CorruptBatch as error:
-            raise error.placed(record_index=len(found)) from None
-        found.append(Message(offset, fields[5] if magic else NO_TIMESTAMP, key, value))
-        position = end
-    return found
-
-
-def _spans(view: memoryview, keys_at: int, end: int) -> tuple[int, int]:
-    """The lengths of key and value, -1 for null. Raises CorruptBatch: they do not fill the message."""
-    (key_length,) = _LENGTH.unpack_from(view, keys_at)
-    value_at = keys_at + _LENGTH.size + max(0, key_length)
-    if key_length < -1 or value_at + _LENGTH.size > end:
-        raise CorruptBatch(f"impossible length {key_length} of a message's key")
-    (value_length,) = _LENGTH.unpack_from(view, value_at)
-    left = end - value_at - _LENGTH.size
-    if value_length != left and (value_length != -1 or left):
-        raise CorruptBatch(f"impossible length {value_length} of a message's value, {left} bytes are left")
-    return key_length, value_length
-
-
-def _key_and_value(view: memoryview, keys_at: int, end: int) -> tuple[bytes | None, bytes | None]:
-    key_length, value_length = _spans(view, keys_at, end)
-    key_at = keys_at + _LENGTH.size
-    key = None if key_length < 0 else bytes(view[key_at : key_at + key_length])
-    return key, None if value_length < 0 else bytes(view[end - value_length : end])
+def _corrupt(detail: str, position: int, offset: int, index: int) -> CorruptBatch:
+    return CorruptBatch(detail, position=position, base_offset=offset, record_index=index)
 
 
 # --- changing in place -----------------------------------------------------------------------------------------------
@@ -378,5 +370,5 @@ def set_message_timestamp(
         attributes |= _LOG_APPEND_TIME_BIT
     buffer[position + _ATTRIBUTES_AT] = attributes
     _TIMESTAMP.pack_into(buffer, position + _TIMESTAMP_AT, timestamp_ms)
-    crc = zlib.crc32(memoryview(buffer)[position + _CRC_FROM : position + header.size_in_bytes])
+    crc = crc32(memoryview(buffer)[position + _CRC_FROM : position + header.size_in_bytes])
     _CRC.pack_into(buffer, position + _CRC_AT, crc)

@@ -11,9 +11,10 @@ from spark_kafka_native.records.batch import (
     CompressionType,
     TimestampType,
 )
-from spark_kafka_native.records.legacy import CODECS, OVERHEADS, Message, open_wrapper, set_message_offset
+from spark_kafka_native.records.legacy import CODECS, OVERHEADS, open_wrapper, set_message_offset
 from spark_kafka_native.records.lz4_header import break_checksum
 from spark_kafka_native.records.pieces import SMALL_PIECES, compressor
+from spark_kafka_native.records.record import Message
 
 _ENTRY = struct.Struct(">qiI")
 _BODY = (struct.Struct(">bbi"), struct.Struct(">bbqi"))

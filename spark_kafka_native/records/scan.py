@@ -2,9 +2,9 @@
 
 Of each record only timestamp, offset and key length are read, piece by piece.
 
-A batch of any decompressed size takes the memory of one piece (`pieces`). The records are read by the compiled kernel
-where it has been built, else in plain Python, without numpy, whose import would slow a broker's start. The kernel is
-imported at first use. Plain Python alone says what is wrong with a record that the kernel refuses.
+A batch of any decompressed size takes the memory of one piece (`decompressed_pieces`). The records are read by the
+compiled kernel, which is imported at first use; where it has not been built, by `parse_records`, which holds a block of
+records. `parse_records` raises the error for a record that the kernel refuses.
 
 Kafka adds a record's deltas to the base timestamp and the base offset in 64 bits, and an overflow wraps around.
 """
@@ -12,13 +12,14 @@ Kafka adds a record's deltas to the base timestamp and the base offset in 64 bit
 import os
 from collections.abc import Iterable, Iterator
 from functools import cache
-from typing import Final, NamedTuple, Protocol
+from itertools import chain
+from typing import Final, NamedTuple, NoReturn, Protocol
 
 from spark_kafka_native.records._kernel import VARIABLE, if_wanted
 from spark_kafka_native.records.batch import NO_TIMESTAMP, BatchHeader, TimestampType
 from spark_kafka_native.records.codec import Buffer
-from spark_kafka_native.records.errors import BadRecord, CorruptBatch
-from spark_kafka_native.records.record import MIN_BODY_BYTES, VARINT_BYTES, VARLONG_BYTES, as_int64, read_varint
+from spark_kafka_native.records.errors import CorruptBatch
+from spark_kafka_native.records.record import VARINT_BYTES, bad_record, bad_value, parse_records, read_varint
 
 LONG_MIN: Final = -(2**63)
 LONG_MAX: Final = 2**63 - 1
@@ -30,9 +31,6 @@ MORE: the next record is not complete in the block. FOUND: a record that matches
 record's value, ``rest`` bytes before the record's end, is not in the block and is to be checked. BAD: it is no record.
 DONE: there are no more records.
 """
-
-_START_BYTES: Final = VARINT_BYTES + 1 + VARLONG_BYTES + 3 * VARINT_BYTES
-"""Bytes that a record has before its key at most, and of the value's length."""
 
 
 class FoundRecord(NamedTuple):
@@ -71,91 +69,13 @@ class Scanner(Protocol):
         needs_key: bool,
         from_delta: int,
     ) -> None:
-        """See `PythonScanner`."""
+        """``count`` records; with ``is_stamped`` all have ``base_time``. All else as in `RecordScan`."""
 
     def scan(self, block: Buffer, position: int, is_last: bool) -> tuple[int, int]:
         """Read from ``position`` on; return one of the constants above, and the next position, maybe after the block.
 
         ``is_last``: nothing follows the block.
         """
-
-
-class PythonScanner:
-    """The reference of the kernel's `Scanner`, which it equals except that ``scan`` raises BadRecord for BAD."""
-
-    def __init__(
-        self,
-        count: int,
-        base_time: int,
-        is_stamped: bool,
-        earliest: int,
-        latest: int,
-        needs_key: bool,
-        from_delta: int,
-    ) -> None:
-        """``count`` records; with ``is_stamped`` all have ``base_time``.
-
-        Looked for are records from ``from_delta`` on with a time that is not between ``earliest`` and ``latest``, or,
-        with ``needs_key``, without a key. A record without a timestamp has no time that could be out of range.
-        """
-        self._count, self._base_time, self._is_stamped = count, base_time, is_stamped
-        self._earliest, self._latest, self._needs_key, self._from_delta = earliest, latest, needs_key, from_delta
-        self.index = self.timestamp = self.offset_delta = self.rest = 0
-        self.largest = NO_TIMESTAMP
-        self.has_key = self.is_found = False
-        self.in_order = True
-
-    def scan(self, block: Buffer, position: int, is_last: bool) -> tuple[int, int]:
-        """As `Scanner`. Raises BadRecord."""
-        view = memoryview(block)
-        size = len(view)
-        while self.index < self._count:
-            index = self.index
-            if not is_last and size - position < _START_BYTES:
-                return MORE, position
-            length, at = read_varint(view, position, size, index)
-            end = at + length
-            if length < MIN_BODY_BYTES or (is_last and end > size):
-                raise BadRecord(index, f"impossible record length {length}, {size - at} bytes are left")
-            stop = min(end, size)
-            time, at = read_varint(view, at + 1, stop, index, VARLONG_BYTES)
-            delta, at = read_varint(view, at, stop, index)
-            key_length, at = read_varint(view, at, stop, index)
-            value_at = at + max(key_length, 0)
-            if delta < 0 or key_length < -1 or value_at >= end:
-                raise _bad_fields(index)
-            self.offset_delta, self.has_key = delta, key_length >= 0
-            self.timestamp = self._base_time if self._is_stamped else as_int64(self._base_time + time)
-            is_whole = value_at + VARINT_BYTES <= size or is_last
-            if is_whole:
-                check_value(view, value_at, stop, end - value_at, index)
-            self._take()
-            if not is_whole:
-                self.rest = end - value_at
-                return VALUE, value_at
-            position = end
-            if self.is_found:
-                return FOUND, position
-        return DONE, position
-
-    def _take(self) -> None:
-        self.largest = max(self.largest, self.timestamp)
-        self.in_order = self.in_order and self.offset_delta == self.index
-        self.index += 1
-        out_of_range = self.timestamp != NO_TIMESTAMP and not self._earliest <= self.timestamp <= self._latest
-        without_key = self._needs_key and not self.has_key
-        self.is_found = self.offset_delta >= self._from_delta and (out_of_range or without_key)
-
-
-def check_value(view: memoryview, position: int, stop: int, rest: int, index: int) -> None:
-    """Check the length of a value at ``position``, ``rest`` bytes before its record's end. Raises BadRecord."""
-    length, at = read_varint(view, position, stop, index)
-    if length < -1 or at - position + max(length, 0) >= rest:
-        raise _bad_fields(index)
-
-
-def _bad_fields(index: int) -> BadRecord:
-    return BadRecord(index, "its offset, key, value and headers are not what a record has")
 
 
 def _load() -> type[Scanner]:
@@ -182,66 +102,87 @@ class RecordScan:
         needs_key: bool = False,
         from_offset: int = 0,
     ) -> None:
-        """See `PythonScanner`. ``from_offset`` is an offset of the log."""
-        is_stamped = header.timestamp_type is TimestampType.LOG_APPEND_TIME
-        self._base_offset = header.base_offset
-        self._settings = (
-            header.records_count,
-            header.max_timestamp if is_stamped else header.base_timestamp,
-            is_stamped,
-            earliest,
-            latest,
-            needs_key,
-            max(LONG_MIN, min(from_offset - header.base_offset, LONG_MAX)),
-        )
-        self._scanner: Scanner = (compiled() or PythonScanner)(*self._settings)
-        self._block: Buffer = b""
-        self._position = 0
-        """Where to read on, maybe after the block."""
-        self._status = MORE
+        """Search records from ``from_offset`` on with a time outside of ``earliest`` to ``latest``, or without a key.
 
-    @property
-    def in_order(self) -> bool:
+        Records without a key are searched only if ``needs_key``. A record without a timestamp is in every range.
+        """
+        self._header = header
+        self._earliest, self._latest, self._needs_key, self._from_offset = earliest, latest, needs_key, from_offset
+        self.in_order = True
         """Whether every record's offset delta is its index."""
-        return self._scanner.in_order
-
-    @property
-    def largest(self) -> int:
+        self.largest = NO_TIMESTAMP
         """The largest timestamp, -1 if no record has one."""
-        return self._scanner.largest
 
     def found(self, pieces: Iterable[Buffer]) -> Iterator[FoundRecord]:
-        """The records that were looked for, in order; ``pieces`` are the decompressed payload.
+        """The records that were searched, in order; ``pieces`` are the decompressed payload.
 
         Raises CorruptBatch: the payload does not hold what the header says.
         """
-        try:
-            yield from self._found(pieces)
-        except BadRecord as error:
-            raise CorruptBatch(f"bad record: {error.detail}", record_index=error.index) from None
+        scanner_type = compiled()
+        return self._found_in_python(pieces) if scanner_type is None else self._found_compiled(pieces, scanner_type)
 
-    def _found(self, pieces: Iterable[Buffer]) -> Iterator[FoundRecord]:
-        scanner = self._scanner
-        for piece in pieces:
-            self._add(piece)
-            while self._step(is_last=False):
+    def _found_in_python(self, pieces: Iterable[Buffer]) -> Iterator[FoundRecord]:
+        for index, record in enumerate(parse_records(pieces, self._header)):
+            offset, timestamp, key, _, _ = record
+            self.largest = max(self.largest, timestamp)
+            self.in_order = self.in_order and offset == self._header.base_offset + index
+            out_of_range = timestamp != NO_TIMESTAMP and not self._earliest <= timestamp <= self._latest
+            if offset >= self._from_offset and (out_of_range or (self._needs_key and key is None)):
+                yield FoundRecord(index, offset, timestamp, key is not None)
+
+    def _found_compiled(self, pieces: Iterable[Buffer], scanner_type: type[Scanner]) -> Iterator[FoundRecord]:
+        header = self._header
+        is_stamped = header.timestamp_type is TimestampType.LOG_APPEND_TIME
+        scanner = scanner_type(
+            header.records_count,
+            header.max_timestamp if is_stamped else header.base_timestamp,
+            is_stamped,
+            self._earliest,
+            self._latest,
+            self._needs_key,
+            max(LONG_MIN, min(self._from_offset - header.base_offset, LONG_MAX)),
+        )
+        yield from _CompiledScan(header, scanner, pieces).found()
+        self.in_order, self.largest = scanner.in_order, scanner.largest
+
+
+class _CompiledScan:
+    """A scanner that goes from piece to piece of a payload."""
+
+    def __init__(self, header: BatchHeader, scanner: Scanner, pieces: Iterable[Buffer]) -> None:
+        self._header, self._scanner, self._pieces = header, scanner, iter(pieces)
+        self._block: Buffer = b""
+        self._position = 0
+        """Where to continue, maybe after the block."""
+        self._status = MORE
+
+    def found(self) -> Iterator[FoundRecord]:
+        """The records that were searched, each once its last byte has been seen. Raises CorruptBatch."""
+        scanner, waiting = self._scanner, None
+        for piece in chain(self._pieces, (None,)):
+            is_last = piece is None
+            if piece is not None:
+                self._add(piece)
+            elif self._status == DONE and self._position == len(self._block):
+                break
+            while (self._status != VALUE or self._check_value(is_last=is_last)) and self._position <= len(self._block):
+                if waiting is not None:
+                    yield waiting
+                    waiting = None
+                if self._status == DONE or not self._scan(is_last=is_last):
+                    break
                 if scanner.is_found:
-                    yield self._last_record()
-        self._add(b"")
-        while self._step(is_last=True):
-            if scanner.is_found:
-                yield self._last_record()
+                    offset = self._header.base_offset + scanner.offset_delta
+                    waiting = FoundRecord(scanner.index - 1, offset, scanner.timestamp, scanner.has_key)
+            if self._status == DONE and self._position < len(self._block):
+                left = len(self._block) - self._position
+                raise CorruptBatch(f"{left} bytes are left after the batch's last record")
         if self._position > len(self._block):
             missing = self._position - len(self._block)
-            raise BadRecord(scanner.index - 1, f"impossible record length, {missing} bytes are missing")
-
-    def _last_record(self) -> FoundRecord:
-        scanner = self._scanner
-        offset = self._base_offset + scanner.offset_delta
-        return FoundRecord(scanner.index - 1, offset, scanner.timestamp, scanner.has_key)
+            raise bad_record(scanner.index - 1, f"the batch ends {missing} bytes before the record does")
 
     def _add(self, piece: Buffer) -> None:
-        """Go from the block that was read to one that continues with ``piece``."""
+        """Replace the block by what is left of it and ``piece``."""
         if self._position < len(self._block):
             self._block = b"".join((memoryview(self._block)[self._position :], piece))
             self._position = 0
@@ -249,29 +190,33 @@ class RecordScan:
             self._position -= len(self._block)
             self._block = piece
 
-    def _step(self, *, is_last: bool) -> bool:
-        """Read on in the block; whether it stopped at a record, rather than at the end of the block or the records."""
-        if self._status == VALUE:
-            if not is_last and len(self._block) - self._position < VARINT_BYTES:
-                return False
-            scanner = self._scanner
-            check_value(memoryview(self._block), self._position, len(self._block), scanner.rest, scanner.index - 1)
-            self._position += scanner.rest
-            self._status = MORE
-        if self._status != DONE:
-            if not is_last and self._position >= len(self._block):
-                return False
-            self._status, self._position = self._scan(is_last=is_last)
-        if self._status == DONE and self._position < len(self._block):
-            left = len(self._block) - self._position
-            raise CorruptBatch(f"{left} bytes are left after the batch's last record")
+    def _check_value(self, *, is_last: bool) -> bool:
+        """Check the length of the last record's value and go to the record's end; False if it is not in the block."""
+        rest, left = self._scanner.rest, len(self._block) - self._position
+        if left < (rest if is_last else VARINT_BYTES):
+            self._position += rest if is_last else 0
+            return False
+        index = self._scanner.index - 1
+        length, at = read_varint(self._block, self._position, self._position + min(rest, left), index)
+        rest -= at - self._position
+        if length < -1 or max(length, 0) >= rest:
+            raise bad_value(index, length, rest)
+        self._position, self._status = at + rest, MORE
+        return True
+
+    def _scan(self, *, is_last: bool) -> bool:
+        """Read on; whether it stopped at a record, rather than at the end of the block or of the records."""
+        if self._position == len(self._block) and not is_last:
+            return False
+        self._status, self._position = self._scanner.scan(self._block, self._position, is_last)
+        if self._status == BAD:
+            self._raise_error()
         return self._status in {FOUND, VALUE}
 
-    def _scan(self, *, is_last: bool) -> tuple[int, int]:
-        status, position = self._scanner.scan(self._block, self._position, is_last)
-        if status == BAD:
-            again = PythonScanner(*self._settings)
-            again.index = self._scanner.index
-            again.scan(self._block, position, is_last)
-            raise AssertionError(f"record {again.index} is refused by the kernel alone")
-        return status, position
+    def _raise_error(self) -> NoReturn:
+        """Read the record that the kernel has refused again, and raise its error."""
+        index = self._scanner.index
+        pieces = chain([memoryview(self._block)[self._position :]], self._pieces)
+        for _ in parse_records(pieces, self._header, index):
+            break
+        raise AssertionError(f"record {index} is refused by the kernel alone")

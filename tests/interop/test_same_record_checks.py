@@ -10,7 +10,7 @@ from spark_kafka_native.protocol.messages.fetch import FetchResponse
 from spark_kafka_native.records.batch import CompressionType, seal
 from spark_kafka_native.records.conversion import write_batch
 from spark_kafka_native.records.formats import iter_any
-from spark_kafka_native.records.legacy import NO_HEADERS, Message
+from spark_kafka_native.records.record import NO_HEADERS, Message
 from tests.support.broker_driver import fetch_request, produce_request
 from tests.support.conversation import Conversation
 from tests.support.message_sets import messages_in

@@ -1,18 +1,18 @@
-"""Both kernels beside each other: the same columns, the same errors, or both refuse."""
+"""The compiled kernel and the reference: the same columns, the same errors, or both refuse."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from spark_kafka_native.records.arrow import compiled, kernel, vectorised
+from spark_kafka_native.records.arrow import compiled, kernel, reference
 from spark_kafka_native.records.arrow.batches import Batches
 from spark_kafka_native.records.arrow.decode import Decoded, decode
 from spark_kafka_native.records.arrow.schema import ALL, RECORD_FIELDS
 from spark_kafka_native.records.arrow.scratch import scratch
-from spark_kafka_native.records.arrow.selected import Limits
+from spark_kafka_native.records.arrow.selected import Limits, Part
 from spark_kafka_native.records.arrow.selection import select
-from spark_kafka_native.records.errors import BadRecord, UnreadableBatch
+from spark_kafka_native.records.errors import CorruptBatch, UnreadableBatch
 
 
 def read_both(
@@ -20,7 +20,7 @@ def read_both(
 ) -> pa.RecordBatch | None:
     """What both make of the batches in ``buffer``, None if there are none to show; asserts that it is the same.
 
-    Raises BadRecord: numpy's, when both refuse.
+    Raises CorruptBatch: the reference's, when both refuse.
     """
     view = memoryview(buffer)
     limits = Limits(
@@ -37,10 +37,11 @@ def read_both(
         if not parts:
             return None
         (part,) = parts
+        assert isinstance(part, Part)
         found = compiled.read_batches(view, memory, part, limits, schema)
         try:
-            expected = vectorised.read_batches(view, memory, part, limits, schema)
-        except BadRecord:
+            expected = reference.read_batches(view, memory, part, limits, schema)
+        except CorruptBatch:
             assert found is None
             raise
         assert found is not None

@@ -90,8 +90,8 @@ from spark_kafka_native.protocol.messages.txn_offset_commit import (
 from spark_kafka_native.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from spark_kafka_native.protocol.messages.update_features import UpdateFeaturesRequest
 from spark_kafka_native.protocol.schema import Request
-from spark_kafka_native.records.legacy import Message
 from spark_kafka_native.records.legacy_write import write_message_set
+from spark_kafka_native.records.record import Message
 from tests.support.broker_driver import batch
 from tests.support.quotas import entry
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from spark_kafka_native.records.batch import Buffer, CompressionType, TimestampType
 from spark_kafka_native.records.conversion import read_records
 from spark_kafka_native.records.formats import check_any_crc, iter_any
-from spark_kafka_native.records.legacy import Message
 from spark_kafka_native.records.legacy_write import write_message_set
+from spark_kafka_native.records.record import Message
 from tests.support.batches import NOW_MS
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from broker_embedded.config.log_config import LogConfig
 from broker_embedded.log.appender import AppendResult
 from spark_kafka_native.records.batch import Buffer, CompressionType
-from spark_kafka_native.records.legacy import Message
+from spark_kafka_native.records.record import Message
 from tests.support.batches import batch
 from tests.support.log_driver import LogDriver, slice_bytes
 from tests.support.message_sets import message_set, messages_in, shapes

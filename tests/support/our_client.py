@@ -17,7 +17,7 @@ from spark_kafka_native.net.blocking import Connection
 from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.protocol.messages import MetadataRequest
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.records.arrow.headers import HEADERS
+from spark_kafka_native.records.arrow.schema import HEADERS
 from tests.support.clients import DEADLINE_S, Record, Refused, Stored
 from tests.support.fetched_logs import OneRange
 from tests.support.waiting import eventually

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from spark_kafka_native.records.compression import CompressionType
-from spark_kafka_native.records.legacy import Message
+from spark_kafka_native.records.record import Message
 from tests.support.reference_records import Record
 
 PEERS = ("kafka-python", "aiokafka")

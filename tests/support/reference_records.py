@@ -1,6 +1,6 @@
 """The record batch format v2, read and written byte by byte: slow, plain, and sharing no code with the product.
 
-What the vectorised codec must agree with. Compression uses each library's simplest call, in what the format demands.
+What the product must agree with. Compression uses each library's simplest call, in what the format demands.
 """
 
 import gzip

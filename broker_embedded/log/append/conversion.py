@@ -23,8 +23,9 @@ from spark_kafka_native.records.batch import (
 from spark_kafka_native.records.compression import MAX_DECOMPRESSED_BYTES
 from spark_kafka_native.records.conversion import payload_pieces, read_records, recompress, write_batch
 from spark_kafka_native.records.errors import OversizedBatch
-from spark_kafka_native.records.legacy import NO_HEADERS, Message, read_message
+from spark_kafka_native.records.legacy import read_message
 from spark_kafka_native.records.legacy_write import entry_size, write_message_set
+from spark_kafka_native.records.record import NO_HEADERS, Message
 from spark_kafka_native.records.scan import RecordScan
 
 _LEAST_BOUND: Final = 64 * 1024 * 1024

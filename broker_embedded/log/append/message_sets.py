@@ -27,7 +27,6 @@ from spark_kafka_native.records.batch import (
 from spark_kafka_native.records.errors import InvalidMessageSet, OversizedBatch
 from spark_kafka_native.records.formats import iter_any
 from spark_kafka_native.records.legacy import (
-    Message,
     check_message_crc,
     read_message,
     read_messages,
@@ -36,6 +35,7 @@ from spark_kafka_native.records.legacy import (
     set_message_timestamp,
 )
 from spark_kafka_native.records.legacy_write import renumber_wrapper
+from spark_kafka_native.records.record import Message
 
 _MAGIC_AT: Final = 16
 _SHARE: Final = 4

@@ -7,7 +7,7 @@ from broker_embedded.config.settings import LONG_MAX
 from broker_embedded.log.append.incoming import Append, InvalidRecords, RecordError
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.records.batch import NO_TIMESTAMP
-from spark_kafka_native.records.legacy import Message
+from spark_kafka_native.records.record import Message
 
 _SHOWN: Final = 3
 _MAX_ERRORS: Final = 100

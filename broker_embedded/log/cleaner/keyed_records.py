@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeAlias
 
 from spark_kafka_native.records.batch import BatchHeader, CorruptBatch
-from spark_kafka_native.records.blocks import record_blocks
 from spark_kafka_native.records.codec import Buffer
-from spark_kafka_native.records.record import as_int64, varint
+from spark_kafka_native.records.record import as_int64, record_blocks, varint
 
 KeyedRecord: TypeAlias = tuple[int, int, int, bytes | None, bool]
 """Start and end in the block, offset delta, key, whether it has a value. A tuple for speed."""
@@ -23,7 +22,7 @@ _LONGEST_SHIFT: Final = 63
 
 
 def keyed_blocks(pieces: Iterable[Buffer], header: BatchHeader) -> Iterator[tuple[bytes, list[KeyedRecord]]]:
-    """Yield the records of a batch block by block; ``pieces`` are its decompressed payload (see `records.blocks`).
+    """Yield the records of a batch block by block; ``pieces`` are its decompressed payload (see `record_blocks`).
 
     Raises CorruptBatch: the payload does not fit the header.
     """

@@ -5,7 +5,7 @@ import pyarrow as pa
 from spark_kafka_native.client.config import ClientConfig
 from spark_kafka_native.records.arrow.decode import decode
 from spark_kafka_native.records.arrow.encode import EncodedBatch, encode
-from spark_kafka_native.records.arrow.varint import I64
+from spark_kafka_native.records.arrow.schema import I64
 from spark_kafka_native.records.batch import read_header
 
 _COLUMNS = ("key", "value", "headers", "timestamp")

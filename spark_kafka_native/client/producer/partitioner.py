@@ -22,9 +22,6 @@ _M: Final = 0x5BD1E995
 _R: Final = 24
 _MASK: Final = 0xFFFFFFFF
 
-_FEW_ROWS: Final = 12
-"""So few rows are hashed one by one: a numpy round costs as much for one row as for a dozen."""
-
 
 def murmur2(data: bytes | memoryview) -> int:
     """The 32-bit murmur2 hash of ``data``, signed as in Java."""
@@ -47,15 +44,8 @@ def murmur2_column(keys: "pa.Array[Any]") -> I32:
     data, starts, lengths = spans_of(keys)
     if (compiled := kernel.murmur2(data, starts, lengths)) is not None:
         return compiled
-    hashes = np.empty(len(starts), np.uint32)
-    order = np.argsort(lengths, kind="stable")
-    sorted_lengths = lengths[order]
-    # The few longest keys are left to the scalar function: rounds would be many and each for hardly a row.
-    bulk = _rows_for_rounds(sorted_lengths)
-    for row in order[bulk:].tolist():
-        hashes[row] = murmur2(data[starts[row] : starts[row] + lengths[row]].tobytes()) & _MASK
-    hashes[order[:bulk]] = _hash_sorted(data, starts[order[:bulk]], sorted_lengths[:bulk])
-    return hashes.view(np.int32)
+    spans = zip(starts.tolist(), (starts + lengths).tolist(), strict=True)
+    return np.array([murmur2(data[start:end].tobytes()) for start, end in spans], np.int32)
 
 
 class StickyPartitioner:
@@ -102,45 +92,3 @@ def spans_of(keys: "pa.Array[Any]") -> tuple[npt.NDArray[np.uint8], I64, I64]:
     offsets: I64 = every_offset[keys.offset : keys.offset + len(keys) + 1].astype(np.int64)
     data = np.empty(0, np.uint8) if data_buffer is None else np.frombuffer(memoryview(data_buffer), np.uint8)
     return data, offsets[:-1], np.diff(offsets)
-
-
-def _rows_for_rounds(sorted_lengths: I64) -> int:
-    """How many rows, shortest first, are hashed in rounds: all, save a dozen that would prolong the rounds a lot."""
-    rows = len(sorted_lengths)
-    if rows <= _FEW_ROWS:
-        return 0
-    longest, rest = int(sorted_lengths[-1]), int(sorted_lengths[rows - _FEW_ROWS - 1])
-    return rows - _FEW_ROWS if longest > rest + 64 else rows
-
-
-def _hash_sorted(data: npt.NDArray[np.uint8], starts: I64, lengths: I64) -> U32:
-    """Hashes of rows whose lengths ascend: uint32[n]. Round i mixes word i of all rows that have one."""
-    h = np.uint32(_SEED) ^ lengths.astype(np.uint32)
-    if not len(h):
-        return h
-    words = lengths >> 2
-    # Word i of a row lies at any byte: a view with stride 1 reads four bytes wherever it is indexed.
-    at_byte = np.ndarray((max(len(data) - 3, 0),), np.dtype("<u4"), data, strides=(1,))
-    first_with = np.searchsorted(words, np.arange(1, int(words[-1]) + 1))
-    for index, first in enumerate(first_with.tolist()):
-        k = at_byte[starts[first:] + 4 * index].astype(np.uint32, copy=False)
-        k *= np.uint32(_M)
-        k ^= k >> np.uint32(_R)
-        k *= np.uint32(_M)
-        rest = h[first:]
-        rest *= np.uint32(_M)
-        rest ^= k
-    _mix_tails(h, data, starts + (words << 2), lengths & 3)
-    h ^= h >> np.uint32(13)
-    h *= np.uint32(_M)
-    h ^= h >> np.uint32(15)
-    return h
-
-
-def _mix_tails(h: U32, data: npt.NDArray[np.uint8], tails: I64, left: I64) -> None:
-    """Mix the one to three bytes behind the last whole word into ``h``, in place."""
-    for count in (3, 2, 1):
-        rows = np.flatnonzero(left >= count)
-        h[rows] ^= data[tails[rows] + count - 1].astype(np.uint32) << np.uint32(8 * (count - 1))
-    rows = np.flatnonzero(left)
-    h[rows] *= np.uint32(_M)

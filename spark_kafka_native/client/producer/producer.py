@@ -92,7 +92,7 @@ class Producer:
             self.abort()
 
     def send(self, topic: str, rows: pa.RecordBatch) -> None:
-        """Hand over rows with the columns of ``records.arrow.encode``, and maybe ``partition``: integers, null for none.
+        """Hand over rows with the columns of ``records.arrow.encode``, maybe ``partition``: integers, null for none.
 
         A partition that is given wins over the key's. Returns while rows may still be on their way, but not before they
         and earlier ones fit into ``buffer.memory``.

@@ -1,7 +1,7 @@
 """Batches to columns: the payloads of a Fetch answer, whole or not at all.
 
-Whatever is not a record as a writer writes it is refused as a whole, without a word: `vectorised` then says what is
-wrong, and so the two cannot disagree about that.
+Bytes that no writer would write are refused without a reason. `arrow.reference` reads the batches again and raises the
+error, so that the two cannot raise different ones.
 """
 
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t

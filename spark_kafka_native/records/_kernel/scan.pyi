@@ -3,7 +3,7 @@
 from spark_kafka_native.records._kernel.memory import Buffer
 
 class Scanner:
-    """As `scan.PythonScanner`, which says what everything means."""
+    """As `scan.Scanner`, which says what everything means."""
 
     index: int
     timestamp: int

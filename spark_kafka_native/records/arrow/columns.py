@@ -1,22 +1,20 @@
 """What a user's columns hold, in the shapes the encoder works on: spans of bytes, counts, milliseconds."""
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_kafka_native.records.arrow.varint import I64
+from spark_kafka_native.records.arrow.schema import I64, Column
 
 COLUMNS = ("key", "value", "headers", "timestamp")
 
 _MS_PER_UNIT = {"s": 1000, "ms": 1}
 _UNITS_PER_MS = {"us": 1000, "ns": 1_000_000}
 _INT64_MAX = 2**63 - 1
-
-Column: TypeAlias = "pa.Array[Any]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +47,17 @@ class Columns:
     values: Spans | None
     headers: Headers | None
     timestamps: I64
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """The records' bytes, with room before each batch, and where each begins: int64[n + 1], the last one being the end.
+
+    ``data`` may be read-only.
+    """
+
+    data: memoryview
+    begins: I64
 
 
 def read_columns(records: pa.RecordBatch, default_timestamp_ms: int) -> Columns:

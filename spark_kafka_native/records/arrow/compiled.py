@@ -14,14 +14,11 @@ from spark_kafka_native.records._kernel.batch_headers import BatchHeaders
 from spark_kafka_native.records._kernel.columns import Strings
 from spark_kafka_native.records._kernel.decode import Rows
 from spark_kafka_native.records._kernel.selection import select
-from spark_kafka_native.records.arrow.columns import Columns, Spans
-from spark_kafka_native.records.arrow.headers import HEADER, HEADERS
-from spark_kafka_native.records.arrow.payload import Payload
-from spark_kafka_native.records.arrow.schema import TYPES, Column, record_batch
+from spark_kafka_native.records.arrow.columns import Columns, Payload, Spans
+from spark_kafka_native.records.arrow.schema import HEADER, HEADERS, I64, TYPES, U8, Column, record_batch
 from spark_kafka_native.records.arrow.scratch import Scratch
 from spark_kafka_native.records.arrow.selected import Limits, Part
 from spark_kafka_native.records.arrow.utf8 import REPLACE, decode_utf8
-from spark_kafka_native.records.arrow.varint import I64, U8
 
 __all__ = ["BatchHeaders", "Measured", "murmur2", "read_batches", "select"]
 

@@ -1,7 +1,7 @@
 """Record batches to Arrow: every batch of a Fetch answer into one ``pa.RecordBatch``, no Python object per record.
 
-First batch by batch: header, CRC, codec, transactions (``selection``). Then all records of all batches at once
-(``kernel``: compiled, or in numpy).
+First batch by batch: header, CRC, codec, transactions (``selection``). Then all records of all batches (``kernel``:
+compiled, or in plain Python).
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,14 +12,14 @@ import pyarrow as pa
 from spark_kafka_native.records.arrow.aborted import AbortedTransaction, AbortedTransactions
 from spark_kafka_native.records.arrow.batches import Batches
 from spark_kafka_native.records.arrow.kernel import read_batches
+from spark_kafka_native.records.arrow.reference import columns_of
 from spark_kafka_native.records.arrow.schema import ALL, record_batch, schema_of
 from spark_kafka_native.records.arrow.scratch import Scratch, scratch
-from spark_kafka_native.records.arrow.selected import Limits, Part
-from spark_kafka_native.records.arrow.selection import select
-from spark_kafka_native.records.arrow.spans import MAX_PAYLOAD_BYTES
-from spark_kafka_native.records.batch import Buffer, CorruptBatch
+from spark_kafka_native.records.arrow.selected import Limits, MessagePart, Part
+from spark_kafka_native.records.arrow.selection import MAX_PAYLOAD_BYTES, select
+from spark_kafka_native.records.batch import Buffer
 from spark_kafka_native.records.compression import MAX_DECOMPRESSED_BYTES
-from spark_kafka_native.records.errors import BadRecord
+from spark_kafka_native.records.record import NO_HEADERS
 
 TARGET_BYTES = 1024 * 1024 * 1024
 """Decompressed payload behind which ``decode`` stops unless the caller names another amount."""
@@ -96,11 +96,14 @@ def decode(
     )
 
 
-def _read(view: memoryview, memory: Scratch, part: Part, limits: Limits, schema: pa.Schema) -> pa.RecordBatch:
-    try:
+def _read(
+    view: memoryview, memory: Scratch, part: Part | MessagePart, limits: Limits, schema: pa.Schema
+) -> pa.RecordBatch:
+    if isinstance(part, Part):
         return read_batches(view, memory, part, limits, schema)
-    except BadRecord as error:
-        raise _corrupt(part, error) from None
+    found = part.messages
+    no_headers = [NO_HEADERS] * len(found.offsets)
+    return columns_of(found.offsets, found.timestamps, found.keys, found.values, no_headers, part.types, schema)
 
 
 def _together(parts: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
@@ -112,26 +115,3 @@ def _together(parts: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
         return record_batch([pa.nulls(0, field.type) for field in schema], schema, rows)
     (whole,) = pa.Table.from_batches(some).combine_chunks().to_batches()
     return whole
-
-
-def _corrupt(part: Part, error: BadRecord) -> CorruptBatch:
-    """The error for the user, its place found by counting records."""
-    batches, number, index = list(part), 0, error.index
-    while index >= batches[number].records:
-        index -= batches[number].records
-        number += 1
-    batch = batches[number]
-    if part.is_old and not batch.is_in_scratch:
-        messages = part.messages[number]
-        return CorruptBatch(
-            f"bad record: {error.detail}",
-            position=batch.position + messages.starts[index],
-            base_offset=messages.offsets[index],
-            record_index=0,
-        )
-    return CorruptBatch(
-        f"bad record: {error.detail}",
-        position=batch.position,
-        base_offset=batch.base_offset,
-        record_index=index,
-    )

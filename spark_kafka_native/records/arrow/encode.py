@@ -1,6 +1,6 @@
 """Arrow to record batches: rows into sealed batches of bounded size, no Python object per record.
 
-All batches' payloads are made at once (``payload``), with room for their headers; then batch by batch, in plain Python:
+All batches' payloads are made at once (``kernel``), with room for their headers; then batch by batch, in plain Python:
 cut, compress, header, CRC.
 """
 
@@ -13,8 +13,7 @@ import pyarrow as pa
 
 from spark_kafka_native.records.arrow.columns import read_columns
 from spark_kafka_native.records.arrow.kernel import measure
-from spark_kafka_native.records.arrow.payload import varints
-from spark_kafka_native.records.arrow.varint import I64
+from spark_kafka_native.records.arrow.schema import I64
 from spark_kafka_native.records.batch import (
     RECORD_BATCH_OVERHEAD,
     CompressionType,
@@ -24,9 +23,11 @@ from spark_kafka_native.records.batch import (
     write_header,
 )
 from spark_kafka_native.records.compression import compress
+from spark_kafka_native.records.record import MIN_RECORD_BYTES
 
-_MIN_RECORD_BYTES = 7
 _MAX_BATCH_BYTES = 2**31 - 1
+_SIZE_LIMITS = np.array([1 << bits for bits in range(6, 63, 7)])
+"""A number below the first takes one byte as a varint, one below the second two."""
 _BLANK_HEADER = bytearray(RECORD_BATCH_OVERHEAD)
 
 
@@ -137,10 +138,9 @@ def _split(fixed_sizes: I64, timestamps: I64, room: int, starts: Sequence[int]) 
     if span >= 2**63:
         raise ValueError("timestamps of the rows are too far apart for one int64 to hold the distance")
     rows = len(timestamps)
-    most = min(rows, max(room // _MIN_RECORD_BYTES, 1))
-    deltas = varints(np.array([span, most], dtype=np.int64)).sizes
-    bodies = fixed_sizes + int(deltas.sum())
-    sizes = bodies + varints(bodies).sizes
+    most = min(rows, max(room // MIN_RECORD_BYTES, 1))
+    bodies = fixed_sizes + int(_varint_sizes(np.array([span, most])).sum())
+    sizes = bodies + _varint_sizes(bodies)
     if sizes.max() > _MAX_BATCH_BYTES - RECORD_BATCH_OVERHEAD:
         raise ValueError(f"row {sizes.argmax()} makes a record of {sizes.max()} bytes, more than any batch can hold")
     ends = np.cumsum(sizes)
@@ -153,6 +153,15 @@ def _split(fixed_sizes: I64, timestamps: I64, room: int, starts: Sequence[int]) 
             first = min(max(int(ends.searchsorted(before + room, side="right")), first + 1), stop)
             before = int(ends[first - 1])
     return np.array(firsts, dtype=np.int64)
+
+
+def _varint_sizes(values: I64) -> I64:
+    """Bytes that each of ``values``, none of them negative, takes as a varint: int64[n]."""
+    first, last = _SIZE_LIMITS.searchsorted([values.min(), values.max()], side="right")
+    sizes = np.full(len(values), first + 1, dtype=np.int64)
+    for limit in _SIZE_LIMITS[first:last]:
+        sizes += values >= limit
+    return sizes
 
 
 def _batch(

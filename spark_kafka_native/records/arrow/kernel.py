@@ -1,31 +1,43 @@
-"""What goes record by record or batch by batch, compiled where the kernel has been built, else in numpy and pyarrow.
+"""The steps that take time for each record or batch: compiled where the kernel has been built, else in plain Python.
 
-Both do the same: what the compiled kernel takes for damaged, numpy looks at again, and it alone says what is wrong.
-``SPARK_KAFKA_NATIVE_KERNEL`` decides when this is imported: ``off`` is numpy, ``required`` is an error without the
-kernel, and ``auto``, as without the variable, is whatever there is.
+Both do the same. `reference` reads again what the compiled kernel refuses, and raises the error.
+``SPARK_KAFKA_NATIVE_KERNEL`` decides when this is imported: ``off`` is plain Python, ``required`` is an error without
+the kernel, and ``auto``, the default, is the kernel where it has been built.
 """
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from spark_kafka_native.records._kernel import VARIABLE, if_wanted
-from spark_kafka_native.records.arrow import payload, vectorised
-from spark_kafka_native.records.arrow.columns import Columns
-from spark_kafka_native.records.arrow.payload import MeasuredRecords
+from spark_kafka_native.records.arrow import reference
+from spark_kafka_native.records.arrow.columns import Columns, Payload
+from spark_kafka_native.records.arrow.schema import I64, U8
 from spark_kafka_native.records.arrow.scratch import Scratch
 from spark_kafka_native.records.arrow.selected import Limits, Part
-from spark_kafka_native.records.arrow.varint import I64, U8
 from spark_kafka_native.records.batch import Buffer
 
 if TYPE_CHECKING:
     from spark_kafka_native.records._kernel.batch_headers import BatchHeaders
+
+
+class MeasuredRecords(Protocol):
+    """Records with known sizes apart from their deltas and their own length, which depend on their batch."""
+
+    @property
+    def fixed_sizes(self) -> I64:
+        """Bytes of each record that are the same in every batch, from the attributes to the last header: int64[n]."""
+        ...
+
+    def payload(self, firsts: I64, room: int) -> Payload:
+        """Every record's bytes, in batches that begin with the rows ``firsts``, each after ``room`` zeroes."""
+        ...
 
 
 def _load() -> ModuleType:
@@ -35,7 +47,7 @@ def _load() -> ModuleType:
 
 
 def choose(wish: str) -> ModuleType | None:
-    """The module ``compiled``, None for numpy. Raises as ``if_wanted``."""
+    """The module ``compiled``, None for plain Python. Raises as ``if_wanted``."""
     return if_wanted(wish, _load)
 
 
@@ -75,20 +87,20 @@ def select(view: memoryview, headers: "BatchHeaders", position: int, *arguments:
 
 
 def read_batches(view: memoryview, memory: Scratch, part: Part, limits: Limits, schema: pa.Schema) -> pa.RecordBatch:
-    """The wanted records of a ``part``, as ``vectorised.read_batches`` has them and raises."""
-    if _compiled is not None and not part.is_old:
+    """The wanted records of a ``part``. Raises CorruptBatch: anything no writer would write."""
+    if _compiled is not None:
         found: pa.RecordBatch | None = _compiled.read_batches(view, memory, part, limits, schema)
         if found is not None:
             return found
-    return vectorised.read_batches(view, memory, part, limits, schema)
+    return reference.read_batches(view, memory, part, limits, schema)
 
 
 def measure(columns: Columns) -> MeasuredRecords:
-    """The first pass over ``columns``: all lengths, before it is known where batches begin."""
-    if _compiled is not None:
-        measured: MeasuredRecords = _compiled.Measured(columns)
-        return measured
-    return payload.measure(columns)
+    """Measure the records of ``columns``, before it is known where batches begin."""
+    if _compiled is None:
+        return reference.Measured(columns)
+    measured: MeasuredRecords = _compiled.Measured(columns)
+    return measured
 
 
 def murmur2(data: U8, starts: I64, lengths: I64) -> npt.NDArray[np.int32] | None:

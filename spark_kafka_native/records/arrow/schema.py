@@ -1,15 +1,20 @@
-"""The columns that decoding can build, and record batches of some of them."""
+"""Types of the numpy arrays and Arrow columns here, and record batches of some of the columns."""
 
 from collections.abc import Sequence
 from functools import cache
 from typing import Any, TypeAlias, cast
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from spark_kafka_native.records.arrow.headers import HEADERS
-
+I64: TypeAlias = npt.NDArray[np.int64]
+U8: TypeAlias = npt.NDArray[np.uint8]
 Column: TypeAlias = "pa.Array[Any]"
 
+HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+HEADERS = pa.list_(pa.field("element", HEADER))
+"""A record's headers; null where it has none."""
 TYPES: dict[str, pa.DataType] = {
     "key": pa.binary(),
     "value": pa.binary(),

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from spark_kafka_native.records.arrow.varint import U8
+from spark_kafka_native.records.arrow.schema import U8
 
 _FIRST_BYTES = 1 << 20
 _KEPT_BYTES = 1 << 26

@@ -1,20 +1,18 @@
-"""What ``decode`` was asked for, and the batches that have it: a row of numbers each, for those who read records."""
+"""The limits of one ``decode``, and the batches that it has selected: numbers for the kernel, or messages."""
 
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import numpy as np
-
-from spark_kafka_native.records.arrow.legacy_walk import Messages
-from spark_kafka_native.records.arrow.varint import I64
 from spark_kafka_native.records.batch import BatchHeader, CompressionType, TimestampType
+from spark_kafka_native.records.legacy import Messages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What ``decode`` was asked for, as far as it concerns whole batches; all counts are positive."""
+    """The arguments of ``decode`` that concern whole batches; all counts are positive."""
 
     from_offset: int
     until_offset: int
@@ -28,7 +26,7 @@ class SelectedBatch(NamedTuple):
     """A batch with records to show, at ``position`` in the buffer.
 
     Its payload is ``length`` bytes from ``start`` on: in the scratch if it was compressed, else in the buffer.
-    ``base_time`` is what records' times count from; under LogAppendTime, ``time_type`` 1, it is the time of all.
+    Records' timestamps are relative to ``base_time``; under LogAppendTime, ``time_type`` 1, it is the timestamp of all.
     """
 
     is_in_scratch: int
@@ -45,45 +43,18 @@ class SelectedBatch(NamedTuple):
 _WIDTH = len(SelectedBatch._fields)
 
 
-class Columns(NamedTuple):
-    """A ``SelectedBatch`` for each, by columns: int64[n] all."""
-
-    is_in_scratch: I64
-    start: I64
-    length: I64
-    records: I64
-    base_offset: I64
-    last_offset_delta: I64
-    base_time: I64
-    time_type: I64
-    position: I64
-
-
 class Part:
-    """Batches in order, one behind the other: all of format v2, or all of older ones.
+    """Consecutive batches of format v2. ``numbers`` are int64s, those of a ``SelectedBatch`` for each."""
 
-    ``numbers`` are int64s, those of a ``SelectedBatch`` for each. ``messages`` say of each batch of old formats, which
-    is a wrapper or a run of messages, where these are in its payload; of v2 there are none.
-    """
-
-    def __init__(self, *, is_old: bool) -> None:
-        self.is_old = is_old
+    def __init__(self) -> None:
         self.numbers = array("q")
-        self.messages: list[Messages] = []
-
-    def __len__(self) -> int:
-        return len(self.numbers) // _WIDTH
 
     def __iter__(self) -> Iterator[SelectedBatch]:
         for at in range(0, len(self.numbers), _WIDTH):
             yield SelectedBatch._make(self.numbers[at : at + _WIDTH])
 
-    def columns(self) -> Columns:
-        """The same by columns."""
-        return Columns._make(np.array(self.numbers, dtype=np.int64).reshape(-1, _WIDTH).T.copy())
-
     def add(self, header: BatchHeader, position: int, start: int, length: int) -> None:
-        """One more batch, its messages excepted."""
+        """Append a batch."""
         kind = header.timestamp_type
         self.numbers.extend(
             (
@@ -98,3 +69,21 @@ class Part:
                 position,
             )
         )
+
+
+@dataclass(frozen=True, slots=True)
+class MessagePart:
+    """Consecutive messages of formats v0 and v1, and the timestamp type of each."""
+
+    messages: Messages = field(default_factory=Messages)
+    types: list[int] = field(default_factory=list)
+
+    def add(self, messages: Messages, timestamp_type: TimestampType, limits: Limits) -> None:
+        """Append those messages, in order of their offsets, that are within ``limits``."""
+        first = bisect_left(messages.offsets, limits.from_offset)
+        end = bisect_left(messages.offsets, limits.until_offset)
+        self.messages.offsets.extend(messages.offsets[first:end])
+        self.messages.timestamps.extend(messages.timestamps[first:end])
+        self.messages.keys.extend(messages.keys[first:end])
+        self.messages.values.extend(messages.values[first:end])
+        self.types.extend([timestamp_type] * (end - first))

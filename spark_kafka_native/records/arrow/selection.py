@@ -1,17 +1,16 @@
 """The part of decoding that goes batch by batch: which batches of a Fetch answer have records to show."""
 
 from dataclasses import dataclass
+from itertools import pairwise
+from operator import lt
 
 from crc32c import crc32c
 
 from spark_kafka_native.records.arrow import kernel
 from spark_kafka_native.records.arrow.aborted import AbortedTransactions
 from spark_kafka_native.records.arrow.batches import Batches
-from spark_kafka_native.records.arrow.legacy_walk import Messages, read_run, read_wrapper
 from spark_kafka_native.records.arrow.scratch import Scratch
-from spark_kafka_native.records.arrow.selected import Limits, Part
-from spark_kafka_native.records.arrow.spans import MAX_PAYLOAD_BYTES
-from spark_kafka_native.records.arrow.walk import MIN_BODY_BYTES
+from spark_kafka_native.records.arrow.selected import Limits, MessagePart, Part
 from spark_kafka_native.records.batch import (
     RECORD_BATCH_OVERHEAD,
     BatchHeader,
@@ -23,10 +22,24 @@ from spark_kafka_native.records.batch import (
 from spark_kafka_native.records.compression import decompress
 from spark_kafka_native.records.control import ControlType, decode_control
 from spark_kafka_native.records.errors import IncompleteBatch, OldFormatBatch
-from spark_kafka_native.records.legacy import read_message
+from spark_kafka_native.records.legacy import (
+    Messages,
+    check_message_crc,
+    open_wrapper,
+    read_message,
+    read_wrapped,
+    walk_messages,
+)
+from spark_kafka_native.records.record import MIN_RECORD_BYTES
 
-_MIN_RECORD_BYTES = 1 + MIN_BODY_BYTES
+MAX_PAYLOAD_BYTES = 2**31 - 1
+"""Offsets within an Arrow array are int32."""
+_RUN_MESSAGES = 8192
+_RUN_BYTES = 1 << 20
+"""Limits of the messages that are read together, so that few are read after ``target_rows``."""
 _CODECS = tuple(CompressionType)
+_MAGIC_AT = 16
+_ATTRIBUTES_AT = 17
 _INT64_MAX = 2**63 - 1
 
 
@@ -34,7 +47,7 @@ _INT64_MAX = 2**63 - 1
 class Selection:
     """Batches in order; ``next_offset`` and ``bytes_used`` count the batches that were passed over too."""
 
-    parts: list[Part]
+    parts: list[Part | MessagePart]
     next_offset: int
     bytes_used: int
 
@@ -71,7 +84,7 @@ class _Walk:
         self._scratch = scratch
         self._target_rows = limits.target_rows or _INT64_MAX
         self._headers = batches.headers if limits.from_offset <= _INT64_MAX else None
-        self.parts: list[Part] = []
+        self.parts: list[Part | MessagePart] = []
         self.rows = self.payload_bytes = self.log_position = 0
         self.first_position = -1
         self.next_offset = limits.from_offset
@@ -98,7 +111,7 @@ class _Walk:
             transactions is not None and transactions.is_one_open,
         )
         if taken:
-            self._part(is_old=False).numbers.frombytes(taken)
+            self._batches().numbers.frombytes(taken)
         return position
 
     def step(self, position: int) -> int | None:
@@ -125,7 +138,8 @@ class _Walk:
             if self.parts and not self._has_room(end, length):
                 return None
             if header.records_count:
-                self._take(header, position, start, length)
+                self._batches().add(header, position, start, length)
+                self._count(position, header.records_count, length)
         self._pass(next_offset)
         return end
 
@@ -146,39 +160,74 @@ class _Walk:
         view, limits = self._view, self._limits
         header = read_message(view, position)
         end = position + header.size_in_bytes
-        if not header.compression:
-            if not self.log_position <= header.base_offset < limits.until_offset or self._is_full():
-                self._stop(position, header)
+        if header.base_offset < self.log_position:  # a wrapper has the offset of its last message
+            self._stop(position, header)
+        if not header.compression and header.base_offset >= limits.until_offset:
+            self._stop(position, header)
+            return None
+        if self._is_full() and not (header.compression and header.next_offset <= limits.from_offset):
+            return None
+        if header.next_offset > limits.from_offset:
+            if header.compression:
+                messages, length = self._open_wrapper(position, header)
+                if not self.log_position <= messages.offsets[0] < limits.until_offset:
+                    self._stop(position, header._replace(base_offset=messages.offsets[0]))
+                    return None
+            else:
+                messages, length = self._read_run(position, end)
+                end = position + length
+            if self.parts and not self._has_room(end, length):
                 return None
-            header, messages = read_run(
-                view,
-                position,
-                from_offset=limits.from_offset,
+            self._messages().add(messages, header.timestamp_type, limits)
+            self._count(position, len(messages.offsets), length)
+            header = header._replace(base_offset=messages.offsets[-1])
+        self._pass(header.next_offset)
+        return end
+
+    def _read_run(self, position: int, end: int) -> tuple[Messages, int]:
+        """Messages from the one at ``position`` on, which ends at ``end``, and the bytes they take in the buffer."""
+        limits = self._limits
+        data, messages = bytes(self._view[position : max(end, position + _RUN_BYTES)]), Messages()
+        try:
+            size = walk_messages(
+                data,
+                0,
+                messages,
+                magic=data[_MAGIC_AT],
+                attributes=data[_ATTRIBUTES_AT],
+                most=_RUN_MESSAGES,
                 until_offset=limits.until_offset,
                 check_crcs=limits.check_crcs,
             )
-            end = position + header.size_in_bytes
-            if header.next_offset > limits.from_offset:
-                if self.parts and not self._has_room(end, end - position):
-                    return None
-                self._take(header, position, position, end - position, messages)
-        elif header.base_offset < self.log_position:  # a wrapper has the offset of its last message
-            self._stop(position, header)
-            return None
-        elif header.next_offset > limits.from_offset:
-            if self._is_full():
-                return None
-            header, plain, messages = read_wrapper(
-                view, position, header, check_crcs=limits.check_crcs, max_bytes=limits.max_decompressed_bytes
-            )
-            if not self.log_position <= header.base_offset < limits.until_offset:
-                self._stop(position, header)
-                return None
-            if self.parts and not self._has_room(end, len(plain)):
-                return None
-            self._take(header, position, self._scratch.append(plain), len(plain), messages)
-        self._pass(header.next_offset)
-        return end
+        except CorruptBatch as error:
+            raise CorruptBatch(
+                f"bad record: {error.detail}",
+                position=position + (error.position or 0),
+                base_offset=error.base_offset,
+                record_index=0,
+            ) from None
+        if index := _first_misplaced(messages.offsets):
+            offset = messages.offsets[index]
+            raise _misplaced(messages.offsets[index - 1] + 1, position + messages.positions[index], offset)
+        return messages, size
+
+    def _open_wrapper(self, position: int, header: BatchHeader) -> tuple[Messages, int]:
+        """The messages inside the wrapper at ``position``, and the bytes they take there."""
+        view, limits = self._view, self._limits
+        if limits.check_crcs:
+            check_message_crc(view, position, header)
+        try:
+            plain = open_wrapper(view, position, header, max_bytes=limits.max_decompressed_bytes)
+            messages = read_wrapped(plain, header, check_crcs=limits.check_crcs)
+            if index := _first_misplaced(messages.offsets):
+                before, offset = messages.offsets[index - 1], messages.offsets[index]
+                what = f"offset {offset} is not greater than the previous message's offset {before}"
+                raise CorruptBatch(what, record_index=index)
+        except CorruptBatch as error:
+            raise type(error)(
+                error.detail, position=position, base_offset=header.base_offset, record_index=error.record_index
+            ) from error
+        return messages, len(plain)
 
     def _is_full(self) -> bool:
         """Whether as much as is wanted at once has been taken."""
@@ -187,11 +236,7 @@ class _Walk:
     def _stop(self, position: int, header: BatchHeader) -> None:
         """Leave the batch for another call, or because nothing behind it is wanted."""
         if header.base_offset < self.log_position:
-            raise CorruptBatch(
-                f"offset {self.log_position} or a later one must come next",
-                position=position,
-                base_offset=header.base_offset,
-            )
+            raise _misplaced(self.log_position, position, header.base_offset)
         if header.base_offset >= self._limits.until_offset:
             self.next_offset = self._limits.until_offset
 
@@ -199,23 +244,24 @@ class _Walk:
         """Whether positions stay within bounds with one more payload, which ends at ``end`` in the buffer."""
         return max(end - self.first_position, self.payload_bytes + payload_bytes) <= MAX_PAYLOAD_BYTES
 
-    def _take(
-        self, header: BatchHeader, position: int, start: int, length: int, messages: Messages | None = None
-    ) -> None:
+    def _count(self, position: int, rows: int, payload_bytes: int) -> None:
+        """Add a batch that has been taken to what is compared with the limits."""
         if self.first_position < 0:
             self.first_position = position
-        part = self._part(is_old=messages is not None)
-        part.add(header, position, start, length)
-        if messages is not None:
-            part.messages.append(messages)
-        self.rows += header.records_count
-        self.payload_bytes += length
+        self.rows += rows
+        self.payload_bytes += payload_bytes
 
-    def _part(self, *, is_old: bool) -> Part:
-        """Where the next batch belongs."""
-        if not self.parts or self.parts[-1].is_old != is_old:
-            self.parts.append(Part(is_old=is_old))
-        return self.parts[-1]
+    def _batches(self) -> Part:
+        """The part of the next record batch."""
+        if not self.parts or not isinstance(part := self.parts[-1], Part):
+            self.parts.append(part := Part())
+        return part
+
+    def _messages(self) -> MessagePart:
+        """The part of the next messages."""
+        if not self.parts or not isinstance(part := self.parts[-1], MessagePart):
+            self.parts.append(part := MessagePart())
+        return part
 
     def _pass(self, next_offset: int) -> None:
         self.log_position = next_offset
@@ -238,7 +284,18 @@ def _is_visible(view: memoryview, position: int, header: BatchHeader, transactio
 def _check_size(length: int, position: int, header: BatchHeader) -> None:
     """Raise if a payload of ``length`` bytes is too short for its records, or has bytes and no records."""
     count = header.records_count
-    if length < count * _MIN_RECORD_BYTES or (length and not count):
+    if length < count * MIN_RECORD_BYTES or (length and not count):
         raise CorruptBatch(
             f"{count} records cannot make {length} bytes", position=position, base_offset=header.base_offset
         )
+
+
+def _first_misplaced(offsets: list[int]) -> int:
+    """The index of the first offset that is not greater than the one before it; 0 if all are."""
+    if all(map(lt, offsets, offsets[1:])):
+        return 0
+    return next(index for index, (before, offset) in enumerate(pairwise(offsets), 1) if offset <= before)
+
+
+def _misplaced(least: int, position: int, offset: int) -> CorruptBatch:
+    return CorruptBatch(f"offset {least} or a later one must come next", position=position, base_offset=offset)

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_kafka_native.records.arrow.varint import I64
+from spark_kafka_native.records.arrow.schema import I64
 
 REPLACE: Final = "replace"
 NULL: Final = "null"

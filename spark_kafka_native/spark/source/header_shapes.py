@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_kafka_native.records.arrow.varint import I64
+from spark_kafka_native.records.arrow.schema import I64
 
 Convert = Callable[["pa.Array[Any]"], "pa.Array[Any]"]
 """Header values, a binary column, to what the schema wants."""

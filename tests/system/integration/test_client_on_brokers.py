@@ -15,8 +15,7 @@ from spark_kafka_native.client.errors import NoSuchPartition, OffsetOutOfRange, 
 from spark_kafka_native.client.producer.producer import Producer
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.records.arrow.headers import HEADERS
-from spark_kafka_native.records.arrow.schema import ALL, RECORD_FIELDS
+from spark_kafka_native.records.arrow.schema import ALL, HEADERS, RECORD_FIELDS
 from tests.support.brokers import Server, TopicMaker
 from tests.support.clients import CODECS
 from tests.support.fetched_logs import OneRange

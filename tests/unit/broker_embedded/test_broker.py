@@ -25,7 +25,7 @@ from spark_kafka_native.protocol.messages.produce import ProduceResponse
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.batch import CompressionType
 from spark_kafka_native.records.conversion import write_batch
-from spark_kafka_native.records.legacy import Message
+from spark_kafka_native.records.record import Message
 from tests.support.broker_driver import BrokerDriver, batch, idempotent, produce_request
 from tests.support.disk import FaultyFileSystem, MemoryFileSystem
 from tests.support.waiting import eventually_async

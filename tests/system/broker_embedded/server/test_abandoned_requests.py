@@ -21,7 +21,7 @@ from spark_kafka_native.protocol.messages.list_offsets import (
 from spark_kafka_native.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from spark_kafka_native.records.batch import CompressionType, seal, write_header
 from spark_kafka_native.records.conversion import write_batch
-from spark_kafka_native.records.legacy import Message
+from spark_kafka_native.records.record import Message
 from tests.support.broker_driver import batch, fetch_request, produce_request
 from tests.support.raw_client import RawClient, request_bytes
 from tests.support.waiting import eventually

@@ -22,7 +22,8 @@ from spark_kafka_native.protocol.messages.produce import PartitionProduceRespons
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.batch import CompressionType
 from spark_kafka_native.records.conversion import write_batch
-from spark_kafka_native.records.legacy import CODECS, Message
+from spark_kafka_native.records.legacy import CODECS
+from spark_kafka_native.records.record import Message
 from tests.support.batches import NOW_MS
 from tests.support.broker_driver import BrokerDriver, batch, produce_request
 from tests.support.log_driver import batches_of

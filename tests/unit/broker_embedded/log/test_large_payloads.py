@@ -20,13 +20,13 @@ from broker_embedded.log.cleaner.cleaner import BatchCleaner, Rules, keyed_offse
 from broker_embedded.log.cleaner.offset_map import OffsetMap
 from broker_embedded.platform.cancellation import Cancellation, WorkCancelled
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.records import blocks
 from spark_kafka_native.records import conversion as records_conversion
+from spark_kafka_native.records import record as record_module
 from spark_kafka_native.records.batch import RECORD_BATCH_OVERHEAD, CompressionType, read_header, seal, write_header
 from spark_kafka_native.records.conversion import convert_down, payload_pieces, read_records, write_batch
-from spark_kafka_native.records.legacy import Message, read_plain_messages
+from spark_kafka_native.records.legacy import read_plain_messages
 from spark_kafka_native.records.pieces import compressor
-from spark_kafka_native.records.record import MIN_RECORD_BYTES, varint
+from spark_kafka_native.records.record import MIN_RECORD_BYTES, Message, varint
 from spark_kafka_native.records.scan import LONG_MAX, RecordScan
 from tests.support.batches import NOW_MS, batch
 from tests.support.message_sets import message_set, messages_in
@@ -71,7 +71,7 @@ def validated(records: bytearray, **topic: object) -> Validated:
 @pytest.fixture
 def peak(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], int]]:
     """The largest number of bytes that Python has had at a time during the test, blocks of records being small."""
-    monkeypatch.setattr(blocks, "_BLOCK_BYTES", 16 * 1024)
+    monkeypatch.setattr(record_module, "_BLOCK_BYTES", 16 * 1024)
     tracemalloc.start(1)
     yield lambda: tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -220,7 +220,7 @@ def test_an_uncompressed_message_set_takes_a_few_times_its_bytes(
     many_messages: bytes, topic: dict[str, object], tail: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(message_sets, "_AT_ONCE", 256)
-    monkeypatch.setattr(blocks, "_BLOCK_BYTES", 16 * 1024)
+    monkeypatch.setattr(record_module, "_BLOCK_BYTES", 16 * 1024)
     one = OldFormatLog(**topic)
     sent = bytearray(many_messages + many_messages[:tail])
     tracemalloc.start(1)
@@ -282,7 +282,7 @@ def test_keys_are_mapped_with_bounded_memory(peak: Callable[[], int]) -> None:
 def test_a_batch_of_several_blocks_is_cleaned_as_one(
     codec: CompressionType, tombstones: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(blocks, "_BLOCK_BYTES", 16 * 1024)
+    monkeypatch.setattr(record_module, "_BLOCK_BYTES", 16 * 1024)
     messages = [
         Message(index, NOW_MS + index % 7, b"%d" % (index // 2), None if tombstones and index == 1 else b"v" * 100)
         for index in range(3000)
@@ -418,7 +418,7 @@ def test_an_inspection_that_is_cancelled_ends_between_pieces(
 
     monkeypatch.setattr(conversion, "payload_pieces", counted)
     monkeypatch.setattr(records_conversion, "payload_pieces", counted)
-    monkeypatch.setattr(blocks, "_BLOCK_BYTES", 16 * 1024)
+    monkeypatch.setattr(record_module, "_BLOCK_BYTES", 16 * 1024)
     one = OldFormatLog(**topic)
     with pytest.raises(WorkCancelled, match="the client has left"):
         one.log.append(equal_records(400_000), leader_epoch=3, cancellation=cancellation)

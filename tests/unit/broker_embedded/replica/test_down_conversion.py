@@ -15,7 +15,8 @@ from spark_kafka_native.protocol.wire import FileRegion
 from spark_kafka_native.records.batch import CompressionType
 from spark_kafka_native.records.control import ControlType
 from spark_kafka_native.records.formats import iter_any
-from spark_kafka_native.records.legacy import CODECS, Message
+from spark_kafka_native.records.legacy import CODECS
+from spark_kafka_native.records.record import Message
 from tests.support.log_driver import DIRECTORY, region_bytes
 from tests.support.message_sets import messages_in, shapes
 from tests.support.old_format_log import ALL_BYTES, OldFormatLog

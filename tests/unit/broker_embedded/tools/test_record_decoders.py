@@ -46,7 +46,7 @@ from spark_kafka_native.protocol.consumer_protocol import (
 from spark_kafka_native.protocol.consumer_protocol import (
     TopicPartitions as Owned,
 )
-from spark_kafka_native.records.legacy import Message
+from spark_kafka_native.records.record import Message
 from spark_kafka_native.tools.output import ToolError, ToolFailure
 
 PACKAGE = "org.apache.kafka.tools.api"

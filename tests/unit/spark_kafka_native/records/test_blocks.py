@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_kafka_native.records import blocks
-from spark_kafka_native.records.blocks import record_blocks
-from spark_kafka_native.records.record import varint
+from spark_kafka_native.records import record as record_module
+from spark_kafka_native.records.record import record_blocks, varint
 
 
 def record(size: int) -> bytes:
@@ -17,7 +16,7 @@ def record(size: int) -> bytes:
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(blocks, "_BLOCK_BYTES", 100)
+    monkeypatch.setattr(record_module, "_BLOCK_BYTES", 100)
     return 100
 
 
@@ -30,7 +29,7 @@ def cut(payload: bytes, size: int) -> list[bytes]:
 def test_blocks_are_the_records_in_order(sizes: list[int], piece: int) -> None:
     records = [record(size) for size in sizes]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(blocks, "_BLOCK_BYTES", 100)
+        patch.setattr(record_module, "_BLOCK_BYTES", 100)
         found = list(record_blocks(cut(b"".join(records), piece), len(records)))
     first = 0
     for block, count in found:

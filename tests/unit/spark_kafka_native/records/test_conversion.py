@@ -9,10 +9,7 @@ from hypothesis import strategies as st
 from spark_kafka_native.records.batch import CompressionType, TimestampType, check_crc, read_header
 from spark_kafka_native.records.control import ControlType
 from spark_kafka_native.records.conversion import (
-    _read_carefully,
-    _read_fast,
     convert_down,
-    parse_records,
     payload_pieces,
     read_records,
     recompress,
@@ -20,7 +17,8 @@ from spark_kafka_native.records.conversion import (
 )
 from spark_kafka_native.records.errors import CorruptBatch
 from spark_kafka_native.records.formats import iter_any, read_any
-from spark_kafka_native.records.legacy import CODECS, NO_HEADERS, Message, read_message
+from spark_kafka_native.records.legacy import CODECS, read_message
+from spark_kafka_native.records.record import NO_HEADERS, Message, parse_records
 from tests.support.batches import NOW_MS
 from tests.support.message_sets import message_set, messages_in, shapes
 from tests.support.record_batches import marker
@@ -198,26 +196,3 @@ def test_a_bomb_is_refused() -> None:
     batch = write_batch([Message(0, 0, None, bytes(1_000_000))], base_offset=0, compression=CompressionType.GZIP)
     with pytest.raises(CorruptBatch, match="more than 1000 bytes"):
         list(read_records(memoryview(batch), 0, read_header(batch), max_bytes=1000))
-
-
-@given(found=records, damage=st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), max_size=3))
-@settings(max_examples=150)
-def test_reading_fast_is_reading_carefully(found: list[Message], damage: list[tuple[int, int]]) -> None:
-    batch = write_batch(ascending(found, -1), base_offset=0)
-    header, payload = read_header(batch), bytearray(batch[61:])
-    for at, byte in damage:
-        payload[at % len(payload)] = byte
-    carefully: list[Message] = []
-    try:
-        _read_carefully(bytes(payload), header, range(header.records_count), carefully.append)
-    except CorruptBatch:
-        with pytest.raises(CorruptBatch):
-            list(parse_records([bytes(payload)], header))
-        return
-    fast: list[Message] = []
-    try:
-        _read_fast(bytes(payload), header, header.records_count, fast.append)
-    except IndexError:  # times that may wrap around
-        fast = list(parse_records([bytes(payload)], header))
-        assert header.base_timestamp >= 1 << 61 or max(abs(message.timestamp) for message in carefully) > 1 << 59
-    assert fast == carefully

@@ -9,8 +9,9 @@ import pytest
 from spark_kafka_native.records.batch import CompressionType, TimestampType
 from spark_kafka_native.records.conversion import convert_down
 from spark_kafka_native.records.formats import iter_any
-from spark_kafka_native.records.legacy import OVERHEADS, Message, read_message, read_messages
+from spark_kafka_native.records.legacy import OVERHEADS, read_message, read_messages
 from spark_kafka_native.records.legacy_write import write_message_set
+from spark_kafka_native.records.record import Message
 from tests.support.message_sets import messages_in
 
 GOLDEN: list[dict[str, Any]] = json.loads(

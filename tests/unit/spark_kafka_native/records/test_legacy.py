@@ -12,7 +12,7 @@ from spark_kafka_native.records.errors import CorruptBatch, IncompleteBatch, Inv
 from spark_kafka_native.records.formats import iter_any
 from spark_kafka_native.records.legacy import (
     CODECS,
-    Message,
+    Messages,
     check_message_crc,
     is_message,
     message_crcs,
@@ -20,8 +20,10 @@ from spark_kafka_native.records.legacy import (
     read_messages,
     set_message_offset,
     set_message_timestamp,
+    walk_messages,
 )
 from spark_kafka_native.records.legacy_write import write_message_set
+from spark_kafka_native.records.record import Message
 from tests.support.message_sets import entry
 
 MAGICS = (0, 1)
@@ -187,7 +189,7 @@ def test_lengths_that_do_not_fit(at: int, what: str, length: int) -> None:
         (lambda: wrapper(wrapper(entry())), InvalidMessageSet, "compressed message inside a compressed message"),
         (lambda: wrapper(entry(magic=0, value=b"long enough")), InvalidMessageSet, "magic 0 inside one of format v1"),
         (lambda: wrapper(entry(offset=9), offset=8), InvalidMessageSet, "the last offset inside .* is 9"),
-        (lambda: wrapper(entry(crc=1)), CorruptBatch, "CRC-32 of a message inside is .* says 0x00000001"),
+        (lambda: wrapper(entry(crc=1)), CorruptBatch, "CRC-32 of the message is .* says 0x00000001"),
         (lambda: wrapper(entry() + b"x"), CorruptBatch, "a message inside is cut off"),
         (lambda: entry(attributes=1, value=b"no gzip"), CorruptBatch, "gzip payload"),
     ],
@@ -236,3 +238,32 @@ def test_messages_inside_that_are_cut_off_have_no_crc() -> None:
         raw = wrapper(whole, inner)
         with pytest.raises(CorruptBatch, match=reason):
             list(message_crcs(raw, 0, read_message(raw)))
+
+
+def test_a_walk_ends_before_anything_but_whole_messages_of_the_same_kind() -> None:
+    def walked(*parts: bytes | bytearray, **limits: Any) -> tuple[list[int], int]:
+        found = Messages()
+        end = walk_messages(b"".join(parts), 0, found, magic=1, **limits)
+        assert found.positions == [len(three) // 3 * number for number in range(len(found.offsets))]
+        return found.offsets, end
+
+    three = b"".join(entry(offset=offset) for offset in range(3))
+    whole = ([0, 1, 2], len(three))
+    assert walked(three) == whole
+    assert walked(b"") == ([], 0)
+    others = [entry(magic=0), entry(attributes=8), wrapper(entry()), b"\0" * 30, entry()[:-1], entry()[:5]]
+    others += [entry(magic=2), b"\0" * 8 + b"\x80" + b"\0" * 30]
+    for other in others:
+        assert walked(three, other) == whole
+    assert walked(three, until_offset=2) == ([0, 1], len(three) // 3 * 2)
+    assert walked(three, most=1) == ([0], len(three) // 3)
+    assert walked(three, attributes=8) == ([], 0)
+    assert walked(wrapper(entry())) == ([], 0)
+
+
+@pytest.mark.parametrize(("at", "detail"), [(20, "CRC-32 of the message is"), (28, "impossible length 259 of the")])
+def test_a_walk_names_the_place_of_the_damage(at: int, detail: str) -> None:
+    raw = bytearray(entry(offset=7) + entry(offset=8))
+    raw[len(raw) // 2 + at] ^= 1
+    with pytest.raises(CorruptBatch, match=f"{detail}.*position {len(raw) // 2}, base offset 8, record 1"):
+        walk_messages(bytes(raw), 0, Messages(), magic=1, check_crcs=at < 26)

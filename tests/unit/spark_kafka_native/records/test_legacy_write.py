@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_kafka_native.records.batch import CompressionType, TimestampType
-from spark_kafka_native.records.legacy import CODECS, NO_HEADERS, Message, read_message
+from spark_kafka_native.records.legacy import CODECS, read_message
 from spark_kafka_native.records.legacy_write import write_message_set
+from spark_kafka_native.records.record import NO_HEADERS, Message
 from tests.support.message_sets import messages_in
 from tests.support.record_peers import PEERS, LegacyPeer
 from tests.support.record_strategies import byte_strings

@@ -1,4 +1,4 @@
-"""Records looked for by time and key, in plain Python and compiled: the same records and errors, however it is cut."""
+"""Records searched by time and key, in plain Python and compiled: the same records and errors, however it is cut."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -112,10 +112,10 @@ def test_times_beyond_an_int64_wrap_around() -> None:
 @pytest.mark.parametrize(
     ("payload", "count", "message"),
     [
-        (b"", 1, "a varint is cut off .record 0"),
+        (b"", 1, "the batch ends before its 1 records do .record 0"),
         (RAW[61:-1], 4, "record 3"),
         (RAW[61:-60], 4, "record 3"),
-        (RAW[61:], 5, "a varint is cut off .record 4"),
+        (RAW[61:], 5, "the batch ends before its 5 records do .record 4"),
         (RAW[61:], 3, "bytes are left after the batch's last record"),
         (RAW[61:] + b"\0", 4, "1 bytes are left after the batch's last record"),
         (b"\xff" * 9, 1, "a varint is longer than 5 bytes or out of range .record 0"),
@@ -139,7 +139,7 @@ def test_a_value_longer_than_its_record_is_refused_wherever_the_pieces_are_cut(v
         for size in (1, 30, value_at, 1 << 20)
         for each in (None, scan.compiled())
     }
-    assert outcomes == {"bad record: its offset, key, value and headers are not what a record has (record 0)"}
+    assert outcomes == {"bad record: impossible value length 95, 91 bytes of the record are left (record 0)"}
 
 
 def test_the_kernel_reads_on_after_each_record_that_it_finds(kernel: type[scan.Scanner]) -> None:

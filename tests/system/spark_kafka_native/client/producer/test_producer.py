@@ -19,7 +19,7 @@ from spark_kafka_native.client.producer.producer import Producer
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages import MetadataRequest, ProduceRequest
 from spark_kafka_native.records.arrow.decode import decode
-from spark_kafka_native.records.arrow.headers import HEADERS
+from spark_kafka_native.records.arrow.schema import HEADERS
 from tests.support.record_batches import rows
 from tests.support.scripted_broker import Drop, HalfFrame, Pass, Refuse, ScriptedCluster, Silent, Slow, Step
 from tests.support.waiting import eventually

@@ -13,7 +13,7 @@ from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.records.batch import CompressionType, read_header, seal
 from spark_kafka_native.records.control import ControlType
 from spark_kafka_native.records.conversion import write_batch
-from spark_kafka_native.records.legacy import Message
+from spark_kafka_native.records.record import Message
 from tests.support.batches import NOW_MS, batch, joined
 from tests.support.message_sets import messages_in
 from tests.support.old_format_log import OldFormatLog

@@ -11,7 +11,8 @@ from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.records.batch import CompressionType, TimestampType
 from spark_kafka_native.records.compression import compress
 from spark_kafka_native.records.formats import iter_any
-from spark_kafka_native.records.legacy import CODECS, Message, read_message
+from spark_kafka_native.records.legacy import CODECS, read_message
+from spark_kafka_native.records.record import Message
 from tests.support.batches import NOW_MS, batch
 from tests.support.message_sets import entry, message_set, messages_in
 from tests.support.old_format_log import OldFormatLog
@@ -177,7 +178,7 @@ def wrapped(*inner: bytes, codec: CompressionType = GZIP, **fields: Any) -> byte
         (message_set(b"a", compression=GZIP) + message_set(b"b"), ErrorCode.INVALID_RECORD, "must be alone"),
         (wrapped(wrapped(entry())), ErrorCode.INVALID_RECORD, "inside a compressed message"),
         (wrapped(entry(magic=0, value=b"long enough")), ErrorCode.INVALID_RECORD, "magic 0 inside one of format v1"),
-        (wrapped(entry(crc=5)), ErrorCode.CORRUPT_MESSAGE, "CRC-32 of a message inside"),
+        (wrapped(entry(crc=5)), ErrorCode.CORRUPT_MESSAGE, "CRC-32 of the message is"),
         (wrapped(entry(offset=9), offset=5), ErrorCode.INVALID_RECORD, "the last offset inside"),
         (wrapped(), ErrorCode.INVALID_RECORD, "no message inside"),
         (entry(attributes=1, value=None), ErrorCode.INVALID_RECORD, "without a value"),

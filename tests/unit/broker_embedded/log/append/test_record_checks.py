@@ -9,7 +9,7 @@ from broker_embedded.config.log_config import LogConfig
 from broker_embedded.log.append.incoming import Append, AppendOrigin, InvalidRecords
 from broker_embedded.log.append.record_checks import check_records
 from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.records.legacy import Message
+from spark_kafka_native.records.record import Message
 from tests.support.batches import NOW_MS
 
 

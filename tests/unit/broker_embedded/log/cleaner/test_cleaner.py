@@ -13,8 +13,9 @@ from broker_embedded.log.transaction_index import AbortedTransaction
 from spark_kafka_native.records.batch import CompressionType, CorruptBatch, TimestampType, read_header
 from spark_kafka_native.records.control import ControlType, encode_end_txn_marker
 from spark_kafka_native.records.formats import iter_any, read_any
-from spark_kafka_native.records.legacy import Message, read_messages
+from spark_kafka_native.records.legacy import read_messages
 from spark_kafka_native.records.legacy_write import write_message_set
+from spark_kafka_native.records.record import Message
 from tests.support import reference_records as reference
 
 NOW = 1_700_000_000_000

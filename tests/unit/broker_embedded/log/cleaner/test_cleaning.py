@@ -13,8 +13,8 @@ from broker_embedded.log.segment_files import SegmentFiles
 from broker_embedded.platform.platform import Platform
 from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.records.batch import CompressionType
-from spark_kafka_native.records.legacy import Message
 from spark_kafka_native.records.legacy_write import write_message_set
+from spark_kafka_native.records.record import Message
 from tests.support import reference_records as reference
 from tests.support.compaction_driver import CompactionDriver
 from tests.support.disk import MemoryFileSystem

@@ -6,7 +6,7 @@ import pytest
 from spark_kafka_native.client.config import ClientConfig
 from spark_kafka_native.client.producer.encoding import encode_rows, split_batch
 from spark_kafka_native.records.arrow.decode import decode
-from spark_kafka_native.records.arrow.headers import HEADERS
+from spark_kafka_native.records.arrow.schema import HEADERS
 from spark_kafka_native.records.batch import read_header
 from tests.support.record_batches import TIMESTAMP_MS
 

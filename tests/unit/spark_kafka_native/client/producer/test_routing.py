@@ -12,7 +12,7 @@ from spark_kafka_native.client.producer.partitioner import murmur2
 from spark_kafka_native.client.producer.partitioners import make_partitioner
 from spark_kafka_native.client.producer.routing import Rows, Stretch, check_sizes, partition_ids, pieces, stretches
 from spark_kafka_native.records.arrow.encode import encode
-from spark_kafka_native.records.arrow.headers import HEADERS
+from spark_kafka_native.records.arrow.schema import HEADERS
 from spark_kafka_native.records.batch import RECORD_BATCH_OVERHEAD
 from spark_kafka_native.records.compression import CompressionType
 

@@ -1,4 +1,4 @@
-"""The compiled kernel held against numpy: the same columns, the same bytes, and refused is what numpy refuses."""
+"""The compiled kernel compared with the plain reference: the same columns, bytes and refusals."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from spark_kafka_native.client.producer.partitioner import murmur2 as murmur2_of_one
 from spark_kafka_native.client.producer.partitioner import spans_of
-from spark_kafka_native.records.arrow import payload
+from spark_kafka_native.records.arrow import reference as plain
 from spark_kafka_native.records.arrow.columns import read_columns
 from spark_kafka_native.records.arrow.schema import ALL
-from spark_kafka_native.records.errors import BadRecord
+from spark_kafka_native.records.errors import CorruptBatch
 from tests.support import reference_records as reference
 from tests.support.record_strategies import record_lists
 from tests.support.reference_records import CODECS, Batch, Record, numbered, write_batch
@@ -34,7 +34,7 @@ else:
 def refused(buffer: bytes) -> bool:
     try:
         read_both(buffer)
-    except BadRecord:
+    except CorruptBatch:
         return True
     return False
 
@@ -73,7 +73,7 @@ def test_the_same_columns_or_both_refuse(buffer: bytes, data: st.DataObject) -> 
     first = int.from_bytes(buffer[:8], "big") if buffer else 0
     low = data.draw(st.sampled_from([0, first]) | st.integers(first, first + 60))
     high = data.draw(st.just(2**63 - 1) | st.integers(low, low + 60))
-    with suppress(BadRecord):
+    with suppress(CorruptBatch):
         read_both(buffer, low, high, data.draw(st.just(ALL) | st.lists(st.sampled_from(ALL), unique=True)))
 
 
@@ -136,7 +136,7 @@ def test_the_same_payload_byte_for_byte(records: tuple[Record, ...], data: st.Da
     rows = len(records) - start
     others = data.draw(st.lists(st.integers(1, max(rows - 1, 1)), unique=True)) if rows > 1 else []
     firsts = np.array([0, *sorted(others)], np.int64)
-    expected, found = payload.measure(columns), compiled.Measured(columns)
+    expected, found = plain.Measured(columns), compiled.Measured(columns)
     assert found.fixed_sizes.tolist() == expected.fixed_sizes.tolist()
     room = data.draw(st.sampled_from([0, 1, 61]))
     wanted, made = expected.payload(firsts, room), found.payload(firsts, room)

@@ -312,7 +312,7 @@ def test_a_bomb_is_refused() -> None:
 
 @pytest.mark.parametrize("records", [1, 3, 40, 700])
 def test_many_headers(records: int) -> None:
-    """More than the vectorised part takes on, in one record and in many."""
+    """In one record and in many."""
     wanted = numbered(
         Record(headers=tuple((f"h{index}", None if index % 3 else b"v") for index in range(50 if row % 5 else 1)))
         for row in range(records)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from spark_kafka_native.records.arrow import encode as encode_module
 from spark_kafka_native.records.arrow.encode import EncodedBatch, encode
-from spark_kafka_native.records.arrow.varint import I64
+from spark_kafka_native.records.arrow.schema import I64
 from spark_kafka_native.records.batch import RECORD_BATCH_OVERHEAD, CompressionType, check_crc, read_header
 from tests.support import reference_records as reference
 from tests.support.record_strategies import record_lists

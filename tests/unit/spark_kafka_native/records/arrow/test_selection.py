@@ -7,7 +7,7 @@ import pytest
 from spark_kafka_native.records.arrow.aborted import AbortedTransactions
 from spark_kafka_native.records.arrow.batches import Batches
 from spark_kafka_native.records.arrow.scratch import scratch
-from spark_kafka_native.records.arrow.selected import Limits, SelectedBatch
+from spark_kafka_native.records.arrow.selected import Limits, Part, SelectedBatch
 from spark_kafka_native.records.arrow.selection import Selection, select
 from spark_kafka_native.records.batch import CorruptBatch
 from spark_kafka_native.records.control import ControlType, encode_end_txn_marker
@@ -40,7 +40,7 @@ def selected(buffer: bytes, limits: Limits = LIMITS, transactions: AbortedTransa
 
 
 def chosen(selection: Selection) -> list[SelectedBatch]:
-    return [batch for part in selection.parts for batch in part]
+    return [batch for part in selection.parts if isinstance(part, Part) for batch in part]
 
 
 @pytest.mark.parametrize("codec", CODECS)

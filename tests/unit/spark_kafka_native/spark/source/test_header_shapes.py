@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_kafka_native.records.arrow.headers import HEADERS
+from spark_kafka_native.records.arrow.schema import HEADERS
 from spark_kafka_native.records.arrow.utf8 import REPLACE, decode_utf8
 from spark_kafka_native.spark.source.header_shapes import shape_headers
 
