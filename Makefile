@@ -3,9 +3,9 @@ PYTHON ?= python3
 VENV   ?= .venv
 RUN    := $(VENV)/bin/python
 PIP    := PYTHONWARNINGS=ignore $(RUN) -m pip install --quiet --disable-pip-version-check
-# Built with the install where there is a C compiler.
+# Built with the install, by the machine's C compiler or by one from PyPI.
 KERNEL := spark_kafka_native/records/_kernel
-SOURCES := $(wildcard $(KERNEL)/*.pyx $(KERNEL)/*.pxd)
+SOURCES := $(wildcard $(KERNEL)/*.pyx $(KERNEL)/*.pxd build_backend/*.py)
 PYTEST := $(RUN) -m pytest --durations 20 --durations-min 5
 # Each prints a table and keeps it in tests/results.
 SUITES := $(RUN) -m tests.long.suites

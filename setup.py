@@ -1,4 +1,4 @@
-"""The compiled kernel; all else stands in pyproject.toml.
+"""The compiled kernel; everything else is in pyproject.toml.
 
 It is optional: where it cannot be built, the install succeeds, and records are read and written in plain Python.
 """

@@ -16,16 +16,29 @@ Cython knows buffers and pointers only; `compiled` knows what they mean, and imp
 A ``.pxd`` is what other modules see of one, and is compiled into them.
 """
 
+import logging
 from collections.abc import Callable
 from typing import TypeVar
 
 T = TypeVar("T")
 
+logger = logging.getLogger(__name__)
+
 VARIABLE = "SPARK_KAFKA_NATIVE_KERNEL"
+
+_WARNING = (
+    "The compiled kernel has not been built: %s. Records are read and written in plain Python, ten to a hundred times "
+    "as slow. To build it, install spark-kafka-native again with `pip install --verbose --force-reinstall --no-deps`, "
+    "which shows the compiler's errors; or set %s=off to have no warning."
+)
+_reasons: list[str] = []
+"""The reason of the warning, once it has been logged."""
 
 
 def if_wanted(wish: str, load: Callable[[], T]) -> T | None:
-    """What ``load`` imports; None where that is not wanted, or has not been built. ``wish`` is the VARIABLE's value.
+    """The result of ``load``, which imports the kernel; None if it is off or not built. ``wish``: VARIABLE's value.
+
+    Without ``off``, a process whose kernel has not been built logs one warning.
 
     Raises ImportError: it is required and has not been built. ValueError: ``wish`` is not one of the three.
     """
@@ -35,7 +48,10 @@ def if_wanted(wish: str, load: Callable[[], T]) -> T | None:
         return None
     try:
         return load()
-    except ImportError:
+    except ImportError as error:
         if wish == "required":
             raise
+        if not _reasons:
+            _reasons.append(str(error))
+            logger.warning(_WARNING, error, VARIABLE)
         return None

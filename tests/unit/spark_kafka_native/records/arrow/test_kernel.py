@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from spark_kafka_native.records import _kernel
 from spark_kafka_native.records.arrow import kernel
 from spark_kafka_native.records.arrow.decode import decode
 from spark_kafka_native.records.batch import CorruptBatch
@@ -41,10 +42,18 @@ def test_another_choice_for_a_while(built: Any) -> None:
         assert not kernel.is_compiled()
 
 
-def test_without_the_kernel_records_are_read_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_kernel_there_is_one_warning(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setitem(sys.modules, "spark_kafka_native.records.arrow.compiled", None)
     monkeypatch.delattr("spark_kafka_native.records.arrow.compiled", raising=False)
-    assert kernel.choose("auto") is None
+    monkeypatch.setattr(_kernel, "_reasons", [])
+    assert kernel.choose("off") is None
+    assert caplog.messages == []
+    assert kernel.choose("auto") is kernel.choose("") is None
+    (warning,) = caplog.messages
+    assert warning.startswith("The compiled kernel has not been built: import of spark_kafka_native.records.arrow.comp")
+    assert "SPARK_KAFKA_NATIVE_KERNEL=off" in warning
     with pytest.raises(ImportError):
         kernel.choose("required")
 
