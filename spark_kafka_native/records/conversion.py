@@ -23,7 +23,7 @@ from spark_kafka_native.records.batch import (
 )
 from spark_kafka_native.records.codec import Buffer
 from spark_kafka_native.records.compression import MAX_DECOMPRESSED_BYTES
-from spark_kafka_native.records.errors import CorruptBatch
+from spark_kafka_native.records.errors import CorruptBatch, check_written
 from spark_kafka_native.records.legacy import read_messages
 from spark_kafka_native.records.legacy_write import write_message_set
 from spark_kafka_native.records.pieces import SMALL_PIECES, compressor, decompressed_pieces
@@ -74,10 +74,10 @@ def write_batch(
     """The records, at least one, as one sealed batch of format v2; offsets ascend from ``base_offset`` or later.
 
     The batch has the producer, transaction and kind of the header ``like``, or none. The records are compressed as they
-    come, so that only compressed bytes are held. Writing stops soon after ``max_bytes``; the returned batch is then
-    larger than ``max_bytes`` and incomplete, and must be refused.
+    come, so that only compressed bytes are held.
 
     Raises ValueError: a level the codec does not have, or times too far apart for an int64 to hold the distance.
+    OversizedBatch: the batch has more than ``max_bytes``.
     """
     compressed = compressor(compression, level)
     batch, plain = bytearray(RECORD_BATCH_OVERHEAD), bytearray()
@@ -96,12 +96,12 @@ def write_batch(
         if len(plain) >= SMALL_PIECES:
             batch += compressed.compress(plain)
             plain.clear()
-            if max_bytes is not None and len(batch) > max_bytes:
-                break
+            check_written(len(batch), max_bytes)
     if max(largest - base_timestamp, base_timestamp - smallest) > _LONG_MAX:
         raise ValueError("timestamps of the records are too far apart for one int64 to hold the distance")
     batch += compressed.compress(plain)
     batch += compressed.flush()
+    check_written(len(batch), max_bytes)
     header = (like or _NOBODYS)._replace(
         base_offset=base_offset,
         last_offset_delta=last_offset - base_offset,
@@ -117,17 +117,16 @@ def recompress(
 ) -> bytearray:
     """A sealed batch with the payload ``pieces`` compressed by another codec; all else is as ``header`` has it.
 
-    Writing stops soon after a batch of ``max_bytes``, as in ``write_batch``.
-
-    Raises ValueError: a level the codec does not have. Those of ``pieces``.
+    Raises ValueError: a level the codec does not have. OversizedBatch: the batch has more than ``max_bytes``. The
+    errors of ``pieces``.
     """
     compressed = compressor(compression, level)
     batch = bytearray(RECORD_BATCH_OVERHEAD)
     for piece in pieces:
         batch += compressed.compress(piece)
-        if len(batch) > max_bytes:
-            break
+        check_written(len(batch), max_bytes)
     batch += compressed.flush()
+    check_written(len(batch), max_bytes)
     return _sealed(batch, header, compression, header.timestamp_type)
 
 

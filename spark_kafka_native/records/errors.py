@@ -68,7 +68,13 @@ class CorruptBatch(UnreadableBatch):
 
 
 class OversizedBatch(CorruptBatch):
-    """A batch whose payload decompresses to more bytes than its reader accepts."""
+    """A batch that decompresses to more bytes than its reader accepts, or that is larger than its writer's limit."""
+
+
+def check_written(size: int, max_bytes: int | None) -> None:
+    """Raise OversizedBatch if a batch has at least ``size`` bytes and may not have that many."""
+    if max_bytes is not None and size > max_bytes:
+        raise OversizedBatch(f"the batch has at least {size} bytes, {max_bytes} are allowed")
 
 
 class IncompleteBatch(CorruptBatch):

@@ -11,6 +11,7 @@ from spark_kafka_native.records.batch import (
     CompressionType,
     TimestampType,
 )
+from spark_kafka_native.records.errors import check_written
 from spark_kafka_native.records.legacy import CODECS, OVERHEADS, open_wrapper, set_message_offset
 from spark_kafka_native.records.lz4_header import break_checksum
 from spark_kafka_native.records.pieces import SMALL_PIECES, compressor
@@ -37,14 +38,13 @@ def write_message_set(
 ) -> bytearray:
     """The messages as a set: each by itself, or with a codec all of them in one wrapper; no bytes if there are none.
 
-    The messages are compressed as they come, so that only compressed bytes are held. Writing stops soon after
-    ``max_bytes``; the returned set is then larger than ``max_bytes`` and incomplete, and must be refused.
+    The messages are compressed as they come, so that only compressed bytes are held.
 
     Offsets must ascend. With LOG_APPEND_TIME each message keeps the time it has, which should be the same for all.
     Headers do not fit into these formats and are left out; nor does the time into v0.
 
     Raises ValueError: zstd, which these formats do not have, a level the codec does not have, or a message of more than
-    2 GiB.
+    2 GiB. OversizedBatch: the set has more than ``max_bytes``.
     """
     if compression not in CODECS:
         raise ValueError(f"there is no {compression.label} in message format v{magic}")
@@ -53,8 +53,7 @@ def write_message_set(
     if compression is CompressionType.NONE:
         for message in messages:
             _append(out, message, magic, by_broker)
-            if max_bytes is not None and len(out) > max_bytes:
-                break
+            check_written(len(out), max_bytes)
         return out
     return _write_wrapper(messages, magic, compression, level, by_broker, max_bytes)
 
@@ -79,13 +78,13 @@ def _write_wrapper(
         if len(plain) >= SMALL_PIECES:
             payload += compressed.compress(plain)
             plain.clear()
-            if max_bytes is not None and len(payload) > max_bytes:
-                break
+            check_written(len(payload), max_bytes)
     if last_offset is None or largest is None:
         return out
     payload += compressed.compress(plain)
     payload += compressed.flush()
     _append_wrapper(out, payload, last_offset, largest, magic, by_broker | compression)
+    check_written(len(out), max_bytes)
     return out
 
 

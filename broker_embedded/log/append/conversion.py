@@ -54,14 +54,17 @@ def convert_batch(records: memoryview, batch: IncomingBatch, append: Append) -> 
     if config.record_magic == MAGIC and scan.in_order and scan.largest == header.max_timestamp:
         if codec is header.compression:
             return Validated(records[position : position + header.size_in_bytes], [IncomingBatch(0, header)])
-        stored = recompress(
-            append.cancellation.between(payload_pieces(records, position, header)),
-            header,
-            compression=codec,
-            level=config.compression_level(codec),
-            max_bytes=config.max_message_bytes,
-        )
-        return _stored_batch(stored, append)
+        try:
+            stored = recompress(
+                append.cancellation.between(payload_pieces(records, position, header)),
+                header,
+                compression=codec,
+                level=config.compression_level(codec),
+                max_bytes=config.max_message_bytes,
+            )
+        except OversizedBatch as error:
+            _refuse_size(error, append)
+        return _stored_batch(stored)
     return write_records(read_records(records, position, header), append, codec=codec, like=header)
 
 
@@ -109,6 +112,7 @@ def write_records(
 
     Raises KafkaError: UNSUPPORTED_FOR_MESSAGE_FORMAT, a producer id, a transaction or headers in a message set.
     UNSUPPORTED_COMPRESSION_TYPE: zstd there. INVALID_TIMESTAMP: a negative one. MESSAGE_TOO_LARGE.
+    RECORD_LIST_TOO_LARGE: messages without a codec that are larger than a segment.
     """
     config, level = append.config, append.config.compression_level(codec)
     if config.record_magic == MAGIC:
@@ -123,7 +127,9 @@ def write_records(
             )
         except ValueError as error:  # the level was validated with the topic's config
             refuse(ErrorCode.INVALID_TIMESTAMP, append.partition, str(error))
-        return _stored_batch(batch, append)
+        except OversizedBatch as error:
+            _refuse_size(error, append)
+        return _stored_batch(batch)
     if like is not None and like.is_transactional:
         _refuse_format(append, "records of a transaction")
     if like is not None and like.has_producer_id:
@@ -132,15 +138,19 @@ def write_records(
         why = f"message format v{config.record_magic} has no zstd"
         refuse(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, append.partition, why)
     placed = _Placed(records, append, is_wrapped=codec is not CompressionType.NONE)
-    stored = write_message_set(
-        placed,
-        magic=config.record_magic,
-        compression=codec,
-        level=level,
-        max_bytes=config.max_message_bytes if codec else config.segment_bytes,
-    )
-    if codec:
-        check_size(len(stored), append)
+    try:
+        stored = write_message_set(
+            placed,
+            magic=config.record_magic,
+            compression=codec,
+            level=level,
+            max_bytes=config.max_message_bytes if codec else config.segment_bytes,
+        )
+    except OversizedBatch as error:
+        if codec:
+            _refuse_size(error, append)
+        why = f"{error.detail} by segment.bytes = {config.segment_bytes}"
+        refuse(ErrorCode.RECORD_LIST_TOO_LARGE, append.partition, why)
     first = read_message(stored)
     return Validated(
         memoryview(stored), [as_one_batch(first, placed.positions, len(stored), placed.count, placed.largest)]
@@ -181,8 +191,7 @@ class _Placed:
             yield record._replace(offset=offset)
 
 
-def _stored_batch(batch: bytearray, append: Append) -> Validated:
-    check_size(len(batch), append)
+def _stored_batch(batch: bytearray) -> Validated:
     return Validated(memoryview(batch), [IncomingBatch(0, read_header(batch))])
 
 
@@ -192,6 +201,11 @@ def check_size(size: int, append: Append) -> None:
     if size > limit:
         why = f"converted to the topic's codec and format it has at least {size} bytes; max.message.bytes is {limit}"
         refuse(ErrorCode.MESSAGE_TOO_LARGE, append.partition, why)
+
+
+def _refuse_size(error: OversizedBatch, append: Append) -> NoReturn:
+    why = f"converted to the topic's codec and format: {error.detail} by max.message.bytes"
+    refuse(ErrorCode.MESSAGE_TOO_LARGE, append.partition, why)
 
 
 def _refuse_format(append: Append, what: str) -> NoReturn:

@@ -108,7 +108,7 @@ def test_a_batch_that_would_grow_beyond_the_limit_is_not_written_to_the_end(peak
         (ErrorCode.RECORD_LIST_TOO_LARGE, {"message_format_version": "0.10.2"}),
     ):
         topic = {"compression_type": "uncompressed", **old_format}
-        with pytest.raises(KafkaError, match=r"converted to the topic's codec|exceed segment\.bytes") as caught:
+        with pytest.raises(KafkaError, match=r"converted to the topic's codec|allowed by segment\.bytes") as caught:
             validated(SMALL, max_message_bytes=100_000, segment_bytes=MIB // 2, **topic)
         assert caught.value.code is code
     assert peak() < 4 * MIB

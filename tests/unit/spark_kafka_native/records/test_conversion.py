@@ -1,5 +1,6 @@
 """From one message format into another and back: nothing is lost but what the other format has no place for."""
 
+import random
 from contextlib import suppress
 
 import pytest
@@ -15,7 +16,7 @@ from spark_kafka_native.records.conversion import (
     recompress,
     write_batch,
 )
-from spark_kafka_native.records.errors import CorruptBatch
+from spark_kafka_native.records.errors import CorruptBatch, OversizedBatch
 from spark_kafka_native.records.formats import iter_any, read_any
 from spark_kafka_native.records.legacy import CODECS, read_message
 from spark_kafka_native.records.record import NO_HEADERS, Message, parse_records
@@ -152,6 +153,20 @@ def test_the_kind_and_producer_of_a_batch_that_is_written_anew() -> None:
     like = read_header(marker(ControlType.ABORT, producer_id=5, producer_epoch=3))
     again = read_header(write_batch([Message(9, 1, b"k", b"v")], base_offset=9, like=like))
     assert (again.producer_id, again.producer_epoch, again.is_control, again.is_transactional) == (5, 3, True, True)
+
+
+@pytest.mark.parametrize("codec", list(CompressionType))
+def test_a_batch_larger_than_its_limit_is_not_written(codec: CompressionType) -> None:
+    chance = random.Random(1)
+    wanted = [Message(offset, 0, None, chance.randbytes(1000)) for offset in range(200)]
+    whole = write_batch(wanted, base_offset=0, compression=codec)
+    assert write_batch(wanted, base_offset=0, compression=codec, max_bytes=len(whole)) == whole
+    for limit in (1000, len(whole) - 1):
+        with pytest.raises(OversizedBatch, match=f"the batch has at least [0-9]+ bytes, {limit} are allowed"):
+            write_batch(wanted, base_offset=0, compression=codec, max_bytes=limit)
+        pieces = payload_pieces(memoryview(whole), 0, read_header(whole))
+        with pytest.raises(OversizedBatch):
+            recompress(pieces, read_header(whole), compression=codec, level=None, max_bytes=limit)
 
 
 def test_times_too_far_apart() -> None:
