@@ -21,7 +21,7 @@ from spark_kafka_native.records.batch import (
     seal,
     write_header,
 )
-from spark_kafka_native.records.compression import decompress
+from spark_kafka_native.records.decompression import decompress
 from spark_kafka_native.records.record import encode_body, parse_records, varint
 
 _KEY = struct.Struct(">hh")

@@ -21,12 +21,11 @@ from spark_kafka_native.records.batch import (
     seal,
     write_header,
 )
-from spark_kafka_native.records.codec import Buffer
-from spark_kafka_native.records.compression import MAX_DECOMPRESSED_BYTES
+from spark_kafka_native.records.compression import Buffer, compressor
+from spark_kafka_native.records.decompression import MAX_DECOMPRESSED_BYTES, SMALL_PIECES, decompressed_pieces
 from spark_kafka_native.records.errors import CorruptBatch, check_written
 from spark_kafka_native.records.legacy import read_messages
 from spark_kafka_native.records.legacy_write import write_message_set
-from spark_kafka_native.records.pieces import SMALL_PIECES, compressor, decompressed_pieces
 from spark_kafka_native.records.record import Message, encode_body, parse_records, varint
 
 _LONG_MAX = 2**63 - 1

@@ -44,7 +44,7 @@ from spark_kafka_native.records.batch import (
     TimestampType,
     WritableBuffer,
 )
-from spark_kafka_native.records.compression import MAX_DECOMPRESSED_BYTES, decompress
+from spark_kafka_native.records.decompression import MAX_DECOMPRESSED_BYTES, decompress
 from spark_kafka_native.records.errors import CorruptBatch, IncompleteBatch, InvalidMessageSet
 from spark_kafka_native.records.lz4_header import mend_checksum
 from spark_kafka_native.records.record import Message

@@ -11,10 +11,11 @@ from spark_kafka_native.records.batch import (
     CompressionType,
     TimestampType,
 )
+from spark_kafka_native.records.compression import compressor
+from spark_kafka_native.records.decompression import SMALL_PIECES
 from spark_kafka_native.records.errors import check_written
 from spark_kafka_native.records.legacy import CODECS, OVERHEADS, open_wrapper, set_message_offset
 from spark_kafka_native.records.lz4_header import break_checksum
-from spark_kafka_native.records.pieces import SMALL_PIECES, compressor
 from spark_kafka_native.records.record import Message
 
 _ENTRY = struct.Struct(">qiI")

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, NoReturn, Protocol
 
 from spark_kafka_native.records._kernel import VARIABLE, if_wanted
 from spark_kafka_native.records.batch import NO_TIMESTAMP, BatchHeader, TimestampType
-from spark_kafka_native.records.codec import Buffer
+from spark_kafka_native.records.compression import Buffer
 from spark_kafka_native.records.errors import CorruptBatch
 from spark_kafka_native.records.record import VARINT_BYTES, bad_record, bad_value, parse_records, read_varint
 

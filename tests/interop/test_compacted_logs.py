@@ -23,7 +23,7 @@ from broker_embedded.log.manager import LogManager
 from broker_embedded.platform.platform import Platform, RealFileSystem
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.batch import BatchHeader, check_crc, iter_batches, seal
-from spark_kafka_native.records.compression import decompress
+from spark_kafka_native.records.decompression import decompress
 from tests.support import reference_records as reference
 from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable, run_tool
 from tests.support.clients import CODECS, DEADLINE_S, Record

@@ -15,7 +15,8 @@ from spark_kafka_native.records.batch import (
     seal,
     write_header,
 )
-from spark_kafka_native.records.compression import compress, decompress
+from spark_kafka_native.records.compression import compress
+from spark_kafka_native.records.decompression import decompress
 from spark_kafka_native.records.record import VARLONG_BYTES, read_varint, varint
 
 NOW_MS = 1_700_000_000_000

@@ -20,8 +20,8 @@ from spark_kafka_native.records.batch import (
     CorruptBatch,
     read_header,
 )
-from spark_kafka_native.records.compression import MAX_DECOMPRESSED_BYTES
 from spark_kafka_native.records.conversion import payload_pieces, read_records, recompress, write_batch
+from spark_kafka_native.records.decompression import MAX_DECOMPRESSED_BYTES
 from spark_kafka_native.records.errors import OversizedBatch
 from spark_kafka_native.records.legacy import read_message
 from spark_kafka_native.records.legacy_write import entry_size, write_message_set

@@ -36,7 +36,7 @@ from spark_kafka_native.records.batch import (
     set_log_append_time,
     set_offsets,
 )
-from spark_kafka_native.records.compression import MAX_DECOMPRESSED_BYTES
+from spark_kafka_native.records.decompression import MAX_DECOMPRESSED_BYTES
 from spark_kafka_native.records.legacy import is_message
 from spark_kafka_native.records.record import MIN_RECORD_BYTES
 

@@ -32,11 +32,11 @@ from spark_kafka_native.records.batch import (
     seal,
     write_header,
 )
+from spark_kafka_native.records.compression import compressor
 from spark_kafka_native.records.control import ControlType, decode_control
 from spark_kafka_native.records.conversion import payload_pieces
 from spark_kafka_native.records.legacy import read_messages
 from spark_kafka_native.records.legacy_write import write_message_set
-from spark_kafka_native.records.pieces import compressor
 from spark_kafka_native.records.record import as_int64
 from spark_kafka_native.records.scan import LONG_MIN
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeAlias
 
 from spark_kafka_native.records.batch import BatchHeader, CorruptBatch
-from spark_kafka_native.records.codec import Buffer
+from spark_kafka_native.records.compression import Buffer
 from spark_kafka_native.records.record import as_int64, record_blocks, varint
 
 KeyedRecord: TypeAlias = tuple[int, int, int, bytes | None, bool]

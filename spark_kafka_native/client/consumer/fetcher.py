@@ -50,7 +50,7 @@ from spark_kafka_native.protocol.messages.fetch import FetchResponse, PartitionD
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.arrow.decode import decode
 from spark_kafka_native.records.arrow.schema import ALL
-from spark_kafka_native.records.compression import MAX_DECOMPRESSED_BYTES
+from spark_kafka_native.records.decompression import MAX_DECOMPRESSED_BYTES
 from spark_kafka_native.records.errors import OversizedBatch, UnreadableBatch
 
 TARGET_ROWS: Final = 50_000

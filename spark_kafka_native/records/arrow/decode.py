@@ -18,7 +18,7 @@ from spark_kafka_native.records.arrow.scratch import Scratch, scratch
 from spark_kafka_native.records.arrow.selected import Limits, MessagePart, Part
 from spark_kafka_native.records.arrow.selection import MAX_PAYLOAD_BYTES, select
 from spark_kafka_native.records.batch import Buffer
-from spark_kafka_native.records.compression import MAX_DECOMPRESSED_BYTES
+from spark_kafka_native.records.decompression import MAX_DECOMPRESSED_BYTES
 from spark_kafka_native.records.record import NO_HEADERS
 
 TARGET_BYTES = 1024 * 1024 * 1024

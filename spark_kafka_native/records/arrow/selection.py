@@ -19,8 +19,8 @@ from spark_kafka_native.records.batch import (
     check_crc,
     read_header,
 )
-from spark_kafka_native.records.compression import decompress
 from spark_kafka_native.records.control import ControlType, decode_control
+from spark_kafka_native.records.decompression import decompress
 from spark_kafka_native.records.errors import IncompleteBatch, OldFormatBatch
 from spark_kafka_native.records.legacy import (
     Messages,

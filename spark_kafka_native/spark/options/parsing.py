@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from spark_kafka_native.client.config import ClientConfig, ConfigError
 from spark_kafka_native.protocol.nearest import nearest_name
-from spark_kafka_native.records.compression import MAX_DECOMPRESSED_BYTES
+from spark_kafka_native.records.decompression import MAX_DECOMPRESSED_BYTES
 from spark_kafka_native.spark.errors import OptionError, redacted
 from spark_kafka_native.spark.offsets import Earliest, Latest, OffsetLimit
 from spark_kafka_native.spark.options.companions import check_companions, check_rates

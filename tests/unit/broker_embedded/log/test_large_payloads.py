@@ -23,9 +23,9 @@ from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.records import conversion as records_conversion
 from spark_kafka_native.records import record as record_module
 from spark_kafka_native.records.batch import RECORD_BATCH_OVERHEAD, CompressionType, read_header, seal, write_header
+from spark_kafka_native.records.compression import compressor
 from spark_kafka_native.records.conversion import convert_down, payload_pieces, read_records, write_batch
 from spark_kafka_native.records.legacy import read_plain_messages
-from spark_kafka_native.records.pieces import compressor
 from spark_kafka_native.records.record import MIN_RECORD_BYTES, Message, varint
 from spark_kafka_native.records.scan import LONG_MAX, RecordScan
 from tests.support.batches import NOW_MS, batch

@@ -14,7 +14,8 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_kafka_native.records.compression import CompressionType, compress, decompress
+from spark_kafka_native.records.compression import CompressionType, compress
+from spark_kafka_native.records.decompression import decompress
 from spark_kafka_native.records.errors import CorruptBatch
 
 CODECS = [codec for codec in CompressionType if codec is not CompressionType.NONE]
@@ -180,7 +181,7 @@ def test_the_work_for_gzip_members_grows_with_their_number(monkeypatch: pytest.M
     fed = []
     for members in (1_000, 2_000):
         counted = CountedMembers()
-        monkeypatch.setattr("spark_kafka_native.records.pieces.zlib", counted)
+        monkeypatch.setattr("spark_kafka_native.records.decompression.zlib", counted)
         assert decompress(CompressionType.GZIP, member * members) == plain * members
         fed.append(counted.fed)
     assert fed[1] <= 2.1 * fed[0]
@@ -284,3 +285,38 @@ def test_many_threads_at_once() -> None:
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(work, range(40)))
+
+
+def test_ids_and_names_are_kafkas() -> None:
+    assert [(int(codec), codec.label) for codec in CompressionType] == [
+        (0, "none"),
+        (1, "gzip"),
+        (2, "snappy"),
+        (3, "lz4"),
+        (4, "zstd"),
+    ]
+    assert [CompressionType.from_name(codec.label) for codec in CompressionType] == list(CompressionType)
+
+
+@pytest.mark.parametrize("name", ["", "ZSTD", "producer", "lzma"])
+def test_an_unknown_name_is_answered_with_the_choices(name: str) -> None:
+    with pytest.raises(ValueError, match=f"unknown compression '{name}'; choose one of none, gzip, snappy, lz4, zstd"):
+        CompressionType.from_name(name)
+
+
+@pytest.mark.parametrize(
+    ("codec", "least", "most"),
+    [(CompressionType.GZIP, 1, 9), (CompressionType.LZ4, 1, 17), (CompressionType.ZSTD, -131072, 22)],
+)
+def test_levels_are_kafkas(codec: CompressionType, least: int, most: int) -> None:
+    codec.check_level(least)
+    codec.check_level(most)
+    for level in (least - 1, most + 1):
+        with pytest.raises(ValueError, match=f"level {level} of {codec.label} is not within {least} to {most}"):
+            codec.check_level(level)
+
+
+@pytest.mark.parametrize("codec", [CompressionType.NONE, CompressionType.SNAPPY])
+def test_codecs_without_levels(codec: CompressionType) -> None:
+    with pytest.raises(ValueError, match=f"compression {codec.label} has no levels, 1 was given"):
+        codec.check_level(1)

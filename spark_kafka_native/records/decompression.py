@@ -1,52 +1,84 @@
-"""The codecs of a record batch piece by piece, in both directions, with buffers of bounded size.
+"""Payloads of record batches decompressed: as a whole, or piece by piece with buffers of bounded size.
 
 A few KiB can decompress to 512 MiB. Records that are only inspected, or that are written to another batch, do not need
 the payload as a whole. With `SMALL_PIECES` a piece has at most 64 KiB of gzip and lz4. Of zstd, whose library has no
 limit, it has at most 16 MiB, because 512 bytes are decompressed at a time and each can become 32 KiB. Snappy has no
 limit either: the producer decides the size of a block, which is at most 22 times its compressed size.
 
-The formats are described in `compression`. The libraries are imported at first use. Context objects of zstd are costly
-to make and must not be used by two threads at once: idle ones wait in a list, whose ``pop`` and ``append`` are atomic,
-and each call has its own.
+What Apache Kafka's Java clients read is read: what `compression` writes, and
+
+* gzip: several members after each other, as one payload.
+* snappy: a second magic in place of a block's size, which starts a concatenated stream. A payload without the magic is
+  one raw snappy block, which some C clients write.
+* zstd: several frames, with or without content size.
+
+Decompression stops at a limit, refuses bytes after the last frame, and raises CorruptBatch for any other error. The
+libraries are imported at first use.
 """
 
 import struct
 import zlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from spark_kafka_native.records.codec import (
-    XERIAL_BLOCK_BYTES,
+from spark_kafka_native.records.compression import (
+    BLOCK_SIZE,
+    GZIP_WBITS,
+    XERIAL_HEADER,
+    XERIAL_MAGIC,
     Buffer,
     CompressionType,
-    gzip_level,
-    lz4_level,
-    zstd_level,
 )
 from spark_kafka_native.records.errors import CorruptBatch, OversizedBatch
 
 if TYPE_CHECKING:
     import zstandard
 
-XERIAL_MAGIC = b"\x82SNAPPY\x00"
-XERIAL_HEADER = XERIAL_MAGIC + struct.pack(">ii", 1, 1)
-_XERIAL_MAGIC_AS_SIZE = struct.unpack_from(">i", XERIAL_MAGIC)[0]
-BLOCK_SIZE = struct.Struct(">i")
-
-GZIP_WBITS = 16 + zlib.MAX_WBITS
+MAX_DECOMPRESSED_BYTES = 512 * 1024 * 1024
+"""Limit of one batch's decompressed payload unless the caller names another."""
 SMALL_PIECES = 64 * 1024
+_LARGE_PIECES = 16 * 1024 * 1024
+
+_XERIAL_MAGIC_AS_SIZE = struct.unpack_from(">i", XERIAL_MAGIC)[0]
 _GZIP_FIRST_FED = 1024
 """Input given to a gzip member first. It doubles, because the library copies what the member leaves."""
 _LZ4_LEAST_PIECE = 64 * 1024
 _ZSTD_LEAST_FED = 512
 _ZSTD_LIKELY_RATIO = 1024
-_ZSTD_STREAM_BYTES = 8 * 1024 * 1024
-"""What a stream of unknown size is compressed for. High levels would take 700 MiB for the largest window."""
+_ZSTD_LIKELY_BYTES = 64 * 1024
+_ZSTD_LIKELY_TIMES = 64
+"""What a frame says it becomes is likely if it is no more than this, or no more than so many times its own size."""
+_LZ4_LIKELY_BYTES = 64 * 1024  # of a frame; with larger ones it is slower
+_LZ4_MAX_TIMES = 255  # no frame can become larger
+_LZ4_MAGIC = b"\x04\x22\x4d\x18"
+_LZ4_HAS_SIZE = 0x08
 
-idle_zstd_compressors: dict[int, "list[zstandard.ZstdCompressor]"] = {}
-"""Compressors that no call uses, by level, as `idle_zstd`."""
-idle_zstd: "list[zstandard.ZstdDecompressor]" = []
-"""Decompressors that no call uses. Take one with ``pop``, and ``append`` it unless there was an error."""
+_idle_zstd: "list[zstandard.ZstdDecompressor]" = []
+"""Decompressors that no call uses: they are costly to make, and two threads must not use one at once.
+
+Take one with ``pop``, and ``append`` it unless there was an error; both are atomic.
+"""
+
+
+def decompress(
+    codec: CompressionType, payload: Buffer, *, max_bytes: int = MAX_DECOMPRESSED_BYTES
+) -> bytes | memoryview:
+    """What ``compress`` was given. With NONE a view of ``payload`` itself, else a copy that the caller owns.
+
+    Raises CorruptBatch: not what the codec writes, cut off, or followed by other bytes. OversizedBatch: larger than
+    ``max_bytes``.
+    """
+    if codec is CompressionType.NONE:
+        return memoryview(payload)
+    plain = None
+    if codec is CompressionType.LZ4:
+        plain = lz4_frame(payload, max_bytes)
+    elif codec is CompressionType.ZSTD:
+        plain = zstd_frame(payload, max_bytes)
+    if plain is not None:
+        return plain
+    pieces = list(decompressed_pieces(codec, payload, max_bytes=max_bytes, piece_bytes=_LARGE_PIECES))
+    return bytes(pieces[0]) if len(pieces) == 1 else b"".join(pieces)
 
 
 def decompressed_pieces(
@@ -76,11 +108,11 @@ def decompressed_pieces(
     for piece in pieces:
         left -= len(piece)
         if left < 0:
-            raise too_large(codec, max_bytes)
+            raise _too_large(codec, max_bytes)
         yield piece
 
 
-def too_large(codec: CompressionType, max_bytes: int) -> OversizedBatch:
+def _too_large(codec: CompressionType, max_bytes: int) -> OversizedBatch:
     """The error for a payload larger than the caller allows."""
     return OversizedBatch(f"{codec.label} payload decompresses to more than {max_bytes} bytes")
 
@@ -133,7 +165,7 @@ def _snappy_block(block: memoryview, left: int, max_bytes: int) -> bytes:
     import snappy  # noqa: PLC0415 -- at first use
 
     if _snappy_length(block) > left:
-        raise too_large(CompressionType.SNAPPY, max_bytes)
+        raise _too_large(CompressionType.SNAPPY, max_bytes)
     if _snappy_length(block) > CompressionType.SNAPPY.max_ratio * len(block):  # the library would allocate it first
         raise CorruptBatch(f"snappy payload: {len(block)} bytes cannot become {_snappy_length(block)}")
     try:
@@ -179,7 +211,7 @@ def _zstd_pieces(view: memoryview, step: int) -> Iterator[bytes]:
     import zstandard  # noqa: PLC0415 -- at first use
 
     try:
-        decompressor = idle_zstd.pop()
+        decompressor = _idle_zstd.pop()
     except IndexError:
         decompressor = zstandard.ZstdDecompressor()
     position = 0
@@ -196,134 +228,45 @@ def _zstd_pieces(view: memoryview, step: int) -> Iterator[bytes]:
             raise CorruptBatch(f"zstd payload: {error}") from error
         position += len(fed) - len(frame.unused_data)
         yield piece
-    idle_zstd.append(decompressor)
+    _idle_zstd.append(decompressor)
 
 
-# --- compressing -----------------------------------------------------------------------------------------------------
+# --- in one call -----------------------------------------------------------------------------------------------------
+# For one complete frame of a likely size this takes less time. For anything else (damaged, cut off, several frames, too
+# large) these functions return None, and the payload is read piece by piece, which raises the error.
 
 
-class Compressor(Protocol):
-    """Compress pieces, in order, into one payload: what ``compress`` returns each time, and then ``flush``."""
+def zstd_frame(stored: Buffer, max_bytes: int) -> bytes | None:
+    """What is in a frame that says how large it becomes; None if it is not one, whole and alone, of a likely size."""
+    import zstandard  # noqa: PLC0415 -- at first use
 
-    def compress(self, data: Buffer, /) -> bytes:
-        """Take a piece, and return compressed bytes, maybe none yet."""
-
-    def flush(self) -> bytes:
-        """The rest. Nothing can be compressed after it."""
-
-
-def compressor(codec: CompressionType, level: int | None = None) -> Compressor:
-    """A compressor for one payload, at Kafka's default level unless one is given.
-
-    Raises ValueError: a level the codec does not have.
-    """
-    if level is not None:
-        codec.check_level(level)
-    match codec:
-        case CompressionType.NONE:
-            return _Plain()
-        case CompressionType.GZIP:
-            return zlib.compressobj(gzip_level(level), wbits=GZIP_WBITS)
-        case CompressionType.SNAPPY:
-            return _Snappy()
-        case CompressionType.LZ4:
-            return _Lz4(level)
-        case CompressionType.ZSTD:
-            return _Zstd(zstd_level(level))
-
-
-class _Plain:
-    def compress(self, data: Buffer) -> bytes:
-        return bytes(data)
-
-    def flush(self) -> bytes:
-        return b""
-
-
-class _Snappy:
-    """Blocks of `XERIAL_BLOCK_BYTES`, each after its compressed size."""
-
-    def __init__(self) -> None:
-        self._waiting = bytearray()
-        self._out = bytearray(XERIAL_HEADER)
-
-    def compress(self, data: Buffer) -> bytes:
-        self._waiting += data
-        whole = len(self._waiting) // XERIAL_BLOCK_BYTES * XERIAL_BLOCK_BYTES
-        for start in range(0, whole, XERIAL_BLOCK_BYTES):
-            self._add(self._waiting[start : start + XERIAL_BLOCK_BYTES])
-        del self._waiting[:whole]
-        return self._take()
-
-    def flush(self) -> bytes:
-        if self._waiting:
-            self._add(self._waiting)
-        return self._take()
-
-    def _add(self, plain: bytearray) -> None:
-        import snappy  # noqa: PLC0415 -- at first use
-
-        block = snappy.compress(bytes(plain))
-        self._out += BLOCK_SIZE.pack(len(block)) + block
-
-    def _take(self) -> bytes:
-        taken, self._out = bytes(self._out), bytearray()
-        return taken
-
-
-class _Lz4:
-    """A frame as Kafka writes it: see `compression`."""
-
-    def __init__(self, level: int | None) -> None:
-        import lz4.frame  # noqa: PLC0415 -- at first use
-
-        self._frame = lz4.frame.LZ4FrameCompressor(
-            compression_level=lz4_level(level), block_size=lz4.frame.BLOCKSIZE_MAX64KB, block_linked=False
-        )
-        self._begun: bytes = self._frame.begin()
-
-    def compress(self, data: Buffer) -> bytes:
-        begun, self._begun = self._begun, b""
-        compressed: bytes = self._frame.compress(data)
-        return begun + compressed
-
-    def flush(self) -> bytes:
-        end: bytes = self._frame.flush()
-        return self._begun + end
-
-
-class _Zstd:
-    """A frame. It has its content size if there is one piece; of several pieces the size is not known at its start."""
-
-    def __init__(self, level: int) -> None:
-        import zstandard  # noqa: PLC0415 -- at first use
-
-        self._idle = idle_zstd_compressors.setdefault(level, [])
+    try:
+        # The library allocates that size; and behind a size of 0, or none, it does not look what else there is.
+        size = zstandard.frame_content_size(stored)
+        if not 0 < size <= min(max_bytes, max(_ZSTD_LIKELY_BYTES, _ZSTD_LIKELY_TIMES * len(stored))):
+            return None
         try:
-            self._compressor = self._idle.pop()
+            decompressor = _idle_zstd.pop()
         except IndexError:
-            self._compressor = zstandard.ZstdCompressor(level=level)
-        self._level = level
-        self._frame: zstandard.ZstdCompressionObj | None = None
-        self._first = b""
+            decompressor = zstandard.ZstdDecompressor()
+        plain = decompressor.decompress(stored, allow_extra_data=False)
+    except zstandard.ZstdError:
+        return None
+    _idle_zstd.append(decompressor)
+    return plain
 
-    def compress(self, data: Buffer) -> bytes:
-        if self._frame is not None:
-            return self._frame.compress(data)
-        if not self._first:
-            self._first = bytes(data)
-            return b""
-        self._frame = self._stream()
-        first, self._first = self._first, b""
-        return self._frame.compress(first) + self._frame.compress(data)
 
-    def flush(self) -> bytes:
-        end = self._compressor.compress(self._first) if self._frame is None else self._frame.flush()
-        self._idle.append(self._compressor)
-        return end
+def lz4_frame(stored: Buffer, max_bytes: int) -> bytes | None:
+    """What is in a frame; None if it is not one, as a whole and no more, that cannot become more than ``max_bytes``."""
+    import lz4.frame  # noqa: PLC0415 -- at first use
 
-    def _stream(self) -> "zstandard.ZstdCompressionObj":
-        import zstandard  # noqa: PLC0415 -- at first use
-
-        params = zstandard.ZstdCompressionParameters.from_level(self._level, source_size=_ZSTD_STREAM_BYTES)
-        return zstandard.ZstdCompressor(compression_params=params).compressobj()
+    if len(stored) > _LZ4_LIKELY_BYTES or _LZ4_MAX_TIMES * len(stored) > max_bytes:
+        return None
+    if stored[:4] != _LZ4_MAGIC or len(stored) == 4 or stored[4] & _LZ4_HAS_SIZE:  # it would be allocated
+        return None
+    try:
+        plain, used = lz4.frame.decompress(stored, return_bytes_read=True)
+    except RuntimeError:
+        return None
+    whole: bytes | None = plain if used == len(stored) else None
+    return whole
