@@ -1,6 +1,6 @@
-"""The header of a record batch, format v2 (KIP-98): reading, checking and patching it; the payload stays untouched.
+"""The header of a record batch, format v2 (KIP-98): reading, checking and changing it, without its payload.
 
-A Fetch answer, a Produce request and a segment file hold batches one behind the other, big-endian::
+A Fetch response, a Produce request and a segment file hold a sequence of batches, big-endian::
 
     batch                   = base_offset            int64
                               batch_length           int32   bytes after this field, so the whole batch is 12 more
@@ -18,10 +18,10 @@ A Fetch answer, a Produce request and a segment file hold batches one behind the
                               records_count          int32
                               payload                record*, compressed as a whole if a codec is set
 
-``base_offset`` and ``partition_leader_epoch`` stand outside the CRC, so that a broker sets them in place. Formats v0
-and v1 have their magic at the same byte and are told apart by it.
+The CRC does not cover ``base_offset`` and ``partition_leader_epoch``, so that a broker sets them in place. Formats v0
+and v1 have their magic at the same byte.
 
-The functions that patch a batch check that its header is there but trust what it says: read it first.
+The functions that change a batch do not check its header: read it first.
 """
 
 import struct
@@ -125,7 +125,7 @@ class ProducerIdAndEpoch:
 
 
 class BatchHeader(NamedTuple):
-    """The 61 bytes before a batch's payload, field by field as they stand there (see the module's grammar).
+    """The fields of the 61 bytes before a batch's payload, in order (see the module's grammar).
 
     A named tuple, because a Fetch of small batches reads thousands and a frozen dataclass takes eight times as long.
     """
@@ -156,7 +156,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def next_offset(self) -> int:
-        """The offset behind this batch, where a reader goes on."""
+        """The offset after this batch, at which a reader continues."""
         return self.base_offset + self.last_offset_delta + 1
 
     @property
@@ -193,22 +193,22 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
-        """Sequence number of the last record; sequences go on at 0 behind 2**31 - 1. NO_SEQUENCE if there is none."""
+        """Sequence number of the last record, which is 0 after 2**31 - 1; NO_SEQUENCE if there is none."""
         if self.base_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
         return increment_sequence(self.base_sequence, self.last_offset_delta)
 
 
 def increment_sequence(sequence: int, increment: int) -> int:
-    """The sequence number ``increment`` records after ``sequence``; behind 2**31 - 1 comes 0."""
+    """The sequence number ``increment`` records after ``sequence``; 0 is the next one after 2**31 - 1."""
     return (sequence + increment) % _SEQUENCE_MODULUS
 
 
 def read_header(buffer: Buffer, position: int = 0, *, whole: bool = True) -> BatchHeader:
     """The header of the batch at ``position``, its fields checked against each other but not the CRC.
 
-    With ``whole=False`` only the 61 bytes of the header must be there, not the payload behind them: enough to step
-    through a file.
+    With ``whole=False`` only the 61 bytes of the header must be there, not the payload after them: enough to go from
+    batch to batch of a file.
 
     Raises CorruptBatch: an impossible length or count, an unknown magic or codec. IncompleteBatch: the buffer ends
     before the batch does. OldFormatBatch: magic 0 or 1.
@@ -266,13 +266,13 @@ def check_crc(buffer: Buffer, position: int, header: BatchHeader) -> None:
 
 
 def set_offsets(buffer: WritableBuffer, position: int, *, base_offset: int, partition_leader_epoch: int) -> None:
-    """Give the batch at ``position`` its place in the log, in place; neither field is under the CRC."""
+    """Set offset and leader epoch of the batch at ``position``, in place; the CRC covers neither field."""
     _OFFSET.pack_into(buffer, position, base_offset)
     _EPOCH.pack_into(buffer, position + LOG_OVERHEAD, partition_leader_epoch)
 
 
 def set_log_append_time(buffer: WritableBuffer, position: int, timestamp_ms: int) -> None:
-    """Make ``timestamp_ms`` the time of every record of the batch at ``position``, in place, and renew the CRC."""
+    """Set the timestamp of all records of the batch at ``position`` (LogAppendTime), in place, and the CRC."""
     (attributes,) = _ATTRIBUTES.unpack_from(buffer, position + _ATTRIBUTES_AT)
     _ATTRIBUTES.pack_into(buffer, position + _ATTRIBUTES_AT, attributes | _LOG_APPEND_TIME_BIT)
     _TIMESTAMP.pack_into(buffer, position + _MAX_TIMESTAMP_AT, timestamp_ms)
@@ -288,7 +288,7 @@ def set_producer(
     base_sequence: int,
     transactional: bool = False,
 ) -> None:
-    """Name the producer of the batch at ``position``, in place, and renew the CRC. May be done again (new epoch)."""
+    """Set the producer of the batch at ``position``, in place, and the CRC. May be repeated, as after a new epoch."""
     (attributes,) = _ATTRIBUTES.unpack_from(buffer, position + _ATTRIBUTES_AT)
     attributes = attributes | _TRANSACTIONAL_BIT if transactional else attributes & ~_TRANSACTIONAL_BIT
     _ATTRIBUTES.pack_into(buffer, position + _ATTRIBUTES_AT, attributes)
@@ -323,7 +323,7 @@ def write_header(
     base_sequence: int = NO_SEQUENCE,
     delete_horizon: bool = False,
 ) -> None:
-    """Write the 61 bytes before a payload, CRC 0: call ``seal`` once the payload is behind them.
+    """Write the 61 bytes before a payload, CRC 0: call ``seal`` once the payload is in place.
 
     ``size_in_bytes`` counts the whole batch, header included. ``delete_horizon``: ``base_timestamp`` is one (KIP-534).
     """
@@ -352,7 +352,7 @@ def write_header(
 
 
 def _check_magic(buffer: Buffer, position: int, available: int) -> None:
-    """Raise if what is there of a header, be it cut off, has a wrong length or magic.
+    """Raise if a header, complete or cut off, has a wrong length or magic.
 
     The length comes first: a file's tail of zeroes has magic 0 too and is no message of format v0.
     """
@@ -375,13 +375,13 @@ def _check_magic(buffer: Buffer, position: int, available: int) -> None:
 def _check_counts(header: BatchHeader, position: int) -> None:
     """Raise if a field of ``header`` has a value that no writer gives it."""
     if header.attributes & _CODEC_MASK >= len(_CODECS):
-        trouble = f"unknown compression codec {header.attributes & _CODEC_MASK}"
+        what = f"unknown compression codec {header.attributes & _CODEC_MASK}"
     elif header.last_offset_delta < 0:
-        trouble = f"negative last offset delta {header.last_offset_delta}"
+        what = f"negative last offset delta {header.last_offset_delta}"
     elif not 0 <= header.records_count <= header.last_offset_delta + 1:
-        trouble = f"{header.records_count} records cannot have {header.last_offset_delta + 1} offsets"
+        what = f"{header.records_count} records cannot have {header.last_offset_delta + 1} offsets"
     elif header.base_offset + header.last_offset_delta >= _OFFSETS_END:
-        trouble = "offsets beyond the largest int64"
+        what = "offsets beyond the largest int64"
     else:
         return
-    raise CorruptBatch(trouble, position=position, base_offset=header.base_offset)
+    raise CorruptBatch(what, position=position, base_offset=header.base_offset)

@@ -1,11 +1,11 @@
 """Control batches: the markers that end a transaction in each of its partitions (KIP-98).
 
-A control batch holds one record, whose key says what it is::
+A control batch holds one record, whose key has its type::
 
     key   = version int16, type int16
     value = version int16, coordinator_epoch int32   of an ABORT or COMMIT marker
 
-Later versions only add fields, so what stands behind these is not looked at.
+Later versions only add fields, so bytes after these are ignored.
 """
 
 import struct
@@ -31,7 +31,7 @@ _MAX_PAYLOAD_BYTES = 64 * 1024
 
 
 class ControlType(IntEnum):
-    """What a control record says; a type this list does not have is UNKNOWN, and to be skipped."""
+    """The type of a control record; one that is not in this list is UNKNOWN, and to be skipped."""
 
     UNKNOWN = -1
     ABORT = 0

@@ -1,8 +1,8 @@
-"""Records from one message format into another, singly and in plain Python: what brokers do for clients of other ages.
+"""Records converted from one message format to another, in plain Python: a broker does it for older and newer clients.
 
-Up (v0, v1 to v2) nothing is lost. Down (v2 to v1, and that to v0) headers go, and from v0 timestamps too; control
-batches have no likeness in the old formats and vanish. What was compressed stays so, by the same codec, as one wrapper
-for each batch; zstd does not exist there.
+Up (v0, v1 to v2) nothing is lost. Down (v2 to v1, v1 to v0) headers are lost, and in v0 timestamps. Control batches do
+not exist in the old formats and are dropped. A compressed batch becomes one wrapper of the same codec; zstd does not
+exist there.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -165,9 +165,9 @@ def convert_down(
 ) -> bytes:
     """The batch or message at ``position`` as a message set of format v0 or v1; as it is if it is no newer than that.
 
-    Records before ``from_offset`` are left out of an uncompressed batch: they become messages of their own, and some
-    clients take the first of an answer for the one they asked for. Nothing is left of a control batch, nor of one that
-    compaction has emptied. ``each`` is given the records and yields them: it may raise to stop the conversion.
+    Records before ``from_offset`` are left out of an uncompressed batch: they become single messages, and some clients
+    expect the first message of a response to have the requested offset. A control batch, or one that compaction has
+    emptied, becomes no bytes. ``each`` is given the records and yields them: it may raise to stop the conversion.
 
     Raises CorruptBatch: the payload is not what the header says. ValueError: it is compressed with zstd.
     """

@@ -47,7 +47,7 @@ _ZSTD_LEAST_FED = 512
 _ZSTD_LIKELY_RATIO = 1024
 _ZSTD_LIKELY_BYTES = 64 * 1024
 _ZSTD_LIKELY_TIMES = 64
-"""What a frame says it becomes is likely if it is no more than this, or no more than so many times its own size."""
+"""The content size in a frame is likely if it is at most this, or at most so many times the size of the frame."""
 _LZ4_LIKELY_BYTES = 64 * 1024  # of a frame; with larger ones it is slower
 _LZ4_MAX_TIMES = 255  # no frame can become larger
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
@@ -63,7 +63,7 @@ Take one with ``pop``, and ``append`` it unless there was an error; both are ato
 def decompress(
     codec: CompressionType, payload: Buffer, *, max_bytes: int = MAX_DECOMPRESSED_BYTES
 ) -> bytes | memoryview:
-    """What ``compress`` was given. With NONE a view of ``payload`` itself, else a copy that the caller owns.
+    """The payload that was compressed. With NONE it is a view of ``payload``, else a copy that the caller owns.
 
     Raises CorruptBatch: not what the codec writes, cut off, or followed by other bytes. OversizedBatch: larger than
     ``max_bytes``.
@@ -237,11 +237,11 @@ def _zstd_pieces(view: memoryview, step: int) -> Iterator[bytes]:
 
 
 def zstd_frame(stored: Buffer, max_bytes: int) -> bytes | None:
-    """What is in a frame that says how large it becomes; None if it is not one, whole and alone, of a likely size."""
+    """The content of one complete frame that has a likely content size; None for anything else."""
     import zstandard  # noqa: PLC0415 -- at first use
 
     try:
-        # The library allocates that size; and behind a size of 0, or none, it does not look what else there is.
+        # The library allocates that size. After a frame with a size of 0, or without one, it ignores other bytes.
         size = zstandard.frame_content_size(stored)
         if not 0 < size <= min(max_bytes, max(_ZSTD_LIKELY_BYTES, _ZSTD_LIKELY_TIMES * len(stored))):
             return None
@@ -257,7 +257,7 @@ def zstd_frame(stored: Buffer, max_bytes: int) -> bytes | None:
 
 
 def lz4_frame(stored: Buffer, max_bytes: int) -> bytes | None:
-    """What is in a frame; None if it is not one, as a whole and no more, that cannot become more than ``max_bytes``."""
+    """The content of one complete frame that cannot have more than ``max_bytes`` of it; None for anything else."""
     import lz4.frame  # noqa: PLC0415 -- at first use
 
     if len(stored) > _LZ4_LIKELY_BYTES or _LZ4_MAX_TIMES * len(stored) > max_bytes:

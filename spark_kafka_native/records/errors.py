@@ -1,12 +1,12 @@
-"""What is raised for bytes that hold no readable record batch."""
+"""The errors for bytes that hold no readable record batch."""
 
 from typing import Self
 
 
 class UnreadableBatch(Exception):
-    """Bytes that should hold record batches and that cannot be read here; ``str()`` names every place that is known.
+    """Bytes that should hold record batches and cannot be read; ``str()`` has every position that is known.
 
-    ``position`` is the byte at which the trouble's batch starts, in the buffer handed in or, once ``placed``, in
+    ``position`` is the first byte of the batch with the error, in the buffer that was read or, once ``placed``, in
     ``file``. ``record_index`` counts from 0 within the batch.
     """
 
@@ -47,9 +47,9 @@ class UnreadableBatch(Exception):
         base_offset: int | None = None,
         record_index: int | None = None,
     ) -> Self:
-        """The same error with more of its place known; ``start`` is where the buffer began in the file.
+        """The same error with a more exact position; ``start`` is the position of the buffer in the file.
 
-        What the error knew already is kept, save that ``position`` moves by ``start``.
+        Known values stay as they are, but ``start`` is added to ``position``.
         """
         return type(self)(
             self.detail,
@@ -82,13 +82,13 @@ class IncompleteBatch(CorruptBatch):
 
 
 class InvalidMessageSet(CorruptBatch):
-    """A message of format v0 or v1 whose bytes are sound, but which holds what its format does not allow."""
+    """A message of format v0 or v1 with sound bytes and with content that its format does not allow."""
 
 
 class OldFormatBatch(UnreadableBatch):
-    """A batch in message format v0 or v1 (magic 0 or 1) where only format v2 may be: sound maybe.
+    """A batch in message format v0 or v1 (magic 0 or 1), maybe a sound one, where only format v2 may be.
 
-    No ``CorruptBatch``, so that nobody truncates a log because of it. ``formats`` and ``legacy`` read it.
+    It is no ``CorruptBatch``, because a log must not be truncated at it. ``formats`` and ``legacy`` read it.
     """
 
 

@@ -1,6 +1,6 @@
-"""Batches of any format: record batches (v2, `batch`) and messages (v0 and v1, `legacy`), told apart by their magic.
+"""Batches of any format, known by their magic: record batches (v2, `batch`) and messages (v0 and v1, `legacy`).
 
-A log that lived through upgrades of its broker holds all of them, in any order; so may a Fetch answer.
+The log of a broker that has been upgraded holds all of them, in any order; so may a Fetch response.
 """
 
 from collections.abc import Iterator
@@ -50,7 +50,7 @@ def iter_any(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHead
 
     Ends silently before a last one that is cut off, as the last one of a Fetch answer may be.
 
-    Raises CorruptBatch: as ``read_any``, once what is before was yielded.
+    Raises CorruptBatch: as ``read_any``, after the batches before it were yielded.
     """
     while position < len(buffer):
         try:

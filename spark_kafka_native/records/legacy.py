@@ -1,6 +1,6 @@
-"""Message sets, formats v0 and v1: what Kafka stored and sent before record batches came (format v2, Kafka 0.11).
+"""Message sets, formats v0 and v1: how Kafka stored and sent records before record batches (format v2, Kafka 0.11).
 
-A message set is messages one behind the other, without a count or a length of its own, big-endian::
+A message set is a sequence of messages, without a count or a length of its own, big-endian::
 
     message_set = (offset       int64   of the message, or of the last one inside; a producer may write anything
                    message_size int32   bytes of the message, so the whole entry is 12 more
@@ -14,10 +14,10 @@ A message set is messages one behind the other, without a count or a length of i
 
 A message with a codec is a wrapper. It has no key, and its value is a message set, compressed; the messages in there
 have the wrapper's magic and no codec of their own, so nothing nests deeper. Inside a v0 wrapper offsets are absolute,
-which is why a broker has to write such a set anew to assign offsets (KAFKA-527). Inside a v1 wrapper they count from
+which is why a broker has to rewrite such a set to assign offsets (KAFKA-527). Inside a v1 wrapper they count from
 the first message, and the wrapper's own is the last one's, so that a broker sets one number (KIP-31); a wrapper at
 offset 0 is taken to begin at 0, as some producers leave it there. The timestamp of a v1 wrapper is the largest inside;
-under LogAppendTime it is that of every message inside, whatever these say.
+under LogAppendTime it is that of every message inside, and their own are ignored.
 
 Lz4 frames in v0 have a wrong header checksum (`lz4_header`).
 
@@ -50,7 +50,7 @@ from spark_kafka_native.records.lz4_header import mend_checksum
 from spark_kafka_native.records.record import Message
 
 UNKNOWN_COUNT = -1
-"""``records_count`` of a wrapper: nobody knows before it is decompressed."""
+"""``records_count`` of a wrapper, which is known only when it has been decompressed."""
 MESSAGE_HEADER_BYTES = 26
 """Bytes that ``read_message`` looks at; no message is shorter."""
 CODECS = (CompressionType.NONE, CompressionType.GZIP, CompressionType.SNAPPY, CompressionType.LZ4)
@@ -69,7 +69,7 @@ _LOG_APPEND_TIME_BIT = 0x08
 OVERHEADS = (14, 22)
 """By magic: bytes of a message with neither key nor value."""
 KEYS_AT = (18, 26)
-"""By magic: where an entry's key length stands."""
+"""By magic: the position of an entry's key length."""
 
 _OFFSET = struct.Struct(">q")
 _CRC = struct.Struct(">I")
@@ -96,7 +96,7 @@ class Messages:
 
 
 def is_message(buffer: Buffer, position: int = 0) -> bool:
-    """Whether what stands at ``position`` has the magic of a message, not of a record batch."""
+    """Whether the bytes at ``position`` have the magic of a message, not of a record batch."""
     return len(buffer) > position + _MAGIC_AT and buffer[position + _MAGIC_AT] in {0, 1}
 
 

@@ -1,4 +1,4 @@
-"""The header checksum of an lz4 frame, which Kafka got wrong in message format v0 (KAFKA-3160, KIP-57).
+"""The header checksum of an lz4 frame, which is wrong in message format v0 (KAFKA-3160, KIP-57).
 
 A frame begins, little-endian::
 

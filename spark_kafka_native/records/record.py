@@ -34,7 +34,7 @@ _BLOCK_BYTES: Final = 1024 * 1024
 _LAST_BYTE: Final = 0x7F
 """A byte of a varint above this is not its last."""
 _SMALL: Final = tuple((number >> 1) ^ -(number & 1) for number in range(_LAST_BYTE + 1))
-"""The integers that varints of one byte stand for."""
+"""The integers of varints of one byte."""
 _KEPT_BYTES: Final = 2
 
 
@@ -93,7 +93,7 @@ def read_varint(data: Buffer, position: int, end: int, index: int, max_bytes: in
 def parse_records(pieces: Iterable[Buffer], header: BatchHeader, first: int = 0) -> Iterator[Message]:
     """The records of a batch from record ``first`` on; ``pieces`` are its decompressed payload from there on.
 
-    Each record is checked when it is read. Neither the order of offsets nor what is in headers is checked.
+    Each record is checked when it is read. Neither the order of offsets nor the content of headers is checked.
 
     Raises CorruptBatch: they are not what the format allows, or not as many as ``header`` says.
     """
@@ -245,7 +245,7 @@ def _complete_records(buffer: bytearray, count: int) -> tuple[int, int, int]:
 
 
 class _Varints(dict[int, bytes]):
-    """Varints by their numbers, made when they are first asked for; those of one or two bytes are kept."""
+    """Varints by their numbers; those of one or two bytes are kept after their first use."""
 
     def __missing__(self, number: int) -> bytes:
         rest = (number << 1) ^ (number >> 63)

@@ -1,19 +1,19 @@
 """The steps that go record by record, in C and without the GIL: payloads to Arrow's buffers and back, murmur2.
 
-Cython knows buffers and pointers only; `compiled` knows what they mean, and imports all of these modules or has none.
+Cython has buffers and pointers only; `arrow.compiled` makes Arrow columns of them, and imports all of these modules.
 
-* ``memory``: others' memory held, and memory of our own
+* ``memory``: views of memory that others own, and memory that is allocated here
 * ``varint``: variable-length integers
 * ``batch_headers``: the headers of the batches of a buffer, as a table of numbers
-* ``selection``: which of these batches have records to show, as far as that needs no decision
+* ``selection``: which of these batches have records to show, as far as the headers decide it
 * ``columns``: byte strings in Arrow's layout
 * ``walk``: the records of a batch, field by field
 * ``decode``: batches to columns
 * ``encode``: columns to records
 * ``scan``: times, offsets and missing keys of the records of a batch; the bundled broker uses it, without numpy
-* ``murmur2``: what Java's partitioner makes of keys
+* ``murmur2``: the hash that Java's partitioner makes of keys
 
-A ``.pxd`` is what other modules see of one, and is compiled into them.
+A ``.pxd`` declares a module to the others, and is compiled into them.
 """
 
 import logging

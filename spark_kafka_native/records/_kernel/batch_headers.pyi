@@ -3,7 +3,7 @@
 from spark_kafka_native.records._kernel.memory import Buffer
 
 class BatchHeaders:
-    """The headers of ``count`` whole batches, one behind the other from the beginning of a buffer up to ``end``."""
+    """The headers of the first ``count`` whole batches of a buffer, which take its bytes up to ``end``."""
 
     count: int
     end: int

@@ -1,7 +1,7 @@
 """The headers of the batches of a buffer, as a table of numbers.
 
-What is taken for a header is what `batch.read_header` takes for one. At anything else, be it of an older format, cut
-off or damaged, the table ends, without a word: whoever reads on from there in Python finds out what it is.
+A header is accepted if `batch.read_header` accepts it. The table ends before anything else: an older format, a batch
+that is cut off, or damage. Python reads on from there and raises the error.
 """
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
@@ -19,9 +19,9 @@ cdef enum:
 
 
 cdef class BatchHeaders:
-    """The headers of ``count`` whole batches, one behind the other from the beginning of ``buffer`` up to ``end``.
+    """The headers of the first ``count`` whole batches of ``buffer``, which take its bytes up to ``end``.
 
-    The buffer is not held: memoryviews that are held cannot be garbage.
+    The buffer is not held: the garbage collector cannot collect a memoryview that C holds.
     """
 
     def __cinit__(self, buffer):
@@ -41,7 +41,7 @@ cdef class BatchHeaders:
         return PyBytes_FromStringAndSize(<char*>self.first, self.count * <Py_ssize_t>sizeof(Header))
 
     def reach(self, int64_t position, int64_t offset, int64_t epoch):
-        """The largest offset behind a batch from ``position`` on, the first such batch's leader epoch, and ``end``.
+        """The next offset after the batches from ``position`` on, the leader epoch of the first that has it, and ``end``.
 
         ``offset`` and ``epoch`` where no batch reaches beyond ``offset``; ``position`` where no batch begins there.
         """

@@ -6,7 +6,7 @@ from spark_kafka_native.records._kernel.columns import Strings
 from spark_kafka_native.records._kernel.memory import Allocate, Buffer
 
 class Rows:
-    """The columns that were asked for, the others being None; ``count`` rows of each."""
+    """The requested columns, the others being None; ``count`` rows of each."""
 
     count: int
     key: Strings

@@ -13,7 +13,7 @@ from spark_kafka_native.records._kernel.walk cimport Batch, Output, can_be_walke
 
 
 cdef class Rows:
-    """The columns that were asked for, the others being None; ``count`` rows of each."""
+    """The requested columns, the others being None; ``count`` rows of each."""
 
     cdef readonly Py_ssize_t count
     cdef readonly Strings key

@@ -93,10 +93,10 @@ cdef class Measured:
         return 0
 
     def encode(self, firsts, timestamps, int64_t room, allocate):
-        """The records, one behind the other, and where each begins: a buffer, and one of int64s that has the end, too.
+        """The records in one buffer, and the position of each: int64s, the last one being the end.
 
-        ``firsts``: int64s, the rows with which batches begin, each behind ``room`` zeroes; ``timestamps``: int64s.
-        Raises ValueError: there are too few of these, or batches do not begin with row 0 and one behind the other.
+        ``firsts``: int64s, the rows with which batches begin, each after ``room`` zeroes; ``timestamps``: int64s.
+        Raises ValueError: there are too few of these, or ``firsts`` do not ascend from row 0.
         """
         cdef View listed = View(firsts), timed = View(timestamps), begins, data
         cdef const int64_t* first = <const int64_t*>listed.start
@@ -105,7 +105,7 @@ cdef class Measured:
         if timed.count(sizeof(int64_t)) < rows:
             raise ValueError("timestamps are missing")
         if not _are_firsts(first, batches, rows):
-            raise ValueError("batches do not begin one behind the other")
+            raise ValueError("the first rows of batches do not ascend from 0")
         if not 0 <= room <= _MOST_ROOM:
             raise ValueError(f"{room} zeroes before each batch")
         begins = made(allocate, (rows + 1) * sizeof(int64_t))

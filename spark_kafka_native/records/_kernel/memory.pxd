@@ -1,4 +1,4 @@
-"""Others' memory held, memory of our own, and copies that are mostly short."""
+"""Views of memory that others own, memory that is allocated here, and copies that are mostly short."""
 
 from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memcpy
@@ -57,9 +57,9 @@ cdef inline void copy(uint8_t* to, Bytes start, size_t size) noexcept nogil:
 
 
 cdef inline void copy_ahead(uint8_t* to, Bytes start, int64_t size) noexcept nogil:
-    """``copy`` for pieces that follow each other: the caches are told where the pieces after this one will go.
+    """``copy`` for pieces that follow each other: it prefetches the memory that the next pieces are copied to.
 
-    That halves the time of pieces of 50 to 1,000 bytes, which are too short for the processor to see where it leads.
+    That halves the time of pieces of 50 to 1,000 bytes, which are too short for the processor's own prefetching.
     """
     cdef int64_t line
     for line in range(0, size if size < 4096 else 4096, 64):

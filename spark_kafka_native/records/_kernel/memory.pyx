@@ -1,4 +1,4 @@
-"""Others' memory held, and memory of our own. Both are let go with the object, whichever way a function is left."""
+"""Views of memory that others own, and memory that is allocated here. Both are released with their object."""
 
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
@@ -35,8 +35,8 @@ cdef class Memory:
 
 
 cdef View made(object allocate, int64_t size):
-    """What ``allocate`` makes when asked for ``size`` bytes. Raises ValueError: it is smaller."""
+    """Memory of ``size`` bytes by ``allocate``. Raises ValueError: it is smaller."""
     cdef View view = View(allocate(size), True)
     if view.size < size:
-        raise ValueError(f"{size} bytes were asked for, {view.size} were allocated")
+        raise ValueError(f"{size} bytes were requested, {view.size} were allocated")
     return view

@@ -3,7 +3,7 @@
 from spark_kafka_native.records._kernel.memory import Buffer
 
 class Scanner:
-    """As `scan.Scanner`, which says what everything means."""
+    """As `scan.Scanner`, which documents everything."""
 
     index: int
     timestamp: int

@@ -20,7 +20,7 @@ cdef int64_t NO_TIMESTAMP = -1
 
 
 cdef class Scanner:
-    """As `scan.Scanner`, which says what everything means."""
+    """As `scan.Scanner`, which documents everything."""
 
     cdef readonly int64_t index, timestamp, offset_delta, rest, largest
     cdef readonly bint has_key, is_found, in_order

@@ -1,7 +1,7 @@
 """Which batches have records to show, as far as that needs no decision.
 
-What needs one is left to `selection` in Python, which then goes on here: markers, batches of transactions that may be
-aborted, all that is wrong, and the batch that is one too many.
+The others are left to `selection` in Python, which then calls this again: markers, batches of transactions that may be
+aborted, anything malformed, and the batch that exceeds a limit.
 """
 
 from cpython.buffer cimport PyBuffer_FillInfo
@@ -66,7 +66,7 @@ def select(
     cdef int64_t log_position = progress.log_position, next_offset = progress.next_offset
     cdef int64_t rows = progress.rows, payload_bytes = progress.payload_bytes, first_position = progress.first_position
     cdef Py_ssize_t row
-    cdef int64_t behind, start, length, taken = 0
+    cdef int64_t next, start, length, taken = 0
     cdef const Header* header
     cdef Batch[AT_ONCE] batches
     cdef list chunks = []
@@ -80,18 +80,18 @@ def select(
             break
         if not log_position <= header.base_offset < until_offset:
             break
-        behind = header.base_offset + header.last_offset_delta + 1
+        next = header.base_offset + header.last_offset_delta + 1
         if committed_only and (
             header.attributes & CONTROL_BIT
-            or behind > aborted_from
+            or next > aborted_from
             or (is_one_open and header.attributes & TRANSACTIONAL_BIT)
         ):
             break
-        if crc32c is not None and (behind > from_offset or header.attributes & CONTROL_BIT):
+        if crc32c is not None and (next > from_offset or header.attributes & CONTROL_BIT):
             window.look_at(header)
             if <int64_t>crc32c(window) != header.crc:
                 break
-        if behind > from_offset and not header.attributes & CONTROL_BIT:
+        if next > from_offset and not header.attributes & CONTROL_BIT:
             start, length = header.position + RECORD_BATCH_OVERHEAD, header.size - RECORD_BATCH_OVERHEAD
             if header.attributes & CODEC_MASK:
                 start, length = unpack(
@@ -113,9 +113,9 @@ def select(
                 payload_bytes += length
                 if first_position < 0:
                     first_position = header.position
-        position, log_position = header.position + header.size, behind
-        if behind > next_offset:
-            next_offset = min(behind, until_offset)
+        position, log_position = header.position + header.size, next
+        if next > next_offset:
+            next_offset = min(next, until_offset)
     progress.log_position, progress.next_offset, progress.rows = log_position, next_offset, rows
     progress.payload_bytes, progress.first_position = payload_bytes, first_position
     chunks.append(PyBytes_FromStringAndSize(<char*>batches, taken * <Py_ssize_t>sizeof(Batch)))

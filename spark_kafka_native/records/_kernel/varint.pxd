@@ -6,7 +6,7 @@ from spark_kafka_native.records._kernel.memory cimport Bytes
 
 
 cdef inline Bytes read_varint(Bytes at, Bytes end, int64_t* value) noexcept nogil:
-    """The int32 at ``at``; returns what is behind it, NULL if it is cut off or out of range."""
+    """The int32 at ``at``; returns the position after it, NULL if it is cut off or out of range."""
     return _read(at, end, value, 28, 0x0F)
 
 
@@ -52,7 +52,7 @@ cdef inline int64_t varint_size(int64_t value) noexcept nogil:
 
 
 cdef inline uint8_t* write_varint(uint8_t* to, int64_t value) noexcept nogil:
-    """Write ``value`` at ``to``; returns what is behind it."""
+    """Write ``value`` at ``to``; returns the position after it."""
     cdef uint64_t left = folded(value)
     while left >= 0x80:
         to[0] = <uint8_t>(left | 0x80)

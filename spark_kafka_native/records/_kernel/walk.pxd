@@ -1,4 +1,4 @@
-"""The records of a batch, field by field: what is wanted of them is noted, nothing is copied yet."""
+"""The records of a batch, field by field: the positions of the wanted fields are noted, nothing is copied yet."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
@@ -25,7 +25,7 @@ cdef struct Batch:
 
 
 cdef struct Output:
-    # Rows so far, and their columns, with room for all records; those that are not asked for are NULL.
+    # Rows so far, and their columns, with room for all records; those that were not requested are NULL.
     int64_t rows
     int64_t* offsets
     int64_t* timestamps

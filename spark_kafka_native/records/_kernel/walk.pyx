@@ -1,4 +1,4 @@
-"""The records of a batch, field by field: what is wanted of them is noted, nothing is copied yet.
+"""The records of a batch, field by field: the positions of the wanted fields are noted, nothing is copied yet.
 
 Everything in a payload may be hostile. A pointer moves on only by what has been found to be there: lengths are compared
 with the bytes that are left, never added to a pointer first, and counts with the fewest bytes they can take.

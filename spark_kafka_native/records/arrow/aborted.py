@@ -1,8 +1,8 @@
-"""The consumer's part of transactions (KIP-98): which batches of a Fetch answer belong to aborted ones.
+"""The consumer's part of transactions (KIP-98): which batches of a Fetch response belong to aborted ones.
 
-A broker sends, beside the batches, the aborted transactions that reach into them: a producer id and the offset of the
-transaction's first record in the partition. From there on the producer's transactional batches are dropped, until its
-ABORT marker; what it writes behind that belongs to the next transaction.
+A broker sends, with the batches, the aborted transactions that overlap them: a producer id and the offset of the
+transaction's first record in the partition. From that offset to the producer's ABORT marker, its transactional batches
+are dropped. Its batches after the marker belong to the next transaction.
 """
 
 from collections import deque
@@ -55,5 +55,5 @@ class AbortedTransactions:
         self._open.pop(producer_id, None)
 
     def left(self) -> tuple[AbortedTransaction, ...]:
-        """Those that are open or ahead: what a walk needs that goes on where this one stands."""
+        """The transactions that are open or still to come, for the next call in the same buffer."""
         return (*self._open.values(), *self._ahead)

@@ -1,4 +1,4 @@
-"""The batches of a Fetch answer, their headers read once for all who ask, where the kernel has been built."""
+"""The batches of a Fetch response, their headers read once, where the kernel has been built."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Self
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Reach(NamedTuple):
-    """The largest offset behind a batch, and the first such batch's leader epoch; what is behind is no batch, why."""
+    """The next offset after the last complete batch, its leader epoch, and the error of the bytes after it, if any."""
 
     offset: int
     epoch: int
@@ -22,10 +22,10 @@ class Reach(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Batches:
-    """What of a Fetch answer lies from ``start`` on, where a batch begins; all positions count from its beginning.
+    """The batches of a Fetch response from position ``start`` on; all positions count from its beginning.
 
-    ``headers`` are those of its first batches, up to one that is not of format v2, or cut off, or damaged; None where
-    they are read one by one in plain Python. What is behind them always is.
+    ``headers`` are those of its first batches, up to one that is not of format v2, or cut off, or damaged. Those after
+    them, or all if it is None, are read one by one in plain Python.
     """
 
     view: memoryview
@@ -34,7 +34,7 @@ class Batches:
 
     @classmethod
     def of(cls, buffer: Buffer) -> Self:
-        """Those that a buffer begins with, and that follow each other in it."""
+        """The batches of a buffer."""
         return cls(memoryview(buffer), 0, kernel.read_headers(buffer))
 
     @property
@@ -47,12 +47,12 @@ class Batches:
         return type(self)(self.view, self.start + size, self.headers)
 
     def before(self, position: int | None) -> Self:
-        """The same without what is at ``position`` and behind it."""
+        """The same without the bytes from ``position`` on."""
         rest = self.view[:position]
         return type(self)(rest, self.start, kernel.read_headers(rest))
 
     def reach(self, offset: int, epoch: int) -> Reach:
-        """How far the whole batches reach beyond ``offset``; if none does, it is ``offset`` and ``epoch`` still."""
+        """The next offset after the whole batches, if it is greater than ``offset``, else ``offset`` and ``epoch``."""
         position = self.start
         if self.headers is not None:
             offset, epoch, position = self.headers.reach(position, offset, epoch)

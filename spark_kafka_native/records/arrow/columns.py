@@ -1,4 +1,4 @@
-"""What a user's columns hold, in the shapes the encoder works on: spans of bytes, counts, milliseconds."""
+"""A user's columns as the encoders take them: spans of bytes, counts, milliseconds."""
 
 from dataclasses import dataclass
 from typing import Any, cast
@@ -32,7 +32,7 @@ class Spans:
 
 @dataclass(frozen=True, slots=True)
 class Headers:
-    """All headers of all records, one behind the other; ``counts``: int64[n] says how many each record has."""
+    """All headers of all records, in order; ``counts``: int64[n] is how many each record has."""
 
     counts: I64
     keys: Spans
@@ -69,7 +69,7 @@ def read_columns(records: pa.RecordBatch, default_timestamp_ms: int) -> Columns:
     if unknown := [name for name in records.schema.names if name not in COLUMNS]:
         raise ValueError(f"no record has a column {unknown[0]!r}; there are {', '.join(COLUMNS)}")
     if len(set(records.schema.names)) < len(records.schema.names):
-        raise ValueError(f"a column is there twice: {', '.join(records.schema.names)}")
+        raise ValueError(f"a column appears twice: {', '.join(records.schema.names)}")
     found = {name: records.column(name) for name in records.schema.names}
     return Columns(
         keys=_bytes_column("key", found.get("key")),

@@ -1,6 +1,6 @@
-"""The compiled kernel in the shapes that decoding and encoding have: batches and columns in, Arrow or payloads out.
+"""The compiled kernel with the arguments of `reference`: batches or columns in, Arrow columns or payloads out.
 
-Importing this raises ImportError where the kernel has not been built; `kernel` is who asks.
+Importing this raises ImportError where the kernel has not been built; only `kernel` imports it.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ _INT64_MAX = 2**63 - 1
 def read_batches(
     view: memoryview, memory: Scratch, part: Part, limits: Limits, schema: pa.Schema
 ) -> pa.RecordBatch | None:
-    """The wanted records of a ``part`` of format v2; None if anything is in it that no writer would write."""
+    """The wanted records of a ``part`` of format v2; None if a writer would not write all of it."""
     rows = decode.decode(
         view,
         memory.data,
@@ -91,7 +91,7 @@ class Measured:
         self.fixed_sizes: I64 = np.frombuffer(self._records.sizes, np.int64)
 
     def payload(self, firsts: I64, room: int) -> Payload:
-        """Every record's bytes; batches begin with the rows ``firsts``, each behind ``room`` zeroes."""
+        """Every record's bytes; batches begin with the rows ``firsts``, each after ``room`` zeroes."""
         data, begins = self._records.encode(firsts, self._timestamps, room, pa.allocate_buffer)
         return Payload(memoryview(data), np.frombuffer(begins, np.int64))
 

@@ -1,4 +1,4 @@
-"""Record batches to Arrow: every batch of a Fetch answer into one ``pa.RecordBatch``, no Python object per record.
+"""Record batches to Arrow: every batch of a Fetch response into one ``pa.RecordBatch``, no Python object per record.
 
 First batch by batch: header, CRC, codec, transactions (``selection``). Then all records of all batches (``kernel``:
 compiled, or in plain Python).
@@ -22,16 +22,16 @@ from spark_kafka_native.records.decompression import MAX_DECOMPRESSED_BYTES
 from spark_kafka_native.records.record import NO_HEADERS
 
 TARGET_BYTES = 1024 * 1024 * 1024
-"""Decompressed payload behind which ``decode`` stops unless the caller names another amount."""
+"""Bytes of decompressed payload after which ``decode`` stops, by default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoded:
-    """What ``decode`` made of a buffer.
+    """The result of ``decode``.
 
-    ``next_offset``: where to read on; everything before it, visible or not, has been dealt with. Never beyond
-    ``until_offset``. ``bytes_used``: the bytes that were dealt with, always whole batches. ``aborted``: the aborted
-    transactions still to be heeded by who goes on in the same buffer; None if they were not asked for.
+    ``next_offset``: the offset to continue at, never greater than ``until_offset``. ``bytes_used``: the bytes of the
+    batches before it, shown or not. ``aborted``: the aborted transactions that the next call for the same buffer needs;
+    None if they were not requested.
     """
 
     records: pa.RecordBatch
@@ -59,11 +59,11 @@ def decode(
     read once for several calls. Control batches are skipped, and with ``aborted`` given (it may be empty:
     read_committed) the batches of aborted transactions too. ``headers`` are null where a record has none.
     ``timestamp`` is the batch's ``max_timestamp`` under LogAppendTime; -1, "none", as all of format v0 have it, is a
-    millisecond before 1970, as Spark's JVM connector has it. Columns that are not asked for are not built, and then
-    headers are not looked into.
+    millisecond before 1970, as Spark's JVM connector has it. Columns that are not requested are not built, and then
+    headers are not read.
 
     The result ends with the batch that reaches ``target_rows`` rows or ``target_bytes`` of decompressed payload. To
-    go on, decode ``buffer[bytes_used:]``, or ``Batches.behind(bytes_used)``, from ``next_offset`` with the result's
+    continue, decode ``buffer[bytes_used:]``, or ``Batches.behind(bytes_used)``, from ``next_offset`` with the result's
     ``aborted``; once a call uses no bytes, no whole batch is left below ``until_offset``.
 
     Raises CorruptBatch: anything no writer would write, with its place; then nothing is returned, be it the last

@@ -1,8 +1,9 @@
 """Memory for decompressed payloads, used again from one decode to the next.
 
-A Fetch answer's payloads are needed together, for as long as it takes to gather columns from them. Were they allocated
-anew each time, the C library would give their pages back to the system and fault them in again: a third of the time of
-decoding compressed batches. Idle memory waits in a list, whose ``pop`` and ``append`` are atomic, so threads share it.
+The payloads of a Fetch response are needed together until the columns have been copied from them. If they were
+allocated for each decode, the C library would return their pages to the system, and the page faults would take a third
+of the time of decoding compressed batches. Idle memory is in a list, whose ``pop`` and ``append`` are atomic, so
+threads share it.
 """
 
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ _idle: list[U8] = []
 
 
 class Scratch:
-    """Byte strings behind each other. ``data`` is valid until the scratch is left; ``append`` may replace it."""
+    """Byte strings in one piece of memory. ``data`` is valid until the context ends; ``append`` may replace it."""
 
     def __init__(self, memory: U8) -> None:
         self._memory = memory

@@ -1,4 +1,4 @@
-"""The part of decoding that goes batch by batch: which batches of a Fetch answer have records to show."""
+"""The first part of decoding: which batches of a Fetch response have records to show."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -45,7 +45,7 @@ _INT64_MAX = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Batches in order; ``next_offset`` and ``bytes_used`` count the batches that were passed over too."""
+    """Batches in order; ``next_offset`` and ``bytes_used`` count skipped batches too."""
 
     parts: list[Part | MessagePart]
     next_offset: int
@@ -53,11 +53,11 @@ class Selection:
 
 
 def select(batches: Batches, limits: Limits, transactions: AbortedTransactions | None, scratch: Scratch) -> Selection:
-    """The whole ones of ``batches`` that reach into the wanted offsets, less control and aborted ones.
+    """The whole batches with wanted offsets, except control batches and aborted ones.
 
     Compressed payloads are decompressed into ``scratch``.
 
-    Raises CorruptBatch: as ``decode`` does, for all that is wrong before records are looked at.
+    Raises CorruptBatch: as ``decode``, for all errors but those of single records.
     """
     walk = _Walk(batches, limits, transactions, scratch)
     position = walk.leap(batches.start)
@@ -73,7 +73,7 @@ def select(batches: Batches, limits: Limits, transactions: AbortedTransactions |
 
 
 class _Walk:
-    """One selection on its way. What is named without an underscore is what the kernel goes on with."""
+    """The state of one selection. The kernel reads and writes the attributes without an underscore."""
 
     def __init__(
         self, batches: Batches, limits: Limits, transactions: AbortedTransactions | None, scratch: Scratch
@@ -90,7 +90,7 @@ class _Walk:
         self.next_offset = limits.from_offset
 
     def leap(self, position: int) -> int:
-        """Take or pass over, compiled, what needs no decision from ``position`` on; where that ends."""
+        """Take or skip batches from ``position`` on by the kernel, as far as it can; the position after them."""
         if self._headers is None:
             return position
         limits, transactions = self._limits, self._transactions
@@ -115,7 +115,7 @@ class _Walk:
         return position
 
     def step(self, position: int) -> int | None:
-        """Take or pass over what is at ``position``; where it ends, None if it is for another call."""
+        """Take or skip the batch at ``position``; the position after it, None if it is for another call."""
         view, limits = self._view, self._limits
         try:
             header = read_header(view, position)
@@ -144,7 +144,7 @@ class _Walk:
         return end
 
     def _unpack(self, position: int, base_offset: int, codec: int, end: int) -> tuple[int, int]:
-        """Where in the scratch the payload of the batch at ``position`` begins, decompressed, and its length."""
+        """Decompress the payload of the batch at ``position``; its position in the scratch, and its length."""
         try:
             payload = decompress(
                 _CODECS[codec],
@@ -230,22 +230,22 @@ class _Walk:
         return messages, len(plain)
 
     def _is_full(self) -> bool:
-        """Whether as much as is wanted at once has been taken."""
+        """Whether a target has been reached."""
         return self.payload_bytes >= self._limits.target_bytes or self.rows >= self._target_rows
 
     def _stop(self, position: int, header: BatchHeader) -> None:
-        """Leave the batch for another call, or because nothing behind it is wanted."""
+        """Leave the batch for another call, or because no later offset is wanted."""
         if header.base_offset < self.log_position:
             raise _misplaced(self.log_position, position, header.base_offset)
         if header.base_offset >= self._limits.until_offset:
             self.next_offset = self._limits.until_offset
 
     def _has_room(self, end: int, payload_bytes: int) -> bool:
-        """Whether positions stay within bounds with one more payload, which ends at ``end`` in the buffer."""
+        """Whether offsets stay int32s with one more payload, which ends at ``end`` in the buffer."""
         return max(end - self.first_position, self.payload_bytes + payload_bytes) <= MAX_PAYLOAD_BYTES
 
     def _count(self, position: int, rows: int, payload_bytes: int) -> None:
-        """Add a batch that has been taken to what is compared with the limits."""
+        """Add a batch that has been taken to the numbers that are compared with the limits."""
         if self.first_position < 0:
             self.first_position = position
         self.rows += rows
@@ -270,7 +270,7 @@ class _Walk:
 
 
 def _is_visible(view: memoryview, position: int, header: BatchHeader, transactions: AbortedTransactions | None) -> bool:
-    """Whether the batch has records for users. Ask for every batch, in order: markers end transactions."""
+    """Whether the batch has records for users. Call it for every batch, in order: markers end transactions."""
     aborted = transactions is not None and transactions.drops(header)
     if not header.is_control:
         return not aborted

@@ -37,7 +37,7 @@ def test_memory_that_is_too_small_is_refused() -> None:
     assert whole.calls == ALLOCATIONS
     for short in range(ALLOCATIONS):
         memory = Memory(short=short)
-        with pytest.raises(ValueError, match="bytes were asked for"):
+        with pytest.raises(ValueError, match="bytes were requested"):
             decode_raw(payload, batch_of(payload, 2), allocate=memory.allocate)
         memory.check()
 
