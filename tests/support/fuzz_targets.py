@@ -26,13 +26,13 @@ from spark_kafka_native.protocol.messages import REQUESTS
 from spark_kafka_native.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from spark_kafka_native.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from spark_kafka_native.protocol.wire import Chunk
-from spark_kafka_native.records.arrow.decode import decode
 from spark_kafka_native.records.batch import (
     RECORD_BATCH_OVERHEAD,
     CorruptBatch,
     iter_batches,
     seal,
 )
+from tests.support.both_kernels import decode_both
 from tests.support.broker_driver import NODE, SMALL_SETTINGS, BrokerDriver, batch, to_bytes
 from tests.support.disk import MemoryFileSystem
 from tests.support.log_driver import DIRECTORY, LogDriver, slice_bytes
@@ -171,14 +171,16 @@ def _cut_into_frames(stream: memoryview, first: int) -> None:
 
 
 def records_target(data: bytes) -> None:
-    """Bytes as a consumer gets them and as a producer sends them. The first byte says whether CRCs are made right."""
+    """Bytes as a consumer gets them, by the kernel and the reference, and as a producer sends them.
+
+    The first byte has whether CRCs are made right.
+    """
     if not data:
         return
     records = bytearray(data[1:])
     if data[0] & 1:
         _seal_all(records)
-    with contextlib.suppress(CorruptBatch):
-        decode(memoryview(records), from_offset=0, until_offset=2**63 - 1, max_decompressed_bytes=1 << 22)
+    decode_both(bytes(records), from_offset=0, until_offset=2**63 - 1, max_decompressed_bytes=1 << 22)
     driver = LogDriver({"message.timestamp.after.max.ms": 2**63 - 1, "compression.type": _CODECS[data[0] >> 1 & 3]})
     before = driver.log.log_end_offset
     try:
