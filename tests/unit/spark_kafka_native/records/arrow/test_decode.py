@@ -318,3 +318,12 @@ def test_many_headers(records: int) -> None:
         for row in range(records)
     )
     assert as_rows(decode_all(write_batch(Batch(records=wanted)))) == rows(wanted)
+
+
+def test_a_record_of_very_many_headers_does_not_take_minutes() -> None:
+    """Two bytes each, so that a batch within every limit can hold them."""
+    count = 200_000
+    body = b"\x00\x00\x00\x01\x01" + reference.write_varint(count) + b"\x00\x01" * count
+    decoded = decode_all(write_batch(Batch(records=(Record(),)), reference.write_varint(len(body)) + body))
+    headers = cast("list[list[object]]", decoded.records.column("headers").to_pylist())[0]
+    assert (len(headers), headers[-1]) == (count, {"key": "", "value": None})
