@@ -314,8 +314,9 @@ def walk_messages(
         attributes = data[at + _ATTRIBUTES_AT] & ~_CODEC_MASK
     kind = magic << 8 | (attributes or 0)
     unpack_length, time = _LENGTH.unpack_from, NO_TIMESTAMP
-    most += len(offsets)
-    while len(offsets) < most and end - at >= head_bytes:
+    for _ in range(most):
+        if end - at < head_bytes:
+            break
         if magic:
             offset, size, crc, found_kind, time, key_length = unpack(data, at)
         else:
