@@ -38,7 +38,7 @@ class RecordedRequest:
     def request(self) -> Request[Any]:
         """The decoded request, a message of `spark_kafka_native.protocol.messages`."""
         header = decode_request_header(self.frame)
-        return decode_from(messages.REQUESTS[header.api_key], header.body, 0, header.api_version)[0]
+        return decode_from(messages.all_requests()[header.api_key], header.body, 0, header.api_version)[0]
 
     def to_fields(self) -> dict[str, Any]:
         """The request as JSON: bytes in base64, the message with the fields of its version."""

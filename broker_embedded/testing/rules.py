@@ -151,7 +151,7 @@ class Fault:
 def _api(name: str) -> str:
     if name == ANY_API:
         return name
-    names = [request.api_name for request in messages.REQUESTS.values()]
+    names = [request.api_name for request in messages.all_requests().values()]
     if name not in names:
         raise FieldError("api", f"there is no API {name!r}{did_you_mean(name, names)}")
     return name
@@ -161,7 +161,7 @@ def scope_of(given: Fields, api: str = ANY_API) -> Scope:
     """The scope within requests of an API. Raises FieldError: the API has no such parts."""
     topic, group = given.text("topic", None), given.text("group", None)
     partition = given.integer("partition", None, least=0, most=2**31 - 1)
-    known = {each.api_name: each for each in messages.REQUESTS.values()}.get(api)
+    known = {each.api_name: each for each in messages.all_requests().values()}.get(api)
     for name, value in (("topic", topic), ("partition", partition), ("group", group)):
         if value is not None and known is not None and name not in Scope.of(known):
             raise FieldError(name, f"{api} is not about single {name}s")

@@ -7,34 +7,6 @@ from typing import Any
 
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages import (
-    CreatePartitionsRequest,
-    CreatePartitionsResponse,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
-    DescribeProducersRequest,
-    DescribeProducersResponse,
-    DescribeTopicPartitionsRequest,
-    DescribeTopicPartitionsResponse,
-    FetchRequest,
-    FetchResponse,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    MetadataRequest,
-    MetadataResponse,
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-    OffsetFetchRequest,
-    OffsetFetchResponse,
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
-    ProduceRequest,
-    ProduceResponse,
     create_partitions,
     create_topics,
     delete_topics,
@@ -49,6 +21,26 @@ from spark_kafka_native.protocol.messages import (
     offset_for_leader_epoch,
     produce,
 )
+from spark_kafka_native.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
+from spark_kafka_native.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from spark_kafka_native.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from spark_kafka_native.protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
+from spark_kafka_native.protocol.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+)
+from spark_kafka_native.protocol.messages.fetch import FetchRequest, FetchResponse
+from spark_kafka_native.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from spark_kafka_native.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from spark_kafka_native.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from spark_kafka_native.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from spark_kafka_native.protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+)
+from spark_kafka_native.protocol.messages.produce import ProduceRequest, ProduceResponse
 from spark_kafka_native.protocol.schema import Request, Response
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.fake_partitions import FakeState, Refusal

@@ -4,26 +4,6 @@ from typing import Any
 
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages import (
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-    FetchRequest,
-    FetchResponse,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    MetadataRequest,
-    MetadataResponse,
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-    OffsetFetchRequest,
-    OffsetFetchResponse,
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
-    ProduceRequest,
-    ProduceResponse,
     create_topics,
     fetch,
     find_coordinator,
@@ -33,6 +13,19 @@ from spark_kafka_native.protocol.messages import (
     offset_for_leader_epoch,
     produce,
 )
+from spark_kafka_native.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from spark_kafka_native.protocol.messages.fetch import FetchRequest, FetchResponse
+from spark_kafka_native.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from spark_kafka_native.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from spark_kafka_native.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from spark_kafka_native.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from spark_kafka_native.protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+)
+from spark_kafka_native.protocol.messages.produce import ProduceRequest, ProduceResponse
 from spark_kafka_native.protocol.schema import Request, Response
 from tests.support.fake_transactions import refuse_transactional
 

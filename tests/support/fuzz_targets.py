@@ -22,7 +22,7 @@ from spark_kafka_native.protocol.codec import decode as decode_message
 from spark_kafka_native.protocol.codec import encode as encode_message
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError, RemoteProtocolError
 from spark_kafka_native.protocol.framing import FrameReader, decode_response
-from spark_kafka_native.protocol.messages import REQUESTS
+from spark_kafka_native.protocol.messages import all_requests
 from spark_kafka_native.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from spark_kafka_native.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from spark_kafka_native.protocol.wire import Chunk
@@ -151,7 +151,7 @@ def messages_target(data: bytes) -> None:
     if data[0] == _RAW:
         _cut_into_frames(body, data[1])
         return
-    request = list(REQUESTS.values())[data[0] % len(REQUESTS)]
+    request = list(all_requests().values())[data[0] % len(all_requests())]
     cls: type[Any] = request.response if data[1] & 1 else request
     version = cls.versions.first + (data[1] >> 1) % (cls.versions.last - cls.versions.first + 1)
     try:

@@ -15,13 +15,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages import (
-    ApiVersionsRequest,
-    SaslAuthenticateRequest,
-    SaslAuthenticateResponse,
-    SaslHandshakeRequest,
-    SaslHandshakeResponse,
-)
+from spark_kafka_native.protocol.messages.api_versions import ApiVersionsRequest
+from spark_kafka_native.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from spark_kafka_native.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from spark_kafka_native.protocol.schema import Request, Response
 
 SASL = (SaslHandshakeRequest, SaslAuthenticateRequest)

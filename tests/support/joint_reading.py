@@ -8,7 +8,7 @@ from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.consumer.cursor import PartitionRange
 from spark_kafka_native.client.consumer.fetcher import Fetcher
 from spark_kafka_native.protocol.errors import KafkaError
-from spark_kafka_native.protocol.messages import FetchRequest
+from spark_kafka_native.protocol.messages.fetch import FetchRequest
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.fetched_logs import LAST, fill, offsets_of
 from tests.support.scripted_broker import (

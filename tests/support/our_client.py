@@ -15,7 +15,7 @@ from spark_kafka_native.client.consumer.offsets import EARLIEST, LATEST, list_of
 from spark_kafka_native.client.producer.producer import Producer
 from spark_kafka_native.net.blocking import Connection
 from spark_kafka_native.protocol.errors import KafkaError
-from spark_kafka_native.protocol.messages import MetadataRequest
+from spark_kafka_native.protocol.messages.metadata import MetadataRequest
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.arrow.schema import HEADERS
 from tests.support.clients import DEADLINE_S, Record, Refused, Stored

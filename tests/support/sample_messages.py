@@ -7,12 +7,12 @@ from uuid import UUID
 
 import pytest
 
-from spark_kafka_native.protocol.messages import REQUESTS
+from spark_kafka_native.protocol.messages import all_requests
 from spark_kafka_native.protocol.schema import FieldSpec, Request, Struct, fields_of
 
 StructT = TypeVar("StructT", bound=Struct)
 
-APIS: list[type[Request[Any]]] = [request for _, request in sorted(REQUESTS.items())]
+APIS: list[type[Request[Any]]] = [request for _, request in sorted(all_requests().items())]
 
 each_api = pytest.mark.parametrize("api", APIS, ids=lambda api: api.api_name)
 

@@ -23,15 +23,15 @@ from spark_kafka_native.client.config import ClientConfig
 from spark_kafka_native.protocol.codec import decode
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.framing import decode_request_header, response_frame
-from spark_kafka_native.protocol.messages import (
-    REQUESTS,
+from spark_kafka_native.protocol.messages import all_requests
+from spark_kafka_native.protocol.messages.api_versions import (
+    ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,
-    FetchRequest,
-    FetchResponse,
-    ProduceRequest,
+    FinalizedFeatureKey,
 )
-from spark_kafka_native.protocol.messages.api_versions import ApiVersion, FinalizedFeatureKey
+from spark_kafka_native.protocol.messages.fetch import FetchRequest, FetchResponse
+from spark_kafka_native.protocol.messages.produce import ProduceRequest
 from spark_kafka_native.protocol.schema import Request, Response
 from spark_kafka_native.protocol.wire import FileRegion
 from tests.support.fake_answers import answer
@@ -346,7 +346,7 @@ class ScriptedBroker:
     ) -> bool:
         """Whether the connection goes on."""
         header = decode_request_header(frame)
-        kind = REQUESTS[header.api_key]
+        kind = all_requests()[header.api_key]
         call = _Call(self, kind, None, header.api_version, header.correlation_id, session)
         if session is not None and not session.lets_pass(kind):
             return False

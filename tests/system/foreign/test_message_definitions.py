@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_native.protocol.messages import REQUESTS
+from spark_kafka_native.protocol.messages import all_requests
 from spark_kafka_native.protocol.schema import Request, Response, VersionRange
 from tests.support import maven
 from tests.support.kafka_messages import (
@@ -29,7 +29,7 @@ from tests.support.report import Report
 
 Message = type[Request[Any]] | type[Response]
 
-MESSAGES: list[Message] = [message for request in REQUESTS.values() for message in (request, request.response)]
+MESSAGES: list[Message] = [message for request in all_requests().values() for message in (request, request.response)]
 
 VERSIONS_WE_DO_WITHOUT: dict[str, tuple[str, str]] = {}
 """Message name -> (versions of the newest Kafka that we lack, why). What is not listed here must be there."""
@@ -138,7 +138,7 @@ def test_no_version_of_the_newest_kafka_is_missing(message: Message, newest: Def
 
 @pytest.mark.interop
 def test_say_what_is_missing(newest: Definitions, last_zookeeper: Definitions, report: Report) -> None:
-    ours = {request.api_key: request for request in REQUESTS.values()}
+    ours = {request.api_key: request for request in all_requests().values()}
     requests = {key: item for (key, direction), item in newest.items() if direction == "request"}
     dropped = {
         key: item for (key, direction), item in last_zookeeper.items() if direction == "request" and key not in requests
@@ -198,7 +198,7 @@ def test_a_definition_that_differs_is_found_out(
     pytest.importorskip("kafka.protocol.schemas.resources", reason="kafka-python 3 is not installed")
     definition = definitions_in_kafka_python()[1, "request"]
     changed = replace(definition, definition={"fields": change(definition.definition["fields"])})
-    fetch = REQUESTS[1]
+    fetch = all_requests()[1]
     assert list(differences(our_fields(fetch, 17), definition.fields(17, fetch.versions))) == []
     lines = list(differences(our_fields(fetch, 17), changed.fields(17, fetch.versions)))
     assert any(line.startswith(finding) for line in lines), lines

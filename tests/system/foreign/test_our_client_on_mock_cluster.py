@@ -20,14 +20,12 @@ from spark_kafka_native.client.consumer.offsets import EARLIEST, LATEST, list_of
 from spark_kafka_native.client.errors import FetchTimeout, OffsetOutOfRange, ProduceError
 from spark_kafka_native.client.producer.producer import Producer
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages import (
-    ApiVersionsRequest,
-    FetchRequest,
-    InitProducerIdRequest,
-    ListOffsetsRequest,
-    MetadataRequest,
-    ProduceRequest,
-)
+from spark_kafka_native.protocol.messages.api_versions import ApiVersionsRequest
+from spark_kafka_native.protocol.messages.fetch import FetchRequest
+from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
+from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsRequest
+from spark_kafka_native.protocol.messages.metadata import MetadataRequest
+from spark_kafka_native.protocol.messages.produce import ProduceRequest
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.clients import Record
 from tests.support.confluent_client import ConfluentClient

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 
 from spark_kafka_native.protocol.codec import decode, encode
 from spark_kafka_native.protocol.framing import decode_request_header, decode_response, request_frame, response_frame
-from spark_kafka_native.protocol.messages import REQUESTS
+from spark_kafka_native.protocol.messages import all_requests
 from spark_kafka_native.protocol.schema import FieldSpec, Request, Response, Struct, fields_of
 from tests.support.strategies import messages
 
@@ -56,7 +56,7 @@ PATCHED = _patched_classes()
 PLAIN = _plain_classes(
     [
         message.__name__
-        for request in REQUESTS.values()
+        for request in all_requests().values()
         for message in (request, request.response)
         if message.__name__ in PATCHED
     ]
@@ -64,7 +64,7 @@ PLAIN = _plain_classes(
 
 VERSIONED: list[tuple[Message, int]] = [
     (message, version)
-    for request in REQUESTS.values()
+    for request in all_requests().values()
     for message in (request, request.response)
     if message.__name__ in PLAIN
     for version in range(message.min_version, message.max_version + 1)

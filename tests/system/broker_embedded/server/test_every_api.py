@@ -9,7 +9,7 @@ from broker_embedded.handlers.support.registry import apis_of, registered_apis
 from broker_embedded.metrics.error_codes import error_finder
 from broker_embedded.testing import EmbeddedBroker
 from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages import REQUESTS
+from spark_kafka_native.protocol.messages import all_requests
 from tests.support.good_requests import GOOD_REQUESTS, Asking
 from tests.support.raw_client import RawClient
 
@@ -84,8 +84,8 @@ def test_every_api_answers_in_every_version(broker: EmbeddedBroker) -> None:
             if key in MADE_BEFORE:
                 broker.create_topic(name)
             answer = client.ask(GOOD_REQUESTS[key](Asking(version, topic_id, name)), version, correlation_id=number)
-            assert type(answer) is REQUESTS[key].response
+            assert type(answer) is all_requests()[key].response
             errors: set[int] = set()
             error_finder(type(answer))(answer, errors.add)
-            assert errors == expected_errors(key, version), (REQUESTS[key].api_name, version, answer)
+            assert errors == expected_errors(key, version), (all_requests()[key].api_name, version, answer)
     assert inner.metrics().requests == len(asked)

@@ -15,16 +15,11 @@ from spark_kafka_native.net.blocking import Connection, SocketOptions
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.net.errors import BrokerUnreachable, ConnectionLost, RequestTimeout, UnsupportedApiVersion
 from spark_kafka_native.protocol.errors import LocalProtocolError
-from spark_kafka_native.protocol.messages import (
-    ApiVersionsRequest,
-    FetchRequest,
-    InitProducerIdRequest,
-    MetadataRequest,
-    MetadataResponse,
-    ProduceRequest,
-)
-from spark_kafka_native.protocol.messages.fetch import FetchPartition, FetchTopic
-from spark_kafka_native.protocol.messages.produce import PartitionProduceData, TopicProduceData
+from spark_kafka_native.protocol.messages.api_versions import ApiVersionsRequest
+from spark_kafka_native.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
+from spark_kafka_native.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from spark_kafka_native.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.support.record_batches import batch_of
 from tests.support.scripted_broker import (
     KAFKA_0_11,

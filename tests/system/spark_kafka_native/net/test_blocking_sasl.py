@@ -16,7 +16,9 @@ from spark_kafka_native.net.sasl.plain import Plain
 from spark_kafka_native.net.sasl.scram import Scram
 from spark_kafka_native.net.secret import Secret
 from spark_kafka_native.net.security import Security
-from spark_kafka_native.protocol.messages import MetadataRequest, SaslAuthenticateRequest, SaslHandshakeRequest
+from spark_kafka_native.protocol.messages.metadata import MetadataRequest
+from spark_kafka_native.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from spark_kafka_native.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from tests.support.feature import showing
 from tests.support.guards import Guard
 from tests.support.scripted_broker import KAFKA_0_11, Drop, ScriptedCluster, Silent

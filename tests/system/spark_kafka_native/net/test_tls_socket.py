@@ -22,9 +22,9 @@ from spark_kafka_native.net.secret import Secret
 from spark_kafka_native.net.security import Security
 from spark_kafka_native.net.tls import Tls, TlsSettings
 from spark_kafka_native.net.tls_socket import TlsSocket
-from spark_kafka_native.protocol.messages import FetchRequest, MetadataRequest, ProduceRequest
-from spark_kafka_native.protocol.messages.fetch import FetchPartition, FetchTopic
-from spark_kafka_native.protocol.messages.produce import PartitionProduceData, TopicProduceData
+from spark_kafka_native.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from spark_kafka_native.protocol.messages.metadata import MetadataRequest
+from spark_kafka_native.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.support.certificates import HOSTS, Authority, Identity, server_context
 from tests.support.guards import Guard
 from tests.support.record_batches import batch_of

@@ -4,7 +4,7 @@ import pytest
 
 from broker_embedded.config.releases import NOT_SERVED, RELEASE_NAMES, Feature, api_names, release
 from broker_embedded.config.settings import ConfigError
-from spark_kafka_native.protocol.messages import REQUESTS
+from spark_kafka_native.protocol.messages import all_requests
 from tests.support.real_brokers import offered_by_real_brokers
 
 
@@ -102,7 +102,9 @@ def test_features_are_those_of_kraft_as_far_as_they_are_here() -> None:
 
 def test_apis_have_their_names() -> None:
     names = api_names()
-    assert {key: names[key] for key in REQUESTS} == {key: request.api_name for key, request in REQUESTS.items()}
+    assert {key: names[key] for key in all_requests()} == {
+        key: request.api_name for key, request in all_requests().items()
+    }
     assert set(names) == {key for name in RELEASE_NAMES for key in release(name).offered}
 
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from broker_embedded.metrics.error_codes import error_finder
-from spark_kafka_native.protocol.messages import REQUESTS
+from spark_kafka_native.protocol.messages import all_requests
 from spark_kafka_native.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from spark_kafka_native.protocol.messages.offset_fetch import OffsetFetchResponse
 from tests.support.strategies import messages
 
-RESPONSES = sorted({request.response for request in REQUESTS.values()}, key=lambda cls: cls.__name__)
+RESPONSES = sorted({request.response for request in all_requests().values()}, key=lambda cls: cls.__name__)
 
 
 def by_walking(value: object) -> Counter[int]:

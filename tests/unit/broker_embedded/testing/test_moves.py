@@ -9,7 +9,7 @@ from broker_embedded.testing.moves import ASKED_OF_COORDINATORS, ASKED_OF_LEADER
 from broker_embedded.testing.recording import Recorder
 from broker_embedded.testing.scopes import Scope
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages import REQUESTS
+from spark_kafka_native.protocol.messages import all_requests
 from spark_kafka_native.protocol.messages.find_coordinator import FindCoordinatorRequest
 from spark_kafka_native.protocol.messages.heartbeat import HeartbeatRequest
 from spark_kafka_native.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -99,7 +99,7 @@ def test_a_client_has_to_find_the_coordinator_of_its_group_again(broker: BrokerD
 
 
 def test_every_api_that_moves_can_be_told_apart_by_what_moves() -> None:
-    apis = {request.api_name: request for request in REQUESTS.values()}
+    apis = {request.api_name: request for request in all_requests().values()}
     assert all({"topic", "partition"} <= Scope.of(apis[name]) for name in ASKED_OF_LEADERS)
     assert all("group" in Scope.of(apis[name]) for name in ASKED_OF_COORDINATORS)
     by_group = {name for name, api in apis.items() if "group" in Scope.of(api)}

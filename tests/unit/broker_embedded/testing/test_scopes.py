@@ -10,7 +10,7 @@ from broker_embedded.testing.refusals import refusal
 from broker_embedded.testing.scopes import EVERYTHING, Cut, Scope, TopicNames, cut, join, write_into
 from spark_kafka_native.protocol.codec import encode
 from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages import REQUESTS
+from spark_kafka_native.protocol.messages import all_requests
 from spark_kafka_native.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
@@ -217,7 +217,7 @@ DIMENSIONS = {
 
 
 def test_what_each_api_can_be_told_apart_by() -> None:
-    apis = {request.api_name: request for request in REQUESTS.values()}
+    apis = {request.api_name: request for request in all_requests().values()}
     for dimensions, names in DIMENSIONS.items():
         for name in names.split():
             assert Scope.of(apis.pop(name)) == set(dimensions.split()), name

@@ -11,18 +11,17 @@ from spark_kafka_native.net.errors import UnsupportedApiVersion
 from spark_kafka_native.protocol.codec import decode
 from spark_kafka_native.protocol.errors import ErrorCode, LocalProtocolError, RemoteProtocolError
 from spark_kafka_native.protocol.framing import decode_request_header, response_frame
-from spark_kafka_native.protocol.messages import (
+from spark_kafka_native.protocol.messages.api_versions import (
+    ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,
-    CreatePartitionsRequest,
-    FetchRequest,
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-    MetadataRequest,
-    MetadataResponse,
-    ProduceRequest,
+    FinalizedFeatureKey,
 )
-from spark_kafka_native.protocol.messages.api_versions import ApiVersion, FinalizedFeatureKey
+from spark_kafka_native.protocol.messages.create_partitions import CreatePartitionsRequest
+from spark_kafka_native.protocol.messages.fetch import FetchRequest
+from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from spark_kafka_native.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from spark_kafka_native.protocol.messages.produce import ProduceRequest
 from spark_kafka_native.protocol.schema import Response
 from spark_kafka_native.protocol.wire import Chunk, FileRegion
 from tests.support.scripted_broker import KAFKA_0_11, KAFKA_2_1, KAFKA_4_3, Versions

@@ -9,10 +9,10 @@ from spark_kafka_native.net.connection import ClientConnection
 from spark_kafka_native.net.remembered import LEAST_BYTES, RememberedAnswer
 from spark_kafka_native.protocol.errors import RemoteProtocolError
 from spark_kafka_native.protocol.framing import response_frame
-from spark_kafka_native.protocol.messages import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest
-from spark_kafka_native.protocol.messages.api_versions import ApiVersion
+from spark_kafka_native.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from spark_kafka_native.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from spark_kafka_native.protocol.messages.metadata import (
+    MetadataRequest,
     MetadataResponse,
     MetadataResponsePartition,
     MetadataResponseTopic,

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from spark_kafka_native.protocol import framing
 from spark_kafka_native.protocol.codec import decode
 from spark_kafka_native.protocol.errors import RemoteProtocolError
-from spark_kafka_native.protocol.messages import ApiVersionsResponse, MetadataRequest, MetadataResponse
-from spark_kafka_native.protocol.messages.api_versions import ApiVersion
+from spark_kafka_native.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+from spark_kafka_native.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from spark_kafka_native.protocol.wire import Chunk, FileRegion
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from spark_kafka_native.protocol.codec import decode, encode
 from spark_kafka_native.protocol.errors import ErrorCode, LocalProtocolError, RemoteProtocolError
-from spark_kafka_native.protocol.messages import REQUESTS
+from spark_kafka_native.protocol.messages import all_requests
 from spark_kafka_native.protocol.messages.fetch import FetchRequest, FetchTopic
 from spark_kafka_native.protocol.messages.metadata import MetadataRequest
 from spark_kafka_native.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -18,7 +18,7 @@ from spark_kafka_native.protocol.schema import Struct
 from spark_kafka_native.protocol.wire import Chunk, FileRegion, HasFileno, length_of
 from tests.support.strategies import messages
 
-CLASSES = [cls for request in REQUESTS.values() for cls in (request, request.response)]
+CLASSES = [cls for request in all_requests().values() for cls in (request, request.response)]
 VERSIONED = [(cls, version) for cls in CLASSES for version in range(cls.min_version, cls.max_version + 1)]
 IDS = [f"{cls.__name__}-v{version}" for cls, version in VERSIONED]
 

@@ -2,13 +2,13 @@
 
 import pytest
 
-from spark_kafka_native.protocol.messages import REQUESTS
+from spark_kafka_native.protocol.messages import all_requests
 from spark_kafka_native.protocol.messages.fetch import FetchRequest, FetchTopic
 from spark_kafka_native.protocol.schema import VersionRange, fields_of
 
 
 def test_requests_and_responses_know_each_other() -> None:
-    for key, request in REQUESTS.items():
+    for key, request in all_requests().items():
         assert request.response.request is request
         assert request.api_key == request.response.api_key == key
         assert request.versions == request.response.versions

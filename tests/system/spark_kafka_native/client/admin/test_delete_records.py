@@ -5,13 +5,13 @@ import pytest
 from spark_kafka_native.client.admin.delete_records import HIGH_WATERMARK, delete_records
 from spark_kafka_native.client.cluster.cluster import UNKNOWN_TOPIC_TRIES, Cluster
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages import MetadataRequest
 from spark_kafka_native.protocol.messages.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
+from spark_kafka_native.protocol.messages.metadata import MetadataRequest
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.scripted_broker import KAFKA_4_3, Drop, Respond, ScriptedCluster
 

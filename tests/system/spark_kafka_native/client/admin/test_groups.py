@@ -8,7 +8,9 @@ from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.net.errors import BrokerUnreachable
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages import FindCoordinatorRequest, OffsetCommitRequest, OffsetFetchRequest
+from spark_kafka_native.protocol.messages.find_coordinator import FindCoordinatorRequest
+from spark_kafka_native.protocol.messages.offset_commit import OffsetCommitRequest
+from spark_kafka_native.protocol.messages.offset_fetch import OffsetFetchRequest
 from spark_kafka_native.protocol.schema import Request
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.scripted_broker import (

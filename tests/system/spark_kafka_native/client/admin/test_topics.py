@@ -12,13 +12,13 @@ from spark_kafka_native.client.admin.topics import (
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.net.errors import BrokerUnreachable, UnsupportedApiVersion
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages import (
-    CreatePartitionsRequest,
+from spark_kafka_native.protocol.messages.create_partitions import CreatePartitionsRequest
+from spark_kafka_native.protocol.messages.create_topics import (
+    CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
-    DeleteTopicsRequest,
 )
-from spark_kafka_native.protocol.messages.create_topics import CreatableTopicResult
+from spark_kafka_native.protocol.messages.delete_topics import DeleteTopicsRequest
 from tests.support.scripted_broker import (
     KAFKA_0_11,
     KAFKA_2_1,

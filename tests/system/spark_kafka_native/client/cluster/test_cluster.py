@@ -18,7 +18,8 @@ from spark_kafka_native.client.errors import BrokerNotAvailable, NoSuchPartition
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.net.errors import BrokerUnreachable, ConnectionLost, RequestTimeout
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages import InitProducerIdRequest, MetadataRequest, MetadataResponse
+from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
+from spark_kafka_native.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.scripted_broker import (
     KAFKA_0_11,

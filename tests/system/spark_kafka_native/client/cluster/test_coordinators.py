@@ -10,7 +10,7 @@ from spark_kafka_native.client.cluster.known_coordinators import CoordinatorType
 from spark_kafka_native.net.blocking import Connection
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages import FindCoordinatorRequest
+from spark_kafka_native.protocol.messages.find_coordinator import FindCoordinatorRequest
 from tests.support.scripted_broker import KAFKA_2_1, KAFKA_4_3, Drop, Refuse, ScriptedCluster
 
 TRANSACTION = CoordinatorType.TRANSACTION

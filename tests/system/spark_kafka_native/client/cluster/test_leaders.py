@@ -9,8 +9,12 @@ from spark_kafka_native.client.cluster.leaders import Leaders, Troubles, ask_lea
 from spark_kafka_native.net.blocking import Connection
 from spark_kafka_native.net.errors import BrokerUnreachable
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages import ListOffsetsRequest, ListOffsetsResponse
-from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsTopic
+from spark_kafka_native.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.scripted_broker import Drop, Respond, ScriptedCluster
 

@@ -20,14 +20,12 @@ from spark_kafka_native.client.errors import FetchTimeout, ProduceError
 from spark_kafka_native.net import blocking as blocking_module
 from spark_kafka_native.net import deadline as deadline_module
 from spark_kafka_native.net.errors import BrokerUnreachable, Throttled
-from spark_kafka_native.protocol.messages import (
-    FetchRequest,
-    FindCoordinatorRequest,
-    ListOffsetsRequest,
-    MetadataRequest,
-    OffsetCommitRequest,
-    ProduceRequest,
-)
+from spark_kafka_native.protocol.messages.fetch import FetchRequest
+from spark_kafka_native.protocol.messages.find_coordinator import FindCoordinatorRequest
+from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsRequest
+from spark_kafka_native.protocol.messages.metadata import MetadataRequest
+from spark_kafka_native.protocol.messages.offset_commit import OffsetCommitRequest
+from spark_kafka_native.protocol.messages.produce import ProduceRequest
 from spark_kafka_native.protocol.schema import Request
 from tests.support.fetched_logs import LAST, T0, OneRange, read
 from tests.support.joint_reading import PARTITIONS, ranges, tp, two_leaders, whole

@@ -10,8 +10,7 @@ from spark_kafka_native.client.cluster.metadata import NO_EPOCH
 from spark_kafka_native.client.consumer.broker_source import BrokerSource
 from spark_kafka_native.client.consumer.cursor import Cursor, PartitionRange
 from spark_kafka_native.net.deadline import Deadline
-from spark_kafka_native.protocol.messages import FetchRequest, FetchResponse
-from spark_kafka_native.protocol.messages.fetch import PartitionData
+from spark_kafka_native.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.protocol.wire import ZERO_UUID
 from tests.support.scripted_broker import KAFKA_2_1, KAFKA_4_3, ScriptedCluster, Versions

@@ -8,8 +8,12 @@ import pytest
 
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages import FetchRequest, FetchResponse
-from spark_kafka_native.protocol.messages.fetch import FetchableTopicResponse, PartitionData
+from spark_kafka_native.protocol.messages.fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
 from spark_kafka_native.protocol.schema import Response
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.fetched_logs import OneRange

@@ -13,8 +13,14 @@ from spark_kafka_native.client.consumer import sources as sources_module
 from spark_kafka_native.client.errors import FetchTimeout, OffsetOutOfRange, TopicRecreated
 from spark_kafka_native.net import deadline as deadline_module
 from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages import FetchRequest, FetchResponse, ListOffsetsRequest
-from spark_kafka_native.protocol.messages.fetch import AbortedTransaction, FetchableTopicResponse, PartitionData
+from spark_kafka_native.protocol.messages.fetch import (
+    AbortedTransaction,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsRequest
 from spark_kafka_native.protocol.schema import Response
 from spark_kafka_native.records.batch import seal
 from spark_kafka_native.records.compression import CompressionType

@@ -6,8 +6,12 @@ import pytest
 
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.errors import BatchTooLarge, CorruptRecords
-from spark_kafka_native.protocol.messages import FetchRequest, FetchResponse
-from spark_kafka_native.protocol.messages.fetch import FetchableTopicResponse, PartitionData
+from spark_kafka_native.protocol.messages.fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
 from spark_kafka_native.protocol.schema import Response
 from spark_kafka_native.records.compression import CompressionType
 from tests.support.fake_partitions import FakePartition

@@ -12,7 +12,8 @@ from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.config import ClientConfig
 from spark_kafka_native.client.errors import LogTruncated, OffsetOutOfRange
 from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages import FetchRequest, OffsetForLeaderEpochRequest
+from spark_kafka_native.protocol.messages.fetch import FetchRequest
+from spark_kafka_native.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.batch import seal
 from tests.support.fake_partitions import FakePartition

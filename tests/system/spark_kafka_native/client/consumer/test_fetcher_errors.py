@@ -11,7 +11,7 @@ from spark_kafka_native.client.cluster.metadata import Node, PartitionLeader
 from spark_kafka_native.client.errors import TopicRecreated
 from spark_kafka_native.net.errors import BrokerUnreachable
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages import FetchRequest, FetchResponse
+from spark_kafka_native.protocol.messages.fetch import FetchRequest, FetchResponse
 from tests.support.fetched_logs import LAST, T0, OneRange, fill, read
 from tests.support.scripted_broker import (
     Drop,

@@ -9,10 +9,12 @@ from dirty_equals import IsInt
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.consumer.cursor import PartitionRange
 from spark_kafka_native.client.consumer.fetcher import Fetcher
-from spark_kafka_native.protocol.messages import FetchRequest, ListOffsetsRequest, MetadataRequest
 from spark_kafka_native.protocol.messages.fetch import (
     AbortedTransaction,
+    FetchRequest,
 )
+from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsRequest
+from spark_kafka_native.protocol.messages.metadata import MetadataRequest
 from spark_kafka_native.records.batch import seal
 from spark_kafka_native.records.control import ControlType
 from tests.support.fake_partitions import FakePartition

@@ -5,7 +5,10 @@ import pytest
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.consumer.leader_epochs import EpochEnd, ends_of_epochs
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
+from spark_kafka_native.protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+)
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.record_batches import batch_of
 from tests.support.scripted_broker import KAFKA_2_1, KAFKA_2_3, Drop, Refuse, Respond, ScriptedCluster

@@ -9,7 +9,8 @@ from spark_kafka_native.client.consumer.offsets import EARLIEST, LATEST, MAX_TIM
 from spark_kafka_native.client.errors import NoSuchPartition
 from spark_kafka_native.net.errors import BrokerUnreachable
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages import ListOffsetsRequest, ListOffsetsResponse, MetadataRequest
+from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from spark_kafka_native.protocol.messages.metadata import MetadataRequest
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.record_batches import TIMESTAMP_MS, batch_of
 from tests.support.scripted_broker import (

@@ -18,10 +18,11 @@ from spark_kafka_native.client.errors import (
 )
 from spark_kafka_native.net.errors import AuthenticationFailed, BrokerUnreachable
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages import FetchRequest, FetchResponse
 from spark_kafka_native.protocol.messages.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
     PartitionData,
 )
 from spark_kafka_native.protocol.schema import Response

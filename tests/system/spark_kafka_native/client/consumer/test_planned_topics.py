@@ -14,7 +14,8 @@ from spark_kafka_native.client.consumer.planned_topics import compare_topic_ids
 from spark_kafka_native.client.errors import TopicRecreated
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages import FetchRequest, MetadataRequest, MetadataResponse
+from spark_kafka_native.protocol.messages.fetch import FetchRequest
+from spark_kafka_native.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.protocol.wire import ZERO_UUID
 from tests.support.fetched_logs import LAST, OneRange, fill

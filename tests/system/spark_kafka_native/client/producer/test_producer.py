@@ -17,7 +17,8 @@ from spark_kafka_native.client.producer import sender as sender_module
 from spark_kafka_native.client.producer.partitioner import murmur2
 from spark_kafka_native.client.producer.producer import Producer
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages import MetadataRequest, ProduceRequest
+from spark_kafka_native.protocol.messages.metadata import MetadataRequest
+from spark_kafka_native.protocol.messages.produce import ProduceRequest
 from spark_kafka_native.records.arrow.decode import decode
 from spark_kafka_native.records.arrow.schema import HEADERS
 from tests.support.record_batches import rows

@@ -17,7 +17,8 @@ from spark_kafka_native.client.errors import ProduceError
 from spark_kafka_native.client.producer.producer import Producer
 from spark_kafka_native.client.producer.transactional_producer import TransactionalProducer
 from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages import InitProducerIdRequest, ProduceRequest
+from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
+from spark_kafka_native.protocol.messages.produce import ProduceRequest
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.arrow.decode import decode
 from spark_kafka_native.records.batch import BatchHeader

@@ -14,10 +14,12 @@ from spark_kafka_native.client.errors import ProduceError
 from spark_kafka_native.client.producer import sender as sender_module
 from spark_kafka_native.client.producer.partition_queue import OutgoingBatch, PartitionQueue
 from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages import InitProducerIdRequest, ProduceRequest, ProduceResponse
+from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
 from spark_kafka_native.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
     TopicProduceResponse,
 )
 from spark_kafka_native.records.arrow.encode import EncodedBatch

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages import ProduceRequest, ProduceResponse
+from spark_kafka_native.protocol.messages.produce import ProduceRequest, ProduceResponse
 from tests.support.scripted_broker import (
     Drop,
     HalfFrame,

@@ -19,9 +19,11 @@ from spark_kafka_native.client.transactions.errors import (
 )
 from spark_kafka_native.client.transactions.requests import init_producer
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages import InitProducerIdRequest, MetadataRequest, ProduceRequest
 from spark_kafka_native.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from spark_kafka_native.protocol.messages.end_txn import EndTxnRequest
+from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
+from spark_kafka_native.protocol.messages.metadata import MetadataRequest
+from spark_kafka_native.protocol.messages.produce import ProduceRequest
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.batch import BatchHeader
 from tests.support.our_transactions import valued

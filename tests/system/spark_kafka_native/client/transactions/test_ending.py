@@ -17,9 +17,9 @@ from spark_kafka_native.client.transactions.handle import TransactionHandle
 from spark_kafka_native.client.transactions.requests import init_producer
 from spark_kafka_native.net.errors import UnsupportedApiVersion
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages import FindCoordinatorRequest
 from spark_kafka_native.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from spark_kafka_native.protocol.messages.end_txn import EndTxnRequest
+from spark_kafka_native.protocol.messages.find_coordinator import FindCoordinatorRequest
 from tests.support.our_transactions import Transactions
 from tests.support.scripted_broker import (
     KAFKA_2_1,

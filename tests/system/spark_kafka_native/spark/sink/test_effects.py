@@ -10,10 +10,11 @@ from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.producer.producer import Producer
 from spark_kafka_native.client.transactions.scope import TransactionScope
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.messages import InitProducerIdRequest, ProduceRequest
 from spark_kafka_native.protocol.messages.create_topics import CreateTopicsRequest
 from spark_kafka_native.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from spark_kafka_native.protocol.messages.end_txn import EndTxnRequest
+from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
+from spark_kafka_native.protocol.messages.produce import ProduceRequest
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.batch import ProducerIdAndEpoch
 from spark_kafka_native.spark.exactly_once import effects as ask

@@ -10,7 +10,9 @@ import pytest
 
 from spark_kafka_native.client.cluster.cluster import UNKNOWN_TOPIC_TRIES, close_shared_clusters, shared_cluster
 from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages import FetchRequest, ListOffsetsRequest, MetadataRequest
+from spark_kafka_native.protocol.messages.fetch import FetchRequest
+from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsRequest
+from spark_kafka_native.protocol.messages.metadata import MetadataRequest
 from spark_kafka_native.protocol.schema import Response
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.compression import CompressionType

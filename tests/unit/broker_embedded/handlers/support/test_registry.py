@@ -12,7 +12,7 @@ from broker_embedded.coordinator.groups import Groups
 from broker_embedded.handlers.support.registry import Api, MissingComponent, RequestContext, apis_of, registered_apis
 from broker_embedded.metadata.topics import Topics
 from broker_embedded.platform.platform import FileSystem
-from spark_kafka_native.protocol.messages import REQUESTS
+from spark_kafka_native.protocol.messages import all_requests
 from spark_kafka_native.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from spark_kafka_native.protocol.schema import Response
 from tests.support.broker_driver import NODE, BrokerDriver
@@ -43,8 +43,8 @@ def test_every_api_is_of_some_release() -> None:
 def test_what_is_served_can_be_spoken() -> None:
     for key, api in registered_apis().items():
         for version in range(api.served.first, api.served.last + 1):
-            assert version in REQUESTS[key].versions
-            assert version in REQUESTS[key].response.versions
+            assert version in all_requests()[key].versions
+            assert version in all_requests()[key].response.versions
 
 
 def test_every_handler_names_its_versions_in_its_docstring() -> None:

@@ -6,10 +6,10 @@ from spark_kafka_native.client.producer.partition_queue import OutgoingBatch, Pa
 from spark_kafka_native.client.producer.produce_request import Loaded, max_version, pair, produce_request, refusal
 from spark_kafka_native.client.retry import Backoff
 from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages import ProduceResponse
 from spark_kafka_native.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceResponse,
+    ProduceResponse,
     TopicProduceResponse,
 )
 from spark_kafka_native.protocol.topic import TopicPartition

@@ -10,7 +10,8 @@ from spark_kafka_native.net.sasl.plain import Plain
 from spark_kafka_native.net.sasl.scram import Scram
 from spark_kafka_native.net.secret import Secret
 from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.protocol.messages import SaslAuthenticateResponse, SaslHandshakeResponse
+from spark_kafka_native.protocol.messages.sasl_authenticate import SaslAuthenticateResponse
+from spark_kafka_native.protocol.messages.sasl_handshake import SaslHandshakeResponse
 
 BROKER = HostPort("broker", 9092)
 OFFER = SaslHandshakeResponse(mechanisms=("PLAIN",))
