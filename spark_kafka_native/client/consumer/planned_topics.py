@@ -13,6 +13,7 @@ from uuid import UUID
 from spark_kafka_native.client.cluster.cluster import UNKNOWN_TOPIC_TRIES, Cluster
 from spark_kafka_native.client.errors import TopicRecreated
 from spark_kafka_native.net.deadline import Deadline
+from spark_kafka_native.net.errors import BrokerUnreachable
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.protocol.wire import ZERO_UUID
@@ -25,15 +26,21 @@ def compare_topic_ids(
 ) -> dict[TopicPartition, KafkaError]:
     """The partitions of ``planned`` whose topic has another id now (TopicRecreated), or does not exist.
 
-    Partitions with an id of zeroes are not compared. Raises KafkaError, such as BrokerUnreachable: no metadata within
-    the deadline.
+    Partitions with an id of zeroes are not compared. Raises BrokerUnreachable if no broker answers in time.
     """
     wanted = {partition: topic_id for partition, topic_id in planned.items() if topic_id != ZERO_UUID}
     topics = dict.fromkeys(partition.topic for partition in wanted)
     backoff, tries = cluster.backoff(), 0
+    errors: dict[TopicPartition, KafkaError] = {}
     while topics:
-        found = cluster.metadata(topics, missing_ok=True, timeout_ms=deadline.remaining_ms).topics
-        errors: dict[TopicPartition, KafkaError] = {}
+        try:
+            found = cluster.metadata(topics, missing_ok=True, timeout_ms=deadline.remaining_ms).topics
+        except BrokerUnreachable:
+            # Too little time was left for another answer: the errors of the previous answer say more.
+            if errors:
+                return errors
+            raise
+        errors = {}
         for partition, planned_id in wanted.items():
             topic = found.get(partition.topic)
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic is None else topic.error

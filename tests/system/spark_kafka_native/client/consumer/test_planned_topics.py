@@ -13,13 +13,14 @@ from spark_kafka_native.client.consumer.fetcher import Fetcher
 from spark_kafka_native.client.consumer.planned_topics import compare_topic_ids
 from spark_kafka_native.client.errors import TopicRecreated
 from spark_kafka_native.net.deadline import Deadline
+from spark_kafka_native.net.errors import BrokerUnreachable
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.fetch import FetchRequest
 from spark_kafka_native.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.protocol.wire import ZERO_UUID
 from tests.support.fetched_logs import LAST, OneRange, fill
-from tests.support.scripted_broker import KAFKA_4_3, Pass, Refuse, Respond, ScriptedCluster
+from tests.support.scripted_broker import KAFKA_4_3, Pass, Refuse, Respond, ScriptedCluster, Silent
 
 LAST_VERSION_WITH_NAMES = 12
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
@@ -151,6 +152,22 @@ def test_the_last_comparison_has_the_time_of_a_metadata_call(brokers: ScriptedCl
     ):
         list(fetcher)
     assert caught.value.code is ErrorCode.LEADER_NOT_AVAILABLE
+
+
+def test_the_last_metadata_error_is_raised_if_the_next_metadata_call_times_out(
+    brokers: ScriptedCluster, cluster: Cluster
+) -> None:
+    planned = {tp: leader.topic_id for tp, leader in cluster.leaders([T0, U0]).items()}
+    brokers.script(MetadataRequest, Refuse(ErrorCode.LEADER_NOT_AVAILABLE), *[Silent()] * 40)
+    errors = compare_topic_ids(cluster, planned, Deadline.after_ms(1_000))
+    assert {tp: error.code for tp, error in errors.items()} == dict.fromkeys([T0, U0], ErrorCode.LEADER_NOT_AVAILABLE)
+
+
+def test_without_any_metadata_the_comparison_raises(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    planned = {T0: cluster.leader(T0).topic_id}
+    brokers.script(MetadataRequest, *[Silent()] * 40)
+    with pytest.raises(BrokerUnreachable, match="no answer to Metadata within"):
+        compare_topic_ids(cluster, planned, Deadline.after_ms(300))
 
 
 def test_a_topic_whose_leader_is_being_elected_is_waited_for(brokers: ScriptedCluster, cluster: Cluster) -> None:
