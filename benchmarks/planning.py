@@ -138,7 +138,7 @@ class Bench:
         yield
         if simulated:
             line.brokers_cpu.append(simulated.cpu_seconds() - before)
-        line.requests = _spelled(self.brokers.request_counts())
+        line.requests = _format_counts(self.brokers.request_counts())
 
     # --- the planner alone
 
@@ -244,7 +244,7 @@ def _topic(partitions: int) -> str:
     return f"planned-{partitions}"
 
 
-def _spelled(counts: Counter[str]) -> str:
+def _format_counts(counts: Counter[str]) -> str:
     return ", ".join(f"{counts[api]} {api}" for api in PLANNED_APIS if counts[api])
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.support.report import spell
+from benchmarks.support.report import format_cell
 from docs.marked import replace_between
 
 ROOT: Final = Path(__file__).parents[1]
@@ -94,9 +94,10 @@ def _targets(targets: Sequence[tuple[Result, dict[str, Any]]], page: str | None)
     """A line for each; ``page`` is where the results are that their benchmarks' names lead to, None for no names."""
     rows = []
     for result, target in targets:
-        wanted = f"{'at most' if target['at_most'] else 'at least'} {spell(target['wanted'])}"
+        wanted = f"{'at most' if target['at_most'] else 'at least'} {format_cell(target['wanted'])}"
         name = [] if page is None else [f"[{result['name']}]({page}#{result['name']})"]
-        rows.append([*name, target["what"], wanted, spell(target["found"]), "yes" if target["reached"] else "**no**"])
+        reached = "yes" if target["reached"] else "**no**"
+        rows.append([*name, target["what"], wanted, format_cell(target["found"]), reached])
     return _table([*([] if page is None else ["benchmark"]), "target", "wanted", "found", "reached"], rows)
 
 
@@ -104,7 +105,7 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     """A table of Markdown; columns without text are set to the right."""
     text = [all(isinstance(row[index], str) for row in rows) for index in range(len(columns))]
     lines = [columns, ["---" if is_text else "---:" for is_text in text], *rows]
-    return "".join(f"| {' | '.join(spell(cell).replace('|', '/') for cell in line)} |\n" for line in lines)
+    return "".join(f"| {' | '.join(format_cell(cell).replace('|', '/') for cell in line)} |\n" for line in lines)
 
 
 def headline(results: Sequence[Result], root: Path) -> str:
@@ -117,7 +118,7 @@ def headline(results: Sequence[Result], root: Path) -> str:
             f"[{each['what']}]({PAGE.as_posix()}#{result['name']})",
             f"{_rounded(each['ours'])} {each['unit']}",
             f"{each['whom']}: {_rounded(each['theirs'])}",
-            f"{spell(each['times'])} x",
+            f"{format_cell(each['times'])} x",
         ]
         for result, each in compared
     ]
@@ -137,7 +138,7 @@ def headline(results: Sequence[Result], root: Path) -> str:
 def _rounded(number: float) -> str:
     """To three digits, as is enough to read."""
     number = float(f"{number:.3g}")
-    return spell(number) if number < MILLION else f"{spell(number / MILLION)} million"
+    return format_cell(number) if number < MILLION else f"{format_cell(number / MILLION)} million"
 
 
 def wanted(root: Path = ROOT) -> dict[Path, str]:

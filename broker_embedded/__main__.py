@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from broker_embedded.broker import DataDirectoryError
-from broker_embedded.config.addresses import parse_address, spell_address
+from broker_embedded.config.addresses import format_address, parse_address
 from broker_embedded.config.config import BrokerConfig
 from broker_embedded.config.listener_settings import prefixed_settings
 from broker_embedded.config.releases import RELEASE_NAMES
@@ -99,14 +99,15 @@ def _settings(options: argparse.Namespace) -> dict[str, object]:
     if options.config is not None:
         given.update(read_properties(options.config))
     if options.listen is not None:
-        given["listeners"] = f"PLAINTEXT://{spell_address(*parse_address('--listen', options.listen))}"
+        given["listeners"] = f"PLAINTEXT://{format_address(*parse_address('--listen', options.listen))}"
     if options.advertise is not None:
-        given["advertised.listeners"] = f"PLAINTEXT://{spell_address(*parse_address('--advertise', options.advertise))}"
+        advertised = format_address(*parse_address("--advertise", options.advertise))
+        given["advertised.listeners"] = f"PLAINTEXT://{advertised}"
     if options.as_version is not None:
         given["as.version"] = options.as_version
     if options.metrics_port is not None:
         host, port = parse_address("--metrics-port", f"127.0.0.1:{options.metrics_port}")
-        given["metrics.listener"] = spell_address(host, port)
+        given["metrics.listener"] = format_address(host, port)
     if options.add_scram:
         given["add.scram"] = " ".join([str(given.get("add.scram", "")), *options.add_scram])
     for item in options.set:

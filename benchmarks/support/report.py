@@ -1,7 +1,8 @@
 """What a benchmark tells: tables in the terminal, and all of it as JSON and a plot in ``benchmarks/results``.
 
 `arguments` gives a benchmark the options that all have, `Report` takes what it found. A cell of a table is text, a
-number or None, which means that this was not measured. JSON keeps numbers as they are; `spell` is how they are shown.
+number or None, which means that this was not measured. JSON keeps numbers as they are; `format_cell` shortens
+them for people.
 """
 
 import argparse
@@ -111,7 +112,7 @@ class Report:
             text = all(isinstance(row[index], str) for row in rows)
             shown.add_column(column, justify="left" if text else "right")
         for row in rows:
-            shown.add_row(*map(spell, row))
+            shown.add_row(*map(format_cell, row))
         self.console.print(shown)
         self.tables.append({"title": title, "columns": list(columns), "rows": [list(row) for row in rows]})
         return self
@@ -121,7 +122,7 @@ class Report:
         target = Target(what=what, wanted=wanted, found=found, at_most=at_most)
         self.targets.append(target)
         sign, verdict = "at most" if at_most else "at least", "reached" if target.reached else "not reached"
-        self.console.print(f"{what}: {sign} {spell(wanted)} wanted, {spell(found)} found: {verdict}")
+        self.console.print(f"{what}: {sign} {format_cell(wanted)} wanted, {format_cell(found)} found: {verdict}")
         return self
 
     def beside(
@@ -183,7 +184,7 @@ class Report:
         }
 
 
-def spell(cell: Cell) -> str:
+def format_cell(cell: Cell) -> str:
     """A cell as it is shown: three digits that count, thousands apart."""
     if cell is None:
         return "-"

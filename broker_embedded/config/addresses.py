@@ -31,7 +31,7 @@ class Endpoint:
     @property
     def address(self) -> str:
         """``host:port``, an IPv6 host in brackets."""
-        return spell_address(self.host, self.port)
+        return format_address(self.host, self.port)
 
 
 def parse_address(key: str, text: str) -> tuple[str, int]:
@@ -43,7 +43,7 @@ def parse_address(key: str, text: str) -> tuple[str, int]:
     return (host[1:-1] if bracketed else host), int(port)
 
 
-def spell_address(host: str, port: int) -> str:
+def format_address(host: str, port: int) -> str:
     """``host:port``, an IPv6 host in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 

@@ -23,11 +23,11 @@ from broker_embedded.config.settings import (
     SHORT_MAX,
     ConfigError,
     Setting,
+    format_value,
     parse_settings,
     refuse_unknown,
     setting,
     settings_of,
-    spelled,
 )
 from broker_embedded.config.unused_settings import unused_settings
 from spark_kafka_native.net.secret import HIDDEN
@@ -276,7 +276,7 @@ class BrokerConfig(ListenerSettings):
         of_logs = in_milliseconds({key: value for key, value in given.items() if key in LOG_SYNONYMS}, values)
         log = parse_log_defaults(of_logs, _log_defaults(**values))
         unused = {key: known[key].parse(value) for key, value in given.items() if key in unused_settings()}
-        text = {key: HIDDEN if known[key].is_secret else spelled(value) for key, value in given.items()}
+        text = {key: HIDDEN if known[key].is_secret else format_value(value) for key, value in given.items()}
         config = cls(**values, log=log, own=of_listeners, given=text, unused=unused)
         config.check()
         config._check_one_broker()
@@ -327,15 +327,15 @@ class BrokerConfig(ListenerSettings):
         """The settings of the release ``as.version``."""
         return _of_release(self.all_settings(), self.release)
 
-    def spelled(self) -> dict[str, str | None]:
+    def to_properties(self) -> dict[str, str | None]:
         """Every setting as text by its key, None for one that is not set."""
         own = {key: getattr(self, key.replace(".", "_")) for key in _settings()}
-        of_logs = self.log.spelled()
-        found = {key: None if value is None else spelled(value) for key, value in own.items()}
+        of_logs = self.log.to_properties()
+        found = {key: None if value is None else format_value(value) for key, value in own.items()}
         found |= {key: of_logs[topic_key] for key, topic_key in LOG_SYNONYMS.items()}
         for key, item in unused_settings().items():
             value = self.unused.get(key, item.default)
-            found[key] = None if value is None else spelled(value)
+            found[key] = None if value is None else format_value(value)
         return {key: found[key] for key in self.known()}
 
     @property

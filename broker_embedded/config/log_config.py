@@ -11,11 +11,11 @@ from broker_embedded.config.settings import (
     LONG_MAX,
     ConfigError,
     Setting,
+    format_value,
     parse_settings,
     refuse_unknown,
     setting,
     settings_of,
-    spelled,
 )
 from spark_kafka_native.records.compression import CompressionType
 
@@ -270,10 +270,10 @@ class LogConfig:
         """The settings of topics in the release ``as.version``, by key."""
         return {key: item for key, item in self.settings().items() if self.before_kafka_4 or not item.removed}
 
-    def spelled(self) -> dict[str, str]:
+    def to_properties(self) -> dict[str, str]:
         """Every setting as text by its key, as ``parse`` takes it."""
         settings = [each.name for each in fields(self) if "setting" in each.metadata]
-        return {name.replace("_", "."): spelled(getattr(self, name)) for name in settings}
+        return {name.replace("_", "."): format_value(getattr(self, name)) for name in settings}
 
     @property
     def compacts(self) -> bool:
@@ -331,11 +331,11 @@ def _check_throttled(config: LogConfig) -> None:
         ("follower.replication.throttled.replicas", config.follower_replication_throttled_replicas),
     ):
         if replicas != ("*",) and not all(_REPLICA.fullmatch(replica) for replica in replicas):
-            raise ConfigError(key, f"{spelled(replicas)!r} is neither * nor a list of PARTITION:BROKER")
+            raise ConfigError(key, f"{format_value(replicas)!r} is neither * nor a list of PARTITION:BROKER")
 
 
 def _check_not_tiered(config: LogConfig) -> None:
-    values = config.spelled()
+    values = config.to_properties()
     for key, only in _NOT_TIERED.items():
         if values[key] != only:
             raise ConfigError(key, f"{values[key]} cannot be, only {only}: there is no tiered storage")

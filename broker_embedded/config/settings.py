@@ -109,7 +109,7 @@ class Setting:
     @property
     def default_text(self) -> str:
         """The default as it would be written in a file."""
-        return spelled(self.default)
+        return format_value(self.default)
 
     def _int(self, value: object) -> int:
         try:
@@ -229,8 +229,8 @@ def no_such_setting(key: str, known: Collection[str]) -> str:
     return f"no such setting{did_you_mean(key, known)}"
 
 
-def spelled(value: object) -> str:
-    """A value as a properties file spells it."""
+def format_value(value: object) -> str:
+    """The value as a properties file has it."""
     if value is None:
         return ""
     if isinstance(value, tuple):

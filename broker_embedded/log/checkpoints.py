@@ -26,7 +26,7 @@ from typing import Final
 from uuid import UUID
 
 from broker_embedded.platform.platform import FileSystem, read_file, remove_if_exists, write_file
-from spark_kafka_native.protocol.ids import new_id, parse_id, spell_id
+from spark_kafka_native.protocol.ids import format_id, new_id, parse_id
 from spark_kafka_native.protocol.topic import TopicPartition
 
 logger = logging.getLogger(__name__)
@@ -205,7 +205,7 @@ class CleanedOffsets:
 
 def write_partition_metadata(files: FileSystem, path: str, topic_id: UUID) -> None:
     """Write the topic id of a partition's directory, durably. Raises OSError."""
-    write_file(files, path, f"version: 0\ntopic_id: {spell_id(topic_id)}".encode())
+    write_file(files, path, f"version: 0\ntopic_id: {format_id(topic_id)}".encode())
 
 
 def read_partition_metadata(files: FileSystem, path: str) -> UUID | None:
@@ -238,10 +238,8 @@ class MetaProperties:
 
 def write_meta_properties(files: FileSystem, path: str, meta: MetaProperties) -> None:
     """Replace ``meta.properties`` (version 1), durably. Raises OSError."""
-    text = (
-        f"cluster.id={meta.cluster_id}\ndirectory.id={spell_id(meta.directory_id)}\nnode.id={meta.node_id}\nversion=1\n"
-    )
-    write_file(files, path, text.encode())
+    ids = f"cluster.id={meta.cluster_id}\ndirectory.id={format_id(meta.directory_id)}\nnode.id={meta.node_id}\n"
+    write_file(files, path, f"{ids}version=1\n".encode())
 
 
 def read_meta_properties(files: FileSystem, path: str) -> MetaProperties | None:

@@ -18,7 +18,7 @@ from broker_embedded.log.checkpoints import (
 from broker_embedded.log.deleted import DeletedDirectories, is_deleted_name
 from broker_embedded.log.opening import parse_directory_name
 from broker_embedded.platform.platform import FileLock, FileSystem
-from spark_kafka_native.protocol.ids import new_id, spell_id
+from spark_kafka_native.protocol.ids import format_id, new_id
 from spark_kafka_native.protocol.topic import TopicPartition
 
 logger = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ class DataDirectory:
         path = self.file(META_PROPERTIES)
         found = read_meta_properties(self._file_system, path)
         if found is None:
-            found = MetaProperties(cluster_id=cluster_id or spell_id(new_id()), node_id=node_id, directory_id=new_id())
+            found = MetaProperties(cluster_id=cluster_id or format_id(new_id()), node_id=node_id, directory_id=new_id())
             write_meta_properties(self._file_system, path, found)
         if cluster_id not in {None, found.cluster_id}:
             raise CorruptCheckpoint(path, f"belongs to cluster {found.cluster_id}, not {cluster_id}")

@@ -96,7 +96,7 @@ def config_type(setting: Setting) -> ConfigType:
 def broker_entries(config: BrokerConfig, dynamic: DynamicConfigs, *, log_dirs: str) -> list[ConfigEntry]:
     """Every setting of this broker, whose data is in ``log_dirs``, from all sources."""
     layers = _layers(dynamic)
-    values = config.spelled() | {"log.dirs": log_dirs}
+    values = config.to_properties() | {"log.dirs": log_dirs}
     known = config.known()
     entries = []
     for key in sorted({*known, *dynamic.own, *dynamic.stored.cluster}):
@@ -122,7 +122,7 @@ def cluster_entries(dynamic: DynamicConfigs) -> list[ConfigEntry]:
 def topic_entries(config: LogConfig, own: Mapping[str, str], dynamic: DynamicConfigs) -> list[ConfigEntry]:
     """Every setting of a topic. ``own`` are those of the topic itself."""
     layers = _layers(dynamic)
-    values = config.spelled()
+    values = config.to_properties()
     entries = []
     for key, setting in sorted(config.known().items()):
         here = [Synonym(key=key, value=values[key], source=ConfigSource.TOPIC)] if key in own else []

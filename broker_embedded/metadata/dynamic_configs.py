@@ -147,7 +147,7 @@ class DynamicConfigs:
 
 def _check_pools(before: BrokerConfig, after: BrokerConfig) -> None:
     """Raise ConfigError for a number of threads that is less than half or more than double of the present one."""
-    is_now, will_be = before.spelled(), after.spelled()
+    is_now, will_be = before.to_properties(), after.to_properties()
     for key, setting in after.known().items():
         if setting.is_pool and is_now[key] != will_be[key]:
             old, new = int(is_now[key] or 0), int(will_be[key] or 0)

@@ -70,7 +70,7 @@ def _logs(metrics: BrokerMetrics) -> Iterator[str]:
         ("numlogsegments", "Segments of a partition.", [log.segments for _, log in logs]),
         ("logstartoffset", "Where a partition's log starts.", [log.log_start_offset for _, log in logs]),
         ("logendoffset", "Where a partition's log ends.", [log.log_end_offset for _, log in logs]),
-        ("numopentransactions", "Transactions that go on in a partition.", [log.open_transactions for _, log in logs]),
+        ("numopentransactions", "Ongoing transactions in a partition.", [log.open_transactions for _, log in logs]),
     ):
         samples = zip((labels for labels, _ in logs), values, strict=True)
         yield from _family(f"kafka_log_log_{what}", "gauge", help_, samples)

@@ -8,7 +8,7 @@ import socket
 from collections.abc import Callable
 from typing import Any, Final
 
-from broker_embedded.config.addresses import Endpoint, spell_address
+from broker_embedded.config.addresses import Endpoint, format_address
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class Listener:
     @property
     def address(self) -> str:
         """``host:port`` with the port that was bound."""
-        return spell_address(self.host or "0.0.0.0", self.port)  # noqa: S104  # shown, not bound
+        return format_address(self.host or "0.0.0.0", self.port)  # noqa: S104  # shown, not bound
 
     def start(self, accept: Accept, has_room: HasRoom = lambda: True) -> None:
         """Call ``accept`` with each new connection, on the running event loop, while ``has_room``."""
@@ -91,7 +91,7 @@ class Listener:
             except OSError:  # closed already
                 sock.close()
                 continue
-            accept(sock, spell_address(address[0], address[1]))
+            accept(sock, format_address(address[0], address[1]))
 
     def _resume(
         self, loop: asyncio.AbstractEventLoop, listening: socket.socket, accept: Accept, has_room: HasRoom

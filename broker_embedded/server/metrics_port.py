@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Final, Self
 
-from broker_embedded.config.addresses import Endpoint, spell_address
+from broker_embedded.config.addresses import Endpoint, format_address
 from broker_embedded.config.config import BrokerConfig
 from broker_embedded.metrics.prometheus import CONTENT_TYPE
 from broker_embedded.server.listener import Listener
@@ -44,7 +44,7 @@ class MetricsPort:
     @property
     def url(self) -> str:
         """The address of the metrics."""
-        return f"http://{spell_address(self._listener.host or '127.0.0.1', self._listener.port)}{_PATH}"
+        return f"http://{format_address(self._listener.host or '127.0.0.1', self._listener.port)}{_PATH}"
 
     def start(self, text: Callable[[], Awaitable[str]]) -> None:
         """Respond, on the running event loop, with what ``text`` returns."""

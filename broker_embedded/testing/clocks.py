@@ -22,14 +22,14 @@ class ManualClock(clocks.ManualClock):
 
 
 def parse_clock(key: str, text: str) -> MovableClock:
-    """Parse the format of ``spell_clock``. Raises ConfigError naming ``key``."""
+    """Parse the format of ``format_clock``. Raises ConfigError naming ``key``."""
     kind, _, ms = text.partition(":")
     if kind not in {_MANUAL, _AHEAD} or not (ms.isascii() and ms.isdigit()):
         raise ConfigError(key, f"{text!r} is neither {_MANUAL}:MS nor {_AHEAD}:MS")
     return ManualClock(int(ms)) if kind == _MANUAL else ShiftedClock(int(ms))
 
 
-def spell_clock(clock: MovableClock) -> str:
+def format_clock(clock: MovableClock) -> str:
     """Format the present state of a clock as an option."""
     if isinstance(clock, ShiftedClock):
         return f"{_AHEAD}:{clock.ahead_ms}"

@@ -41,7 +41,7 @@ BAD_REQUEST: Final = 400
 NOT_FOUND: Final = 404
 METHOD_NOT_ALLOWED: Final = 405
 CONFLICT: Final = 409
-MOST_TOLD: Final = 1000
+MOST_RETURNED: Final = 1000
 """Upper bound of the requests in one response."""
 _LONGEST_MS: Final = 1000 * 365 * 86_400_000
 _MOST_PARTITIONS: Final = 100_000
@@ -224,7 +224,7 @@ class Control:
         found = self._broker.injector.recorder.find(
             api=given.text("api", None), client_id=given.text("client_id", None), after=given.integer("after", 0)
         )
-        most = given.integer("most", MOST_TOLD, least=0, most=MOST_TOLD)
+        most = given.integer("most", MOST_RETURNED, least=0, most=MOST_RETURNED)
         given.refuse_rest("this command")
         return {
             "requests": [request.to_fields() for request in itertools.islice(found, most)],

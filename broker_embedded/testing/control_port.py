@@ -16,7 +16,7 @@ from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from broker_embedded.config.addresses import Endpoint, spell_address
+from broker_embedded.config.addresses import Endpoint, format_address
 from broker_embedded.server.http import BadRequest, HttpConnection, HttpRequest
 from broker_embedded.server.listener import Listener
 from broker_embedded.testing.control import BAD_REQUEST, Answer, Control
@@ -51,7 +51,7 @@ class ControlPort:
     @property
     def url(self) -> str:
         """``http://host:port``."""
-        return f"http://{spell_address(self.address.host, self.address.port)}"
+        return f"http://{format_address(self.address.host, self.address.port)}"
 
     async def close(self) -> None:
         """Stop listening. A command in progress is not answered."""

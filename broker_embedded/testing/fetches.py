@@ -30,7 +30,7 @@ SESSION_REFUSED: Final = FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT
 """The response to a request of a session."""
 
 
-def goes_on_with_a_session(request: FetchRequest) -> bool:
+def continues_session(request: FetchRequest) -> bool:
     """Whether a request is an incremental fetch of a session."""
     return request.session_epoch > 0
 
@@ -75,7 +75,7 @@ class Pauses:
         answers: list[FetchableTopicResponse] = []
         for topic in request.topics:
             found = [(asked, self._find(topic, asked, version, broker)) for asked in topic.partitions]
-            left = tuple(asked for asked, partition in found if partition is None)
+            left = tuple(requested for requested, partition in found if partition is None)
             if left:
                 rest.append(dataclasses.replace(topic, partitions=left))
             here = [partition for _, partition in found if partition is not None]

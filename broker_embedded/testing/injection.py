@@ -9,7 +9,7 @@ from typing import Any, Final
 from broker_embedded.broker import Broker
 from broker_embedded.handlers.support.registry import CloseConnection, Result
 from broker_embedded.server.dispatch import Call, Intercept
-from broker_embedded.testing.fetches import SESSION_REFUSED, Pauses, goes_on_with_a_session, without_session
+from broker_embedded.testing.fetches import SESSION_REFUSED, Pauses, continues_session, without_session
 from broker_embedded.testing.moves import Moves
 from broker_embedded.testing.planning import Plan, strike
 from broker_embedded.testing.recording import Recorder
@@ -79,7 +79,7 @@ class Injector:
                 return self._finish_fetch(answer, broker)
             return answer
         if isinstance(request, FetchRequest) and self._looks_into_fetches(client_id):
-            if goes_on_with_a_session(request):
+            if continues_session(request):
                 return SESSION_REFUSED
             request = without_session(request)
         plan = Plan(version=call.version, names=broker.image.names, rest=request)

@@ -17,13 +17,13 @@ from urllib.parse import urlencode, urlsplit
 
 from broker_embedded.config.addresses import parse_address
 from broker_embedded.config.config import BrokerConfig
-from broker_embedded.config.settings import spelled
+from broker_embedded.config.settings import format_value
 from broker_embedded.platform.clocks import MovableClock, ShiftedClock
 from broker_embedded.server.run import LISTENING
 from broker_embedded.testing.brokers import ControlledBroker, creatable
-from broker_embedded.testing.clocks import spell_clock
+from broker_embedded.testing.clocks import format_clock
 from broker_embedded.testing.command import CONTROLLED
-from broker_embedded.testing.control import MOST_TOLD, Answer
+from broker_embedded.testing.control import MOST_RETURNED, Answer
 from broker_embedded.testing.control_address import LOOPBACK, ControlAddress
 from broker_embedded.testing.recording import RecordedRequest
 from broker_embedded.testing.restartable import with_addresses
@@ -184,7 +184,7 @@ class BrokerProcess(ControlledBroker):
             which = {"api": api, "client_id": client_id, "after": after}
             found = [RecordedRequest.from_fields(each) for each in self._ask("GET", "/requests", which)["requests"]]
             yield from found
-            if len(found) < MOST_TOLD:
+            if len(found) < MOST_RETURNED:
                 return
             after = found[-1].number
 
@@ -212,9 +212,9 @@ class BrokerProcess(ControlledBroker):
     def _command(self) -> list[str]:
         command = [sys.executable, "-m", "broker_embedded", "--data-dir", os.fspath(self._data_dir)]
         for key, value in self._settings.items():
-            command += ["--set", f"{key}={spelled(value)}"]
+            command += ["--set", f"{key}={format_value(value)}"]
         if self._control:
-            command += ["--control-listener", self._control, "--clock", spell_clock(self._clock)]
+            command += ["--control-listener", self._control, "--clock", format_clock(self._clock)]
         return command
 
     def _stop(self) -> None:

@@ -22,7 +22,7 @@ from spark_kafka_native.protocol.consumer_protocol import (
     read_subscription,
     version_of,
 )
-from spark_kafka_native.protocol.ids import spell_id
+from spark_kafka_native.protocol.ids import format_id
 from spark_kafka_native.protocol.schema import Struct, fields_of
 from spark_kafka_native.records.errors import CorruptBatch
 from spark_kafka_native.records.record import Message
@@ -96,7 +96,7 @@ def _json_value(content: object, version: int) -> object:
         return [_json_value(item, version) for item in content]
     if isinstance(content, bytes | bytearray | memoryview):
         return b64encode(content).decode()
-    return spell_id(content) if isinstance(content, UUID) else content
+    return format_id(content) if isinstance(content, UUID) else content
 
 
 def _decode(message: Message, kinds: Mapping[int, RecordKind[Any, Any]]) -> Decoded:
@@ -109,7 +109,7 @@ def _decode(message: Message, kinds: Mapping[int, RecordKind[Any, Any]]) -> Deco
         if number not in kinds:
             return f"Unknown record type {number} at offset {offset}, skipping.", None
         key, value = kinds[number].read(record)
-        key_text = _spell({"type": str(number), "data": as_json(key, number)})
+        key_text = _to_json({"type": str(number), "data": as_json(key, number)})
         if message.value is None or value is None:
             return key_text, _DELETED
         version = value_version(message.value)
@@ -120,7 +120,7 @@ def _decode(message: Message, kinds: Mapping[int, RecordKind[Any, Any]]) -> Deco
         for member, shown in zip(value.members, fields["members"], strict=True):
             _open_embedded(shown, "subscription", member.subscription, read_subscription)
             _open_embedded(shown, "assignment", member.assignment, read_assignment)
-    return key_text, _spell({"version": str(version), "data": fields})
+    return key_text, _to_json({"version": str(version), "data": fields})
 
 
 def _open_embedded(shown: dict[str, Any], name: str, raw: bytes, read: Callable[[bytes], Struct]) -> None:
@@ -131,7 +131,7 @@ def _open_embedded(shown: dict[str, Any], name: str, raw: bytes, read: Callable[
         return
 
 
-def _spell(content: object) -> str:
+def _to_json(content: object) -> str:
     return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
 
 

@@ -19,7 +19,7 @@ from broker_embedded.platform.platform import Platform
 from broker_embedded.security.first_users import FirstUserError, parse_first_users
 from broker_embedded.tools.server_properties import StorageProperties, read_storage_properties
 from spark_kafka_native.net.secret import Secret
-from spark_kafka_native.protocol.ids import new_id, spell_id
+from spark_kafka_native.protocol.ids import format_id, new_id
 from spark_kafka_native.tools.options import ActionParser, ToolParser
 from spark_kafka_native.tools.output import ToolError, ToolFailure, refuse, say
 
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(_with_joined_id(arguments))
     try:
         if options.action == "random-uuid":
-            say(spell_id(new_id()))
+            say(format_id(new_id()))
         elif options.action == "info":
             _info(read_storage_properties(options.config))
         else:

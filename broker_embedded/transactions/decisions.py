@@ -185,8 +185,8 @@ def add_partitions(
     """
     if known.state.is_prepared:
         raise _not_over(known)
-    goes_on = known.state is TransactionState.ONGOING
-    if goes_on and partitions <= known.partitions:
+    is_ongoing = known.state is TransactionState.ONGOING
+    if is_ongoing and partitions <= known.partitions:
         return known
     return replace(
         known,
@@ -194,8 +194,8 @@ def add_partitions(
         next_producer_id=NO_PRODUCER_ID,
         last_producer_epoch=NO_PRODUCER_EPOCH,
         state=TransactionState.ONGOING,
-        partitions=(known.partitions if goes_on else frozenset()) | partitions,
-        started_ms=known.started_ms if goes_on else now_ms,
+        partitions=(known.partitions if is_ongoing else frozenset()) | partitions,
+        started_ms=known.started_ms if is_ongoing else now_ms,
         updated_ms=now_ms,
         client_version=version,
     )

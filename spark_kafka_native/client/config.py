@@ -184,13 +184,13 @@ _logged: set[str] = set()
 
 def _fold_names(options: Mapping[str, object]) -> dict[str, object]:
     """Options by lower-case name. Raises ConfigError for names that are unknown, refused or there twice."""
-    spelled: dict[str, str] = {}
+    given_names: dict[str, str] = {}
     values: dict[str, object] = {}
     for given, value in options.items():
         name = given.strip().lower()
-        if name in spelled:
-            raise ConfigError(name, f"given twice, as {spelled[name]!r} and {given!r}")
-        spelled[name] = given
+        if name in given_names:
+            raise ConfigError(name, f"given twice, as {given_names[name]!r} and {given!r}")
+        given_names[name] = given
         _check_name(name)
         values[name] = value
     return values

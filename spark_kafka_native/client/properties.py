@@ -84,13 +84,13 @@ def boolean(default: bool, doc: str) -> Any:
 
 
 def choice(default: Any, doc: str, options: Mapping[str, Any]) -> Any:
-    """A field with a few legal spellings, read in any case; ``options`` maps them to the field's values."""
+    """A field with a few legal names, read in any case; ``options`` maps them to the field's values."""
     legal = ", ".join(options)
 
     def parse(value: object) -> Any:
         text = str(value).strip().lower()
-        for spelling, meaning in options.items():
-            if spelling.lower() == text:
+        for name, meaning in options.items():
+            if name.lower() == text:
                 return meaning
         raise ValueError(f"{value!r} is not one of {legal}")
 

@@ -71,17 +71,17 @@ def version_of(raw: Buffer) -> int:
     return min(version, _LATEST)
 
 
-def spell_subscription(subscription: Subscription, version: int) -> bytes:
+def encode_subscription(subscription: Subscription, version: int) -> bytes:
     """A subscription as a member says it."""
-    return _spell(subscription, version)
+    return _encode(subscription, version)
 
 
-def spell_assignment(assignment: Assignment, version: int) -> bytes:
+def encode_assignment(assignment: Assignment, version: int) -> bytes:
     """An assignment in a version that its member speaks."""
-    return _spell(assignment, version)
+    return _encode(assignment, version)
 
 
-def _spell(value: Struct, version: int) -> bytes:
+def _encode(value: Struct, version: int) -> bytes:
     out = bytearray(_VERSION.pack(version))
     codec(type(value), version, False)[0](value, out, Splices())
     return bytes(out)

@@ -8,11 +8,11 @@ def new_id() -> UUID:
     """A random id whose text does not begin with a dash, because command lines would take it for an option."""
     while True:
         uuid = uuid4()
-        if not spell_id(uuid).startswith("-"):
+        if not format_id(uuid).startswith("-"):
             return uuid
 
 
-def spell_id(uuid: UUID) -> str:
+def format_id(uuid: UUID) -> str:
     """An id as Kafka writes it: 22 characters of URL-safe base64."""
     return urlsafe_b64encode(uuid.bytes).rstrip(b"=").decode()
 

@@ -7,7 +7,7 @@ from spark_kafka_native.client.admin.configs import ConfigEntry, ConfigSource, R
 from spark_kafka_native.client.admin.eligible_replicas import EligibleReplicas, eligible_replicas
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.cluster.metadata import ClusterMetadata, PartitionMetadata, TopicMetadata
-from spark_kafka_native.protocol.ids import spell_id
+from spark_kafka_native.protocol.ids import format_id
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.protocol.wire import ZERO_UUID
 from spark_kafka_native.tools.options import ToolParser
@@ -58,7 +58,7 @@ def describe(
 
 def _topic_line(topic: TopicMetadata, configs: str) -> str:
     replicas = max((len(partition.replicas) for partition in topic.partitions.values()), default=0)
-    topic_id = "" if topic.topic_id == ZERO_UUID else f"\tTopicId: {spell_id(topic.topic_id)}"
+    topic_id = "" if topic.topic_id == ZERO_UUID else f"\tTopicId: {format_id(topic.topic_id)}"
     counts = f"\tPartitionCount: {len(topic.partitions)}\tReplicationFactor: {replicas}"
     return f"Topic: {topic.name}{topic_id}{counts}\tConfigs: {configs}"
 

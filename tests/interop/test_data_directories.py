@@ -21,7 +21,7 @@ from broker_embedded.config.config import BrokerConfig
 from broker_embedded.log.checkpoints import read_meta_properties, read_partition_metadata
 from broker_embedded.platform.platform import Platform, RealFileSystem
 from broker_embedded.testing import BrokerProcess
-from spark_kafka_native.protocol.ids import spell_id
+from spark_kafka_native.protocol.ids import format_id
 from spark_kafka_native.protocol.messages.init_producer_id import InitProducerIdRequest
 from spark_kafka_native.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.support import maven
@@ -150,7 +150,7 @@ def ids(directory: Path) -> dict[str, str]:
         path.parent.name: read_partition_metadata(RealFileSystem(), str(path))
         for path in directory.glob("*/partition.metadata")
     }
-    return {name: spell_id(topic_id) for name, topic_id in found.items() if topic_id is not None}
+    return {name: format_id(topic_id) for name, topic_id in found.items() if topic_id is not None}
 
 
 def test_the_page_names_the_tests_that_are_here() -> None:

@@ -12,8 +12,8 @@ from broker_embedded.groups.group import Group, Outcome, Pending
 from spark_kafka_native.protocol.consumer_protocol import (
     Subscription,
     TopicPartitions,
+    encode_subscription,
     read_assignment,
-    spell_subscription,
 )
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.heartbeat import HeartbeatRequest
@@ -58,7 +58,7 @@ class ClassicRequests:
 
     def classic_join(self, client: ClassicClient, *, version: int = 9, **fields: Any) -> JoinGroupResponse | Pending:
         """JoinGroup, and once more with the id that the first answer brings; `Pending` waits for others."""
-        metadata = spell_subscription(
+        metadata = encode_subscription(
             Subscription(
                 topics=client.topics,
                 owned_partitions=tuple(

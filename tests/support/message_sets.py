@@ -40,14 +40,14 @@ def entry(
     value: bytes | None = b"value",
     crc: int | None = None,
 ) -> bytes:
-    """One message of a set, spelled out."""
+    """One message of a set, formatted out."""
 
-    def spelled(content: bytes | None) -> bytes:
+    def formatted(content: bytes | None) -> bytes:
         return (-1).to_bytes(4, "big", signed=True) if content is None else len(content).to_bytes(4, "big") + content
 
     body = bytes([magic, attributes])
     body += timestamp.to_bytes(8, "big", signed=True) if magic else b""
-    body += spelled(key) + spelled(value)
+    body += formatted(key) + formatted(value)
     crc = zlib.crc32(body) if crc is None else crc
     return offset.to_bytes(8, "big", signed=True) + (4 + len(body)).to_bytes(4, "big") + crc.to_bytes(4, "big") + body
 

@@ -42,10 +42,10 @@ def alter(broker: Asks, entity: Mapping[str, str | None], **values: float | None
 
 def quotas_of(broker: Asks) -> dict[str, dict[str, float]]:
     """Every quota there is: ``{"user=ann, client-id=<default>": {"producer_byte_rate": 1024.0}}``."""
-    return spelled(broker.ask(DescribeClientQuotasRequest(), 1))
+    return formatted(broker.ask(DescribeClientQuotasRequest(), 1))
 
 
-def spelled(answer: DescribeClientQuotasResponse) -> dict[str, dict[str, float]]:
+def formatted(answer: DescribeClientQuotasResponse) -> dict[str, dict[str, float]]:
     """What a DescribeClientQuotas says."""
     return {
         ", ".join(sorted(f"{part.entity_type}={part.entity_name or '<default>'}" for part in each.entity)): {

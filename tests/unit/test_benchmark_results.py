@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks import all as every
 from benchmarks import results
-from benchmarks.support.report import Report, arguments, parse, spell
+from benchmarks.support.report import Report, arguments, format_cell, parse
 from benchmarks.support.rounds import measure, ratio
 from benchmarks.support.shapes import BATCH, MODES, STREAM, Shape, add_axes, shapes
 from benchmarks.support.speeds import beside, fits
@@ -142,7 +142,7 @@ def test_quick_is_one_round_and_tiny_but_for_what_was_given() -> None:
     [(None, "-"), ("text", "text"), (1_234_567, "1,234,567"), (1234.56, "1,235"), (2.345, "2.35"), (0.5, "0.5")],
 )
 def test_cells_have_three_digits_that_count(cell: str | float | None, shown: str) -> None:
-    assert spell(cell) == shown
+    assert format_cell(cell) == shown
 
 
 # --- rounds

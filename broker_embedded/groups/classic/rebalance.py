@@ -12,7 +12,7 @@ from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.join_group import JoinGroupResponse
 from spark_kafka_native.protocol.messages.sync_group import SyncGroupResponse
 
-_NOBODY: Final = ""
+_NO_MEMBER: Final = ""
 
 
 def rebalance(draft: Draft) -> None:
@@ -91,11 +91,11 @@ def fail_assignment(draft: Draft, code: ErrorCode) -> None:
 
 def _elect_leader(draft: Draft) -> bool:
     """Whether a joined member is the leader; another member is elected if necessary."""
-    leader = draft.members.get(draft.leader or _NOBODY)
+    leader = draft.members.get(draft.leader or _NO_MEMBER)
     if leader is not None and not leader.awaits_join:
         joined = (member.member_id for member in draft.members.values() if member.awaits_join)
         draft.leader = next(joined, draft.leader)
-        leader = draft.members[draft.leader or _NOBODY]
+        leader = draft.members[draft.leader or _NO_MEMBER]
     return leader is not None and leader.awaits_join
 
 
@@ -108,7 +108,7 @@ def _begin_generation(draft: Draft) -> None:
         generation_id=draft.generation,
         protocol_type=draft.protocol_type,
         protocol_name=draft.protocol_name,
-        leader=draft.leader or _NOBODY,
+        leader=draft.leader or _NO_MEMBER,
     )
     for member in list(draft.members.values()):
         leader_members = everybody if member.member_id == draft.leader else ()

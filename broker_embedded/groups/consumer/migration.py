@@ -35,9 +35,9 @@ from spark_kafka_native.protocol.consumer_protocol import (
     Assignment,
     MalformedEmbedded,
     TopicPartitions,
+    encode_assignment,
     read_assignment,
     read_subscription,
-    spell_assignment,
     version_of,
 )
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
@@ -226,4 +226,4 @@ def assignment_of(partitions: Iterable[TopicIdPartition], topics: TopicsView, ve
         for topic_id, numbers in by_topic(partitions).items()
         if topic_id in topics.by_id
     )
-    return spell_assignment(Assignment(assigned_partitions=named), version)
+    return encode_assignment(Assignment(assigned_partitions=named), version)

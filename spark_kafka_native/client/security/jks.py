@@ -57,7 +57,7 @@ def read_jks(data: bytes, password: str | None) -> JksStore:
     """
     body, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
     if password is not None:
-        expected = hashlib.sha1(_spelled(password) + _PHRASE + body, usedforsecurity=False).digest()
+        expected = hashlib.sha1(_encode_password(password) + _PHRASE + body, usedforsecurity=False).digest()
         if not hmac.compare_digest(expected, digest):
             raise WrongPassword("the password is wrong, or the store is damaged")
     try:
@@ -70,11 +70,11 @@ def private_key(protected: bytes, password: str) -> bytes:
     """A key of a store as PKCS #8 in DER. Raises JksError, WrongPassword."""
     data = _protected_bytes(protected)
     salt, cipher, check = data[:_DIGEST_BYTES], data[_DIGEST_BYTES:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
-    spelled, digest, key = _spelled(password), salt, bytearray()
+    encoded, digest, key = _encode_password(password), salt, bytearray()
     for at in range(0, len(cipher), _DIGEST_BYTES):
-        digest = _sha1(spelled + digest)
+        digest = _sha1(encoded + digest)
         key += bytes(a ^ b for a, b in zip(cipher[at : at + _DIGEST_BYTES], digest, strict=False))
-    if len(data) <= 2 * _DIGEST_BYTES or not hmac.compare_digest(_sha1(spelled + key), check):
+    if len(data) <= 2 * _DIGEST_BYTES or not hmac.compare_digest(_sha1(encoded + key), check):
         raise WrongPassword("the password does not open the private key")
     return bytes(key)
 
@@ -149,7 +149,7 @@ def element(der: bytes, tag: int, at: int) -> tuple[bytes, int]:
     return der[start : start + size], start + size
 
 
-def _spelled(password: str) -> bytes:
+def _encode_password(password: str) -> bytes:
     return password.encode("utf-16-be")
 
 

@@ -64,11 +64,11 @@ def check_batch_limits(starting: OffsetLimit, ending: OffsetLimit) -> None:
             _check_order(starting.timestamps, ending.timestamps, "OffsetsByTimestamp", "timestamp")
         case GlobalTimestamp(timestamp_ms=start), GlobalTimestamp(timestamp_ms=end):
             if _later(start, end):
-                text = f"the start timestamp {_spelled(start)} is greater than the end timestamp {_spelled(end)}"
+                text = f"the start timestamp {_format(start)} is greater than the end timestamp {_format(end)}"
                 raise OptionError("endingTimestamp", text)
         case BeforeLatest(), BeforeLatest():
             if _later(starting, ending):
-                text = f"the start {_spelled(starting)} is greater than the end {_spelled(ending)}"
+                text = f"the start {_format(starting)} is greater than the end {_format(ending)}"
                 raise OptionError("endingOffsets", text)
         case _:
             pass
@@ -107,7 +107,7 @@ def _check_order(
 ) -> None:
     for tp in sorted(start.keys() & end.keys()):
         if _later(start[tp], end[tp]):
-            text = f"the start {what} {_spelled(start[tp])} is greater than the end {what} {_spelled(end[tp])} for {tp}"
+            text = f"the start {what} {_format(start[tp])} is greater than the end {what} {_format(end[tp])} for {tp}"
             raise OptionError(f"ending{options}", text)
 
 
@@ -124,7 +124,7 @@ def _later(start: Position | Ago, end: Position | Ago) -> bool:
             return False
 
 
-def _spelled(position: Position | Ago) -> str:
+def _format(position: Position | Ago) -> str:
     match position:
         case BeforeLatest(count=count):
             return f"latest-{count}"

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from spark_kafka_native.protocol.ids import spell_id
+from spark_kafka_native.protocol.ids import format_id
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.errors import DataLossError, DataLossKind, listed
 from spark_kafka_native.spark.offsets import OffsetMap
@@ -146,8 +146,8 @@ def other_topic(
     ends = "".join(f"; the end of {tp} was changed from {start[tp]} to {latest[tp]}" for tp in shorter[:1])
     return DataLoss(
         kind=DataLossKind.OFFSET_CHANGED if shorter else DataLossKind.TOPIC_RECREATED,
-        reason=f"topic {change.topic} was deleted and created again (its id was {spell_id(change.old_id)}, it is "
-        f"{spell_id(change.new_id)} now){ends}. What was not read of the old one is gone; offsets of the old one mean "
+        reason=f"topic {change.topic} was deleted and created again (its id was {format_id(change.old_id)}, it is "
+        f"{format_id(change.new_id)} now){ends}. What was not read of the old one is gone; offsets of the old one mean "
         "nothing in the new one, which is read from its first offset",
     )
 

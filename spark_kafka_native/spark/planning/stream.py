@@ -293,7 +293,7 @@ class StreamOffsets:
     def _nothing_left(self, start: OffsetMap) -> None:
         if not start:
             return
-        reason = f"every topic of {describe(self._options.subscription)} is gone; it was read up to {_spelled(start)}"
+        reason = f"every topic of {describe(self._options.subscription)} is gone; it was read up to {_as_json(start)}"
         if self._options.fail_on_data_loss and not self._topics_come_by_themselves:
             raise DataLossError.of(DataLossKind.PARTITIONS_DELETED, reason)
         self._ends.warn_once(f"{reason}. The query waits for them to come back")
@@ -319,5 +319,5 @@ def _start_unknown() -> PlanError:
     )
 
 
-def _spelled(offsets: Mapping[TopicPartition, int]) -> str:
+def _as_json(offsets: Mapping[TopicPartition, int]) -> str:
     return listed(f"{tp}@{offset}" for tp, offset in offsets.items())

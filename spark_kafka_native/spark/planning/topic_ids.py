@@ -23,7 +23,7 @@ from uuid import UUID
 
 from spark_kafka_native.client.admin.groups import CommittedOffset
 from spark_kafka_native.client.cluster.metadata import PartitionLeader
-from spark_kafka_native.protocol.ids import parse_id, spell_id
+from spark_kafka_native.protocol.ids import format_id, parse_id
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.protocol.wire import ZERO_UUID
 from spark_kafka_native.spark.offsets import OffsetMap
@@ -62,7 +62,7 @@ class CommitMark:
 
     def __str__(self) -> str:
         tail = "" if self.left_at is None else f":{self.left_at}"
-        return f"pykafka:1:{spell_id(self.topic_id)}{tail}"
+        return f"pykafka:1:{format_id(self.topic_id)}{tail}"
 
 
 class TopicIds:

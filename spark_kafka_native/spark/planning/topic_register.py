@@ -20,7 +20,7 @@ from uuid import UUID
 
 from spark_kafka_native.client.admin.groups import CommittedOffset
 from spark_kafka_native.protocol.errors import KafkaError
-from spark_kafka_native.protocol.ids import parse_id, spell_id
+from spark_kafka_native.protocol.ids import format_id, parse_id
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.planning.bounds import OffsetSource
 
@@ -66,7 +66,7 @@ class TopicRegister:
             shelves: dict[TopicPartition, str] = {}
             for topic in sorted(ids):
                 place = self._place(topic)
-                entry = f" {_key(topic)}{spell_id(ids[topic])}"
+                entry = f" {_key(topic)}{format_id(ids[topic])}"
                 if place is not None and len(shelves.get(place, _HEAD)) + len(entry) <= MOST_METADATA_BYTES:
                     shelves[place] = shelves.get(place, _HEAD) + entry
             news = {place: text for place, text in shelves.items() if refresh or self._written.get(place) != text}

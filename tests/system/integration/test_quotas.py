@@ -39,7 +39,7 @@ from tests.support.broker_driver import batch, fetch_request, produce_request
 from tests.support.brokers import AnyBroker, TopicMaker
 from tests.support.fetched_logs import OneRange
 from tests.support.our_client import config_of
-from tests.support.quotas import alter, entry, spelled
+from tests.support.quotas import alter, entry, formatted
 from tests.support.raw_client import RawClient, request_bytes
 from tests.support.waiting import eventually
 
@@ -284,15 +284,15 @@ def test_quotas_are_found_by_filters(client: Client) -> None:
 
     for version in (0, 1):
         asked = functools.partial(describe, client, ("user", EXACT, user), version=version)
-        eventually(lambda: spelled(asked()), of_user, within_s=PATIENCE_S)  # noqa: B023  # called at once
-    assert list(spelled(describe(client, ("user", EXACT, user), strict=True))) == [f"user={user}"]
-    found = spelled(describe(client, ("user", EXACT, user), ("client-id", DEFAULT, None)))
+        eventually(lambda: formatted(asked()), of_user, within_s=PATIENCE_S)  # noqa: B023  # called at once
+    assert list(formatted(describe(client, ("user", EXACT, user), strict=True))) == [f"user={user}"]
+    found = formatted(describe(client, ("user", EXACT, user), ("client-id", DEFAULT, None)))
     assert list(found) == [f"client-id=<default>, user={user}"]
-    assert len(spelled(describe(client, ("user", EXACT, user), ("client-id", ANY, None)))) == 2
-    assert spelled(describe(client, ("user", EXACT, "nobody"))) == {}
+    assert len(formatted(describe(client, ("user", EXACT, user), ("client-id", ANY, None)))) == 2
+    assert formatted(describe(client, ("user", EXACT, "nobody"))) == {}
     assert change(client, entry({"user": user}, producer_byte_rate=None, consumer_byte_rate=None)) == [0]
     left = {f"user={user}": {"request_percentage": 12.5}}
-    eventually(lambda: spelled(describe(client, ("user", EXACT, user), strict=True)), left, within_s=PATIENCE_S)
+    eventually(lambda: formatted(describe(client, ("user", EXACT, user), strict=True)), left, within_s=PATIENCE_S)
 
 
 @pytest.mark.parametrize(
@@ -348,8 +348,8 @@ def test_entities_and_quotas_that_are_named_twice(client: Client) -> None:
     first, second = entry({"user": user}, producer_byte_rate=1.0), entry({"user": user}, producer_byte_rate=2.0)
     assert change(client, first, second) == [ErrorCode.INVALID_REQUEST]
     expected = {f"user={user}": {"producer_byte_rate": 1.0}}
-    eventually(lambda: spelled(describe(client, ("user", EXACT, user))), expected, within_s=PATIENCE_S)
+    eventually(lambda: formatted(describe(client, ("user", EXACT, user))), expected, within_s=PATIENCE_S)
     part = (RequestedEntityData(entity_type="user", entity_name=user),)
     ops = tuple(OpData(key="consumer_byte_rate", value=value) for value in (1.0, 2.0))
     assert change(client, RequestedEntryData(entity=part, ops=ops)) == [ErrorCode.INVALID_REQUEST]
-    assert spelled(describe(client, ("user", EXACT, user))) == expected
+    assert formatted(describe(client, ("user", EXACT, user))) == expected

@@ -2,13 +2,13 @@
 
 import pytest
 
-from broker_embedded.config.addresses import Endpoint, addresses_of, parse_address, spell_address
+from broker_embedded.config.addresses import Endpoint, addresses_of, format_address, parse_address
 from broker_embedded.config.settings import ConfigError
 
 
 @pytest.mark.parametrize("text", ["localhost:0", "127.0.0.1:9092", "[::1]:9092", ":9092"])
 def test_addresses_are_spelled_as_they_are_read(text: str) -> None:
-    assert spell_address(*parse_address("--listen", text)) == text
+    assert format_address(*parse_address("--listen", text)) == text
 
 
 @pytest.mark.parametrize("text", ["localhost", "localhost:", "localhost:-1", "localhost:65536", "::1:9092"])

@@ -60,12 +60,13 @@ def test_the_release_to_pass_for() -> None:
 
 def test_settings_without_effect_have_values() -> None:
     started = BrokerConfig.parse({"num.io.threads": "4", "ssl.keystore.password": "hunter2", "process.roles": "broker"})
-    assert started.spelled()["num.io.threads"] == "4"
+    assert started.to_properties()["num.io.threads"] == "4"
     assert started.given == {"num.io.threads": "4"} | {"ssl.keystore.password": "(hidden)", "process.roles": "broker"}
     config = started.changed({"num.io.threads": "5", "sasl.kerberos.min.time.before.relogin": "7"})
     assert config.unused["num.io.threads"] == 5
-    assert config.spelled()["sasl.kerberos.min.time.before.relogin"] == "7"
-    assert (config.spelled()["queued.max.requests"], config.spelled()["ssl.keystore.location"]) == ("500", None)
+    assert config.to_properties()["sasl.kerberos.min.time.before.relogin"] == "7"
+    assert config.to_properties()["queued.max.requests"] == "500"
+    assert config.to_properties()["ssl.keystore.location"] is None
 
 
 @pytest.mark.parametrize(
@@ -132,7 +133,7 @@ def test_what_cannot_be_made_at_run_time(dynamic: Mapping[str, str], problem: st
 
 def test_every_setting_is_spelled_as_it_would_be_given() -> None:
     config = BrokerConfig.parse({"num.partitions": "3", "log.cleanup.policy": "compact,delete"})
-    spelled = config.spelled()
+    spelled = config.to_properties()
     assert set(spelled) == set(config.known())
     assert (spelled["num.partitions"], spelled["log.cleanup.policy"]) == ("3", "compact,delete")
     assert spelled["log.retention.minutes"] is None
@@ -334,7 +335,7 @@ def test_min_insync_replicas_can_be_raised_at_run_time_as_in_kafka() -> None:
 def test_settings_of_compaction_have_kafkas_names_and_defaults() -> None:
     config = BrokerConfig.parse({"log.roll.jitter.hours": "2", "log.cleaner.delete.retention.ms": "5"})
     assert (config.log.segment_jitter_ms, config.log.delete_retention_ms) == (7_200_000, 5)
-    spelled = BrokerConfig().spelled()
+    spelled = BrokerConfig().to_properties()
     assert {key: value for key, value in spelled.items() if key.startswith("log.cleaner.")} == {
         "log.cleaner.enable": "true",
         "log.cleaner.threads": "1",
@@ -364,7 +365,7 @@ def test_levels_of_transactions_that_the_release_lacks(settings: dict[str, objec
 
 
 def test_settings_of_transactions_have_kafkas_names_and_defaults() -> None:
-    spelled = BrokerConfig().spelled()
+    spelled = BrokerConfig().to_properties()
     assert {
         key: value for key, value in spelled.items() if key.startswith("transaction") and key in BrokerConfig.settings()
     } == {

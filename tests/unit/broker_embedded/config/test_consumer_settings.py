@@ -33,7 +33,7 @@ def test_the_defaults_are_kafkas() -> None:
         assignors=("uniform", "range"),
         migration_policy=MigrationPolicy.BIDIRECTIONAL,
     )
-    spelled = BrokerConfig.parse({}).spelled()
+    spelled = BrokerConfig.parse({}).to_properties()
     bounds = {key: spelled[f"group.consumer.{key}"] for key in ("min.session.timeout.ms", "max.session.timeout.ms")}
     assert bounds == {"min.session.timeout.ms": "45000", "max.session.timeout.ms": "60000"}
     assert spelled["group.consumer.min.heartbeat.interval.ms"] == "5000"

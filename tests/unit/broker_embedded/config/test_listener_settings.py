@@ -100,7 +100,7 @@ def test_secrets_are_told_to_nobody() -> None:
     users = "SCRAM-SHA-256=[name=alice,password=s-hunter2]"
     config = BrokerConfig.parse({**LISTENERS, PLAIN_USERS: JAAS, "add.scram": users})
     assert "hunter2" not in repr(config)
-    assert "hunter2" not in str(config.spelled())
+    assert "hunter2" not in str(config.to_properties())
     assert config.given["add.scram"] == "(hidden)"
     assert [user.user.name for user in config.first_users()] == ["alice"]
 

@@ -10,7 +10,7 @@ from spark_kafka_native.records.compression import CompressionType
 
 
 def test_defaults_are_those_of_apache_kafka() -> None:
-    assert LogConfig().spelled() == {
+    assert LogConfig().to_properties() == {
         "segment.bytes": "1073741824",
         "segment.ms": "604800000",
         "segment.jitter.ms": "0",
@@ -53,7 +53,7 @@ def test_defaults_are_those_of_apache_kafka() -> None:
 def test_text_and_values_parse_and_come_back_as_text() -> None:
     config = LogConfig.parse({"segment.bytes": " 1000 ", "retention.ms": -1, "message.timestamp.type": "LogAppendTime"})
     assert (config.segment_bytes, config.retention_ms, config.log_append_time) == (1000, -1, True)
-    assert LogConfig.parse(config.spelled()) == config
+    assert LogConfig.parse(config.to_properties()) == config
     assert not LogConfig().log_append_time
 
 
@@ -130,7 +130,7 @@ def test_errors_name_the_key_and_say_why(key: str, value: object, message: str) 
     ],
 )
 def test_settings_for_several_replicas_and_for_none_of_them_far_away(key: str, value: str) -> None:
-    assert LogConfig.parse({key: value}).spelled()[key] == value
+    assert LogConfig.parse({key: value}).to_properties()[key] == value
 
 
 def test_settings_that_kafka_4_removed_are_unknown_then() -> None:
@@ -149,7 +149,7 @@ def test_settings_that_kafka_4_removed_are_unknown_then() -> None:
 
 def test_every_setting_is_documented() -> None:
     settings = LogConfig.settings()
-    assert settings.keys() == LogConfig().spelled().keys()
+    assert settings.keys() == LogConfig().to_properties().keys()
     assert all(setting.doc.endswith(".") for setting in settings.values())
 
 
@@ -160,7 +160,7 @@ def test_every_setting_is_documented() -> None:
 def test_the_cleanup_policy_is_a_list(policy: str, compacts: bool, deletes: bool) -> None:
     config = LogConfig.parse({"cleanup.policy": policy})
     assert (config.compacts, config.deletes) == (compacts, deletes)
-    assert LogConfig.parse(config.spelled()) == config
+    assert LogConfig.parse(config.to_properties()) == config
 
 
 def test_records_cannot_have_to_be_left_alone_for_longer_than_they_may_wait() -> None:

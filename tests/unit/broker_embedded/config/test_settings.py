@@ -7,11 +7,11 @@ import pytest
 from broker_embedded.config.settings import (
     ConfigError,
     Setting,
+    format_value,
     parse_settings,
     refuse_unknown,
     setting,
     settings_of,
-    spelled,
 )
 from spark_kafka_native.net.secret import Secret
 
@@ -127,4 +127,4 @@ def test_secrets() -> None:
     for given in (" hunter2 ", Secret("hunter2")):
         parsed = secret.parse(given)
         assert parsed == Secret("hunter2")
-        assert "hunter2" not in spelled(parsed)
+        assert "hunter2" not in format_value(parsed)

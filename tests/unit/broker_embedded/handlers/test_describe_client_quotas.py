@@ -9,7 +9,7 @@ from spark_kafka_native.protocol.messages.describe_client_quotas import (
     DescribeClientQuotasResponse,
 )
 from tests.support.broker_driver import BrokerDriver
-from tests.support.quotas import alter, spelled
+from tests.support.quotas import alter, formatted
 
 EXACT, DEFAULT, ANY = 0, 1, 2
 
@@ -28,12 +28,12 @@ def test_what_matches_is_described(broker: BrokerDriver, version: int) -> None:
     alter(broker, {"client-id": "etl"}, consumer_byte_rate=6.0)
     answer = describe(broker, ("user", EXACT, "ann"), version=version)
     assert (answer.error_code, answer.error_message) == (0, None)
-    assert spelled(answer) == {
+    assert formatted(answer) == {
         "user=ann": {"producer_byte_rate": 1024, "request_percentage": 12.5},
         "client-id=<default>, user=ann": {"consumer_byte_rate": 5},
     }
-    assert len(spelled(describe(broker, version=version))) == 3
-    assert list(spelled(describe(broker, ("user", ANY, None), strict=True))) == ["user=ann"]
+    assert len(formatted(describe(broker, version=version))) == 3
+    assert list(formatted(describe(broker, ("user", ANY, None), strict=True))) == ["user=ann"]
 
 
 def test_no_quotas_are_an_empty_answer(broker: BrokerDriver) -> None:

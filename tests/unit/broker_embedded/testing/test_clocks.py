@@ -4,7 +4,7 @@ import pytest
 
 from broker_embedded.config.settings import ConfigError
 from broker_embedded.platform.clocks import MovableClock, ShiftedClock, SystemClock
-from broker_embedded.testing.clocks import ManualClock, parse_clock, spell_clock
+from broker_embedded.testing.clocks import ManualClock, format_clock, parse_clock
 
 
 def test_a_clock_stands_at_the_time_it_was_made_unless_told() -> None:
@@ -17,9 +17,9 @@ def test_a_clock_stands_at_the_time_it_was_made_unless_told() -> None:
 @pytest.mark.parametrize("clock", [ManualClock(5), ShiftedClock(), ShiftedClock(7)])
 def test_a_clock_can_be_written_down(clock: MovableClock) -> None:
     clock.advance(1000)
-    read = parse_clock("--clock", spell_clock(clock))
+    read = parse_clock("--clock", format_clock(clock))
     assert type(read) is type(clock)
-    assert spell_clock(read) == spell_clock(clock)
+    assert format_clock(read) == format_clock(clock)
 
 
 @pytest.mark.parametrize("text", ["manual", "manual:", "manual:-1", "ahead:x", "slow:5", ""])

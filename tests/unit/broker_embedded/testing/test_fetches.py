@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from broker_embedded.testing.fetches import Pauses, goes_on_with_a_session, without_session
+from broker_embedded.testing.fetches import Pauses, continues_session, without_session
 from broker_embedded.testing.scopes import EVERYTHING, Scope
 from spark_kafka_native.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from tests.support.broker_driver import BrokerDriver
@@ -28,7 +28,7 @@ def test_pauses_end_one_by_one() -> None:
 
 @pytest.mark.parametrize(("epoch", "goes_on"), [(-1, False), (0, False), (1, True), (7, True)])
 def test_sessions_go_on_from_epoch_1(epoch: int, goes_on: bool) -> None:
-    assert goes_on_with_a_session(FetchRequest(session_id=3, session_epoch=epoch)) is goes_on
+    assert continues_session(FetchRequest(session_id=3, session_epoch=epoch)) is goes_on
 
 
 def test_a_request_without_its_session_asks_for_the_same() -> None:

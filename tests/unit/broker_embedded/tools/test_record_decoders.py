@@ -40,8 +40,8 @@ from broker_embedded.transactions.records import (
 from spark_kafka_native.protocol.consumer_protocol import (
     Assignment,
     Subscription,
-    spell_assignment,
-    spell_subscription,
+    encode_assignment,
+    encode_subscription,
 )
 from spark_kafka_native.protocol.consumer_protocol import (
     TopicPartitions as Owned,
@@ -97,8 +97,8 @@ def test_members_of_classic_groups_show_what_they_told_the_assignor() -> None:
     owned = (Owned(topic="t", partitions=(0, 1)),)
     key, value = classic(
         "consumer",
-        spell_subscription(Subscription(topics=("t",), owned_partitions=owned, rack_id="r", user_data=b"\1"), 3),
-        spell_assignment(Assignment(assigned_partitions=owned), 0),
+        encode_subscription(Subscription(topics=("t",), owned_partitions=owned, rack_id="r", user_data=b"\1"), 3),
+        encode_assignment(Assignment(assigned_partitions=owned), 0),
     )
     assert key == '{"type":"2","data":{"group":"g"}}'
     assert value == (

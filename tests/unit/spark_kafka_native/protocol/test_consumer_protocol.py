@@ -9,10 +9,10 @@ from spark_kafka_native.protocol.consumer_protocol import (
     MalformedEmbedded,
     Subscription,
     TopicPartitions,
+    encode_assignment,
+    encode_subscription,
     read_assignment,
     read_subscription,
-    spell_assignment,
-    spell_subscription,
     version_of,
 )
 
@@ -26,7 +26,7 @@ WHOLE = Subscription(
 
 
 def test_a_subscription_in_all_its_bytes() -> None:
-    assert spell_subscription(WHOLE, 3).hex() == (
+    assert encode_subscription(WHOLE, 3).hex() == (
         "0003" + "00000001" + "000174" + "00000001" + "75"
         "00000001" + "000174" + "00000002" + "00000001" + "00000002"
         "00000004" + "000172"
@@ -43,13 +43,13 @@ def test_a_subscription_in_all_its_bytes() -> None:
     ],
 )
 def test_each_version_says_more(version: int, owned: object, generation: int, rack: str | None) -> None:
-    read = read_subscription(spell_subscription(WHOLE, version))
+    read = read_subscription(encode_subscription(WHOLE, version))
     assert (read.topics, read.user_data) == (("t",), b"u")
     assert (read.owned_partitions, read.generation_id, read.rack_id) == (owned, generation, rack)
 
 
 def test_a_newer_version_is_read_as_the_last_one_known() -> None:
-    newer = b"\x00\x09" + spell_subscription(WHOLE, 3)[2:] + b"more"
+    newer = b"\x00\x09" + encode_subscription(WHOLE, 3)[2:] + b"more"
     assert read_subscription(newer) == WHOLE
     assert version_of(newer) == 3
 
@@ -65,7 +65,7 @@ def test_what_is_malformed(raw: bytes) -> None:
 def test_an_assignment_in_all_its_bytes() -> None:
     assignment = Assignment(assigned_partitions=(TopicPartitions(topic="t", partitions=(0, 2)),))
     raw = struct.pack(">hih1siiii", 1, 1, 1, b"t", 2, 0, 2, -1)
-    assert spell_assignment(assignment, 1) == raw
+    assert encode_assignment(assignment, 1) == raw
     assert read_assignment(raw) == read_assignment(memoryview(raw)) == assignment
 
 

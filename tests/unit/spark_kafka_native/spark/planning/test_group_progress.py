@@ -6,7 +6,7 @@ from spark_kafka_native.client.admin.groups import CommittedOffset
 from spark_kafka_native.net.address import HostPort
 from spark_kafka_native.net.errors import BrokerUnreachable
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.ids import spell_id
+from spark_kafka_native.protocol.ids import format_id
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.errors import DataLossError, PlanError
 from spark_kafka_native.spark.offsets import OffsetMap
@@ -44,7 +44,7 @@ def test_exact_after_available_now(cluster: FakeCluster) -> None:
     running.run_to_the_end()
     assert running.batches == [4, 4, 4, 2]
     assert committed(cluster) == cluster.end
-    assert {commit.metadata for commit in cluster.groups["g"].values()} == {f"pykafka:1:{spell_id(cluster.ids['t'])}"}
+    assert {commit.metadata for commit in cluster.groups["g"].values()} == {f"pykafka:1:{format_id(cluster.ids['t'])}"}
 
 
 @pytest.mark.feature("more.commitToGroup")

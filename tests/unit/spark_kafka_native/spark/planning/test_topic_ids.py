@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from spark_kafka_native.client.admin.groups import CommittedOffset
-from spark_kafka_native.protocol.ids import spell_id
+from spark_kafka_native.protocol.ids import format_id
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.errors import DataLossError
 from spark_kafka_native.spark.planning.topic_ids import CommitMark, TopicIds
@@ -279,14 +279,14 @@ def test_metadata_of_commits() -> None:
     ids = TopicIds()
     ids.belong({T0: A})
     text = ids.metadata_of(T0)
-    assert text == f"pykafka:1:{spell_id(A)}"
+    assert text == f"pykafka:1:{format_id(A)}"
     assert len(text) == 32
     assert CommitMark.parse(text) == CommitMark(topic_id=A)
     assert ids.metadata_of(T1) == ""
-    assert spell_id(UUID(int=0)) == "A" * 22
+    assert format_id(UUID(int=0)) == "A" * 22
     (change,) = ids.look([T0], {"t": B})
     ids.accept(change, {T0: 0}, {T0: 9})
-    assert ids.metadata_of(T0) == f"pykafka:1:{spell_id(B)}:9"
+    assert ids.metadata_of(T0) == f"pykafka:1:{format_id(B)}:9"
     assert CommitMark.parse(ids.metadata_of(T0)) == CommitMark(topic_id=B, left_at=9)
 
 
@@ -301,7 +301,7 @@ def test_metadata_of_others_says_nothing(foreign: str) -> None:
 @pytest.mark.parametrize(("start", "expected"), [(9, 3), (4, 4)])
 def test_resumed_where_the_old_topic_was_left_or_in_the_new_one(start: int, expected: int) -> None:
     ids = TopicIds()
-    ids.resume({T0: CommittedOffset(offset=3, metadata=f"pykafka:1:{spell_id(B)}:9")}, {T0: start})
+    ids.resume({T0: CommittedOffset(offset=3, metadata=f"pykafka:1:{format_id(B)}:9")}, {T0: start})
     assert ids.translated({T0: start}) == {T0: expected}
     assert ids.look([T0], {"t": B}) == []
     assert [change.old_id for change in ids.look([T0], {"t": C})] == [B]
