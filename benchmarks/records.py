@@ -25,7 +25,7 @@ from benchmarks.support.report import Cell, Report, arguments
 from benchmarks.support.rounds import measure
 from spark_kafka_native.records.arrow import kernel
 from spark_kafka_native.records.arrow.decode import decode
-from spark_kafka_native.records.arrow.encode import encode
+from spark_kafka_native.records.arrow.encode import MeasuredRows
 from spark_kafka_native.records.batch import CompressionType, iter_batches, set_offsets
 
 COLUMNS: Final = ("key", "value", "offset", "timestamp", "timestamp_type")
@@ -78,7 +78,7 @@ class Sample:
 
     def stored(self, codec: CompressionType) -> bytes:
         """The rows as batches of a log."""
-        batches = encode(self.rows, default_timestamp_ms=NOW_MS, compression=codec, max_batch_bytes=self.batch_bytes)
+        batches = MeasuredRows(self.rows, NOW_MS).encode(compression=codec, max_batch_bytes=self.batch_bytes)
         for batch in batches:
             set_offsets(batch.buffer, 0, base_offset=batch.first_row, partition_leader_epoch=0)
         return b"".join(batch.buffer for batch in batches)
@@ -117,11 +117,8 @@ def ours(sample: Sample, choice: str) -> tuple[Call, Call]:
 
     def write() -> list[Any]:
         with kernel.using(choice):
-            return encode(
-                sample.rows,
-                default_timestamp_ms=NOW_MS,
-                compression=sample.codec,
-                max_batch_bytes=sample.batch_bytes,
+            return MeasuredRows(sample.rows, NOW_MS).encode(
+                compression=sample.codec, max_batch_bytes=sample.batch_bytes
             )
 
     if not read().select(["key", "value"]).equals(sample.rows.select(["key", "value"])):

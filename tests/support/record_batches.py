@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from spark_kafka_native.records.arrow.encode import encode
+from spark_kafka_native.records.arrow.encode import MeasuredRows
 from spark_kafka_native.records.compression import CompressionType
 from spark_kafka_native.records.control import ControlType, encode_end_txn_marker
 
@@ -26,12 +26,8 @@ def batch_of(
     columns = {"value": pa.array(values, pa.binary())}
     if keys is not None:
         columns["key"] = pa.array(keys, pa.binary())
-    (encoded,) = encode(
-        pa.RecordBatch.from_pydict(columns),
-        default_timestamp_ms=timestamp_ms,
-        compression=compression,
-        max_batch_bytes=2**31 - 1,
-    )
+    rows = MeasuredRows(pa.RecordBatch.from_pydict(columns), timestamp_ms)
+    (encoded,) = rows.encode(compression=compression, max_batch_bytes=2**31 - 1)
     encoded.stamp(
         producer_id=producer_id,
         producer_epoch=producer_epoch,

@@ -1,6 +1,6 @@
 """Writing rows: whole Arrow batches in, acknowledged records out.
 
-    rows -> partition ids -> sorted if need be -> a partition's rows wait for a full batch -> encode, compress -> Sender
+    rows -> partition ids -> sorted by partition -> rows that fill no batch wait -> encode, compress -> Sender
 
 Everything happens in the caller's thread: ``send`` hands over and moves on what is ready, ``flush`` works until
 nothing is left. While the caller is elsewhere nothing is sent, and no deadline runs.
@@ -9,7 +9,7 @@ nothing is left. While the caller is elsewhere nothing is sent, and no deadline 
 import logging
 import time
 from collections.abc import Iterable, Sequence
-from typing import Final, Self
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -18,22 +18,21 @@ from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.cluster.metadata import NO_LEADER, TopicMetadata
 from spark_kafka_native.client.config import ClientConfig
 from spark_kafka_native.client.errors import NoSuchPartition, ProduceError
-from spark_kafka_native.client.producer.accumulator import Accumulator
-from spark_kafka_native.client.producer.encoding import encode_rows
+from spark_kafka_native.client.producer.accumulator import Accumulator, Waiting, group
+from spark_kafka_native.client.producer.encoding import NO_TIMESTAMP, encode_rows
 from spark_kafka_native.client.producer.partition_queue import OutgoingBatch
 from spark_kafka_native.client.producer.partitioner import I32, I64
 from spark_kafka_native.client.producer.partitioners import DEFAULT, Partitioner, make_partitioner
 from spark_kafka_native.client.producer.produce_request import REQUEST_OVERHEAD_BYTES
-from spark_kafka_native.client.producer.routing import Rows, check_sizes, partition_ids, pieces, stretches
+from spark_kafka_native.client.producer.routing import Rows, check_sizes, group_by_partition, partition_ids, pieces
 from spark_kafka_native.client.producer.sender import ProduceMetrics, Sender
 from spark_kafka_native.client.transactions.scope import TransactionScope
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition, topic_name_problem
+from spark_kafka_native.records.arrow.encode import MeasuredRows
 from spark_kafka_native.records.batch import RECORD_BATCH_OVERHEAD
 
 _log = logging.getLogger(__name__)
-
-_ONE_RUN: Final = np.zeros(1, np.int64)
 
 
 class Producer:
@@ -102,16 +101,14 @@ class Producer:
         ProduceError: rows of this or an earlier call could not be written.
         """
         self._check_usable()
-        found = Rows.of(rows)
+        found = Rows.of(rows, int(time.time() * 1000))
         check_sizes(topic, found, self._config.max_request_size)
         ids = self._partition_ids(topic, found)
         try:
             for piece in pieces(found.sizes, max(self._config.buffer_memory // 4, self._batch_bytes)):
-                records = found.records.slice(piece.start, piece.stop - piece.start)
-                self._take(topic, records, found.sizes[piece], ids[piece])
+                self._take(topic, found, piece, ids[piece])
                 self._make_room()
-            for partition, overdue in self._accumulator.overdue(time.monotonic()):
-                self._encode(partition, overdue)
+            self._encode(self._accumulator.overdue(time.monotonic()))
             self._sender.pump(wait=False)
         except ProduceError as error:
             raise self._fail(error) from error.__cause__
@@ -130,13 +127,10 @@ class Producer:
         """Return once every row handed over is acknowledged. Raises ProduceError."""
         self._check_usable()
         try:
-            sent = self._sender.buffered_bytes
-            for partition, rest in self._accumulator.drain():
-                self._encode(partition, rest)
+            for waiting in group(self._accumulator.drain(), self._config.max_request_size):
+                self._encode(waiting)
                 # Enough for a request: it travels while the next partitions are encoded.
-                if self._sender.buffered_bytes - sent >= self._config.max_request_size:
-                    self._sender.pump(wait=False)
-                    sent = self._sender.buffered_bytes
+                self._sender.pump(wait=False)
             while self._sender.buffered_records:
                 self._sender.pump(wait=True)
         except ProduceError as error:
@@ -199,32 +193,35 @@ class Producer:
             partitioner=partitioner,
         )
 
-    def _take(self, topic: str, records: pa.RecordBatch, sizes: I64, ids: I32) -> None:
+    def _take(self, topic: str, rows: Rows, piece: slice, ids: I32) -> None:
+        """Encode the rows of a piece that fill batches, and leave the others to the accumulator."""
         now = time.monotonic()
-        for stretch in stretches(records, sizes, ids, self._accumulator.full_bytes):
-            partitions = [TopicPartition(topic, number) for number in stretch.partitions]
-            if stretch.fills_batches:
-                for partition in partitions:
-                    for earlier in self._accumulator.release(partition):
-                        self._encode(partition, earlier)
-                self._encode_runs(partitions, stretch.starts, stretch.records)
-            else:
-                (partition,) = partitions
-                for full in self._accumulator.add(partition, stretch.records, stretch.size_bytes, now):
-                    self._encode(partition, full)
+        for runs in group_by_partition(rows.sizes[piece], ids, piece.start, self._accumulator.full_bytes):
+            partitions = [TopicPartition(topic, number) for number in runs.partitions]
+            if runs.fills_batches:
+                self._encode(self._accumulator.release(partitions))
+                self._encode_runs(partitions, rows.measured, runs.rows, runs.starts)
+                continue
+            records = runs.take(rows.records)
+            stops = [*runs.starts[1:].tolist(), len(runs.rows)]
+            for partition, start, stop, size in zip(partitions, runs.starts.tolist(), stops, runs.sizes, strict=True):
+                self._encode(self._accumulator.add(partition, records.slice(start, stop - start), size, now))
 
-    def _encode(self, partition: TopicPartition, records: pa.RecordBatch) -> None:
-        self._encode_runs([partition], _ONE_RUN, records)
+    def _encode(self, waiting: Iterable[Waiting]) -> None:
+        for together in group(waiting, self._config.max_request_size):
+            parts = [part for each in together for part in each.parts]
+            if len(parts) > 1:
+                parts = pa.Table.from_batches(parts).combine_chunks().to_batches()
+            (records,) = parts
+            starts = np.cumsum([0, *(each.rows for each in together[:-1])])
+            partitions = [each.partition for each in together]
+            self._encode_runs(partitions, MeasuredRows(records, NO_TIMESTAMP), None, starts)
 
-    def _encode_runs(self, partitions: Sequence[TopicPartition], starts: I64, records: pa.RecordBatch) -> None:
+    def _encode_runs(
+        self, partitions: Sequence[TopicPartition], measured: MeasuredRows, rows: I64 | None, starts: I64
+    ) -> None:
         """Encode rows of several partitions at once: the first ones are ``partitions[0]``'s, and so on."""
-        encoded = encode_rows(
-            records,
-            self._config,
-            timestamp_ms=int(time.time() * 1000),
-            max_batch_bytes=self._batch_bytes,
-            starts=starts,
-        )
+        encoded = encode_rows(measured, self._config, rows=rows, max_batch_bytes=self._batch_bytes, starts=starts)
         expires_at = self._sender.now() + self._config.delivery_timeout_ms / 1000
         runs = starts.searchsorted([batch.first_row for batch in encoded], side="right") - 1
         for run, batch in zip(runs.tolist(), encoded, strict=True):
@@ -233,8 +230,7 @@ class Producer:
     def _make_room(self) -> None:
         """Work until what is buffered fits into ``buffer.memory``."""
         if self._accumulator.size_bytes + self._sender.buffered_bytes > self._config.buffer_memory:
-            for partition, rest in self._accumulator.drain():
-                self._encode(partition, rest)
+            self._encode(self._accumulator.drain())
         self._sender.pump(wait=False)
         while self._sender.buffered_bytes > self._config.buffer_memory:
             self._sender.pump(wait=True)

@@ -9,17 +9,18 @@ from itertools import pairwise
 from typing import Any, Final, Self
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from spark_kafka_native.client.errors import NoSuchPartition, RecordTooLarge
 from spark_kafka_native.client.producer.partitioner import I32, I64
 from spark_kafka_native.client.producer.partitioners import Partitioner, Unassigned
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.records.arrow.columns import Columns, read_columns
-from spark_kafka_native.records.arrow.kernel import measure
+from spark_kafka_native.records.arrow.encode import MeasuredRows
 from spark_kafka_native.records.batch import RECORD_BATCH_OVERHEAD
 
 PARTITION: Final = "partition"
+TIMESTAMP: Final = "timestamp"
 
 _DELTA_BYTES: Final = 20
 """The longest varints of a record's length, timestamp and offset."""
@@ -29,35 +30,41 @@ _LONG_RUN_BYTES: Final = 1 << 16
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """Rows as they were handed over: ``records`` are the columns to encode, ``sizes`` int64[n] their bytes at most.
+    """Rows to send: ``records`` are the columns to encode, ``sizes`` int64[n] their bytes at most.
 
-    ``given`` is the partition column, if there is one.
+    ``records`` has a timestamp in each row. ``given`` is the partition column, if there is one.
     """
 
     records: pa.RecordBatch
-    columns: Columns
+    measured: MeasuredRows
     sizes: I64
     given: "pa.Array[Any] | None"
 
     @classmethod
-    def of(cls, rows: pa.RecordBatch) -> Self:
-        """Check columns and measure records.
+    def of(cls, rows: pa.RecordBatch, timestamp_ms: int) -> Self:
+        """Check columns and measure records. ``timestamp_ms`` is the timestamp of rows without one.
 
         Raises ValueError: a column that records do not have or of a type that cannot be sent, a header without a key,
         a negative timestamp; rows are named by number.
         """
-        names = [name for name in rows.schema.names if name != PARTITION]
-        records = rows.select(names) if names else pa.record_batch([pa.nulls(rows.num_rows, pa.binary())], ["value"])
-        columns = read_columns(records, 0)
-        negative = np.flatnonzero(columns.timestamps < 0)
+        names = [name for name in rows.schema.names if name not in {PARTITION, TIMESTAMP}]
+        measured = MeasuredRows(
+            rows.drop_columns([PARTITION]) if PARTITION in rows.schema.names else rows, timestamp_ms
+        )
+        timestamps = measured.columns.timestamps
+        negative = np.flatnonzero(timestamps < 0)
         if len(negative):
             row = int(negative[0])
-            raise ValueError(f"row {row} has the timestamp {columns.timestamps[row]} ms; it must not be negative")
-        sizes = measure(columns).fixed_sizes + _DELTA_BYTES
+            raise ValueError(f"row {row} has the timestamp {timestamps[row]} ms; it must not be negative")
         given = rows.column(PARTITION) if PARTITION in rows.schema.names else None
         if given is not None and not (pa.types.is_integer(given.type) or pa.types.is_null(given.type)):
             raise ValueError(f"column {PARTITION!r} must be integers, it is {given.type}")
-        return cls(records=records, columns=columns, sizes=sizes, given=given)
+        return cls(
+            records=rows.select(names).append_column(TIMESTAMP, pa.array(timestamps)),
+            measured=measured,
+            sizes=measured.fixed_sizes + _DELTA_BYTES,
+            given=given,
+        )
 
 
 def check_sizes(topic: str, rows: Rows, max_request_size: int) -> None:
@@ -65,7 +72,7 @@ def check_sizes(topic: str, rows: Rows, max_request_size: int) -> None:
     too_large = np.flatnonzero(rows.sizes + RECORD_BATCH_OVERHEAD > max_request_size)
     if len(too_large):
         row = int(too_large[0])
-        keys, values = rows.columns.keys, rows.columns.values
+        keys, values = rows.measured.columns.keys, rows.measured.columns.values
         raise RecordTooLarge(
             topic,
             row,
@@ -84,7 +91,8 @@ def partition_ids(
     ``partitions`` is how many the topic has; rows that do not go by their keys go to ``available`` ones only.
     Raises NoSuchPartition: the partition column names one beyond the last. PartitionerError: as ``partitioner`` does.
     """
-    keys = None if rows.columns.keys is None else rows.columns.keys.content
+    spans = rows.measured.columns.keys
+    keys = None if spans is None else spans.content
     everything = Unassigned(keys=keys, sizes=rows.sizes, partitions=partitions, available=available)
     if rows.given is None:
         return partitioner.assign(everything)
@@ -103,51 +111,57 @@ def partition_ids(
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Stretch:
-    """Neighbouring runs of rows; a run's rows are of one partition.
+class Runs:
+    """Runs of rows of one partition each; either all of them are batches by themselves (``fills_batches``), or none is.
 
-    ``starts`` and ``partitions`` have an item for each run: its first row, and the number of its partition. Runs that
-    are batches by themselves (``fills_batches``) come together, another comes alone. ``size_bytes`` is of all rows.
+    ``rows`` are the numbers of the rows, int64[n]; ``is_range``: they ascend by one. ``starts``, ``partitions`` and
+    ``sizes`` have an item for each run: its index in ``rows``, the number of its partition, and its bytes.
     """
 
-    records: pa.RecordBatch
+    rows: I64
+    is_range: bool
     starts: I64
     partitions: list[int]
-    size_bytes: int
+    sizes: list[int]
     fills_batches: bool
 
+    def take(self, records: pa.RecordBatch) -> pa.RecordBatch:
+        """These rows of ``records``, copied unless they are a range."""
+        return records.slice(int(self.rows[0]), len(self.rows)) if self.is_range else records.take(self.rows)
 
-def stretches(records: pa.RecordBatch, sizes: I64, ids: I32, full_bytes: int) -> Iterator[Stretch]:
-    """All rows, those of a partition in the order that they have among themselves.
+
+def group_by_partition(sizes: I64, ids: I32, first_row: int, full_bytes: int) -> Iterator[Runs]:
+    """All rows, of which ``first_row`` is the first; those of a partition in their order.
 
     Where neighbours mostly go to the same partition, as with the sticky partitioner, rows stay where they are, and a
     partition has several runs. Otherwise they are sorted. Runs of ``full_bytes`` are batches by themselves.
     """
     if not len(ids):
         return
-    starts = _run_starts(ids)
-    if len(starts) > 1 and int(sizes.sum()) < len(starts) * _LONG_RUN_BYTES:
+    order, starts = np.arange(len(ids)), _run_starts(ids)
+    is_range = len(starts) == 1 or int(sizes.sum()) >= len(starts) * _LONG_RUN_BYTES
+    if not is_range:
         # Numpy sorts 16-bit integers stably in linear time.
         order = np.argsort(ids.astype(np.uint16) if ids.max() < 1 << 16 else ids, kind="stable")
-        ids, sizes, records = ids[order], sizes[order], records.take(order)
+        ids, sizes = ids[order], sizes[order]
         starts = _run_starts(ids)
     run_bytes = np.add.reduceat(sizes, starts)
     full = run_bytes >= full_bytes
-    apart = np.append(True, ~(full[1:] & full[:-1]))  # whether a run does not belong to the stretch before
-    for first, end in pairwise([*np.flatnonzero(apart).tolist(), len(starts)]):
+    for first, end in pairwise([*_run_starts(full).tolist(), len(starts)]):
         start, stop = int(starts[first]), int(starts[end]) if end < len(starts) else len(ids)
-        yield Stretch(
-            records=records.slice(start, stop - start),
+        yield Runs(
+            rows=order[start:stop] + first_row,
+            is_range=is_range,
             starts=starts[first:end] - start,
             partitions=ids[starts[first:end]].tolist(),
-            size_bytes=int(run_bytes[first:end].sum()),
+            sizes=run_bytes[first:end].tolist(),
             fills_batches=bool(full[first]),
         )
 
 
-def _run_starts(ids: I32) -> I64:
-    """Where rows begin that have another partition than the one before: int64[n]."""
-    return np.flatnonzero(np.diff(ids, prepend=-1))
+def _run_starts(values: "I32 | npt.NDArray[np.bool_]") -> I64:
+    """The indexes of values that are not equal to the one before: int64[n]."""
+    return np.flatnonzero(np.append(True, values[1:] != values[:-1]))
 
 
 def pieces(sizes: I64, piece_bytes: int) -> Iterator[slice]:

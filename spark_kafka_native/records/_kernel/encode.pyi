@@ -8,7 +8,7 @@ Strings: TypeAlias = tuple[Buffer | None, Buffer, int, Buffer]
 """Data, offsets, where in the offsets to begin, lengths."""
 
 class Measured:
-    """Records measured, and ready to be written."""
+    """Records measured, and ready to be written in any order."""
 
     sizes: bytes
 
@@ -21,4 +21,6 @@ class Measured:
         header_keys: Strings | None,
         header_values: Strings | None,
     ) -> None: ...
-    def encode(self, firsts: Buffer, timestamps: Buffer, room: int, allocate: Allocate) -> tuple[Buffer, Buffer]: ...
+    def encode(
+        self, rows: Buffer, firsts: Buffer, timestamps: Buffer, room: int, allocate: Allocate
+    ) -> tuple[Buffer, Buffer]: ...

@@ -24,14 +24,25 @@ cdef struct Content:
     int64_t rows
     Source key
     Source value
-    # How many headers each row has. NULL: none has any.
+    # How many headers each row has, and its first one. NULL: none has any.
     const int64_t* counts
+    const int64_t* first_headers
     Source header_key
     Source header_value
 
 
+cdef struct Order:
+    # The rows to write, one after the other, and the indexes in them with which batches begin, after ``room`` zeroes.
+    const int64_t* rows
+    int64_t count
+    const int64_t* firsts
+    int64_t batches
+    const int64_t* times
+    int64_t room
+
+
 cdef class Measured:
-    """Records measured, and ready to be written.
+    """Records measured, and ready to be written in any order.
 
     ``keys`` and ``values``: None if all are null, or large_binary data and offsets, where in the offsets to begin, and
     int64 lengths, -1 for null. ``counts``: int64s, how many of ``header_keys`` and ``header_values`` each of ``rows``
@@ -45,6 +56,7 @@ cdef class Measured:
     cdef readonly bytes sizes
     """Bytes of each record apart from its deltas and its own length: int64s."""
     cdef int64_t* size
+    cdef bytes first_headers
 
     def __cinit__(self, int64_t rows, keys, values, counts, header_keys, header_values):
         cdef int64_t headers
@@ -60,7 +72,11 @@ cdef class Measured:
             counted = View(counts)
             self.views.append(counted)
             self.content.counts = <const int64_t*>counted.start
-            headers = -1 if counted.count(sizeof(int64_t)) < rows else _sum(self.content.counts, rows)
+            self.first_headers = PyBytes_FromStringAndSize(NULL, rows * sizeof(int64_t))
+            self.content.first_headers = <const int64_t*>PyBytes_AS_STRING(self.first_headers)
+            headers = -1
+            if counted.count(sizeof(int64_t)) >= rows:
+                headers = _sum(self.content.counts, rows, <int64_t*>PyBytes_AS_STRING(self.first_headers))
             if headers < 0:
                 raise ValueError("rows have no number of headers")
             self._open(&self.content.header_key, header_keys, headers)
@@ -92,49 +108,63 @@ cdef class Measured:
             source.data, source.size = <Bytes>data.start, data.size
         return 0
 
-    def encode(self, firsts, timestamps, int64_t room, allocate):
-        """The records in one buffer, and the position of each: int64s, the last one being the end.
+    def encode(self, rows, firsts, timestamps, int64_t room, allocate):
+        """The records of ``rows`` in one buffer, and the position of each: int64s, the last one being the end.
 
-        ``firsts``: int64s, the rows with which batches begin, each after ``room`` zeroes; ``timestamps``: int64s.
-        Raises ValueError: there are too few of these, or ``firsts`` do not ascend from row 0.
+        ``rows``: int64s, in the order of the records. ``firsts``: int64s, the records with which batches begin, each
+        after ``room`` zeroes. ``timestamps``: int64s, of all rows.
+        Raises ValueError: a row does not exist, timestamps are missing, or ``firsts`` do not ascend from 0.
         """
-        cdef View listed = View(firsts), timed = View(timestamps), begins, data
-        cdef const int64_t* first = <const int64_t*>listed.start
-        cdef const int64_t* times = <const int64_t*>timed.start
-        cdef int64_t batches = listed.count(sizeof(int64_t)), rows = self.content.rows, size
-        if timed.count(sizeof(int64_t)) < rows:
+        cdef View listed = View(rows), begun = View(firsts), timed = View(timestamps), begins, data
+        cdef Order order
+        cdef int64_t size
+        order.rows, order.count = <const int64_t*>listed.start, listed.count(sizeof(int64_t))
+        order.firsts, order.batches = <const int64_t*>begun.start, begun.count(sizeof(int64_t))
+        order.times, order.room = <const int64_t*>timed.start, room
+        if timed.count(sizeof(int64_t)) < self.content.rows:
             raise ValueError("timestamps are missing")
-        if not _are_firsts(first, batches, rows):
+        if not _are_rows(&order, self.content.rows):
+            raise ValueError("a row does not exist")
+        if not _are_firsts(&order):
             raise ValueError("the first rows of batches do not ascend from 0")
         if not 0 <= room <= _MOST_ROOM:
             raise ValueError(f"{room} zeroes before each batch")
-        begins = made(allocate, (rows + 1) * sizeof(int64_t))
+        begins = made(allocate, (order.count + 1) * sizeof(int64_t))
         with nogil:
-            size = _place(self.size, rows, first, batches, room, times, <int64_t*>begins.start)
+            size = _place(self.size, &order, <int64_t*>begins.start)
         data = made(allocate, size)
         with nogil:
-            _write(&self.content, self.size, first, batches, room, times, <uint8_t*>data.start)
+            _write(&self.content, self.size, &order, <uint8_t*>data.start)
         return data.owner, begins.owner
 
 
-cdef int64_t _sum(const int64_t* counts, int64_t rows) noexcept nogil:
-    """-1 if one of ``counts`` is negative, or they are too many."""
+cdef int64_t _sum(const int64_t* counts, int64_t rows, int64_t* before) noexcept nogil:
+    """The sum of ``counts``, with the sum before each; -1 if one is negative, or they are too many."""
     cdef int64_t row, total = 0
     for row in range(rows):
         if counts[row] < 0 or counts[row] > INT64_MAX - total:
             return -1
+        before[row] = total
         total += counts[row]
     return total
 
 
-cdef bint _are_firsts(const int64_t* firsts, int64_t batches, int64_t rows) noexcept nogil:
-    cdef int64_t batch, least = 0
-    if batches == 0 or firsts[0] != 0:
-        return batches == rows == 0
-    for batch in range(batches):
-        if not least <= firsts[batch] < rows:
+cdef bint _are_rows(const Order* order, int64_t rows) noexcept nogil:
+    cdef int64_t index
+    for index in range(order.count):
+        if not 0 <= order.rows[index] < rows:
             return False
-        least = firsts[batch] + 1
+    return True
+
+
+cdef bint _are_firsts(const Order* order) noexcept nogil:
+    cdef int64_t batch, least = 0
+    if order.batches == 0 or order.firsts[0] != 0:
+        return order.batches == order.count == 0
+    for batch in range(order.batches):
+        if not least <= order.firsts[batch] < order.count:
+            return False
+        least = order.firsts[batch] + 1
     return True
 
 
@@ -170,62 +200,52 @@ cdef inline int64_t _string_size(const Source* source, int64_t row, bint* good) 
     return varint_size(length) + length
 
 
-cdef inline int64_t _time_delta(const int64_t* times, int64_t begin, int64_t row) noexcept nogil:
-    return <int64_t>(<uint64_t>times[row] - <uint64_t>times[begin])
+cdef inline int64_t _time_delta(const Order* order, int64_t begin, int64_t index) noexcept nogil:
+    return <int64_t>(<uint64_t>order.times[order.rows[index]] - <uint64_t>order.times[order.rows[begin]])
 
 
-cdef int64_t _place(
-    const int64_t* sizes,
-    int64_t rows,
-    const int64_t* firsts,
-    int64_t batches,
-    int64_t room,
-    const int64_t* times,
-    int64_t* begins,
-) noexcept nogil:
+cdef inline int64_t _end_of_batch(const Order* order, int64_t batch) noexcept nogil:
+    return order.firsts[batch + 1] if batch + 1 < order.batches else order.count
+
+
+cdef int64_t _place(const int64_t* sizes, const Order* order, int64_t* begins) noexcept nogil:
     """Where each record begins, and where the last one ends."""
-    cdef int64_t batch, row, begin, end, body, at = 0
-    for batch in range(batches):
-        begin, end = firsts[batch], firsts[batch + 1] if batch + 1 < batches else rows
-        at += room
-        for row in range(begin, end):
-            body = sizes[row] + varint_size(_time_delta(times, begin, row)) + varint_size(row - begin)
-            begins[row] = at
+    cdef int64_t batch, index, begin, body, at = 0
+    for batch in range(order.batches):
+        begin = order.firsts[batch]
+        at += order.room
+        for index in range(begin, _end_of_batch(order, batch)):
+            body = sizes[order.rows[index]]
+            body += varint_size(_time_delta(order, begin, index)) + varint_size(index - begin)
+            begins[index] = at
             at += varint_size(body) + body
-    begins[rows] = at
+    begins[order.count] = at
     return at
 
 
-cdef void _write(
-    const Content* content,
-    const int64_t* sizes,
-    const int64_t* firsts,
-    int64_t batches,
-    int64_t room,
-    const int64_t* times,
-    uint8_t* to,
-) noexcept nogil:
+cdef void _write(const Content* content, const int64_t* sizes, const Order* order, uint8_t* to) noexcept nogil:
     """Write as many bytes as ``_place`` has counted."""
-    cdef int64_t batch, row, begin, end, time, header = 0, last = 0
-    for batch in range(batches):
-        begin, end = firsts[batch], firsts[batch + 1] if batch + 1 < batches else content.rows
-        memset(to, 0, room)
-        to += room
-        for row in range(begin, end):
-            time = _time_delta(times, begin, row)
-            to = write_varint(to, sizes[row] + varint_size(time) + varint_size(row - begin))
+    cdef int64_t batch, index, begin, row, time, header
+    for batch in range(order.batches):
+        begin = order.firsts[batch]
+        memset(to, 0, order.room)
+        to += order.room
+        for index in range(begin, _end_of_batch(order, batch)):
+            row = order.rows[index]
+            time = _time_delta(order, begin, index)
+            to = write_varint(to, sizes[row] + varint_size(time) + varint_size(index - begin))
             to[0] = 0  # the attributes
             to = write_varint(to + 1, time)
-            to = write_varint(to, row - begin)
+            to = write_varint(to, index - begin)
             to = _write_string(to, &content.key, row)
             to = _write_string(to, &content.value, row)
-            to = write_varint(to, 0 if content.counts is NULL else content.counts[row])
-            if content.counts is not NULL:
-                last += content.counts[row]
-                while header < last:
-                    to = _write_string(to, &content.header_key, header)
-                    to = _write_string(to, &content.header_value, header)
-                    header += 1
+            if content.counts is NULL:
+                to = write_varint(to, 0)
+                continue
+            to = write_varint(to, content.counts[row])
+            for header in range(content.first_headers[row], content.first_headers[row] + content.counts[row]):
+                to = _write_string(to, &content.header_key, header)
+                to = _write_string(to, &content.header_value, header)
 
 
 cdef inline uint8_t* _write_string(uint8_t* to, const Source* source, int64_t row) noexcept nogil:

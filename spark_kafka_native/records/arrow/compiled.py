@@ -75,7 +75,7 @@ _COLUMNS: dict[str, Callable[[Rows], Column]] = {
 
 
 class Measured:
-    """Records measured, and ready to be made."""
+    """Records measured, and ready to be written in any order."""
 
     def __init__(self, columns: Columns) -> None:
         headers = columns.headers
@@ -90,9 +90,9 @@ class Measured:
         )
         self.fixed_sizes: I64 = np.frombuffer(self._records.sizes, np.int64)
 
-    def payload(self, firsts: I64, room: int) -> Payload:
-        """Every record's bytes; batches begin with the rows ``firsts``, each after ``room`` zeroes."""
-        data, begins = self._records.encode(firsts, self._timestamps, room, pa.allocate_buffer)
+    def payload(self, rows: I64, firsts: I64, room: int) -> Payload:
+        """As `kernel.MeasuredRecords`."""
+        data, begins = self._records.encode(rows, firsts, self._timestamps, room, pa.allocate_buffer)
         return Payload(memoryview(data), np.frombuffer(begins, np.int64))
 
 

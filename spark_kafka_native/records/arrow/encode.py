@@ -1,11 +1,11 @@
-"""Arrow to record batches: rows into sealed batches of bounded size, no Python object per record.
+"""Arrow to record batches of bounded size, without a Python object per record.
 
-All batches' payloads are made at once (``kernel``), with room for their headers; then batch by batch, in plain Python:
-cut, compress, header, CRC.
+The kernel writes the payloads of all batches at once, with space for their headers. Then each batch is cut, compressed,
+and gets its header and CRC.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -33,7 +33,7 @@ _BLANK_HEADER = bytearray(RECORD_BATCH_OVERHEAD)
 
 @dataclass(slots=True, kw_only=True)
 class EncodedBatch:
-    """One batch, as yet of no producer, at offset 0. ``first_row`` is its first record's row in the input."""
+    """One batch, as yet of no producer, at offset 0. ``first_row`` is its first record's index in the encoded rows."""
 
     buffer: WritableBuffer
     records_count: int
@@ -51,82 +51,75 @@ class EncodedBatch:
         )
 
 
-def encode(
-    records: pa.RecordBatch | pa.Table,
-    *,
-    default_timestamp_ms: int,
-    compression: CompressionType,
-    level: int | None = None,
-    max_batch_bytes: int,
-    starts: I64 | None = None,
-    sealed: bool = True,
-) -> list[EncodedBatch]:
-    """The rows of ``records``, in order, as batches of at most ``max_batch_bytes`` before compression.
+class MeasuredRows:
+    """Rows whose columns are read and whose records are measured, so that they can be encoded in any order.
 
-    Columns, each of which may be missing: ``key`` and ``value`` (binary, string, their large and view forms),
-    ``headers`` (list<struct<key: string, value: binary>> or map<string, binary>; null is none), ``timestamp``
-    (timestamp of any unit, rounded down, or integer milliseconds; null is ``default_timestamp_ms``). A record too
-    large for ``max_batch_bytes`` gets a batch of its own. With each row of ``starts``, ascending from 0, a new batch
-    begins; a Table cannot have them. As in Kafka's producer, compression is not anticipated:
-    compressed batches are as much smaller as their records compress. What is not ``sealed`` has no CRC: it must be
-    stamped. Batches that are not compressed lie in one piece of memory, which is let go with the last of them.
-
-    Raises ValueError: columns that cannot be sent, a header without a key or a record too large for any batch (naming
-    the row), timestamps too far apart for an int64, a level the codec does not have.
+    ``fixed_sizes``: int64[n], the bytes of each record without its length and its two deltas.
     """
-    if isinstance(records, pa.Table):
-        if starts is not None:
-            raise ValueError("starts are for a RecordBatch, not for a Table")
-        # One part, save that a column of more than 2 GiB may come as several.
-        return [
-            replace(batch, first_row=first_row + batch.first_row)
-            for first_row, part in _parts(records.combine_chunks())
-            for batch in encode(
-                part,
-                default_timestamp_ms=default_timestamp_ms,
-                compression=compression,
-                level=level,
-                max_batch_bytes=max_batch_bytes,
-                sealed=sealed,
+
+    def __init__(self, records: pa.RecordBatch, default_timestamp_ms: int) -> None:
+        """Read the columns of ``records``, each of which may be missing.
+
+        ``key`` and ``value``: binary, string, their large and view forms. ``headers``: list<struct<key: string, value:
+        binary>> or map<string, binary>; null is none. ``timestamp``: timestamp of any unit, rounded down, or integer
+        milliseconds; null is ``default_timestamp_ms``.
+
+        Raises ValueError: a column that cannot be sent, a header without a key (naming the row).
+        """
+        self.columns = read_columns(records, default_timestamp_ms)
+        self._measured = measure(self.columns)
+        self.fixed_sizes = self._measured.fixed_sizes
+
+    def encode(
+        self,
+        rows: I64 | None = None,
+        *,
+        compression: CompressionType,
+        level: int | None = None,
+        max_batch_bytes: int,
+        starts: I64 | None = None,
+        sealed: bool = True,
+    ) -> list[EncodedBatch]:
+        """``rows``, in that order, by default all, as batches of at most ``max_batch_bytes`` before compression.
+
+        A record too large for ``max_batch_bytes`` gets a batch of its own. A new batch begins at each index of
+        ``starts``, which ascend from 0. As in Kafka's producer, compression is not anticipated: compressed batches are
+        as much smaller as their records compress. What is not ``sealed`` has no CRC: it must be stamped. Batches that
+        are not compressed share one piece of memory, which is freed with the last of them.
+
+        Raises ValueError: a record too large for any batch, timestamps too far apart for an int64, a level the codec
+        does not have.
+        """
+        if rows is None:
+            rows = np.arange(len(self.fixed_sizes))
+        if len(rows) == 0:
+            return []
+        timestamps = self.columns.timestamps[rows]
+        room = min(max_batch_bytes, _MAX_BATCH_BYTES) - RECORD_BATCH_OVERHEAD
+        firsts = _split(self.fixed_sizes[rows], timestamps, room, [0] if starts is None else starts.tolist())
+        counts = np.diff(firsts, append=len(rows))
+        payload = self._measured.payload(rows, firsts, RECORD_BATCH_OVERHEAD)
+        begins = payload.begins[firsts] - RECORD_BATCH_OVERHEAD
+        encoded = [
+            EncodedBatch(
+                buffer=_batch(payload.data[begin:end], count, base_timestamp, max_timestamp, compression, level),
+                records_count=count,
+                first_row=first_row,
+            )
+            for begin, end, first_row, count, base_timestamp, max_timestamp in zip(
+                begins.tolist(),
+                np.append(begins[1:], payload.begins[-1]).tolist(),
+                firsts.tolist(),
+                counts.tolist(),
+                timestamps[firsts].tolist(),
+                np.maximum.reduceat(timestamps, firsts).tolist(),
+                strict=True,
             )
         ]
-    if records.num_rows == 0:
-        return []
-    columns = read_columns(records, default_timestamp_ms)
-    measured = measure(columns)
-    room = min(max_batch_bytes, _MAX_BATCH_BYTES) - RECORD_BATCH_OVERHEAD
-    firsts = _split(measured.fixed_sizes, columns.timestamps, room, [0] if starts is None else starts.tolist())
-    counts = np.diff(firsts, append=records.num_rows)
-    payload = measured.payload(firsts, RECORD_BATCH_OVERHEAD)
-    begins = payload.begins[firsts] - RECORD_BATCH_OVERHEAD
-    encoded = [
-        EncodedBatch(
-            buffer=_batch(payload.data[begin:end], count, base_timestamp, max_timestamp, compression, level),
-            records_count=count,
-            first_row=first_row,
-        )
-        for begin, end, first_row, count, base_timestamp, max_timestamp in zip(
-            begins.tolist(),
-            np.append(begins[1:], payload.begins[-1]).tolist(),
-            firsts.tolist(),
-            counts.tolist(),
-            columns.timestamps[firsts].tolist(),
-            np.maximum.reduceat(columns.timestamps, firsts).tolist(),
-            strict=True,
-        )
-    ]
-    if sealed:
-        for batch in encoded:
-            seal(batch.buffer)
-    return encoded
-
-
-def _parts(table: pa.Table) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The chunks of ``table``, each with its first row."""
-    first_row = 0
-    for part in table.to_batches():
-        yield first_row, part
-        first_row += part.num_rows
+        if sealed:
+            for batch in encoded:
+                seal(batch.buffer)
+        return encoded
 
 
 def _split(fixed_sizes: I64, timestamps: I64, room: int, starts: Sequence[int]) -> I64:

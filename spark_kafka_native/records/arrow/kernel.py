@@ -35,8 +35,11 @@ class MeasuredRecords(Protocol):
         """Bytes of each record that are the same in every batch, from the attributes to the last header: int64[n]."""
         ...
 
-    def payload(self, firsts: I64, room: int) -> Payload:
-        """Every record's bytes, in batches that begin with the rows ``firsts``, each after ``room`` zeroes."""
+    def payload(self, rows: I64, firsts: I64, room: int) -> Payload:
+        """The records of ``rows``, in that order, in batches that begin at the indexes ``firsts`` of it.
+
+        There are ``room`` zeroes before each batch.
+        """
         ...
 
 

@@ -104,38 +104,36 @@ def _headers(raw: bytes) -> list[dict[str, str | bytes | None]] | None:
 
 
 class Measured:
-    """Records measured, and ready to be written. As the compiled one, see `kernel.MeasuredRecords`."""
+    """Records measured, and ready to be written in any order. See `kernel.MeasuredRecords`."""
 
     def __init__(self, columns: Columns) -> None:
         self._timestamps: list[int] = columns.timestamps.tolist()
         rows = len(self._timestamps)
-        self._keys, self._values = _content(columns.keys, rows), _content(columns.values, rows)
-        self._headers = [NO_HEADERS] * rows
+        headers = [NO_HEADERS] * rows
         if columns.headers is not None:
             keys, values = columns.headers.keys.content.to_pylist(), columns.headers.values.content.to_pylist()
             ends = np.cumsum(columns.headers.counts).tolist()
-            self._headers = [
+            headers = [
                 encode_headers(
                     [(key or b"", value) for key, value in zip(keys[start:end], values[start:end], strict=True)]
                 )
                 for start, end in pairwise([0, *ends])
             ]
-        sizes = [len(encode_body(0, 0, *row)) - _DELTAS_OF_ZERO for row in self._rows()]
+        self._records = list(zip(_content(columns.keys, rows), _content(columns.values, rows), headers, strict=True))
+        sizes = [len(encode_body(0, 0, *record)) - _DELTAS_OF_ZERO for record in self._records]
         self.fixed_sizes: I64 = np.array(sizes, dtype=np.int64)
 
-    def _rows(self) -> "zip[tuple[bytes | None, bytes | None, bytes]]":
-        return zip(self._keys, self._values, self._headers, strict=True)
-
-    def payload(self, firsts: I64, room: int) -> Payload:
-        """Every record's bytes, in batches that begin with the rows ``firsts``, each after ``room`` zeroes."""
+    def payload(self, rows: I64, firsts: I64, room: int) -> Payload:
+        """As `kernel.MeasuredRecords`."""
         data, begins, starts = bytearray(), list[int](), set(firsts.tolist())
-        first = 0
-        for row, record in enumerate(self._rows()):
-            if row in starts:
-                first = row
+        first = base_timestamp = 0
+        for index, row in enumerate(rows.tolist()):
+            if index in starts:
+                first, base_timestamp = index, self._timestamps[row]
                 data += bytes(room)
             begins.append(len(data))
-            body = encode_body(as_int64(self._timestamps[row] - self._timestamps[first]), row - first, *record)
+            delta = as_int64(self._timestamps[row] - base_timestamp)
+            body = encode_body(delta, index - first, *self._records[row])
             data += varint(len(body)) + body
         return Payload(memoryview(data), np.array([*begins, len(data)], dtype=np.int64))
 

@@ -1,14 +1,14 @@
 import pyarrow as pa
 
-from spark_kafka_native.client.producer.accumulator import Accumulator
+from spark_kafka_native.client.producer.accumulator import Accumulator, Waiting, group
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.record_batches import rows
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
-def values(records: pa.RecordBatch) -> list[bytes]:
-    return records.column("value").to_pylist()  # type: ignore[return-value]  # no value is null
+def values(waiting: Waiting) -> list[object]:
+    return pa.Table.from_batches(waiting.parts).column("value").to_pylist()
 
 
 def test_rows_wait_until_they_fill_a_batch() -> None:
@@ -25,7 +25,7 @@ def test_rows_that_nearly_fill_a_batch_leave_without_a_copy() -> None:
     accumulator = Accumulator(100, 10)
     given = rows([b"1", b"2"])
     (full,) = accumulator.add(A, given, 75, 0)
-    assert full is given
+    assert full.parts[0] is given
     assert (accumulator.rows, accumulator.size_bytes) == (0, 0)
 
 
@@ -45,8 +45,8 @@ def test_rows_that_have_waited_long_enough_leave() -> None:
     list(accumulator.add(B, rows([b"2"]), 1, 5))
     list(accumulator.add(A, rows([b"3"]), 1, 9))
     assert list(accumulator.overdue(9.9)) == []
-    ((partition, late),) = accumulator.overdue(10)
-    assert (partition, values(late)) == (A, [b"1", b"3"])
+    (late,) = accumulator.overdue(10)
+    assert (late.partition, values(late)) == (A, [b"1", b"3"])
     assert accumulator.rows == 1
 
 
@@ -54,7 +54,7 @@ def test_drain_empties_it() -> None:
     accumulator = Accumulator(100, 10)
     list(accumulator.add(A, rows([b"1"]), 1, 0))
     list(accumulator.add(B, rows([b"2"]), 1, 0))
-    assert [(partition, values(rest)) for partition, rest in accumulator.drain()] == [(A, [b"1"]), (B, [b"2"])]
+    assert [(rest.partition, values(rest)) for rest in accumulator.drain()] == [(A, [b"1"]), (B, [b"2"])]
     assert (accumulator.rows, accumulator.size_bytes) == (0, 0)
     assert list(accumulator.drain()) == []
 
@@ -63,8 +63,8 @@ def test_rows_that_go_past_it_let_those_that_wait_go_first() -> None:
     accumulator = Accumulator(100, 10)
     list(accumulator.add(A, rows([b"1"]), 1, 0))
     list(accumulator.add(B, rows([b"2"]), 1, 0))
-    assert [values(earlier) for earlier in accumulator.release(A)] == [[b"1"]]
-    assert list(accumulator.release(A)) == []
+    assert [values(earlier) for earlier in accumulator.release([A])] == [[b"1"]]
+    assert list(accumulator.release([A])) == []
     assert (accumulator.rows, accumulator.size_bytes) == (1, 1)
 
 
@@ -94,6 +94,16 @@ def test_rows_that_have_not_waited_for_long_enough_cost_nothing_to_look_for() ->
     for number in range(50):
         list(accumulator.add(TopicPartition("t", number), rows([b"1"]), 1, number))
     CountedTime.comparisons = 0
-    late = [partition.partition for partition, _ in accumulator.overdue(CountedTime(12))]
+    late = [waiting.partition.partition for waiting in accumulator.overdue(CountedTime(12))]
     assert late == [0, 1, 2]
     assert CountedTime.comparisons == 4
+
+
+def test_partitions_are_encoded_together_up_to_a_size_and_with_the_same_columns() -> None:
+    accumulator = Accumulator(100, 10)
+    for number, size in enumerate([30, 40, 50, 60, 5]):
+        columns = {"key": [b"k"]} if number == 4 else {}
+        list(accumulator.add(TopicPartition("t", number), rows([b"v"], **columns), size, 0))
+    groups = [[waiting.partition.partition for waiting in each] for each in group(accumulator.drain(), 70)]
+    assert groups == [[0, 1], [2, 3], [4]]
+    assert list(group([], 70)) == []

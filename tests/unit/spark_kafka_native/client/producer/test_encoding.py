@@ -6,6 +6,7 @@ import pytest
 from spark_kafka_native.client.config import ClientConfig
 from spark_kafka_native.client.producer.encoding import encode_rows, split_batch
 from spark_kafka_native.records.arrow.decode import decode
+from spark_kafka_native.records.arrow.encode import MeasuredRows
 from spark_kafka_native.records.arrow.schema import HEADERS
 from spark_kafka_native.records.batch import read_header
 from tests.support.record_batches import TIMESTAMP_MS
@@ -27,7 +28,7 @@ def config(codec: str = "none") -> ClientConfig:
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_a_split_batch_has_the_same_records_in_smaller_batches(codec: str) -> None:
     columns = ("key", "value", "headers", "timestamp")
-    (whole,) = encode_rows(ROWS, config(codec), timestamp_ms=99, max_batch_bytes=10**6)
+    (whole,) = encode_rows(MeasuredRows(ROWS, 99), config(codec), max_batch_bytes=10**6)
     assert read_header(whole.buffer).compression.name.lower() == codec
     whole.stamp(producer_id=1, producer_epoch=0, base_sequence=0)
     before = decode(whole.buffer, from_offset=0, until_offset=5, columns=columns).records
@@ -45,12 +46,6 @@ def test_a_split_batch_has_the_same_records_in_smaller_batches(codec: str) -> No
 
 @pytest.mark.parametrize("codec", ["none", "lz4"])
 def test_batches_without_idempotence_are_sealed(codec: str) -> None:
-    (batch,) = encode_rows(
-        ROWS, replace(config(codec), enable_idempotence=False), timestamp_ms=99, max_batch_bytes=10**6
-    )
+    without_idempotence = replace(config(codec), enable_idempotence=False)
+    (batch,) = encode_rows(MeasuredRows(ROWS, 99), without_idempotence, max_batch_bytes=10**6)
     assert decode(batch.buffer, from_offset=0, until_offset=5, columns=("value",)).records.num_rows == 5
-
-
-def test_rows_without_a_time_get_the_one_given() -> None:
-    (batch,) = encode_rows(ROWS.slice(4), config(), timestamp_ms=99, max_batch_bytes=10**6)
-    assert read_header(batch.buffer).max_timestamp == 99

@@ -10,13 +10,22 @@ from hypothesis import strategies as st
 from spark_kafka_native.client.errors import NoSuchPartition, RecordTooLarge
 from spark_kafka_native.client.producer.partitioner import murmur2
 from spark_kafka_native.client.producer.partitioners import make_partitioner
-from spark_kafka_native.client.producer.routing import Rows, Stretch, check_sizes, partition_ids, pieces, stretches
-from spark_kafka_native.records.arrow.encode import encode
+from spark_kafka_native.client.producer.routing import (
+    Rows,
+    Runs,
+    check_sizes,
+    group_by_partition,
+    partition_ids,
+    pieces,
+)
+from spark_kafka_native.records.arrow.encode import MeasuredRows
 from spark_kafka_native.records.arrow.schema import HEADERS
 from spark_kafka_native.records.batch import RECORD_BATCH_OVERHEAD
 from spark_kafka_native.records.compression import CompressionType
 
 pytestmark = pytest.mark.usefixtures("each_kernel")
+
+NOW_MS = 1_700_000_000_000
 
 
 def batch(**columns: Any) -> pa.RecordBatch:
@@ -26,7 +35,7 @@ def batch(**columns: Any) -> pa.RecordBatch:
 def ids(rows: pa.RecordBatch, *, partitions: int = 3, partitioner: str = "default") -> list[int]:
     found = partition_ids(
         "t",
-        Rows.of(rows),
+        Rows.of(rows, NOW_MS),
         partitions=partitions,
         available=[1],
         partitioner=make_partitioner(partitioner, 10**9, 0),
@@ -39,15 +48,21 @@ def by_key(key: bytes, partitions: int = 3) -> int:
 
 
 def test_the_partition_column_is_no_column_of_the_records() -> None:
-    found = Rows.of(batch(partition=[1], value=[b"v"], key=[b"k"]))
-    assert found.records.schema.names == ["value", "key"]
+    found = Rows.of(batch(partition=[1], value=[b"v"], key=[b"k"]), NOW_MS)
+    assert found.records.schema.names == ["value", "key", "timestamp"]
     assert found.given is not None
 
 
 def test_rows_with_a_partition_alone_are_records_of_nothing() -> None:
-    found = Rows.of(batch(partition=[1, 2]))
-    assert found.records.num_rows == 2
-    assert found.records.column("value").null_count == 2
+    found = Rows.of(batch(partition=[1, 2]), NOW_MS)
+    assert found.records.to_pydict() == {"timestamp": [NOW_MS, NOW_MS]}
+    assert len(found.sizes) == 2
+
+
+def test_every_row_has_a_timestamp() -> None:
+    times = pa.array([5_000_999, None, 7_000], pa.timestamp("us"))
+    found = Rows.of(pa.record_batch([times], ["timestamp"]), NOW_MS)
+    assert found.records.column("timestamp").to_pylist() == [5_000, NOW_MS, 7]
 
 
 @pytest.mark.parametrize(
@@ -63,13 +78,13 @@ def test_rows_with_a_partition_alone_are_records_of_nothing() -> None:
 )
 def test_columns_that_cannot_be_sent(columns: dict[str, list[object]], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
-        Rows.of(batch(**columns))
+        Rows.of(batch(**columns), NOW_MS)
 
 
 def test_a_header_without_a_key_names_its_row() -> None:
     headers = pa.array([[{"key": "a", "value": b""}], [{"key": None, "value": b""}]], HEADERS)
     with pytest.raises(ValueError, match="row 1"):
-        Rows.of(pa.record_batch({"headers": headers}))
+        Rows.of(pa.record_batch({"headers": headers}), NOW_MS)
 
 
 BYTES = st.none() | st.binary(max_size=5) | st.sampled_from([b"x" * size for size in (63, 64, 8191, 8192, 9000)])
@@ -94,17 +109,15 @@ def test_sizes_are_never_too_small_and_at_most_twenty_bytes_too_large(
             "headers": pa.array(headers, HEADERS),
         }
     )
-    for row, size in enumerate(Rows.of(rows).sizes.tolist()):
-        (encoded,) = encode(
-            rows.slice(row, 1), default_timestamp_ms=0, compression=CompressionType.NONE, max_batch_bytes=10**9
-        )
+    for row, size in enumerate(Rows.of(rows, NOW_MS).sizes.tolist()):
+        (encoded,) = MeasuredRows(rows.slice(row, 1), 0).encode(compression=CompressionType.NONE, max_batch_bytes=10**9)
         exact = len(encoded.buffer) - RECORD_BATCH_OVERHEAD
         assert exact <= size <= exact + 20
 
 
 @pytest.mark.feature("sink.recordSize")
 def test_the_first_row_that_is_too_large_is_named() -> None:
-    rows = Rows.of(batch(key=[b"a", b"abc", b"b"], value=[b"x", b"x" * 1000, b"x" * 2000]))
+    rows = Rows.of(batch(key=[b"a", b"abc", b"b"], value=[b"x", b"x" * 1000, b"x" * 2000]), NOW_MS)
     largest = int(rows.sizes[2]) + RECORD_BATCH_OVERHEAD
     check_sizes("t", rows, largest)
     with pytest.raises(RecordTooLarge) as caught:
@@ -147,41 +160,39 @@ def numbered(count: int) -> pa.RecordBatch:
     return pa.record_batch({"value": pa.array([b"%d" % row for row in range(count)], pa.binary())})
 
 
-def runs(found: list[Stretch]) -> list[tuple[int, list[int]]]:
-    """Each run's partition and the numbers of its rows."""
+def of_partitions(found: list[Runs]) -> list[tuple[int, list[int]]]:
+    """The partition of each run, and the numbers of its rows."""
     return [
-        (partition, [int(value or 0) for value in stretch.records.column("value").to_pylist()[start:end]])
-        for stretch in found
-        for partition, start, end in zip(
-            stretch.partitions,
-            stretch.starts.tolist(),
-            [*stretch.starts.tolist()[1:], stretch.records.num_rows],
-            strict=True,
-        )
+        (partition, rows.tolist())
+        for runs in found
+        for partition, rows in zip(runs.partitions, np.split(runs.rows, runs.starts[1:]), strict=True)
     ]
 
 
-@given(st.lists(st.integers(0, 5), max_size=40), st.sampled_from([0, 1 << 16]))
-def test_every_row_comes_once_sorted_by_partition_and_in_order(numbers: list[int], offset: int) -> None:
+@given(st.lists(st.integers(0, 5), max_size=40), st.sampled_from([0, 1 << 16]), st.sampled_from([0, 7]))
+def test_every_row_comes_once_sorted_by_partition_and_in_order(numbers: list[int], offset: int, first_row: int) -> None:
     sizes = np.arange(len(numbers), dtype=np.int64)
-    found = list(stretches(numbered(len(numbers)), sizes, np.array(numbers, np.int32) + np.int32(offset), 10**9))
-    assert runs(found) == [
-        (number + offset, [row for row, other in enumerate(numbers) if other == number])
+    ids = np.array(numbers, np.int32) + np.int32(offset)
+    found = list(group_by_partition(sizes, ids, first_row, 10**9))
+    assert of_partitions(found) == [
+        (number + offset, [row + first_row for row, other in enumerate(numbers) if other == number])
         for number in sorted(set(numbers))
     ]
-    assert [stretch.size_bytes for stretch in found] == [sum(rows) for _, rows in runs(found)]
-    assert not any(stretch.fills_batches for stretch in found)
+    assert [size for runs in found for size in runs.sizes] == [
+        sum(row - first_row for row in rows) for _, rows in of_partitions(found)
+    ]
+    assert not any(runs.fills_batches for runs in found)
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4)), min_size=1, max_size=20))
-def test_long_runs_of_a_partition_stay_where_they_are(given_runs: list[tuple[int, int]]) -> None:
+def test_long_runs_of_a_partition_are_not_copied(given_runs: list[tuple[int, int]]) -> None:
     ids = np.array([number for number, length in given_runs for _ in range(length)], np.int32)
     records = numbered(len(ids))
-    found = list(stretches(records, np.full(len(ids), 1 << 17), ids, 10**9))
-    assert [(number, row) for number, rows in runs(found) for row in rows] == [
+    (runs,) = group_by_partition(np.full(len(ids), 1 << 17), ids, 0, 10**9)
+    assert [(number, row) for number, rows in of_partitions([runs]) for row in rows] == [
         (number, row) for row, number in enumerate(ids.tolist())
     ]
-    assert {data_address(stretch.records) for stretch in found} == {data_address(records)}
+    assert data_address(runs.take(records)) == data_address(records)
 
 
 def data_address(records: pa.RecordBatch) -> int:
@@ -190,17 +201,24 @@ def data_address(records: pa.RecordBatch) -> int:
     return data.address
 
 
-def test_runs_that_fill_batches_come_together_and_others_alone() -> None:
-    ids = np.repeat(np.array([0, 1, 2, 0, 1], np.int32), [2, 4, 5, 1, 6])
-    found = list(stretches(numbered(len(ids)), np.full(len(ids), 1 << 17), ids, 4 << 17))
-    assert [(stretch.partitions, stretch.starts.tolist(), stretch.fills_batches) for stretch in found] == [
+@pytest.mark.parametrize("ids", [[0, 0, 0], [2, 0, 1]], ids=["a range", "sorted"])
+def test_runs_are_taken_from_the_whole_batch(ids: list[int]) -> None:
+    (runs,) = group_by_partition(np.ones(3, np.int64), np.array(ids, np.int32), 4, 10**9)
+    assert runs.is_range == (len(set(ids)) == 1)
+    assert runs.take(numbered(9)).column("value").to_pylist() == [b"%d" % row for row in runs.rows.tolist()]
+
+
+def test_runs_that_fill_batches_come_together() -> None:
+    ids = np.repeat(np.array([0, 1, 2, 0, 3, 1], np.int32), [2, 4, 5, 1, 2, 6])
+    found = list(group_by_partition(np.full(len(ids), 1 << 17), ids, 0, 4 << 17))
+    assert [(runs.partitions, runs.starts.tolist(), runs.fills_batches) for runs in found] == [
         ([0], [0], False),
         ([1, 2], [0, 4], True),
-        ([0], [0], False),
+        ([0, 3], [0, 1], False),
         ([1], [0], True),
     ]
-    assert [row for _, rows in runs(found) for row in rows] == list(range(len(ids)))
-    assert [stretch.size_bytes >> 17 for stretch in found] == [2, 9, 1, 6]
+    assert [row for _, rows in of_partitions(found) for row in rows] == list(range(len(ids)))
+    assert [size >> 17 for runs in found for size in runs.sizes] == [2, 4, 5, 1, 2, 6]
 
 
 @given(st.lists(st.integers(0, 50), max_size=40), st.integers(1, 120))

@@ -1,5 +1,6 @@
 """Encoding, held against the byte-by-byte reference; how rows are split; what columns are accepted."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
@@ -10,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_kafka_native.records.arrow import encode as encode_module
-from spark_kafka_native.records.arrow.encode import EncodedBatch, encode
+from spark_kafka_native.records.arrow.encode import EncodedBatch, MeasuredRows
 from spark_kafka_native.records.arrow.schema import I64
 from spark_kafka_native.records.batch import RECORD_BATCH_OVERHEAD, CompressionType, check_crc, read_header
 from tests.support import reference_records as reference
@@ -44,14 +44,14 @@ def as_batch(records: tuple[Record, ...]) -> pa.RecordBatch:
 
 
 def encode_rows(
-    records: pa.RecordBatch | pa.Table, max_batch_bytes: int = 1 << 20, codec: int = 0, starts: I64 | None = None
+    records: pa.RecordBatch,
+    max_batch_bytes: int = 1 << 20,
+    codec: int = 0,
+    starts: I64 | None = None,
+    rows: I64 | None = None,
 ) -> list[EncodedBatch]:
-    return encode(
-        records,
-        default_timestamp_ms=1_700_000_000_000,
-        compression=CompressionType(codec),
-        max_batch_bytes=max_batch_bytes,
-        starts=starts,
+    return MeasuredRows(records, 1_700_000_000_000).encode(
+        rows, compression=CompressionType(codec), max_batch_bytes=max_batch_bytes, starts=starts
     )
 
 
@@ -112,9 +112,18 @@ def test_batches_begin_where_they_are_wanted_as_if_encoded_apart(
     assert [(batch.first_row, bytes(batch.buffer)) for batch in together] == apart
 
 
-def test_a_table_has_no_starts() -> None:
-    with pytest.raises(ValueError, match="starts are for a RecordBatch"):
-        encode_rows(pa.table({"value": [b"a"]}), starts=np.array([0]))
+@given(record_lists(min_size=1), st.integers(62, 4000), st.data())
+@settings(max_examples=60)
+def test_rows_in_another_order_are_as_if_taken_first(
+    records: tuple[Record, ...], max_batch_bytes: int, data: st.DataObject
+) -> None:
+    records = tuple(replace(record, timestamp=record.timestamp % 2**62) for record in records)
+    batch = as_batch(records)
+    order = np.array(data.draw(st.lists(st.integers(0, len(records) - 1), max_size=30)), np.int64)
+    found, taken = encode_rows(batch, max_batch_bytes, rows=order), encode_rows(batch.take(order), max_batch_bytes)
+    assert [(each.first_row, bytes(each.buffer)) for each in found] == [
+        (each.first_row, bytes(each.buffer)) for each in taken
+    ]
 
 
 def test_a_record_that_is_too_large_is_alone() -> None:
@@ -125,7 +134,6 @@ def test_a_record_that_is_too_large_is_alone() -> None:
 
 def test_no_rows_no_batches() -> None:
     assert encode_rows(as_batch(())) == []
-    assert encode_rows(pa.table({"value": pa.array([], pa.binary())})) == []
 
 
 def test_stamping_again_and_again() -> None:
@@ -180,21 +188,6 @@ def test_missing_columns_are_null(columns: list[str]) -> None:
         assert back.timestamp == (record.timestamp if "timestamp" in columns else 1_700_000_000_000)
 
 
-def test_a_table_of_several_chunks() -> None:
-    part = as_batch(numbered(Record(value=b"%d" % index, timestamp=index) for index in range(10)))
-    table = pa.Table.from_batches([part[:3], part[3:3], part[3:]])
-    (batch,) = encode_rows(table)
-    assert [record.value for record in read_back([batch])] == [b"%d" % index for index in range(10)]
-
-
-def test_chunks_that_arrow_does_not_combine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As it does where they would have more than 2 GiB together."""
-    part = as_batch(numbered(Record(value=b"%d" % index) for index in range(10)))
-    monkeypatch.setattr(encode_module, "_parts", lambda table: iter([(0, part[:3]), (3, part[3:])]))
-    batches = encode_rows(pa.Table.from_batches([part]))
-    assert [(batch.first_row, batch.records_count) for batch in batches] == [(0, 3), (3, 7)]
-
-
 ENTRIES: list[list[tuple[str, bytes | None]] | None] = [
     [("a", b"1"), ("b", None), ("a", b"")],
     None,
@@ -241,7 +234,7 @@ def test_every_kind_of_headers(kind: pa.DataType, keys: bool) -> None:
 )
 def test_every_kind_of_timestamp(kind: pa.DataType, rows: list[int | None]) -> None:
     batch = pa.record_batch({"timestamp": pa.array(rows, pa.int64()).cast(kind)})
-    found = encode(batch, default_timestamp_ms=77, compression=CompressionType.NONE, max_batch_bytes=1000)
+    found = MeasuredRows(batch, 77).encode(compression=CompressionType.NONE, max_batch_bytes=1000)
     assert [record.timestamp for record in read_back(found)] == [1_700_000_000_000, 77, -1000]
 
 
@@ -293,7 +286,7 @@ def test_a_record_that_no_batch_can_hold() -> None:
 def test_a_level_the_codec_does_not_have() -> None:
     batch = pa.record_batch({"value": [b"a" * 1000]})
     with pytest.raises(ValueError, match="compression level 23 of zstd is not within -131072 to 22"):
-        encode(batch, default_timestamp_ms=0, compression=CompressionType.ZSTD, level=23, max_batch_bytes=1000)
+        MeasuredRows(batch, 0).encode(compression=CompressionType.ZSTD, level=23, max_batch_bytes=1000)
 
 
 def test_compression_makes_it_smaller() -> None:

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_kafka_native.records.arrow.decode import decode
-from spark_kafka_native.records.arrow.encode import encode
+from spark_kafka_native.records.arrow.encode import MeasuredRows
 from spark_kafka_native.records.batch import CompressionType, set_offsets
 from tests.support.decoded import as_rows
 from tests.support.record_peers import PEERS, Peer
@@ -53,9 +53,7 @@ def assert_is_read(peer: Peer, records: tuple[Record, ...], codec: int, max_batc
             "timestamp": pa.array([record.timestamp for record in records], pa.int64()),
         }
     )
-    batches = encode(
-        columns, default_timestamp_ms=0, compression=CompressionType(codec), max_batch_bytes=max_batch_bytes
-    )
+    batches = MeasuredRows(columns, 0).encode(compression=CompressionType(codec), max_batch_bytes=max_batch_bytes)
     for batch in batches:
         set_offsets(batch.buffer, 0, base_offset=batch.first_row, partition_leader_epoch=0)
     assert peer.read(b"".join(batch.buffer for batch in batches)) == list(records)
