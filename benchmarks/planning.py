@@ -187,7 +187,7 @@ class Bench:
             with self._counting(self.lines[_name(connector, TASKS)]):
                 started = time.perf_counter()
                 frame = spark.read.format(connector).options(**self.options).load()
-                tasks: Any = frame._jdf.queryExecution().toRdd()  # noqa: SLF001  # plans, and runs nothing
+                tasks: Any = frame._jdf.queryExecution().toRdd()  # noqa: SLF001  # PySpark cannot plan without running
                 count = tasks.getNumPartitions()
                 took = time.perf_counter() - started
             if count != self.partitions:

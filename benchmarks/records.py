@@ -132,7 +132,7 @@ def peers() -> dict[str, tuple[Any, Any]]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         try:
-            from aiokafka.record._crecords import (  # type: ignore[import-untyped]  # noqa: PLC0415  # untyped, maybe absent
+            from aiokafka.record._crecords import (  # type: ignore[import-untyped]  # noqa: PLC0415  # it has no types, and may be absent
                 DefaultRecordBatchBuilder,
                 MemoryRecords,
             )
@@ -141,8 +141,8 @@ def peers() -> dict[str, tuple[Any, Any]]:
         else:
             found[AIOKAFKA] = (DefaultRecordBatchBuilder, MemoryRecords)
         try:
-            from kafka.record.default_records import DefaultRecordBatchBuilder as Builder  # noqa: PLC0415  # as above
-            from kafka.record.memory_records import MemoryRecords as Reader  # noqa: PLC0415  # as above
+            from kafka.record.default_records import DefaultRecordBatchBuilder as Builder  # noqa: PLC0415  # a peer that may be absent
+            from kafka.record.memory_records import MemoryRecords as Reader  # noqa: PLC0415  # a peer that may be absent
         except ImportError:
             pass
         else:

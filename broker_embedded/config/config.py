@@ -10,7 +10,7 @@ import math
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from broker_embedded.config.addresses import parse_address
 from broker_embedded.config.listener_settings import PREFIX, ListenerSettings, apart
@@ -272,7 +272,7 @@ class BrokerConfig(ListenerSettings):
         known = cls.settings_for(given)
         refuse_unknown(given, known)
         own = _settings()
-        values: dict[str, Any] = parse_settings(own, {key: value for key, value in given.items() if key in own})
+        values = parse_settings(own, {key: value for key, value in given.items() if key in own})
         of_logs = in_milliseconds({key: value for key, value in given.items() if key in LOG_SYNONYMS}, values)
         log = parse_log_defaults(of_logs, _log_defaults(**values))
         unused = {key: known[key].parse(value) for key, value in given.items() if key in unused_settings()}
@@ -297,7 +297,7 @@ class BrokerConfig(ListenerSettings):
             raise ConfigError(min(too_long)[:100], f"an unknown setting may have {SHORT_MAX} characters with its value")
         unused = {key: known[key].parse(value) for key, value in dynamic.items() if key in unused_settings()}
         used = {key: value for key, value in dynamic.items() if key not in unused and key not in unknown}
-        own: dict[str, Any] = parse_settings(known, {key: used[key] for key in used if key not in LOG_SYNONYMS})
+        own = parse_settings(known, {key: used[key] for key in used if key not in LOG_SYNONYMS})
         log = parse_log_defaults({key: used[key] for key in used if key in LOG_SYNONYMS}, self.log)
         config = dataclasses.replace(self, **own, log=log, unused={**self.unused, **unused})
         config.check()

@@ -6,7 +6,7 @@ made, and are brought within them where the bounds have moved since.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from broker_embedded.config.settings import ConfigError, Setting, parse_settings, refuse_unknown, setting, settings_of
 from broker_embedded.groups.consumer.assignors import ASSIGNORS
@@ -144,5 +144,5 @@ class ConsumerGroupSettings:
 
 def _parsed(given: Mapping[str, str]) -> dict[str, int]:
     known = GroupSettings.settings()
-    values: dict[str, Any] = parse_settings(known, given)
+    values = parse_settings(known, given)
     return {key: values[key.replace(".", "_")] for key in given}

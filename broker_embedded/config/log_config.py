@@ -247,7 +247,7 @@ class LogConfig:
         base = defaults or cls()
         known = base.known()
         refuse_unknown(given, known)
-        config = replace(base, **parse_settings(known, given))  # type: ignore[arg-type]  # typed by the table
+        config = replace(base, **parse_settings(known, given))
         if config.compression_gzip_level == 0:
             raise ConfigError("compression.gzip.level", "0 is none of -1 and 1 to 9")
         _check_lags(config)

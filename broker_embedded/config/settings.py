@@ -212,7 +212,7 @@ def _kind(hint: object) -> tuple[str, bool]:
     return hint.__name__, False
 
 
-def parse_settings(known: Mapping[str, Setting], given: Mapping[str, object]) -> dict[str, object]:
+def parse_settings(known: Mapping[str, Setting], given: Mapping[str, object]) -> dict[str, Any]:
     """The values of ``given``, checked, by field name. Raises ConfigError: a bad value, or a key that is not known."""
     return {key.replace(".", "_"): known[key].parse(value) for key, value in given.items()}
 

@@ -73,7 +73,7 @@ class Doom:
             return
         at_hangup = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # Spark's daemon tells its workers so that it ends
         while resting.exists():
-            time.sleep(0.05)
+            time.sleep(0.05)  # polls for the file that another process removes; the test ends this process otherwise
         signal.signal(signal.SIGHUP, at_hangup)
 
     def _resting_place(self, process: int) -> Path:

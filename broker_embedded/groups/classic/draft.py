@@ -102,11 +102,10 @@ class Draft:
         self.members[member.member_id] = member
         self.pending.discard(member.member_id)
 
-    def change(self, member: ClassicMember, **changes: object) -> ClassicMember:
-        """Replace a member by a changed copy."""
-        changed = replace(member, **changes)  # type: ignore[arg-type]  # names of its fields
-        self.members[member.member_id] = changed
-        return changed
+    def put(self, member: ClassicMember) -> ClassicMember:
+        """Replace the member of this id."""
+        self.members[member.member_id] = member
+        return member
 
     def remove(self, member_id: str) -> None:
         """Remove a member or a new member id. A pending request must be answered before."""
@@ -128,14 +127,14 @@ class Draft:
         if member.join_request_id is None:
             return member
         self._replies.append(Reply(request_id=member.join_request_id, answer=answer))
-        return self.change(member, join_request_id=None)
+        return self.put(replace(member, join_request_id=None))
 
     def answer_sync(self, member: ClassicMember, answer: SyncGroupResponse) -> ClassicMember:
         """Answer the member's SyncGroup if it is pending."""
         if member.sync_request_id is None:
             return member
         self._replies.append(Reply(request_id=member.sync_request_id, answer=answer))
-        return self.change(member, sync_request_id=None)
+        return self.put(replace(member, sync_request_id=None))
 
     def set(self, key: TimerKey, after_ms: int) -> None:
         """Set a timer."""

@@ -148,7 +148,7 @@ class _Join:
         old_leader = draft.leader
         member = self._replace_member(old, new_id)
         if draft.state is ClassicState.STABLE and select_protocol(draft) == draft.protocol_name:
-            return self._replace_without_rebalance(draft.change(member, join_request_id=None), old_leader)
+            return self._replace_without_rebalance(draft.put(replace(member, join_request_id=None)), old_leader)
         match draft.state:
             case ClassicState.STABLE:
                 rebalance(draft)
@@ -217,12 +217,14 @@ class _Join:
         draft, request = self._draft, self._request
         # A client that repeats the request has given up the first one.
         answered = draft.answer_join(member, _refused(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
-        draft.change(
-            answered,
-            session_timeout_ms=request.session_timeout_ms,
-            rebalance_timeout_ms=request.rebalance_timeout_ms,
-            protocols=request.protocols,
-            join_request_id=self._joining.request_id,
+        draft.put(
+            replace(
+                answered,
+                session_timeout_ms=request.session_timeout_ms,
+                rebalance_timeout_ms=request.rebalance_timeout_ms,
+                protocols=request.protocols,
+                join_request_id=self._joining.request_id,
+            )
         )
         rebalance(draft)
         return self._pending()

@@ -84,7 +84,8 @@ def fail_assignment(draft: Draft, code: ErrorCode) -> None:
     """Fail the assignment of this generation: pending SyncGroups are answered ``code``."""
     for member in list(draft.members.values()):
         waited = member.sync_request_id is not None
-        changed = draft.change(draft.answer_sync(member, SyncGroupResponse(error_code=code)), assignment=b"")
+        answered = draft.answer_sync(member, SyncGroupResponse(error_code=code))
+        changed = draft.put(replace(answered, assignment=b""))
         if waited:
             draft.renew_session(changed)
 
@@ -113,7 +114,7 @@ def _begin_generation(draft: Draft) -> None:
     for member in list(draft.members.values()):
         leader_members = everybody if member.member_id == draft.leader else ()
         joined = draft.answer_join(member, replace(answer, member_id=member.member_id, members=leader_members))
-        draft.renew_session(draft.change(joined, is_new=False))
+        draft.renew_session(draft.put(replace(joined, is_new=False)))
         draft.pending_sync.add(member.member_id)
     draft.set(SYNC_TIMER, draft.rebalance_timeout_ms)
 

@@ -26,7 +26,7 @@ def sync(
         return draft.outcome(_assignment(draft, member.assignment))
     # A client that repeats the request has given up the first one.
     given_up = draft.answer_sync(member, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
-    draft.change(given_up, sync_request_id=request_id)
+    draft.put(replace(given_up, sync_request_id=request_id))
     if member.member_id == group.leader:
         return _assign(draft, request, request_id, now_ms)
     return draft.outcome(Pending(request_id=request_id))
@@ -45,7 +45,7 @@ def _assign(draft: Draft, request: SyncGroupRequest, request_id: int, now_ms: in
     unassigned = draft.frozen()
     brought = {assignment.member_id: assignment.assignment for assignment in request.assignments}
     for member in list(draft.members.values()):
-        assigned = draft.change(member, assignment=brought.get(member.member_id, b""))
+        assigned = draft.put(replace(member, assignment=brought.get(member.member_id, b"")))
         if assigned.sync_request_id is not None:
             draft.renew_session(draft.answer_sync(assigned, _assignment(draft, assigned.assignment)))
     draft.state = ClassicState.STABLE  # state_since_ms stays the beginning of the generation, as in the log

@@ -46,7 +46,7 @@ class SpawnedService:
         while re.search(pattern, self.text()) is None:
             if self.process.poll() is not None or time.monotonic() > end:
                 return False
-            time.sleep(0.05)
+            time.sleep(0.05)  # polls the output, up to `end`
         return True
 
     def dump_logs(self):

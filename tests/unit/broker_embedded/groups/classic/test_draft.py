@@ -1,6 +1,7 @@
 """A group while a decision is being made."""
 
 import dataclasses
+from dataclasses import replace
 
 from broker_embedded.groups.classic.draft import Draft
 from broker_embedded.groups.classic.group import ClassicConfig, ClassicGroup, ClassicState, InitialDelay, session_timer
@@ -77,7 +78,7 @@ def test_of_two_changes_of_a_timer_the_last_counts() -> None:
 def test_nobody_is_waited_for_once_all_have_joined() -> None:
     draft = Draft(FULL, 9)
     assert (draft.awaiting_join, draft.all_joined) == (1, False)
-    draft.change(draft.members["n"], join_request_id=2)
+    draft.put(replace(draft.members["n"], join_request_id=2))
     assert (draft.awaiting_join, draft.all_joined) == (2, False)
     draft.remove("p")
     assert draft.all_joined
