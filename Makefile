@@ -41,7 +41,7 @@ test-interop: $(VENV)/.interop  ## Other people's brokers and clients, from Mave
 test-differential: $(VENV)/.interop  ## The same queries through Spark's JVM connector and through ours: some minutes
 	$(SUITES) differential
 
-test-kill: $(VENV)/.interop  ## Twenty rounds of kill -9, each with a new seed: about an hour; goes on where it was interrupted
+test-kill: $(VENV)/.interop  ## Twenty rounds of kill -9, each with a new seed: about an hour; continues an interrupted run
 	$(RUN) -m tests.long.kill
 
 test-fuzz: $(VENV)/.fuzz  ## Frames, messages, records, files of logs and properties, fuzzed: MINUTES (10) each, two at a time
@@ -66,7 +66,7 @@ docs: $(VENV)/.developer  ## Make docs/options.md from the tables in code, and d
 	$(RUN) -m docs.build
 	$(RUN) -m docs.features
 
-format: $(VENV)/.developer  ## Put the code into the house's form
+format: $(VENV)/.developer  ## Fix lint and format
 	$(VENV)/bin/ruff check --fix
 	$(VENV)/bin/ruff format
 

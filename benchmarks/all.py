@@ -57,7 +57,7 @@ ENTRIES: Final = (
 
 
 def main() -> None:
-    """Run what was asked for, and make the page."""
+    """Run the selected benchmarks, and make the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--list", action="store_true", help="what there is, and nothing more")
     parser.add_argument("--only", type=lambda names: names.split(","), help="names with commas between them")

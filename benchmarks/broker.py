@@ -181,7 +181,7 @@ class Load:
         begun, seen = time.perf_counter(), 0
         consumer.assign([TopicPartition(name, 0, 0)])
         while seen < records:
-            # Never more than are left: consume() waits until it has as many as it was asked for.
+            # At most the rest: consume() waits until it has the requested number.
             seen += len(consumer.consume(min(POLL_RECORDS, records - seen), 1.0))
             if time.perf_counter() > deadline:
                 raise RuntimeError(f"{self.running.name}: {seen} of {records} records came")

@@ -109,7 +109,7 @@ class Bench:
         return f"{size.name}-{self.sinks.index(sink)}"
 
     def _durations(self, sink: Sink, size: Size) -> list[dict[str, int]]:
-        """Of the micro-batches of one query, which goes on where the last one with the same checkpoint ended."""
+        """The durations of the micro-batches of one query, which resumes at the checkpoint of the last one."""
         with self._query(sink, size) as query:
             first = _wait_for_batch(query, 0)
             _wait_for_batch(query, first + size.batches)

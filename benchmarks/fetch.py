@@ -4,8 +4,9 @@
 
 One Apache Kafka broker has a topic; a client reads it from its first offset, again and again until ``--seconds`` have
 passed. Time runs from the moment at which the partitions are assigned to a client that is connected and has their
-metadata, to the last row. Clients take turns. Each is created and closed in its turn, so that none fetches while
-another one is measured. A client is compared with confluent-kafka by the same output:
+metadata, to the last row. Clients are measured one after the other. Each is created before its measurement and
+closed after it, so that none fetches while another one is measured. A client is compared with confluent-kafka by the
+same output:
 
 - Arrow: batches of key, value, offset and timestamp. pykafka: the Fetcher of the Spark reader, one partition after the
   other, as one task reads. The others: made of their objects.

@@ -1,4 +1,4 @@
-"""What a connection costs that does nothing: memory of the broker per connection, beside Apache Kafka's if asked for.
+"""What a connection costs that does nothing: memory of the broker per connection, and Apache Kafka's with an option.
 
     python -m benchmarks.idle_connections [--connections 10000] [--apache]
 

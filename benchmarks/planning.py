@@ -3,7 +3,7 @@
     python -m benchmarks.planning [--partitions 100,1000,10000] [--simulated 100000] [--brokers 20] [--alone]
 
 The bundled broker holds up to 10,000 partitions, with a record in each. More are simulated: brokers in plain Python
-that answer from memory, which takes them a good part of the time; what they took is told beside it.
+that answer from memory, which takes a large part of the time; the table has their time in a column.
 
 - planner: ours, in a process of its own as Spark's driver has it. A batch query from earliest to latest; the first
   trigger of a stream that may read half of what there is; the next trigger of one that runs, after a second without

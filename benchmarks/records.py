@@ -7,7 +7,7 @@ One decode call gets what one Fetch of a partition brings (``--fetch-bytes``), i
 checked. MB/s count keys and values. The copy is one of the same batches, uncompressed, into fresh memory; CRC-32C is
 what the library that decoding calls takes for the batches as they are stored, and nothing else.
 aiokafka's parser and its builder are the ones in Cython; they and kafka-python's make and take Python objects.
-Times are CPU time of this process; cases take turns, and a turn is as many calls as fill some milliseconds.
+Times are CPU time of this process; cases alternate, each with as many calls as fill some milliseconds.
 """
 
 import statistics
@@ -210,11 +210,11 @@ def cases(sample: Sample, kernels: list[str], others: dict[str, tuple[Any, Any]]
     return found
 
 
-def in_turns(call: Call, turn_s: float) -> Callable[[], float]:
-    """A case: CPU seconds of one call, the mean of as many as fill a turn."""
+def repeated(call: Call, case_s: float) -> Callable[[], float]:
+    """A case: CPU seconds of one call, the mean of as many as take ``case_s``."""
     started = time.process_time()
     call()
-    calls = max(1, int(turn_s / max(time.process_time() - started, 1e-7)))
+    calls = max(1, int(case_s / max(time.process_time() - started, 1e-7)))
 
     def case() -> float:
         started = time.process_time()
@@ -228,8 +228,8 @@ def in_turns(call: Call, turn_s: float) -> Callable[[], float]:
 class Bench:
     """What was found of all samples."""
 
-    def __init__(self, rounds: int, turn_s: float) -> None:
-        self._rounds, self._turn_s = rounds, turn_s
+    def __init__(self, rounds: int, case_s: float) -> None:
+        self._rounds, self._case_s = rounds, case_s
         self.rows: list[list[Cell]] = []
         self.seconds: dict[str, dict[str, list[float]]] = {}
         self.medians: dict[tuple[str, str], dict[tuple[str, str], float]] = {}
@@ -238,8 +238,8 @@ class Bench:
     def run(self, shape: str, sample: Sample, found: Cases) -> None:
         """One sample."""
         named = {", ".join(dict.fromkeys(key)): key for key in found}
-        turns = {name: in_turns(found[key], self._turn_s) for name, key in named.items()}
-        seconds = measure(turns, self._rounds, title=f"{shape}, {sample.codec.label}")
+        cases = {name: repeated(found[key], self._case_s) for name, key in named.items()}
+        seconds = measure(cases, self._rounds, title=f"{shape}, {sample.codec.label}")
         medians = {named[name]: statistics.median(times) for name, times in seconds.items()}
         self.seconds[f"{shape}, {sample.codec.label}"] = seconds
         self.medians[shape, sample.codec.label] = medians

@@ -2,8 +2,8 @@
 
     python -m benchmarks.sink [--bundled] [--bytes 100,1000] [--vary rows,codec,partitions,size] [--modes batch]
 
-Rows are made by Spark's JVM for all of them: pieces of a text of JSON events, and keys of 10 digits. Every sink takes
-its turn in one Spark session on two cores, which the broker, one Apache Kafka, shares:
+Rows are made by Spark's JVM for all of them: pieces of a text of JSON events, and keys of 10 digits. The sinks
+alternate in one Spark session on two cores, which the broker, one Apache Kafka, shares:
 
 - pykafka: ours, at least once, with the options that it has by default.
 - JVM: Spark's connector with the options that it has by default. JVM tuned: with ``kafka.batch.size=1048576`` and

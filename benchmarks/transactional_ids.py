@@ -1,4 +1,4 @@
-"""What a transactional id costs a broker that keeps it: memory and log per id, beside Apache Kafka's if asked for.
+"""What a transactional id costs a broker that keeps it: memory and log per id, and Apache Kafka's with an option.
 
     python -m benchmarks.transactional_ids [--ids 100000] [--apache]
 

@@ -21,7 +21,7 @@ from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable
 
 BATCH_BYTES: Final = 16_384
-"""Of the batches in topics that are read: what Java's producer makes unless told otherwise."""
+"""Of the batches in topics that are read: what Java's producer makes by default."""
 _DELETE_SOON: Final = {"log.segment.delete.delay.ms": "1000"}
 """So that topics that are done with make room before the run is over."""
 _OWN_DEFAULTS: Final = {"num.io.threads": "8", "num.network.threads": "3", "background.threads": "10"}

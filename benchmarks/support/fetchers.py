@@ -162,7 +162,7 @@ def confluent(into_arrow: bool) -> Opened:
             consumer.assign([confluent_kafka.TopicPartition(place.topic, n, 0) for n in range(place.partitions)])
             seen, patience = 0, _Patience()
             while seen < rows and patience.left(seen):
-                # Never more than are left: consume() waits until it has as many as it was asked for.
+                # At most the rest: consume() waits until it has the requested number.
                 messages = consumer.consume(min(AT_A_TIME, rows - seen), 1.0)
                 seen += (arrow(messages).num_rows if messages else 0) if into_arrow else len(messages)
             _check(BASE, seen, rows)
@@ -276,7 +276,7 @@ class _Patience:
         self._seen, self._until = -1, 0.0
 
     def left(self, seen: int) -> bool:
-        """Whether to go on waiting."""
+        """Whether to wait for more."""
         if seen > self._seen:
             self._seen, self._until = seen, time.monotonic() + SILENCE_S
         return time.monotonic() < self._until

@@ -54,9 +54,9 @@ def fill(
     options: dict[str, object] | None = None,
     more: Callable[[int, pa.RecordBatch], pa.RecordBatch] = lambda _, batch: batch,
 ) -> None:
-    """Write so many rows of a pool, over and over. ``more`` may change a batch; it is told how many rows went before.
+    """Write so many rows of a pool, over and over. ``more`` may change a batch, given the rows before it.
 
-    ``options`` are the producer's beside its servers.
+    ``options`` are the producer's, without its servers.
     """
     config = ClientConfig.parse({"bootstrap.servers": servers, **(options or {})})
     with Producer(config) as producer:

@@ -47,7 +47,7 @@ def produce(
     printed = run_tool(
         "org.apache.kafka.tools.ProducerPerformance", *arguments, timeout_s=TIMEOUT_S, heap=HEAP, jvm_options=()
     )
-    # One line for all records, and with a warm-up another one for those behind it.
+    # One line for all records, and with a warm-up another one for those after it.
     found = list(_SUMMARY.finditer(printed))
     if not found:
         raise ValueError(f"the producer's tool did not say what it found:\n{printed}")

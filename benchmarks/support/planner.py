@@ -85,7 +85,7 @@ def _serve(pipe: Connection, what: str, options: Options) -> None:
             if what == NEXT_TRIGGER:
                 time.sleep(QUIET_S)
             pipe.send(_timed(functools.partial(actions[what], options), before))
-        except Exception as error:  # whoever asked raises it
+        except Exception as error:  # the benchmark's process raises it
             pipe.send(RuntimeError(f"{type(error).__name__}: {error}"))
 
 

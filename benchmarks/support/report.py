@@ -70,7 +70,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """What somebody who looks for one number wants to know: the README shows it."""
+    """One comparison in one number, for the README."""
 
     what: str
     unit: str
@@ -128,7 +128,7 @@ class Report:
     def beside(
         self, what: str, unit: str, ours: float, whom: str, theirs: float, *, less_is_better: bool = False
     ) -> Self:
-        """Keep what the README shows: our number and somebody else's."""
+        """Keep what the README shows: our number and a peer's."""
         self.comparisons.append(
             Comparison(what=what, unit=unit, ours=ours, whom=whom, theirs=theirs, less_is_better=less_is_better)
         )

@@ -19,8 +19,8 @@ def measure(
 ) -> dict[str, list[float]]:
     """Seconds of every case, by its name, one for each round.
 
-    Every round runs all cases once, the next one in the opposite order, so that nobody always follows the same
-    neighbour. The first ``warmups`` rounds do not count.
+    Every round runs all cases once, the next one in the opposite order, so that no case always follows the same
+    one. The first ``warmups`` rounds do not count.
     """
     names = list(cases)
     seconds: dict[str, list[float]] = {name: [] for name in names}

@@ -25,7 +25,7 @@ from rich.table import Table
 
 from benchmarks.support.machine import ROOT, commit
 from spark_kafka_native.records._kernel import VARIABLE
-from tests.long.suites import Step, run, trouble
+from tests.long.suites import Step, failures, run
 from tests.support.junit import Case, Outcome
 from tests.support.result_page import ResultPage, table
 
@@ -165,7 +165,7 @@ def main() -> int:
             by_package(measured),
             f"## Modules below {ENOUGH_PERCENT} %",
             below(measured),
-            *trouble([case for case in cases if case.outcome is Outcome.FAILED], Counter()),
+            *failures([case for case in cases if case.outcome is Outcome.FAILED], Counter()),
         ),
     )
     page.publish(keep=not more)

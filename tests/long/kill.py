@@ -2,7 +2,7 @@
 
     python -m tests.long.kill [--rounds 20] [--only exactly_once] [--again]
 
-A run is so many rounds on one commit; they take turns at `SCENARIOS`. One that was interrupted goes on where it was.
+A run is so many rounds on one commit; they alternate between `SCENARIOS`. An interrupted run continues.
 Every round is a line of ``tests/results/kill.jsonl``, and the table of the run is kept beside it. ``--only`` keeps to
 tests with a word in their names; ``--again`` gives the seeds that failed another go instead, outside of any run. Exit
 status 1 if a round of this call failed.
@@ -63,7 +63,7 @@ SCENARIOS: Final = tuple(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """A line of the log: what was tried in which run, 0 for none, how it ended, and what the test had to tell."""
+    """A line of the log: what was tried in which run, 0 for none, how it ended, and the lines that the test printed."""
 
     run: int
     of: int
@@ -72,7 +72,7 @@ class Round:
     test: str
     passed: bool
     seconds: float
-    told: tuple[str, ...] = ()
+    printed: tuple[str, ...] = ()
 
 
 def read_log() -> list[Round]:
@@ -80,11 +80,11 @@ def read_log() -> list[Round]:
     if not LOG.exists():
         return []
     lines = [json.loads(line) for line in LOG.read_text(encoding="utf-8").splitlines()]
-    return [Round(**{**line, "told": tuple(line["told"])}) for line in lines]
+    return [Round(**{**line, "printed": tuple(line["printed"])}) for line in lines]
 
 
 def the_run(log: Sequence[Round], rounds: int, head: str) -> tuple[int, int]:
-    """Which run goes on or begins, and how many rounds it has had."""
+    """The run to continue or to begin, and how many rounds it has had."""
     last = max((each.run for each in log), default=0)
     done = [each for each in log if each.run == last]
     if done and len(done) < rounds == done[0].of and done[0].commit == head:
@@ -93,7 +93,7 @@ def the_run(log: Sequence[Round], rounds: int, head: str) -> tuple[int, int]:
 
 
 def to_try(log: Sequence[Round], run: int, done: int, rounds: int, only: str) -> Iterator[tuple[int, Scenario]]:
-    """What is left of a run: seeds that nobody has tried, and scenarios in turns, from where runs before left off."""
+    """The rest of a run: new seeds, and scenarios one after the other, from the one after the last run's."""
     chosen = [scenario for scenario in SCENARIOS if only in scenario.test]
     seed = max((each.seed for each in log), default=0)
     for number in range(done, rounds):
@@ -124,12 +124,14 @@ def try_once(run: int, of: int, head: str, seed: int, scenario: Scenario) -> Rou
         test=scenario.test,
         passed=answer.returncode == 0,
         seconds=round(time.monotonic() - started, 1),
-        told=tuple(line.partition(": ")[2] for line in answer.stdout.splitlines() if line.startswith(f"SEED={seed}: ")),
+        printed=tuple(
+            line.partition(": ")[2] for line in answer.stdout.splitlines() if line.startswith(f"SEED={seed}: ")
+        ),
     )
 
 
 def main() -> int:
-    """Go on with a run, or begin one."""
+    """Continue a run, or begin one."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--only", default="", help="tests whose names have this in them")
@@ -158,14 +160,14 @@ def page_of(log: Sequence[Round]) -> ResultPage:
     """The last run, and what all runs add up to with the seeds that were tried again."""
     last = max((each.run for each in log), default=0)
     rounds = [each for each in log if each.run == last > 0]
-    told = f"Run {last}: {len(rounds)} of {rounds[0].of} rounds." if rounds else "No run yet."
+    progress = f"Run {last}: {len(rounds)} of {rounds[0].of} rounds." if rounds else "No run yet."
     return ResultPage(
         name="kill",
         title="Killed and started again",
         command="make test-kill",
         commit=rounds[0].commit if rounds else "none",
         parts=(
-            f"{told} SEED=seed in the environment of pytest tries one again.",
+            f"{progress} SEED=seed in the environment of pytest tries one again.",
             of_run(rounds),
             "## All runs so far",
             of_all(log),
@@ -175,11 +177,11 @@ def page_of(log: Sequence[Round]) -> ResultPage:
 
 def of_run(rounds: Sequence[Round]) -> Table:
     """A row for each round."""
-    rows = table("seed", "test", "outcome", "seconds", "what it told")
+    rows = table("seed", "test", "outcome", "seconds", "output")
     for each in rounds:
         outcome = "passed" if each.passed else "FAILED"
         name = each.test.removeprefix(IN_TESTS)
-        rows.add_row(str(each.seed), name, outcome, f"{each.seconds:.0f}", Text("; ".join(each.told)))
+        rows.add_row(str(each.seed), name, outcome, f"{each.seconds:.0f}", Text("; ".join(each.printed)))
     return rows
 
 

@@ -66,8 +66,8 @@ def meant_differences() -> Sequence[str | Table]:
     rows = table("case", "differs in", "why")
     for name, difference in DIFFERENCES.items():
         rows.add_row(name, ", ".join(sorted(difference.fields)), difference.reason)
-    told = "From tests/support/connector_differences.py; any other fails a test."
-    return (versions(), "## Meant differences", told, rows)
+    source = "From tests/support/connector_differences.py; any other fails a test."
+    return (versions(), "## Meant differences", source, rows)
 
 
 def versions() -> str:
@@ -120,7 +120,7 @@ def main() -> int:
         title=suite.title,
         command=f"make test-{options.suite}",
         commit=head,
-        parts=(summary(cases), *trouble(cases, left_out), *suite.notes()),
+        parts=(summary(cases), *failures(cases, left_out), *suite.notes()),
     )
     page.publish(keep=not more)
     update_record(cases, head)
@@ -143,7 +143,7 @@ def run(step: Step, more: Sequence[str], cases: list[Case]) -> bool:
 
 
 def summary(cases: Sequence[Case]) -> Table:
-    """A row for each file of tests, and one for all; where tests are told their brokers, with a column for each."""
+    """A row for each file of tests, and one for all; with a column for each broker, where tests have several."""
     passed = BY_BROKER if any(case.broker for case in cases) else {"": "passed"}
     rows = table("tests", *passed.values(), "failed", "skipped", "seconds")
     by_file: dict[str, list[Case]] = {}
@@ -164,7 +164,7 @@ def row(cases: Sequence[Case], brokers: Iterable[str]) -> Iterator[str]:
     yield f"{sum(case.seconds for case in cases):.0f}"
 
 
-def trouble(cases: Sequence[Case], left_out: Counter[str]) -> Iterator[str | Table]:
+def failures(cases: Sequence[Case], left_out: Counter[str]) -> Iterator[str | Table]:
     """What failed, and what was left out and why."""
     failed = [case for case in cases if case.outcome is Outcome.FAILED]
     if failed:

@@ -10,7 +10,7 @@ from rich.table import Table
 from benchmarks.support.machine import ROOT
 from tests.long.kill import IN_TESTS, SCENARIOS, Round, failed_ones, of_all, of_run, page_of, the_run, to_try
 
-FIRST = Round(run=1, of=3, commit="a", seed=7, test=SCENARIOS[0].test, passed=True, seconds=36.0, told=("20 kills",))
+FIRST = Round(run=1, of=3, commit="a", seed=7, test=SCENARIOS[0].test, passed=True, seconds=36.0, printed=("20 kills",))
 
 
 def log(count: int) -> list[Round]:

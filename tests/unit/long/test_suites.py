@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from tests.long.suites import summary, trouble
+from tests.long.suites import failures, summary
 from tests.support.junit import Case, Outcome, read_cases
 
 REPORT = """<?xml version="1.0" encoding="utf-8"?>
@@ -67,11 +67,11 @@ def test_tests_that_are_told_no_broker_have_one_column(cases: list[Case]) -> Non
 
 
 def test_what_failed_and_what_was_left_out(cases: list[Case]) -> None:
-    failed_title, failed, left_title, left = trouble(cases, Counter({"everything on the moon: no rocket": 1}))
+    failed_title, failed, left_title, left = failures(cases, Counter({"everything on the moon: no rocket": 1}))
     assert (failed_title, left_title) == ("## Failed", "## Left out")
     assert lines(failed)[2:] == [
         "| tests/a.py::test_bundled_things | AssertionError: 1 != 2 |",
         "| tests/b.py::test_three[x-bundled] | in its fixture |",
     ]
     assert lines(left)[2:] == ["| 1 | everything on the moon: no rocket |", "| 1 | tests/b.py: no Go |"]
-    assert list(trouble(cases[:2], Counter())) == []
+    assert list(failures(cases[:2], Counter())) == []
