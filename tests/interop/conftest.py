@@ -24,7 +24,7 @@ def kafka_broker_settings() -> Mapping[str, object]:
 
 @pytest.fixture
 def both(kafka_broker: EmbeddedBroker, apache_kafka: ApacheKafka) -> Iterator[Both]:
-    """The bundled broker and Apache Kafka, to be told the same story."""
+    """The bundled broker and Apache Kafka, for the same requests."""
     ours, theirs = Conversation(kafka_broker.bootstrap_servers), Conversation(apache_kafka.bootstrap_servers)
     yield Both(ours, theirs)
     ours.close()

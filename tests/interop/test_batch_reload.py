@@ -1,6 +1,6 @@
 """The batch load as a cluster runs it: killed with its Spark, its executors killed, on Apache Kafka, into S3 and JDBC.
 
-What every step leaves behind is shown, quicker, by tests/system/spark_kafka_native/jobs/batch_reload/test_loading.py.
+The state after each step is shown, quicker, by tests/system/spark_kafka_native/jobs/batch_reload/test_loading.py.
 """
 
 import contextlib

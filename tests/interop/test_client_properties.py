@@ -138,14 +138,14 @@ def _parsed(name: str) -> object:
 
 
 def _same(ours: object, default: str) -> bool:
-    spelled = {"all": "-1", "read_uncommitted": "0", "none": "0", "[]": "", "null": ""}.get(default, default)
+    text_of_default = {"all": "-1", "read_uncommitted": "0", "none": "0", "[]": "", "null": ""}.get(default, default)
     match ours:
         case None:
             text = ""
         case tuple():
-            text, spelled = ", ".join(map(str, ours)), spelled.strip("[]")
+            text, text_of_default = ", ".join(map(str, ours)), text_of_default.strip("[]")
         case CompressionType():
             text = str(int(ours))
         case _:
             text = str(ours)
-    return text.lower() == spelled.lower()
+    return text.lower() == text_of_default.lower()

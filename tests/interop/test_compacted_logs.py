@@ -1,4 +1,4 @@
-"""Compaction beside Apache Kafka's: from the same logs the same is left, and each goes on with what the other left.
+"""Compaction beside Apache Kafka's: from the same logs the same is left, and each continues with the other's.
 
 Two partitions are written through Apache Kafka: one with all codecs, tombstones and idempotent producers, one with
 transactions. Their directories are copied and compacted here; then Kafka's own cleaner does its work. A second round
@@ -292,7 +292,7 @@ def dump(files: Sequence[Path], *options: str) -> str:
 
 
 def test_kafka_serves_what_we_compacted(rounds: Rounds) -> None:
-    """And goes on with it: appends, and compacts it once more."""
+    """And continues with it: appends, and compacts it again."""
     kafka, data = rounds.kafka, rounds.kafka.log_directory
     for partition in PARTITIONS:
         shutil.rmtree(data / str(partition))

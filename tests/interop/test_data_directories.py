@@ -60,7 +60,7 @@ CLIENT = ConfluentClient()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What clients were told before a directory changed hands."""
+    """The responses to clients before a directory changed brokers."""
 
     producer_id: int
     group_epoch: int
@@ -110,7 +110,7 @@ def leader_epochs(broker: Server) -> tuple[int, ...]:
 
 
 def assert_all_is_there(broker: Server, seen: Seen) -> None:
-    """Records, offsets of groups, and what is known of producers; then everybody goes on."""
+    """Records, offsets of groups, and producer state; then all clients continue."""
     servers = broker.bootstrap_servers
     ends = {0: RECORDS + 2, 1: RECORDS, 2: RECORDS}
     stored = CLIENT.consume(servers, TOPIC, ends)
@@ -120,7 +120,7 @@ def assert_all_is_there(broker: Server, seen: Seen) -> None:
         assert found == expected + [b"sequence 0", b"sequence 1"] * (partition == 0)
     assert CLIENT.committed(servers, OLD_GROUP, TOPIC, [0, 1, 2]) == {0: 7, 1: None, 2: 11}
     with RawClient(servers) as client:
-        assert send(client, seen.producer_id, 1) == RECORDS + 1, "a repetition is told from a new record"
+        assert send(client, seen.producer_id, 1) == RECORDS + 1, "a repetition is not taken for a new record"
         assert send(client, seen.producer_id, 2) == RECORDS + 2
     # New producers have ids of their own: with an old one's, their first records would pass for repetitions.
     for _ in range(3):
@@ -129,7 +129,7 @@ def assert_all_is_there(broker: Server, seen: Seen) -> None:
     CLIENT.commit(servers, OLD_GROUP, TOPIC, {1: 9})
 
 
-def assert_the_new_group_goes_on(broker: Server, seen: Seen) -> None:
+def assert_the_new_group_continues(broker: Server, seen: Seen) -> None:
     with RawConsumer(broker.bootstrap_servers, NEW_GROUP, TOPIC) as member:
         assert describe(member.client, NEW_GROUP).group_epoch == seen.group_epoch
         member.join()
@@ -219,7 +219,7 @@ def test_a_directory_of_kafka_opens_in_ours(theirs: Path, seen: Seen) -> None:
         assert leader_epochs(broker) == seen.leader_epochs
         assert min(seen.leader_epochs) > 0
         assert_all_is_there(broker, seen)
-        assert_the_new_group_goes_on(broker, seen)
+        assert_the_new_group_continues(broker, seen)
     assert ids(theirs) == topic_ids
     assert before == {name: (theirs / "__cluster_metadata-0" / name).read_bytes() for name in before}
     topics = {topic["name"]: topic for topic in json.loads((theirs / "topics.json").read_text())["topics"]}
@@ -264,11 +264,11 @@ def test_the_node_and_the_cluster_must_be_the_directorys(theirs: Path) -> None:
         assert broker.topics()
 
 
-def test_kafka_goes_on_in_its_directory_after_ours(stopped: ApacheKafka, seen: Seen) -> None:
+def test_kafka_continues_in_its_directory_after_ours(stopped: ApacheKafka, seen: Seen) -> None:
     kafka, directory = stopped, stopped.log_directory
     with BrokerProcess(directory, settings=SETTINGS) as broker:
         assert_all_is_there(broker, seen)
-        assert_the_new_group_goes_on(broker, seen)
+        assert_the_new_group_continues(broker, seen)
         broker.create_topic("unknown-to-kafka")
         CLIENT.produce(broker.bootstrap_servers, "unknown-to-kafka", [Record(None, b"x")])
     kafka.restart()
@@ -311,7 +311,7 @@ def test_kafka_4_takes_our_partitions_in_place_of_its_own(
     subprocess.run(["sh", "-e", "-c", shell_of_page("for partition in")], cwd=tmp_path, check=True)
     stopped.restart()
     assert_all_is_there(stopped, seen)
-    assert_the_new_group_goes_on(stopped, seen)
+    assert_the_new_group_continues(stopped, seen)
     stopped.stop()
 
 
@@ -426,4 +426,4 @@ def test_kafka_3_9_on_zookeeper_opens_our_directory(ours: tuple[Path, Seen], tmp
         servers = broker.bootstrap_servers
         assert [CLIENT.watermarks(servers, TOPIC, number)[1] for number in range(PARTITIONS)] == [26, 23, 23]
         assert CLIENT.committed(servers, OLD_GROUP, TOPIC, [0, 1, 2]) == {0: 7, 1: 9, 2: 11}
-        assert_the_new_group_goes_on(broker, seen)
+        assert_the_new_group_continues(broker, seen)

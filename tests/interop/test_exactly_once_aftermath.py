@@ -1,6 +1,6 @@
-"""What comes after a driver that was killed between its decision and the last commit: recovery, or a loss that is told.
+"""After a driver was killed between its decision and the last commit: recovery, or a reported loss.
 
-A write that nobody follows up stays unreadable until ``exactly-once recover`` or the next write with its prefix. A
+A write without a successor stays unreadable until ``exactly-once recover`` or the next write with its prefix. A
 query that is started again too late, when the broker has aborted what was decided, stops and says which rows are meant.
 """
 
@@ -80,8 +80,8 @@ def test_a_batch_write_whose_driver_died_after_its_decision(
     kill_load_at(step, tmp_path, servers, topic, ROWS, **options)
     with Topics(servers, "read_committed") as topics:
         assert len(topics.values(topic)) == readable
-        told = command(servers, "status", prefix)
-        assert f"decided, with {TASKS} transactions that are to be committed" in told
+        output = command(servers, "status", prefix)
+        assert f"decided, with {TASKS} transactions that are to be committed" in output
         follow_up(spark, servers, topic, prefix)
         found = Counter(int(value or b"-1") for value in topics.values(topic))
     assert found == Counter(range(ROWS + more))

@@ -43,7 +43,7 @@ SETTINGS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What a broker says about the groups, and what the members of some were told: id, epoch, partitions."""
+    """A broker's descriptions of groups, and the responses to members of some: id, epoch, partitions."""
 
     groups: dict[str, DescribedGroup]
     members: dict[str, list[tuple[str, int, Owned]]]
@@ -115,8 +115,8 @@ def with_topic_of(kafka: ApacheKafka, directory: Path) -> Path:
     return directory
 
 
-def assert_goes_on(broker: Server, members: dict[str, list[tuple[str, int, Owned]]], epochs: dict[str, int]) -> None:
-    """Members are at their epochs, nobody is moved, and what was under way comes to its end."""
+def assert_continues(broker: Server, members: dict[str, list[tuple[str, int, Owned]]], epochs: dict[str, int]) -> None:
+    """Members are at their epochs, no partition moves, and unfinished rebalances end."""
     with ExitStack() as connections:
 
         def back(group: str) -> list[RawConsumer]:
@@ -180,10 +180,10 @@ def test_groups_of_kafka_are_coordinated_by_ours(kafka: ApacheKafka, theirs: See
     take_over(kafka.log_directory, with_topic_of(kafka, tmp_path), {"__consumer_offsets": OFFSETS_PARTITIONS})
     with BrokerProcess(tmp_path, settings=SETTINGS) as broker:
         assert look(broker) == theirs.groups
-        assert_goes_on(broker, theirs.members, epochs_of(theirs.groups))
+        assert_continues(broker, theirs.members, epochs_of(theirs.groups))
 
 
-def test_records_of_kafka_are_spelled_as_ours(kafka: ApacheKafka, theirs: Seen) -> None:
+def test_records_of_kafka_are_encoded_as_ours(kafka: ApacheKafka, theirs: Seen) -> None:
     assert theirs.groups
     kinds: Counter[int] = Counter()
     for record in records_in(kafka):
@@ -202,7 +202,7 @@ def test_groups_of_ours_are_coordinated_by_kafka(kafka: ApacheKafka, theirs: See
     take_over(tmp_path, kafka.log_directory, {"__consumer_offsets": OFFSETS_PARTITIONS})
     kafka.restart()
     assert look(kafka) == groups
-    assert_goes_on(kafka, members, epochs_of(groups))
+    assert_continues(kafka, members, epochs_of(groups))
     kafka.stop()
 
 

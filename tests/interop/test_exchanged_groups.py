@@ -109,7 +109,7 @@ def assert_same(ours: Seen, theirs: Seen) -> None:
     }
 
 
-def assert_goes_on(broker: AnyBroker, members: dict[str, tuple[str, int]]) -> None:
+def assert_continues(broker: AnyBroker, members: dict[str, tuple[str, int]]) -> None:
     """The members of the stable group are members still, and a new one makes a new generation."""
     with member(broker, "stable", instance_id="i") as static, member(broker, "stable", instance_id="j") as other:
         for back in (static, other):
@@ -145,10 +145,10 @@ def test_groups_of_kafka_are_coordinated_by_ours(kafka: ApacheKafka, theirs: See
     take_over(kafka.log_directory, tmp_path, {TOPIC: 1, "__consumer_offsets": PARTITIONS})
     with BrokerProcess(tmp_path, settings=SETTINGS) as broker:
         assert_same(look(broker), theirs)
-        assert_goes_on(broker, theirs.members)
+        assert_continues(broker, theirs.members)
 
 
-def test_records_of_kafka_are_spelled_as_ours(kafka: ApacheKafka, theirs: Seen) -> None:
+def test_records_of_kafka_are_encoded_as_ours(kafka: ApacheKafka, theirs: Seen) -> None:
     assert theirs.groups
     kinds: Counter[int] = Counter()
     for index in range(PARTITIONS):
@@ -176,7 +176,7 @@ def test_groups_of_ours_are_coordinated_by_kafka(kafka: ApacheKafka, theirs: See
     take_over(tmp_path, kafka.log_directory, {"__consumer_offsets": PARTITIONS})
     kafka.restart()
     assert_same(ours, look(kafka))
-    assert_goes_on(kafka, members)
+    assert_continues(kafka, members)
     kafka.stop()
 
 

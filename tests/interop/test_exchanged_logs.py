@@ -59,7 +59,7 @@ def copied(kafka: ApacheKafka, partition: TopicPartition, target: Path) -> Path:
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_log_of_kafka_is_read_and_gone_on_with(kafka: ApacheKafka, tmp_path: Path, *, clean: bool) -> None:
+def test_a_log_of_kafka_is_read_and_continued(kafka: ApacheKafka, tmp_path: Path, *, clean: bool) -> None:
     count = len(CODECS) * PER_CODEC
     points = read_offsets(RealFileSystem(), str(kafka.log_directory / "recovery-point-offset-checkpoint"))
     assert points[THEIRS] == count
@@ -79,7 +79,7 @@ def test_a_log_of_kafka_is_read_and_gone_on_with(kafka: ApacheKafka, tmp_path: P
     log.close()
 
 
-def test_a_log_of_ours_is_read_and_gone_on_with_by_kafka(kafka: ApacheKafka, tmp_path: Path) -> None:
+def test_a_log_of_ours_is_read_and_continued_by_kafka(kafka: ApacheKafka, tmp_path: Path) -> None:
     files = RealFileSystem()
     topic_id = read_partition_metadata(files, str(kafka.log_directory / str(OURS) / "partition.metadata"))
     assert topic_id is not None

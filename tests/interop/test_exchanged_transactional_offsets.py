@@ -38,7 +38,7 @@ DECIDED = {"committed": 12, "aborted": 11, "pending": 12, "overtaken": 13, "next
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Open:
-    """A transaction that goes on, in the partition of a group."""
+    """An ongoing transaction, in the partition of a group."""
 
     group: str
     producer_id: int
@@ -46,7 +46,7 @@ class Open:
 
 
 def fill(broker: AnyBroker) -> list[Open]:
-    """Groups with offsets in transactions of every kind; those that go on."""
+    """Groups with offsets in transactions of every kind; the ongoing ones."""
     broker.create_topic(TOPIC)
     with ExitStack() as stack:
         client = stack.enter_context(RawClient(broker.bootstrap_servers))

@@ -1,6 +1,6 @@
 """``__transaction_state`` changes hands: transactions of ours are coordinated by Apache Kafka, and Kafka's by ours.
 
-One is open all the time, with records and the position of a group, and is committed by whoever has it then.
+One is open all the time, with records and the position of a group, and is committed on the broker that has it then.
 """
 
 import re
@@ -122,7 +122,7 @@ def assert_right(seen: Seen) -> None:
     assert (seen.position, seen.stable_position) == (1, ErrorCode.UNSTABLE_OFFSET_COMMIT)
 
 
-def assert_goes_on(broker: AnyBroker, identity: tuple[int, int]) -> None:
+def assert_continues(broker: AnyBroker, identity: tuple[int, int]) -> None:
     """The open transaction is committed by its producer, and every id has its next."""
     with RawClient(broker.bootstrap_servers) as client:
         with RawProducer(broker.bootstrap_servers, "open") as producer:
@@ -167,10 +167,10 @@ def test_transactions_of_kafka_are_coordinated_by_ours(
     take_over(kafka.log_directory, tmp_path, LOGS)
     with BrokerProcess(tmp_path, settings=SETTINGS) as broker:
         assert look(broker) == expected
-        assert_goes_on(broker, identity)
+        assert_continues(broker, identity)
 
 
-def test_records_of_kafka_are_spelled_as_ours(kafka: ApacheKafka, theirs: tuple[Seen, tuple[int, int]]) -> None:
+def test_records_of_kafka_are_encoded_as_ours(kafka: ApacheKafka, theirs: tuple[Seen, tuple[int, int]]) -> None:
     assert theirs
     count = 0
     for index in range(PARTITIONS):
@@ -181,12 +181,12 @@ def test_records_of_kafka_are_spelled_as_ours(kafka: ApacheKafka, theirs: tuple[
                     found = read_transaction_record(record)
                     assert found is not None
                     assert found[1] is not None
-                    spelled = transaction_record(found[1], flexible=True)
+                    encoded = transaction_record(found[1], flexible=True)
                     if len({partition.topic for partition in found[1].partitions}) > 1:  # topics come in any order
-                        assert read_transaction_record(spelled) == found
-                        assert sorted(spelled.value or b"") == sorted(record.value or b"")
+                        assert read_transaction_record(encoded) == found
+                        assert sorted(encoded.value or b"") == sorted(record.value or b"")
                     else:
-                        assert spelled == record
+                        assert encoded == record
                     count += 1
     assert count >= len(STATES) * 2
 
@@ -202,7 +202,7 @@ def test_transactions_of_ours_are_coordinated_by_kafka(
     take_over(tmp_path, kafka.log_directory, LOGS)
     kafka.restart()
     assert look(kafka) == ours
-    assert_goes_on(kafka, identity)
+    assert_continues(kafka, identity)
     kafka.stop()
 
 

@@ -58,7 +58,7 @@ class KeyedWriter(Writer):
     def acknowledged_count(self) -> int:
         return self._count
 
-    def _write_until_told(self) -> None:
+    def _write_until_stopped(self) -> None:
         producer = Producer(config_of(self.servers, linger_ms=0, batch_size=2000, reconnect_backoff_max_ms=200))
         number = 0
         while not self._ending.is_set():
@@ -139,9 +139,9 @@ def check_compacted(servers: str, writer: Writer) -> None:
         key, number = row["key"].decode(), int(row["value"].partition(b":")[0])
         assert number > last.get(key, -1), f"key {key} went back from {last[key]} to {number}"
         last[key] = number
-    behind = {
+    lost = {
         key: (last.get(key), number)
         for key, number in writer.acknowledged[0].items()
         if last.get(key, -1) < (number or 0)
     }
-    assert behind == {}, "acknowledged and lost"
+    assert lost == {}, "acknowledged and lost"

@@ -165,7 +165,7 @@ def run(
             return numbers_of(read_committed(servers.address, target))
 
         bound_s = TIMEOUT_S + SWEEP_S + killer.downtime_s
-        with suppress(AssertionError):  # what is missing is told by whoever compares
+        with suppress(AssertionError):  # the comparison reports what is missing
             wait_until(lambda: set(written) - set(found()), set(), copy, patience_s=bound_s + PATIENCE_S)
         copy.kill()
         assert standstill.longest_s < bound_s, "consumers of committed records waited for longer than they may"

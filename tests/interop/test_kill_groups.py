@@ -1,4 +1,4 @@
-"""Groups through crashes of the broker: what was acknowledged is there, members are members, nobody waits long."""
+"""Groups through crashes of the broker: acknowledged commits exist, members stay members, no client waits long."""
 
 import contextlib
 import random
@@ -83,7 +83,7 @@ def test_commits_and_members_survive_kills(tmp_path: Path, seed: int) -> None:
 
 
 @pytest.mark.parametrize("step", ["joining", "joined", "syncing", "stable", "rejoining"])
-def test_a_kill_at_any_step_of_a_rebalance_leaves_a_group_that_goes_on(tmp_path: Path, step: str) -> None:
+def test_a_group_continues_after_a_kill_at_any_step_of_a_rebalance(tmp_path: Path, step: str) -> None:
     settings = {**SETTINGS, "group.min.session.timeout.ms": 100}
     with BrokerProcess(tmp_path, settings=settings) as broker:
         with RawMember(broker.bootstrap_servers, GROUP) as first, RawMember(broker.bootstrap_servers, GROUP) as second:
@@ -115,7 +115,7 @@ def test_a_kill_at_any_step_of_a_rebalance_leaves_a_group_that_goes_on(tmp_path:
                 stabilize(back)
 
 
-def test_whoever_waits_when_the_broker_stops_is_told(tmp_path: Path) -> None:
+def test_pending_requests_get_a_response_when_the_broker_stops(tmp_path: Path) -> None:
     settings = {**SETTINGS, "group.initial.rebalance.delay.ms": 60_000}
     with BrokerProcess(tmp_path, settings=settings) as broker, RawMember(broker.bootstrap_servers, GROUP) as waiting:
         waiting.begin_join()
@@ -124,7 +124,7 @@ def test_whoever_waits_when_the_broker_stops_is_told(tmp_path: Path) -> None:
         assert waiting.client.is_closed()
 
 
-def test_a_client_that_leaves_while_it_waits_holds_up_nobody_for_long(tmp_path: Path) -> None:
+def test_a_client_that_disconnects_while_it_waits_delays_no_other_for_long(tmp_path: Path) -> None:
     settings = {**SETTINGS, "group.min.session.timeout.ms": 100}
     with BrokerProcess(tmp_path, settings=settings) as broker, RawMember(broker.bootstrap_servers, GROUP) as stays:
         stays.rebalance_timeout_ms = 3_000

@@ -1,7 +1,7 @@
 """kill -9 of a streaming copy on a Spark cluster of processes, and of the broker, at random moments.
 
 Driver, executors, their Python workers, the source's process and the broker are killed, one or all at once; the query
-goes on from its checkpoint, if need be in a new driver. At the end every record has been copied, and the first copies
+continues from its checkpoint, maybe in a new driver. At the end every record has been copied, and the first copies
 of each key's records are in order. With ``startingOffsets=latest`` this holds for all that was written after the
 query had started first, also when it was killed in its first batch. `QUERY_KILLS` (5) and `SEED` are taken from the
 environment; the seed is shown with a failure.

@@ -48,7 +48,7 @@ def leave_one_open(address: str, number: int) -> None:
         producer.write(TOPIC, f"left:{number}", partition=number % PARTITIONS)
 
 
-def told(loads: list[Load]) -> str:
+def summary(loads: list[Load]) -> str:
     """What became of transactions, as their producers know it."""
     fates = Counter(fate.value for load in loads for fate in load.fates)
     return ", ".join(f"{count} {fate}" for fate, count in sorted(fates.items()))
@@ -72,7 +72,7 @@ def test_transactions_survive_kills(tmp_path: Path, seed: int, report: Report) -
             for load in loads:
                 load.stop()
         check(broker.bootstrap_servers, loads)
-        report("Transactions under way", [f"SEED={seed}: {KILLS} kills; {told(loads)}"])
+        report("Transactions under way", [f"SEED={seed}: {KILLS} kills; {summary(loads)}"])
 
 
 @pytest.fixture
@@ -109,5 +109,5 @@ def test_transactions_survive_a_kill_at_every_step(doomed: DoomedBroker, seed: i
         for load in loads:
             load.stop()
     check(doomed.address, loads)
-    report("Transactions under way", [f"SEED={seed}: {len(met)} steps; {told(loads)}"])
+    report("Transactions under way", [f"SEED={seed}: {len(met)} steps; {summary(loads)}"])
     assert met == steps, "these were never reached"

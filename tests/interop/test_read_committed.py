@@ -84,7 +84,7 @@ def test_committed_aborted_and_open_transactions(apache_kafka: ApacheKafka, code
 
 
 def test_many_transactions_in_turn(apache_kafka: ApacheKafka) -> None:
-    """Long enough that answers hold several transactions, and that reading goes on within aborted ones."""
+    """Long enough that responses hold several transactions, and that a Fetch begins within an aborted one."""
     servers = apache_kafka.bootstrap_servers
     topic = TopicMaker(apache_kafka)()
     producer = _transactional_producer(servers, f"{topic}-producer")
@@ -148,7 +148,7 @@ class Stream:
     "transactions.committed", "transactions.aborted", "transactions.open", "transactions.tail", "source.isolationLevel"
 )
 @pytest.mark.feature("better.noWait")
-def test_batches_that_end_in_what_nobody_sees_wait_for_nothing(apache_kafka: ApacheKafka) -> None:
+def test_batches_that_end_in_invisible_records_do_not_wait(apache_kafka: ApacheKafka) -> None:
     servers = apache_kafka.bootstrap_servers
     topic = TopicMaker(apache_kafka)()
     stream = Stream(servers, topic)
@@ -177,7 +177,7 @@ def test_batches_that_end_in_what_nobody_sees_wait_for_nothing(apache_kafka: Apa
 
 
 @pytest.mark.feature("transactions.tail")
-def test_ranges_that_end_in_what_nobody_sees_take_one_fetch(apache_kafka: ApacheKafka) -> None:
+def test_ranges_that_end_in_invisible_records_take_one_fetch(apache_kafka: ApacheKafka) -> None:
     servers = apache_kafka.bootstrap_servers
     topic = TopicMaker(apache_kafka)()
     producer = _transactional_producer(servers, f"{topic}-producer")

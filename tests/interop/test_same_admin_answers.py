@@ -193,7 +193,7 @@ def test_the_cluster(both: Both) -> None:
                 request = DescribeClusterRequest(endpoint_type=endpoints, include_cluster_authorized_operations=True)
                 broker.ask(request, version, f"endpoints {endpoints}")
         broker.ask(DescribeClusterRequest(include_fenced_brokers=True), 2, "fenced")
-        for topic, index in (("__cluster_metadata", 1), ("nobody", 0)):
+        for topic, index in (("__cluster_metadata", 1), ("unknown", 0)):
             broker.ask(about_quorum(topic, index), 2, f"{topic}-{index}")
         for broker_id in (9, -1):
             broker.ask(UnregisterBrokerRequest(broker_id=broker_id), 0, f"{broker_id}")
@@ -270,7 +270,7 @@ def test_partitions_page_by_page(both: Both) -> None:
         broker.create("c", 2)
         for limit in (2000, 1, 0, -1, 2, 3, 4, 6):
             page(broker, ("c", "a", "b", "missing"), limit)
-        for start in (("b", 1), ("b", 9), ("c", 0), ("a", 0), ("nobody", 0), ("b", -1)):
+        for start in (("b", 1), ("b", 9), ("c", 0), ("a", 0), ("unknown", 0), ("b", -1)):
             page(broker, ("a", "b", "c"), 2, start)
         page(broker, ("b", "b"), 9)
         page(broker, ("missing", "b"), 1)

@@ -26,7 +26,7 @@ from tests.support.same_answers import Both
 
 pytestmark = pytest.mark.interop
 
-NOBODY = UUID(int=5)
+UNKNOWN_ID = UUID(int=5)
 TIMEOUT_MS = 10_000
 
 
@@ -88,7 +88,7 @@ def test_metadata(both: Both) -> None:
         for name in ("missing", "a/b", "", ".", "x" * 250):
             wanted = (MetadataRequestTopic(name=name),)
             broker.ask(MetadataRequest(topics=wanted, allow_auto_topic_creation=False), 12, repr(name[:10]))
-        ids = tuple(MetadataRequestTopic(name=None, topic_id=wanted) for wanted in (broker.topic_id("t"), NOBODY))
+        ids = tuple(MetadataRequestTopic(name=None, topic_id=wanted) for wanted in (broker.topic_id("t"), UNKNOWN_ID))
         for version in (10, 11, 12, 13):
             broker.ask(MetadataRequest(topics=ids), version, "by id")
 
@@ -105,7 +105,7 @@ def test_produce(both: Both) -> None:
             producing.TopicProduceData(
                 topic_id=wanted, partition_data=(producing.PartitionProduceData(index=0, records=batch(b"x")),)
             )
-            for wanted in (broker.topic_id("t"), NOBODY)
+            for wanted in (broker.topic_id("t"), UNKNOWN_ID)
         )
         broker.ask(producing.ProduceRequest(acks=-1, timeout_ms=100, topic_data=by_id), 13)
         for acks in (2, -2):
@@ -170,11 +170,13 @@ def test_fetch(both: Both) -> None:
             question = fetch_request(name, session_id=session_id, session_epoch=epoch)
             broker.ask(question, 11, f"session {session_id}, epoch {epoch}")
         broker.ask(fetch_request(name, isolation_level=1), 11, "read committed")
-        broker.ask(fetch_request(name, replica_id=99), 11, "a follower that nobody knows")
+        broker.ask(fetch_request(name, replica_id=99), 11, "an unknown follower")
         broker.ask(fetch_request(name, partition=9), 11, "missing partition")
         broker.ask(fetch_request("missing"), 11, "missing topic")
         part = fetching.FetchPartition(partition=0, partition_max_bytes=1000)
-        topics = tuple(fetching.FetchTopic(topic_id=id_, partitions=(part,)) for id_ in (broker.topic_id("t"), NOBODY))
+        topics = tuple(
+            fetching.FetchTopic(topic_id=id_, partitions=(part,)) for id_ in (broker.topic_id("t"), UNKNOWN_ID)
+        )
         for version in range(13, 19):
             broker.ask(fetching.FetchRequest(topics=topics), version, "by id")
         for epoch in (0, 1, -2):
@@ -288,7 +290,7 @@ def test_widening_and_deleting_topics(both: Both) -> None:
         named = deletion.DeleteTopicState(name=broker.topic("t"))
         delete("nothing named", deletion.DeleteTopicState())
         delete("both named", deletion.DeleteTopicState(name=named.name, topic_id=broker.topic_id("t")))
-        delete("unknown id", deletion.DeleteTopicState(topic_id=NOBODY))
+        delete("unknown id", deletion.DeleteTopicState(topic_id=UNKNOWN_ID))
         delete("unknown name", deletion.DeleteTopicState(name="missing"))
         delete("twice", named, named)
         delete("by id", deletion.DeleteTopicState(topic_id=broker.topic_id("doomed")))
@@ -325,12 +327,12 @@ def test_commits_without_membership(both: Both) -> None:
         commit(broker, 8, "no group id", group_id="")
         for version in (8, 9):
             commit(broker, version, "a member", generation_id_or_member_epoch=3, member_id="m")
-            commit(broker, version, group_id="nobody", generation_id_or_member_epoch=3, member_id="m")
+            commit(broker, version, group_id="unknown", generation_id_or_member_epoch=3, member_id="m")
         commit(broker, 8, "a name without generation", member_id="m")
         part = committing.OffsetCommitRequestPartition(partition_index=0, committed_offset=6)
         topics = tuple(
             committing.OffsetCommitRequestTopic(topic_id=wanted, partitions=(part,))
-            for wanted in (broker.topic_id("t"), NOBODY)
+            for wanted in (broker.topic_id("t"), UNKNOWN_ID)
         )
         broker.ask(committing.OffsetCommitRequest(group_id=broker.topic("group"), topics=topics), 10, "by id")
 
@@ -347,7 +349,7 @@ def test_committed_offsets(both: Both) -> None:
 
     def new_form(broker: Conversation, group: str) -> None:
         for version in range(8, 11):
-            ids = (broker.topic_id("t"), NOBODY) if version >= 10 else (NOBODY,)
+            ids = (broker.topic_id("t"), UNKNOWN_ID) if version >= 10 else (UNKNOWN_ID,)
             topics = tuple(
                 committed.OffsetFetchRequestTopics(name=broker.topic("t"), topic_id=id_, partition_indexes=(0, 1, 9))
                 for id_ in ids
@@ -359,7 +361,7 @@ def test_committed_offsets(both: Both) -> None:
     def story(broker: Conversation) -> None:
         broker.create("t", 2)
         commit(broker, 8)
-        for group in (broker.topic("group"), "nobody"):
+        for group in (broker.topic("group"), "unknown"):
             old_form(broker, group)
             new_form(broker, group)
 

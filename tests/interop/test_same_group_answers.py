@@ -50,7 +50,7 @@ def ours() -> Iterator[EmbeddedBroker]:
 
 @pytest.fixture(scope="module")
 def apache_kafka() -> Iterator[ApacheKafka]:
-    """One that nobody has spoken to: other tests commit in the name of the group without a name."""
+    """A new one: other tests commit in the name of the group without a name."""
     reason = apache_kafka_unavailable()
     if reason is not None:
         pytest.skip(reason)
@@ -62,7 +62,7 @@ def apache_kafka() -> Iterator[ApacheKafka]:
 def tell(ours: EmbeddedBroker, apache_kafka: ApacheKafka) -> Callable[[Story], None]:
     """`tell(story)` has both brokers answer the same questions, and compares."""
 
-    def told(story: Story) -> None:
+    def play(story: Story) -> None:
         answers = []
         for servers in (ours.bootstrap_servers, apache_kafka.bootstrap_servers):
             conversation = Conversation(servers)
@@ -79,7 +79,7 @@ def tell(ours: EmbeddedBroker, apache_kafka: ApacheKafka) -> Callable[[Story], N
         differing = [pair for pair in zip(our_answers, their_answers, strict=True) if pair[0] != pair[1]]
         assert not differing, f"{len(differing)} of {len(our_answers)}, the first: {differing[0]}"
 
-    return told
+    return play
 
 
 def group_of(broker: Conversation) -> str:
@@ -137,7 +137,7 @@ def test_joining(tell: Callable[[Story], None]) -> None:
                 {"group_id": ""},
                 {"session_timeout_ms": 5_999},
                 {"session_timeout_ms": 1_800_001},
-                {"member_id": "nobody"},
+                {"member_id": "unknown"},
                 {"protocols": ()},
                 {"protocol_type": ""},
             ):
@@ -163,7 +163,7 @@ def test_static_members(tell: Callable[[Story], None]) -> None:
             before = stable(broker, group_instance_id="i")
             broker.ask(join_request(broker, group_instance_id="i"), version, "takes its place again")
             broker.ask(join_request(broker, before, group_instance_id="i"), version, "comes too late")
-            broker.ask(join_request(broker, "nobody", group_instance_id="j"), version, "unknown")
+            broker.ask(join_request(broker, "unknown", group_instance_id="j"), version, "unknown")
             identities = (
                 MemberIdentity(member_id=before, group_instance_id="i"),
                 MemberIdentity(member_id="", group_instance_id="j"),
@@ -182,7 +182,7 @@ def test_syncing_and_heartbeats(tell: Callable[[Story], None]) -> None:
                 {},
                 {"group_id": ""},
                 {"group_id": "no-such-group"},
-                {"member_id": "nobody"},
+                {"member_id": "unknown"},
                 {"generation_id": 9},
                 {"protocol_type": "connect"},
                 {"protocol_name": None},
@@ -194,7 +194,7 @@ def test_syncing_and_heartbeats(tell: Callable[[Story], None]) -> None:
                 if version < 5:
                     broker.ask(HeartbeatRequest(**alive), version, f"{fields}")
                 if version in {3, 4}:
-                    static = {**alive, "group_instance_id": "nobody"}
+                    static = {**alive, "group_instance_id": "unknown"}
                     broker.ask(HeartbeatRequest(**static), version, f"{fields} static")
 
     tell(story)
@@ -204,15 +204,15 @@ def test_leaving(tell: Callable[[Story], None]) -> None:
     def story(broker: Conversation) -> None:
         for version in range(3):
             for group in (group_of(broker), *ABSENT):
-                broker.ask(LeaveGroupRequest(group_id=group, member_id="nobody"), version, group)
+                broker.ask(LeaveGroupRequest(group_id=group, member_id="unknown"), version, group)
             broker.ask(LeaveGroupRequest(group_id=group_of(broker), member_id=stable(broker)), version)
         for version in range(3, 6):
-            members = (MemberIdentity(member_id="nobody"), MemberIdentity(member_id="", group_instance_id="nobody"))
+            members = (MemberIdentity(member_id="unknown"), MemberIdentity(member_id="", group_instance_id="unknown"))
             for group in (group_of(broker), *ABSENT):
                 broker.ask(LeaveGroupRequest(group_id=group, members=members), version, group)
-            members = (MemberIdentity(member_id=stable(broker)), MemberIdentity(member_id="nobody"))
+            members = (MemberIdentity(member_id=stable(broker)), MemberIdentity(member_id="unknown"))
             broker.ask(LeaveGroupRequest(group_id=group_of(broker), members=members), version)
-            broker.ask(LeaveGroupRequest(group_id=group_of(broker), members=()), version, "nobody at all")
+            broker.ask(LeaveGroupRequest(group_id=group_of(broker), members=()), version, "no member at all")
 
     tell(story)
 
@@ -223,13 +223,13 @@ def test_commits_of_members(tell: Callable[[Story], None]) -> None:
         member_id = stable(broker)
         for version in range(2, 11):
             commit(broker, version, "outside")
-            commit(broker, version, "nobody", member_id="nobody", generation_id_or_member_epoch=1)
+            commit(broker, version, "unknown", member_id="unknown", generation_id_or_member_epoch=1)
             commit(broker, version, "old", member_id=member_id, generation_id_or_member_epoch=0)
             commit(broker, version, "without generation", member_id=member_id)
             commit(broker, version, "without id", generation_id_or_member_epoch=1)
             commit(broker, version, "member", member_id=member_id, generation_id_or_member_epoch=1)
             if version >= 7:
-                instance = {"group_instance_id": "nobody", "member_id": member_id}
+                instance = {"group_instance_id": "unknown", "member_id": member_id}
                 commit(broker, version, "static", generation_id_or_member_epoch=1, **instance)
         leave(broker, member_id)
         for version in range(2, 11):
@@ -256,7 +256,7 @@ def test_fetching_of_members(tell: Callable[[Story], None]) -> None:
             OffsetFetchRequestTopics(name=broker.topic("t"), topic_id=broker.topic_id("t"), partition_indexes=(0, 7)),
         )
         for version in range(8, 11):
-            for member, epoch in ((None, -1), (member_id, 1), ("nobody", 7)):
+            for member, epoch in ((None, -1), (member_id, 1), ("unknown", 7)):
                 asked = tuple(
                     OffsetFetchRequestGroup(group_id=group, topics=topics, member_id=member, member_epoch=epoch)
                     for group in (group_of(broker), *ABSENT)

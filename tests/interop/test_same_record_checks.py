@@ -115,7 +115,7 @@ def test_what_is_stored(both: Both, name: str, codec: CompressionType) -> None:
 
 @pytest.mark.parametrize("codec", [NONE, GZIP])
 def test_a_time_before_1970(both: Both, codec: CompressionType) -> None:
-    """Where another codec is asked for, Apache Kafka fails with UNKNOWN_SERVER_ERROR, and this broker takes it."""
+    """Where the topic has another codec, Apache Kafka fails with UNKNOWN_SERVER_ERROR, and this broker takes it."""
 
     def story(broker: Conversation) -> None:
         settings: list[dict[str, Any]] = [{}, {"cleanup_policy": "compact"}, TOPICS["recent"]]

@@ -91,7 +91,7 @@ def test_credentials_come_and_go(both_with_sasl: Both) -> None:
         tell(broker, note="at first")
         change(broker, upsertion("dan"), upsertion("eve", 2, 16384))
         tell(broker, note="two more")
-        tell(broker, "dan", "eve", "nobody", "dan")
+        tell(broker, "dan", "eve", "unknown", "dan")
         change(broker, upsertion("dan", 2), upsertion("dan é,=", 1, 8192))
         tell(broker, "dan", "dan é,=")
         change(broker, deletion("dan"), deletion("eve", 2), upsertion("fay"))
@@ -106,7 +106,7 @@ def test_what_is_refused(both_with_sasl: Both) -> None:
     def story(broker: Conversation) -> None:
         change(broker)
         for items in (
-            (deletion("nobody"),),
+            (deletion("unknown"),),
             (deletion("alice", 0),),
             (deletion("alice", 3),),
             (deletion(""),),
@@ -122,11 +122,11 @@ def test_what_is_refused(both_with_sasl: Both) -> None:
             (deletion("alice"), upsertion("alice")),
             (deletion("alice"), deletion("alice", 2)),
             (upsertion("gus", iterations=1), upsertion("gus")),
-            (deletion("nobody"), deletion("nobody")),
+            (deletion("unknown"), deletion("unknown")),
         ):
             change(broker, *items)
         tell(broker, "gus", "", note="nothing came of it")
-        change(broker, upsertion("hal", salt=b""), deletion("nobody"), upsertion("hal2", salted=b"x"))
+        change(broker, upsertion("hal", salt=b""), deletion("unknown"), upsertion("hal2", salted=b"x"))
         tell(broker, "hal", "hal2")
         change(broker, deletion("hal"), deletion("hal2"))
 
@@ -153,8 +153,8 @@ class Login:
     def token(self, token: bytes, version: int = 2) -> None:
         def ask() -> object:
             answer = self.client.ask(SaslAuthenticateRequest(auth_bytes=token), version)
-            told = answer.error_message if answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED else ""
-            return answer.error_code, bytes(answer.auth_bytes), told, answer.session_lifetime_ms
+            message = answer.error_message if answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED else ""
+            return answer.error_code, bytes(answer.auth_bytes), message, answer.session_lifetime_ms
 
         self._note(ask)
 

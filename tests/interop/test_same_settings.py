@@ -258,8 +258,8 @@ def test_settings_of_other_things(both: Both) -> None:
             (("root", SET, "warn"),),
             (("root", DELETE, None),),
             (("root", APPEND, "WARN"),),
-            (("nobody", SET, "WARN"),),
-            (("nobody", DELETE, None),),
+            (("unknown", SET, "WARN"),),
+            (("unknown", DELETE, None),),
         ):
             change(broker, LOGGER, "1", *operations)
         for name in ("", "2"):

@@ -22,13 +22,13 @@ from tests.support.transaction_stories import ToldProducer, second_epoch
 
 pytestmark = pytest.mark.interop
 
-NOBODY = 999_999
+UNKNOWN_ID = 999_999
 
 
 def wrongs(producer: ToldProducer) -> dict[str, dict[str, Any]]:
     """Producers that are not this one, by what is wrong with them."""
     return {
-        "another producer": {"producer_id": NOBODY},
+        "another producer": {"producer_id": UNKNOWN_ID},
         "an older epoch": {"producer_epoch": producer.epoch - 1},
         "a newer epoch": {"producer_epoch": producer.epoch + 1},
         "an unknown id": {"transactional_id": producer.transactional_id + "-unknown"},
@@ -219,10 +219,10 @@ def test_offsets(both: Both) -> None:
             producer.says("no group").commit_offsets("", good, version=version)
             if version >= 3:
                 members: dict[str, dict[str, Any]] = {
-                    "a member": {"member_id": "nobody", "generation_id": 1},
+                    "a member": {"member_id": "unknown", "generation_id": 1},
                     "a generation alone": {"generation_id": 1},
-                    "a member alone": {"member_id": "nobody"},
-                    "a static member": {"group_instance_id": "nobody"},
+                    "a member alone": {"member_id": "unknown"},
+                    "a static member": {"group_instance_id": "unknown"},
                 }
                 for what, member in members.items():
                     producer.says(what).commit_offsets(group, good, version=version, **member)

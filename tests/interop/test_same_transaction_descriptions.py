@@ -20,7 +20,7 @@ from tests.support.transaction_stories import ToldProducer, second_epoch
 
 pytestmark = pytest.mark.interop
 
-NOBODY = 999_999
+UNKNOWN_ID = 999_999
 
 
 def _fetched(broker: Conversation, topic: str) -> object:
@@ -48,7 +48,7 @@ def test_markers(both: Both) -> None:
             producer = second_epoch(broker, f"id-{version}", 1)
             producer.write(t, "a")
             mark(version, "an older epoch", producer.epoch - 1)
-            mark(version, "no producer", producer.epoch, producer_id=NOBODY + version)
+            mark(version, "no producer", producer.epoch, producer_id=UNKNOWN_ID + version)
             mark(version, "several partitions", producer.epoch, partitions=(0, 1, 7))
             mark(version, "again", producer.epoch)
             producer.write(t, "b")
@@ -118,7 +118,7 @@ def test_lists(both: Both) -> None:
             "unknown": {"state_filters": ("Nonsense", "")},
             "dead": {"state_filters": ("Dead", "PrepareEpochFence")},
             "one": {"producer_id_filters": (busy.producer_id,)},
-            "nobody": {"producer_id_filters": (-1,)},
+            "no producer id": {"producer_id_filters": (-1,)},
         }
         young: dict[str, dict[str, Any]] = {f"for {ms} ms": {"duration_filter": ms} for ms in (-5, 0, 600_000)}
         patterns = ("", ".*busy", f"{broker.topic('')}(busy|idle)", "busy", "(", "*", "[a", "(?P<x>.*)y", "a{2,1}")

@@ -1,6 +1,6 @@
 """Producers, fenced ones too, do whatever comes to mind; the bundled broker answers each as Apache Kafka does.
 
-A walk takes place under one transactional id. Who was ever told an id and an epoch may speak as that producer again.
+A walk takes place under one transactional id. Each producer id and epoch of a response may be used again.
 """
 
 import random
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.interop
 
 WALKS = 40
 STEPS = 20
-KINDS = ("take over", "begin anew", "add", "add", "commit", "abort", "commit", "abort")
+KINDS = ("take over", "begin again", "add", "add", "commit", "abort", "commit", "abort")
 
 Identity = tuple[int, int]
 Answer = tuple[ErrorCode, Identity | None]
@@ -30,19 +30,19 @@ Answer = tuple[ErrorCode, Identity | None]
 
 @dataclass(slots=True, kw_only=True)
 class Walker:
-    """One broker's side of a walk. ``told`` has every producer that was told to somebody, in order."""
+    """One broker's side of a walk. ``given`` has every producer of a response, in order."""
 
     producer: RawProducer
     topic: str
-    told: list[Identity] = field(default_factory=list)
+    given: list[Identity] = field(default_factory=list)
 
     def step(self, kind: str, who: int) -> Answer:
-        """Ask as one of those who were told to be a producer; the answer, and who one is from then on."""
+        """Send as one of the given producers; the response, and the producer from then on."""
         if kind == "take over":
             return self._remember(self.producer.init())
-        producer_id, epoch = self.told[who]
+        producer_id, epoch = self.given[who]
         claim: dict[str, Any] = {"producer_id": producer_id, "producer_epoch": epoch}
-        if kind == "begin anew":
+        if kind == "begin again":
             return self._remember(self.producer.init(**claim))
         if kind == "add":
             version = 3 if self.producer.level == 1 else 5
@@ -51,12 +51,12 @@ class Walker:
 
     def _remember(self, answer: Any) -> Answer:
         code = ErrorCode.of(answer.error_code)
-        told = (answer.producer_id, answer.producer_epoch)
-        if code is not ErrorCode.NONE or told[0] < 0:
+        given = (answer.producer_id, answer.producer_epoch)
+        if code is not ErrorCode.NONE or given[0] < 0:
             return code, None
-        if told not in self.told:
-            self.told.append(told)
-        return code, told
+        if given not in self.given:
+            self.given.append(given)
+        return code, given
 
     def state(self) -> tuple[str, Identity]:
         """The id's state, once it rests, and who has it."""
@@ -81,10 +81,10 @@ class Names:
 
 
 def is_kafkas_own(kind: str, claimed: Identity, state: tuple[str, Identity], level: int) -> bool:
-    """Whether a fenced producer begins anew where Kafka lets it disturb the one that has the id, and we do not."""
+    """Whether a fenced producer begins again; only Kafka aborts the transaction of the new producer then."""
     name, present = state
     begun = name == "Ongoing" or (level == 1 and name != "Empty")
-    return kind == "begin anew" and claimed != present and begun
+    return kind == "begin again" and claimed != present and begun
 
 
 @pytest.mark.parametrize("level", [1, 2])
@@ -108,9 +108,9 @@ def test_producers_are_answered_alike(
 def walk(ours: Walker, theirs: Walker, level: int, dice: random.Random) -> None:
     names, past = Names(), []
     for _ in range(STEPS):
-        kind = dice.choice(KINDS) if ours.told else "take over"
-        who = dice.choice((-1, -1, -1, *range(-len(ours.told), 0)))
-        if kind != "take over" and is_kafkas_own(kind, ours.told[who], ours.state(), level):
+        kind = dice.choice(KINDS) if ours.given else "take over"
+        who = dice.choice((-1, -1, -1, *range(-len(ours.given), 0)))
+        if kind != "take over" and is_kafkas_own(kind, ours.given[who], ours.state(), level):
             continue
         our_answer, their_answer = ours.step(kind, who), theirs.step(kind, who)
         past.append((kind, who, our_answer, their_answer))

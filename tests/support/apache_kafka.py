@@ -108,7 +108,7 @@ class _Node:
 
 @dataclass(kw_only=True)
 class ApacheKafka:
-    """A cluster of `brokers` nodes, numbered from 1; a context manager that starts it and leaves nothing behind.
+    """A cluster of `brokers` nodes, numbered from 1; a context manager that starts it and removes its files.
 
     `settings` are server.properties entries over the small defaults here. The ports stay the same for the life of the
     object, so clients find the nodes again after `kill` and `restart`. `start_seconds` tells how long the last start
@@ -191,7 +191,7 @@ class ApacheKafka:
                     self._run(list(self._nodes.values()))
                 except DidNotStart as error:
                     self.kill()
-                    # Somebody else took a port between our choice of it and the node's use.
+                    # Another process took a port between our choice of it and the node's use.
                     if attempt == 2 or "Address already in use" not in str(error):
                         raise
                 else:
@@ -357,7 +357,7 @@ def _die_with_parent() -> tuple[str, ...]:
 
 
 def _kafka_uuid() -> str:
-    """A random UUID in Kafka's spelling: 22 characters of URL-safe base64. A leading dash would look like an option."""
+    """A random UUID in Kafka's form: 22 characters of URL-safe base64. A leading dash would look like an option."""
     while (text := urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()).startswith("-"):
         pass
     return text
@@ -366,7 +366,7 @@ def _kafka_uuid() -> str:
 def _broker_ids(port: int) -> set[int]:
     """The brokers that the node at this port names in a Metadata answer (v0, all topics); none while it is not ready.
 
-    Spelled out in bytes so that the readiness of a foreign server rests on no code under test.
+    Written as bytes, so that the readiness of a foreign server rests on no code under test.
     """
     request = struct.pack(">hhi h i", 3, 0, 1, -1, 0)
     try:

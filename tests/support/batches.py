@@ -76,7 +76,7 @@ def batch(
 
 
 def joined(batches: Iterable[bytearray]) -> bytearray:
-    """Batches one behind the other, as in one request."""
+    """Concatenated batches, as in one request."""
     return bytearray(b"".join(batches))
 
 

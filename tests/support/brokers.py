@@ -1,4 +1,4 @@
-"""The brokers that a test can run against unchanged, behind one small surface."""
+"""The brokers that a test can run against unchanged, with one small interface."""
 
 import itertools
 from collections.abc import Iterator, Mapping

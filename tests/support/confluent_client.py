@@ -1,4 +1,4 @@
-"""confluent-kafka behind the interface of `tests.support.clients`."""
+"""confluent-kafka with the interface of `tests.support.clients`."""
 
 import time
 from collections.abc import Mapping, Sequence

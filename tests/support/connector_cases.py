@@ -47,8 +47,8 @@ def _times(*records: float) -> str:
 
 _PLAIN: Final = {"subscribe": "plain"}
 _COMMITTED: Final = {"kafka.isolation.level": "read_committed"}
-_GO_ON: Final = {"failOnDataLoss": "false"}
-# What the JVM connector waits for records behind a range that ends in what it does not show.
+_ACCEPT_LOSS: Final = {"failOnDataLoss": "false"}
+# What the JVM connector waits for records after a range that ends in what it does not show.
 _PATIENCE: Final = {"kafkaConsumer.pollTimeoutMs": "3000"}
 
 BATCHES: Final[Mapping[str, Case]] = {
@@ -131,7 +131,7 @@ BATCHES: Final[Mapping[str, Case]] = {
     "times of the broker": Case(
         {"subscribe": "appended", "startingTimestamp": _ms(0)}, "source.startingTimestamp offsets.byTimestamp"
     ),
-    "headers asked for": Case({**_PLAIN, "includeHeaders": "TRUE"}, "source.includeHeaders"),
+    "headers included": Case({**_PLAIN, "includeHeaders": "TRUE"}, "source.includeHeaders"),
     "read_committed": Case(
         {"subscribe": "transactions", **_COMMITTED, **_PATIENCE},
         "source.isolationLevel transactions.committed transactions.aborted transactions.open",
@@ -166,11 +166,11 @@ BATCHES: Final[Mapping[str, Case]] = {
         },
         "source.startingOffsets",
     ),
-    "truncated: from before, going on": Case(
+    "truncated: from before, loss accepted": Case(
         {
             "subscribe": "truncated",
             "startingOffsets": offsets(2, 0, topic="truncated"),
-            **_GO_ON,
+            **_ACCEPT_LOSS,
             **_PATIENCE,
         },
         "loss.agedOut source.failOnDataLoss",
@@ -302,7 +302,7 @@ BAD_BATCHES: Final[Mapping[str, Bad]] = {
         "plain-0",
         "offsets.order",
     ),
-    "start after end: behind the log": Bad(
+    "start after end: after the log": Bad(
         {"assign": '{"plain":[0]}', "startingOffsets": offsets(41)}, "plain-0", "offsets.order"
     ),
     "start and end of other partitions": Bad(

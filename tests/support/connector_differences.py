@@ -25,7 +25,7 @@ _NO_TASK: Final = "a partition without records in the range needs no task"
 _ONE_TASK: Final = "Spark gives a Python source that has nothing to read one task"
 _LATER: Final = "a partition that is empty now keeps a task, so that what arrives later is read"
 _NO_END: Final = "a stream has no end, and the JVM connector says nothing"
-_NAMES: Final = "a name that nobody knows is a mistake"
+_NAMES: Final = "an unknown name is a mistake"
 
 DIFFERENCES: Final[Mapping[str, Difference]] = {
     "assign: none exist": _in(_ONE_TASK, "partitions"),

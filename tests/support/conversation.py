@@ -115,7 +115,7 @@ class Conversation:
     def look(self, question: str, read: Callable[[], object]) -> None:
         """Remember what ``read`` finds, which must change nothing.
 
-        A broker that is told the same story as another is asked again for a while if it says otherwise: brokers of
+        A broker that gets the same requests as another is retried for a while if its responses differ: brokers of
         Apache Kafka hear of changes shortly after these were answered.
         """
         said = read()

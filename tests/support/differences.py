@@ -1,7 +1,7 @@
 """Where the bundled broker is otherwise than Apache Kafka 4.3, on purpose, each with the reason.
 
 Tests that ask both the same questions (`tests.support.same_answers`) fail for any other difference, and for an answer
-listed here that is no difference any more. Keys of ``ANSWERS`` are questions as these tests spell them, with ``*``
+listed here that is no difference any more. Keys of ``ANSWERS`` are requests as these tests name them, with ``*``
 for anything. ``LINES`` and what follows them are of the tests that compare what Kafka's tools print.
 """
 
@@ -60,13 +60,13 @@ SETTINGS: Final[Mapping[str, str]] = {
 _INTERNAL = "Kafka has it too, and does not tell"
 
 OUR_SETTINGS: Final[Mapping[str, str]] = {
-    "add.scram": "Kafka is told by kafka-storage.sh",
+    "add.scram": "an option of kafka-storage.sh in Kafka",
     "as.version": "Kafka is the release that it is",
-    "cluster.id": "Kafka is told by kafka-storage.sh",
+    "cluster.id": "an option of kafka-storage.sh in Kafka",
     "group.consumer.regex.refresh.interval.ms": _INTERNAL,
     "metrics.listener": "Kafka has JMX",
     "producer.id.expiration.check.interval.ms": _INTERNAL,
-    "transaction.version": "Kafka is told by kafka-storage.sh",
+    "transaction.version": "an option of kafka-storage.sh in Kafka",
 }
 """Settings that only the bundled broker has."""
 
@@ -98,7 +98,7 @@ THEIR_SETTINGS: Final[Mapping[str, str]] = {
 # --- what tools print
 
 LINES: Final = (
-    # What is wrong is told by error codes, which are compared; the words are each broker's own.
+    # Error codes are compared; error messages are not.
     (re.compile(r"(org\.apache\.kafka\.common\.errors\.\w+): .*"), r"\1"),
     (re.compile(r"(Error while executing topic command : ).*"), r"\1"),
 )

@@ -47,7 +47,7 @@ class DirectProducer:
         return self
 
     def take(self, producer_id: int, epoch: int) -> None:
-        """Go on as this producer, whose sequences begin anew if it is another."""
+        """Continue as this producer; the sequence numbers of another one begin at 0."""
         if (producer_id, epoch) != (self.id, self.epoch):
             self.sequences.clear()
         self.id, self.epoch = producer_id, epoch
@@ -117,7 +117,7 @@ class DirectProducer:
         return answer.base_offset
 
     def end(self, *, commit: bool) -> ErrorCode:
-        """End the transaction, and go on as who the answer says."""
+        """End the transaction, and continue as the producer of the response."""
         request = EndTxnRequest(
             transactional_id=self.name, producer_id=self.id, producer_epoch=self.epoch, committed=commit
         )

@@ -1,4 +1,4 @@
-"""A disk in memory that forgets what was not synced, and a file system that fails where it is told to.
+"""A disk in memory that forgets what was not synced, and a file system that fails at given steps.
 
 ``MemoryFileSystem`` keeps for every file and directory what a crash would leave of it. ``crash()`` loses everything
 that was not synced; with a ``random.Random`` it loses a part, as real disks do: of each file some of the last writes,
@@ -24,7 +24,7 @@ Change: TypeAlias = tuple[int, bytes | None]
 
 
 class SimulatedCrash(BaseException):
-    """The machine has stopped. No ``except Exception`` goes on from here."""
+    """The machine has stopped. No ``except Exception`` catches it."""
 
 
 def _apply(data: bytearray, change: Change) -> None:
@@ -268,7 +268,7 @@ class _MemoryLock:
 
 
 class FaultyFileSystem:
-    """A file system that does as it is told to fail. A step is spelled ``write 00000000000000000000.log``.
+    """A file system that fails at given steps. A step is written as ``write 00000000000000000000.log``.
 
     ``steps`` are those done so far. ``crash_at``: raise SimulatedCrash instead of the step of that number, counted from
     0, or of the first whose name fits a pattern. ``torn``: if that is a write, half of it is done before. ``space``:
@@ -294,7 +294,7 @@ class FaultyFileSystem:
         self.space = None
 
     def revive(self) -> None:
-        """Go on after a crash; the steps are counted anew."""
+        """Continue after a crash; steps are counted from 0."""
         self._dead, self.crash_at, self.steps = False, None, []
 
     def step(self, what: str, path: str, halfway: Callable[[], None] | None = None) -> None:
@@ -309,7 +309,7 @@ class FaultyFileSystem:
         self.check(what, path)
 
     def check(self, what: str, path: str) -> None:
-        """Fail if told to; reading is no step, yet it may fail."""
+        """Fail if this read is to fail; reading is not a step."""
         if self._dead:
             raise SimulatedCrash(path)
         for pattern, error in self._failures:

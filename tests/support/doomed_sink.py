@@ -5,7 +5,7 @@
     commit                            at-least-once: the driver's commit rests
 
 ``DOOM`` in the environment is the file that holds the step. Who comes to it first takes the file away and rests, until
-it is killed or told to go on. With ``STRAGGLERS``, a number of seconds, the first attempt at one task of every third
+it is killed or released. With ``STRAGGLERS``, a number of seconds, the first attempt at one task of every third
 batch takes as much longer, so that Spark, with speculation, starts another beside it.
 """
 
@@ -40,7 +40,7 @@ class Doom:
         self.file = file
 
     def aim(self, step: str, *, letting_go: bool = True) -> None:
-        """The next process that comes to this step is to rest there. Who rests already goes on, or not yet."""
+        """The next process at this step waits there. With ``letting_go``, processes that wait now continue."""
         if letting_go:
             self.clear()
         unfinished = self.file.with_name("unfinished")
@@ -48,13 +48,13 @@ class Doom:
         unfinished.replace(self.file)
 
     def clear(self) -> None:
-        """Nobody is to rest any more."""
+        """Release all processes; none waits any more."""
         self.file.unlink(missing_ok=True)
         for resting in self._resting():
             resting.unlink()
 
     def let_go(self, victim: int) -> None:
-        """One that rests is to go on."""
+        """Release one process."""
         self._resting_place(victim).unlink(missing_ok=True)
 
     @property
@@ -63,7 +63,7 @@ class Doom:
         return next((int(file.suffix[1:]) for file in self._resting()), None)
 
     def reached(self, step: str) -> None:
-        """Rest here if this is the step, and nobody does yet. Whoever has started this process may end meanwhile."""
+        """Wait here if this is the step, and no process waits yet. The parent process may end meanwhile."""
         resting = self._resting_place(os.getpid())
         try:
             if self.file.read_text() != step:

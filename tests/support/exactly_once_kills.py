@@ -1,6 +1,6 @@
 """Kills of a copy that is exactly once: at random moments, and at every step of the protocol that asks for something.
 
-What is killed, where and when follows from a seed alone. Steps that are come to only when something has gone wrong
+What is killed, where and when follows from a seed alone. Steps that happen only after a failure
 before have a kill before them that makes it so.
 """
 
@@ -123,12 +123,12 @@ class Killer:
             self._kill(planned.kind)
         elif self._come_to(planned.aim):
             self._kill_there(planned.kind, planned.aim.step)
-            if planned.kind == "driver":  # who rested there goes on when another driver has taken over
+            if planned.kind == "driver":  # the waiting driver continues when another driver has started
                 wait_for_progress(self.committed, self.copy)
             self.copy.doom.clear()
 
     def _come_to(self, aim: Aim) -> bool:
-        """Have somebody rest at a step.
+        """Have a process wait at a step.
 
         False: the way was missed. A task that rests may lose against another attempt, and then nothing is left of it.
         """
@@ -155,7 +155,7 @@ class Killer:
         try:
             wait_until(lambda: self.copy.doom.victim, IsInt, self.copy)
         except AssertionError:
-            pytest.fail(f"nobody came to {step!r}:\n{self.copy.output}")
+            pytest.fail(f"no process came to {step!r}:\n{self.copy.output}")
 
     def _kill_there(self, kind: str, step: str, *, then: str | None = None) -> None:
         before, victim = self.count, self.copy.doom.victim

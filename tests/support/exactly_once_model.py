@@ -1,8 +1,8 @@
 """A model checker for the exactly-once protocol: the code itself, in every order that things can happen in.
 
 Spark is modelled as what it does with the sink: a run plans a batch, has tasks write it, commits, aborts if the commit
-raised, and goes on; after a crash or a failure another run begins with the batch that was not committed. A run that
-crashed, and a task that was replaced, may still go on at any time, or may not: so they are dead and zombies in one.
+raised, and continues; after a crash or a failure another run begins with the batch that was not committed. A run that
+crashed, and a task that was replaced, may still continue at any time, or may not: so both cases are covered.
 
 Faults, each with a budget: ``crashes`` of the driver; further ``attempts`` at tasks; ``lost`` answers, the request
 carried out, or not, or later, and asked again or given up; ``interrupts``, an abort beside the commit; ``ticks``,
@@ -82,7 +82,7 @@ class Scenario:
     jobs: bool = False
     """Every run is a batch write of its own, with one row in each partition; nothing is written by two of them."""
     repairs: bool = False
-    """A batch that is said to be lost is taken back if that is possible, which aborts what is decided."""
+    """A batch that is reported as lost is revoked if that is possible, which aborts what is decided."""
     lost_by: frozenset[str] = frozenset({"plan", "task", "commit", "abort"})
     """Whose answers may be lost."""
 
@@ -124,7 +124,7 @@ class State(NamedTuple):
 
 Label = tuple[Any, ...]
 Step = tuple[Label, State, bool]
-"""What happens, what comes of it, and whether it is a fault, which nobody may wait for."""
+"""A step, the states after it, and whether it is a fault, which no end may depend on."""
 
 
 class World:
@@ -245,16 +245,16 @@ class World:
         return known
 
     def _answered(self, state: State, process: Process, answer: Token) -> State:
-        """A process goes on with an answer."""
+        """A process continues with a response."""
         others = list(state.processes)
         others.remove(process)
         answers = (*process.answers, answer)
         point = process.point
         if not point.is_answered(answers):
             return self._with_processes(state, [*others, process._replace(answers=answers)])
-        point = self._processes.go_on(point, answers)
+        point = self._processes.resume(point, answers)
         if isinstance(point.effect, Now) and not self._scenario.faults.ticks:
-            point = self._processes.go_on(point, (self._tokens.of(0),))
+            point = self._processes.resume(point, (self._tokens.of(0),))
         if point.effect is not None:
             return self._with_processes(state, [*others, Process(process.run, point)])
         state = self._with_processes(state, others)
@@ -293,7 +293,7 @@ class World:
             # A late request may have opened a committed id again, up to transaction.version 1: see ending.Fates.
             reopened = self._scenario.tv == 1 and state.left.lost < self._scenario.faults.lost
             if not self._promises.is_lost(state.kafka.value) and not reopened:
-                raise Violation("said to be lost, and is not")
+                raise Violation("reported as lost, and is not")
             return self._lost(state, run) if present else self._without_run(state, run)
         return self._failed(state, run, present=present)
 

@@ -130,7 +130,7 @@ class Cluster:
                     batch, partition = request.row
                     return changed._replace(row=request.row), (TopicPartition("rows", partition), batch, batch + 1)
                 return changed, answer
-            case "abort":  # InitProducerId too, whose answer interests nobody
+            case "abort":  # InitProducerId too; its response does not matter
                 open_yet = known is not None and known.state == ONGOING
                 return self._fenced(request.name, known, Fate.ABORTED) if known and open_yet else known, None
         raise AssertionError(request.api)

@@ -65,7 +65,7 @@ def changed(steps: Steps[Any], change: Change) -> Steps[Any]:
 # --- planning ---------------------------------------------------------------------------------------------------------
 
 
-def plan_lists_behind_the_fence(names: Names, timing: Timing) -> Steps[Plan]:
+def plan_lists_after_the_fence(names: Names, timing: Timing) -> Steps[Plan]:
     """A planning that wakes up late finds the transactions of the run that came after it."""
     first: ProducerIdAndEpoch = yield InitProducer(names.driver_id, timing.decision_timeout_ms)
     last = yield from read_last(names)
@@ -98,7 +98,7 @@ def plan_completes_nothing(names: Names, timing: Timing) -> Steps[Plan]:
 
 
 def plan_leaves_the_rest_to_others(names: Names, timing: Timing) -> Steps[Plan]:
-    """Nobody does it, and the query never comes further."""
+    """It is never done, and the query never continues."""
     fence: ProducerIdAndEpoch = yield InitProducer(names.driver_id, timing.decision_timeout_ms)
     last = yield from read_last(names)
     return Plan(names.prefix, fence, summary(last))
@@ -174,7 +174,7 @@ def task_never_skips(
 
 
 def commit_with_a_producer_of_its_own(names: Names, messages: Sequence[Message], timing: Timing) -> Steps[None]:
-    """Whoever comes last decides, however old its messages are."""
+    """The last driver decides, however old its messages are."""
     own: ProducerIdAndEpoch = yield InitProducer(names.driver_id, timing.decision_timeout_ms)
     yield from commit(names, [replace(message, fence=own) for message in messages], timing)
 
@@ -195,7 +195,7 @@ def commit_decides_last(names: Names, messages: Sequence[Message], timing: Timin
 
 
 def commit_finishes_first(names: Names, messages: Sequence[Message], timing: Timing) -> Steps[None]:
-    """After a crash nobody commits the rest."""
+    """After a crash the rest is never committed."""
     yield from _commit(names, messages, timing, "write look decide finish commit")
 
 
@@ -220,7 +220,7 @@ def _commit(names: Names, messages: Sequence[Message], timing: Timing, order: st
 
 
 def commit_takes_no_for_an_answer(names: Names, messages: Sequence[Message], timing: Timing) -> Steps[None]:
-    """A fenced driver goes on as if it had decided."""
+    """A fenced driver continues as if it had decided."""
     batch = joined(names, messages)
     if batch.skipped:
         return
@@ -251,7 +251,7 @@ def commit_overlooks_losses(names: Names, messages: Sequence[Message], timing: T
 
 
 def abort_without_fencing(names: Names, messages: Sequence[Message | None], timing: Timing) -> Steps[GivenUp]:
-    """A commit that still runs may decide behind its back."""
+    """A commit that still runs may decide afterwards."""
 
     def change(effect: Effect) -> Effect | Instead:
         if isinstance(effect, Describe) and effect.transactional_ids == (names.driver_id,):
@@ -262,7 +262,7 @@ def abort_without_fencing(names: Names, messages: Sequence[Message | None], timi
 
 
 def abort_ends_instead_of_fencing(names: Names, messages: Sequence[Message | None], timing: Timing) -> Steps[GivenUp]:
-    """Where nothing is open yet, there is nothing to abort, and the commit goes on."""
+    """Where nothing is open yet, there is nothing to abort, and the commit continues."""
 
     def change(effect: Effect) -> Effect | Instead:
         match effect:
@@ -298,7 +298,7 @@ class HastyRead(ReadDecisions):
     """Up to the last stable offset, wherever that is."""
 
 
-def abort_takes_trouble_for_a_no(names: Names, messages: Sequence[Message | None], timing: Timing) -> Steps[GivenUp]:
+def abort_takes_an_error_for_a_no(names: Names, messages: Sequence[Message | None], timing: Timing) -> Steps[GivenUp]:
     """Who cannot find out aborts."""
     batch = joined(names, [message for message in messages if message is not None])
     try:
@@ -360,7 +360,7 @@ def _mutant(steps: Callable[..., Steps[Any]], *, tv: int = 2, jobs: bool = False
 
 
 MUTANTS = (
-    _mutant(plan_lists_behind_the_fence, crashes=1, wakes=2),
+    _mutant(plan_lists_after_the_fence, crashes=1, wakes=2),
     _mutant(plan_aborts_first, crashes=1),
     _mutant(plan_completes_nothing, crashes=1),
     _mutant(plan_leaves_the_rest_to_others, crashes=1),
@@ -381,7 +381,7 @@ MUTANTS = (
     _mutant(abort_ends_instead_of_fencing, tv=1, interrupts=1),
     _mutant(abort_without_reading, interrupts=1),
     _mutant(abort_reads_hastily, interrupts=1),
-    _mutant(abort_takes_trouble_for_a_no, interrupts=1, lost=1),
+    _mutant(abort_takes_an_error_for_a_no, interrupts=1, lost=1),
     _mutant(run_again_without_looking, ticks=3),
 )
 LARGER_MUTANTS = (_mutant(run_again_leaves_the_rest_open, ticks=3, interrupts=1, wakes=1),)

@@ -1,6 +1,6 @@
 """Processes that run the protocol's own generators, as points in a tree of what they have been answered.
 
-Generators cannot be copied. A point is reached by running a fresh one on all answers so far, once; going on from it
+Generators cannot be copied. A point is reached by running a fresh one on all answers so far, once; continuing from it
 with an answer that was given before costs a look into a dictionary.
 """
 
@@ -102,8 +102,8 @@ class Processes:
             self._starts[spec] = self._reach(spec, ())
         return self._starts[spec]
 
-    def go_on(self, point: Point, answers: Answers) -> Point:
-        """Where it is after the answers to what it asked for."""
+    def resume(self, point: Point, answers: Answers) -> Point:
+        """The point after the responses to its requests."""
         if answers not in point._next:
             point._next[answers] = self._reach(point.spec, (*point.answers, answers))
         return point._next[answers]
@@ -171,7 +171,7 @@ def is_answered(effect: Effect, wanted: int, answers: Sequence[Any]) -> bool:
 
 
 def give(steps: Steps[Any], effect: Effect, answers: tuple[Any, ...]) -> Effect:
-    """Go on with the answers to an effect's requests: thrown in where the effect says so."""
+    """Resume with the responses to an effect's requests; errors are thrown in where the effect says so."""
     match effect:
         case EndTransactions():
             return steps.send(tuple(KafkaError(item) if isinstance(item, ErrorCode) else item for item in answers))

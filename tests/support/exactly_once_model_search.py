@@ -23,7 +23,7 @@ class Found:
     def __str__(self) -> str:
         said = f"{self.states} states" + ("" if self.complete else ", not all")
         if self.problem is not None:
-            steps = "\n".join(f"  {number:3} {_spelled(label)}" for number, label in enumerate(self.trace, 1))
+            steps = "\n".join(f"  {number:3} {_format(label)}" for number, label in enumerate(self.trace, 1))
             said += f": {self.problem}\n{steps}"
         return said
 
@@ -94,8 +94,8 @@ def _trace(came_from: list[tuple[int, Label]], number: int) -> list[Label]:
     return labels[::-1]
 
 
-def _spelled(label: Label) -> str:
-    return " ".join(spelled for part in label if (spelled := _part(part)))
+def _format(label: Label) -> str:
+    return " ".join(filter(None, map(_part, label)))
 
 
 def _part(part: object) -> str:

@@ -32,7 +32,7 @@ class FakeCluster:
     groups: dict[str, dict[TopicPartition, CommittedOffset]] = field(default_factory=dict)
     offsets_partitions: int = 5
     """Partitions of ``__consumer_offsets``."""
-    commit_trouble: KafkaError | None = None
+    commit_error: KafkaError | None = None
     """What commits to a group are answered with."""
 
     def add(self, topic: str, *ends: int, first: int = 0) -> None:
@@ -108,8 +108,8 @@ class FakeCluster:
         self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset], *, timeout_ms: float | None = None
     ) -> None:
         self.requests.append("commit")
-        if self.commit_trouble is not None:
-            raise self.commit_trouble
+        if self.commit_error is not None:
+            raise self.commit_error
         self.groups.setdefault(group_id, {}).update(offsets)
 
     def _lookup(self, tp: TopicPartition, at: int) -> int:
@@ -122,7 +122,7 @@ class FakeCluster:
 
 @dataclass
 class ManualClock:
-    """Time that moves when it is told to, or slept through."""
+    """A clock that moves by ``advance`` and by sleeping."""
 
     ms: float = 0.0
     slept_ms: float = 0.0

@@ -30,7 +30,7 @@ class FakePartition:
     log_end: int = 0
     batches: list[bytes] = dataclasses.field(default_factory=list)
     ends: list[int] = dataclasses.field(default_factory=list)
-    """The offsets behind the batches, which tests may damage."""
+    """The next offsets after the batches, which tests may damage."""
     aborted: list[AbortedTransaction] = dataclasses.field(default_factory=list)
     last_stable_offset: int | None = None
     high_watermark: int | None = None
@@ -80,7 +80,7 @@ class FakePartition:
         recent.append(batch)
 
     def read(self, offset: int, max_bytes: int) -> bytes:
-        """Batches from the one that holds ``offset``, cut at ``max_bytes`` behind the first. Raises Refusal."""
+        """Batches from the one that holds ``offset``, cut at ``max_bytes`` after the first. Raises Refusal."""
         if not self.log_start <= offset <= self.log_end:
             raise Refusal(ErrorCode.OFFSET_OUT_OF_RANGE)
         found = [batch for batch, end in zip(self.batches, self.ends, strict=True) if end > offset]

@@ -1,4 +1,4 @@
-"""How a scripted broker answers a request that it is told to refuse: with one error code for all that was asked."""
+"""The response of a scripted broker to a request that it refuses: one error code for all parts of it."""
 
 from typing import Any
 

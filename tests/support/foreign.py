@@ -72,7 +72,7 @@ class Member:
 class Agent:
     """A running agent. All calls wait for their answer.
 
-    Raises Refused where the client told an error code of Kafka's, else AgentError.
+    Raises Refused if the client reported an error code of Kafka's, else AgentError.
     """
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:

@@ -140,7 +140,7 @@ async def _done(work: Awaitable[list[Chunk] | None], broker: BrokerDriver) -> li
 
 
 def messages_target(data: bytes) -> None:
-    """A request or response as it comes in, of which every class and version has its turn.
+    """A received request or response; every class and version is tried.
 
     The first byte chooses an API, the second request or response and the version; 255 is a stream that is cut into
     frames, at the place that the second byte says.

@@ -97,8 +97,10 @@ from tests.support.quotas import entry
 
 _TOPIC_RESOURCE: Final = 2
 _ANY: Final = 1
-_NOBODY: Final[dict[str, Any]] = {"transactional_id": "nobody", "producer_id": 7, "producer_epoch": 0}
-_NOBODY_OF_OLD: Final[dict[str, Any]] = {f"v3_and_below_{name}": value for name, value in _NOBODY.items()}
+_UNKNOWN_PRODUCER: Final[dict[str, Any]] = {"transactional_id": "unknown", "producer_id": 7, "producer_epoch": 0}
+_UNKNOWN_PRODUCER_UP_TO_V3: Final[dict[str, Any]] = {
+    f"v3_and_below_{name}": value for name, value in _UNKNOWN_PRODUCER.items()
+}
 
 
 class Asking(NamedTuple):
@@ -148,7 +150,7 @@ def _offset_fetch(asking: Asking) -> Request[Any]:
 def _txn_offset_commit(_: Asking) -> Request[Any]:
     parts = (TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=1),)
     topics = (TxnOffsetCommitRequestTopic(name="t", partitions=parts),)
-    return TxnOffsetCommitRequest(transactional_id="nobody's", group_id="g", topics=topics)
+    return TxnOffsetCommitRequest(transactional_id="unknown's", group_id="g", topics=topics)
 
 
 def _find_coordinator(asking: Asking) -> Request[Any]:
@@ -168,13 +170,13 @@ def _join_group(asking: Asking) -> Request[Any]:
 
 def _leave_group(asking: Asking) -> Request[Any]:
     if asking.version < 3:
-        return LeaveGroupRequest(group_id="g", member_id="nobody")
-    return LeaveGroupRequest(group_id="g", members=(MemberIdentity(member_id="nobody"),))
+        return LeaveGroupRequest(group_id="g", member_id="unknown")
+    return LeaveGroupRequest(group_id="g", members=(MemberIdentity(member_id="unknown"),))
 
 
 def _sync_group(asking: Asking) -> Request[Any]:
     named: dict[str, Any] = {"protocol_type": "consumer", "protocol_name": "range"} if asking.version >= 5 else {}
-    return SyncGroupRequest(group_id="g", member_id="nobody", **named)
+    return SyncGroupRequest(group_id="g", member_id="unknown", **named)
 
 
 def _delete_topics(asking: Asking) -> Request[Any]:
@@ -232,8 +234,8 @@ def _consumer_heartbeat(asking: Asking) -> Request[Any]:
 def _add_partitions(asking: Asking) -> Request[Any]:
     topics = (add_partitions_to_txn.AddPartitionsToTxnTopic(name="t", partitions=(0,)),)
     if asking.version < 4:
-        return add_partitions_to_txn.AddPartitionsToTxnRequest(v3_and_below_topics=topics, **_NOBODY_OF_OLD)
-    transaction = add_partitions_to_txn.AddPartitionsToTxnTransaction(topics=topics, **_NOBODY)
+        return add_partitions_to_txn.AddPartitionsToTxnRequest(v3_and_below_topics=topics, **_UNKNOWN_PRODUCER_UP_TO_V3)
+    transaction = add_partitions_to_txn.AddPartitionsToTxnTransaction(topics=topics, **_UNKNOWN_PRODUCER)
     return add_partitions_to_txn.AddPartitionsToTxnRequest(transactions=(transaction,))
 
 
@@ -253,7 +255,7 @@ GOOD_REQUESTS: Final[dict[int, Callable[[Asking], Request[Any]]]] = {
     9: _offset_fetch,
     10: _find_coordinator,
     11: _join_group,
-    12: lambda _: HeartbeatRequest(group_id="g", member_id="nobody"),
+    12: lambda _: HeartbeatRequest(group_id="g", member_id="unknown"),
     13: _leave_group,
     14: _sync_group,
     15: lambda _: DescribeGroupsRequest(groups=("g",)),
@@ -268,8 +270,8 @@ GOOD_REQUESTS: Final[dict[int, Callable[[Asking], Request[Any]]]] = {
     22: lambda _: InitProducerIdRequest(transactional_id=None),
     23: _leader_epoch,
     24: _add_partitions,
-    25: lambda _: AddOffsetsToTxnRequest(group_id="g", **_NOBODY),
-    26: lambda _: EndTxnRequest(committed=True, **_NOBODY),
+    25: lambda _: AddOffsetsToTxnRequest(group_id="g", **_UNKNOWN_PRODUCER),
+    26: lambda _: EndTxnRequest(committed=True, **_UNKNOWN_PRODUCER),
     27: _write_markers,
     28: _txn_offset_commit,
     29: lambda _: DescribeAclsRequest(resource_type_filter=_ANY, operation=_ANY, permission_type=_ANY),
@@ -300,7 +302,7 @@ GOOD_REQUESTS: Final[dict[int, Callable[[Asking], Request[Any]]]] = {
     60: lambda _: DescribeClusterRequest(),
     61: lambda _: DescribeProducersRequest(topics=(ProducersTopic(name="t", partition_indexes=(0,)),)),
     64: lambda _: UnregisterBrokerRequest(broker_id=7),
-    65: lambda _: DescribeTransactionsRequest(transactional_ids=("nobody",)),
+    65: lambda _: DescribeTransactionsRequest(transactional_ids=("unknown",)),
     66: lambda _: ListTransactionsRequest(),
     68: _consumer_heartbeat,
     69: lambda _: ConsumerGroupDescribeRequest(group_ids=("consumers-0",)),

@@ -95,8 +95,8 @@ class Session:
             token = self._step(request.auth_bytes)
         except Refused as refusal:
             code = ErrorCode.SASL_AUTHENTICATION_FAILED
-            told = f"{refusal} {bytes(request.auth_bytes)!r}" if self._guard.echoes else str(refusal)
-            return SaslAuthenticateResponse(error_code=code, error_message=told)
+            message = f"{refusal} {bytes(request.auth_bytes)!r}" if self._guard.echoes else str(refusal)
+            return SaslAuthenticateResponse(error_code=code, error_message=message)
         lifetime_ms = self._guard.lifetime_ms if self._is_in else 0
         return SaslAuthenticateResponse(error_message=None, auth_bytes=token, session_lifetime_ms=lifetime_ms)
 
@@ -148,7 +148,7 @@ class _Scram:
     def _end(self, text: str) -> bytes:
         without_proof, _, proof = text.rpartition(",p=")
         assert without_proof == f"c=biws,r={self._nonce}"
-        password = self._guard.users.get(self._name, "nobody's") if self._guard.knows_passwords else "a guess"
+        password = self._guard.users.get(self._name, "another's") if self._guard.knows_passwords else "a guess"
         salted = hashlib.pbkdf2_hmac(self._hash, password.encode(), self._salt, self._guard.iterations)
         signed = f"{self._first},{self._server_first},{without_proof}".encode()
         client_key = hmac.digest(salted, b"Client Key", self._hash)

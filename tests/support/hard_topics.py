@@ -43,7 +43,7 @@ class HardTopics:
     appended: str = "appended"
     """Times are the broker's (LogAppendTime)."""
     transactions: str = "transactions"
-    """Partition 0 ends in an aborted transaction, partition 1 has an open one with records behind it."""
+    """Partition 0 ends in an aborted transaction, partition 1 has an open one with records after it."""
     compacted: str = "compacted"
     """Compaction left gaps."""
     truncated: str = "truncated"

@@ -32,7 +32,7 @@ class Case:
 
     @property
     def broker(self) -> str:
-        """``bundled`` or ``apache``, for a test that is told which by a parameter; else nothing."""
+        """``bundled`` or ``apache``, for a test with a parameter for it; else nothing."""
         found = _BROKER.search(self.name)
         return found[1] if found else ""
 

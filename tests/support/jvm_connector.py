@@ -49,7 +49,7 @@ class Release:
 
 RELEASES: Final = (
     Release("4.3.0", "4.3.0", "3.9.2", "2.13.1"),
-    # Central's mirrors lag. This one runs on Spark 4.3 too; the token provider is asked for nothing without tokens.
+    # Central's mirrors lag. This one runs on Spark 4.3 too; the token provider is not used without tokens.
     Release("4.2.0", "4.2.0", "3.9.2", "2.13.1"),
     Release("4.2.0", "4.1.0-preview1", "3.9.2", "2.13.1"),
 )

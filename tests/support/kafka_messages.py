@@ -45,7 +45,7 @@ class WireField:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaMessage:
-    """One definition file. `unstable` is its last version where Kafka keeps that one behind a switch, else None."""
+    """One definition file. `unstable` is its last version where Kafka enables that one by a setting only, else None."""
 
     name: str
     api_key: int
@@ -104,13 +104,13 @@ def _parse(text: str) -> KafkaMessage | None:
     )
 
 
-SPELLINGS = {"Enable2Pc": "enable2pc"}
+OTHER_NAMES = {"Enable2Pc": "enable2pc"}
 """Names that the rule of `snake_case` would tear apart (2PC is one word)."""
 
 
 def snake_case(name: str) -> str:
     """Kafka's field name as ours: `TimeoutMs` is `timeout_ms`."""
-    return SPELLINGS.get(name) or re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+    return OTHER_NAMES.get(name) or re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
 
 
 def _their_fields(

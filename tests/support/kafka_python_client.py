@@ -1,4 +1,4 @@
-"""kafka-python behind the interface of `tests.support.clients`."""
+"""kafka-python with the interface of `tests.support.clients`."""
 
 import time
 import warnings
@@ -10,11 +10,11 @@ from tests.support.clients import DEADLINE_S, Record, Refused, Stored, still_mis
 
 
 def poll_kafka_python(consumer: Any, timeout_ms: int, most: int) -> list[Any]:
-    """The records of one poll of kafka-python's consumer, which joins its group anew where it forgot to end a join.
+    """The records of one poll of kafka-python's consumer, which joins its group again where it did not end a join.
 
     That happens with any broker when it leads the group and rejoins because the topic's partitions changed, or became
     known, while a poll begins between its assigning partitions and the broker's answer: it compares partitions, finds
-    them unchanged and goes on with what it had, nothing perhaps, and sends no more heartbeats.
+    them unchanged and continues with what it had, nothing perhaps, and sends no more heartbeats.
     """
     polled = consumer.poll(timeout_ms=timeout_ms, max_records=most)
     coordinator = consumer._coordinator

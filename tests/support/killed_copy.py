@@ -28,7 +28,7 @@ class KeyedWriter(Writer):
     def acknowledged_count(self) -> int:
         return self._count
 
-    def _write_until_told(self) -> None:
+    def _write_until_stopped(self) -> None:
         with Producer(config_of(self.servers, linger_ms=0, reconnect_backoff_max_ms=200)) as producer:
             while not self._ending.is_set():
                 numbers = range(self._count, self._count + KEYS)

@@ -1,4 +1,4 @@
-"""Clients that stay while things go wrong: confluent-kafka, kafka-python and aiokafka behind one interface."""
+"""Clients that stay during failures: confluent-kafka, kafka-python and aiokafka with one interface."""
 
 import asyncio
 import threading

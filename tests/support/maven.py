@@ -19,7 +19,7 @@ from pathlib import Path
 RESOLVE_TIMEOUT_S = 240.0
 CONNECT_TIMEOUT_MS = 10_000
 MISSING_FOR_S = 24 * 3600
-"""How long a jar that the repository does not have is not asked for again."""
+"""How long a jar that the repository does not have is not requested again."""
 OLDEST_JAVA = 17
 
 

@@ -51,7 +51,7 @@ def begin_join(
 
 
 def join(broker: BrokerDriver, version: int = 9, *, group_id: str = "g", **others: object) -> JoinGroupResponse:
-    """Join a group that waits for nobody else, with an id if need be; the answer."""
+    """Join a group that waits for no other member, with an id if required; the response."""
     request = join_request(group_id, **others)  # type: ignore[arg-type]  # by name
     if version >= _IDS_SINCE and request.group_instance_id is None:
         given = broker.ask(request, version)

@@ -93,7 +93,7 @@ def _library() -> ctypes.CDLL:
 class MockCluster:
     """`brokers` mock brokers, numbered from 1, on loopback ports; a context manager that ends them.
 
-    All calls may be made from any one thread. Topics that nobody created appear on first use with 4 partitions.
+    All calls may be made from any one thread. Topics that were not created appear on first use with 4 partitions.
     """
 
     def __init__(self, brokers: int = 3) -> None:
@@ -198,7 +198,7 @@ class MockCluster:
         self._check(self._rd.rd_kafka_mock_set_apiversion(self._open(), api_key, first, last))
 
     def track_requests(self) -> None:
-        """Start, or start anew, to remember the requests received."""
+        """Remember received requests from now on."""
         self._rd.rd_kafka_mock_start_request_tracking(self._open())
         self._rd.rd_kafka_mock_clear_requests(self._open())
 

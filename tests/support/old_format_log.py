@@ -63,6 +63,6 @@ class OldFormatLog(LogDriver):
         return shapes(self.stored())
 
     def write_format(self, release: str) -> None:
-        """Go on in the message format of another release."""
+        """Continue in the message format of another release."""
         self.config = LogConfig.parse({"message.format.version": release}, self.config)
         self.log.reconfigure(self.config)

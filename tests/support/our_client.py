@@ -1,4 +1,4 @@
-"""Our own client behind the interface of `tests.support.clients`."""
+"""Our own client with the interface of `tests.support.clients`."""
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
@@ -90,7 +90,7 @@ class OurClient:
     def produce(
         self, servers: str, topic: str, records: Sequence[Record], *, compression: str = "none"
     ) -> list[tuple[int, int]]:
-        """The producer tells no offsets: they are counted from the end of the log before, so let nobody else write."""
+        """No other producer may write: offsets are counted from the end of the log before."""
         config = config_of(
             servers, compression_type=compression, max_request_size=20_000_000, batch_size=16_384, linger_ms=5
         )

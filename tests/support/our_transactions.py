@@ -56,7 +56,7 @@ class Transactions:
         return found
 
     def soon_committed(self, topic: str, values: Sequence[str]) -> None:
-        """Wait until exactly these values are seen, in any order: markers may be written behind the answer."""
+        """Wait until exactly these values are seen, in any order: markers may be written after the response."""
         eventually(lambda: sorted(self.committed(topic)), sorted(values))
 
     def end_without_an_answer(self, handle: TransactionalIdentity, *, commit: bool, node_id: int) -> None:

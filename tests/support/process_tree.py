@@ -24,7 +24,7 @@ class Process:
 
 
 def still_there(seen: Iterable[Process]) -> list[Process]:
-    """Those that still run, whoever is their parent now; another process with an old number does not count."""
+    """Those that still run, also with another parent; another process with an old number does not count."""
     running = {(each.pid, each.started) for each in _all_processes()}
     return [process for process in seen if (process.pid, process.started) in running]
 

@@ -1,4 +1,4 @@
-"""A TCP proxy that loses answers and breaks connections when it is told to."""
+"""A TCP proxy that loses responses and breaks connections on request."""
 
 import socket
 import struct
@@ -53,7 +53,7 @@ class BreakingProxy:
         self._deaf.clear()
 
     def lose_answers(self) -> None:
-        """Until `cut` let questions through and lose the answers: the server works, and nobody learns of it."""
+        """Until `cut`, pass requests on and drop the responses."""
         self._deaf.set()
 
     def _accept(self) -> None:

@@ -29,7 +29,7 @@ Owned = frozenset[tuple[UUID, int]]
 
 
 class RawConsumer:
-    """One consumer, with one connection: it keeps its epoch, and gives back what it is told to. A context manager.
+    """One consumer, with one connection: it keeps its epoch, and revokes what it has to. A context manager.
 
     ``holds_on``: it is slow to give back. ``owned`` is what it has, by topic id and number.
     """
@@ -49,7 +49,7 @@ class RawConsumer:
         self.owned: Owned = frozenset()
         self.assigned: Owned = frozenset()
         self.holds_on = False
-        self._told: Owned | None = None
+        self._reported: Owned | None = None
         self.client = RawClient(address)
 
     def __enter__(self) -> Self:
@@ -85,11 +85,11 @@ class RawConsumer:
     def beat(self, *, full: bool = False) -> ConsumerGroupHeartbeatResponse:
         """The heartbeat of a consumer; it takes note of the answer, which must be no refusal."""
         fields = dict(self.fields) if full else {}
-        if full or self.owned != self._told:
+        if full or self.owned != self._reported:
             fields["topic_partitions"] = as_topics(self.owned)
         answer = self.ask(**fields)
         assert answer.error_code == ErrorCode.NONE, answer
-        self._told = self.owned
+        self._reported = self.owned
         self.epoch = answer.member_epoch
         if answer.assignment is not None:
             self.assigned = as_owned(answer.assignment.topic_partitions)
@@ -102,7 +102,7 @@ class RawConsumer:
         return self.owned
 
     def give_back(self) -> ConsumerGroupHeartbeatResponse:
-        """Give back what it was told to, and say so."""
+        """Revoke partitions that are not assigned any more, and report it."""
         self.owned = self.assigned
         return self.beat()
 
@@ -132,7 +132,7 @@ def settle(*members: RawConsumer) -> None:
         for member in members:
             member.beat()
         group = describe(members[0].client, members[0].group_id)
-        return group.group_state, [member.member_id for member in members if member.owned != member._told]
+        return group.group_state, [member.member_id for member in members if member.owned != member._reported]
 
     eventually(state, ("Stable", []), within_s=DEADLINE_S)
 

@@ -1,4 +1,4 @@
-"""The compiled kernel by itself, in memory whose surroundings nobody may read or write."""
+"""The compiled kernel by itself, in memory with guarded surroundings."""
 
 import ctypes
 import mmap
@@ -14,7 +14,7 @@ _UNTOUCHED = b"\xa5"
 
 
 class NoMemory(Exception):
-    """What `Memory` raises when it is told to."""
+    """The error that `Memory` raises on request."""
 
 
 class Memory:
@@ -52,11 +52,11 @@ def amid(content: bytes | bytearray, around: bytes) -> memoryview:
 
 
 SURROUNDINGS = (b"\x00", b"\x01", b"\x80", b"\xff")
-"""Whoever reads too far reads varints that end, or go on."""
+"""After the end of the buffer are varints that end, or continue."""
 
 
 class Edges:
-    """A page of memory with none before or behind it: whoever reads a byte too far ends the process."""
+    """A page of memory with none before or after it: a read one byte too far ends the process."""
 
     def __init__(self) -> None:
         page = mmap.PAGESIZE

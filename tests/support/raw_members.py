@@ -88,7 +88,7 @@ class RawMember:
         return JoinGroupRequest(**fields)
 
     def begin_join(self, version: int = 9) -> None:
-        """Send a JoinGroup, with an id that was asked for before if the version needs that."""
+        """Send a JoinGroup, with an id that was requested before if the version needs that."""
         self._join_version = version
         if version >= _IDS_SINCE and not self.member_id and self.instance_id is None:
             given = self.client.ask(self.join_request(), version)
@@ -105,7 +105,7 @@ class RawMember:
         return answer
 
     def join(self, version: int = 9) -> JoinGroupResponse:
-        """Join a group in which nobody else has to."""
+        """Join a group in which no other member has to join."""
         self.begin_join(version)
         return self.joined()
 

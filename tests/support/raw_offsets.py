@@ -17,7 +17,7 @@ from tests.support.raw_client import RawClient
 
 
 def commit_offset(client: RawClient, group_id: str, topic: str, offset: int) -> None:
-    """Commit an offset of partition 0, as nobody's member and outside of all transactions."""
+    """Commit an offset of partition 0, as no member, and in no transaction."""
     part = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
     topics = (OffsetCommitRequestTopic(name=topic, partitions=(part,)),)
     answer = client.ask(OffsetCommitRequest(group_id=group_id, topics=topics), 8)

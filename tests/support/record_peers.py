@@ -1,4 +1,4 @@
-"""Record batches as kafka-python and aiokafka write and read them, behind one interface."""
+"""Record batches as kafka-python and aiokafka write and read them, with one interface."""
 
 import importlib
 import warnings

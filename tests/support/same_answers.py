@@ -1,4 +1,4 @@
-"""The same story told to the bundled broker and to Apache Kafka, whose answers must be the same."""
+"""The same requests to the bundled broker and to Apache Kafka, whose responses must be equal."""
 
 from collections.abc import Callable
 from fnmatch import fnmatchcase

@@ -44,7 +44,7 @@ def jaas(mechanism: str, user: str, password: str | None = None) -> str:
 
 
 def settings() -> dict[str, str]:
-    """What both brokers are told, by Kafka's names."""
+    """The settings of both brokers, by Kafka's names."""
     users = " ".join(f'user_{user}="{word}"' for user, word in USERS.items())
     common = {"plain.sasl.jaas.config": f"{_MODULES}.plain.PlainLoginModule required {users};"}
     common |= {f"{name.lower()}.sasl.jaas.config": f"{_MODULES}.scram.ScramLoginModule required;" for name in SCRAM}

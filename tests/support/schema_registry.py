@@ -23,7 +23,7 @@ class _Registered:
 
 @dataclass
 class StubRegistry:
-    """Schemas by id, GUID and subject; a context manager. ``requests`` has the paths that were asked for."""
+    """Schemas by id, GUID and subject; a context manager. ``requests`` has the requested paths."""
 
     user_info: str = ""
     """``user:password`` that requests must bring; empty: none."""

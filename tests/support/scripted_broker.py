@@ -283,7 +283,7 @@ class ScriptedBroker:
         self.start()
 
     def stop(self) -> None:
-        """Close the listener and every connection, as a killed broker's kernel does. Nobody else gets the port."""
+        """Close the listener and every connection, as a killed broker's kernel does. No other process gets the port."""
         self._stopping.set()
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
@@ -299,7 +299,7 @@ class ScriptedBroker:
         self._kept_port.close()
 
     def drop_connections(self) -> None:
-        """Close every connection, and go on listening."""
+        """Close every connection; the listener stays open."""
         for connection in list(self._connections):
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
@@ -344,7 +344,7 @@ class ScriptedBroker:
     def _handle(
         self, connection: socket.socket, frame: memoryview, stopping: threading.Event, session: Session | None = None
     ) -> bool:
-        """Whether the connection goes on."""
+        """Whether the connection stays open."""
         header = decode_request_header(frame)
         kind = all_requests()[header.api_key]
         call = _Call(self, kind, None, header.api_version, header.correlation_id, session)

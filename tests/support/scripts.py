@@ -26,7 +26,7 @@ def free_port() -> int:
 
 
 def listens(port: int) -> bool:
-    """Whether somebody takes connections at a port of this machine."""
+    """Whether a server listens at a port of this machine."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 

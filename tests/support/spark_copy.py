@@ -62,7 +62,7 @@ exec {java} "$@"
 class SparkCopy:
     """A query that copies one topic to another; started again and again from one checkpoint. A context manager.
 
-    Its sink can be told where to rest (``doom``). With the options `SPECULATION` some tasks take so long that Spark
+    Its sink can be made to wait at a step (``doom``). With the options `SPECULATION` some tasks take so long that Spark
     starts another attempt beside them.
     """
 
@@ -202,7 +202,7 @@ class SparkCopy:
         return {**common, **more, DOOM: str(self.doom.file)}
 
     def _java_home(self) -> Path:
-        """The same Java behind a script that gives every executor a host of its own."""
+        """A script that runs the same Java and gives every executor a host of its own."""
         home = self._directory / "java-home"
         script = home / "bin" / "java"
         if not script.exists():

@@ -222,5 +222,5 @@ def wait_for(read: Callable[[], object], expected: object, query: StreamingQuery
 
 
 def unique(prefix: str) -> str:
-    """A name that nobody else has."""
+    """A unique name."""
     return f"{prefix}-{uuid.uuid4().hex[:8]}"

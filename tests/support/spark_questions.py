@@ -52,7 +52,7 @@ class Run:
     end: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """The last offsets in the checkpoint."""
     lags: tuple[tuple[Options, Options], ...] = ()
-    """For each progress report, the lag as the source itself told it and as `report_of` finds it."""
+    """For each progress report, the lag as the source reported it and as `report_of` finds it."""
     error: str | None = None
 
 
@@ -141,7 +141,7 @@ def _rows(frame: "DataFrame") -> Rows:
 def stream(
     connector: str, options: Options, directory: Path, *, checkpoint: str | None = None, fail: bool = False
 ) -> Run:
-    """Run a query over all that there is. Its checkpoint in the directory is named as the connector unless told else.
+    """Run a query over all that there is. Its checkpoint in the directory is named as the connector by default.
 
     ``fail``: the query dies in its first batch, after the batch's offsets were written and before it was committed.
     """

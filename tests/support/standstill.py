@@ -1,6 +1,6 @@
 """How long consumers of committed records are held up: the last stable offset of a topic, looked at all the time.
 
-A partition stands still while it has something behind the last stable offset and that offset does not move.
+A partition stands still while it has records after the last stable offset and that offset does not move.
 """
 
 import threading
@@ -43,17 +43,17 @@ class Standstill:
         """For how long a partition's readers got nothing of what it has. Raises what has ended the looking."""
         if self._failure is not None:
             raise self._failure
-        assert self._thread.is_alive(), "nobody looks"
+        assert self._thread.is_alive(), "the thread has ended"
         assert self._moved_at, "nothing was seen"
         return self._longest_s
 
     def _run(self) -> None:
         try:
-            self._look_until_told()
+            self._look_until_stopped()
         except BaseException as error:  # handed over to the test's thread
             self._failure = error
 
-    def _look_until_told(self) -> None:
+    def _look_until_stopped(self) -> None:
         with Topics(self._servers) as topics, Topics(self._servers, "read_committed") as committed:
             while not self._ending.wait(PAUSE_S):
                 try:

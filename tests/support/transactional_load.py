@@ -1,7 +1,7 @@
 """Transactions without end while a broker dies and comes back, and what must be true of them afterwards.
 
 A load writes a transaction to all partitions of a topic, with the position of a group, and commits or aborts it. When
-the broker is gone it goes on in one of the ways of clients: it asks for the end again, or begins anew, which aborts.
+the broker is gone it continues as clients do: it repeats the end, or begins again, which aborts.
 """
 
 import random
@@ -32,7 +32,7 @@ class Fate(Enum):
     COMMITTED = "committed"
     ABORTED = "aborted"
     UNKNOWN = "unknown"
-    """Its end was asked for, the answer was lost, and nobody asked again."""
+    """The response to its end was lost, and the request was not repeated."""
 
 
 @dataclass
@@ -59,7 +59,7 @@ class Load:
         return f"group-of-{self.name}"
 
     def stop(self) -> None:
-        """Wait for the last transaction. Raises what went wrong in the thread."""
+        """Wait for the last transaction. Raises the thread's error."""
         self._ending.set()
         self._thread.join(PATIENCE_S)
         self.raise_if_failed()
@@ -98,7 +98,7 @@ class Load:
                 producer.write(TOPIC, f"{self.name}:{number}:{partition}.{part}", partition=partition)
         producer.send_offsets(self.group, {(SOURCE, 0): number + 1})
         if self._dice.random() < 0.1:
-            producer.begin()  # an error that it can go on from: the transaction is aborted
+            producer.begin()  # an error that the producer survives: the transaction is aborted
             return
         commit = self._dice.random() < 0.7
         try:

@@ -46,7 +46,7 @@ class TransactionalWriter:
 
     @contextmanager
     def transaction(self, *, abort: bool = False) -> Iterator[None]:
-        """Open a transaction, and end it behind the block."""
+        """Open a transaction, and end it after the block."""
         self.begin()
         yield
         if abort:
@@ -55,7 +55,7 @@ class TransactionalWriter:
             self.commit()
 
     def _end(self, end: Callable[[float], None]) -> None:
-        """A coordinator answers when it has decided; the markers follow, one behind the records of each partition."""
+        """A coordinator answers when it has decided; the markers follow, one after the records of each partition."""
         with Topics(self._servers) as topics:
 
             def ends() -> dict[tuple[str, int], int]:

@@ -49,7 +49,7 @@ class Writer(ABC):
         self._giving_up.set()
 
     def stop(self) -> None:
-        """Wait until everything sent is acknowledged. Raises what went wrong in the thread."""
+        """Wait until everything sent is acknowledged. Raises the thread's error."""
         self._ending.set()
         self._thread.join(JOIN_TIMEOUT_S)
         self.raise_if_failed()
@@ -66,19 +66,19 @@ class Writer(ABC):
             while not self._ending.is_set():
                 self._giving_up.clear()
                 self.incarnation += 1
-                self._write_until_told()
+                self._write_until_stopped()
         except BaseException as error:  # handed over to the test's thread
             self._failure = error
 
     @abstractmethod
-    def _write_until_told(self) -> None:
+    def _write_until_stopped(self) -> None:
         """Write with one producer until `_giving_up` (then drop it) or `_ending` (then flush it) is set."""
 
 
 class ConfluentWriter(Writer):
     """One record after the other through librdkafka."""
 
-    def _write_until_told(self) -> None:
+    def _write_until_stopped(self) -> None:
         from confluent_kafka import Producer
 
         config: dict[str, Any] = {
@@ -115,7 +115,7 @@ class ConfluentWriter(Writer):
 class OurWriter(Writer):
     """Batches of rows through our own producer, which says of all rows before a flush that they are written."""
 
-    def _write_until_told(self) -> None:
+    def _write_until_stopped(self) -> None:
         config = config_of(
             self.servers, linger_ms=0, batch_size=2000, retry_backoff_max_ms=100, reconnect_backoff_max_ms=200
         )
@@ -147,7 +147,7 @@ class OurWriter(Writer):
 
 
 def wait_for_progress(writers: Sequence[Writer]) -> None:
-    """Return when every writer has got something more acknowledged; a broker nobody writes to proves nothing."""
+    """Return when every writer has got something more acknowledged; a broker without writers proves nothing."""
 
     def acknowledged() -> list[int]:
         for writer in writers:

@@ -20,7 +20,7 @@ START_TIMEOUT_S = 60.0
 
 
 class ZooKeeper:
-    """A context manager that starts it on a free port and leaves nothing behind. Raises maven.MavenError."""
+    """A context manager that starts it on a free port and removes its files. Raises maven.MavenError."""
 
     def __enter__(self) -> Self:
         self._directory = tempfile.TemporaryDirectory(prefix="zookeeper-")

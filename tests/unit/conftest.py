@@ -31,7 +31,7 @@ OUTSIDE = frozenset(
 
 
 class Guard:
-    """Refuses what is outside, on the thread of a unit test while it runs. Servers of other tests go on beside it."""
+    """Refuses what is outside, on the thread of a unit test while it runs. Servers of other tests may run meanwhile."""
 
     def __init__(self) -> None:
         self.test_thread: int | None = None

@@ -99,7 +99,7 @@ def test_a_report_becomes_a_section_and_a_headline(root: Path) -> None:
     assert results.stale(root) == []
 
 
-def test_a_result_that_is_not_on_the_page_is_told(root: Path) -> None:
+def test_a_result_that_is_not_on_the_page_is_an_error(root: Path) -> None:
     results.write(root)
     assert results.stale(root) == []
     report(root)
@@ -120,12 +120,12 @@ def test_a_readme_without_marks_is_refused(root: Path) -> None:
         results.wanted(root)
 
 
-def test_quick_runs_save_nothing_unless_told_where() -> None:
+def test_quick_runs_save_nothing_without_an_output_option() -> None:
     assert Report("source", "Title", options("--quick")).save() is None
     assert Report("source", "Title", options("--no-save")).save() is None
 
 
-def test_the_command_is_told_without_where_results_go(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_shown_command_has_no_output_option(monkeypatch: pytest.MonkeyPatch) -> None:
     made = Report("source", "Title", options())
     monkeypatch.setattr(sys, "argv", ["x", "--results", "there", "--rows", "5", "--results=there"])
     assert made.command == "python -m benchmarks.source --rows 5"

@@ -85,7 +85,7 @@ def test_every_row_has_all_its_cells_and_a_meaning(sections: dict[str, list[list
             assert row[-2], f"{title}: {row[0]} does not say its values"
 
 
-def test_defaults_are_spelled_as_users_write_them(sections: dict[str, list[list[str]]]) -> None:
+def test_defaults_are_written_as_in_an_option(sections: dict[str, list[list[str]]]) -> None:
     for name, default, *_ in sections["Kafka client properties"]:
         declared = PROPERTIES[name.strip("`")]
         if default:

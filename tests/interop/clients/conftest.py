@@ -28,7 +28,7 @@ five seconds for it, and the coordinator 45 seconds for one that has vanished.""
 LAST_RELEASE_FOR_OLD_CLIENTS = "3.9.1"
 
 FIRST_USE_TIMEOUT_S = 500
-"""Whoever needs a client first waits for what it is made of: downloads, compilers."""
+"""The first test that needs a client waits for its downloads and compilers."""
 
 Agents = Callable[[ForeignClient], Agent]
 ServerFor = Callable[[ForeignClient], AnyBroker]
@@ -89,7 +89,7 @@ def server_3_9(request: pytest.FixtureRequest) -> AnyBroker:
 
 @pytest.fixture(scope="module")
 def bundled_as_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], AnyBroker]]:
-    """The bundled broker as a broker of the release asked for."""
+    """The bundled broker as a broker of the requested release."""
     running: dict[str, EmbeddedBroker] = {}
 
     def server(release: str) -> EmbeddedBroker:
@@ -148,6 +148,6 @@ def agents(running_agents: dict[str, Agent]) -> Iterator[Agents]:
         return running_agents[client.name]
 
     yield agent
-    # A test that failed may have left members behind, or an agent that no longer answers.
+    # A test that failed may have left members in groups, or an agent that no longer answers.
     for name in [name for name, agent in running_agents.items() if agent.members or not agent.alive]:
         running_agents.pop(name).close()

@@ -1,4 +1,4 @@
-"""Stories that are told of several sets of clients."""
+"""Scenarios for several sets of clients."""
 
 import time
 from collections.abc import Sequence

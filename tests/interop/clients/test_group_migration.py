@@ -33,7 +33,7 @@ def test_members_change_over_one_by_one(
         """Who owns what, and the group's state: partitions may be assigned before all members have confirmed it.
 
         A member that speaks the classic protocol and is still in an older generation as the last one of the new
-        protocol leaves is told ILLEGAL_GENERATION, by Apache Kafka as well, and franz-go lets its user know.
+        protocol leaves gets ILLEGAL_GENERATION, from Apache Kafka as well, and franz-go passes it to its user.
         """
         return shared(members), listed().group_state
 

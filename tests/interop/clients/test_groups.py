@@ -144,7 +144,7 @@ def test_partitions_of_a_member_that_vanished_are_given_to_others(
 
 
 @some_protocols("confluent/classic", "confluent/consumer", "java-4.3.1/classic", "kafkajs/classic", "franz-go/consumer")
-def test_a_group_goes_on_when_the_broker_has_come_back(
+def test_a_group_resumes_when_the_broker_is_back(
     client: ForeignClient, protocol: str, server: RestartableBroker, new_topic: TopicMaker, agents: Agents
 ) -> None:
     agent, servers, topic = agents(client), server.bootstrap_servers, new_topic(PARTITIONS)
@@ -165,8 +165,8 @@ def test_a_group_goes_on_when_the_broker_has_come_back(
     )
     assert found == dict.fromkeys(range(PARTITIONS), 10)
     produce_values(agent, servers, topic, range(40, 80))
-    # Nothing is lost. The Java client may join anew, as it forgets all it knew of a cluster that it cannot reach, and
-    # then reads again what it had not committed.
+    # Nothing is lost. The Java client may join again, because it forgets the metadata of a cluster that it cannot
+    # reach; then it reads again what it had not committed.
     eventually(lambda: set(values(members)), set(range(80)), within_s=60)
     wait_until_shared(members, topic)
 

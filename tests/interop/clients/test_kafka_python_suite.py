@@ -30,7 +30,7 @@ TIMEOUT_S = 500.0
 
 SERVICE_MODULE = '''
 class ExternalService:
-    """A broker that somebody else starts and stops."""
+    """A broker that the caller starts and stops."""
 
     def __init__(self, host, port):
         self.host, self.port = host, port

@@ -80,8 +80,8 @@ class Shell:
         lines = []
         for line in [*output.output.splitlines(), *output.errors.splitlines()]:
             comparable = self._comparable(line, numbers=numbers)
-            told = not LOG_LINE.search(line) and only in line and re.split("[=(]", comparable)[0] not in without
-            if told:
+            is_output = not LOG_LINE.search(line) and only in line and re.split("[=(]", comparable)[0] not in without
+            if is_output:
                 lines.append(comparable)
         said = Said(" ".join([script, *arguments]), output.status, sorted(lines) if sort else lines)
         self.said.append(said)
@@ -335,7 +335,7 @@ def test_transactions(tell: Tell) -> None:
             (start,) = {state.current_txn_start_offset for state in _open_producers(producer, topic)}
             run("kafka-transactions", "list", only="tools-", numbers=False, sort=True)
             run("kafka-transactions", "describe", "--transactional-id", "tools-id", only="tools-id", numbers=False)
-            run("kafka-transactions", "describe", "--transactional-id", "tools-nobody", only="Error")
+            run("kafka-transactions", "describe", "--transactional-id", "tools-unknown", only="Error")
             of_partition = ("describe-producers", "--topic", topic, "--partition", "0")
             run("kafka-transactions", *of_partition, numbers=False, sort=True)
             run("kafka-transactions", "find-hanging", "--topic", topic, numbers=False)

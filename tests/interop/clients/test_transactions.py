@@ -55,7 +55,7 @@ def test_a_producer_is_fenced_by_the_next(
 
 
 @each_client
-def test_one_client_goes_on_where_another_stopped(
+def test_one_client_continues_where_another_stopped(
     client: ForeignClient, server: AnyBroker, new_topic: TopicMaker, agents: Agents
 ) -> None:
     """The id is the same, the versions of the requests are each client's own."""

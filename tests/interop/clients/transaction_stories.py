@@ -1,4 +1,4 @@
-"""Stories of transactions that are told of several clients, on several brokers."""
+"""Scenarios of transactions for several clients, on several brokers."""
 
 import pytest
 
@@ -38,7 +38,7 @@ def write_and_read(agent: Agent, readers: list[Agent], servers: str, topic: str)
 
 
 def fence_and_check(agent: Agent, servers: str, topic: str) -> None:
-    """Who has lost the id to another has written, is refused the commit, and nobody sees what it wrote."""
+    """A fenced producer has written; its commit is refused, and its records are not visible."""
     with pytest.raises((Refused, AgentError)):
         agent.ask("fence", servers=servers, transactional_id=f"id-of-{topic}", topic=topic)
     assert visible(servers, topic) == []
@@ -46,7 +46,7 @@ def fence_and_check(agent: Agent, servers: str, topic: str) -> None:
 
 
 def copy_and_check(agent: Agent, servers: str, source: str, target: str) -> None:
-    """What a group read is in the target once, and its positions are behind what it read."""
+    """The records that a group read are in the target once, and its offsets are after them."""
     name, group = f"id-of-{target}", f"group-of-{target}"
     transactions = [(records_of(value), value in "bd") for value in "abcd"]
     agent.transact(servers, f"id-of-{source}", source, transactions)
@@ -58,7 +58,7 @@ def copy_and_check(agent: Agent, servers: str, source: str, target: str) -> None
     for record in agent.consume(servers, source, dict.fromkeys(range(PARTITIONS), 20), "read_committed"):
         ends[record.partition] = record.offset + 1
     committed = agent.committed(servers, group, source, range(PARTITIONS))
-    # Behind the last record, or behind the marker that follows it.
+    # After the last record, or after the marker that follows it.
     assert all((committed[partition] or 0) - end in {0, 1} for partition, end in ends.items()), (committed, ends)
     more = records_of("e")
     agent.transact(servers, f"id-of-{source}", source, [(more, True)])

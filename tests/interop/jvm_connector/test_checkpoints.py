@@ -1,4 +1,4 @@
-"""Checkpoints change hands: a query goes on where the other connector stopped, by the name of the format alone."""
+"""Checkpoints of both connectors: a query continues where the other one stopped, by the name of the format alone."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -63,7 +63,7 @@ def from_earliest(both: BothConnectors, topics: HardTopics, tmp_path: Path) -> W
 
 @pytest.fixture
 def from_latest(both: BothConnectors, topics: HardTopics, tmp_path: Path) -> Written:
-    """Ten records that are there before, and a query that starts behind them."""
+    """Ten records that are there before, and a query that starts after them."""
     made = Written(both, topics, tmp_path)
     made.write(10)
     return made
@@ -71,7 +71,7 @@ def from_latest(both: BothConnectors, topics: HardTopics, tmp_path: Path) -> Wri
 
 @pytest.mark.feature("more.resumeJvm", "more.resumeByJvm", "offsets.json", "run.name")
 @pytest.mark.parametrize("connectors", [(JVM, OURS, JVM), (OURS, JVM, OURS)], ids=lambda names: names[0] + " first")
-def test_a_query_goes_on_under_the_other_format_and_back(
+def test_a_query_continues_under_the_other_format_and_back(
     from_earliest: Written, connectors: tuple[str, str, str]
 ) -> None:
     for connector in connectors:

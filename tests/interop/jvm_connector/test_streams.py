@@ -27,14 +27,14 @@ def test_our_report_tells_the_lag_that_the_jvm_connector_tells(
 ) -> None:
     options = {"subscribe": "plain", "startingOffsets": "earliest", "maxOffsetsPerTrigger": "20"}
     theirs, ours = both.compare(stream, {"kafka.bootstrap.servers": topics.servers, **options}, tmp_path)
-    told = [own for own, _ in theirs.lags if own]
-    assert len(told) >= 2
+    reported = [own for own, _ in theirs.lags if own]
+    assert len(reported) >= 2
     for own, found in theirs.lags:
         for name, number in own.items():  # the JVM connector rounds averages
             assert float(found[name]) == pytest.approx(float(number), abs=0.051)
-    assert int(told[0]["maxOffsetsBehindLatest"]) > 0
+    assert int(reported[0]["maxOffsetsBehindLatest"]) > 0
     assert [own for own, _ in ours.lags] == [{}] * len(ours.lags)
-    assert ours.lags[-1][1] == told[-1] == dict.fromkeys(told[-1], "0") | {"avgOffsetsBehindLatest": "0.0"}
+    assert ours.lags[-1][1] == reported[-1] == dict.fromkeys(reported[-1], "0") | {"avgOffsetsBehindLatest": "0.0"}
 
 
 @pytest.mark.feature("rate.continuous")

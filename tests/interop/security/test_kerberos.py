@@ -48,6 +48,6 @@ def test_tickets_of_a_keytab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
                 with Producer(cluster) as producer:
                     producer.send("t", rows_of([Record(key=None, value=b"secret")]))
                 assert [row.value for row in read_range(cluster, TopicPartition("t", 0), 0, 1)] == [b"secret"]
-            nobody = config_of(servers, sasl_jaas_config=jaas.replace("alice@", "nobody@"), **options)
-            with Cluster(nobody) as cluster, pytest.raises(AuthenticationFailed, match=r"no ticket for kafka/127\.0"):
+            unknown = config_of(servers, sasl_jaas_config=jaas.replace("alice@", "unknown@"), **options)
+            with Cluster(unknown) as cluster, pytest.raises(AuthenticationFailed, match=r"no ticket for kafka/127\.0"):
                 cluster.metadata()

@@ -125,7 +125,7 @@ def test_a_token_from_a_server(kafka: SecureKafka) -> None:
 @pytest.mark.parametrize(
     ("mechanism", "jaas"),
     [("PLAIN", plain_jaas("alice", "wrong-hunter2")), ("SCRAM-SHA-512", scram_jaas("alice", "wrong-hunter2")),
-     ("SCRAM-SHA-256", scram_jaas("nobody", "wrong-hunter2"))],
+     ("SCRAM-SHA-256", scram_jaas("unknown", "wrong-hunter2"))],
 )  # fmt: skip
 def test_a_wrong_password_ends_the_matter_at_once(kafka: SecureKafka, mechanism: str, jaas: str) -> None:
     error = refusal(kafka, "SASL", sasl_mechanism=mechanism, sasl_jaas_config=jaas, **OVER_TCP)
@@ -172,7 +172,7 @@ def test_a_delegation_token(kafka: SecureKafka, tmp_path: Path) -> None:
     round_trip(kafka, "SASL", sasl_mechanism="SCRAM-SHA-256", sasl_jaas_config=by_token, **OVER_TCP)
 
 
-def test_offsets_are_listed_by_whoever_may(kafka: SecureKafka) -> None:
+def test_offsets_are_listed_by_users_who_may(kafka: SecureKafka) -> None:
     kafka.cluster.create_topic("listed")
     config = config_of(kafka.servers("SASL"), sasl_mechanism="PLAIN", sasl_jaas_config=plain_jaas("alice"), **OVER_TCP)
     with Cluster(config) as cluster:

@@ -16,7 +16,7 @@ FAST_RETRY: dict[str, Any] = {"fetchOffset__retryIntervalMs": 20}
 
 
 def text(*ranges: range) -> list[str]:
-    """The numbers of some ranges, in the order of their spelling."""
+    """The numbers of some ranges, in the order of their text."""
     return sorted(str(n) for each in ranges for n in each)
 
 
@@ -84,7 +84,7 @@ def test_trigger_available_now(kafka: KafkaFrames, topics: Topics, batches: Batc
     ("partitions", "numbers", "code"),
     [
         (3, range(15), "LOST_TOPIC_PARTITIONS_IN_END_OFFSET_WITH_TRIGGER_AVAILABLENOW"),
-        # The JVM connector finds that out once the end lies behind the new topic's; here its id tells at once.
+        # The JVM connector notices it once the end is after the new topic's; here the topic id shows it immediately.
         (5, range(10), "TOPIC_RECREATED"),
     ],
 )
@@ -118,7 +118,7 @@ def test_trigger_available_now_for_what_is_no_longer_available(
 def test_available_now_replays_a_failed_batch_after_partitions_were_added(
     kafka: KafkaFrames, topics: Topics, batches: Batches
 ) -> None:
-    """SPARK-53560: the replay fails as the batch did, not in planning; once it can succeed it goes on."""
+    """SPARK-53560: the replay fails as the batch did, not in planning; once it can succeed the query continues."""
     topic = topics.create()
     write(topics, topic, range(1, 8), 0)
     df = kafka.stream(subscribe=topic, startingOffsets="earliest", maxOffsetsPerTrigger=7)

@@ -189,7 +189,7 @@ def test_input_row_metrics(kafka: KafkaFrames, topics: Topics, batches: Batches)
 
 @pytest.mark.feature("rate.asyncProgress")
 def test_async_progress_tracking(kafka: KafkaFrames, topics: Topics, batches: Batches) -> None:
-    """Offsets are written beside the work; another query goes on from them."""
+    """Offsets are written asynchronously; another query continues from them."""
     source, target = topics.create(2), topics.create()
 
     def run(checkpoint: Path, values: list[str], expected: int) -> None:

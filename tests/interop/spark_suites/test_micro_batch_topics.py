@@ -110,7 +110,7 @@ def test_subscribe_topic_by_pattern_with_topic_recreation_between_batches(
 def test_delete_a_topic_when_a_job_is_running(
     kafka: KafkaFrames, topics: Topics, batches: Batches, looks: Looks
 ) -> None:
-    """With failOnDataLoss=false the query goes on; with true it says what is gone."""
+    """With failOnDataLoss=false the query continues; with true the error names what is missing."""
     topic = topics.create(prefix="deleted")
     topics.write(topic, [str(n) for n in range(10)])
     options: dict[str, Any] = {"subscribe": topic, "startingOffsets": "earliest", **FAST_RETRY}

@@ -21,7 +21,7 @@ def write_range(topics: Topics, topic: str, start: int, stop: int, partition: in
     topics.write(topic, [str(n) for n in range(start, stop)], partition=partition)
 
 
-def spelled(topic: str, by_partition: dict[int, int]) -> str:
+def offsets_json(topic: str, by_partition: dict[int, int]) -> str:
     """``startingOffsets`` and its like for one topic."""
     return json.dumps({topic: {str(partition): number for partition, number in by_partition.items()}})
 
@@ -51,8 +51,8 @@ def test_default_starting_and_ending_offsets(kafka: KafkaFrames, topic: str) -> 
 def test_explicit_offsets(kafka: KafkaFrames, topics: Topics, topic: str) -> None:
     df = kafka.read(
         subscribe=topic,
-        startingOffsets=spelled(topic, {0: -2, 1: -2, 2: 0}),
-        endingOffsets=spelled(topic, {0: -1, 1: -1, 2: 1}),
+        startingOffsets=offsets_json(topic, {0: -2, 1: -2, 2: 0}),
+        endingOffsets=offsets_json(topic, {0: -1, 1: -1, 2: 1}),
     )
     assert numbers(df) == list(range(21))
     write_range(topics, topic, 31, 40, 2)
@@ -87,7 +87,7 @@ class Timed(NamedTuple):
     def times(self, *by_partition: int) -> str:
         """Times of the three partitions; one alone is that of all."""
         given = by_partition if len(by_partition) == 3 else by_partition * 3
-        return spelled(self.name, dict(enumerate(given)))
+        return offsets_json(self.name, dict(enumerate(given)))
 
 
 @pytest.fixture(scope="session")
@@ -111,7 +111,7 @@ def test_timestamp_provided_for_starting_and_ending(timed: Timed) -> None:
 @pytest.mark.feature("source.startingOffsetsByTimestamp", "source.endingOffsets")
 def test_timestamp_provided_for_starting_offset_for_ending(timed: Timed) -> None:
     found = timed.read(
-        startingOffsetsByTimestamp=timed.times(T1), endingOffsets=spelled(timed.name, {0: -1, 1: -1, 2: 1})
+        startingOffsetsByTimestamp=timed.times(T1), endingOffsets=offsets_json(timed.name, {0: -1, 1: -1, 2: 1})
     )
     assert found == sorted([*(n for n in range(30) if n % 3 != 2), 2])
 
@@ -119,7 +119,7 @@ def test_timestamp_provided_for_starting_offset_for_ending(timed: Timed) -> None
 @pytest.mark.feature("source.startingOffsets", "source.endingOffsetsByTimestamp")
 def test_timestamp_provided_for_ending_offset_for_starting(timed: Timed) -> None:
     found = timed.read(
-        startingOffsets=spelled(timed.name, {0: -2, 1: 0, 2: 0}), endingOffsetsByTimestamp=timed.times(T3)
+        startingOffsets=offsets_json(timed.name, {0: -2, 1: 0, 2: 0}), endingOffsetsByTimestamp=timed.times(T3)
     )
     assert found == list(range(20))
 
@@ -198,7 +198,7 @@ def test_read_kafka_transactional_messages(kafka: KafkaFrames, topics: Topics, a
     writer.send(topic, range(1, 6))
     assert (numbers(committed), numbers(everything)) == ([], [*range(1, 6)])
     writer.commit()
-    assert topics.ends(topic) == {0: 6}, "a marker behind the records"
+    assert topics.ends(topic) == {0: 6}, "a marker after the records"
     assert (numbers(committed), numbers(everything)) == ([*range(1, 6)], [*range(1, 6)])
     with writer.transaction(abort=True):
         writer.send(topic, range(6, 11))
@@ -231,7 +231,7 @@ def test_max_partitions(kafka: KafkaFrames, topics: Topics) -> None:
     assert numbers(df) == list(range(300))
     from_first: dict[str, Any] = {
         "subscribe": topic,
-        "startingOffsets": spelled(topic, dict.fromkeys(range(20), 0)),
+        "startingOffsets": offsets_json(topic, dict.fromkeys(range(20), 0)),
         "maxPartitions": 2,
     }
     careful, careless = kafka.read(**from_first), kafka.read(**from_first, failOnDataLoss="false")
@@ -272,11 +272,11 @@ def test_resolved_start_offset_greater_than_end_offset(kafka: KafkaFrames, topic
     topics.write(topic, ["a", "b", "a", "b"], partition=[0, 0, 1, 1], timestamps=[T1, T2] * 2)
     by_time = kafka.read(
         subscribe=topic,
-        startingOffsets=spelled(topic, {0: 3, 1: 3}),
-        endingOffsetsByTimestamp=spelled(topic, {0: T2, 1: T2}),
+        startingOffsets=offsets_json(topic, {0: 3, 1: 3}),
+        endingOffsetsByTimestamp=offsets_json(topic, {0: T2, 1: T2}),
     )
     text = error_text(by_time.count)
     assert f"the resolved start offset 3 is greater than the resolved end offset 1 for {topic}-0" in text
-    by_latest = kafka.read(subscribe=empty, startingOffsets=spelled(empty, {0: 1}), endingOffsets="latest")
+    by_latest = kafka.read(subscribe=empty, startingOffsets=offsets_json(empty, {0: 1}), endingOffsets="latest")
     text = error_text(by_latest.count)
     assert f"the resolved start offset 1 is greater than the resolved end offset 0 for {empty}-0" in text

@@ -30,7 +30,7 @@ def test_inputs_that_are_wrong_are_counted() -> None:
     assert list(summary([wrong]).columns[-1].cells) == ["2"]
 
 
-def test_seeds_go_on_where_the_log_ends(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_seeds_continue_where_the_log_ends(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(fuzz, "LOG", tmp_path / "fuzz.jsonl")
     assert last_seeds() == {}
     lines = [

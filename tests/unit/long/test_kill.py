@@ -1,4 +1,4 @@
-"""Runs of kill rounds: interrupted ones go on, seeds are never tried twice unless they failed, scenarios take turns."""
+"""Runs of kill rounds: interrupted runs continue, a seed is repeated only if it failed, scenarios alternate."""
 
 import ast
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ def test_every_test_that_kills_is_in_a_scenario() -> None:
     assert [test for test in found if not {test, test.partition("::")[0]} & chosen] == []
 
 
-def test_a_run_that_was_interrupted_goes_on() -> None:
+def test_an_interrupted_run_continues() -> None:
     assert the_run([], 3, "a") == (1, 0)
     assert the_run(log(2), 3, "a") == (1, 2)
 
@@ -52,7 +52,7 @@ def test_another_run_begins() -> None:
     assert the_run(log(2), 4, "a") == (2, 0), "of another length"
 
 
-def test_seeds_go_on_and_scenarios_take_turns() -> None:
+def test_seeds_continue_and_scenarios_alternate() -> None:
     done = log(2)
     assert [(seed, scenario.test) for seed, scenario in to_try(done, 1, 2, 3, "")] == [(9, SCENARIOS[2].test)]
     following = [(seed, scenario.test) for seed, scenario in to_try(log(3), 2, 0, 3, "")]

@@ -60,7 +60,7 @@ def test_a_row_for_each_file_and_one_for_all(cases: list[Case]) -> None:
     ]
 
 
-def test_tests_that_are_told_no_broker_have_one_column(cases: list[Case]) -> None:
+def test_tests_without_a_broker_parameter_have_one_column(cases: list[Case]) -> None:
     head, _, *rows = lines(summary([case for case in cases if not case.broker]))
     assert head == "| tests | passed | failed | skipped | seconds |"
     assert rows == ["| tests/a.py | | 1 | | 0 |", "| tests/b.py | | | 1 | 0 |", "| all | | 1 | 1 | 0 |"]

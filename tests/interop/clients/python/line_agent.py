@@ -29,7 +29,7 @@ class GroupConsumer(Protocol):
     def assignment(self) -> list[tuple[str, int]]: ...
 
     def commit(self) -> None:
-        """Commit the positions behind what `poll` returned; return when the broker has them."""
+        """Commit the positions after the records that `poll` returned; return when the broker has them."""
         ...
 
     def close(self) -> None:

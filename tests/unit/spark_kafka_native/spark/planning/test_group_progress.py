@@ -115,7 +115,7 @@ def test_partitions_that_are_gone_are_not_committed(cluster: FakeCluster) -> Non
 @pytest.mark.feature("more.commitToGroup")
 @pytest.mark.parametrize("trouble", [FORBIDDEN, HAS_MEMBERS])
 def test_commit_that_is_refused_at_the_start_fails_the_query(cluster: FakeCluster, trouble: KafkaError) -> None:
-    cluster.commit_trouble = trouble
+    cluster.commit_error = trouble
     running = query(cluster).start()
     with pytest.raises(
         PlanError, match=r"option 'commitOffsetsToGroup' cannot be honoured .*'kafka\.group\.id', g: "
@@ -133,7 +133,7 @@ def test_trouble_with_the_group_never_ends_a_query_that_has_committed(
     running = query(cluster).start()
     running.run_to_the_end()
     running.later().trigger()
-    cluster.commit_trouble = trouble
+    cluster.commit_error = trouble
     cluster.produce("t", 0, 5)
     running.later().run_to_the_end()
     cluster.requests.clear()
@@ -143,16 +143,16 @@ def test_trouble_with_the_group_never_ends_a_query_that_has_committed(
     assert 2 <= cluster.requests.count("commit") <= 6, "pauses double"
     assert "could not be committed to group g" in caplog.text
     assert committed(cluster) == {T0: 10, T1: 4}
-    cluster.commit_trouble = None
+    cluster.commit_error = None
     running.later(61_000).trigger()
     assert committed(cluster) == cluster.end
 
 
 def test_group_that_cannot_be_reached_at_the_start_is_tried_again(cluster: FakeCluster) -> None:
-    cluster.commit_trouble = NOBODY
+    cluster.commit_error = NOBODY
     running = query(cluster).start()
     running.run_to_the_end()
-    cluster.commit_trouble = None
+    cluster.commit_error = None
     running.later(2000).trigger()
     assert committed(cluster) == cluster.end
 

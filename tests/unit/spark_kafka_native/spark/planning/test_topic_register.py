@@ -87,7 +87,7 @@ def test_cluster_without_the_topic_has_no_register_yet(cluster: FakeCluster) -> 
 
 
 def test_what_is_forbidden_is_said_once(cluster: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
-    cluster.commit_trouble = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, SHELF)
+    cluster.commit_error = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, SHELF)
     noting = register(cluster)
     for _ in range(3):
         noting.note(ids_of(2), refresh=False)
@@ -98,9 +98,9 @@ def test_what_is_forbidden_is_said_once(cluster: FakeCluster, caplog: pytest.Log
 
 def test_what_may_pass_is_tried_again(cluster: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
     ids, noting = ids_of(2), register(cluster)
-    cluster.commit_trouble = BrokerUnreachable({HostPort("broker", 9092): "connection refused"}, "for OffsetCommit")
+    cluster.commit_error = BrokerUnreachable({HostPort("broker", 9092): "connection refused"}, "for OffsetCommit")
     noting.note(ids, refresh=False)
-    cluster.commit_trouble = None
+    cluster.commit_error = None
     noting.note(ids, refresh=False)
     assert register(cluster).recall(ids) == ids
     assert caplog.text == ""
