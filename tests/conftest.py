@@ -19,6 +19,7 @@ from spark_kafka_native.records.arrow import kernel
 from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable
 from tests.support.brokers import RECORDS_STAY, AnyBroker, TopicMaker
 from tests.support.report import FINDINGS, Report
+from tests.support.skipping import skip_if
 from tests.support.starting import DidNotStart
 
 if TYPE_CHECKING:
@@ -91,9 +92,7 @@ def bundled_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerP
 @pytest.fixture(scope="session")
 def apache_kafka() -> Iterator[ApacheKafka]:
     """A real Apache Kafka with one node; skips where it cannot be had."""
-    reason = apache_kafka_unavailable()
-    if reason is not None:
-        pytest.skip(reason)
+    skip_if(apache_kafka_unavailable())
     with ApacheKafka(settings=RECORDS_STAY) as kafka:
         yield kafka
 

@@ -12,6 +12,7 @@ from tests.support.brokers import RECORDS_STAY
 from tests.support.conversation import Conversation
 from tests.support.kafka_tools import KafkaTools
 from tests.support.same_answers import Both
+from tests.support.skipping import skip_if
 from tests.support.toolchains import ToolMissing
 
 
@@ -34,9 +35,7 @@ def both(kafka_broker: EmbeddedBroker, apache_kafka: ApacheKafka) -> Iterator[Bo
 @pytest.fixture(scope="module")
 def tools() -> Iterator[KafkaTools]:
     """Kafka's command line tools; skips where they cannot be had."""
-    reason = apache_kafka_unavailable()
-    if reason is not None:
-        pytest.skip(reason)
+    skip_if(apache_kafka_unavailable())
     try:
         made = KafkaTools()
     except ToolMissing as error:

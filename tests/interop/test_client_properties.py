@@ -16,6 +16,7 @@ from spark_kafka_native.net.secret import Secret
 from spark_kafka_native.records.compression import CompressionType
 from tests.support import maven
 from tests.support.apache_kafka import QUICK_START, QUIET, apache_kafka_unavailable, kafka_jars
+from tests.support.skipping import skip_if
 
 pytestmark = pytest.mark.interop
 
@@ -42,9 +43,7 @@ class Defined(NamedTuple):
 @pytest.fixture(scope="module")
 def theirs() -> dict[str, dict[str, Defined]]:
     """Client -> property -> definition."""
-    unavailable = apache_kafka_unavailable()
-    if unavailable is not None:
-        pytest.skip(unavailable)
+    skip_if(apache_kafka_unavailable())
     class_path = os.pathsep.join(map(str, kafka_jars()))
     command = [maven.java(), *QUICK_START, *QUIET, "-cp", class_path, str(SOURCE)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)

@@ -28,6 +28,7 @@ from tests.support import reference_records as reference
 from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable, run_tool
 from tests.support.clients import CODECS, DEADLINE_S, Record
 from tests.support.confluent_client import ConfluentClient
+from tests.support.skipping import skip_if
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.interop
@@ -168,9 +169,7 @@ def compact_ours(before: Path, target: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def rounds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rounds]:
-    reason = apache_kafka_unavailable()
-    if reason is not None:
-        pytest.skip(reason)
+    skip_if(apache_kafka_unavailable())
     scratch = tmp_path_factory.mktemp("compacted")
     done: list[Round] = []
     with ApacheKafka(settings={"log.cleaner.backoff.ms": "200"}) as kafka:

@@ -40,6 +40,7 @@ from tests.support.confluent_client import ConfluentClient
 from tests.support.raw_client import RawClient
 from tests.support.raw_consumers import RawConsumer, describe, settle
 from tests.support.scripts import free_port
+from tests.support.skipping import skip_if
 from tests.support.waiting import eventually
 from tests.support.zookeeper import LAST_KAFKA_WITH_ZOOKEEPER, ZooKeeper
 
@@ -166,9 +167,7 @@ def test_the_page_names_the_tests_that_are_here() -> None:
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[ApacheKafka]:
     """A node of its own, because it is stopped and started again."""
-    reason = apache_kafka_unavailable()
-    if reason is not None:
-        pytest.skip(reason)
+    skip_if(apache_kafka_unavailable())
     with ApacheKafka() as kafka:
         yield kafka
 
@@ -410,9 +409,7 @@ def register(zookeeper: ZooKeeper, directory: Path) -> None:
 
 
 def test_kafka_3_9_on_zookeeper_opens_our_directory(ours: tuple[Path, Seen], tmp_path: Path) -> None:
-    reason = apache_kafka_unavailable(LAST_KAFKA_WITH_ZOOKEEPER)
-    if reason is not None:
-        pytest.skip(reason)
+    skip_if(apache_kafka_unavailable(LAST_KAFKA_WITH_ZOOKEEPER))
     directory, seen = ours
     topic_ids = ids(directory)
     with ZooKeeper() as zookeeper:

@@ -25,6 +25,7 @@ from tests.support.exchanged_logs import take_over
 from tests.support.raw_client import RawClient
 from tests.support.raw_consumers import Owned, RawConsumer, describe, settle
 from tests.support.raw_members import RawMember, wait_for_coordinator
+from tests.support.skipping import skip_if
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.interop
@@ -159,9 +160,7 @@ def records_in(broker: AnyBroker) -> Iterator[CoordinatorRecord]:
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[ApacheKafka]:
     """A node of its own, because it is stopped and started again."""
-    reason = apache_kafka_unavailable()
-    if reason is not None:
-        pytest.skip(reason)
+    skip_if(apache_kafka_unavailable())
     with ApacheKafka(settings=SETTINGS) as kafka:
         kafka.create_topic(TOPIC, TOPIC_PARTITIONS)
         yield kafka
@@ -207,9 +206,7 @@ def test_groups_of_ours_are_coordinated_by_kafka(kafka: ApacheKafka, theirs: See
 
 
 def test_kafkas_tool_reads_our_groups(tmp_path: Path) -> None:
-    reason = apache_kafka_unavailable()
-    if reason is not None:
-        pytest.skip(reason)
+    skip_if(apache_kafka_unavailable())
     with BrokerProcess(tmp_path, settings=SETTINGS) as broker:
         broker.create_topic(TOPIC, TOPIC_PARTITIONS)
         members = fill(broker)

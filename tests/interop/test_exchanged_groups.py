@@ -30,6 +30,7 @@ from tests.support.coordinator_batches import decode_batch
 from tests.support.exchanged_logs import take_over
 from tests.support.raw_client import RawClient
 from tests.support.raw_members import RawMember, stabilize, wait_for_coordinator
+from tests.support.skipping import skip_if
 
 pytestmark = pytest.mark.interop
 
@@ -125,9 +126,7 @@ def assert_continues(broker: AnyBroker, members: dict[str, tuple[str, int]]) -> 
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[ApacheKafka]:
     """A node of its own, because it is stopped and started again."""
-    reason = apache_kafka_unavailable()
-    if reason is not None:
-        pytest.skip(reason)
+    skip_if(apache_kafka_unavailable())
     with ApacheKafka(settings=SETTINGS) as kafka:
         yield kafka
 
@@ -181,9 +180,7 @@ def test_groups_of_ours_are_coordinated_by_kafka(kafka: ApacheKafka, theirs: See
 
 
 def test_kafkas_tool_reads_our_groups(tmp_path: Path) -> None:
-    reason = apache_kafka_unavailable()
-    if reason is not None:
-        pytest.skip(reason)
+    skip_if(apache_kafka_unavailable())
     with BrokerProcess(tmp_path, settings=SETTINGS) as broker:
         members = fill(broker)
 

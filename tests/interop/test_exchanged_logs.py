@@ -19,6 +19,7 @@ from tests.support.batches import batch, rows
 from tests.support.clients import CODECS, Record
 from tests.support.confluent_client import ConfluentClient
 from tests.support.log_driver import batches_of
+from tests.support.skipping import skip_if
 
 pytestmark = pytest.mark.interop
 
@@ -37,9 +38,7 @@ def value(number: int) -> bytes:
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[ApacheKafka]:
     """A node of its own, because it is stopped and started again; with records in one of two topics."""
-    reason = apache_kafka_unavailable()
-    if reason is not None:
-        pytest.skip(reason)
+    skip_if(apache_kafka_unavailable())
     with ApacheKafka() as kafka:
         for partition in (THEIRS, OURS):
             kafka.create_topic(partition.topic, configs=SMALL)

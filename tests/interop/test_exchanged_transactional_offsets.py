@@ -21,6 +21,7 @@ from tests.support.exchanged_logs import take_over
 from tests.support.raw_client import RawClient
 from tests.support.raw_members import wait_for_coordinator
 from tests.support.raw_offsets import commit_offset, committed_offset
+from tests.support.skipping import skip_if
 from tests.support.transaction_driver import RawProducer
 from tests.support.waiting import eventually
 
@@ -111,9 +112,7 @@ def assert_can_be_decided(broker: AnyBroker, transactions: list[Open]) -> None:
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[ApacheKafka]:
     """A node of its own, because it is stopped and started again."""
-    reason = apache_kafka_unavailable()
-    if reason is not None:
-        pytest.skip(reason)
+    skip_if(apache_kafka_unavailable())
     with ApacheKafka(settings=SETTINGS) as kafka:
         yield kafka
 

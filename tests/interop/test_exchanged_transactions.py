@@ -22,6 +22,7 @@ from tests.support.exchanged_logs import take_over
 from tests.support.raw_client import RawClient
 from tests.support.raw_members import wait_for_coordinator
 from tests.support.raw_offsets import committed_offset
+from tests.support.skipping import skip_if
 from tests.support.transaction_driver import RawProducer, wait_for_transaction_coordinator
 from tests.support.transaction_views import (
     View,
@@ -143,9 +144,7 @@ def assert_continues(broker: AnyBroker, identity: tuple[int, int]) -> None:
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[ApacheKafka]:
     """A node of its own, because it is stopped and started again."""
-    reason = apache_kafka_unavailable()
-    if reason is not None:
-        pytest.skip(reason)
+    skip_if(apache_kafka_unavailable())
     with ApacheKafka(settings=SETTINGS) as kafka:
         yield kafka
 
@@ -207,9 +206,7 @@ def test_transactions_of_ours_are_coordinated_by_kafka(
 
 
 def test_kafkas_tool_reads_our_transactions(tmp_path: Path) -> None:
-    reason = apache_kafka_unavailable()
-    if reason is not None:
-        pytest.skip(reason)
+    skip_if(apache_kafka_unavailable())
     with BrokerProcess(tmp_path, settings=SETTINGS) as broker:
         fill(broker)
 

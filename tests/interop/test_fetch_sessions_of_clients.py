@@ -12,6 +12,7 @@ from tests.support.apache_kafka import apache_kafka_unavailable, run_tool
 from tests.support.broker_driver import batch, produce_request
 from tests.support.kafka_python_client import KafkaPythonClient
 from tests.support.raw_client import RawClient
+from tests.support.skipping import skip_if
 
 pytestmark = pytest.mark.interop
 
@@ -106,9 +107,7 @@ def test_kafka_python_finds_its_way_when_its_session_is_gone(broker: EmbeddedBro
 
 
 def test_the_java_client_keeps_a_session(broker: EmbeddedBroker) -> None:
-    reason = apache_kafka_unavailable()
-    if reason is not None:
-        pytest.skip(reason)
+    skip_if(apache_kafka_unavailable())
     given = sessions_opened(broker)
     for index in range(PARTITIONS):
         write(broker, "t", index, b"%d-a" % index, b"%d-b" % index)

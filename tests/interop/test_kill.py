@@ -20,6 +20,7 @@ from broker_embedded.testing import BrokerProcess
 from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable
 from tests.support.brokers import Server
 from tests.support.report import Report
+from tests.support.skipping import skip_if
 from tests.support.writers import ConfluentWriter, OurWriter, Writer, check_written, wait_for_progress
 
 KILLS = int(os.environ.get("KILLS", "3"))
@@ -72,9 +73,7 @@ def victim(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Victim]:
         with Bundled(tmp_path) as broker:
             yield broker
         return
-    reason = apache_kafka_unavailable()
-    if reason is not None:
-        pytest.skip(reason)
+    skip_if(apache_kafka_unavailable())
     with Apache(settings={"log.segment.bytes": "1048576"}) as kafka:
         yield kafka
 

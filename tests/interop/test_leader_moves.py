@@ -11,6 +11,7 @@ from spark_kafka_native.client.consumer.offsets import LATEST, list_offsets
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable
 from tests.support.our_client import config_of, read_range
+from tests.support.skipping import skip_if
 from tests.support.waiting import eventually
 from tests.support.writers import ConfluentWriter, OurWriter, Writer, check_written, wait_for_progress
 
@@ -23,9 +24,7 @@ PARTITIONS = 3
 
 @pytest.fixture
 def three_nodes() -> Iterator[ApacheKafka]:
-    reason = apache_kafka_unavailable()
-    if reason is not None:
-        pytest.skip(reason)
+    skip_if(apache_kafka_unavailable())
     # A leader that dies alone has the followers' word for what it acknowledged.
     with ApacheKafka(brokers=3, settings={"min.insync.replicas": "2"}) as kafka:
         yield kafka

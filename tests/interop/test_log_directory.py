@@ -12,6 +12,7 @@ from tests.support.apache_kafka import apache_kafka_unavailable, run_tool
 from tests.support.clients import CODECS, Client, Record
 from tests.support.confluent_client import ConfluentClient
 from tests.support.our_client import OurClient
+from tests.support.skipping import skip_if
 
 pytestmark = pytest.mark.interop
 
@@ -25,9 +26,7 @@ BATCH = 100
 @pytest.fixture(scope="module")
 def partition_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A partition with every codec in it, several segments long, of a broker that was stopped in order."""
-    reason = apache_kafka_unavailable()
-    if reason is not None:
-        pytest.skip(reason)
+    skip_if(apache_kafka_unavailable())
     data = tmp_path_factory.mktemp("dumped")
     with BrokerProcess(data, settings={"log.segment.bytes": "15000", "log.index.interval.bytes": "500"}) as broker:
         broker.create_topic(TOPIC)

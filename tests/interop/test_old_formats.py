@@ -24,6 +24,7 @@ from tests.support.kafka_python_client import KafkaPythonClient
 from tests.support.message_sets import entry, message_set, shapes
 from tests.support.our_client import OurClient
 from tests.support.raw_client import RawClient
+from tests.support.skipping import skip_if
 
 pytestmark = pytest.mark.interop
 
@@ -39,9 +40,7 @@ SMALL = {"segment.bytes": "6000", "index.interval.bytes": "300"}
 
 def write_log(directory: Path, magic: int | None) -> int:
     """A log in one format, or with ``magic=None`` in all of them; how many records are in it."""
-    reason = apache_kafka_unavailable()
-    if reason is not None:
-        pytest.skip(reason)
+    skip_if(apache_kafka_unavailable())
     directory.mkdir(parents=True)
     log = Log.open(directory, LogConfig.parse(SMALL), Platform())
     now_ms = int(time.time() * 1000)
@@ -162,9 +161,7 @@ def test_every_client_reads_every_format(
 
 @pytest.mark.parametrize(("magic", "codec"), [topic for topic in TOPICS if topic[0] < 2])
 def test_kafkas_consumer_of_today_reads_every_format(filled: BrokerProcess, magic: int, codec: CompressionType) -> None:
-    reason = apache_kafka_unavailable()
-    if reason is not None:
-        pytest.skip(reason)
+    skip_if(apache_kafka_unavailable())
     output = run_tool(
         "org.apache.kafka.tools.consumer.ConsoleConsumer",
         *("--bootstrap-server", filled.bootstrap_servers, "--topic", topic_of(magic, codec), "--partition", "0"),

@@ -12,6 +12,7 @@ import pytest
 from broker_embedded.groups.pattern import Pattern, PatternError
 from tests.support import maven, toolchains
 from tests.support.apache_kafka import apache_kafka_unavailable, kafka_jars
+from tests.support.skipping import skip_if
 
 pytestmark = pytest.mark.interop
 
@@ -63,9 +64,7 @@ def said_by_ours(expression: str) -> str:
 
 
 def test_expressions_mean_what_they_mean_to_kafka(seed: int) -> None:
-    reason = apache_kafka_unavailable()
-    if reason is not None:
-        pytest.skip(reason)
+    skip_if(apache_kafka_unavailable())
     dice, parts = random.Random(seed), [*PARTS.split(), *LETTERS]
     made = ["".join(dice.choices(parts, k=dice.randint(1, 7))) for _ in range(EXPRESSIONS)]
     expressions = [*KNOWN, *made]

@@ -25,6 +25,7 @@ from tests.support.hard_topics import HardTopics
 from tests.support.kafka_tools import KafkaTools
 from tests.support.raw_client import RawClient
 from tests.support.raw_members import RawMember, stabilize, wait_for_coordinator
+from tests.support.skipping import skip_if
 from tests.support.transaction_driver import LEVELS, RawProducer
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(500)]
@@ -53,9 +54,7 @@ def files(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
             write(HardTopics(bundled, segment_setting="segment.bytes"), bundled)
         yield files_of(data)
         return
-    reason = apache_kafka_unavailable()
-    if reason is not None:
-        pytest.skip(reason)
+    skip_if(apache_kafka_unavailable())
     with ApacheKafka(settings=SETTINGS) as apache:
         write(HardTopics(apache), apache)
         apache.stop()

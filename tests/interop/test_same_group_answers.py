@@ -33,6 +33,7 @@ from spark_kafka_native.protocol.messages.sync_group import SyncGroupRequest, Sy
 from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable
 from tests.support.conversation import Conversation
 from tests.support.group_driver import subscription
+from tests.support.skipping import skip_if
 
 pytestmark = pytest.mark.interop
 
@@ -51,9 +52,7 @@ def ours() -> Iterator[EmbeddedBroker]:
 @pytest.fixture(scope="module")
 def apache_kafka() -> Iterator[ApacheKafka]:
     """A new one: other tests commit in the name of the group without a name."""
-    reason = apache_kafka_unavailable()
-    if reason is not None:
-        pytest.skip(reason)
+    skip_if(apache_kafka_unavailable())
     with ApacheKafka() as kafka:
         yield kafka
 

@@ -13,6 +13,7 @@ from broker_embedded.testing import BrokerProcess
 from broker_embedded.tools.__main__ import main
 from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable, run_tool
 from tests.support.hard_topics import HardTopics
+from tests.support.skipping import skip_if
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.interop
@@ -47,9 +48,7 @@ CONFIGS = (
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
-    reason = apache_kafka_unavailable()
-    if reason is not None:
-        pytest.skip(reason)
+    skip_if(apache_kafka_unavailable())
     with BrokerProcess(tmp_path / "data") as running:
         yield running
 
@@ -66,9 +65,7 @@ def theirs(tool: str, *arguments: str) -> list[str]:
 
 @pytest.fixture
 def kafka() -> Iterator[ApacheKafka]:
-    reason = apache_kafka_unavailable()
-    if reason is not None:
-        pytest.skip(reason)
+    skip_if(apache_kafka_unavailable())
     with ApacheKafka(settings={"log.cleaner.backoff.ms": "200"}) as running:
         yield running
 

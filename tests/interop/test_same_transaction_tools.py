@@ -12,6 +12,7 @@ from spark_kafka_native.tools.__main__ import main
 from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable
 from tests.support.brokers import AnyBroker
 from tests.support.kafka_tools import KafkaTools
+from tests.support.skipping import skip_if
 from tests.support.transaction_driver import RawProducer
 from tests.support.transaction_views import reaches, settle
 
@@ -32,9 +33,7 @@ def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
             bundled.create_topic(TOPIC, 3)
             yield bundled
         return
-    reason = apache_kafka_unavailable()
-    if reason is not None:
-        pytest.skip(reason)
+    skip_if(apache_kafka_unavailable())
     with ApacheKafka(settings=SETTINGS) as apache:
         apache.create_topic(TOPIC, 3)
         yield apache

@@ -15,6 +15,7 @@ from broker_embedded.transactions.state import NEVER_MS, Transaction, Transactio
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support import maven, toolchains
 from tests.support.apache_kafka import apache_kafka_unavailable, kafka_jars
+from tests.support.skipping import skip_if
 
 pytestmark = pytest.mark.interop
 
@@ -84,9 +85,7 @@ def as_base64(record: CoordinatorRecord) -> str:
 
 
 def test_records_are_those_of_apache_kafka(seed: int) -> None:
-    reason = apache_kafka_unavailable()
-    if reason is not None:
-        pytest.skip(reason)
+    skip_if(apache_kafka_unavailable())
     dice = random.Random(seed)
     known = [drawn(dice) for _ in range(RECORDS)]
     ours = [transaction_record(transaction, flexible=bool(number % 2)) for number, transaction in enumerate(known)]

@@ -8,6 +8,7 @@ import pytest
 
 from broker_embedded.testing import BrokerProcess
 from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable
+from tests.support.skipping import skip_if
 
 BOTH = ("bundled", pytest.param("apache", marks=pytest.mark.interop))
 """The params of a fixture that yields what `running_broker` makes of each."""
@@ -26,9 +27,7 @@ def running_broker(
         with BrokerProcess(directory, settings={**settings, **level}) as broker:
             yield broker
         return
-    reason = apache_kafka_unavailable()
-    if reason is not None:
-        pytest.skip(reason)
+    skip_if(apache_kafka_unavailable())
     feature = () if transaction_version is None else ("--feature", f"transaction.version={transaction_version}")
     with ApacheKafka(settings=settings, format_options=feature) as kafka:
         yield kafka

@@ -5,11 +5,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-import pytest
-
 from broker_embedded.testing import BrokerProcess
 from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable
 from tests.support.brokers import Server
+from tests.support.skipping import skip_if
 
 USERS: Mapping[str, str] = {"alice": "alice-hunter2", "bob": "bob,=hunter2"}
 SCRAM_USERS: Mapping[str, str] = {"alice": "alice-hunter2", "carol": "carol-hunter2"}
@@ -75,9 +74,7 @@ def sasl_broker(kind: str, directory: Path, more: Mapping[str, str] | None = Non
         with BrokerProcess(directory, settings={**settings(), **listeners, **(more or {})}) as broker:
             yield broker
         return
-    reason = apache_kafka_unavailable()
-    if reason is not None:
-        pytest.skip(reason)
+    skip_if(apache_kafka_unavailable())
     options = [part for user in users for part in ("--add-scram", user)]
     with ApacheKafka(settings={**settings(), **(more or {})}, listeners=_PROTOCOLS, format_options=options) as kafka:
         yield kafka

@@ -11,6 +11,7 @@ from tests.support.brokers import RECORDS_STAY, AnyBroker, TopicMaker
 from tests.support.foreign import Agent
 from tests.support.foreign_clients import CLIENTS, ForeignClient
 from tests.support.maven import MavenError
+from tests.support.skipping import skip_if
 from tests.support.toolchains import ToolMissing
 
 SETTINGS = {
@@ -49,9 +50,7 @@ def bundled_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerP
 
 @pytest.fixture(scope="session")
 def apache_server() -> Iterator[ApacheKafka]:
-    reason = apache_kafka_unavailable()
-    if reason is not None:
-        pytest.skip(reason)
+    skip_if(apache_kafka_unavailable())
     with ApacheKafka(settings=SETTINGS) as kafka:
         yield kafka
 
@@ -73,9 +72,7 @@ def bundled_3_9(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProc
 
 @pytest.fixture(scope="module")
 def apache_3_9() -> Iterator[ApacheKafka]:
-    reason = apache_kafka_unavailable(LAST_RELEASE_FOR_OLD_CLIENTS)
-    if reason is not None:
-        pytest.skip(reason)
+    skip_if(apache_kafka_unavailable(LAST_RELEASE_FOR_OLD_CLIENTS))
     with ApacheKafka(release=LAST_RELEASE_FOR_OLD_CLIENTS, settings=RECORDS_STAY) as kafka:
         yield kafka
 

@@ -20,6 +20,7 @@ from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable
 from tests.support.brokers import AnyBroker
 from tests.support.report import Report
 from tests.support.scripts import free_port
+from tests.support.skipping import skip_if
 from tests.support.toolchains import ToolMissing, python_source
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
@@ -77,9 +78,7 @@ def bundled_suite_server(tmp_path: Path) -> Iterator[BrokerProcess]:
 
 @pytest.fixture
 def apache_suite_server() -> Iterator[ApacheKafka]:
-    reason = apache_kafka_unavailable()
-    if reason is not None:
-        pytest.skip(reason)
+    skip_if(apache_kafka_unavailable())
     with ApacheKafka(settings=SETTINGS) as kafka:
         yield kafka
 

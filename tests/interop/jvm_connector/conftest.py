@@ -7,6 +7,7 @@ import pytest
 from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable
 from tests.support.hard_topics import HardTopics
 from tests.support.jvm_connector import BothConnectors, jvm_connector_unavailable
+from tests.support.skipping import skip_if
 
 QUICK_COMPACTION = {"log.cleaner.backoff.ms": "200", "auto.create.topics.enable": "false"}
 
@@ -14,9 +15,7 @@ QUICK_COMPACTION = {"log.cleaner.backoff.ms": "200", "auto.create.topics.enable"
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[ApacheKafka]:
     """An Apache Kafka of its own, which makes no topics unasked and compacts soon."""
-    reason = apache_kafka_unavailable()
-    if reason is not None:
-        pytest.skip(reason)
+    skip_if(apache_kafka_unavailable())
     with ApacheKafka(settings=QUICK_COMPACTION) as server:
         yield server
 
@@ -33,8 +32,6 @@ def topics(kafka: ApacheKafka) -> Iterator[HardTopics]:
 @pytest.fixture(scope="session")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BothConnectors]:
     """A Spark session with both connectors."""
-    reason = jvm_connector_unavailable()
-    if reason is not None:
-        pytest.skip(reason)
+    skip_if(jvm_connector_unavailable())
     with BothConnectors(tmp_path_factory.mktemp("both-connectors")) as session:
         yield session

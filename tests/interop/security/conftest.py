@@ -6,12 +6,11 @@ import pytest
 
 from tests.support.apache_kafka import apache_kafka_unavailable
 from tests.support.secure_kafka import SecureKafka, keytool_unavailable, secure_kafka
+from tests.support.skipping import skip_if
 
 
 @pytest.fixture(scope="package")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureKafka]:
-    reason = apache_kafka_unavailable() or keytool_unavailable()
-    if reason is not None:
-        pytest.skip(reason)
+    skip_if(apache_kafka_unavailable() or keytool_unavailable())
     with secure_kafka(tmp_path_factory.mktemp("secure")) as cluster:
         yield cluster

@@ -13,6 +13,7 @@ from tests.support.apache_kafka import QUICK_START, ApacheKafka, apache_kafka_un
 from tests.support.clients import Record
 from tests.support.kdc import REALM, provide_gssapi, realm
 from tests.support.our_client import config_of, read_range, rows_of
+from tests.support.skipping import skip_if
 from tests.support.toolchains import ToolMissing
 
 pytestmark = pytest.mark.interop
@@ -22,8 +23,7 @@ MODULE = "com.sun.security.auth.module.Krb5LoginModule required"
 
 @pytest.mark.feature("security.gssapi")
 def test_tickets_of_a_keytab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if (reason := apache_kafka_unavailable()) is not None:
-        pytest.skip(reason)
+    skip_if(apache_kafka_unavailable())
     with ExitStack() as stack:
         try:
             provide_gssapi(monkeypatch)

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from broker_embedded.testing import BrokerProcess
 from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable
 from tests.support.brokers import AnyBroker
+from tests.support.skipping import skip_if
 from tests.support.spark_queries import Batches, KafkaFrames, error_text, failure, numbers, values
 from tests.support.topics import Topics
 from tests.support.waiting import eventually
@@ -85,9 +86,7 @@ def retaining(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AnyBro
         with BrokerProcess(tmp_path / "broker", settings=settings) as broker:
             yield broker
         return
-    reason = apache_kafka_unavailable()
-    if reason is not None:
-        pytest.skip(reason)
+    skip_if(apache_kafka_unavailable())
     with ApacheKafka(settings=settings) as kafka:
         yield kafka
 

@@ -14,6 +14,7 @@ from broker_embedded.testing import BrokerProcess
 from tests.support.apache_kafka import ApacheKafka, apache_kafka_unavailable
 from tests.support.brokers import AnyBroker
 from tests.support.proxy import BreakingProxy
+from tests.support.skipping import skip_if
 from tests.support.writers import ConfluentWriter, OurWriter, Writer, check_written, wait_for_progress
 
 pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
@@ -37,9 +38,7 @@ def broker(request: pytest.FixtureRequest, proxy: BreakingProxy, tmp_path: Path)
             proxy.target = bundled.bootstrap_servers
             yield bundled
         return
-    reason = apache_kafka_unavailable()
-    if reason is not None:
-        pytest.skip(reason)
+    skip_if(apache_kafka_unavailable())
     with ApacheKafka(settings=settings) as kafka:
         proxy.target = kafka.bootstrap_servers
         yield kafka

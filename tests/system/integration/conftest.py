@@ -8,6 +8,7 @@ from spark_kafka_native.client.cluster.cluster import Cluster
 from tests.support.brokers import Server, TopicMaker
 from tests.support.mock_cluster import MockCluster, mock_cluster_unavailable
 from tests.support.our_client import config_of
+from tests.support.skipping import skip_if
 
 
 class _MockServer:
@@ -28,9 +29,7 @@ class _MockServer:
 @pytest.fixture(scope="session")
 def mock_cluster() -> Iterator[MockCluster]:
     """Three mock brokers; skips where librdkafka cannot be had."""
-    reason = mock_cluster_unavailable()
-    if reason is not None:
-        pytest.skip(reason)
+    skip_if(mock_cluster_unavailable())
     with MockCluster(3) as mock:
         yield mock
 
