@@ -28,7 +28,7 @@ from broker_embedded.groups.pattern import (
 )
 from docs.marked import replace_between
 from spark_kafka_native.client.config import DEPARTURES, PROPERTIES, WITHOUT_EFFECT
-from spark_kafka_native.client.properties import Property
+from spark_kafka_native.client.config_def import Property
 from spark_kafka_native.spark.options.table import SINK_OPTIONS, SOURCE_OPTIONS, Option
 
 PAGE = Path(__file__).with_name("options.md")

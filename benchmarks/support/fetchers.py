@@ -132,7 +132,7 @@ def receiving(place: Place) -> AbstractContextManager[Read]:
             for _, part in [] if response is None else source.parts_of(response):
                 records = part.records if part is not None and part.records is not None else b""
                 assert isinstance(records, bytes | memoryview)
-                cursor.next_offset = Batches.of(records).reach(cursor.next_offset, NO_EPOCH).offset
+                cursor.next_offset = Batches.of(records).next_offset(cursor.next_offset, NO_EPOCH).offset
             del response  # so that the next one can have its memory
         source.close()
         return cursor.next_offset

@@ -10,7 +10,7 @@ from broker_embedded.platform.platform import File
 from spark_kafka_native.records.batch import MAGIC, BatchHeader, CorruptBatch, IncompleteBatch, UnreadableBatch
 from spark_kafka_native.records.conversion import read_records
 from spark_kafka_native.records.formats import MIN_HEADER_BYTES, check_any_crc, read_any
-from spark_kafka_native.records.record import Message
+from spark_kafka_native.records.record import LogRecord
 
 _HEADER_BLOCK: Final = 4096
 """Bytes read at once when only headers matter: many small batches, or the header of one large batch."""
@@ -41,7 +41,7 @@ def batch_bytes(file: File, position: int, header: BatchHeader) -> memoryview:
     return memoryview(raw)
 
 
-def batch_records(file: File, position: int, header: BatchHeader) -> list[Message]:
+def batch_records(file: File, position: int, header: BatchHeader) -> list[LogRecord]:
     """Every record of the batch at ``position``, a control record too. Raises OSError, CorruptBatch."""
     raw = batch_bytes(file, position, header)
     try:

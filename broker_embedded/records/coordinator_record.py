@@ -15,7 +15,7 @@ from spark_kafka_native.protocol.schema import Struct
 from spark_kafka_native.protocol.wire import Splices
 from spark_kafka_native.records.conversion import write_batch
 from spark_kafka_native.records.errors import CorruptBatch
-from spark_kafka_native.records.record import Message
+from spark_kafka_native.records.record import LogRecord
 
 _VERSION: Final = _struct.Struct(">h")
 
@@ -108,5 +108,5 @@ def _decode(cls: type[StructT], raw: bytes, version: int, *, flexible: bool) -> 
 
 def encode_batch(records: Sequence[CoordinatorRecord], timestamp_ms: int) -> bytearray:
     """One uncompressed batch of ``records``, which must not be empty, with one timestamp."""
-    messages = [Message(index, timestamp_ms, record.key, record.value) for index, record in enumerate(records)]
+    messages = [LogRecord(index, timestamp_ms, record.key, record.value) for index, record in enumerate(records)]
     return write_batch(messages, base_offset=0)

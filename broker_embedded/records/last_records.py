@@ -12,7 +12,7 @@ from spark_kafka_native.protocol.wire import Buffer
 from spark_kafka_native.records.batch import BatchHeader
 from spark_kafka_native.records.control import ControlType, decode_control
 from spark_kafka_native.records.conversion import read_records
-from spark_kafka_native.records.record import Message
+from spark_kafka_native.records.record import LogRecord
 
 _MARKERS: Final = (ControlType.COMMIT, ControlType.ABORT)
 
@@ -29,8 +29,8 @@ class LastRecords:
     """The last records of one partition, up to the present batch."""
 
     def __init__(self) -> None:
-        self._last: dict[bytes, Message] = {}
-        self._open: dict[int, dict[bytes, Message]] = {}
+        self._last: dict[bytes, LogRecord] = {}
+        self._open: dict[int, dict[bytes, LogRecord]] = {}
         """The records of each producer's open transaction."""
 
     def read(self, buffer: Buffer, position: int, header: BatchHeader) -> None:
@@ -65,7 +65,7 @@ class LastRecords:
                 self._last[key] = message
 
 
-def _logged(message: Message, producer_id: int | None) -> LoggedRecord:
+def _logged(message: LogRecord, producer_id: int | None) -> LoggedRecord:
     return LoggedRecord(CoordinatorRecord(key=message.key or b"", value=message.value), message.offset, producer_id)
 
 

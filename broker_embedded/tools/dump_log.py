@@ -36,7 +36,7 @@ from spark_kafka_native.records.batch import (
 from spark_kafka_native.records.control import ControlRecord, ControlType, decode_control
 from spark_kafka_native.records.formats import check_any_crc
 from spark_kafka_native.records.legacy import message_crcs, read_messages
-from spark_kafka_native.records.record import Message, read_headers
+from spark_kafka_native.records.record import LogRecord, read_headers
 from spark_kafka_native.tools.options import INT32, ToolParser
 from spark_kafka_native.tools.output import ToolError, ToolFailure, complain, refuse, say
 
@@ -219,7 +219,7 @@ def _print_batch(file: File, position: int, header: BatchHeader) -> None:
     )
 
 
-def _records(file: File, position: int, header: BatchHeader) -> Iterator[tuple[Message, str]]:
+def _records(file: File, position: int, header: BatchHeader) -> Iterator[tuple[LogRecord, str]]:
     """The records of a batch, each with what is printed of it beside key and value. Raises CorruptBatch."""
     if header.magic != MAGIC:
         raw = batch_bytes(file, position, header)
@@ -236,7 +236,7 @@ def _records(file: File, position: int, header: BatchHeader) -> Iterator[tuple[M
         yield record, metadata if control is None else f"{metadata} {_control(control)}"
 
 
-def _metadata(header: BatchHeader, record: Message, index: int = 0) -> str:
+def _metadata(header: BatchHeader, record: LogRecord, index: int = 0) -> str:
     """What is printed of record ``index`` of a batch beside key and value. Raises CorruptBatch: its headers."""
     key_size, value_size = (-1 if data is None else len(data) for data in (record.key, record.value))
     time = _time(header, record.timestamp)

@@ -25,12 +25,12 @@ from spark_kafka_native.protocol.consumer_protocol import (
 from spark_kafka_native.protocol.ids import format_id
 from spark_kafka_native.protocol.schema import Struct, fields_of
 from spark_kafka_native.records.errors import CorruptBatch
-from spark_kafka_native.records.record import Message
+from spark_kafka_native.records.record import LogRecord
 from spark_kafka_native.tools.output import ToolError, ToolFailure
 
 Decoded: TypeAlias = tuple[str | None, str | None]
 """Key and value as text; None is not printed."""
-Decoder: TypeAlias = Callable[[Message], Decoded]
+Decoder: TypeAlias = Callable[[LogRecord], Decoded]
 BytesDecoder: TypeAlias = Callable[[bytes], str]
 
 STRING_DECODER: Final = "org.apache.kafka.tools.api.StringDecoder"
@@ -58,7 +58,7 @@ def plain_decoder(key_class: str, value_class: str) -> Decoder:
     of_key = _bytes_decoder("--key-decoder-class", key_class)
     of_value = _bytes_decoder("--value-decoder-class", value_class)
 
-    def decode(message: Message) -> Decoded:
+    def decode(message: LogRecord) -> Decoded:
         try:
             key = None if message.key is None else of_key(message.key)
             return key, None if message.value is None else of_value(message.value)
@@ -68,12 +68,12 @@ def plain_decoder(key_class: str, value_class: str) -> Decoder:
     return decode
 
 
-def decode_group_record(message: Message) -> Decoded:
+def decode_group_record(message: LogRecord) -> Decoded:
     """A record of ``__consumer_offsets`` as JSON. Raises ToolFailure: it has no key."""
     return _decode(message, _GROUP_RECORDS)
 
 
-def decode_transaction_record(message: Message) -> Decoded:
+def decode_transaction_record(message: LogRecord) -> Decoded:
     """A record of ``__transaction_state`` as JSON. Raises ToolFailure: it has no key."""
     return _decode(message, _TRANSACTION_RECORDS)
 
@@ -99,7 +99,7 @@ def _json_value(content: object, version: int) -> object:
     return format_id(content) if isinstance(content, UUID) else content
 
 
-def _decode(message: Message, kinds: Mapping[int, RecordKind[Any, Any]]) -> Decoded:
+def _decode(message: LogRecord, kinds: Mapping[int, RecordKind[Any, Any]]) -> Decoded:
     offset = message.offset
     if message.key is None:
         raise ToolFailure(f"the record at offset {offset} has no key, so that the decoder cannot read it")

@@ -1,9 +1,9 @@
 """Kafka client properties -> ``ClientConfig``, parsed once, at the edge.
 
 The dataclass is the table: name (``_`` for ``.``), Kafka's default and the bounds of every honoured property. A name
-that is neither here nor in ``property_table`` is an error; one that Kafka's Java clients know and that means nothing to
-this client is accepted with a warning, so that options written for the JVM connector keep working. Defaults are those
-of Apache Kafka 4.3's ``ProducerConfig`` and ``ConsumerConfig``, except for those in ``DEPARTURES``.
+that is neither here nor in ``java_properties`` is an error. A property that only Kafka's Java clients need is accepted
+with a warning, so that options written for the JVM connector keep working. Defaults are those of Apache Kafka 4.3's
+``ProducerConfig`` and ``ConsumerConfig``, except for those in ``DEPARTURES``.
 """
 
 import dataclasses
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, Self
 
-from spark_kafka_native.client.properties import (
+from spark_kafka_native.client.config_def import (
     INT64_MAX,
     ConfigError,
     Property,
@@ -23,7 +23,7 @@ from spark_kafka_native.client.properties import (
     servers,
     text,
 )
-from spark_kafka_native.client.property_table import DEPARTURES, REFUSED, WITHOUT_EFFECT
+from spark_kafka_native.client.java_properties import DEPARTURES, REFUSED, WITHOUT_EFFECT
 from spark_kafka_native.client.security.config import SecurityConfig
 from spark_kafka_native.net.address import HostPort
 from spark_kafka_native.protocol.nearest import did_you_mean

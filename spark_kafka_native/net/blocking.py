@@ -19,7 +19,7 @@ from collections import deque
 from typing import Any, Final, Self, TypeVar
 
 from spark_kafka_native.net.address import HostPort
-from spark_kafka_native.net.connection import ClientConnection, Ticket, greeting
+from spark_kafka_native.net.connection import ClientConnection, InFlightRequest, greeting
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.net.dialing import (
     DEFAULT_MAX_FRAME_BYTES,
@@ -74,7 +74,7 @@ class Connection:
         self._protocol = ClientConnection(address, options.client_id, options.remembered)
         self._reader = FrameSocket(sock, MAX_GREETING_BYTES)
         self._outgoing: deque[memoryview] = deque()
-        self._answers: deque[tuple[Ticket, Response]] = deque()
+        self._answers: deque[tuple[InFlightRequest, Response]] = deque()
         self._poll = select.poll()
         self._poll.register(sock, select.POLLIN)
         self._authenticate_at = math.inf
@@ -186,17 +186,17 @@ class Connection:
         """
         self._protocol.learn_again(self.call(greeting(), timeout_ms=timeout_ms))
 
-    def send(self, request: Request[Any], *, deadline: Deadline, max_version: int | None = None) -> Ticket:
+    def send(self, request: Request[Any], *, deadline: Deadline, max_version: int | None = None) -> InFlightRequest:
         """Write a whole request, after the throttle if there is one, without waiting for its response.
 
         The options' ``request_timeout_ms`` bounds how long writing may take. Raises ConnectionLost, RequestTimeout;
         Throttled, UnsupportedApiVersion: these leave the connection usable.
         """
-        ticket = self.enqueue(request, max_version=max_version, deadline=deadline)
-        self._write_all(deadline.at_most_ms(self.options.request_timeout_ms), ticket.request.api_name)
-        return ticket
+        sent = self.enqueue(request, max_version=max_version, deadline=deadline)
+        self._write_all(deadline.at_most_ms(self.options.request_timeout_ms), sent.request.api_name)
+        return sent
 
-    def receive(self, deadline: Deadline) -> tuple[Ticket, Response]:
+    def receive(self, deadline: Deadline) -> tuple[InFlightRequest, Response]:
         """The next answer, in the order of the requests. Raises ConnectionLost, RequestTimeout."""
         while True:
             self.write_some()
@@ -209,7 +209,7 @@ class Connection:
 
     def enqueue(
         self, request: Request[Any], *, max_version: int | None = None, deadline: Deadline | None = None
-    ) -> Ticket:
+    ) -> InFlightRequest:
         """Take a request for ``write_some`` to write. Raises UnsupportedApiVersion, LocalProtocolError.
 
         It waits while the connection is throttled (``throttle_ms``), and raises Throttled at once if that lasts beyond
@@ -224,10 +224,10 @@ class Connection:
             self._authenticate_again()
         return self._enqueue(request, max_version)
 
-    def _enqueue(self, request: Request[Any], max_version: int | None = None) -> Ticket:
-        ticket, chunks = self._protocol.ask(request, max_version)
+    def _enqueue(self, request: Request[Any], max_version: int | None = None) -> InFlightRequest:
+        sent, chunks = self._protocol.ask(request, max_version)
         self._take(chunks)
-        return ticket
+        return sent
 
     def write_some(self) -> bool:
         """Write what the socket accepts now. Whether everything is written. Raises ConnectionLost."""
@@ -262,7 +262,7 @@ class Connection:
             self.close()
             raise
 
-    def next_answer(self) -> tuple[Ticket, Response] | None:
+    def next_answer(self) -> tuple[InFlightRequest, Response] | None:
         """An answer that ``read_some`` has read, in the order of the requests; None if there is none."""
         return self._answers.popleft() if self._answers else None
 
@@ -348,13 +348,13 @@ class Connection:
 
     def _ask_beside(self, request: Request[ResponseT], deadline: Deadline, max_version: int | None = None) -> ResponseT:
         """The answer to a request while others are in flight: they come first, and wait to be taken."""
-        ticket = self._enqueue(request, max_version)
-        self._write_all(deadline, ticket.request.api_name)
-        earlier: list[tuple[Ticket, Response]] = []
+        sent = self._enqueue(request, max_version)
+        self._write_all(deadline, sent.request.api_name)
+        earlier: list[tuple[InFlightRequest, Response]] = []
         while True:
             while self._answers:
                 of, response = self._answers.popleft()
-                if of is ticket:
+                if of is sent:
                     self._answers.extend(earlier)
                     return response  # type: ignore[return-value]  # the answer's class is the request's own
                 earlier.append((of, response))

@@ -54,8 +54,8 @@ _ERROR_AT: Final = slice(4, 6)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Ticket:
-    """A request that was handed out for sending."""
+class InFlightRequest:
+    """A request without a response so far."""
 
     request: type[Request[Any]]
     version: int
@@ -122,7 +122,7 @@ class ClientConnection:
         self._client_id = client_id
         self._remembered = remembered
         self._next_id = 0
-        self._waiting: deque[Ticket] = deque()
+        self._waiting: deque[InFlightRequest] = deque()
         self._versions: BrokerVersions | None = None
 
     @property
@@ -131,7 +131,7 @@ class ClientConnection:
         return len(self._waiting)
 
     @property
-    def oldest(self) -> Ticket | None:
+    def oldest(self) -> InFlightRequest | None:
         """The request whose answer comes next."""
         return self._waiting[0] if self._waiting else None
 
@@ -156,12 +156,12 @@ class ClientConnection:
         A broker that does not know our version of ApiVersions answers with a v0 body and its own range, or none if it
         is older than KIP-511; we ask again with what it has. Raises RemoteProtocolError, UnsupportedApiVersion.
         """
-        ticket = self._next_waiting(frame)
+        sent = self._next_waiting(frame)
         code = ErrorCode.of(int.from_bytes(memoryview(frame)[_ERROR_AT], "big", signed=True))
-        if code is ErrorCode.UNSUPPORTED_VERSION and ticket.version > 0:
+        if code is ErrorCode.UNSUPPORTED_VERSION and sent.version > 0:
             self._waiting.popleft()
-            return self._api_versions_frame(self._lower_version(frame, ticket.version))
-        _, answer = decode_response(ApiVersionsResponse, ticket.version, frame)
+            return self._api_versions_frame(self._lower_version(frame, sent.version))
+        _, answer = decode_response(ApiVersionsResponse, sent.version, frame)
         if code is not ErrorCode.NONE:
             raise RemoteProtocolError(f"ApiVersions was answered with {code.name}: {code.message}")
         self._waiting.popleft()
@@ -169,45 +169,45 @@ class ClientConnection:
         self._note_throttle(answer)
         return None
 
-    def ask(self, request: Request[Any], max_version: int | None = None) -> tuple[Ticket, list[Chunk]]:
-        """A request's ticket and bytes, in the highest version that both sides have.
+    def ask(self, request: Request[Any], max_version: int | None = None) -> tuple[InFlightRequest, list[Chunk]]:
+        """The in-flight request and its bytes, in the highest version that both sides have.
 
         A Produce request with acks=0 gets no answer and so does not count as in flight.
         Raises UnsupportedApiVersion, LocalProtocolError; then nothing must be sent.
         """
         kind = type(request)
         version = self.versions.choose(kind, max_version)
-        ticket = Ticket(request=kind, version=version, correlation_id=self._next_id)
-        chunks = request_frame(request, version, ticket.correlation_id, self._client_id)
+        sent = InFlightRequest(request=kind, version=version, correlation_id=self._next_id)
+        chunks = request_frame(request, version, sent.correlation_id, self._client_id)
         self._next_id = (self._next_id + 1) % _CORRELATION_IDS
         if not (isinstance(request, ProduceRequest) and request.acks == 0):
-            self._waiting.append(ticket)
-        return ticket, chunks
+            self._waiting.append(sent)
+        return sent, chunks
 
-    def answer(self, frame: Buffer) -> tuple[Ticket, Response]:
-        """The oldest waiting request's ticket and its answer, whose records are views into ``frame``.
+    def answer(self, frame: Buffer) -> tuple[InFlightRequest, Response]:
+        """The oldest in-flight request and its response, whose records are views into ``frame``.
 
         Raises RemoteProtocolError: the connection is of no use any more.
         """
-        ticket = self._next_waiting(frame)
-        kind, version, view = ticket.request.response, ticket.version, memoryview(frame)
+        sent = self._next_waiting(frame)
+        kind, version, view = sent.request.response, sent.version, memoryview(frame)
         if self._remembered is None:
             response = _decode_leniently(kind, version, view)
         else:
             response = self._remembered.decoded(kind, version, view, lambda: _decode_leniently(kind, version, view))
         self._waiting.popleft()
         self._note_throttle(response)
-        return ticket, response
+        return sent, response
 
     def _note_throttle(self, answer: Response) -> None:
         throttle_ms: int = getattr(answer, "throttle_time_ms", 0)  # SASL answers, for example, have no such field
         self.throttle_ms = max(min(throttle_ms, MAX_THROTTLE_MS), 0) if self.versions.throttle_follows_answer else 0
 
     def _api_versions_frame(self, version: int) -> list[Chunk]:
-        ticket = Ticket(request=ApiVersionsRequest, version=version, correlation_id=self._next_id)
+        sent = InFlightRequest(request=ApiVersionsRequest, version=version, correlation_id=self._next_id)
         self._next_id += 1
-        self._waiting.append(ticket)
-        return request_frame(greeting(), version, ticket.correlation_id, self._client_id)
+        self._waiting.append(sent)
+        return request_frame(greeting(), version, sent.correlation_id, self._client_id)
 
     def _lower_version(self, frame: Buffer, refused: int) -> int:
         """The version of ApiVersions to ask with after ``refused`` was not understood."""
@@ -218,16 +218,16 @@ class ClientConnection:
         theirs = next((api for api in answer.api_keys if api.api_key == ApiVersionsRequest.api_key), None)
         return 0 if theirs is None else max(min(theirs.max_version, refused - 1), 0)
 
-    def _next_waiting(self, frame: Buffer) -> Ticket:
+    def _next_waiting(self, frame: Buffer) -> InFlightRequest:
         correlation_id = decode_correlation_id(frame)
-        ticket = self.oldest
-        if ticket is None:
+        sent = self.oldest
+        if sent is None:
             raise RemoteProtocolError(f"an answer ({correlation_id}) that nothing was asked for")
-        if correlation_id != ticket.correlation_id:
+        if correlation_id != sent.correlation_id:
             raise RemoteProtocolError(
-                f"answer {correlation_id} came where {ticket.correlation_id} ({ticket}) was to be answered"
+                f"answer {correlation_id} came where {sent.correlation_id} ({sent}) was to be answered"
             )
-        return ticket
+        return sent
 
 
 def _decode_leniently(cls: type[Response], version: int, frame: memoryview) -> Response:

@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from spark_kafka_native.net.address import HostPort
+from spark_kafka_native.net.channel_security import PLAINTEXT, ChannelSecurity
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.net.errors import BrokerUnreachable
 from spark_kafka_native.net.remembered import RememberedAnswer
-from spark_kafka_native.net.security import PLAINTEXT, Security
 
 T = TypeVar("T")
 
@@ -37,7 +37,7 @@ class SocketOptions:
     receive_buffer_bytes: int = -1
     send_buffer_bytes: int = -1
     max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES
-    security: Security = PLAINTEXT
+    security: ChannelSecurity = PLAINTEXT
     remembered: RememberedAnswer | None = None
     """Spares the decoding of an answer that comes again."""
 

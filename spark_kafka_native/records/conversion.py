@@ -26,7 +26,7 @@ from spark_kafka_native.records.decompression import MAX_DECOMPRESSED_BYTES, SMA
 from spark_kafka_native.records.errors import CorruptBatch, check_written
 from spark_kafka_native.records.legacy import read_messages
 from spark_kafka_native.records.legacy_write import write_message_set
-from spark_kafka_native.records.record import Message, encode_body, parse_records, varint
+from spark_kafka_native.records.record import LogRecord, encode_body, parse_records, varint
 
 _LONG_MAX = 2**63 - 1
 _NOBODYS = BatchHeader(
@@ -36,7 +36,7 @@ _NOBODYS = BatchHeader(
 
 def read_records(
     buffer: memoryview, position: int, header: BatchHeader, *, max_bytes: int = MAX_DECOMPRESSED_BYTES
-) -> Iterator[Message]:
+) -> Iterator[LogRecord]:
     """Each record of the batch, message or wrapper at ``position``, of any format; the outer CRC is the caller's.
 
     Of a record batch, about a MiB of records is held at a time.
@@ -61,7 +61,7 @@ def payload_pieces(
 
 
 def write_batch(
-    records: Iterable[Message],
+    records: Iterable[LogRecord],
     *,
     base_offset: int,
     compression: CompressionType = CompressionType.NONE,
@@ -161,7 +161,7 @@ def convert_down(
     *,
     magic: int,
     from_offset: int,
-    each: Callable[[Iterable[Message]], Iterator[Message]] = iter,
+    each: Callable[[Iterable[LogRecord]], Iterator[LogRecord]] = iter,
 ) -> bytes:
     """The batch or message at ``position`` as a message set of format v0 or v1; as it is if it is no newer than that.
 

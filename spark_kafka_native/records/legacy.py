@@ -47,7 +47,7 @@ from spark_kafka_native.records.batch import (
 from spark_kafka_native.records.decompression import MAX_DECOMPRESSED_BYTES, decompress
 from spark_kafka_native.records.errors import CorruptBatch, IncompleteBatch, InvalidMessageSet
 from spark_kafka_native.records.lz4_header import mend_checksum
-from spark_kafka_native.records.record import Message
+from spark_kafka_native.records.record import LogRecord
 
 UNKNOWN_COUNT = -1
 """``records_count`` of a wrapper, which is known only when it has been decompressed."""
@@ -90,9 +90,9 @@ class Messages:
     keys: list[bytes | None] = field(default_factory=list)
     values: list[bytes | None] = field(default_factory=list)
 
-    def rows(self) -> list[Message]:
+    def rows(self) -> list[LogRecord]:
         """The same as objects."""
-        return list(map(Message, self.offsets, self.timestamps, self.keys, self.values))
+        return list(map(LogRecord, self.offsets, self.timestamps, self.keys, self.values))
 
 
 def is_message(buffer: Buffer, position: int = 0) -> bool:
@@ -170,7 +170,7 @@ def read_messages(
     *,
     check_crcs: bool = True,
     max_bytes: int = MAX_DECOMPRESSED_BYTES,
-) -> list[Message]:
+) -> list[LogRecord]:
     """The message at ``position``, or those inside if it is a wrapper, at their absolute offsets.
 
     ``header`` is the one ``read_message`` found there. With ``check_crcs`` the CRCs of messages inside are checked; the
@@ -193,7 +193,7 @@ def _placed(error: CorruptBatch, position: int, header: BatchHeader) -> CorruptB
     return type(error)(error.detail, position=position, base_offset=header.base_offset, record_index=error.record_index)
 
 
-def _read_one(buffer: Buffer, position: int, header: BatchHeader) -> Message:
+def _read_one(buffer: Buffer, position: int, header: BatchHeader) -> LogRecord:
     """The message at ``position``; if it is a wrapper, the compressed messages are its value."""
     raw = bytes(memoryview(buffer)[position : position + header.size_in_bytes])
     attributes = raw[_ATTRIBUTES_AT]
@@ -276,7 +276,7 @@ def message_crcs(buffer: Buffer, position: int, header: BatchHeader) -> Iterator
 
 def read_plain_messages(
     data: bytes, magic: int, position: int, *, most: int
-) -> tuple[list[int], list[Message], int] | None:
+) -> tuple[list[int], list[LogRecord], int] | None:
     """As ``walk_messages``; None unless all are sound messages of ``magic`` without a codec and LogAppendTime."""
     found = Messages()
     try:

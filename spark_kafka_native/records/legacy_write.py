@@ -16,7 +16,7 @@ from spark_kafka_native.records.decompression import SMALL_PIECES
 from spark_kafka_native.records.errors import check_written
 from spark_kafka_native.records.legacy import CODECS, OVERHEADS, open_wrapper, set_message_offset
 from spark_kafka_native.records.lz4_header import break_checksum
-from spark_kafka_native.records.record import Message
+from spark_kafka_native.records.record import LogRecord
 
 _ENTRY = struct.Struct(">qiI")
 _BODY = (struct.Struct(">bbi"), struct.Struct(">bbqi"))
@@ -29,7 +29,7 @@ _MAX_MESSAGE_BYTES = 2**31 - 1
 
 
 def write_message_set(
-    messages: Iterable[Message],
+    messages: Iterable[LogRecord],
     *,
     magic: int,
     compression: CompressionType = CompressionType.NONE,
@@ -60,7 +60,7 @@ def write_message_set(
 
 
 def _write_wrapper(
-    messages: Iterable[Message],
+    messages: Iterable[LogRecord],
     magic: int,
     compression: CompressionType,
     level: int | None,
@@ -95,7 +95,7 @@ def _append_wrapper(
     """Append a wrapper of the compressed ``payload``; ``attributes`` have its codec."""
     if attributes & _CODEC_MASK == CompressionType.LZ4 and magic == 0:
         payload = break_checksum(payload)
-    _append(out, Message(last_offset, largest, None, bytes(payload)), magic, attributes)
+    _append(out, LogRecord(last_offset, largest, None, bytes(payload)), magic, attributes)
 
 
 def renumber_wrapper(wrapper: memoryview, header: BatchHeader, base_offset: int, level: int | None = None) -> bytearray:
@@ -117,7 +117,7 @@ def renumber_wrapper(wrapper: memoryview, header: BatchHeader, base_offset: int,
     return out
 
 
-def _append(out: bytearray, message: Message, magic: int, attributes: int, base: int = 0) -> None:
+def _append(out: bytearray, message: LogRecord, magic: int, attributes: int, base: int = 0) -> None:
     offset, timestamp, key, value, _ = message
     key_length = -1 if key is None else len(key)
     times = (timestamp,) if magic else ()
@@ -130,6 +130,6 @@ def _append(out: bytearray, message: Message, magic: int, attributes: int, base:
     out += body
 
 
-def entry_size(message: Message, magic: int) -> int:
+def entry_size(message: LogRecord, magic: int) -> int:
     """Bytes that a message takes in a set, without compression."""
     return LOG_OVERHEAD + OVERHEADS[magic] + len(message.key or b"") + len(message.value or b"")

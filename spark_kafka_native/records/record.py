@@ -38,7 +38,7 @@ _SMALL: Final = tuple((number >> 1) ^ -(number & 1) for number in range(_LAST_BY
 _KEPT_BYTES: Final = 2
 
 
-class Message(NamedTuple):
+class LogRecord(NamedTuple):
     """One record of any format: its offset in the log, its timestamp (-1: none), key and value (None is null).
 
     ``headers`` are a v2 record's as they are stored: a varint count and the headers.
@@ -90,7 +90,7 @@ def read_varint(data: Buffer, position: int, end: int, index: int, max_bytes: in
     raise bad_record(index, f"a varint is longer than {max_bytes} bytes or out of range")
 
 
-def parse_records(pieces: Iterable[Buffer], header: BatchHeader, first: int = 0) -> Iterator[Message]:
+def parse_records(pieces: Iterable[Buffer], header: BatchHeader, first: int = 0) -> Iterator[LogRecord]:
     """The records of a batch from record ``first`` on; ``pieces`` are its decompressed payload from there on.
 
     Each record is checked when it is read. Neither the order of offsets nor the content of headers is checked.
@@ -104,7 +104,7 @@ def parse_records(pieces: Iterable[Buffer], header: BatchHeader, first: int = 0)
 
 def _parse_block(  # noqa: C901, PLR0912 -- a call for a varint of one byte would take as long as the rest of its field
     block: bytes, header: BatchHeader, indexes: range
-) -> Iterator[Message]:
+) -> Iterator[LogRecord]:
     is_stamped = header.timestamp_type is TimestampType.LOG_APPEND_TIME
     base_offset, base_time, max_time = header.base_offset, header.base_timestamp, header.max_timestamp
     index, at, size = indexes.start, 0, len(block)
@@ -150,7 +150,7 @@ def _parse_block(  # noqa: C901, PLR0912 -- a call for a varint of one byte woul
             if value_length < -1 or value_end >= stop:
                 raise bad_value(index, value_length, stop - value_at)
             time = max_time if is_stamped else base_time + time
-            yield Message(
+            yield LogRecord(
                 base_offset + delta,
                 time if -(2**63) <= time < 2**63 else as_int64(time),
                 None if key_length < 0 else block[key_at:at],

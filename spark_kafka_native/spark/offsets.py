@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, assert_never
 
-from spark_kafka_native.client.properties import INT32_MAX, INT64_MAX
+from spark_kafka_native.client.config_def import INT32_MAX, INT64_MAX
 from spark_kafka_native.protocol.nearest import nearest_name
 from spark_kafka_native.protocol.topic import TopicPartition
 

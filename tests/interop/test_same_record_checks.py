@@ -10,7 +10,7 @@ from spark_kafka_native.protocol.messages.fetch import FetchResponse
 from spark_kafka_native.records.batch import CompressionType, seal
 from spark_kafka_native.records.conversion import write_batch
 from spark_kafka_native.records.formats import iter_any
-from spark_kafka_native.records.record import NO_HEADERS, Message
+from spark_kafka_native.records.record import NO_HEADERS, LogRecord
 from tests.support.broker_driver import fetch_request, produce_request
 from tests.support.conversation import Conversation
 from tests.support.message_sets import messages_in
@@ -29,7 +29,8 @@ def records(
     """A batch of records with these keys and times."""
     offsets = deltas or range(len(fields))
     found = [
-        Message(offset, time_ms, key, b"v", NO_HEADERS) for offset, (key, time_ms) in zip(offsets, fields, strict=True)
+        LogRecord(offset, time_ms, key, b"v", NO_HEADERS)
+        for offset, (key, time_ms) in zip(offsets, fields, strict=True)
     ]
     return write_batch(found, base_offset=0, compression=codec)
 

@@ -73,13 +73,13 @@ def decode_both(batches: bytes | Batches, **options: Any) -> Decoded | Unreadabl
     return expected
 
 
-def reach_both(buffer: bytes, start: int, offset: int, epoch: int) -> tuple[int, int]:
-    """How far the batches reach; asserts that both kernels say so."""
-    reaches = []
+def next_offset_by_both(buffer: bytes, start: int, offset: int, epoch: int) -> tuple[int, int]:
+    """The next offset and its leader epoch; asserts that both kernels return the same."""
+    results = []
     for wish in ("off", "required"):
         with kernel.using(wish):
-            reaches.append(Batches.of(buffer).behind(start).reach(offset, epoch))
-    expected, found = reaches
+            results.append(Batches.of(buffer).skip(start).next_offset(offset, epoch))
+    expected, found = results
     assert found[:2] == expected[:2]
-    assert (type(found.trouble), str(found.trouble)) == (type(expected.trouble), str(expected.trouble))
+    assert (type(found.error), str(found.error)) == (type(expected.error), str(expected.error))
     return expected[:2]

@@ -91,7 +91,7 @@ from spark_kafka_native.protocol.messages.unregister_broker import UnregisterBro
 from spark_kafka_native.protocol.messages.update_features import UpdateFeaturesRequest
 from spark_kafka_native.protocol.schema import Request
 from spark_kafka_native.records.legacy_write import write_message_set
-from spark_kafka_native.records.record import Message
+from spark_kafka_native.records.record import LogRecord
 from tests.support.broker_driver import batch
 from tests.support.quotas import entry
 
@@ -118,7 +118,7 @@ class Asking(NamedTuple):
 def _produce(asking: Asking) -> Request[Any]:
     records = batch(b"x")
     if asking.version < 3:
-        records = write_message_set([Message(0, 1_700_000_000_000, None, b"x")], magic=max(0, asking.version - 1))
+        records = write_message_set([LogRecord(0, 1_700_000_000_000, None, b"x")], magic=max(0, asking.version - 1))
     data = (PartitionProduceData(index=0, records=records),)
     return ProduceRequest(acks=-1, topic_data=(TopicProduceData(**asking.topic(13), partition_data=data),))
 

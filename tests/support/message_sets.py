@@ -7,7 +7,7 @@ from spark_kafka_native.records.batch import Buffer, CompressionType, TimestampT
 from spark_kafka_native.records.conversion import read_records
 from spark_kafka_native.records.formats import check_any_crc, iter_any
 from spark_kafka_native.records.legacy_write import write_message_set
-from spark_kafka_native.records.record import Message
+from spark_kafka_native.records.record import LogRecord
 from tests.support.batches import NOW_MS
 
 
@@ -24,7 +24,7 @@ def message_set(
     values = values or (b"value",)
     times = [timestamps] * len(values) if isinstance(timestamps, int) else list(timestamps)
     messages = [
-        Message(first_offset + index, time, None if keys is None else keys[index], value)
+        LogRecord(first_offset + index, time, None if keys is None else keys[index], value)
         for index, (value, time) in enumerate(zip(values, times, strict=True))
     ]
     return write_message_set(messages, magic=magic, compression=compression, timestamp_type=timestamp_type)
@@ -52,9 +52,9 @@ def entry(
     return offset.to_bytes(8, "big", signed=True) + (4 + len(body)).to_bytes(4, "big") + crc.to_bytes(4, "big") + body
 
 
-def messages_in(records: Buffer) -> list[Message]:
+def messages_in(records: Buffer) -> list[LogRecord]:
     """Every record of every whole batch or message, of any format, all CRCs checked."""
-    found: list[Message] = []
+    found: list[LogRecord] = []
     for position, header in iter_any(records):
         check_any_crc(records, position, header)
         found += read_records(memoryview(records), position, header)

@@ -5,7 +5,7 @@ from typing import Any
 from broker_embedded.config.log_config import LogConfig
 from broker_embedded.log.appender import AppendResult
 from spark_kafka_native.records.batch import Buffer, CompressionType
-from spark_kafka_native.records.record import Message
+from spark_kafka_native.records.record import LogRecord
 from tests.support.batches import batch
 from tests.support.log_driver import LogDriver, slice_bytes
 from tests.support.message_sets import message_set, messages_in, shapes
@@ -54,7 +54,7 @@ class OldFormatLog(LogDriver):
         start = self.log.log_start_offset if offset is None else offset
         return slice_bytes(self.log.reader.read(start, max_bytes=ALL_BYTES))
 
-    def records(self, offset: int | None = None) -> list[Message]:
+    def records(self, offset: int | None = None) -> list[LogRecord]:
         """Every record, all CRCs checked."""
         return messages_in(self.stored(offset))
 

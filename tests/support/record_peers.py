@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from spark_kafka_native.records.compression import CompressionType
-from spark_kafka_native.records.record import Message
+from spark_kafka_native.records.record import LogRecord
 from tests.support.reference_records import Record
 
 PEERS = ("kafka-python", "aiokafka")
@@ -62,7 +62,7 @@ class LegacyPeer:
         """Whether the library has a codec in a format: for lz4 in v0 they need packages that are not installed."""
         return not (magic == 0 and codec == CompressionType.LZ4)
 
-    def write(self, records: Sequence[Message], magic: int, codec: int) -> bytes:
+    def write(self, records: Sequence[LogRecord], magic: int, codec: int) -> bytes:
         """The records as a producer sends them; their offsets count from 0."""
         builder = self._writer(magic=magic, compression_type=int(codec), batch_size=_BATCH_BYTES)
         for record in records:
@@ -70,14 +70,14 @@ class LegacyPeer:
             assert builder.append(record.offset, time, record.key, record.value) is not None
         return bytes(builder.build())
 
-    def read(self, raw: bytes) -> list[Message]:
+    def read(self, raw: bytes) -> list[LogRecord]:
         """All records, each outer CRC checked."""
         reader = self._memory_records(raw)
         found = []
         while (batch := reader.next_batch()) is not None:
             assert batch.validate_crc()
             found += [
-                Message(
+                LogRecord(
                     record.offset,
                     -1 if record.timestamp is None else record.timestamp,
                     _bytes(record.key),

@@ -25,7 +25,7 @@ from spark_kafka_native.records.decompression import MAX_DECOMPRESSED_BYTES
 from spark_kafka_native.records.errors import OversizedBatch
 from spark_kafka_native.records.legacy import read_message
 from spark_kafka_native.records.legacy_write import entry_size, write_message_set
-from spark_kafka_native.records.record import NO_HEADERS, Message
+from spark_kafka_native.records.record import NO_HEADERS, LogRecord
 from spark_kafka_native.records.scan import RecordScan
 
 _LEAST_BOUND: Final = 64 * 1024 * 1024
@@ -104,7 +104,7 @@ class _Pieces:
 
 
 def write_records(
-    records: Iterable[Message], append: Append, *, codec: CompressionType, like: BatchHeader | None = None
+    records: Iterable[LogRecord], append: Append, *, codec: CompressionType, like: BatchHeader | None = None
 ) -> Validated:
     """The records in the topic's format: one record batch, or a message set.
 
@@ -164,7 +164,7 @@ class _Placed:
     positions in the message set; a wrapper has the position 0 only.
     """
 
-    def __init__(self, records: Iterable[Message], append: Append, *, is_wrapped: bool = False) -> None:
+    def __init__(self, records: Iterable[LogRecord], append: Append, *, is_wrapped: bool = False) -> None:
         self._records = records
         self._append = append
         self._is_wrapped = is_wrapped
@@ -173,7 +173,7 @@ class _Placed:
         self.largest = NO_TIMESTAMP
         self.positions = array("q", [0] if is_wrapped else [])
 
-    def __iter__(self) -> Iterator[Message]:
+    def __iter__(self) -> Iterator[LogRecord]:
         magic = self._append.config.record_magic
         for offset, record in enumerate(self._append.cancellation.between(self._records), self._append.base_offset):
             if record.timestamp < NO_TIMESTAMP:

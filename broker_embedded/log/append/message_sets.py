@@ -35,7 +35,7 @@ from spark_kafka_native.records.legacy import (
     set_message_timestamp,
 )
 from spark_kafka_native.records.legacy_write import renumber_wrapper
-from spark_kafka_native.records.record import Message
+from spark_kafka_native.records.record import LogRecord
 
 _MAGIC_AT: Final = 16
 _SHARE: Final = 4
@@ -80,7 +80,7 @@ class _Seen:
         self.may_be_refused = False
         """Whether a record has a timestamp out of range, or lacks a required key."""
 
-    def add(self, messages: Iterable[Message]) -> None:
+    def add(self, messages: Iterable[LogRecord]) -> None:
         """Count more records."""
         earliest, latest, needs_key = self._earliest, self._latest, self._needs_key
         for index, (offset, timestamp, key, _, _) in enumerate(messages, self.count):
@@ -102,7 +102,7 @@ class _Found(NamedTuple):
     positions: "array[int]"
     size: int
     seen: _Seen
-    messages: Callable[[], Iterable[Message]]
+    messages: Callable[[], Iterable[LogRecord]]
 
 
 def _read_plain(records: memoryview, append: Append) -> _Found | None:
@@ -122,7 +122,7 @@ def _read_plain(records: memoryview, append: Append) -> _Found | None:
         seen.add(messages)
         _check_segment(end, read_message(records), append)
 
-    def again() -> Iterator[Message]:
+    def again() -> Iterator[LogRecord]:
         at = 0
         while at < len(data):
             append.cancellation.check()
@@ -147,7 +147,7 @@ def _read_any(records: memoryview, append: Append) -> _Found:
         refuse(ErrorCode.INVALID_RECORD, append.partition, "the request contains no complete message")
     wrapped = _inner_messages(records, 0, first, append) if first.compression else None
 
-    def again() -> Iterable[Message]:
+    def again() -> Iterable[LogRecord]:
         if wrapped is not None:
             return wrapped
         return (
@@ -216,7 +216,7 @@ def _crc_is_right(records: memoryview, position: int) -> bool:
     return bool(zlib.crc32(records[position + 16 : position + LOG_OVERHEAD + size]) == crc)
 
 
-def _inner_messages(records: memoryview, position: int, header: BatchHeader, append: Append) -> list[Message]:
+def _inner_messages(records: memoryview, position: int, header: BatchHeader, append: Append) -> list[LogRecord]:
     """The message at ``position``, or all messages that are compressed in it."""
     try:
         return read_messages(records, position, header, max_bytes=max_payload_bytes(append.config) // _SHARE)

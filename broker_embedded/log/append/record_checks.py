@@ -7,7 +7,7 @@ from broker_embedded.config.settings import LONG_MAX
 from broker_embedded.log.append.incoming import Append, InvalidRecords, RecordError
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.records.batch import NO_TIMESTAMP
-from spark_kafka_native.records.record import Message
+from spark_kafka_native.records.record import LogRecord
 
 _SHOWN: Final = 3
 _MAX_ERRORS: Final = 100
@@ -23,7 +23,7 @@ def time_bounds(append: Append) -> tuple[int, int]:
     return max(earliest, -LONG_MAX - 1), min(latest, LONG_MAX)
 
 
-def check_records(records: Iterable[Message], append: Append) -> None:
+def check_records(records: Iterable[LogRecord], append: Append) -> None:
     """Raise InvalidRecords unless every record is valid, see `RecordErrors`."""
     errors = RecordErrors(append)
     earliest, latest = time_bounds(append)

@@ -96,14 +96,14 @@ def _ask_once(
         for connection, partitions in asked:
             answer: Any
             try:
-                ticket, answer = connection.receive(deadline.at_most_ms(cluster.config.request_timeout_ms))
+                sent, answer = connection.receive(deadline.at_most_ms(cluster.config.request_timeout_ms))
             except KafkaError as error:
                 troubles |= dict.fromkeys(partitions, error)
             else:
                 troubles |= question.take(answer, found)
                 for partition in partitions:
                     if partition not in found and partition not in troubles:
-                        detail = f"{partition} is missing from {ticket.request.api_name}"
+                        detail = f"{partition} is missing from {sent.request.api_name}"
                         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, detail)
     finally:
         for connection, _ in asked:

@@ -17,10 +17,10 @@ from spark_kafka_native.client.security.config import SecurityConfig
 from spark_kafka_native.client.security.source import SecuritySource
 from spark_kafka_native.net.address import HostPort
 from spark_kafka_native.net.blocking import DEFAULT_MAX_FRAME_BYTES, Connection, SocketOptions
+from spark_kafka_native.net.channel_security import ChannelSecurity
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.net.errors import AuthenticationFailed, BrokerUnreachable
 from spark_kafka_native.net.remembered import RememberedAnswer
-from spark_kafka_native.net.security import Security
 from spark_kafka_native.protocol.messages.metadata import MetadataResponse
 
 _log = logging.getLogger(__name__)
@@ -140,14 +140,14 @@ class ConnectionPool:
         self._failures.pop(address, None)
         return connection
 
-    def _current_security(self) -> Security:
+    def _current_security(self) -> ChannelSecurity:
         try:
             return self._security.current()
         except ConfigError as error:
             raise ConfigError(f"{self._config.option_prefix}{error.option}", error.message) from error
 
 
-def _make_security(config: SecurityConfig, earlier: Security | None) -> Security:
+def _make_security(config: SecurityConfig, earlier: ChannelSecurity | None) -> ChannelSecurity:
     from spark_kafka_native.client.security.factory import security_of  # noqa: PLC0415 -- a tenth of a worker's start
 
     return security_of(config, earlier)

@@ -44,7 +44,7 @@ class CompletedFetch:
         records = part.records or b""
         assert isinstance(records, bytes | memoryview)
         batches = Batches.of(records)
-        end, epoch, error = batches.reach(cursor.next_offset, cursor.next_epoch)
+        end, epoch, error = batches.next_offset(cursor.next_offset, cursor.next_epoch)
         if end > cursor.next_offset:
             if error is not None:
                 batches = batches.before(error.position)
@@ -75,14 +75,14 @@ class CompletedFetch:
             except UnreadableBatch as error:
                 self.source.disconnect()
                 self.batches = self.batches.before(error.position or 0)
-                self.end, self.epoch, _ = self.batches.reach(cursor.position, cursor.epoch)
+                self.end, self.epoch, _ = self.batches.next_offset(cursor.position, cursor.epoch)
                 if self.end == cursor.position:
                     raise
                 cursor.next_offset, cursor.next_epoch = self.end, self.epoch
                 continue
             if not decoded.bytes_used:
                 break
-            self.batches, self.aborted = self.batches.behind(decoded.bytes_used), decoded.aborted
+            self.batches, self.aborted = self.batches.skip(decoded.bytes_used), decoded.aborted
             # The epoch of the record before is known again at the end of the response.
             cursor.advance(decoded.next_offset, NO_EPOCH, now())
             if decoded.records.num_rows:

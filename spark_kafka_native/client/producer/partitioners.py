@@ -25,7 +25,6 @@ A partitioner is made for each topic of a producer, as some of them remember who
 
 import random
 import re
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -33,8 +32,16 @@ from typing import Any, Final, Protocol
 import numpy as np
 import pyarrow as pa
 
-from spark_kafka_native.client.producer.partitioner import I32, I64, U32, StickyPartitioner, murmur2_column, spans_of
-from spark_kafka_native.client.properties import find_function
+from spark_kafka_native.client.config_def import find_function
+from spark_kafka_native.client.producer.key_hashes import (
+    I32,
+    I64,
+    U32,
+    crc32_column,
+    fnv1a_column,
+    murmur2_column,
+    spans_of,
+)
 
 DEFAULT: Final = "default"
 
@@ -43,10 +50,6 @@ PartitionFunction = Callable[["pa.BinaryArray", int], Any]
 
 _POSITIVE: Final = 0x7FFFFFFF
 _FUNCTION: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
-_FEW_ROWS: Final = 12
-_FNV_OFFSET: Final = 0x811C9DC5
-_FNV_PRIME: Final = 0x01000193
-_MASK: Final = 0xFFFFFFFF
 
 
 class PartitionerError(ValueError):
@@ -103,6 +106,37 @@ class RoundRobinSpread:
         turns = self._turn + np.arange(len(sizes), dtype=np.int64)
         self._turn += len(sizes)
         return np.asarray(available, np.int32)[turns % len(available)]
+
+
+class StickySpread:
+    """Spreads records without keys: as many as fit into a batch to one partition, then the same to the next."""
+
+    def __init__(self, batch_bytes: int, first: int) -> None:
+        """``batch_bytes``: of the records of a batch. ``first`` is the turn to begin with; producers should differ."""
+        self._batch_bytes = batch_bytes
+        self._turn = first
+        self._filled = 0
+
+    def assign(self, sizes: I64, available: Sequence[int]) -> I32:
+        """Partitions for records of these sizes in bytes, in order: int32[n], each out of ``available``.
+
+        A record that is larger than a batch has a turn of its own.
+        """
+        rows = len(sizes)
+        chosen = np.empty(rows, np.int32)
+        ends = np.cumsum(sizes)
+        first = before = 0
+        while first < rows:
+            end = int(ends.searchsorted(before + self._batch_bytes - self._filled, side="right"))
+            if end == first and not self._filled:
+                end += 1
+            chosen[first:end] = available[self._turn % len(available)]
+            if end == rows:
+                self._filled += int(ends[-1]) - before
+                break
+            self._turn, self._filled = self._turn + 1, 0
+            first, before = end, int(ends[end - 1]) if end else 0
+        return chosen
 
 
 class HashPartitioner:
@@ -176,43 +210,6 @@ class FunctionPartitioner:
         return PartitionerError(f"partitioner {self._name} {text}")
 
 
-def crc32_column(keys: "pa.LargeBinaryArray") -> U32:
-    """The CRC-32 of every key: uint32[n]. What a null row gets means nothing."""
-    data, starts, lengths = spans_of(keys)
-    view = memoryview(data.data)
-    ends = starts + lengths
-    found = [zlib.crc32(view[start:end]) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
-    return np.array(found, np.uint32)
-
-
-def fnv1a(data: bytes | memoryview, state: int = _FNV_OFFSET) -> int:
-    """The 32-bit FNV-1a hash of ``data``, unsigned; ``state`` is that of the bytes before."""
-    for byte in data:
-        state = (state ^ byte) * _FNV_PRIME & _MASK
-    return state
-
-
-def fnv1a_column(keys: "pa.LargeBinaryArray") -> U32:
-    """FNV-1a of every key, as a signed number made positive, which is how Sarama and librdkafka use it: uint32[n]."""
-    data, starts, lengths = spans_of(keys)
-    order = np.argsort(-lengths, kind="stable")
-    starts, lengths = starts[order], lengths[order]
-    state = np.full(len(starts), _FNV_OFFSET, np.uint32)
-    # Round i mixes byte i into all rows that have one; the last few rows, which may be long, go on alone.
-    longest = int(lengths[0]) if len(lengths) else 0
-    rows_with = np.searchsorted(-lengths, -np.arange(longest), side="left")
-    rounds = int((rows_with > _FEW_ROWS).sum())
-    for at, rows in enumerate(rows_with[:rounds].tolist()):
-        state[:rows] ^= data[starts[:rows] + at]
-        state[:rows] *= np.uint32(_FNV_PRIME)
-    for row in range(int(rows_with[rounds]) if rounds < longest else 0):
-        rest = data[starts[row] + rounds : starts[row] + lengths[row]].tobytes()
-        state[row] = fnv1a(rest, int(state[row]))
-    hashes = np.empty_like(state)
-    hashes[order] = np.abs(state.view(np.int32).astype(np.int64)).astype(np.uint32)
-    return hashes
-
-
 def _murmur2(keys: "pa.LargeBinaryArray") -> U32:
     hashes = murmur2_column(keys)
     hashes &= np.int32(_POSITIVE)
@@ -237,7 +234,7 @@ def _in_turn(_batch_bytes: int, first: int) -> Spread:
 
 
 _NAMED: Final[Mapping[str, _Named]] = {
-    DEFAULT: _Named(_murmur2, StickyPartitioner),
+    DEFAULT: _Named(_murmur2, StickySpread),
     "murmur2": _Named(_murmur2, None),
     "murmur2_random": _Named(_murmur2, _random),
     "consistent": _Named(crc32_column, None),
@@ -246,7 +243,7 @@ _NAMED: Final[Mapping[str, _Named]] = {
     "fnv1a_random": _Named(fnv1a_column, _random),
     "random": _Named(None, _random),
     "round_robin": _Named(None, _in_turn),
-    "sticky": _Named(None, StickyPartitioner),
+    "sticky": _Named(None, StickySpread),
 }
 NAMES: Final = tuple(_NAMED)
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from spark_kafka_native.client.errors import NoSuchPartition, RecordTooLarge
-from spark_kafka_native.client.producer.partitioner import I32, I64
+from spark_kafka_native.client.producer.key_hashes import I32, I64
 from spark_kafka_native.client.producer.partitioners import Partitioner, Unassigned
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.arrow.encode import MeasuredRows

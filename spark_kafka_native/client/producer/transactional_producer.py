@@ -23,7 +23,7 @@ from spark_kafka_native.client.config import ConfigError
 from spark_kafka_native.client.errors import ProduceError
 from spark_kafka_native.client.producer.producer import Producer
 from spark_kafka_native.client.producer.sender import ProduceMetrics
-from spark_kafka_native.client.transactions.ending import Ending, Outcome, end_transaction
+from spark_kafka_native.client.transactions.ending import Ending, EndTxnOutcome, end_transaction
 from spark_kafka_native.client.transactions.errors import (
     ProducerFailed,
     ProducerFenced,
@@ -281,7 +281,7 @@ class TransactionalProducer:
             except KafkaError as error:
                 raise_for(self._transactional_id, error)
             never_begun = handle.is_empty and ending.code is ErrorCode.INVALID_TXN_STATE
-            if ending.outcome is not Outcome.DONE and (commit or not never_begun):
+            if ending.outcome is not EndTxnOutcome.DONE and (commit or not never_begun):
                 raise _failure(handle, ending, commit=commit)
         following = ending.identity or handle.identity
         if following != self._identity:

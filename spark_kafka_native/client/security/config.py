@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, Final
 
-from spark_kafka_native.client.properties import (
+from spark_kafka_native.client.config_def import (
     INT64_MAX,
     boolean,
     choice,

@@ -9,10 +9,8 @@ import urllib.parse
 from collections.abc import Callable
 from typing import Any, Final
 
-from spark_kafka_native.client.properties import ConfigError, properties_of
+from spark_kafka_native.client.config_def import ConfigError, properties_of
 from spark_kafka_native.client.security.config import SecurityConfig
-from spark_kafka_native.client.security.jaas import OPTION as JAAS
-from spark_kafka_native.client.security.jaas import LoginModule, parse_jaas
 from spark_kafka_native.client.security.keystores import (
     KeyMaterial,
     StoreFile,
@@ -33,14 +31,16 @@ from spark_kafka_native.client.security.tokens import (
     token_from_function,
     unsecured_token,
 )
+from spark_kafka_native.net.channel_security import ChannelSecurity, MechanismFactory
 from spark_kafka_native.net.sasl.gssapi import Gssapi, KerberosLogin
+from spark_kafka_native.net.sasl.jaas import JaasError, LoginModule, parse_login_module
 from spark_kafka_native.net.sasl.oauthbearer import BearerToken, OAuthBearer
 from spark_kafka_native.net.sasl.plain import Plain
 from spark_kafka_native.net.sasl.scram import Scram
 from spark_kafka_native.net.secret import Secret, without_secrets
-from spark_kafka_native.net.security import MechanismFactory, Security
 from spark_kafka_native.net.tls import Tls, TlsSettingError, TlsSettings
 
+_JAAS: Final = "sasl.jaas.config"
 _LOGIN_MODULES: Final = {
     "GSSAPI": "Krb5LoginModule",
     "PLAIN": "PlainLoginModule",
@@ -67,15 +67,15 @@ def check_security(config: SecurityConfig) -> None:
         _check_sasl(config)
 
 
-def security_of(config: SecurityConfig, earlier: Security | None = None) -> Security:
+def security_of(config: SecurityConfig, earlier: ChannelSecurity | None = None) -> ChannelSecurity:
     """What connections need, stores and certificates read. Raises ConfigError naming the property.
 
     ``earlier`` is what was made of the same properties before: its tokens are still good.
     """
     tls = _tls_of(config) if config.uses_tls else None
     if earlier is not None:
-        return Security(tls=tls, sasl=earlier.sasl)
-    return Security(tls=tls, sasl=_mechanisms(config) if config.uses_sasl else None)
+        return ChannelSecurity(tls=tls, sasl=earlier.sasl)
+    return ChannelSecurity(tls=tls, sasl=_mechanisms(config) if config.uses_sasl else None)
 
 
 def _tls_of(config: SecurityConfig, *, is_rehearsal: bool = False) -> Tls:
@@ -183,18 +183,24 @@ def _mechanisms(config: SecurityConfig) -> MechanismFactory:
 def _login_module(config: SecurityConfig) -> LoginModule | None:
     if config.sasl_jaas_config is None:
         return None
-    module = parse_jaas(config.sasl_jaas_config)
+    try:
+        module = parse_login_module(config.sasl_jaas_config)
+    except JaasError as error:
+        raise ConfigError(_JAAS, str(error)) from None
     expected = _LOGIN_MODULES[config.sasl_mechanism]
     # The token of AWS's signer goes over OAUTHBEARER, under which AWS's own Java client has it too.
     if module.name != expected and not (module.name == "IAMLoginModule" and config.sasl_mechanism == "OAUTHBEARER"):
-        raise ConfigError(JAAS, f"{module.name} is not for sasl.mechanism={config.sasl_mechanism}, {expected} is")
+        raise ConfigError(_JAAS, f"{module.name} is not for sasl.mechanism={config.sasl_mechanism}, {expected} is")
     return module
 
 
 def _required(module: LoginModule | None, name: str) -> Secret:
     if module is None:
-        raise ConfigError(JAAS, f"is required; it holds the {name}")
-    return module.required(name)
+        raise ConfigError(_JAAS, f"is required; it holds the {name}")
+    value = module.options.get(name)
+    if value is None:
+        raise ConfigError(_JAAS, f"{module.name} needs the option {name}")
+    return value
 
 
 def _kerberos(config: SecurityConfig, module: LoginModule | None) -> KerberosLogin:
@@ -205,7 +211,7 @@ def _kerberos(config: SecurityConfig, module: LoginModule | None) -> KerberosLog
         return KerberosLogin(service=service)
     keytab = module.text("keyTab") if module.is_true("useKeyTab") else None
     if module.is_true("useKeyTab") and keytab is None:
-        raise ConfigError(JAAS, "Krb5LoginModule needs the option keyTab with useKeyTab=true")
+        raise ConfigError(_JAAS, "Krb5LoginModule needs the option keyTab with useKeyTab=true")
     cache = module.text("ticketCache") if module.is_true("useTicketCache") else None
     return KerberosLogin(
         service=service,
@@ -230,7 +236,7 @@ def _token_source(config: SecurityConfig, module: LoginModule | None) -> Callabl
         return lambda: token_from_function(function, extensions)
     if url is None:
         if module is None:
-            raise ConfigError(JAAS, f"is required, or another source of tokens: {ENDPOINT} or {FUNCTION}")
+            raise ConfigError(_JAAS, f"is required, or another source of tokens: {ENDPOINT} or {FUNCTION}")
         return lambda: unsecured_token(module)
     scheme = urllib.parse.urlsplit(url).scheme
     if scheme == "file":
@@ -255,11 +261,11 @@ def _token_tls(module: LoginModule | None) -> SecuritySource | None:
     values: dict[str, Any] = {}
     for name, value in given.items():
         if name not in known:
-            raise ConfigError(JAAS, f"{name} is not an option of {_LOGIN_MODULES['OAUTHBEARER']}")
+            raise ConfigError(_JAAS, f"{name} is not an option of {_LOGIN_MODULES['OAUTHBEARER']}")
         try:
             values[name.replace(".", "_")] = known[name].parse(value.reveal())
         except ValueError as error:
-            raise ConfigError(JAAS, f"{name}: {without_secrets(str(error), value)}") from None
+            raise ConfigError(_JAAS, f"{name}: {without_secrets(str(error), value)}") from None
     return SecuritySource(SecurityConfig(**values, security_protocol="SSL"), security_of) if values else None
 
 

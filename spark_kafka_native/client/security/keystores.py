@@ -10,7 +10,7 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from spark_kafka_native.client.properties import ConfigError
+from spark_kafka_native.client.config_def import ConfigError
 from spark_kafka_native.client.security.jks import (
     JCEKS_MAGIC,
     MAGIC,

@@ -1,4 +1,4 @@
-"""What connections of one process are protected with, made when the first is opened.
+"""The TLS context and SASL mechanism of a process's connections, made when the first connection is opened.
 
 Certificates are renewed while queries run: a store whose file has changed is read again for the next connection. A file
 that is being replaced may be missing or incomplete then, so what was read before stays in use until it can be read.
@@ -9,9 +9,9 @@ import os
 import threading
 from collections.abc import Callable
 
-from spark_kafka_native.client.properties import ConfigError
+from spark_kafka_native.client.config_def import ConfigError
 from spark_kafka_native.client.security.config import SecurityConfig
-from spark_kafka_native.net.security import PLAINTEXT, Security
+from spark_kafka_native.net.channel_security import PLAINTEXT, ChannelSecurity
 
 _Stamp = tuple[int, ...]
 """Time of the last change, size and inode of a file; empty: there is none."""
@@ -22,16 +22,18 @@ _log = logging.getLogger(__name__)
 class SecuritySource:
     """Threads may share it; a forked child makes its own."""
 
-    def __init__(self, config: SecurityConfig, make: Callable[[SecurityConfig, Security | None], Security]) -> None:
+    def __init__(
+        self, config: SecurityConfig, make: Callable[[SecurityConfig, ChannelSecurity | None], ChannelSecurity]
+    ) -> None:
         """``make(config, earlier)`` reads the stores (`factory.security_of`). Nothing is read before `current`."""
         self._config = config
         self._make = make
         self._lock = threading.Lock()
-        self._made: Security | None = PLAINTEXT if config.security_protocol == "PLAINTEXT" else None
+        self._made: ChannelSecurity | None = PLAINTEXT if config.security_protocol == "PLAINTEXT" else None
         self._stamps: dict[str, _Stamp] = {}
         self._logged = ""
 
-    def current(self) -> Security:
+    def current(self) -> ChannelSecurity:
         """What the next connection is protected with. Raises ConfigError: a store cannot be read, and never was."""
         files = {
             "ssl.keystore.location": self._config.ssl_keystore_location,
@@ -45,7 +47,7 @@ class SecuritySource:
                 self._made = self._read(stamps)
             return self._made
 
-    def _read(self, stamps: dict[str, _Stamp]) -> Security:
+    def _read(self, stamps: dict[str, _Stamp]) -> ChannelSecurity:
         """Read the stores; if that fails, the last good result, and the next call reads again."""
         try:
             made = self._make(self._config, self._made)

@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from spark_kafka_native.client.properties import find_function
-from spark_kafka_native.client.security.jaas import LoginModule
+from spark_kafka_native.client.config_def import find_function
 from spark_kafka_native.client.security.token_cache import expiry_of
 from spark_kafka_native.client.security.token_server import OPTION as ENDPOINT
 from spark_kafka_native.net.address import HostPort
+from spark_kafka_native.net.sasl.jaas import LoginModule
 from spark_kafka_native.net.sasl.mechanism import SaslError
 from spark_kafka_native.net.sasl.oauthbearer import BearerToken
 from spark_kafka_native.net.secret import Secret

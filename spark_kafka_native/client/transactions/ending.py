@@ -46,12 +46,12 @@ _IN_FLIGHT: Final = 20
 """EndTxn requests on one connection before the first answer is taken: brokers read one after the other anyway."""
 
 
-class Outcome(Enum):
+class EndTxnOutcome(Enum):
     """What became of a transaction that somebody asked to be ended."""
 
     DONE = "done"
     """It has ended as asked, now or before."""
-    OTHERWISE = "otherwise"
+    ENDED_OTHERWISE = "ended otherwise"
     """It has ended, and not because of this: the broker or another producer ended it, or it was ended the other way."""
     UNKNOWN = "unknown"
     """Nobody can tell, or not yet."""
@@ -61,9 +61,9 @@ class Outcome(Enum):
 class Ending:
     """What is known about the end of a transaction."""
 
-    outcome: Outcome
+    outcome: EndTxnOutcome
     code: ErrorCode
-    """The coordinator's last word; for OTHERWISE and UNKNOWN the reason."""
+    """The coordinator's last word; for ENDED_OTHERWISE and UNKNOWN the reason."""
     reason: str = ""
     committed: bool | None = None
     """Whether its records and offsets count; None where the coordinator cannot tell any more, or did not."""
@@ -171,13 +171,15 @@ def _ending(
 ) -> Ending:
     """What an answer means. Raises KafkaError: it is about the request rather than the transaction."""
     if isinstance(answer, EndTxnResponse):
-        return Ending(outcome=Outcome.DONE, code=ErrorCode.NONE, committed=commit, identity=_following(handle, answer))
+        return Ending(
+            outcome=EndTxnOutcome.DONE, code=ErrorCode.NONE, committed=commit, identity=_following(handle, answer)
+        )
     reason = str(answer) if described is None else f"{answer}; its coordinator now has {described}"
     if answer.code is ErrorCode.INVALID_TXN_STATE:
         committed = False if commit else _says_committed(handle, described)
         done = committed is commit
         return Ending(
-            outcome=Outcome.DONE if done else Outcome.OTHERWISE,
+            outcome=EndTxnOutcome.DONE if done else EndTxnOutcome.ENDED_OTHERWISE,
             code=answer.code,
             reason=reason,
             committed=committed,
@@ -185,12 +187,12 @@ def _ending(
         )
     if answer.code in FENCED:
         # An earlier try may have ended it before the epoch was raised.
-        outcome = Outcome.UNKNOWN if maybe_before else Outcome.OTHERWISE
+        outcome = EndTxnOutcome.UNKNOWN if maybe_before else EndTxnOutcome.ENDED_OTHERWISE
         return Ending(outcome=outcome, code=answer.code, reason=reason)
     if answer.code in _FORGOTTEN:
-        return Ending(outcome=Outcome.UNKNOWN, code=answer.code, reason=reason)
+        return Ending(outcome=EndTxnOutcome.UNKNOWN, code=answer.code, reason=reason)
     if answer.retriable or answer.code is ErrorCode.UNKNOWN_SERVER_ERROR:
-        return Ending(outcome=Outcome.UNKNOWN, code=answer.code, reason=reason, is_closed=False)
+        return Ending(outcome=EndTxnOutcome.UNKNOWN, code=answer.code, reason=reason, is_closed=False)
     raise answer
 
 

@@ -40,7 +40,7 @@ cdef class BatchHeaders:
         """The table: int64s, twelve for each batch."""
         return PyBytes_FromStringAndSize(<char*>self.first, self.count * <Py_ssize_t>sizeof(Header))
 
-    def reach(self, int64_t position, int64_t offset, int64_t epoch):
+    def next_offset(self, int64_t position, int64_t offset, int64_t epoch):
         """The next offset after the batches from ``position`` on, the leader epoch of the first that has it, and ``end``.
 
         ``offset`` and ``epoch`` where no batch reaches beyond ``offset``; ``position`` where no batch begins there.

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from spark_kafka_native.records._kernel.batch_headers import BatchHeaders
 
 
-class Reach(NamedTuple):
+class NextOffset(NamedTuple):
     """The next offset after the last complete batch, its leader epoch, and the error of the bytes after it, if any."""
 
     offset: int
     epoch: int
-    trouble: UnreadableBatch | None
+    error: UnreadableBatch | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Batches:
         """Bytes that are left."""
         return len(self.view) - self.start
 
-    def behind(self, size: int) -> Self:
+    def skip(self, size: int) -> Self:
         """The same without the first ``size`` bytes, which are whole batches."""
         return type(self)(self.view, self.start + size, self.headers)
 
@@ -51,15 +51,15 @@ class Batches:
         rest = self.view[:position]
         return type(self)(rest, self.start, kernel.read_headers(rest))
 
-    def reach(self, offset: int, epoch: int) -> Reach:
+    def next_offset(self, offset: int, epoch: int) -> NextOffset:
         """The next offset after the whole batches, if it is greater than ``offset``, else ``offset`` and ``epoch``."""
         position = self.start
         if self.headers is not None:
-            offset, epoch, position = self.headers.reach(position, offset, epoch)
+            offset, epoch, position = self.headers.next_offset(position, offset, epoch)
         try:
             for _, header in iter_any(self.view, position):
                 if header.next_offset > offset:
                     offset, epoch = header.next_offset, header.partition_leader_epoch
         except UnreadableBatch as error:
-            return Reach(offset, epoch, error)
-        return Reach(offset, epoch, None)
+            return NextOffset(offset, epoch, error)
+        return NextOffset(offset, epoch, None)

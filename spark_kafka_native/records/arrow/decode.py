@@ -63,7 +63,7 @@ def decode(
     headers are not read.
 
     The result ends with the batch that reaches ``target_rows`` rows or ``target_bytes`` of decompressed payload. To
-    continue, decode ``buffer[bytes_used:]``, or ``Batches.behind(bytes_used)``, from ``next_offset`` with the result's
+    continue, decode ``buffer[bytes_used:]``, or ``Batches.skip(bytes_used)``, from ``next_offset`` with the result's
     ``aborted``; once a call uses no bytes, no whole batch is left below ``until_offset``.
 
     Raises CorruptBatch: anything no writer would write, with its place; then nothing is returned, be it the last

@@ -19,7 +19,7 @@ from spark_kafka_native.records.batch import BatchHeader, Buffer, read_header
 from spark_kafka_native.records.errors import CorruptBatch
 from spark_kafka_native.records.record import (
     NO_HEADERS,
-    Message,
+    LogRecord,
     as_int64,
     bad_record,
     encode_body,
@@ -40,7 +40,7 @@ def read_batches(view: memoryview, memory: Scratch, part: Part, limits: Limits, 
 
     Raises CorruptBatch: anything no writer would write.
     """
-    rows: list[Message] = []
+    rows: list[LogRecord] = []
     types: list[int] = []
     for batch in part:
         header = read_header(view, batch.position)
@@ -54,8 +54,8 @@ def read_batches(view: memoryview, memory: Scratch, part: Part, limits: Limits, 
     return columns_of(offsets, timestamps, keys, values, headers, types, schema)
 
 
-def _read_batch(payload: Buffer, header: BatchHeader, limits: Limits, *, look_into_headers: bool) -> list[Message]:
-    rows: list[Message] = []
+def _read_batch(payload: Buffer, header: BatchHeader, limits: Limits, *, look_into_headers: bool) -> list[LogRecord]:
+    rows: list[LogRecord] = []
     before = header.base_offset - 1
     for index, record in enumerate(parse_records([payload], header)):
         offset = record.offset

@@ -22,7 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute
 
-from spark_kafka_native.client.producer.partitioner import spans_of
+from spark_kafka_native.client.producer.key_hashes import spans_of
 
 Column = Any
 """``pa.Array``, of which the stubs know each type for itself."""

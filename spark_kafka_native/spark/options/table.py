@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from spark_kafka_native.client.config_def import INT32_MAX
 from spark_kafka_native.client.producer.partitioners import NAMES as PARTITIONERS
 from spark_kafka_native.client.producer.partitioners import check_partitioner
-from spark_kafka_native.client.properties import INT32_MAX
 from spark_kafka_native.records.decompression import MAX_DECOMPRESSED_BYTES
 from spark_kafka_native.spark.offsets import parse_offset_limit, parse_position, parse_timestamps, parse_word
 from spark_kafka_native.spark.options.values import (

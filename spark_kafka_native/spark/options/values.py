@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
 
-from spark_kafka_native.client.properties import INT64_MAX
+from spark_kafka_native.client.config_def import INT64_MAX
 from spark_kafka_native.protocol.topic import topic_name_problem
 from spark_kafka_native.spark.exactly_once.names import Names
 from spark_kafka_native.spark.java_patterns import java_pattern

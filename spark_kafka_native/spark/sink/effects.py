@@ -24,7 +24,7 @@ from spark_kafka_native.client.transactions.describe_transactions import (
     describe_transactions,
     list_transactions,
 )
-from spark_kafka_native.client.transactions.ending import Ending, Outcome, end_transactions
+from spark_kafka_native.client.transactions.ending import Ending, EndTxnOutcome, end_transactions
 from spark_kafka_native.client.transactions.errors import ProducerFailed
 from spark_kafka_native.client.transactions.handle import UNKNOWN_OFFSET, TransactionalIdentity, WrittenPartition
 from spark_kafka_native.client.transactions.requests import deadline_of, init_producer, transaction_version
@@ -317,7 +317,7 @@ def _decisions_topic(name: str, brokers: int) -> NewTopic:
 
 
 def _ended(end: ask.End, ending: Ending) -> ask.Ended:
-    if ending.outcome is not Outcome.DONE:
+    if ending.outcome is not EndTxnOutcome.DONE:
         return KafkaError(ending.code, ending.reason)
     if ending.identity is None:
         return end.producer

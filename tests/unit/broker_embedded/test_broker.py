@@ -25,7 +25,7 @@ from spark_kafka_native.protocol.messages.produce import ProduceResponse
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.batch import CompressionType
 from spark_kafka_native.records.conversion import write_batch
-from spark_kafka_native.records.record import Message
+from spark_kafka_native.records.record import LogRecord
 from tests.support.broker_driver import BrokerDriver, batch, idempotent, produce_request
 from tests.support.disk import FaultyFileSystem, MemoryFileSystem
 from tests.support.waiting import eventually_async
@@ -393,7 +393,7 @@ def test_closing_drops_the_appends_that_have_not_begun_and_completes_the_others(
         return append(partition, args[0])  # as one that has passed its last check
 
     keyed = [
-        write_batch([Message(0, 5, b"k", b"v")], base_offset=0, compression=CompressionType.GZIP) for _ in range(22)
+        write_batch([LogRecord(0, 5, b"k", b"v")], base_offset=0, compression=CompressionType.GZIP) for _ in range(22)
     ]
     with BrokerDriver(tmp_path / "data") as broker:
         broker.create("t", partitions=22, cleanup_policy="compact")

@@ -21,7 +21,7 @@ from spark_kafka_native.protocol.messages.list_offsets import (
 from spark_kafka_native.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from spark_kafka_native.records.batch import CompressionType, seal, write_header
 from spark_kafka_native.records.conversion import write_batch
-from spark_kafka_native.records.record import Message
+from spark_kafka_native.records.record import LogRecord
 from tests.support.broker_driver import batch, fetch_request, produce_request
 from tests.support.raw_client import RawClient, request_bytes
 from tests.support.waiting import eventually
@@ -62,7 +62,7 @@ class Held:
 
 
 def keyed(size: int = VALUE_BYTES) -> bytes:
-    return bytes(write_batch([Message(0, NOW_MS, b"k", b"v" * size)], base_offset=0))
+    return bytes(write_batch([LogRecord(0, NOW_MS, b"k", b"v" * size)], base_offset=0))
 
 
 def produce(partition: int) -> bytes:
@@ -71,7 +71,7 @@ def produce(partition: int) -> bytes:
 
 def produce_many(count: int, *, acks: int) -> bytes:
     """To ``count`` partitions, in a request that does not fill the receive buffer."""
-    small = bytes(write_batch([Message(0, NOW_MS, b"k", b"v")], base_offset=0, compression=CompressionType.ZSTD))
+    small = bytes(write_batch([LogRecord(0, NOW_MS, b"k", b"v")], base_offset=0, compression=CompressionType.ZSTD))
     parts = tuple(PartitionProduceData(index=index, records=small) for index in range(count))
     topic = TopicProduceData(name="compacted", partition_data=parts)
     return request_bytes(ProduceRequest(acks=acks, timeout_ms=1000, topic_data=(topic,)), 7)

@@ -13,7 +13,7 @@ from spark_kafka_native.client.transactions.describe_transactions import (
     list_transactions,
 )
 from spark_kafka_native.client.transactions.ending import (
-    Outcome,
+    EndTxnOutcome,
     abort_open_transactions,
     end_transaction,
     end_transactions,
@@ -46,7 +46,7 @@ def test_an_end_may_be_asked_for_again(transactions: Transactions, name: str, to
     endings = [end_transaction(transactions.cluster, handle, commit=commit) for _ in range(3)]
     settled(transactions.cluster, name)
     endings.append(end_transaction(transactions.cluster, handle, commit=commit))
-    assert {(ending.outcome, ending.committed) for ending in endings} == {(Outcome.DONE, commit)}
+    assert {(ending.outcome, ending.committed) for ending in endings} == {(EndTxnOutcome.DONE, commit)}
     assert len({ending.identity for ending in endings}) == 1
     transactions.soon_committed(topic, ["a"] if commit else [])
 
@@ -61,9 +61,9 @@ def test_an_end_whose_answer_was_lost_is_found_done(
     ongoing = TransactionState.ONGOING
     eventually(lambda: describe_transactions(transactions.cluster, [name])[name].state, ~IsOneOf(ongoing))
     ending = end_transaction(transactions.cluster, handle, commit=commit)
-    assert (ending.outcome, ending.committed) == (Outcome.DONE, commit)
+    assert (ending.outcome, ending.committed) == (EndTxnOutcome.DONE, commit)
     other = end_transaction(transactions.cluster, handle, commit=not commit)
-    assert (other.outcome, other.committed, other.is_closed) == (Outcome.OTHERWISE, commit, True)
+    assert (other.outcome, other.committed, other.is_closed) == (EndTxnOutcome.ENDED_OTHERWISE, commit, True)
     transactions.soon_committed(topic, ["a"] if commit else [])
 
 
@@ -74,7 +74,7 @@ def test_a_producer_goes_on_after_its_transaction_was_ended_elsewhere(
         producer.begin()
         producer.send(topic, valued(["a"]))
         handle = producer.prepare()
-        assert end_transaction(transactions.cluster, handle, commit=True).outcome is Outcome.DONE
+        assert end_transaction(transactions.cluster, handle, commit=True).outcome is EndTxnOutcome.DONE
         producer.commit()
         producer.begin()
         producer.send(topic, valued(["b"]))
@@ -94,7 +94,7 @@ def test_a_transaction_whose_time_was_up_is_told_from_one_that_is_done(
     eventually(lambda: describe_transactions(transactions.cluster, [name])[name].state, aborted)
     for _ in range(2):
         ending = end_transaction(transactions.cluster, handle, commit=True)
-        assert (ending.outcome, ending.is_closed) == (Outcome.OTHERWISE, True)
+        assert (ending.outcome, ending.is_closed) == (EndTxnOutcome.ENDED_OTHERWISE, True)
         # Below level 2 the abort raised the epoch, so the coordinator takes the handle's producer for an old one.
         assert (ending.was_fenced, ending.committed) == ((True, None) if kafka.level == 1 else (False, False))
         assert "Abort" in ending.reason
@@ -107,9 +107,9 @@ def test_an_open_transaction_holds_back_readers_until_it_ends(
 ) -> None:
     first = transactions.prepared(f"{name}-1", topic, "first")
     second = transactions.prepared(f"{name}-2", topic, "second")
-    assert end_transaction(transactions.cluster, second, commit=True).outcome is Outcome.DONE
+    assert end_transaction(transactions.cluster, second, commit=True).outcome is EndTxnOutcome.DONE
     assert transactions.committed(topic) == []
-    assert end_transaction(transactions.cluster, first, commit=False).outcome is Outcome.DONE
+    assert end_transaction(transactions.cluster, first, commit=False).outcome is EndTxnOutcome.DONE
     transactions.soon_committed(topic, ["second"])
 
 
@@ -118,7 +118,7 @@ def test_many_are_ended_at_once(transactions: Transactions, name: str, topic: st
         transactions.prepared(f"{name}.{number}", topic, str(number), partition=number % 3) for number in range(30)
     ]
     endings = end_transactions(transactions.cluster, handles, commit=True)
-    assert {ending.outcome for ending in endings} == {Outcome.DONE}
+    assert {ending.outcome for ending in endings} == {EndTxnOutcome.DONE}
     again = end_transactions(transactions.cluster, handles, commit=True)
     assert [ending.identity for ending in again] == [ending.identity for ending in endings]
     transactions.soon_committed(topic, [str(number) for number in range(30)])
@@ -127,16 +127,16 @@ def test_many_are_ended_at_once(transactions: Transactions, name: str, topic: st
 def test_a_transaction_that_never_began_has_nothing_to_commit(cluster: Cluster, kafka: Kafka, name: str) -> None:
     fence = init_producer(cluster, name)
     ending = end_transaction(cluster, fence, commit=True)
-    assert (ending.outcome, ending.committed) == (Outcome.OTHERWISE, False)
+    assert (ending.outcome, ending.committed) == (EndTxnOutcome.ENDED_OTHERWISE, False)
     ending = end_transaction(cluster, fence, commit=False)
-    assert (ending.outcome, ending.committed) == (Outcome.DONE, False)
+    assert (ending.outcome, ending.committed) == (EndTxnOutcome.DONE, False)
 
 
 def test_nobody_knows_what_became_of_a_forgotten_id(cluster: Cluster, transactions: Transactions, name: str) -> None:
     fence = init_producer(cluster, name)
     other = TransactionHandle(**{**fence.to_json(), "transactional_id": f"{name}-never"})
     ending = end_transaction(cluster, other, commit=True)
-    assert (ending.outcome, ending.is_closed) == (Outcome.UNKNOWN, True)
+    assert (ending.outcome, ending.is_closed) == (EndTxnOutcome.UNKNOWN, True)
     assert ending.code is ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert describe_transactions(cluster, [other.transactional_id, name]).keys() == {name}
 
@@ -169,9 +169,9 @@ def test_open_transactions_are_found_by_name_and_aborted(transactions: Transacti
         assert known.partitions == tuple(part.partition for part in handle.partitions)
         assert abs(known.started_ms - handle.started_ms) < 30_000
     endings = abort_open_transactions(cluster, [*described, done.transactional_id, "never-heard-of"])
-    assert {key: ending.outcome for key, ending in endings.items()} == dict.fromkeys(described, Outcome.DONE)
+    assert {key: ending.outcome for key, ending in endings.items()} == dict.fromkeys(described, EndTxnOutcome.DONE)
     late = end_transaction(cluster, open_ones[0], commit=True)
-    assert (late.outcome, late.committed) == (Outcome.OTHERWISE, False)
+    assert (late.outcome, late.committed) == (EndTxnOutcome.ENDED_OTHERWISE, False)
     end_transaction(cluster, elsewhere, commit=True)
     transactions.soon_committed(topic, ["done", "other"])
 
@@ -183,7 +183,7 @@ def test_a_producer_whose_transaction_others_aborted_is_done_for(
         producer.begin()
         producer.send(topic, valued(["a"]))
         producer.prepare()
-        assert abort_open_transactions(transactions.cluster, [name])[name].outcome is Outcome.DONE
+        assert abort_open_transactions(transactions.cluster, [name])[name].outcome is EndTxnOutcome.DONE
         if kafka.level == 1:
             init_producer(transactions.cluster, name)  # fences where aborting does not
             with pytest.raises(ProducerFenced):
@@ -205,12 +205,12 @@ def test_a_handle_outlives_the_broker(
     handle = transactions.prepared(name, topic, "a")
     other = transactions.prepared(f"{name}-other", topic, "b", partition=1)
     if asked:
-        assert end_transaction(transactions.cluster, handle, commit=True).outcome is Outcome.DONE
+        assert end_transaction(transactions.cluster, handle, commit=True).outcome is EndTxnOutcome.DONE
         if isinstance(kafka.broker, ApacheKafka):
             settled(transactions.cluster, name)
     kafka.broker.kill()
     kafka.broker.restart()
     endings = end_transactions(transactions.cluster, [handle], commit=True)
     endings += end_transactions(transactions.cluster, [other], commit=False)
-    assert [ending.outcome for ending in endings] == [Outcome.DONE, Outcome.DONE]
+    assert [ending.outcome for ending in endings] == [EndTxnOutcome.DONE, EndTxnOutcome.DONE]
     transactions.soon_committed(topic, ["a"])

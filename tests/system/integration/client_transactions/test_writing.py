@@ -12,7 +12,7 @@ from spark_kafka_native.client.admin.groups import CommittedOffset, commit_offse
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.producer.transactional_producer import TransactionalProducer
 from spark_kafka_native.client.transactions.describe_producers import describe_producers
-from spark_kafka_native.client.transactions.ending import Outcome, end_transaction
+from spark_kafka_native.client.transactions.ending import EndTxnOutcome, end_transaction
 from spark_kafka_native.client.transactions.errors import ProducerFailed, ProducerFenced, TransactionFailed
 from spark_kafka_native.client.transactions.requests import GroupMembership, init_producer
 from spark_kafka_native.protocol.errors import ErrorCode
@@ -163,7 +163,7 @@ def test_a_newer_producer_fences_and_aborts(transactions: Transactions, name: st
         with pytest.raises(ProducerFenced):
             older.begin()
     ending = end_transaction(transactions.cluster, handle, commit=True)
-    assert (ending.outcome, ending.was_fenced, ending.is_closed) == (Outcome.OTHERWISE, True, True)
+    assert (ending.outcome, ending.was_fenced, ending.is_closed) == (EndTxnOutcome.ENDED_OTHERWISE, True, True)
     assert transactions.committed(topic) == []
 
 

@@ -88,10 +88,10 @@ def test_brokers_from_0_11_on_are_understood(kip_511: bool) -> None:
 def test_many_requests_may_be_in_flight_and_are_answered_in_order(cluster: ScriptedCluster) -> None:
     with connect(cluster) as connection:
         deadline = Deadline.after_ms(60_000)
-        tickets = [connection.send(InitProducerIdRequest(transactional_id=None), deadline=deadline) for _ in range(20)]
+        sent = [connection.send(InitProducerIdRequest(transactional_id=None), deadline=deadline) for _ in range(20)]
         assert connection.in_flight == 20
         answers = [connection.receive(deadline) for _ in range(20)]
-    assert [ticket for ticket, _ in answers] == tickets
+    assert [sent for sent, _ in answers] == sent
     ids = [answer.producer_id for _, answer in answers]  # type: ignore[attr-defined]  # of any API
     assert ids == sorted(ids)
 

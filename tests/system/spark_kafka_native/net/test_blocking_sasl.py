@@ -8,6 +8,7 @@ import pytest
 
 from spark_kafka_native.net.address import HostPort
 from spark_kafka_native.net.blocking import Connection, SocketOptions
+from spark_kafka_native.net.channel_security import ChannelSecurity
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.net.errors import AuthenticationFailed, BrokerUnreachable, ConnectionLost
 from spark_kafka_native.net.sasl.mechanism import Mechanism
@@ -15,7 +16,6 @@ from spark_kafka_native.net.sasl.oauthbearer import BearerToken, OAuthBearer
 from spark_kafka_native.net.sasl.plain import Plain
 from spark_kafka_native.net.sasl.scram import Scram
 from spark_kafka_native.net.secret import Secret
-from spark_kafka_native.net.security import Security
 from spark_kafka_native.protocol.messages.metadata import MetadataRequest
 from spark_kafka_native.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from spark_kafka_native.protocol.messages.sasl_handshake import SaslHandshakeRequest
@@ -45,7 +45,7 @@ def mechanism(name: str, word: str = WORD) -> Callable[[HostPort], Mechanism]:
 
 def connect(cluster: ScriptedCluster, make: Callable[[HostPort], Mechanism], timeout_ms: int = 60_000) -> Connection:
     options = SocketOptions(
-        client_id="t", connect_timeout_ms=timeout_ms, request_timeout_ms=60_000, security=Security(sasl=make)
+        client_id="t", connect_timeout_ms=timeout_ms, request_timeout_ms=60_000, security=ChannelSecurity(sasl=make)
     )
     return Connection.open(HostPort("127.0.0.1", cluster.brokers[1].port), options)
 
@@ -124,14 +124,14 @@ def test_sessions_are_renewed_while_requests_are_in_flight(monkeypatch: pytest.M
         assert connection.call(MetadataRequest(topics=None)).brokers
         assert len(door.authenticated) == 1
         deadline = Deadline.after_ms(20_000)
-        tickets = [connection.send(MetadataRequest(topics=None), deadline=deadline) for _ in range(3)]
+        sent = [connection.send(MetadataRequest(topics=None), deadline=deadline) for _ in range(3)]
         now = time.monotonic
         monkeypatch.setattr(time, "monotonic", lambda: now() + 58)
-        tickets.append(connection.enqueue(MetadataRequest(topics=None)))
+        sent.append(connection.enqueue(MetadataRequest(topics=None)))
         assert len(door.authenticated) == 2
         monkeypatch.setattr(time, "monotonic", now)
         assert connection.in_flight == 4
-        assert [connection.receive(deadline)[0] for _ in range(4)] == tickets
+        assert [connection.receive(deadline)[0] for _ in range(4)] == sent
 
 
 def test_a_session_that_cannot_be_renewed_closes_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:

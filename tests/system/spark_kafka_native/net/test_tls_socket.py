@@ -16,10 +16,10 @@ from dirty_equals import IsOneOf
 
 from spark_kafka_native.net.address import HostPort
 from spark_kafka_native.net.blocking import Connection, SocketOptions
+from spark_kafka_native.net.channel_security import ChannelSecurity
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.net.errors import AuthenticationFailed, BrokerUnreachable, ConnectionLost
 from spark_kafka_native.net.secret import Secret
-from spark_kafka_native.net.security import Security
 from spark_kafka_native.net.tls import Tls, TlsSettings
 from spark_kafka_native.net.tls_socket import TlsSocket
 from spark_kafka_native.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -38,7 +38,7 @@ CLIENT = AUTHORITY.issue("client")
 
 def options(**given: Any) -> SocketOptions:
     tls = Tls(TlsSettings(**{"trusted": AUTHORITY.certificate_pem, **given}))
-    return SocketOptions(client_id="test", connect_timeout_ms=60_000, security=Security(tls=tls))
+    return SocketOptions(client_id="test", connect_timeout_ms=60_000, security=ChannelSecurity(tls=tls))
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.batch import CompressionType
 from spark_kafka_native.records.conversion import write_batch
 from spark_kafka_native.records.legacy import CODECS
-from spark_kafka_native.records.record import Message
+from spark_kafka_native.records.record import LogRecord
 from tests.support.batches import NOW_MS
 from tests.support.broker_driver import BrokerDriver, batch, produce_request
 from tests.support.log_driver import batches_of
@@ -58,13 +58,13 @@ def raw(data: PartitionData) -> bytes:
     return bytes(data.records or b"")  # type: ignore[arg-type]  # as a client gets them
 
 
-def fetched(broker: BrokerDriver, offset: int = 0, *, version: int, **others: Any) -> list[Message]:
+def fetched(broker: BrokerDriver, offset: int = 0, *, version: int, **others: Any) -> list[LogRecord]:
     return messages_in(raw(broker.fetch("t", offset, version=version, **others)))
 
 
-def consumed(broker: BrokerDriver, **options: Any) -> list[Message]:
+def consumed(broker: BrokerDriver, **options: Any) -> list[LogRecord]:
     """Everything, as a consumer gets it who asks on and on."""
-    found: list[Message] = []
+    found: list[LogRecord] = []
     while more := [message for message in fetched(broker, len(found), **options) if message.offset >= len(found)]:
         found += more
     return found
@@ -122,7 +122,7 @@ def test_a_release_of_today_closes_the_connection(broker: BrokerDriver) -> None:
 def test_record_batches_may_come_in_old_versions_too(old: BrokerDriver, version: int) -> None:
     assert old.produce("t", batch(b"a"), version=version).base_offset == 0
     assert code(old.produce("t", bytes(batch(b"a")) * 2, version=version)) is ErrorCode.INVALID_RECORD
-    zstd = write_batch([Message(0, NOW_MS, None, b"z")], base_offset=0, compression=ZSTD)
+    zstd = write_batch([LogRecord(0, NOW_MS, None, b"z")], base_offset=0, compression=ZSTD)
     assert old.produce("t", zstd, version=version).base_offset == 1
     assert old.values("t") == [b"a", b"z"]
 
@@ -173,7 +173,11 @@ def test_large_sets_are_converted_beside_the_event_loop(old: BrokerDriver) -> No
 
 def test_records_to_blame_are_named_from_v8_on(broker: BrokerDriver) -> None:
     broker.create("t", cleanup_policy="compact", message_timestamp_before_max_ms="1000")
-    records = [Message(0, NOW_MS, b"k", b"a"), Message(1, NOW_MS, None, b"b"), Message(2, NOW_MS - 1001, b"k", b"c")]
+    records = [
+        LogRecord(0, NOW_MS, b"k", b"a"),
+        LogRecord(1, NOW_MS, None, b"b"),
+        LogRecord(2, NOW_MS - 1001, b"k", b"c"),
+    ]
     sent = bytes(write_batch(records, base_offset=0))
     answer = broker.produce("t", sent, version=8)
     assert code(answer) is ErrorCode.INVALID_TIMESTAMP
@@ -195,7 +199,7 @@ def test_a_topics_codec(broker: BrokerDriver, name: str) -> None:
     broker.create("t", compression_type=name)
     large = [b"%06d" % index * 20 for index in range(300)]
     broker.produce("t", batch(b"a", b"b"))
-    broker.produce("t", write_batch([Message(i, NOW_MS, None, v) for i, v in enumerate(large)], base_offset=0))
+    broker.produce("t", write_batch([LogRecord(i, NOW_MS, None, v) for i, v in enumerate(large)], base_offset=0))
     assert broker.values("t") == [b"a", b"b", *large]
     wanted = NONE if name == "uncompressed" else CompressionType.from_name(name)
     assert {shape[1] for shape in shapes(raw(broker.fetch("t")))} == {wanted}
@@ -206,7 +210,7 @@ def test_a_topics_codec(broker: BrokerDriver, name: str) -> None:
 
 def test_zstd_is_not_for_old_consumers(old: BrokerDriver) -> None:
     old.produce("t", batch(b"a"))
-    old.produce("t", write_batch([Message(0, NOW_MS, None, b"z")], base_offset=0, compression=ZSTD))
+    old.produce("t", write_batch([LogRecord(0, NOW_MS, None, b"z")], base_offset=0, compression=ZSTD))
     for version in range(4):
         assert [message.value for message in fetched(old, version=version)] == [b"a"]
         refused = old.fetch("t", 1, version=version)

@@ -21,7 +21,7 @@ from spark_kafka_native.protocol.messages.produce import (
 )
 from spark_kafka_native.records.batch import CompressionType, seal
 from spark_kafka_native.records.conversion import write_batch
-from spark_kafka_native.records.record import Message
+from spark_kafka_native.records.record import LogRecord
 from tests.support.broker_driver import BrokerDriver, batch, fetch_request, idempotent, produce_request, values_in
 
 NAMED = range(3, 13)
@@ -251,7 +251,7 @@ def test_a_deleted_topic_is_gone_for_producers(broker: BrokerDriver) -> None:
 
 def test_a_response_has_a_thousand_errors_of_records_at_most(broker: BrokerDriver) -> None:
     broker.create("compacted", cleanup_policy="compact")
-    without_keys = write_batch([Message(index, 1, None, b"v") for index in range(200)], base_offset=0)
+    without_keys = write_batch([LogRecord(index, 1, None, b"v") for index in range(200)], base_offset=0)
     data = tuple(PartitionProduceData(index=0, records=bytearray(without_keys)) for _ in range(15))
     request = ProduceRequest(acks=1, topic_data=(TopicProduceData(name="compacted", partition_data=data),))
     parts = broker.ask(request, 12).responses[0].partition_responses
@@ -277,6 +277,6 @@ def test_appends_that_may_take_long_run_in_threads(broker: BrokerDriver, monkeyp
     for topic, codec in itertools.product(
         ("plain", "compacted", "flushed"), (CompressionType.NONE, CompressionType.ZSTD)
     ):
-        keyed = write_batch([Message(0, broker.clock.now_ms(), b"k", b"v")], base_offset=0, compression=codec)
+        keyed = write_batch([LogRecord(0, broker.clock.now_ms(), b"k", b"v")], base_offset=0, compression=codec)
         assert broker.produce(topic, keyed).error_code == 0
     assert threads == ["", "", "", "broker-appends", "broker-disk", "broker-disk"]

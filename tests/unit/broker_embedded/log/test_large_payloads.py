@@ -26,7 +26,7 @@ from spark_kafka_native.records.batch import RECORD_BATCH_OVERHEAD, CompressionT
 from spark_kafka_native.records.compression import compressor
 from spark_kafka_native.records.conversion import convert_down, payload_pieces, read_records, write_batch
 from spark_kafka_native.records.legacy import read_plain_messages
-from spark_kafka_native.records.record import MIN_RECORD_BYTES, Message, varint
+from spark_kafka_native.records.record import MIN_RECORD_BYTES, LogRecord, varint
 from spark_kafka_native.records.scan import LONG_MAX, RecordScan
 from tests.support.batches import NOW_MS, batch
 from tests.support.message_sets import message_set, messages_in
@@ -284,7 +284,7 @@ def test_a_batch_of_several_blocks_is_cleaned_as_one(
 ) -> None:
     monkeypatch.setattr(record_module, "_BLOCK_BYTES", 16 * 1024)
     messages = [
-        Message(index, NOW_MS + index % 7, b"%d" % (index // 2), None if tombstones and index == 1 else b"v" * 100)
+        LogRecord(index, NOW_MS + index % 7, b"%d" % (index // 2), None if tombstones and index == 1 else b"v" * 100)
         for index in range(3000)
     ]
     data = bytes(write_batch(messages, base_offset=0, compression=codec))
@@ -309,7 +309,7 @@ def test_a_batch_of_several_blocks_is_cleaned_as_one(
 
 def test_an_append_does_not_wait_for_the_inspection_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
     one = OldFormatLog(cleanup_policy="compact")
-    slow = bytes(write_batch([Message(0, NOW_MS, b"slow", b"v")], base_offset=0))
+    slow = bytes(write_batch([LogRecord(0, NOW_MS, b"slow", b"v")], base_offset=0))
     begun, may_go_on = threading.Event(), threading.Event()
 
     def slowly(records: memoryview, *args: Any, **more: Any) -> Validated:
@@ -322,7 +322,7 @@ def test_an_append_does_not_wait_for_the_inspection_of_another(monkeypatch: pyte
     with ThreadPoolExecutor(1) as other:
         waiting = other.submit(one.put, slow)
         assert begun.wait(30)
-        assert one.put(write_batch([Message(0, NOW_MS, b"fast", b"v")], base_offset=0)).base_offset == 0
+        assert one.put(write_batch([LogRecord(0, NOW_MS, b"fast", b"v")], base_offset=0)).base_offset == 0
         may_go_on.set()
         assert waiting.result(30).base_offset == 1
     assert [(record.offset, record.key) for record in one.records()] == [(0, b"fast"), (1, b"slow")]

@@ -10,7 +10,7 @@ from spark_kafka_native.records.compression import compress
 from spark_kafka_native.records.errors import CorruptBatch
 from spark_kafka_native.records.legacy import read_message
 from spark_kafka_native.records.legacy_write import write_message_set
-from spark_kafka_native.records.record import Message
+from spark_kafka_native.records.record import LogRecord
 from tests.support.coordinator_batches import decode_batch
 
 RAW_KEY = b"\x00\x01\x00\x06gruppe\x00\x01t\x00\x00\x00\x07"
@@ -58,7 +58,7 @@ def test_compressed_batches_are_read_too() -> None:
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", [CompressionType.NONE, CompressionType.SNAPPY])
 def test_what_brokers_wrote_before_record_batches_is_read(magic: int, codec: CompressionType) -> None:
-    message = Message(7, 5, RAW_KEY, b"v")
+    message = LogRecord(7, 5, RAW_KEY, b"v")
     packed = write_message_set([message], magic=magic, compression=codec)
     assert list(decode_batch(packed, 0, read_message(packed))) == [CoordinatorRecord(key=RAW_KEY, value=b"v")]
 

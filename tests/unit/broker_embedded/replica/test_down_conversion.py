@@ -16,7 +16,7 @@ from spark_kafka_native.records.batch import CompressionType
 from spark_kafka_native.records.control import ControlType
 from spark_kafka_native.records.formats import iter_any
 from spark_kafka_native.records.legacy import CODECS
-from spark_kafka_native.records.record import Message
+from spark_kafka_native.records.record import LogRecord
 from tests.support.log_driver import DIRECTORY, region_bytes
 from tests.support.message_sets import messages_in, shapes
 from tests.support.old_format_log import ALL_BYTES, OldFormatLog
@@ -70,8 +70,8 @@ def test_record_batches_become_message_sets(magic: int, codec: CompressionType) 
     for offset in (0, 2):
         assert {shape[:2] for shape in shapes(sent(log, offset, magic=magic))} == {(magic, codec)}
     time = log.clock.now_ms() if magic else -1
-    assert messages_in(sent(log, magic=magic))[:2] == [Message(0, time, None, b"a"), Message(1, time, None, b"b")]
-    assert messages_in(sent(log, 2, magic=magic)) == [Message(2, time, None, b"c")]
+    assert messages_in(sent(log, magic=magic))[:2] == [LogRecord(0, time, None, b"a"), LogRecord(1, time, None, b"b")]
+    assert messages_in(sent(log, 2, magic=magic)) == [LogRecord(2, time, None, b"c")]
 
 
 @pytest.mark.parametrize("magic", [0, 1])

@@ -46,14 +46,14 @@ from spark_kafka_native.protocol.consumer_protocol import (
 from spark_kafka_native.protocol.consumer_protocol import (
     TopicPartitions as Owned,
 )
-from spark_kafka_native.records.record import Message
+from spark_kafka_native.records.record import LogRecord
 from spark_kafka_native.tools.output import ToolError, ToolFailure
 
 PACKAGE = "org.apache.kafka.tools.api"
 
 
-def message(record: CoordinatorRecord) -> Message:
-    return Message(7, 0, record.key, record.value)
+def message(record: CoordinatorRecord) -> LogRecord:
+    return LogRecord(7, 0, record.key, record.value)
 
 
 def group(record: CoordinatorRecord) -> Decoded:
@@ -211,17 +211,17 @@ def test_records_that_cannot_be_read_are_skipped(key: bytes, value: bytes, text:
 def test_a_record_without_a_key_is_not_a_coordinators() -> None:
     for decode in (decode_group_record, decode_transaction_record):
         with pytest.raises(ToolFailure, match="record at offset 7 has no key"):
-            decode(Message(7, 0, None, b"value"))
+            decode(LogRecord(7, 0, None, b"value"))
 
 
 def test_keys_and_values_are_decoded_by_their_decoder_class() -> None:
-    assert plain_decoder(STRING_DECODER, STRING_DECODER)(Message(0, 0, "é".encode(), b"\xff")) == ("é", "\ufffd")
-    surrogate = Message(0, 0, None, b"a\xed\xa0\x80b\xed\xbf")  # one U+FFFD for each in Java, not for each byte
+    assert plain_decoder(STRING_DECODER, STRING_DECODER)(LogRecord(0, 0, "é".encode(), b"\xff")) == ("é", "\ufffd")
+    surrogate = LogRecord(0, 0, None, b"a\xed\xa0\x80b\xed\xbf")  # one U+FFFD for each in Java, not for each byte
     assert plain_decoder(STRING_DECODER, STRING_DECODER)(surrogate) == (None, "a\ufffdb\ufffd")
     numbers = plain_decoder(f"{PACKAGE}.IntegerDecoder", f"{PACKAGE}.LongDecoder")
-    assert numbers(Message(0, 0, b"\xff" * 4, b"\0" * 7 + b"\5more")) == ("-1", "5")
-    assert numbers(Message(0, 0, None, None)) == (None, None)
+    assert numbers(LogRecord(0, 0, b"\xff" * 4, b"\0" * 7 + b"\5more")) == ("-1", "5")
+    assert numbers(LogRecord(0, 0, None, None)) == (None, None)
     with pytest.raises(ToolFailure, match="record at offset 3 cannot be decoded: 3 bytes are too few"):
-        numbers(Message(3, 0, b"abc", None))
+        numbers(LogRecord(3, 0, b"abc", None))
     with pytest.raises(ToolError, match=f"--value-decoder-class: .*'my.Decoder'.*{STRING_DECODER}"):
         plain_decoder(STRING_DECODER, "my.Decoder")

@@ -108,8 +108,8 @@ def test_the_highest_common_version_is_chosen(versions: Versions, chosen: int) -
 
 
 def test_a_cap_is_kept() -> None:
-    ticket, _ = connected().ask(FetchRequest(), max_version=12)
-    assert ticket.version == 12
+    sent, _ = connected().ask(FetchRequest(), max_version=12)
+    assert sent.version == 12
 
 
 @pytest.mark.parametrize(
@@ -145,12 +145,12 @@ def test_the_throttle_time_of_an_answer_is_what_the_client_has_to_sit_out(
     versions: Versions, asked_ms: int, throttle_ms: int
 ) -> None:
     connection = connected(versions)
-    ticket, _ = connection.ask(MetadataRequest())
+    sent, _ = connection.ask(MetadataRequest())
     answer = MetadataResponse(throttle_time_ms=asked_ms)
-    connection.answer(frame(answer, ticket.version, ticket.correlation_id))
+    connection.answer(frame(answer, sent.version, sent.correlation_id))
     assert connection.throttle_ms == throttle_ms
-    ticket, _ = connection.ask(MetadataRequest())
-    connection.answer(frame(MetadataResponse(), ticket.version, ticket.correlation_id))
+    sent, _ = connection.ask(MetadataRequest())
+    connection.answer(frame(MetadataResponse(), sent.version, sent.correlation_id))
     assert connection.throttle_ms == 0
 
 
@@ -167,14 +167,14 @@ def test_answers_are_paired_with_requests_in_order() -> None:
     first, _ = connection.ask(MetadataRequest())
     second, _ = connection.ask(InitProducerIdRequest(transactional_id=None))
     assert connection.in_flight == 2
-    ticket, answer = connection.answer(frame(MetadataResponse(cluster_id="c"), first.version, first.correlation_id))
-    assert ticket == first
+    sent, answer = connection.answer(frame(MetadataResponse(cluster_id="c"), first.version, first.correlation_id))
+    assert sent == first
     assert isinstance(answer, MetadataResponse)
     assert answer.cluster_id == "c"
-    ticket, answer = connection.answer(
+    sent, answer = connection.answer(
         frame(InitProducerIdResponse(producer_id=5), second.version, second.correlation_id)
     )
-    assert ticket == second
+    assert sent == second
     assert isinstance(answer, InitProducerIdResponse)
     assert answer.producer_id == 5
     assert connection.in_flight == 0
@@ -220,8 +220,8 @@ def test_zeroes_behind_an_answer_pass_and_other_bytes_do_not() -> None:
 @pytest.mark.parametrize("cut", range(20))
 def test_every_cut_of_an_answer_is_refused(cut: int) -> None:
     connection = connected()
-    ticket, _ = connection.ask(MetadataRequest())
-    whole = frame(MetadataResponse(cluster_id="abcdefgh"), ticket.version, ticket.correlation_id)
+    sent, _ = connection.ask(MetadataRequest())
+    whole = frame(MetadataResponse(cluster_id="abcdefgh"), sent.version, sent.correlation_id)
     with pytest.raises(RemoteProtocolError):
         connection.answer(whole[:cut])
 

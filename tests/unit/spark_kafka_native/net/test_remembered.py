@@ -44,8 +44,8 @@ def framed(response: Response, version: int, correlation_id: int) -> bytes:
 
 def answered(connection: ClientConnection, request: Request[Any], response: Response) -> Response:
     """What comes out of a connection that is given an answer."""
-    ticket, _ = connection.ask(request)
-    return connection.answer(framed(response, ticket.version, ticket.correlation_id))[1]
+    sent, _ = connection.ask(request)
+    return connection.answer(framed(response, sent.version, sent.correlation_id))[1]
 
 
 def metadata(partitions: int = MANY, epoch: int = 0) -> MetadataResponse:
@@ -92,8 +92,8 @@ def test_small_answers_and_those_of_other_kinds_are_not_kept() -> None:
 def test_what_cannot_be_decoded_is_not_remembered() -> None:
     connection = Broker().connection()
     first = answered(connection, MetadataRequest(), metadata())
-    ticket, _ = connection.ask(MetadataRequest())
-    broken = framed(metadata(), ticket.version, ticket.correlation_id)[:-100]
+    sent, _ = connection.ask(MetadataRequest())
+    broken = framed(metadata(), sent.version, sent.correlation_id)[:-100]
     with pytest.raises(RemoteProtocolError):
         connection.answer(broken)
     assert answered(Broker().connection(), MetadataRequest(), metadata()) == first

@@ -19,7 +19,7 @@ from spark_kafka_native.records.conversion import (
 from spark_kafka_native.records.errors import CorruptBatch, OversizedBatch
 from spark_kafka_native.records.formats import iter_any, read_any
 from spark_kafka_native.records.legacy import CODECS, read_message
-from spark_kafka_native.records.record import NO_HEADERS, Message, parse_records
+from spark_kafka_native.records.record import NO_HEADERS, LogRecord, parse_records
 from tests.support.batches import NOW_MS
 from tests.support.message_sets import message_set, messages_in, shapes
 from tests.support.record_batches import marker
@@ -29,7 +29,7 @@ from tests.support.reference_records import write_batch as reference_batch
 
 records = st.lists(
     st.builds(
-        Message,
+        LogRecord,
         offset=st.integers(1, 5),
         timestamp=st.just(-1) | st.integers(0, 2**62),
         key=st.none() | byte_strings(40),
@@ -41,7 +41,7 @@ records = st.lists(
 )
 
 
-def ascending(found: list[Message], first: int = 99) -> list[Message]:
+def ascending(found: list[LogRecord], first: int = 99) -> list[LogRecord]:
     wanted, offset = [], first
     for record in found:
         offset += record.offset
@@ -56,7 +56,7 @@ def converted(raw: bytes | bytearray, magic: int, from_offset: int = 0) -> bytes
 @pytest.mark.parametrize("codec", list(CompressionType))
 @given(found=records)
 @settings(max_examples=8)
-def test_a_batch_is_read_as_it_was_written(codec: CompressionType, found: list[Message]) -> None:
+def test_a_batch_is_read_as_it_was_written(codec: CompressionType, found: list[LogRecord]) -> None:
     wanted = ascending(found)
     batch = write_batch(wanted, base_offset=wanted[0].offset - 3, compression=codec)
     header = read_header(batch)
@@ -71,7 +71,7 @@ def test_a_batch_is_read_as_it_was_written(codec: CompressionType, found: list[M
 
 def test_a_batch_is_what_an_independent_writer_makes_of_it() -> None:
     plain = numbered([Record(b"k", b"v" * size, (("h", b"x"),), NOW_MS + size) for size in (0, 1, 63, 64, 9000)])
-    ours = [Message(record.offset, record.timestamp, record.key, record.value, b"\x02\x02h\x02x") for record in plain]
+    ours = [LogRecord(record.offset, record.timestamp, record.key, record.value, b"\x02\x02h\x02x") for record in plain]
     assert write_batch(ours, base_offset=0) == reference_batch(Batch(records=plain))
 
 
@@ -79,7 +79,7 @@ def test_a_batch_is_what_an_independent_writer_makes_of_it() -> None:
 @pytest.mark.parametrize("magic", [0, 1])
 @given(found=records)
 @settings(max_examples=8)
-def test_down_and_up_again(magic: int, codec: CompressionType, found: list[Message]) -> None:
+def test_down_and_up_again(magic: int, codec: CompressionType, found: list[LogRecord]) -> None:
     wanted = ascending(found)
     down = converted(write_batch(wanted, base_offset=100, compression=codec), magic)
     assert {(found_magic, found_codec) for found_magic, found_codec, _ in shapes(down)} == {(magic, codec)}
@@ -91,7 +91,7 @@ def test_down_and_up_again(magic: int, codec: CompressionType, found: list[Messa
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_the_brokers_time_stays_the_brokers(codec: CompressionType) -> None:
-    wanted = [Message(5, NOW_MS, None, b"a"), Message(6, NOW_MS, None, b"b")]
+    wanted = [LogRecord(5, NOW_MS, None, b"a"), LogRecord(6, NOW_MS, None, b"b")]
     batch = write_batch(wanted, base_offset=5, compression=codec, timestamp_type=TimestampType.LOG_APPEND_TIME)
     down = converted(batch, 1)
     assert messages_in(down) == wanted
@@ -100,7 +100,7 @@ def test_the_brokers_time_stays_the_brokers(codec: CompressionType) -> None:
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_what_is_before_the_wanted_offset_goes_unless_it_is_compressed(codec: CompressionType) -> None:
-    batch = write_batch([Message(offset, 0, None, b"") for offset in range(5, 9)], base_offset=5, compression=codec)
+    batch = write_batch([LogRecord(offset, 0, None, b"") for offset in range(5, 9)], base_offset=5, compression=codec)
     offsets = [message.offset for message in messages_in(converted(batch, 1, from_offset=7))]
     assert offsets == ([5, 6, 7, 8] if codec else [7, 8])
     assert bool(converted(batch, 1, from_offset=9)) == bool(codec)
@@ -118,7 +118,7 @@ def test_from_v1_to_v0(codec: CompressionType) -> None:
     down = b"".join(
         convert_down(memoryview(raw), position, header, magic=0, from_offset=0) for position, header in iter_any(raw)
     )
-    assert messages_in(down) == [Message(50, -1, None, b"a"), Message(51, -1, None, b"b")]
+    assert messages_in(down) == [LogRecord(50, -1, None, b"a"), LogRecord(51, -1, None, b"b")]
 
 
 def test_nothing_is_left_of_markers_and_of_emptied_batches() -> None:
@@ -128,7 +128,7 @@ def test_nothing_is_left_of_markers_and_of_emptied_batches() -> None:
 
 
 def test_zstd_has_no_old_form() -> None:
-    batch = write_batch([Message(0, 0, None, b"")], base_offset=0, compression=CompressionType.ZSTD)
+    batch = write_batch([LogRecord(0, 0, None, b"")], base_offset=0, compression=CompressionType.ZSTD)
     with pytest.raises(ValueError, match="no zstd in message format v1"):
         converted(batch, 1)
 
@@ -151,14 +151,14 @@ def test_another_codec_and_all_else_the_same(codec: CompressionType) -> None:
 
 def test_the_kind_and_producer_of_a_batch_that_is_written_anew() -> None:
     like = read_header(marker(ControlType.ABORT, producer_id=5, producer_epoch=3))
-    again = read_header(write_batch([Message(9, 1, b"k", b"v")], base_offset=9, like=like))
+    again = read_header(write_batch([LogRecord(9, 1, b"k", b"v")], base_offset=9, like=like))
     assert (again.producer_id, again.producer_epoch, again.is_control, again.is_transactional) == (5, 3, True, True)
 
 
 @pytest.mark.parametrize("codec", list(CompressionType))
 def test_a_batch_larger_than_its_limit_is_not_written(codec: CompressionType) -> None:
     chance = random.Random(1)
-    wanted = [Message(offset, 0, None, chance.randbytes(1000)) for offset in range(200)]
+    wanted = [LogRecord(offset, 0, None, chance.randbytes(1000)) for offset in range(200)]
     whole = write_batch(wanted, base_offset=0, compression=codec)
     assert write_batch(wanted, base_offset=0, compression=codec, max_bytes=len(whole)) == whole
     for limit in (1000, len(whole) - 1):
@@ -170,13 +170,13 @@ def test_a_batch_larger_than_its_limit_is_not_written(codec: CompressionType) ->
 
 
 def test_times_too_far_apart() -> None:
-    far = [Message(0, -(2**62), None, b""), Message(1, 2**62, None, b"")]
+    far = [LogRecord(0, -(2**62), None, b""), LogRecord(1, 2**62, None, b"")]
     with pytest.raises(ValueError, match="too far apart"):
         write_batch(far, base_offset=0)
 
 
-PAYLOAD = bytes(write_batch([Message(0, 5, b"key", b"value"), Message(1, 6, None, None)], base_offset=0)[61:])
-HEADER = read_header(write_batch([Message(0, 5, b"key", b"value"), Message(1, 6, None, None)], base_offset=0))
+PAYLOAD = bytes(write_batch([LogRecord(0, 5, b"key", b"value"), LogRecord(1, 6, None, None)], base_offset=0)[61:])
+HEADER = read_header(write_batch([LogRecord(0, 5, b"key", b"value"), LogRecord(1, 6, None, None)], base_offset=0))
 
 
 def test_every_cut_of_a_payload_is_corrupt() -> None:
@@ -201,13 +201,13 @@ def test_damage_is_noticed_or_harmless() -> None:
 
 
 def test_the_place_of_a_bad_record() -> None:
-    batch = write_batch([Message(5, 5, None, b"a"), Message(6, 6, None, b"b")], base_offset=5)
+    batch = write_batch([LogRecord(5, 5, None, b"a"), LogRecord(6, 6, None, b"b")], base_offset=5)
     batch[-4] = 0x7F
     with pytest.raises(CorruptBatch, match=r"position 3, base offset 5, record 1"):
         list(read_records(memoryview(b"abc" + batch), 3, read_header(batch)))
 
 
 def test_a_bomb_is_refused() -> None:
-    batch = write_batch([Message(0, 0, None, bytes(1_000_000))], base_offset=0, compression=CompressionType.GZIP)
+    batch = write_batch([LogRecord(0, 0, None, bytes(1_000_000))], base_offset=0, compression=CompressionType.GZIP)
     with pytest.raises(CorruptBatch, match="more than 1000 bytes"):
         list(read_records(memoryview(batch), 0, read_header(batch), max_bytes=1000))

@@ -11,7 +11,7 @@ from spark_kafka_native.records.conversion import convert_down
 from spark_kafka_native.records.formats import iter_any
 from spark_kafka_native.records.legacy import OVERHEADS, read_message, read_messages
 from spark_kafka_native.records.legacy_write import write_message_set
-from spark_kafka_native.records.record import Message
+from spark_kafka_native.records.record import LogRecord
 from tests.support.message_sets import messages_in
 
 GOLDEN: list[dict[str, Any]] = json.loads(
@@ -21,10 +21,10 @@ WRITTEN = [golden for golden in GOLDEN if golden["made"] == "written"]
 CONVERTED = [golden for golden in GOLDEN if golden["made"] == "converted"]
 APPENDED = 1_700_000_099_000
 RECORDS = [
-    Message(100, 1_700_000_000_000, b"key", b"value"),
-    Message(101, 1_700_000_000_007, None, b""),
-    Message(102, 1_699_999_999_999, b"", None),
-    Message(103, 1_700_000_060_000, bytes(3), b"abcdefgh" * 20),
+    LogRecord(100, 1_700_000_000_000, b"key", b"value"),
+    LogRecord(101, 1_700_000_000_007, None, b""),
+    LogRecord(102, 1_699_999_999_999, b"", None),
+    LogRecord(103, 1_700_000_060_000, bytes(3), b"abcdefgh" * 20),
 ]
 WANTED = 102
 """What the conversions were asked for: uncompressed records before it are left out."""
@@ -35,7 +35,7 @@ def name(golden: dict[str, Any]) -> str:
     return f"v{golden['magic']}, codec {golden['codec']}{stamped}"
 
 
-def expected(golden: dict[str, Any]) -> list[Message]:
+def expected(golden: dict[str, Any]) -> list[LogRecord]:
     """The records as the format has them: v0 without time, LogAppendTime the same for all."""
     time = APPENDED if golden["log_append_time"] else None
     time = time if golden["magic"] else -1

@@ -23,15 +23,15 @@ from spark_kafka_native.records.legacy import (
     walk_messages,
 )
 from spark_kafka_native.records.legacy_write import write_message_set
-from spark_kafka_native.records.record import Message
+from spark_kafka_native.records.record import LogRecord
 from tests.support.message_sets import entry
 
 MAGICS = (0, 1)
 TIME = 1_700_000_000_000
 RECORDS = [
-    Message(100, TIME, b"k", b"one"),
-    Message(103, TIME + 5, None, None),
-    Message(104, TIME - 5, b"", b""),
+    LogRecord(100, TIME, b"k", b"one"),
+    LogRecord(103, TIME + 5, None, None),
+    LogRecord(104, TIME - 5, b"", b""),
 ]
 
 
@@ -40,7 +40,7 @@ def wrapper(*inner: bytes, codec: CompressionType = CompressionType.GZIP, **fiel
     return entry(key=None, value=compress(codec, b"".join(inner)), attributes=codec, **fields)
 
 
-def read(raw: bytes) -> list[Message]:
+def read(raw: bytes) -> list[LogRecord]:
     header = read_message(raw)
     check_message_crc(raw, 0, header)
     return read_messages(raw, 0, header)
@@ -67,14 +67,14 @@ def test_every_field_of_v1() -> None:
     assert (header.size_in_bytes, header.last_offset, header.next_offset) == (len(raw), 7, 8)
     assert header.timestamp_type is TimestampType.LOG_APPEND_TIME
     assert not any((header.has_producer_id, header.is_control, header.is_transactional))
-    assert read(raw) == [Message(7, TIME, b"key", b"value")]
+    assert read(raw) == [LogRecord(7, TIME, b"key", b"value")]
 
 
 def test_v0_has_no_time() -> None:
     header = read_message(entry(magic=0, attributes=0x78))
     assert (header.attributes, header.base_timestamp, header.max_timestamp) == (0, -1, -1)
     assert header.timestamp_type is TimestampType.NO_TIMESTAMP_TYPE
-    assert read(entry(magic=0, key=None, value=None)) == [Message(7, -1, None, None)]
+    assert read(entry(magic=0, key=None, value=None)) == [LogRecord(7, -1, None, None)]
 
 
 @pytest.mark.parametrize("magic", MAGICS)

@@ -12,7 +12,7 @@ from spark_kafka_native.records.batch import CompressionType, TimestampType
 from spark_kafka_native.records.errors import OversizedBatch
 from spark_kafka_native.records.legacy import CODECS, read_message
 from spark_kafka_native.records.legacy_write import write_message_set
-from spark_kafka_native.records.record import NO_HEADERS, Message
+from spark_kafka_native.records.record import NO_HEADERS, LogRecord
 from tests.support.message_sets import messages_in
 from tests.support.record_peers import PEERS, LegacyPeer
 from tests.support.record_strategies import byte_strings
@@ -21,7 +21,7 @@ MAGICS = (0, 1)
 
 record_lists = st.lists(
     st.builds(
-        Message,
+        LogRecord,
         offset=st.integers(1, 5),
         timestamp=st.just(-1) | st.integers(0, 2**62),
         key=st.none() | byte_strings(40),
@@ -34,7 +34,7 @@ record_lists = st.lists(
 """Records whose offsets are the distances between them."""
 
 
-def ascending(records: list[Message], first: int) -> list[Message]:
+def ascending(records: list[LogRecord], first: int) -> list[LogRecord]:
     offset, found = first, []
     for record in records:
         offset += record.offset
@@ -42,7 +42,7 @@ def ascending(records: list[Message], first: int) -> list[Message]:
     return found
 
 
-def as_stored(records: list[Message], magic: int) -> list[Message]:
+def as_stored(records: list[LogRecord], magic: int) -> list[LogRecord]:
     return records if magic else [record._replace(timestamp=-1) for record in records]
 
 
@@ -50,7 +50,7 @@ def as_stored(records: list[Message], magic: int) -> list[Message]:
 @pytest.mark.parametrize("codec", CODECS)
 @given(records=record_lists, first=st.integers(-1, 2**40))
 @settings(max_examples=20)
-def test_round_trip(magic: int, codec: CompressionType, records: list[Message], first: int) -> None:
+def test_round_trip(magic: int, codec: CompressionType, records: list[LogRecord], first: int) -> None:
     wanted = ascending(records, first)
     raw = write_message_set(wanted, magic=magic, compression=codec)
     assert messages_in(raw) == as_stored(wanted, magic)
@@ -65,7 +65,7 @@ def peer(request: pytest.FixtureRequest) -> LegacyPeer:
 @pytest.mark.parametrize("codec", CODECS)
 @given(records=record_lists)
 @settings(max_examples=10)
-def test_theirs_reads_ours(peer: LegacyPeer, magic: int, codec: CompressionType, records: list[Message]) -> None:
+def test_theirs_reads_ours(peer: LegacyPeer, magic: int, codec: CompressionType, records: list[LogRecord]) -> None:
     if not peer.knows(magic, codec):
         return
     wanted = ascending(records, 99)
@@ -77,7 +77,7 @@ def test_theirs_reads_ours(peer: LegacyPeer, magic: int, codec: CompressionType,
 @pytest.mark.parametrize("codec", CODECS)
 @given(records=record_lists)
 @settings(max_examples=10)
-def test_ours_reads_theirs(peer: LegacyPeer, magic: int, codec: CompressionType, records: list[Message]) -> None:
+def test_ours_reads_theirs(peer: LegacyPeer, magic: int, codec: CompressionType, records: list[LogRecord]) -> None:
     if not peer.knows(magic, codec):
         return
     wanted = [record._replace(offset=index) for index, record in enumerate(records)]
@@ -86,7 +86,7 @@ def test_ours_reads_theirs(peer: LegacyPeer, magic: int, codec: CompressionType,
 
 @pytest.mark.parametrize("codec", CODECS[1:])
 def test_a_wrapper_has_the_largest_time_and_the_last_offset(codec: CompressionType) -> None:
-    records = [Message(5, 10, None, b"a"), Message(9, 30, None, b"b"), Message(12, 20, None, b"c")]
+    records = [LogRecord(5, 10, None, b"a"), LogRecord(9, 30, None, b"b"), LogRecord(12, 20, None, b"c")]
     header = read_message(write_message_set(records, magic=1, compression=codec))
     assert (header.base_offset, header.max_timestamp) == (12, 30)
     stamped = [record._replace(timestamp=77) for record in records]
@@ -98,12 +98,12 @@ def test_a_wrapper_has_the_largest_time_and_the_last_offset(codec: CompressionTy
 @pytest.mark.parametrize("magic", MAGICS)
 def test_there_is_no_zstd(magic: int) -> None:
     with pytest.raises(ValueError, match=f"no zstd in message format v{magic}"):
-        write_message_set([Message(0, 0, None, b"")], magic=magic, compression=CompressionType.ZSTD)
+        write_message_set([LogRecord(0, 0, None, b"")], magic=magic, compression=CompressionType.ZSTD)
 
 
 def test_a_level_that_the_codec_does_not_have() -> None:
     with pytest.raises(ValueError, match="compression level 10 of gzip"):
-        write_message_set([Message(0, 0, None, b"")], magic=1, compression=CompressionType.GZIP, level=10)
+        write_message_set([LogRecord(0, 0, None, b"")], magic=1, compression=CompressionType.GZIP, level=10)
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -116,10 +116,10 @@ def test_writing_stops_soon_after_the_limit(codec: CompressionType) -> None:
     chance = random.Random(1)
     taken = []
 
-    def endless() -> Iterator[Message]:
+    def endless() -> Iterator[LogRecord]:
         for offset in itertools.count():
             taken.append(offset)
-            yield Message(offset, 0, None, chance.randbytes(1000))
+            yield LogRecord(offset, 0, None, chance.randbytes(1000))
 
     with pytest.raises(OversizedBatch, match=r"the batch has at least \d+ bytes, 200000 are allowed"):
         write_message_set(endless(), magic=1, compression=codec, max_bytes=200_000)
@@ -127,5 +127,5 @@ def test_writing_stops_soon_after_the_limit(codec: CompressionType) -> None:
 
 
 def test_headers_are_left_out() -> None:
-    record = Message(0, 5, b"k", b"v", b"\x02\x02h\x02v")
-    assert messages_in(write_message_set([record], magic=1)) == [Message(0, 5, b"k", b"v")]
+    record = LogRecord(0, 5, b"k", b"v", b"\x02\x02h\x02v")
+    assert messages_in(write_message_set([record], magic=1)) == [LogRecord(0, 5, b"k", b"v")]

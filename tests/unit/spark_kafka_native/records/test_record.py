@@ -11,7 +11,7 @@ from spark_kafka_native.records.errors import CorruptBatch
 from spark_kafka_native.records.record import (
     VARINT_BYTES,
     VARLONG_BYTES,
-    Message,
+    LogRecord,
     encode_body,
     encode_headers,
     parse_records,
@@ -79,7 +79,9 @@ def test_records_are_read_and_written_as_by_the_independent_implementation(
 ) -> None:
     raw = write_batch(Batch(records=records))
     pieces = [raw[start : start + piece] for start in range(61, len(raw), piece)]
-    wanted = [Message(record.offset, record.timestamp, record.key, record.value, stored(record)) for record in records]
+    wanted = [
+        LogRecord(record.offset, record.timestamp, record.key, record.value, stored(record)) for record in records
+    ]
     assert list(parse_records(pieces, read_header(raw))) == wanted
     for record in records:
         body = encode_body(record.timestamp - 5, record.offset, record.key, record.value, stored(record))

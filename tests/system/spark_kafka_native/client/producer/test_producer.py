@@ -14,7 +14,7 @@ from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.errors import NoSuchPartition, ProduceError, RecordTooLarge
 from spark_kafka_native.client.producer import producer as producer_module
 from spark_kafka_native.client.producer import sender as sender_module
-from spark_kafka_native.client.producer.partitioner import murmur2
+from spark_kafka_native.client.producer.key_hashes import murmur2
 from spark_kafka_native.client.producer.producer import Producer
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.metadata import MetadataRequest

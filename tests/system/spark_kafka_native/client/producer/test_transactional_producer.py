@@ -9,7 +9,7 @@ from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.config import ConfigError
 from spark_kafka_native.client.errors import RecordTooLarge
 from spark_kafka_native.client.producer.transactional_producer import TransactionalProducer
-from spark_kafka_native.client.transactions.ending import Outcome, end_transaction
+from spark_kafka_native.client.transactions.ending import EndTxnOutcome, end_transaction
 from spark_kafka_native.client.transactions.errors import (
     ProducerFailed,
     ProducerFenced,
@@ -217,7 +217,7 @@ def test_what_was_prepared_outlives_its_producer(brokers: ScriptedCluster, clust
             with pytest.raises(ValueError, match="while the producer is prepared"):
                 refused()
     assert state_of(brokers) == "Ongoing"
-    assert end_transaction(cluster, handle, commit=True).outcome is Outcome.DONE
+    assert end_transaction(cluster, handle, commit=True).outcome is EndTxnOutcome.DONE
     assert state_of(brokers) == "CompleteCommit"
 
 
@@ -351,7 +351,7 @@ def test_an_end_without_an_answer_is_in_doubt(brokers: ScriptedCluster, cluster:
     with brokers.state.lock:
         brokers._scripts.clear()
     ending = end_transaction(cluster, caught.value.handle, commit=caught.value.commit)
-    assert (ending.outcome, ending.committed) == (Outcome.DONE, True)
+    assert (ending.outcome, ending.committed) == (EndTxnOutcome.DONE, True)
 
 
 @pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])

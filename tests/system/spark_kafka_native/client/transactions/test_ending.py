@@ -8,7 +8,7 @@ import pytest
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.transactions.ending import (
     Ending,
-    Outcome,
+    EndTxnOutcome,
     abort_open_transactions,
     end_transaction,
     end_transactions,
@@ -55,7 +55,7 @@ def handle(cluster: Cluster) -> TransactionHandle:
     return Transactions(cluster).prepared("sink", "t", "a")
 
 
-def told(ending: Ending) -> tuple[Outcome, bool | None, bool, ErrorCode]:
+def told(ending: Ending) -> tuple[EndTxnOutcome, bool | None, bool, ErrorCode]:
     return ending.outcome, ending.committed, ending.is_closed, ending.code
 
 
@@ -64,7 +64,7 @@ def test_an_end_may_be_asked_for_again(
     brokers: ScriptedCluster, cluster: Cluster, handle: TransactionHandle, commit: bool
 ) -> None:
     endings = [end_transaction(cluster, handle, commit=commit) for _ in range(3)]
-    assert {told(ending) for ending in endings} == {(Outcome.DONE, commit, True, ErrorCode.NONE)}
+    assert {told(ending) for ending in endings} == {(EndTxnOutcome.DONE, commit, True, ErrorCode.NONE)}
     rises = handle.has_epoch_per_transaction
     following = dataclasses.replace(handle.identity, producer_epoch=handle.producer_epoch + rises)
     assert {ending.identity for ending in endings} == {following}
@@ -93,7 +93,7 @@ def test_it_is_asked_until_it_is_known(
 ) -> None:
     brokers.script(EndTxnRequest, *steps)
     ending = end_transaction(cluster, handle, commit=commit)
-    assert told(ending) == (Outcome.DONE, commit, True, ErrorCode.NONE)
+    assert told(ending) == (EndTxnOutcome.DONE, commit, True, ErrorCode.NONE)
     assert brokers.state.transactions.by_id["sink"].state == ("CompleteCommit" if commit else "CompleteAbort")
 
 
@@ -101,24 +101,24 @@ def test_a_coordinator_that_moves_is_followed(
     brokers: ScriptedCluster, cluster: Cluster, handle: TransactionHandle
 ) -> None:
     brokers.state.coordinator = 2
-    assert end_transaction(cluster, handle, commit=True).outcome is Outcome.DONE
+    assert end_transaction(cluster, handle, commit=True).outcome is EndTxnOutcome.DONE
 
 
 @pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
 def test_what_ended_the_other_way_is_told(cluster: Cluster, handle: TransactionHandle, commit: bool) -> None:
     end_transaction(cluster, handle, commit=commit)
     ending = end_transaction(cluster, handle, commit=not commit)
-    assert told(ending) == (Outcome.OTHERWISE, commit, True, ErrorCode.INVALID_TXN_STATE)
+    assert told(ending) == (EndTxnOutcome.ENDED_OTHERWISE, commit, True, ErrorCode.INVALID_TXN_STATE)
     assert ending.identity is None
     assert f"its coordinator now has sink in Complete{'Commit' if commit else 'Abort'}" in ending.reason
 
 
 def test_nothing_is_nothing_to_commit_and_already_aborted(cluster: Cluster) -> None:
     fence = init_producer(cluster, "sink")
-    expected = (Outcome.OTHERWISE, False, True, ErrorCode.INVALID_TXN_STATE)
+    expected = (EndTxnOutcome.ENDED_OTHERWISE, False, True, ErrorCode.INVALID_TXN_STATE)
     assert told(end_transaction(cluster, fence, commit=True)) == expected
     ending = end_transaction(cluster, fence, commit=False)
-    assert (ending.outcome, ending.committed, ending.identity) == (Outcome.DONE, False, fence)
+    assert (ending.outcome, ending.committed, ending.identity) == (EndTxnOutcome.DONE, False, fence)
 
 
 @pytest.mark.parametrize("code", [ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH])
@@ -129,7 +129,7 @@ def test_a_fenced_transaction_is_over_but_was_not_ended_by_us(
     brokers.state.transactions.by_id["sink"].epoch += 3
     brokers.script(EndTxnRequest, Refuse(ErrorCode.NOT_COORDINATOR), Refuse(code))
     ending = end_transaction(cluster, handle, commit=commit)
-    assert told(ending) == (Outcome.OTHERWISE, None, True, code)
+    assert told(ending) == (EndTxnOutcome.ENDED_OTHERWISE, None, True, code)
     assert ending.was_fenced
     assert f"epoch {handle.producer_epoch + 3}" in ending.reason
 
@@ -140,13 +140,13 @@ def test_who_is_fenced_after_a_lost_answer_cannot_know(
 ) -> None:
     brokers.script(EndTxnRequest, lost, Refuse(ErrorCode.PRODUCER_FENCED))
     ending = end_transaction(cluster, handle, commit=True)
-    assert told(ending) == (Outcome.UNKNOWN, None, True, ErrorCode.PRODUCER_FENCED)
+    assert told(ending) == (EndTxnOutcome.UNKNOWN, None, True, ErrorCode.PRODUCER_FENCED)
 
 
 def test_of_a_forgotten_id_nobody_knows(brokers: ScriptedCluster, cluster: Cluster, handle: TransactionHandle) -> None:
     brokers.state.transactions.by_id.clear()
     ending = end_transaction(cluster, handle, commit=True)
-    assert told(ending) == (Outcome.UNKNOWN, None, True, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    assert told(ending) == (EndTxnOutcome.UNKNOWN, None, True, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     assert not ending.was_fenced
 
 
@@ -164,7 +164,7 @@ def test_without_an_answer_in_time_it_may_be_open(
 ) -> None:
     brokers.script(EndTxnRequest, *[step] * 5_000)
     ending = end_transaction(cluster, handle, commit=True, timeout_ms=600)
-    assert told(ending)[:3] == (Outcome.UNKNOWN, None, False)
+    assert told(ending)[:3] == (EndTxnOutcome.UNKNOWN, None, False)
     assert ending.code in {code, *TRANSPORT}
 
 
@@ -174,7 +174,7 @@ def test_a_coordinator_that_nobody_can_name_leaves_it_unknown(
     cluster.coordinators.clear()
     brokers.script(FindCoordinatorRequest, *[Refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)] * 5_000)
     ending = end_transaction(cluster, handle, commit=False, timeout_ms=600)
-    assert told(ending)[:3] == (Outcome.UNKNOWN, None, False)
+    assert told(ending)[:3] == (EndTxnOutcome.UNKNOWN, None, False)
     assert ending.code in {ErrorCode.COORDINATOR_NOT_AVAILABLE, *TRANSPORT}
 
 
@@ -183,7 +183,7 @@ def test_a_broken_broker_leaves_it_unknown(
 ) -> None:
     brokers.script(EndTxnRequest, Refuse(ErrorCode.UNKNOWN_SERVER_ERROR))
     assert told(end_transaction(cluster, handle, commit=True)) == (
-        *(Outcome.UNKNOWN, None, False),
+        *(EndTxnOutcome.UNKNOWN, None, False),
         ErrorCode.UNKNOWN_SERVER_ERROR,
     )
 
@@ -199,7 +199,7 @@ def test_brokers_that_describe_nothing_say_less(brokers: ScriptedCluster, handle
     brokers.script(EndTxnRequest, Refuse(ErrorCode.INVALID_TXN_STATE))
     with Cluster(brokers.config()) as cluster:
         ending = end_transaction(cluster, handle, commit=False)
-    assert told(ending) == (Outcome.OTHERWISE, None, True, ErrorCode.INVALID_TXN_STATE)
+    assert told(ending) == (EndTxnOutcome.ENDED_OTHERWISE, None, True, ErrorCode.INVALID_TXN_STATE)
 
 
 def test_many_are_ended_in_few_round_trips(brokers: ScriptedCluster, cluster: Cluster) -> None:
@@ -211,8 +211,8 @@ def test_many_are_ended_in_few_round_trips(brokers: ScriptedCluster, cluster: Cl
     brokers.script(EndTxnRequest, Drop(applied=True), Slow(1), Refuse(ErrorCode.CONCURRENT_TRANSACTIONS))
     endings = end_transactions(cluster, [*handles[:7], fenced, *handles[8:]], commit=True)
     outcomes = [ending.outcome for ending in endings]
-    assert outcomes.pop(7) is Outcome.UNKNOWN, "its first question was lost with those before it"
-    assert set(outcomes) == {Outcome.DONE}
+    assert outcomes.pop(7) is EndTxnOutcome.UNKNOWN, "its first question was lost with those before it"
+    assert set(outcomes) == {EndTxnOutcome.DONE}
     assert len(brokers.requests(FindCoordinatorRequest)) - asked < 10, "all at once, and again after lost connections"
 
 
@@ -226,7 +226,7 @@ def test_a_handle_of_level_2_is_spoken_as_the_broker_can() -> None:
     with ScriptedCluster(versions=KAFKA_2_1) as brokers, Cluster(brokers.config()) as cluster:
         fence = dataclasses.replace(init_producer(cluster, "sink"), transaction_version=2)
         ending = end_transaction(cluster, fence, commit=True)
-    assert ending.outcome is Outcome.OTHERWISE
+    assert ending.outcome is EndTxnOutcome.ENDED_OTHERWISE
 
 
 def test_brokers_without_transactions_are_named() -> None:
@@ -247,6 +247,6 @@ def test_open_ones_are_aborted_by_name(brokers: ScriptedCluster, cluster: Cluste
     first, second = (write.prepared(f"sink.{number}", "t", "a") for number in range(2))
     end_transaction(cluster, second, commit=True)
     endings = abort_open_transactions(cluster, ["sink.0", "sink.1", "nobody"])
-    assert {key: told(ending)[:2] for key, ending in endings.items()} == {"sink.0": (Outcome.DONE, False)}
-    assert told(end_transaction(cluster, first, commit=True))[:2] == (Outcome.OTHERWISE, False)
+    assert {key: told(ending)[:2] for key, ending in endings.items()} == {"sink.0": (EndTxnOutcome.DONE, False)}
+    assert told(end_transaction(cluster, first, commit=True))[:2] == (EndTxnOutcome.ENDED_OTHERWISE, False)
     assert abort_open_transactions(cluster, ["sink.0"]) == {}

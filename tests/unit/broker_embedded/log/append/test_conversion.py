@@ -13,7 +13,7 @@ from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.records.batch import CompressionType, read_header, seal
 from spark_kafka_native.records.control import ControlType
 from spark_kafka_native.records.conversion import write_batch
-from spark_kafka_native.records.record import Message
+from spark_kafka_native.records.record import LogRecord
 from tests.support.batches import NOW_MS, batch, joined
 from tests.support.message_sets import messages_in
 from tests.support.old_format_log import OldFormatLog
@@ -39,7 +39,7 @@ def refusal(records: bytearray, **topic: Any) -> KafkaError:
 
 
 def keyed(*keys: bytes | None, compression: CompressionType = NONE, time: int = NOW_MS, first: int = 0) -> bytearray:
-    records = [Message(first + index, time, key, b"v%d" % index) for index, key in enumerate(keys)]
+    records = [LogRecord(first + index, time, key, b"v%d" % index) for index, key in enumerate(keys)]
     return write_batch(records, base_offset=0, compression=compression)
 
 
@@ -82,7 +82,7 @@ def test_markers_stay_uncompressed() -> None:
 
 
 def test_headers_survive_another_codec() -> None:
-    records = [Message(0, NOW_MS, b"k", b"v", b"\x02\x02h\x02x")]
+    records = [LogRecord(0, NOW_MS, b"k", b"v", b"\x02\x02h\x02x")]
     found = validated(write_batch(records, base_offset=0), compression_type="zstd")
     assert messages_in(found.records) == records
 
@@ -119,7 +119,7 @@ def test_what_a_header_says_wrongly_is_put_right_where_records_are_looked_at() -
     seal(lies)
     header = read_header(validated(lies, **COMPACT).records)
     assert (header.max_timestamp, header.records_count) == (NOW_MS, 2)
-    gaps = write_batch([Message(1, NOW_MS, b"a", None), Message(1, NOW_MS, b"b", None)], base_offset=0)
+    gaps = write_batch([LogRecord(1, NOW_MS, b"a", None), LogRecord(1, NOW_MS, b"b", None)], base_offset=0)
     assert [record.offset for record in messages_in(validated(gaps, **COMPACT).records)] == [50, 51]
 
 
@@ -159,7 +159,7 @@ def test_into_an_old_format(magic: int, codec: CompressionType) -> None:
         values = [b"%d" % index for index in range(start, start + 3)]
         result = log.put_batch(*values, compression=codec)
         assert (result.base_offset, result.last_offset) == (start, start + 2)
-    assert log.records() == [Message(index, NOW_MS if magic else -1, None, b"%d" % index) for index in range(6)]
+    assert log.records() == [LogRecord(index, NOW_MS if magic else -1, None, b"%d" % index) for index in range(6)]
     assert {shape[:2] for shape in log.shapes()} == {(magic, codec)}
     assert log.log.epochs.latest is None
 
@@ -174,7 +174,7 @@ def test_into_an_old_format(magic: int, codec: CompressionType) -> None:
             "producer id 5",
         ),
         (
-            write_batch([Message(0, NOW_MS, None, b"v", b"\x02\x02h\x02x")], base_offset=0),
+            write_batch([LogRecord(0, NOW_MS, None, b"v", b"\x02\x02h\x02x")], base_offset=0),
             ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
             "headers",
         ),

@@ -12,7 +12,7 @@ from spark_kafka_native.records.batch import CompressionType, TimestampType
 from spark_kafka_native.records.compression import compress
 from spark_kafka_native.records.formats import iter_any
 from spark_kafka_native.records.legacy import CODECS, read_message
-from spark_kafka_native.records.record import Message
+from spark_kafka_native.records.record import LogRecord
 from tests.support.batches import NOW_MS, batch
 from tests.support.message_sets import entry, message_set, messages_in
 from tests.support.old_format_log import OldFormatLog
@@ -44,7 +44,7 @@ def test_the_topics_own_format(magic: int, codec: CompressionType) -> None:
         sent.append(bytes(message_set(*values, magic=magic, compression=codec)))
         result = log.put(sent[-1])
         assert (result.base_offset, result.last_offset, result.log_append_time_ms) == (start, start + 2, -1)
-    assert log.records() == [Message(index, NOW_MS if magic else -1, None, b"%d" % index) for index in range(6)]
+    assert log.records() == [LogRecord(index, NOW_MS if magic else -1, None, b"%d" % index) for index in range(6)]
     assert log.shapes() == (
         [(magic, codec, 2), (magic, codec, 5)] if codec else [(magic, NONE, index) for index in range(6)]
     )
@@ -65,10 +65,10 @@ def test_another_format_than_the_topics(sent: int, stored: int, codec: Compressi
     log.put(message_set(b"a", None, b"", magic=sent, compression=codec, timestamps=times, keys=keys))
     kept = [NOW_MS, *times] if sent and stored else [-1] * 4
     assert log.records() == [
-        Message(0, kept[0], None, b"first"),
-        Message(1, kept[1], b"k", b"a"),
-        Message(2, kept[2], None, None),
-        Message(3, kept[3], b"", b""),
+        LogRecord(0, kept[0], None, b"first"),
+        LogRecord(1, kept[1], b"k", b"a"),
+        LogRecord(2, kept[2], None, None),
+        LogRecord(3, kept[3], b"", b""),
     ]
     expected = [(stored, codec, 0), (stored, codec, 3)]
     if stored < 2 and not codec:

@@ -9,7 +9,7 @@ from broker_embedded.config.log_config import LogConfig
 from broker_embedded.log.append.incoming import Append, AppendOrigin, InvalidRecords
 from broker_embedded.log.append.record_checks import check_records
 from spark_kafka_native.protocol.errors import ErrorCode
-from spark_kafka_native.records.record import Message
+from spark_kafka_native.records.record import LogRecord
 from tests.support.batches import NOW_MS
 
 
@@ -17,7 +17,7 @@ def check(*records: tuple[bytes | None, int], **settings: Any) -> None:
     append = Append(
         config=LogConfig(**settings), partition="t-0", origin=AppendOrigin.CLIENT, now_ms=NOW_MS, base_offset=0
     )
-    check_records([Message(0, time, key, b"v") for key, time in records], append)
+    check_records([LogRecord(0, time, key, b"v") for key, time in records], append)
 
 
 def refused(*records: tuple[bytes | None, int], **settings: Any) -> tuple[ErrorCode, Sequence[int], str]:

@@ -15,7 +15,7 @@ from spark_kafka_native.records.control import ControlType, encode_end_txn_marke
 from spark_kafka_native.records.formats import iter_any, read_any
 from spark_kafka_native.records.legacy import read_messages
 from spark_kafka_native.records.legacy_write import write_message_set
-from spark_kafka_native.records.record import Message
+from spark_kafka_native.records.record import LogRecord
 from tests.support import reference_records as reference
 
 NOW = 1_700_000_000_000
@@ -276,7 +276,7 @@ def test_committed_records_are_compacted_like_others() -> None:
 # --- old formats -----------------------------------------------------------------------------------------------------
 
 
-OLD = [Message(10, NOW, b"a", b"1"), Message(11, NOW + 5, b"b", None), Message(12, NOW + 3, None, b"3")]
+OLD = [LogRecord(10, NOW, b"a", b"1"), LogRecord(11, NOW + 5, b"b", None), LogRecord(12, NOW + 3, None, b"3")]
 OLD_CODECS = [CompressionType.NONE, CompressionType.GZIP, CompressionType.SNAPPY, CompressionType.LZ4]
 
 

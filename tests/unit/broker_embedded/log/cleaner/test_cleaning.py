@@ -14,7 +14,7 @@ from broker_embedded.platform.platform import Platform
 from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.records.batch import CompressionType
 from spark_kafka_native.records.legacy_write import write_message_set
-from spark_kafka_native.records.record import Message
+from spark_kafka_native.records.record import LogRecord
 from tests.support import reference_records as reference
 from tests.support.compaction_driver import CompactionDriver
 from tests.support.disk import MemoryFileSystem
@@ -166,7 +166,7 @@ def test_message_sets_of_old_formats(release: str, codec: CompressionType) -> No
     magic = driver.config.record_magic
     for number in range(30):
         pairs = [(b"k%d" % ((number + index) % 5), None if index == 2 else b"%d" % number) for index in range(3)]
-        messages = [Message(index, driver.clock.now_ms(), *pair) for index, pair in enumerate(pairs)]
+        messages = [LogRecord(index, driver.clock.now_ms(), *pair) for index, pair in enumerate(pairs)]
         driver.log.append(write_message_set(messages, magic=magic, compression=codec), leader_epoch=0)
     driver.log.append(bytearray(reference.write_batch(KEYED)), leader_epoch=0)
     before = stored(driver)
@@ -191,7 +191,7 @@ def test_message_sets_of_old_formats(release: str, codec: CompressionType) -> No
 KEYED = reference.Batch(records=(reference.Record(b"new", b"a record batch"),))
 
 
-def stored(driver: CompactionDriver) -> list[Message]:
+def stored(driver: CompactionDriver) -> list[LogRecord]:
     return messages_in(slice_bytes(driver.log.reader.read(0, max_bytes=1 << 20)))
 
 

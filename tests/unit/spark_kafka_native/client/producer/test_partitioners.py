@@ -12,15 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_kafka_native.client.producer import partitioners
-from spark_kafka_native.client.producer.partitioner import murmur2
+from spark_kafka_native.client.producer.key_hashes import crc32_column, fnv1a, fnv1a_column, murmur2
 from spark_kafka_native.client.producer.partitioners import (
     NAMES,
     PartitionerError,
     Unassigned,
     check_partitioner,
-    crc32_column,
-    fnv1a,
-    fnv1a_column,
     make_partitioner,
 )
 

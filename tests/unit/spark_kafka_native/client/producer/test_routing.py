@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_kafka_native.client.errors import NoSuchPartition, RecordTooLarge
-from spark_kafka_native.client.producer.partitioner import murmur2
+from spark_kafka_native.client.producer.key_hashes import murmur2
 from spark_kafka_native.client.producer.partitioners import make_partitioner
 from spark_kafka_native.client.producer.routing import (
     Rows,

@@ -3,7 +3,7 @@ import pickle
 
 import pytest
 
-from spark_kafka_native.client.properties import properties_of
+from spark_kafka_native.client.config_def import properties_of
 from spark_kafka_native.client.security.config import SecurityConfig
 from spark_kafka_native.net.secret import Secret
 

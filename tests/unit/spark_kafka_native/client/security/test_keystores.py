@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_kafka_native.client.properties import ConfigError
+from spark_kafka_native.client.config_def import ConfigError
 from spark_kafka_native.client.security.keystores import (
     StoreFile,
     pem_certificates,

@@ -4,10 +4,10 @@ from pathlib import Path
 import pytest
 
 from spark_kafka_native.client.config import ClientConfig
-from spark_kafka_native.client.properties import ConfigError
+from spark_kafka_native.client.config_def import ConfigError
 from spark_kafka_native.client.security.factory import security_of
 from spark_kafka_native.client.security.source import SecuritySource
-from spark_kafka_native.net.security import PLAINTEXT
+from spark_kafka_native.net.channel_security import PLAINTEXT
 from tests.support.certificates import Authority
 
 SERVERS = {"bootstrap.servers": "a:1"}

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_native.client.security.jaas import LoginModule, parse_jaas
 from spark_kafka_native.client.security.tokens import (
     extensions_of,
     token_from_aws,
@@ -21,6 +20,7 @@ from spark_kafka_native.client.security.tokens import (
     unsecured_token,
 )
 from spark_kafka_native.net.address import HostPort
+from spark_kafka_native.net.sasl.jaas import LoginModule, parse_login_module
 from spark_kafka_native.net.sasl.mechanism import SaslError
 from spark_kafka_native.net.sasl.oauthbearer import BearerToken
 from spark_kafka_native.net.secret import Secret
@@ -30,7 +30,7 @@ MSK = HostPort("b-1.demo.a1b2c3.c2.kafka.eu-west-1.amazonaws.com", 9098)
 
 
 def module(text: str, name: str = "OAuthBearerLoginModule") -> LoginModule:
-    return parse_jaas(Secret(f"x.{name} required {text};"))
+    return parse_login_module(Secret(f"x.{name} required {text};"))
 
 
 def claims_of(token: BearerToken) -> dict[str, Any]:

@@ -22,6 +22,7 @@ def options(text: str) -> dict[str, str]:
         f'  kafkashaded.{PLAIN}\n  sufficient\n  username = "alice" // who\n  /* and */ password=hunter2;\n',
     ],
 )
+@pytest.mark.feature("security.jaas")
 def test_forms_that_java_reads(text: str) -> None:
     assert parsed(text).name == "PlainLoginModule"
     assert options(text) == {"username": "alice", "password": "hunter2"}

@@ -144,28 +144,28 @@ def test_reach() -> None:
     buffer = batch(0) + batch(50) + batch(4) + batch(50)
     headers = BatchHeaders(buffer)
     size, end = len(batch()), len(buffer)
-    assert headers.reach(0, 0, 7) == (54, 2**31 - 11, end)
-    assert headers.reach(0, 53, 7) == (54, 2**31 - 11, end)
-    assert headers.reach(0, 54, 7) == (54, 7, end)
-    assert headers.reach(2 * size, 0, 7) == (54, 2**31 - 11, end)
-    assert headers.reach(2 * size, 10, 7)[0] == 54
+    assert headers.next_offset(0, 0, 7) == (54, 2**31 - 11, end)
+    assert headers.next_offset(0, 53, 7) == (54, 2**31 - 11, end)
+    assert headers.next_offset(0, 54, 7) == (54, 7, end)
+    assert headers.next_offset(2 * size, 0, 7) == (54, 2**31 - 11, end)
+    assert headers.next_offset(2 * size, 10, 7)[0] == 54
 
 
 def test_the_first_that_reaches_so_far_gives_the_epoch() -> None:
     first, second = bytearray(batch(50)), bytearray(batch(50))
     first[12:16], second[12:16] = (3).to_bytes(4, "big"), (4).to_bytes(4, "big")
-    assert BatchHeaders(bytes(first + second)).reach(0, 0, -1)[:2] == (54, 3)
+    assert BatchHeaders(bytes(first + second)).next_offset(0, 0, -1)[:2] == (54, 3)
 
 
 @pytest.mark.parametrize("position", [-(2**63), -1, 1, 61, 67, 69, 136, 2**63 - 1])
 def test_where_no_batch_begins_nothing_is_found(position: int) -> None:
-    assert BatchHeaders(batch() * 2).reach(position, 1, 2) == (1, 2, position)
+    assert BatchHeaders(batch() * 2).next_offset(position, 1, 2) == (1, 2, position)
 
 
 def test_nothing_at_all() -> None:
     headers = BatchHeaders(b"")
     assert (headers.count, headers.end, headers.numbers) == (0, 0, b"")
-    assert headers.reach(0, 1, 2) == (1, 2, 0)
+    assert headers.next_offset(0, 1, 2) == (1, 2, 0)
 
 
 def test_the_buffer_is_not_held() -> None:

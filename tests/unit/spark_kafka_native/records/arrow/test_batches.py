@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from spark_kafka_native.records.arrow.batches import Batches, Reach
+from spark_kafka_native.records.arrow.batches import Batches, NextOffset
 from spark_kafka_native.records.arrow.decode import decode
 from spark_kafka_native.records.batch import set_offsets
 from spark_kafka_native.records.errors import CorruptBatch
@@ -36,21 +36,21 @@ SIZE = len(batch(0))
     ],
 )
 def test_reach(buffer: bytes, reach: tuple[int, int]) -> None:
-    assert Batches.of(bytes(buffer)).reach(2, 9) == Reach(*reach, None)
+    assert Batches.of(bytes(buffer)).next_offset(2, 9) == NextOffset(*reach, None)
 
 
 def test_reach_up_to_what_is_no_batch() -> None:
-    found = Batches.of(batch(0, 4) + bytes(60)).reach(0, -1)
+    found = Batches.of(batch(0, 4) + bytes(60)).next_offset(0, -1)
     assert found[:2] == (3, 4)
-    assert isinstance(found.trouble, CorruptBatch)
-    assert found.trouble.position == SIZE
+    assert isinstance(found.error, CorruptBatch)
+    assert found.error.position == SIZE
 
 
 def test_reach_from_a_later_batch_on() -> None:
     batches = Batches.of(batch(0, 4) + batch(3, 5) + batch(6, 6))
-    assert batches.behind(SIZE).reach(0, -1) == (9, 6, None)
-    assert batches.behind(SIZE).before(2 * SIZE).reach(0, -1) == (6, 5, None)
-    assert batches.behind(3 * SIZE).reach(0, -1) == (0, -1, None)
+    assert batches.skip(SIZE).next_offset(0, -1) == (9, 6, None)
+    assert batches.skip(SIZE).before(2 * SIZE).next_offset(0, -1) == (6, 5, None)
+    assert batches.skip(3 * SIZE).next_offset(0, -1) == (0, -1, None)
 
 
 def test_what_is_left() -> None:
@@ -60,7 +60,7 @@ def test_what_is_left() -> None:
         decoded = decode(batches, from_offset=0, until_offset=100, columns=["offset"], target_rows=1)
         assert decoded.bytes_used == SIZE
         shown += decoded.records.column("offset").to_pylist()
-        batches = batches.behind(decoded.bytes_used)
+        batches = batches.skip(decoded.bytes_used)
     assert shown == list(range(9))
     assert decode(batches, from_offset=0, until_offset=100).bytes_used == 0
 
@@ -69,7 +69,7 @@ def test_places_are_counted_from_the_beginning_of_the_buffer() -> None:
     damaged = bytearray(batch(0) + batch(3))
     damaged[-1] ^= 1
     with pytest.raises(CorruptBatch, match=f"CRC-32C .*position {SIZE}, base offset 3") as caught:
-        decode(Batches.of(damaged).behind(SIZE), from_offset=0, until_offset=100)
+        decode(Batches.of(damaged).skip(SIZE), from_offset=0, until_offset=100)
     assert decode(Batches.of(damaged).before(caught.value.position), from_offset=0, until_offset=100).next_offset == 3
 
 

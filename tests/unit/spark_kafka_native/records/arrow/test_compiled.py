@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_kafka_native.client.producer.partitioner import murmur2 as murmur2_of_one
-from spark_kafka_native.client.producer.partitioner import spans_of
+from spark_kafka_native.client.producer.key_hashes import murmur2 as murmur2_of_one
+from spark_kafka_native.client.producer.key_hashes import spans_of
 from spark_kafka_native.records.arrow import reference as plain
 from spark_kafka_native.records.arrow.columns import read_columns
 from spark_kafka_native.records.arrow.schema import ALL

@@ -16,12 +16,12 @@ from tests.support.message_sets import message_set
 from tests.support.reference_records import CODECS, Batch, Record, numbered, write_batch
 
 if TYPE_CHECKING:
-    from tests.support.both_kernels import decode_both, reach_both
+    from tests.support.both_kernels import decode_both, next_offset_by_both
 else:
     pytest.importorskip(
         "spark_kafka_native.records.arrow.compiled", reason="the kernel has not been built", exc_type=ImportError
     )
-    from tests.support.both_kernels import decode_both, reach_both
+    from tests.support.both_kernels import decode_both, next_offset_by_both
 
 END = 2**62
 COLUMNS = ("value", "offset", "timestamp", "timestamp_type")
@@ -133,10 +133,10 @@ def test_generated_answers(answer: Answer, data: st.DataObject) -> None:
         outcome = decode_both(batches, **wanted)
         if isinstance(outcome, UnreadableBatch) or not outcome.bytes_used:
             break
-        batches = batches.behind(outcome.bytes_used)
+        batches = batches.skip(outcome.bytes_used)
         wanted |= {"from_offset": outcome.next_offset, "aborted": outcome.aborted}
     start, offset = data.draw(st.sampled_from(answer.starts)), data.draw(st.sampled_from(answer.offsets))
-    reach_both(answer.buffer, start, offset, 9)
+    next_offset_by_both(answer.buffer, start, offset, 9)
 
 
 @given(answers(), st.integers(60, 300), st.data())
@@ -205,7 +205,7 @@ def test_every_target() -> None:
 def test_cut_off_everywhere() -> None:
     for end in range(len(ANSWER)):
         decode_both(ANSWER[:end], from_offset=0, until_offset=END, columns=COLUMNS, aborted=ABORTED)
-        reach_both(ANSWER[:end], 0, 0, -1)
+        next_offset_by_both(ANSWER[:end], 0, 0, -1)
 
 
 @pytest.mark.parametrize("sealed", [False, True])
@@ -223,4 +223,4 @@ def test_every_byte_of_headers_changed(sealed: bool) -> None:
             for buffer in (bytes(damaged) + behind, first + bytes(damaged) + behind):
                 for aborted in (None, ABORTED):
                     decode_both(buffer, from_offset=0, until_offset=END, columns=COLUMNS, aborted=aborted)
-                reach_both(buffer, 0, 0, -1)
+                next_offset_by_both(buffer, 0, 0, -1)

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_kafka_native.client.producer.partitioner import I32, StickyPartitioner, murmur2, murmur2_column
-from spark_kafka_native.client.producer.partitioners import Unassigned, make_partitioner
+from spark_kafka_native.client.producer.key_hashes import I32, murmur2, murmur2_column
+from spark_kafka_native.client.producer.partitioners import StickySpread, Unassigned, make_partitioner
 
 pytestmark = pytest.mark.usefixtures("each_kernel")
 
@@ -93,12 +93,12 @@ def sizes(*values: int) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
 
 
 def test_sticky_fills_a_batch_before_it_moves_on() -> None:
-    sticky = StickyPartitioner(100, first=0)
+    sticky = StickySpread(100, first=0)
     assert sticky.assign(sizes(*[30] * 10), [5, 6, 7]).tolist() == [5, 5, 5, 6, 6, 6, 7, 7, 7, 5]
 
 
 def test_sticky_remembers_how_full_the_batch_is() -> None:
-    sticky = StickyPartitioner(100, first=1)
+    sticky = StickySpread(100, first=1)
     assert sticky.assign(sizes(60), [5, 6, 7]).tolist() == [6]
     assert sticky.assign(sizes(40, 60, 60), [5, 6, 7]).tolist() == [6, 7, 5]
     assert sticky.assign(sizes(), [5, 6, 7]).tolist() == []
@@ -107,7 +107,7 @@ def test_sticky_remembers_how_full_the_batch_is() -> None:
 
 @given(st.lists(st.integers(1, 250), min_size=1, max_size=40))
 def test_sticky_never_gives_a_partition_more_than_a_batch_at_a_time(given_sizes: list[int]) -> None:
-    chosen = StickyPartitioner(100, first=0).assign(sizes(*given_sizes), range(1000)).tolist()
+    chosen = StickySpread(100, first=0).assign(sizes(*given_sizes), range(1000)).tolist()
     for turn in range(chosen[-1] + 1):
         of_turn = [size for size, number in zip(given_sizes, chosen, strict=True) if number == turn]
         assert len(of_turn) == 1 or 0 < sum(of_turn) <= 100
@@ -115,13 +115,13 @@ def test_sticky_never_gives_a_partition_more_than_a_batch_at_a_time(given_sizes:
 
 @given(st.lists(st.lists(st.integers(1, 250), max_size=20), max_size=6))
 def test_sticky_does_not_care_how_rows_are_cut_into_calls(calls: list[list[int]]) -> None:
-    whole, cut = StickyPartitioner(100, first=2), StickyPartitioner(100, first=2)
+    whole, cut = StickySpread(100, first=2), StickySpread(100, first=2)
     expected = whole.assign(sizes(*[size for call in calls for size in call]), range(4)).tolist()
     assert [number for call in calls for number in cut.assign(sizes(*call), range(4)).tolist()] == expected
 
 
 def test_sticky_takes_only_partitions_that_are_available() -> None:
-    assert set(StickyPartitioner(1, first=0).assign(sizes(*[5] * 30), [2, 9]).tolist()) == {2, 9}
+    assert set(StickySpread(1, first=0).assign(sizes(*[5] * 30), [2, 9]).tolist()) == {2, 9}
 
 
 @pytest.mark.interop

@@ -1,5 +1,5 @@
 from spark_kafka_native.client.config import PROPERTIES
-from spark_kafka_native.client.property_table import DEPARTURES, REFUSED, WITHOUT_EFFECT
+from spark_kafka_native.client.java_properties import DEPARTURES, REFUSED, WITHOUT_EFFECT
 
 
 def test_no_property_is_in_two_tables() -> None:

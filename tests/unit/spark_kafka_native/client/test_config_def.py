@@ -6,7 +6,7 @@ import types
 
 import pytest
 
-from spark_kafka_native.client.properties import (
+from spark_kafka_native.client.config_def import (
     ConfigError,
     boolean,
     choice,

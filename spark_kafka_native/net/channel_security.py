@@ -16,7 +16,7 @@ MechanismFactory = Callable[[HostPort], Mechanism]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Security:
+class ChannelSecurity:
     """How connections are protected; neither part for plain ones."""
 
     tls: "Tls | None" = None
@@ -44,5 +44,5 @@ class Security:
         return "SASL_PLAINTEXT" if self.tls is None else "SASL_SSL"
 
 
-PLAINTEXT: Final = Security()
+PLAINTEXT: Final = ChannelSecurity()
 """Neither encryption nor authentication."""

@@ -1,10 +1,9 @@
-"""Which partition a record goes to: exactly as Kafka's Java producer decides it.
+"""Hashes of record keys, one by one or for a column: murmur2 as Kafka's Java producer has it, CRC-32 and FNV-1a.
 
-A record with a key goes where murmur2 of the key says, so every producer of a topic must compute the same number.
-Records without a key stick to one partition until a batch is full and then move on (KIP-480, KIP-794).
+Every producer of a topic must compute the same numbers, so that the records of a key have one partition.
 """
 
-from collections.abc import Sequence
+import zlib
 from typing import Any, Final
 
 import numpy as np
@@ -17,6 +16,9 @@ I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 U32 = npt.NDArray[np.uint32]
 
+_FEW_ROWS: Final = 12
+_FNV_OFFSET: Final = 0x811C9DC5
+_FNV_PRIME: Final = 0x01000193
 _SEED: Final = 0x9747B28C
 _M: Final = 0x5BD1E995
 _R: Final = 24
@@ -48,37 +50,6 @@ def murmur2_column(keys: "pa.Array[Any]") -> I32:
     return np.array([murmur2(data[start:end].tobytes()) for start, end in spans], np.int32)
 
 
-class StickyPartitioner:
-    """Spreads records without keys: as many as fit into a batch to one partition, then the same to the next."""
-
-    def __init__(self, batch_bytes: int, first: int) -> None:
-        """``batch_bytes``: of the records of a batch. ``first`` is the turn to begin with; producers should differ."""
-        self._batch_bytes = batch_bytes
-        self._turn = first
-        self._filled = 0
-
-    def assign(self, sizes: I64, available: Sequence[int]) -> I32:
-        """Partitions for records of these sizes in bytes, in order: int32[n], each out of ``available``.
-
-        A record that is larger than a batch has a turn of its own.
-        """
-        rows = len(sizes)
-        chosen = np.empty(rows, np.int32)
-        ends = np.cumsum(sizes)
-        first = before = 0
-        while first < rows:
-            end = int(ends.searchsorted(before + self._batch_bytes - self._filled, side="right"))
-            if end == first and not self._filled:
-                end += 1
-            chosen[first:end] = available[self._turn % len(available)]
-            if end == rows:
-                self._filled += int(ends[-1]) - before
-                break
-            self._turn, self._filled = self._turn + 1, 0
-            first, before = end, int(ends[end - 1]) if end else 0
-        return chosen
-
-
 def spans_of(keys: "pa.Array[Any]") -> tuple[npt.NDArray[np.uint8], I64, I64]:
     """An array's bytes, and where each value starts and how long it is: uint8[b], int64[n], int64[n]."""
     large = pa.types.is_large_binary(keys.type) or pa.types.is_large_string(keys.type)
@@ -92,3 +63,40 @@ def spans_of(keys: "pa.Array[Any]") -> tuple[npt.NDArray[np.uint8], I64, I64]:
     offsets: I64 = every_offset[keys.offset : keys.offset + len(keys) + 1].astype(np.int64)
     data = np.empty(0, np.uint8) if data_buffer is None else np.frombuffer(memoryview(data_buffer), np.uint8)
     return data, offsets[:-1], np.diff(offsets)
+
+
+def crc32_column(keys: "pa.LargeBinaryArray") -> U32:
+    """The CRC-32 of every key: uint32[n]. What a null row gets means nothing."""
+    data, starts, lengths = spans_of(keys)
+    view = memoryview(data.data)
+    ends = starts + lengths
+    found = [zlib.crc32(view[start:end]) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+    return np.array(found, np.uint32)
+
+
+def fnv1a(data: bytes | memoryview, state: int = _FNV_OFFSET) -> int:
+    """The 32-bit FNV-1a hash of ``data``, unsigned; ``state`` is that of the bytes before."""
+    for byte in data:
+        state = (state ^ byte) * _FNV_PRIME & _MASK
+    return state
+
+
+def fnv1a_column(keys: "pa.LargeBinaryArray") -> U32:
+    """FNV-1a of every key, as a signed number made positive, which is how Sarama and librdkafka use it: uint32[n]."""
+    data, starts, lengths = spans_of(keys)
+    order = np.argsort(-lengths, kind="stable")
+    starts, lengths = starts[order], lengths[order]
+    state = np.full(len(starts), _FNV_OFFSET, np.uint32)
+    # Round i mixes byte i into all rows that have one; the last few rows, which may be long, go on alone.
+    longest = int(lengths[0]) if len(lengths) else 0
+    rows_with = np.searchsorted(-lengths, -np.arange(longest), side="left")
+    rounds = int((rows_with > _FEW_ROWS).sum())
+    for at, rows in enumerate(rows_with[:rounds].tolist()):
+        state[:rows] ^= data[starts[:rows] + at]
+        state[:rows] *= np.uint32(_FNV_PRIME)
+    for row in range(int(rows_with[rounds]) if rounds < longest else 0):
+        rest = data[starts[row] + rounds : starts[row] + lengths[row]].tobytes()
+        state[row] = fnv1a(rest, int(state[row]))
+    hashes = np.empty_like(state)
+    hashes[order] = np.abs(state.view(np.int32).astype(np.int64)).astype(np.uint32)
+    return hashes

@@ -1,11 +1,11 @@
 import pytest
 
 from spark_kafka_native.net.address import HostPort
+from spark_kafka_native.net.channel_security import PLAINTEXT, ChannelSecurity
 from spark_kafka_native.net.errors import AuthenticationFailed, BrokerUnreachable
 from spark_kafka_native.net.sasl.mechanism import Mechanism, SaslError
 from spark_kafka_native.net.sasl.plain import Plain
 from spark_kafka_native.net.secret import Secret
-from spark_kafka_native.net.security import PLAINTEXT, Security
 from spark_kafka_native.net.tls import Tls, TlsSettings
 
 BROKER = HostPort("broker", 9092)
@@ -15,22 +15,22 @@ def plain(_: HostPort) -> Mechanism:
     return Plain("alice", Secret("x"))
 
 
-def failing(retriable: bool) -> Security:
+def failing(retriable: bool) -> ChannelSecurity:
     def make(_: HostPort) -> Mechanism:
         raise SaslError("no token", "sasl.mechanism", retriable=retriable)
 
-    return Security(sasl=make)
+    return ChannelSecurity(sasl=make)
 
 
 def test_kafkas_names_of_protocols() -> None:
     tls = Tls(TlsSettings())
-    made = [PLAINTEXT, Security(tls=tls), Security(sasl=plain), Security(tls=tls, sasl=plain)]
+    made = [PLAINTEXT, ChannelSecurity(tls=tls), ChannelSecurity(sasl=plain), ChannelSecurity(tls=tls, sasl=plain)]
     assert [security.protocol for security in made] == ["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 
 
 def test_a_mechanism_is_made_for_each_authentication() -> None:
     assert PLAINTEXT.mechanism_for(BROKER) is None
-    security = Security(sasl=plain)
+    security = ChannelSecurity(sasl=plain)
     assert security.mechanism_for(BROKER) is not security.mechanism_for(BROKER)
 
 
