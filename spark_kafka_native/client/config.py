@@ -64,7 +64,9 @@ _CODECS: Final = {codec.name.lower(): codec for codec in CompressionType}
 class ClientConfig(SecurityConfig):
     """Every honoured Kafka client property as a plain value: hashable, picklable, compared by value."""
 
-    bootstrap_servers: tuple[HostPort, ...] = servers("Servers asked for the cluster's members, each in turn.")
+    bootstrap_servers: tuple[HostPort, ...] = servers(
+        "Brokers from which the client learns the cluster's members, tried one after the other."
+    )
 
     # --- connections
     client_id: str = text("", "Name that brokers log and meter this client by; empty: spark-kafka-native.")
@@ -91,7 +93,7 @@ class ClientConfig(SecurityConfig):
     reconnect_backoff_max_ms: int = integer(1_000, "Bound of that pause, which doubles.", at_most=INT64_MAX)
     retry_backoff_ms: int = integer(100, "Pause before a failed request is sent again.", at_most=INT64_MAX)
     retry_backoff_max_ms: int = integer(1_000, "Bound of that pause, which doubles.", at_most=INT64_MAX)
-    metadata_max_age_ms: int = integer(300_000, "Metadata older than this is asked for again.", at_most=INT64_MAX)
+    metadata_max_age_ms: int = integer(300_000, "Metadata older than this is requested again.", at_most=INT64_MAX)
 
     # --- reading
     fetch_min_bytes: int = integer(1, "A broker waits for this many bytes before it answers a Fetch ...")
@@ -236,7 +238,7 @@ def _settle(config: ClientConfig) -> dict[str, Any]:
 
 
 def _idempotence(config: ClientConfig) -> bool:
-    """Whether to be idempotent: not if a setting conflicts, which is an error if idempotence was asked for by name."""
+    """Whether to be idempotent: not if a setting conflicts, which is an error if enable.idempotence was set."""
     if not config.enable_idempotence:
         return False
     if config.acks != -1:

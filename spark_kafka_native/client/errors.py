@@ -1,4 +1,4 @@
-"""What users of the client are told. Every error names its topic-partition, or its broker.
+"""Errors of the client. Each names its topic-partition, or its broker.
 
 The names say what happened, in Kafka's words; that they are errors shows where they are raised.
 """
@@ -60,7 +60,7 @@ class OffsetOutOfRange(KafkaError):
 
 
 class LogTruncated(KafkaError):
-    """The log was cut below ``position`` and written anew from ``diverged_at`` on, by a leader that lacked the rest.
+    """The log was truncated below ``position`` and has other records from ``diverged_at`` on (KIP-320).
 
     What is at ``diverged_at`` and later now is not what was there when it was read, or planned to be read (KIP-320).
     """
@@ -81,7 +81,7 @@ class LogTruncated(KafkaError):
 
 
 class FetchTimeout(KafkaError):
-    """A partition gave nothing to read for too long. Nothing was skipped: a later read can go on at ``offset``."""
+    """A partition returned no records for too long. None was skipped: a later read can resume at ``offset``."""
 
     _shows_code = False
 
@@ -117,11 +117,11 @@ class CorruptRecords(KafkaError):
     _retriable = False
     """It was tried again."""
 
-    def __init__(self, partition: TopicPartition, offset: int, trouble: str) -> None:
+    def __init__(self, partition: TopicPartition, offset: int, reason: str) -> None:
         self.partition = partition
         self.offset = offset
-        self.trouble = trouble
-        super().__init__(ErrorCode.CORRUPT_MESSAGE, f"{partition}: records at offset {offset} are corrupt: {trouble}")
+        self.reason = reason
+        super().__init__(ErrorCode.CORRUPT_MESSAGE, f"{partition}: records at offset {offset} are corrupt: {reason}")
 
 
 class TopicRecreated(KafkaError):

@@ -28,11 +28,11 @@ _TICKETS: Final = "tickets are looked up, or taken with the keytab, at each auth
 WITHOUT_EFFECT: Final[Mapping[str, str]] = MappingProxyType(
     {
         "allow.auto.create.topics": "reading never creates a topic",
-        "auto.commit.interval.ms": "offsets are never committed behind the caller's back",
+        "auto.commit.interval.ms": "the client never commits offsets by itself",
         "auto.include.jmx.reporter": _JVM_ONLY,
-        "auto.offset.reset": "readers are always told where to begin",
+        "auto.offset.reset": "readers always get the offset where they begin",
         "config.providers": _JVM_ONLY,
-        "enable.auto.commit": "offsets are never committed behind the caller's back",
+        "enable.auto.commit": "the client never commits offsets by itself",
         "enable.metrics.push": "no metrics are pushed",
         "exclude.internal.topics": "topics are chosen by the caller",
         "group.id": _NO_GROUP_MEMBER,
@@ -77,7 +77,7 @@ WITHOUT_EFFECT: Final[Mapping[str, str]] = MappingProxyType(
 """Properties of the Java clients that are accepted and change nothing here, and why."""
 
 _NO_ASSERTIONS: Final = (
-    "tokens are not asked for with signed assertions; a Python function in sasl.login.callback.handler.class can do it"
+    "token requests have no signed assertions; a Python function in sasl.login.callback.handler.class can do it"
 )
 
 REFUSED: Final[Mapping[str, str]] = MappingProxyType(

@@ -14,7 +14,7 @@ _JITTER = 0.2
 _TRANSPORT = frozenset({ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT})
 
 
-def may_pass(error: KafkaError) -> bool:
+def is_transient(error: KafkaError) -> bool:
     """Whether to retry a request that changes nothing.
 
     Also after UNKNOWN_SERVER_ERROR, as in Java's consumer (FetchCollector, OffsetFetcherUtils), because the broker's
@@ -69,7 +69,7 @@ def retry(action: Callable[[], T], deadline: Deadline, backoff: Backoff) -> T:
 
     Raises KafkaError: as ``give_up`` once the deadline has passed, and one that is not retriable at once.
     """
-    trouble: KafkaError | None = None
+    earlier: KafkaError | None = None
     while True:
         try:
             return action()
@@ -77,5 +77,5 @@ def retry(action: Callable[[], T], deadline: Deadline, backoff: Backoff) -> T:
             if not error.retriable:
                 raise
             if not deadline.pause(backoff.next_ms()):
-                give_up(trouble, error)
-            trouble = error
+                give_up(earlier, error)
+            earlier = error

@@ -7,7 +7,7 @@ several connections uses the calls that do not wait (``enqueue``, ``write_some``
 ``enqueue`` waits until the throttle time of the connection's responses is over (KIP-219), for every caller. Callers
 with several connections look at ``throttle_ms`` first, and use the others meanwhile.
 
-Whatever goes wrong closes the connection, and the error names the broker and the API that was waiting.
+Any error closes the connection, and names the broker and the API that was waiting.
 """
 
 import math
@@ -85,8 +85,8 @@ class Connection:
         """Connect to the first usable address of the host name, learn the broker's API versions, and authenticate.
 
         Each address has the options' ``connect_timeout_ms`` for all of it, see ``first_to_succeed``.
-        Raises BrokerUnreachable: nobody listens, the name is unknown, no answer came in time, or what listens does not
-        speak Kafka. AuthenticationFailed: the broker and we do not trust each other.
+        Raises BrokerUnreachable: no server listens, the name is unknown, there was no response in time, or the server
+        does not speak Kafka. AuthenticationFailed: the TLS handshake or the authentication failed.
         """
 
         def attempt(target: Target, setup: Deadline) -> Connection:
@@ -152,7 +152,7 @@ class Connection:
         return self._protocol.versions.level_of(feature)
 
     def is_stale(self) -> bool:
-        """Whether an idle connection cannot be used again: closed, forked, or with bytes nobody asked for (an end)."""
+        """Whether an idle connection cannot be used again: closed, forked, at its end, or with unexpected bytes."""
         if self.closed or self.process_id != os.getpid() or self.in_flight or self._outgoing:
             return True
         return bool(self._poll.poll(0)) and not self._socket_is_quiet()
@@ -180,7 +180,7 @@ class Connection:
         return response  # type: ignore[return-value]  # the answer's class is the request's own
 
     def renew_versions(self, *, timeout_ms: float | None = None) -> None:
-        """Ask anew which versions and features there are: a cluster changes its features while it runs.
+        """Request the broker's API versions and features again: a cluster changes its features while it runs.
 
         Nothing else may be in flight. Raises as ``call``.
         """
@@ -317,7 +317,7 @@ class Connection:
             raise BrokerUnreachable({self.address: str(error).removeprefix(f"{self.address}: ")}) from error
 
     def _authenticate_again(self) -> None:
-        """Have the session go on before it ends (KIP-368). Answers to earlier requests that come meanwhile are kept."""
+        """Authenticate again before the session ends (KIP-368), and keep the responses to earlier requests."""
         mechanism = self.options.security.mechanism_for(self.address)
         assert mechanism is not None
         try:
@@ -338,7 +338,7 @@ class Connection:
                 continue
             self._take([len(token).to_bytes(4, "big"), token])
             self._write_all(deadline, "SASL")
-            token = None if exchange.is_heard_out else exchange.go_on(bytes(self._next_frame(deadline)))
+            token = None if exchange.is_heard_out else exchange.next_token(bytes(self._next_frame(deadline)))
         self._reader.takes_empty = False
         self._authenticate_at = math.inf
         if exchange.session_lifetime_ms > 0:
@@ -362,14 +362,14 @@ class Connection:
             self.read_some()
 
     def _socket_is_quiet(self) -> bool:
-        """Whether bytes that came are TLS's own, such as session tickets."""
+        """Whether the bytes that came are TLS's own, such as session tickets."""
         return isinstance(self._socket, Chatty) and self._socket.is_quiet()
 
     def _next_frame(self, deadline: Deadline) -> memoryview:
         while True:
             frames = self._reader.read()
             if len(frames) > 1:
-                raise RemoteProtocolError("answers that nothing was asked for")
+                raise RemoteProtocolError("unexpected response: no request is in flight")
             if frames:
                 return frames[0]
             self._wait(deadline, select.POLLIN)

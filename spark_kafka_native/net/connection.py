@@ -27,7 +27,7 @@ from spark_kafka_native.protocol.wire import Buffer, Chunk
 
 SOFTWARE_NAME: Final = "spark-kafka-native"
 SOFTWARE_VERSION: Final = "0.1.0"
-"""What brokers are told we are (KIP-511)."""
+"""The client software name and version in ApiVersions requests (KIP-511)."""
 
 OLDEST_SPOKEN: Final[dict[int, int]] = {
     ProduceRequest.api_key: 3,
@@ -50,7 +50,7 @@ _ANSWERS_FIRST_SINCE: Final = 2
 """The version of ApiVersions that came with KIP-219 (Kafka 2.0): a broker that has it answers at once, and reads no
 request of the connection while the throttle lasts. Older brokers wait before they respond."""
 _ERROR_AT: Final = slice(4, 6)
-"""Where an ApiVersions answer of any version has its error code: behind the correlation id."""
+"""Where an ApiVersions response of any version has its error code: after the correlation id."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +139,7 @@ class ClientConnection:
     def versions(self) -> BrokerVersions:
         """What the broker speaks. Raises LocalProtocolError before it was learnt."""
         if self._versions is None:
-            raise LocalProtocolError(f"{self.address}: its API versions have not been asked for yet")
+            raise LocalProtocolError(f"{self.address}: its API versions are not known yet")
         return self._versions
 
     def learn_again(self, answer: ApiVersionsResponse) -> None:
@@ -222,7 +222,9 @@ class ClientConnection:
         correlation_id = decode_correlation_id(frame)
         sent = self.oldest
         if sent is None:
-            raise RemoteProtocolError(f"an answer ({correlation_id}) that nothing was asked for")
+            raise RemoteProtocolError(
+                f"unexpected response with correlation id {correlation_id}: no request is in flight"
+            )
         if correlation_id != sent.correlation_id:
             raise RemoteProtocolError(
                 f"answer {correlation_id} came where {sent.correlation_id} ({sent}) was to be answered"
@@ -231,10 +233,10 @@ class ClientConnection:
 
 
 def _decode_leniently(cls: type[Response], version: int, frame: memoryview) -> Response:
-    """As ``decode_response``, save that zeroes behind the message are let pass.
+    """As ``decode_response``, but zeroes after the message are ignored.
 
     librdkafka's mock cluster ends flexible Metadata answers with one empty tag section too many, and clients in other
-    languages do not mind. Anything else behind the message means that we misread it.
+    languages do not mind. Anything else after the message means that we misread it.
     """
     position = 4
     if version in cls.flexible and cls.api_key != ApiVersionsResponse.api_key:

@@ -142,7 +142,7 @@ def _connect(address: HostPort, target: Target, options: SocketOptions, deadline
         sock.settimeout(max(deadline.remaining_ms / 1000, 0.001))
         sock.connect(target.where)
         if sock.getsockname() == sock.getpeername():
-            # TCP lets a socket meet itself when it picks the port it connects to; nobody listens there.
+            # TCP lets a socket connect to itself when it picks the port it connects to; no server listens there.
             raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
     except OSError as error:
         sock.close()

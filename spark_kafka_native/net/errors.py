@@ -1,4 +1,4 @@
-"""What goes wrong between a client and one broker. Every error names the broker's address.
+"""Errors between a client and one broker. Every error names the broker's address.
 
 The names say what happened, in Kafka's words; that they are errors shows where they are raised.
 """
@@ -10,7 +10,7 @@ from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 
 
 class BrokerUnreachable(KafkaError):
-    """No connection could be made. ``tried`` says for every address why not, ``after`` what went wrong before."""
+    """No connection could be made. ``tried`` has the reason for every address, ``after`` the error before, if any."""
 
     _shows_code = False
 
@@ -83,7 +83,7 @@ class UnsupportedApiVersion(KafkaError):
 
 
 class AuthenticationFailed(KafkaError):
-    """A broker and this client do not trust each other; a new try does not mend it.
+    """The TLS handshake or the authentication with a broker failed; a retry fails, too.
 
     ``option`` is the Kafka property to look at. The text holds no secret.
     """

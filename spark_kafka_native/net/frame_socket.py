@@ -28,8 +28,8 @@ class Readable(Protocol):
 class FrameSocket:
     """Frames from a socket that does not block, each read straight into its memory.
 
-    The memory of a large frame is used again once nobody holds a view of it: to clear and fault in megabytes anew for
-    each Fetch answer takes as long as to receive some of them. Idle connections release it to each other, so that a
+    The memory of a large frame is used again once no view of it is left, because to clear and fault in megabytes for
+    each Fetch response takes as long as to receive some of them. Idle connections release it to each other, so that a
     process keeps the memory of one large frame for all of them.
     """
 
@@ -107,7 +107,7 @@ class FrameSocket:
 
 
 def _is_free(memory: bytearray) -> bool:
-    """Whether nobody looks at it any more: a bytearray that is looked at refuses to change its size."""
+    """Whether no view is left: a bytearray with views refuses to change its size."""
     try:
         memory.append(memory.pop())
     except BufferError:

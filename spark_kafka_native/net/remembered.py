@@ -1,8 +1,8 @@
 """An answer that comes again word for word need not be decoded again.
 
 A stream asks for its topics' partitions at every trigger, and while nothing moves the brokers' answers are the same
-bytes. Comparing those takes a thousandth of the time that making ten thousand objects of them does, and whoever works
-on the message can see that it is the one that is known.
+bytes. Comparing those takes a thousandth of the time that making ten thousand objects of them does, and the caller can
+see that the message is the known one.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ class RememberedAnswer:
     def decoded(
         self, kind: type[Response], version: int, frame: memoryview, decode: Callable[[], Response]
     ) -> Response:
-        """What ``decode`` makes of the ``frame``, or made of one with the same bytes behind the correlation id."""
+        """What ``decode`` makes of the ``frame``, or made of one with the same bytes after the correlation id."""
         if kind is not self._kind or len(frame) < LEAST_BYTES:
             return decode()
         last, raw = self._last, bytes(frame[4:])

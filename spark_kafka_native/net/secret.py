@@ -1,4 +1,4 @@
-"""Values that nobody may read by accident."""
+"""Values that must not be shown by accident."""
 
 import hashlib
 from typing import Any, Final

@@ -56,11 +56,11 @@ class TlsSettings:
 class Tls:
     """A context that connections are wrapped with. Threads may share it."""
 
-    def __init__(self, settings: TlsSettings, *, is_rehearsal: bool = False) -> None:
-        """Raises TlsSettingError. A rehearsal finds errors, and is of no other use: it does not trust anybody."""
+    def __init__(self, settings: TlsSettings, *, validate_only: bool = False) -> None:
+        """Raises TlsSettingError. ``validate_only``: the context is made to find errors, and accepts no certificate."""
         self.settings = settings
         self.has_certificate = settings.certificate_chain is not None
-        self.context = _context(settings, is_rehearsal)
+        self.context = _context(settings, validate_only)
 
     def wrap(self, sock: Any, host: str) -> ssl.SSLSocket:
         """A TLS socket over a connected one, its handshake not begun. ``host`` is who the server must be."""
@@ -68,7 +68,7 @@ class Tls:
         return self.context.wrap_socket(sock, do_handshake_on_connect=False, server_hostname=name or None)
 
     def refused_suite(self, sock: ssl.SSLSocket) -> str | None:
-        """The suite that was agreed on, if it is not one of those asked for.
+        """The cipher suite of the connection, if it is not one of ``ssl.cipher.suites``.
 
         OpenSSL's suites of TLS 1.3 cannot be chosen from Python, so the agreement is looked at.
         """
@@ -90,14 +90,14 @@ def openssl_name(suite: str) -> str:
     return cipher if exchange == "RSA" else f"{exchange}-{cipher}"
 
 
-def _context(settings: TlsSettings, is_rehearsal: bool) -> ssl.SSLContext:
+def _context(settings: TlsSettings, validate_only: bool) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = settings.check_host_name
     # Every certificate in a trust store is an anchor for Java, intermediate ones too.
     context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
     _set_versions(context, settings)
     _set_suites(context, settings)
-    if settings.trusted is None and not is_rehearsal:
+    if settings.trusted is None and not validate_only:
         context.load_default_certs(ssl.Purpose.SERVER_AUTH)  # takes tens of milliseconds
     if settings.trusted is not None:
         try:
@@ -124,7 +124,7 @@ def _set_versions(context: ssl.SSLContext, settings: TlsSettings) -> None:
     if not known:
         raise TlsSettingError("ssl.enabled.protocols", "no version is left to speak with these settings")
     with warnings.catch_warnings():
-        # The user asked for old versions by name, if at all.
+        # Old versions are used only if the user has enabled them by name.
         warnings.simplefilter("ignore", DeprecationWarning)
         context.minimum_version, context.maximum_version = VERSIONS[known[0]], VERSIONS[known[-1]]
     if order.index(known[-1]) - order.index(known[0]) != len(known) - 1:
@@ -174,7 +174,7 @@ def _load_key(context: ssl.SSLContext, settings: TlsSettings) -> None:
         try:
             context.load_cert_chain(path, password=given)
         except ssl.SSLError as error:
-            option, what = _key_trouble(error)
+            option, what = _key_error(error)
         except ValueError:
             option, what = "ssl.key.password", "is too long for OpenSSL"
         else:
@@ -182,7 +182,7 @@ def _load_key(context: ssl.SSLContext, settings: TlsSettings) -> None:
     raise TlsSettingError(option, what)
 
 
-def _key_trouble(error: ssl.SSLError) -> tuple[str, str]:
+def _key_error(error: ssl.SSLError) -> tuple[str, str]:
     reason: str = getattr(error, "reason", None) or ""
     if "MISMATCH" in reason:
         return "ssl.keystore.key", "does not belong to the certificate in the key store"

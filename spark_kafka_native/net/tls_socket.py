@@ -43,9 +43,9 @@ class TlsSocket:
 
     @classmethod
     def shake_hands(cls, sock: socket.socket, address: HostPort, tls: Tls, deadline: Deadline) -> "TlsSocket":
-        """Take over a connected socket and agree on keys. Whatever goes wrong closes it.
+        """Take over a connected socket and agree on keys. Any error closes it.
 
-        Raises AuthenticationFailed: the two do not trust or understand each other, which a new try does not mend;
+        Raises AuthenticationFailed: the handshake was refused, and a retry would be, too;
         BrokerUnreachable: no answer in time, or the connection ended.
         """
         sock.setblocking(False)
@@ -103,14 +103,14 @@ class TlsSocket:
         return written
 
     def is_quiet(self) -> bool:
-        """Whether nothing has come but what TLS says to itself, such as session tickets."""
+        """Whether all bytes that came are TLS's own, such as session tickets."""
         try:
             self._socket.recv(1)
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
             return True
         except OSError:
             return False
-        return False  # data that nobody asked for, or the end
+        return False  # unexpected data, or the end
 
     def _hear_last_words(self) -> None:
         """Raise AuthenticationFailed if the broker said why it ended the connection, which it may do at any time.

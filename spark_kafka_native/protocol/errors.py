@@ -96,7 +96,7 @@ class ErrorCode(IntEnum):
     DELEGATION_TOKEN_AUTH_DISABLED = 61, "delegation tokens are not enabled"
     DELEGATION_TOKEN_NOT_FOUND = 62, "the delegation token is not known"
     DELEGATION_TOKEN_OWNER_MISMATCH = 63, "the principal is neither owner nor renewer of the delegation token"
-    DELEGATION_TOKEN_REQUEST_NOT_ALLOWED = 64, "delegation tokens cannot be asked for over this kind of connection"
+    DELEGATION_TOKEN_REQUEST_NOT_ALLOWED = 64, "delegation tokens cannot be requested over this kind of connection"
     DELEGATION_TOKEN_AUTHORIZATION_FAILED = 65, "not authorized for this delegation token"
     DELEGATION_TOKEN_EXPIRED = 66, "the delegation token has expired"
     INVALID_PRINCIPAL_TYPE = 67, "the principal type is not supported"

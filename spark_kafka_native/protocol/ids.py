@@ -18,7 +18,7 @@ def format_id(uuid: UUID) -> str:
 
 
 def parse_id(text: str) -> UUID:
-    """The id that ``text`` spells. Raises ValueError."""
+    """The id that ``text`` holds, in Kafka's base64 form. Raises ValueError."""
     try:
         return UUID(bytes=urlsafe_b64decode(text + "=" * (-len(text) % 4)))
     except ValueError:

@@ -94,7 +94,7 @@ class FieldSpec:
 class Struct:
     """A part of a message. Subclasses are frozen, slotted, keyword-only dataclasses.
 
-    What dataclasses would generate anew for each of some hundred classes is written once here, and ``__init__`` is
+    What dataclasses would generate for each of some hundred classes is written once here, and ``__init__`` is
     generated when a class is first used: a process uses few of them, and importing them all shall take no time.
     """
 

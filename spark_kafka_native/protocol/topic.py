@@ -14,7 +14,7 @@ _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 class TopicPartition(NamedTuple):
-    """One partition of a topic. ``str()`` spells it as Kafka does: ``events-0``."""
+    """One partition of a topic. ``str()`` has Kafka's form: ``events-0``."""
 
     topic: str
     partition: int

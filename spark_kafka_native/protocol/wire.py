@@ -275,7 +275,7 @@ def read_presence(buffer: memoryview, position: int) -> tuple[bool, int]:
 
 
 def read_tagged_presence(buffer: memoryview, position: int) -> tuple[bool, int]:
-    """The number before a nullable struct in a tagged field: 0 for null. There, Kafka spells it as a varint."""
+    """The number before a nullable struct in a tagged field: 0 for null. There, Kafka writes it as a varint."""
     present, position = read_unsigned_varint(buffer, position)
     return present > 0, position
 

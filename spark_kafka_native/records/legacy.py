@@ -46,7 +46,7 @@ from spark_kafka_native.records.batch import (
 )
 from spark_kafka_native.records.decompression import MAX_DECOMPRESSED_BYTES, decompress
 from spark_kafka_native.records.errors import CorruptBatch, IncompleteBatch, InvalidMessageSet
-from spark_kafka_native.records.lz4_header import mend_checksum
+from spark_kafka_native.records.lz4_header import repair_checksum
 from spark_kafka_native.records.record import LogRecord
 
 UNKNOWN_COUNT = -1
@@ -214,7 +214,7 @@ def open_wrapper(
     if stored is None:
         raise InvalidMessageSet(f"a compressed message of format v{header.magic} without a value")
     if header.compression is CompressionType.LZ4 and header.magic == 0:
-        stored = mend_checksum(stored)
+        stored = repair_checksum(stored)
     return bytes(decompress(header.compression, stored, max_bytes=max_bytes))
 
 

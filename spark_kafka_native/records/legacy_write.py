@@ -4,13 +4,7 @@ import struct
 import zlib
 from collections.abc import Iterable
 
-from spark_kafka_native.records.batch import (
-    LOG_OVERHEAD,
-    NO_TIMESTAMP,
-    BatchHeader,
-    CompressionType,
-    TimestampType,
-)
+from spark_kafka_native.records.batch import LOG_OVERHEAD, NO_TIMESTAMP, BatchHeader, CompressionType, TimestampType
 from spark_kafka_native.records.compression import compressor
 from spark_kafka_native.records.decompression import SMALL_PIECES
 from spark_kafka_native.records.errors import check_written

@@ -21,7 +21,7 @@ _CONTENT_SIZE_BIT = 0x08
 _DICTIONARY_BIT = 0x01
 
 
-def mend_checksum(frame: bytes | bytearray | memoryview) -> bytearray:
+def repair_checksum(frame: bytes | bytearray | memoryview) -> bytearray:
     """A copy of ``frame`` with the checksum that its descriptor has by the lz4 frame format.
 
     Raises CorruptBatch: the frame ends before its descriptor does.

@@ -9,9 +9,12 @@ from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.cluster.metadata import NO_EPOCH, PartitionLeader
 from spark_kafka_native.client.consumer.cursor import FetchMetrics, PartitionRange
 from spark_kafka_native.client.consumer.fetcher import Fetcher
+from spark_kafka_native.protocol.messages.fetch import AbortedTransaction
 from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.records.batch import seal
+from spark_kafka_native.records.control import ControlType
 from tests.support.fake_partitions import FakePartition
-from tests.support.record_batches import batch_of
+from tests.support.record_batches import batch_of, marker
 
 T0 = TopicPartition("t", 0)
 BATCHES, ROWS = 20, 50
@@ -67,6 +70,26 @@ def fill(partition: FakePartition, batches: int = BATCHES, rows: int = ROWS) -> 
     for _ in range(batches):
         first = partition.log_end
         partition.append(batch_of([b"%d" % (first + row) for row in range(rows)]))
+
+
+def append_sparse(partition: FakePartition, base_offset: int, offsets: int) -> None:
+    """One record in a batch that once had ``offsets`` of them, as compaction leaves it."""
+    batch = batch_of([b"%d" % base_offset])
+    batch[23:27] = (offsets - 1).to_bytes(4, "big")
+    seal(batch)
+    partition.put(batch, base_offset)
+
+
+def transaction(partition: FakePartition, producer_id: int, kind: ControlType, rows: int = 5) -> list[int]:
+    """Append a transaction and its marker; the offsets of its records."""
+    first = partition.log_end
+    values = [b"%d" % (first + row) for row in range(rows)]
+    batch = batch_of(values, producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True)
+    partition.append(batch)
+    partition.put(bytearray(marker(kind, producer_id=producer_id)), partition.log_end)
+    if kind is ControlType.ABORT:
+        partition.aborted.append(AbortedTransaction(producer_id=producer_id, first_offset=first))
+    return list(range(first, first + rows))
 
 
 def offsets_of(batches: Iterable[pa.RecordBatch]) -> list[int]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.cluster.leaders import Leaders, Troubles, ask_leaders
+from spark_kafka_native.client.cluster.leaders import Leaders, PartitionErrors, ask_leaders
 from spark_kafka_native.net.blocking import Connection
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.delete_records import (
@@ -54,8 +54,8 @@ class _Deletion:
     def _asked(self, partition: TopicPartition) -> DeleteRecordsPartition:
         return DeleteRecordsPartition(partition_index=partition.partition, offset=self.before[partition])
 
-    def take(self, answer: DeleteRecordsResponse, found: dict[TopicPartition, int]) -> Troubles:
-        troubles: Troubles = {}
+    def take(self, answer: DeleteRecordsResponse, found: dict[TopicPartition, int]) -> PartitionErrors:
+        errors: PartitionErrors = {}
         for topic in answer.topics:
             for result in topic.partitions:
                 partition = TopicPartition(topic.name, result.partition_index)
@@ -63,5 +63,5 @@ class _Deletion:
                 if code is ErrorCode.NONE:
                     found[partition] = result.low_watermark
                 else:
-                    troubles[partition] = KafkaError(code, f"{partition}, records before {self.before.get(partition)}")
-        return troubles
+                    errors[partition] = KafkaError(code, f"{partition}, records before {self.before.get(partition)}")
+        return errors

@@ -142,25 +142,25 @@ def _until_settled(
     backoff = cluster.backoff()
     left = every = list(dict.fromkeys(names))
     errors: dict[str, KafkaError] = {}
-    troubles: dict[str, KafkaError] = {}
+    failed: dict[str, KafkaError] = {}
     maybe_done = False
     while left:
         left_ms = round(min(deadline.remaining_ms, cluster.config.request_timeout_ms))
         try:
             response = _ask_controller(cluster, request(left, left_ms), deadline, max_version)
-            troubles = _troubles(outcomes(response), left)
+            failed = _errors_of(outcomes(response), left)
         except KafkaError as error:
             if not error.retriable:
                 raise
-            if not (deadline.expired and troubles):  # what happened before says more than that time is up
-                troubles = dict.fromkeys(left, error)
+            if not (deadline.expired and failed):  # what happened before says more than that time is up
+                failed = dict.fromkeys(left, error)
         if maybe_done:
-            troubles = {name: error for name, error in troubles.items() if error.code is not done_before}
-        maybe_done |= any(_may_be_done(error) for error in troubles.values())
-        left = [name for name, error in troubles.items() if error.retriable and error.code is not done_before]
-        errors |= {name: error for name, error in troubles.items() if name not in left}
+            failed = {name: error for name, error in failed.items() if error.code is not done_before}
+        maybe_done |= any(_may_be_done(error) for error in failed.values())
+        left = [name for name, error in failed.items() if error.retriable and error.code is not done_before]
+        errors |= {name: error for name, error in failed.items() if name not in left}
         if left and not deadline.pause(backoff.next_ms()):
-            errors |= {name: troubles[name] for name in left}
+            errors |= {name: failed[name] for name in left}
             break
     cluster.mark_stale(*every)
     if errors:
@@ -174,14 +174,14 @@ def _ask_controller(cluster: Cluster, request: Request[Any], deadline: Deadline,
     return cluster.send_once(controller_id, request, deadline, max_version)
 
 
-def _troubles(outcomes: list[Outcome], asked: list[str]) -> dict[str, KafkaError]:
-    troubles = {}
+def _errors_of(outcomes: list[Outcome], asked: list[str]) -> dict[str, KafkaError]:
+    failed = {}
     answered = {name: (ErrorCode.of(code), message) for name, code, message in outcomes}
     for name in asked:
         code, message = answered.get(name, (ErrorCode.UNKNOWN_SERVER_ERROR, "the answer does not name it"))
         if code is not ErrorCode.NONE:
-            troubles[name] = KafkaError(code, _subject(name, message))
-    return troubles
+            failed[name] = KafkaError(code, _subject(name, message))
+    return failed
 
 
 def _subject(topic: str, message: str | None) -> str:

@@ -1,6 +1,6 @@
 """A Kafka cluster as its clients see it: who leads what, and how to ask a broker something.
 
-Metadata is kept per topic until it is older than ``metadata.max.age.ms`` or somebody found it wrong
+Metadata is kept per topic until it is older than ``metadata.max.age.ms`` or was found wrong
 (``mark_stale``). Every wait has a deadline; within it, calls are tried again after growing pauses.
 """
 
@@ -45,7 +45,7 @@ class Cluster:
     """One cluster. Threads may share it. Keep it open for as long as its connections are worth keeping."""
 
     def __init__(self, config: ClientConfig) -> None:
-        """Connects to nobody yet."""
+        """Does not connect yet."""
         self.config = config
         self.coordinators = KnownCoordinators()
         self.kept_producers = KeptProducers()
@@ -106,22 +106,22 @@ class Cluster:
             self._check_throttle()
         names = None if topics is None else tuple(dict.fromkeys(topics))
         backoff, tries = self.backoff(), 0
-        trouble: KafkaError | None = None
+        failure: KafkaError | None = None
         while True:
             try:
                 answer = self._ask_metadata(names, create, deadline)
             except BrokerUnreachable as error:
-                give_up(trouble, error)
+                give_up(failure, error)
             errors = () if missing_ok or names is None else (_topic_error(answer, name) for name in names)
-            trouble = next(filter(None, errors), None)
-            if trouble is None:
+            failure = next(filter(None, errors), None)
+            if failure is None:
                 return answer
             tries += 1
-            unknown = trouble.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not create
-            if not trouble.retriable or (unknown and tries >= UNKNOWN_TOPIC_TRIES):
-                raise trouble
+            unknown = failure.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not create
+            if not failure.retriable or (unknown and tries >= UNKNOWN_TOPIC_TRIES):
+                raise failure
             if not deadline.pause(backoff.next_ms()):
-                raise trouble
+                raise failure
 
     def topic(self, name: str, *, create: bool = False, timeout_ms: float | None = None) -> TopicMetadata:
         """One topic, from memory while that is fresh. Raises as ``metadata``."""
@@ -185,7 +185,7 @@ class Cluster:
         return leaders, errors
 
     def known_leader(self, partition: TopicPartition) -> PartitionLeader | None:
-        """Who leads a partition, if that is in memory and fresh. Asks nobody."""
+        """The leader of a partition, if it is in memory and fresh. Sends no request."""
         return self._metadata.leaders([partition]).get(partition) if self._is_fresh(partition.topic) else None
 
     def mark_stale(self, *topics: str) -> None:
@@ -400,7 +400,7 @@ def shared_cluster(config: ClientConfig) -> Cluster:
     """The process's cluster for ``config``, made at the first call and kept open.
 
     Its connections and metadata outlive the tasks that use it. Threads may share it; a forked child gets its own.
-    Callers do not close it: what breaks in it is opened anew at the next use.
+    Callers do not close it: a connection that breaks is replaced at the next use.
     """
     with _shared_lock:
         found = _shared.get(config)
@@ -410,7 +410,7 @@ def shared_cluster(config: ClientConfig) -> Cluster:
 
 
 def close_shared_clusters() -> None:
-    """Close what ``shared_cluster`` has made in this process; the next call makes anew."""
+    """Close what ``shared_cluster`` has made in this process; the next call makes it again."""
     with _shared_lock:
         clusters = list(_shared.values())
         _shared.clear()
@@ -419,7 +419,7 @@ def close_shared_clusters() -> None:
 
 
 def _after_fork_in_child() -> None:
-    """Another thread may have held a lock when the process forked: locks are made anew, connections dropped."""
+    """Another thread may have held a lock when the process forked: replace the locks and drop the connections."""
     global _shared_lock  # noqa: PLW0603 -- the only place where a held lock can be replaced
     _shared_lock = threading.Lock()
     _shared.clear()

@@ -42,7 +42,7 @@ def quick_backoff(cluster: Cluster) -> Backoff:
 
 
 def look_up_coordinator(cluster: Cluster, kind: CoordinatorType, key: str, deadline: Deadline) -> Node:
-    """The coordinator of ``key``, asked for once, and remembered. Raises KafkaError naming the key."""
+    """The coordinator of ``key``, looked up once and remembered. Raises KafkaError naming the key."""
     request = FindCoordinatorRequest(key=key, key_type=kind)
     return _learn(cluster, kind, key, cluster.send(None, request, deadline=deadline, max_version=_LAST_SINGLE))
 
@@ -91,8 +91,8 @@ def at_coordinators(
     while pending:
         for key, result in _round(cluster, kind, pending, action, deadline).items():
             before = results.get(key)
-            told_less = isinstance(result, KafkaError) and result.code in _TRANSPORT and deadline.expired
-            if before is None or not told_less:
+            says_less = isinstance(result, KafkaError) and result.code in _TRANSPORT and deadline.expired
+            if before is None or not says_less:
                 results[key] = result
         pending = [key for key in pending if _may_pass(results[key])]
         if pending and not deadline.pause(backoff.next_ms()):
@@ -156,7 +156,7 @@ def _nodes(
 def _ask_for_many(
     cluster: Cluster, kind: CoordinatorType, keys: Sequence[str], deadline: Deadline
 ) -> dict[str, Node | KafkaError]:
-    """As ``look_up_coordinator``. Brokers before 3.0 are asked for one key after the other."""
+    """As ``look_up_coordinator``. Brokers before 3.0 get a request for each key."""
     answers: Mapping[str, FindCoordinatorResponse | Coordinator]
     with cluster.lent(cluster.any_node(deadline), deadline) as connection:
         if connection.version_of(FindCoordinatorRequest) >= _FIRST_OF_MANY:

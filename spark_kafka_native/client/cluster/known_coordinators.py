@@ -1,6 +1,6 @@
-"""Which broker coordinates which group or transactional id, as far as somebody has asked.
+"""Which broker coordinates which group or transactional id, as far as earlier requests have found out.
 
-Pure: nobody is asked here.
+Pure: no request is sent here.
 """
 
 import contextlib
@@ -43,7 +43,7 @@ class KnownCoordinators:
                 self._nodes.popitem(last=False)
 
     def forget(self, kind: CoordinatorType, key: str, node: Node) -> None:
-        """Have the next one ask, unless somebody has learned of another coordinator than ``node`` since."""
+        """Have the next caller look it up, unless another coordinator than ``node`` has been found since."""
         if self._nodes.get((kind, key)) == node:
             self._nodes.pop((kind, key), None)
 

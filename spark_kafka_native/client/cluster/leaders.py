@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.cluster.metadata import Node, PartitionLeader
-from spark_kafka_native.client.retry import give_up, may_pass
+from spark_kafka_native.client.retry import give_up, is_transient
 from spark_kafka_native.net.blocking import Connection
 from spark_kafka_native.net.deadline import Deadline
 from spark_kafka_native.net.errors import BrokerUnreachable
@@ -20,7 +20,7 @@ from spark_kafka_native.protocol.topic import TopicPartition
 T = TypeVar("T")
 ResponseT = TypeVar("ResponseT", bound=Response)
 Leaders = Mapping[TopicPartition, PartitionLeader]
-Troubles = dict[TopicPartition, KafkaError]
+PartitionErrors = dict[TopicPartition, KafkaError]
 
 
 class LeaderQuestion(Protocol[ResponseT, T]):
@@ -32,7 +32,7 @@ class LeaderQuestion(Protocol[ResponseT, T]):
         """What to send. Raises KafkaError: the broker cannot be asked that, or not about one of ``partitions``."""
         ...
 
-    def take(self, answer: ResponseT, found: dict[TopicPartition, T]) -> Troubles:
+    def take(self, answer: ResponseT, found: dict[TopicPartition, T]) -> PartitionErrors:
         """Move what was found out to ``found``; the partitions that the broker refused are returned."""
         ...
 
@@ -55,18 +55,18 @@ def ask_leaders(
     last: KafkaError | None = None
     while pending := [partition for partition in partitions if partition not in found]:
         try:
-            troubles = _ask_once(cluster, pending, question, deadline, found)
+            errors = _ask_once(cluster, pending, question, deadline, found)
         except BrokerUnreachable as error:
             give_up(last, error)
-        for trouble in troubles.values():
-            if not may_pass(trouble):
-                raise trouble
-        if troubles:
-            cluster.mark_stale(*(partition.topic for partition in troubles))
-            trouble = next(iter(troubles.values()))
+        for failure in errors.values():
+            if not is_transient(failure):
+                raise failure
+        if errors:
+            cluster.mark_stale(*(partition.topic for partition in errors))
+            failure = next(iter(errors.values()))
             if not deadline.pause(backoff.next_ms()):
-                give_up(last, trouble)
-            last = trouble
+                give_up(last, failure)
+            last = failure
     return {partition: found[partition] for partition in partitions}
 
 
@@ -76,8 +76,8 @@ def _ask_once(
     question: LeaderQuestion[ResponseT, T],
     deadline: Deadline,
     found: dict[TopicPartition, T],
-) -> Troubles:
-    """One round: ask every leader, then take every answer. Fills ``found``; the troubles of the rest are returned.
+) -> PartitionErrors:
+    """One round: ask every leader, then take every answer. Fills ``found``; the errors of the rest are returned.
 
     Raises KafkaError: an answer leaves a partition out.
     """
@@ -85,30 +85,30 @@ def _ask_once(
     by_node: dict[Node, list[TopicPartition]] = {}
     for partition in pending:
         by_node.setdefault(leaders[partition].node, []).append(partition)
-    troubles: Troubles = {}
+    errors: PartitionErrors = {}
     asked: list[tuple[Connection, list[TopicPartition]]] = []
     try:
         for node, partitions in by_node.items():
             try:
                 asked.append((_send(cluster, node, partitions, leaders, question, deadline), partitions))
             except KafkaError as error:
-                troubles |= dict.fromkeys(partitions, error)
+                errors |= dict.fromkeys(partitions, error)
         for connection, partitions in asked:
             answer: Any
             try:
                 sent, answer = connection.receive(deadline.at_most_ms(cluster.config.request_timeout_ms))
             except KafkaError as error:
-                troubles |= dict.fromkeys(partitions, error)
+                errors |= dict.fromkeys(partitions, error)
             else:
-                troubles |= question.take(answer, found)
+                errors |= question.take(answer, found)
                 for partition in partitions:
-                    if partition not in found and partition not in troubles:
+                    if partition not in found and partition not in errors:
                         detail = f"{partition} is missing from {sent.request.api_name}"
                         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, detail)
     finally:
         for connection, _ in asked:
             cluster.give_back(connection)
-    return troubles
+    return errors
 
 
 def _send(

@@ -1,7 +1,7 @@
 """Open connections that wait to be used again.
 
 A connection is lent to one borrower at a time, who may have many requests in flight on it; a second borrower of the
-same broker gets another connection. So nobody waits behind somebody else's long Fetch, and the lock is never held
+same broker gets another connection. So no request waits for another borrower's long Fetch, and the lock is never held
 while a socket is waited for.
 
 Idle connections to all brokers are checked for ``connections.max.idle.ms`` whenever a connection is lent or given back.
@@ -26,7 +26,7 @@ from spark_kafka_native.protocol.messages.metadata import MetadataResponse
 _log = logging.getLogger(__name__)
 
 _ROOM_IN_FRAME_BYTES: Final = 1 << 20
-"""What an answer may have besides the records that were asked for."""
+"""What a response may have besides the requested records."""
 
 
 class ConnectionPool:
@@ -51,7 +51,7 @@ class ConnectionPool:
             return 0.0 if not idle or idle[-1].is_stale() else idle[-1].throttle_ms
 
     def borrow(self, address: HostPort, deadline: Deadline) -> Connection:
-        """A connection that nobody else uses: an idle one that is still good, or a new one.
+        """A connection for one caller alone: an idle one that is still open, or a new one.
 
         Raises BrokerUnreachable; AuthenticationFailed; ConfigError: a key store cannot be read.
         """
@@ -63,7 +63,7 @@ class ConnectionPool:
         return self._open(address, deadline)
 
     def give_back(self, connection: Connection) -> None:
-        """Take a connection back. One that is broken, or whose answers nobody took, is closed."""
+        """Take a connection back. One that is broken, or has responses that were not taken, is closed."""
         self._close_expired()
         if connection.is_stale():
             connection.close()

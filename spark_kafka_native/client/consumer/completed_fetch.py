@@ -57,7 +57,7 @@ class CompletedFetch:
         if cursor.max_bytes < size <= DEFAULT_MAX_FRAME_BYTES:
             cursor.max_bytes = size
         elif records:
-            raise CorruptBatch("no whole batch at or behind the offset asked for", position=0)
+            raise CorruptBatch("no complete batch at or after the requested offset", position=0)
         return None
 
     def rows(self, decode: Callable[..., Decoded], now: Callable[[], float]) -> Iterator[pa.RecordBatch]:

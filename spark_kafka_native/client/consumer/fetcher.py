@@ -31,20 +31,10 @@ from spark_kafka_native.client.consumer.cursor import Cursor, FetchMetrics, Part
 from spark_kafka_native.client.consumer.leadership import check_range, find_leaders
 from spark_kafka_native.client.consumer.planned_topics import compare_topic_ids
 from spark_kafka_native.client.consumer.sources import Sources
-from spark_kafka_native.client.errors import (
-    BatchTooLarge,
-    CorruptRecords,
-    FetchTimeout,
-    LogTruncated,
-)
-from spark_kafka_native.client.retry import give_up, jitter, may_pass
+from spark_kafka_native.client.errors import BatchTooLarge, CorruptRecords, FetchTimeout, LogTruncated
+from spark_kafka_native.client.retry import give_up, is_transient, jitter
 from spark_kafka_native.net.deadline import Deadline
-from spark_kafka_native.net.errors import (
-    AuthenticationFailed,
-    ConnectionLost,
-    RequestTimeout,
-    Throttled,
-)
+from spark_kafka_native.net.errors import AuthenticationFailed, ConnectionLost, RequestTimeout, Throttled
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.fetch import FetchResponse, PartitionData
 from spark_kafka_native.protocol.topic import TopicPartition
@@ -211,7 +201,7 @@ class Fetcher:
     def _retry(self, cursor: Cursor, error: KafkaError, now: float) -> None:
         """A Fetch failed: look for the leader again, unless another try cannot help."""
         # A replica's error is not final: the leader is asked before it counts.
-        if not cursor.replica.give_up(time.monotonic()) and not may_pass(error):
+        if not cursor.replica.give_up(time.monotonic()) and not is_transient(error):
             self._fail(cursor, error)
             return
         self.metrics.retries += 1

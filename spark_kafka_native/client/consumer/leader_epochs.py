@@ -1,4 +1,4 @@
-"""Where leader epochs ended: how a reader finds out that a log was cut and written anew under it (KIP-320).
+"""Where leader epochs ended: how a reader detects that a log was truncated and written again (KIP-320).
 
 Every batch carries the epoch of the leader that took it. A leader that lacks the end of its predecessor's log, after an
 unclean election, writes other records at the same offsets, under a later epoch; so the offset at which an epoch ended
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.cluster.leaders import Leaders, Troubles, ask_leaders
+from spark_kafka_native.client.cluster.leaders import Leaders, PartitionErrors, ask_leaders
 from spark_kafka_native.client.cluster.metadata import NO_EPOCH
 from spark_kafka_native.net.blocking import Connection
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
@@ -29,7 +29,7 @@ _CONSUMER: Final = -1
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class EpochEnd:
-    """The largest epoch in a log that is not above the one asked for, and the offset behind its last record."""
+    """The largest leader epoch in a log that is not above the requested one, and the offset after its last record."""
 
     epoch: int
     end_offset: int
@@ -81,16 +81,18 @@ class _EpochQuestion:
             leader_epoch=self.epochs[partition],
         )
 
-    def take(self, answer: OffsetForLeaderEpochResponse, found: dict[TopicPartition, EpochEnd | None]) -> Troubles:
-        troubles: Troubles = {}
+    def take(
+        self, answer: OffsetForLeaderEpochResponse, found: dict[TopicPartition, EpochEnd | None]
+    ) -> PartitionErrors:
+        errors: PartitionErrors = {}
         for topic in answer.topics:
             for part in topic.partitions:
                 partition = TopicPartition(topic.topic, part.partition)
                 code = ErrorCode.of(part.error_code)
                 if code is not ErrorCode.NONE:
-                    troubles[partition] = KafkaError(code, str(partition))
+                    errors[partition] = KafkaError(code, str(partition))
                 elif part.leader_epoch == NO_EPOCH or part.end_offset < 0:
                     found[partition] = None
                 else:
                     found[partition] = EpochEnd(epoch=part.leader_epoch, end_offset=part.end_offset)
-        return troubles
+        return errors

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.cluster.leaders import Leaders, Troubles, ask_leaders
+from spark_kafka_native.client.cluster.leaders import Leaders, PartitionErrors, ask_leaders
 from spark_kafka_native.client.config import READ_UNCOMMITTED
 from spark_kafka_native.net.blocking import Connection
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
@@ -31,7 +31,7 @@ _CONSUMER: Final = -1
 
 
 class ListedOffset(NamedTuple):
-    """What a lookup found; ``offset`` -1: no record is at or after the timestamp asked for.
+    """What a lookup found; ``offset`` -1: no record is at or after the requested timestamp.
 
     ``timestamp`` is the found record's in ms, -1 for EARLIEST and LATEST.
     """
@@ -91,16 +91,16 @@ class _OffsetQuestion:
             timestamp=self.wanted[partition],
         )
 
-    def take(self, answer: ListOffsetsResponse, found: dict[TopicPartition, ListedOffset]) -> Troubles:
-        troubles: Troubles = {}
+    def take(self, answer: ListOffsetsResponse, found: dict[TopicPartition, ListedOffset]) -> PartitionErrors:
+        errors: PartitionErrors = {}
         for topic in answer.topics:
             for part in topic.partitions:
                 partition = TopicPartition(topic.name, part.partition_index)
                 if part.error_code == ErrorCode.NONE:
                     found[partition] = _listed(part)
                 else:
-                    troubles[partition] = KafkaError(ErrorCode.of(part.error_code), str(partition))
-        return troubles
+                    errors[partition] = KafkaError(ErrorCode.of(part.error_code), str(partition))
+        return errors
 
     def _check_version(self, connection: Connection, partitions: Sequence[TopicPartition]) -> int:
         version = connection.version_of(ListOffsetsRequest)

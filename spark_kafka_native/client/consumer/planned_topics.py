@@ -18,7 +18,7 @@ from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.protocol.wire import ZERO_UUID
 
-_OF_LATE_BROKERS: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INCONSISTENT_TOPIC_ID})
+_OUTDATED: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INCONSISTENT_TOPIC_ID})
 
 
 def compare_topic_ids(
@@ -50,7 +50,7 @@ def compare_topic_ids(
             elif topic.topic_id not in {planned_id, ZERO_UUID}:
                 errors[partition] = TopicRecreated(partition, str(planned_id), str(topic.topic_id))
         # A broker that does not know yet that the topic was created again before the plan has the earlier id, or none.
-        is_late = {error.code for error in errors.values()} <= _OF_LATE_BROKERS
+        is_late = {error.code for error in errors.values()} <= _OUTDATED
         tries += is_late
         if not errors or tries == UNKNOWN_TOPIC_TRIES or not deadline.pause(backoff.next_ms()):
             return errors

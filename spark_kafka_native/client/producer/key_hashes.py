@@ -87,7 +87,7 @@ def fnv1a_column(keys: "pa.LargeBinaryArray") -> U32:
     order = np.argsort(-lengths, kind="stable")
     starts, lengths = starts[order], lengths[order]
     state = np.full(len(starts), _FNV_OFFSET, np.uint32)
-    # Round i mixes byte i into all rows that have one; the last few rows, which may be long, go on alone.
+    # Round i mixes byte i into all rows that have one; the last few rows, which may be long, are hashed one by one.
     longest = int(lengths[0]) if len(lengths) else 0
     rows_with = np.searchsorted(-lengths, -np.arange(longest), side="left")
     rounds = int((rows_with > _FEW_ROWS).sum())

@@ -91,7 +91,7 @@ class PartitionQueue:
         """Set by ``continue_at`` before ``take``, and again whenever it is None; stays None without idempotence."""
         self.used_up_producer_id: int | None = None
         """The producer id of which the partition has used the last epoch, if any: the next one must be another."""
-        self.last_trouble = ""
+        self.last_error = ""
         self.in_flight: deque[OutgoingBatch] = deque()
         self._idempotent = idempotent
         self._transactional = transactional
@@ -113,7 +113,7 @@ class PartitionQueue:
         return len(self._waiting) + len(self._failed) + len(self.in_flight)
 
     def add(self, batch: OutgoingBatch) -> None:
-        """Put a batch behind all others."""
+        """Append a batch."""
         batch.order = (self._next_order,)
         self._next_order += 1
         self._waiting.append(batch)
@@ -173,9 +173,9 @@ class PartitionQueue:
         self.in_flight.append(batch)
         return batch
 
-    def postpone(self, now: float, trouble: str) -> None:
-        """Nothing can be sent for now: pause. An empty ``trouble`` leaves the last one as it is."""
-        self.last_trouble = trouble or self.last_trouble
+    def postpone(self, now: float, reason: str) -> None:
+        """Nothing can be sent for now: pause. An empty ``reason`` leaves the last one as it is."""
+        self.last_error = reason or self.last_error
         self._not_before = now + self._backoff.next_ms() / 1000
 
     def judge(self, batch: OutgoingBatch, code: ErrorCode, *, log_start_offset: int = -1) -> Verdict:
@@ -218,10 +218,10 @@ class PartitionQueue:
         self._regroup(now)
         return [batch, *proven]
 
-    def fail(self, batch: OutgoingBatch, now: float, trouble: str, *, answered: bool) -> None:
-        """The batch is to be sent again. ``answered``: the broker said that it did not write it."""
+    def fail(self, batch: OutgoingBatch, now: float, reason: str, *, answered: bool) -> None:
+        """The batch is to be sent again. ``answered``: the broker responded that it did not write it."""
         self.in_flight.remove(batch)
-        self.last_trouble = trouble
+        self.last_error = reason
         if not answered:
             batch.may_be_written = True
             batch.out_of_order = self._new_epoch_wanted = False
@@ -251,7 +251,7 @@ class PartitionQueue:
         return not self._failed and self.in_flight[0] is batch
 
     def _want_new_epoch(self) -> Verdict:
-        """A new epoch that is refused in its turn would be refused for ever."""
+        """A second epoch without progress in between would be refused, too, and so on for ever."""
         if self._epochs_since_progress or self._transactional:
             return Verdict.FATAL
         self._new_epoch_wanted = True
@@ -272,7 +272,7 @@ class PartitionQueue:
             self._start_epoch()
 
     def _start_epoch(self) -> None:
-        """Number the waiting batches anew from 0 under the next epoch, or under a new producer id after the last."""
+        """Number the waiting batches from 0 under the next epoch, or under a new producer id after the last."""
         assert self.identity is not None
         self._new_epoch_wanted = False
         self._is_known = False

@@ -20,7 +20,7 @@ Name                   Rows with a key      Rows without            The same as
 Rows that do not go by their key go to partitions that have a leader. ``module:function`` names a function that takes
 the keys, a ``pyarrow.BinaryArray`` with nulls, and the number of partitions, and returns as many integers.
 
-A partitioner is made for each topic of a producer, as some of them remember whose turn it is.
+A partitioner is made for each topic of a producer, as some of them remember the next partition.
 """
 
 import random
@@ -120,7 +120,7 @@ class StickySpread:
     def assign(self, sizes: I64, available: Sequence[int]) -> I32:
         """Partitions for records of these sizes in bytes, in order: int32[n], each out of ``available``.
 
-        A record that is larger than a batch has a turn of its own.
+        A record that is larger than a batch gets a partition of its own.
         """
         rows = len(sizes)
         chosen = np.empty(rows, np.int32)

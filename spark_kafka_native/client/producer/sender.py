@@ -107,7 +107,7 @@ class Sender:
         self._in_flight_per_broker = config.max_in_flight_requests_per_connection if config.acks else 1
 
     def add(self, partition: TopicPartition, batch: OutgoingBatch) -> None:
-        """Put a batch behind the others of its partition. Nothing is sent before ``pump``."""
+        """Append a batch to its partition's queue. Nothing is sent before ``pump``."""
         queue = self._queues.get(partition)
         if queue is None:
             queue = self._queues[partition] = PartitionQueue(
@@ -126,8 +126,8 @@ class Sender:
     def pump(self, *, wait: bool) -> None:
         """Send what can be sent and take what has been answered; with ``wait``, not before something happened.
 
-        Raises ProduceError: a batch was refused, or not acknowledged within ``delivery.timeout.ms``. What else the
-        queues hold must then be given up: it would come behind a gap.
+        Raises ProduceError: a batch was refused, or not acknowledged within ``delivery.timeout.ms``. The other batches
+        of the queues must then be given up, because they would come after a gap.
         """
         self._away_s += time.monotonic() - self._left_at
         acknowledged = self.metrics.records
@@ -191,10 +191,10 @@ class Sender:
         scope.admit((queue.partition for queue in queues), Deadline.after_ms(left_s * 1000))
 
     def _with_leaders(self, queues: list[PartitionQueue], now: float) -> list[_Ready]:
-        """Queues with their partitions' leaders; those whose leader nobody knows are postponed."""
+        """Queues with their partitions' leaders; those whose leader is not known are postponed."""
         leaders = {queue: self._cluster.known_leader(queue.partition) for queue in queues}
         unknown = {queue.partition.topic for queue, leader in leaders.items() if leader is None}
-        trouble = "the partition has no leader"
+        reason = "the partition has no leader"
         if unknown:
             left_ms = self._setup_ms(now)
             try:
@@ -203,11 +203,11 @@ class Sender:
                 ).leaders(queue.partition for queue in queues)
                 leaders = {queue: leader or found.get(queue.partition) for queue, leader in leaders.items()}
             except KafkaError as error:
-                self._check_trust(queues[0], error)
-                trouble = self._told_by(error, left_ms)
+                self._check_authentication(queues[0], error)
+                reason = self._reason_of(error, left_ms)
         for queue, leader in leaders.items():
             if leader is None:
-                queue.postpone(self.now(), trouble)
+                queue.postpone(self.now(), reason)
                 self._cluster.mark_stale(queue.partition.topic)
         return [(queue, leader) for queue, leader in leaders.items() if leader is not None]
 
@@ -223,9 +223,9 @@ class Sender:
             try:
                 connection = self._cluster.borrow(node, Deadline.after_ms(time_left_ms))
             except KafkaError as error:
-                self._check_trust(parts[0][0], error)
+                self._check_authentication(parts[0][0], error)
                 for queue, _ in parts:
-                    queue.postpone(self.now(), self._told_by(error, time_left_ms))
+                    queue.postpone(self.now(), self._reason_of(error, time_left_ms))
                     self._cluster.mark_stale(queue.partition.topic)
                 return None
             link = self._links[node.node_id] = _Link(node, connection)
@@ -349,9 +349,9 @@ class Sender:
         expires_at = self.now() + (link.connection.throttle_ms + self._config.request_timeout_ms) / 1000
         for flight in link.flights:
             flight.expires_at = max(flight.expires_at, expires_at)
-        trouble = str(link.connection.throttled("Produce"))
+        reason = str(link.connection.throttled("Produce"))
         for queue in queues:
-            queue.last_trouble = trouble
+            queue.last_error = reason
 
     def _settle(self, queue: PartitionQueue, batch: OutgoingBatch, part: PartitionProduceResponse) -> None:
         code = ErrorCode.of(part.error_code)
@@ -387,20 +387,20 @@ class Sender:
         self.metrics.retries += 1
 
     def _retry(
-        self, queue: PartitionQueue, batch: OutgoingBatch, code: ErrorCode, trouble: str, *, answered: bool
+        self, queue: PartitionQueue, batch: OutgoingBatch, code: ErrorCode, reason: str, *, answered: bool
     ) -> None:
         if batch.tries > self._config.retries:
-            raise self._error(queue, code, f"{trouble} (retries = {self._config.retries} are used up)")
+            raise self._error(queue, code, f"{reason} (retries = {self._config.retries} are used up)")
         if code is not ErrorCode.CONCURRENT_TRANSACTIONS:  # that is not about leaders
             self._cluster.mark_stale(queue.partition.topic)
-        queue.fail(batch, self.now(), trouble, answered=answered)
+        queue.fail(batch, self.now(), reason, answered=answered)
 
     def _lose(self, link: _Link, error: KafkaError) -> None:
         """A connection broke: whatever was in flight there is sent again."""
         link.connection.close()
         self._links.pop(link.node.node_id, None)
         if link.flights:
-            self._check_trust(link.flights[0].load[0].queue, error)
+            self._check_authentication(link.flights[0].load[0].queue, error)
         while link.flights:
             for item in link.flights.popleft().load:
                 self._retry(item.queue, item.batch, error.code, error.detail, answered=False)
@@ -416,7 +416,7 @@ class Sender:
         self._expires_at = min((queue.expires_at() for queue in self._busy.values()), default=math.inf)
         for queue in self._busy.values():
             if now >= queue.expires_at():
-                last = queue.last_trouble and f"; the last trouble: {queue.last_trouble}"
+                last = queue.last_error and f"; the last error: {queue.last_error}"
                 detail = f"not acknowledged within delivery.timeout.ms = {self._config.delivery_timeout_ms}{last}"
                 raise self._error(queue, ErrorCode.REQUEST_TIMED_OUT, detail)
 
@@ -437,12 +437,12 @@ class Sender:
         left_s = min((queue.expires_at() for queue in self._busy.values()), default=now) - now
         return min(max(left_s, 0.0) * 1000, self._config.request_timeout_ms)
 
-    def _told_by(self, error: KafkaError, time_left_ms: float) -> str:
-        """What to remember of an error: that there was no time left says less than what happened before."""
+    def _reason_of(self, error: KafkaError, time_left_ms: float) -> str:
+        """The error to remember: that no time was left says less than the error before."""
         return str(error) if time_left_ms >= self._config.request_timeout_ms else ""
 
-    def _check_trust(self, queue: PartitionQueue, error: KafkaError) -> None:
-        """Raise ProduceError for what waiting does not mend: trying a wrong password again locks accounts."""
+    def _check_authentication(self, queue: PartitionQueue, error: KafkaError) -> None:
+        """Raise ProduceError for errors that no retry repairs: trying a wrong password again locks accounts."""
         if isinstance(error, AuthenticationFailed):
             raise self._error(queue, error.code, error.detail) from error
 

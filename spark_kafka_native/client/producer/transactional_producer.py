@@ -4,8 +4,8 @@
                                               |
                                               +-> a handle, with which any process can commit or abort
 
-No thread, no clock, nothing behind the caller's back: a transaction is begun in the coordinator with the first rows
-that leave, is held open by nothing, and is ended by who has its handle, or by the broker when its time is up.
+No thread and no clock: a transaction begins at the coordinator with the first rows that are sent, and is ended by a
+process that has its handle, or by the broker after its timeout.
 """
 
 import dataclasses
@@ -68,7 +68,7 @@ class TransactionalProducer:
     """Writes in transactions, one after the other. Use it as a context manager, or call ``close``.
 
     After TransactionFailed the open transaction can only be aborted; after ProducerFailed the producer can only be
-    closed. Leaving the ``with`` block aborts what is open, unless it was prepared: then it is somebody else's.
+    closed. Leaving the ``with`` block aborts what is open, unless it was prepared: then another process ends it.
     """
 
     def __init__(
@@ -79,10 +79,10 @@ class TransactionalProducer:
         timeout_ms: int | None = None,
         partitioner: str | None = None,
     ) -> None:
-        """Asks nobody yet.
+        """Sends no request yet.
 
         ``producer``: a transactional id, whose earlier producers the first ``begin`` fences, by default
-        ``transactional.id``; or an identity to go on with, which fences nobody and fails if somebody else has come.
+        ``transactional.id``; or an identity to resume, which fences no producer and fails if another was initialised.
         ``timeout_ms``: how long a transaction may be open, by default ``transaction.timeout.ms``. ``partitioner``: as
         for ``Producer``. Raises ConfigError: no id, or settings that allow no transactions.
         """
@@ -132,7 +132,7 @@ class TransactionalProducer:
     def begin(self) -> None:
         """Begin a transaction; its coordinator hears of it with the first rows.
 
-        Raises ProducerFailed: no producer id could be had; ProducerFenced: somebody else has come since.
+        Raises ProducerFailed: no producer id could be had; ProducerFenced: another producer was initialised since.
         """
         self._expect("begin", _Phase.NEW, _Phase.IDLE)
         if self._phase is _Phase.NEW:
@@ -185,7 +185,7 @@ class TransactionalProducer:
             self._writer.flush()
 
     def prepare(self) -> TransactionHandle:
-        """Write what is left, and leave the transaction to whoever has the handle. Raises as ``flush``.
+        """Write what is left, and leave the transaction to the process that gets the handle. Raises as ``flush``.
 
         It stays open until it is ended or its time is up, and holds up readers of committed records for so long. This
         producer can still end it too.
@@ -266,7 +266,7 @@ class TransactionalProducer:
             raise
 
     def _renew(self, identity: TransactionalIdentity, *, resumed: bool = False) -> None:
-        """Go on under another producer id or epoch, with sequence numbers from 0."""
+        """Continue under another producer id or epoch, with sequence numbers from 0."""
         if self._producer is not None:
             self._metrics = self.metrics
             self._producer.discard()
@@ -293,11 +293,11 @@ class TransactionalProducer:
 
 
 def _failure(handle: TransactionHandle, ending: Ending, *, commit: bool) -> TransactionError:
-    told = f"{'commit' if commit else 'abort'}: {ending.reason}"
+    reason = f"{'commit' if commit else 'abort'}: {ending.reason}"
     if not ending.is_closed:
-        return TransactionInDoubt(handle, commit=commit, code=ending.code, reason=told)
+        return TransactionInDoubt(handle, commit=commit, code=ending.code, reason=reason)
     kind = ProducerFenced if ending.was_fenced else ProducerFailed
-    return kind(handle.transactional_id, ending.code, told)
+    return kind(handle.transactional_id, ending.code, reason)
 
 
 def _sum(one: ProduceMetrics, other: ProduceMetrics) -> ProduceMetrics:

@@ -1,4 +1,4 @@
-"""The properties that say how connections are encrypted and who this client is: ``ssl.*`` and ``sasl.*``."""
+"""The client's ``ssl.*`` and ``sasl.*`` properties, and ``security.protocol``."""
 
 # ruff: noqa: RUF009 -- the functions declare fields
 
@@ -31,22 +31,24 @@ MECHANISMS: Final = ("GSSAPI", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTH
 class SecurityConfig:
     """Security properties as plain values; secrets are of a type that never shows them."""
 
-    security_protocol: str = choice("PLAINTEXT", "How brokers are spoken to.", _PROTOCOLS)
+    security_protocol: str = choice(
+        "PLAINTEXT", "Encryption and authentication of the connections to brokers.", _PROTOCOLS
+    )
 
     # --- TLS
-    ssl_protocol: str = choice("TLSv1.3", "Newest version of TLS to speak.", _TLS_VERSIONS)
+    ssl_protocol: str = choice("TLSv1.3", "Newest TLS version.", _TLS_VERSIONS)
     ssl_enabled_protocols: tuple[str, ...] = names(
-        ("TLSv1.2", "TLSv1.3"), "Versions of TLS to speak.", "TLSv1.2,TLSv1.3 or other versions"
+        ("TLSv1.2", "TLSv1.3"), "TLS versions.", "TLSv1.2,TLSv1.3 or other versions"
     )
     ssl_cipher_suites: tuple[str, ...] | None = names(
         None, "Cipher suites by Java's names; none: OpenSSL's choice.", "names, separated by commas"
     )
     ssl_endpoint_identification_algorithm: str = choice(
-        "https", "Whether a broker's certificate must be for the host asked for; empty: no.", _HOST_CHECKS
+        "https", "Whether a broker's certificate must be for its host name; empty: no.", _HOST_CHECKS
     )
     ssl_truststore_type: str = choice("JKS", "Kind of ssl.truststore.location; JKS reads PKCS12 too.", _STORES)
     ssl_truststore_location: str | None = text(
-        None, "File of the authorities to trust; none: the system's.", may_be_empty=False
+        None, "File of the trusted certificate authorities; none: those of the system.", may_be_empty=False
     )
     ssl_truststore_password: Secret | None = password("Password of ssl.truststore.location.")
     ssl_truststore_certificates: Secret | None = password("Certificates to trust, in PEM.", "PEM")
@@ -60,9 +62,7 @@ class SecurityConfig:
     ssl_key_password: Secret | None = password("Password of the private key.")
 
     # --- SASL
-    sasl_mechanism: str = choice(
-        "GSSAPI", "How this client says who it is, over SASL.", {name: name for name in MECHANISMS}
-    )
+    sasl_mechanism: str = choice("GSSAPI", "Mechanism of the SASL authentication.", {name: name for name in MECHANISMS})
     sasl_jaas_config: Secret | None = password(
         "Login module and its options: user name and password, client id, keytab.", 'Module required name="value";'
     )
@@ -74,7 +74,9 @@ class SecurityConfig:
     )
     sasl_login_connect_timeout_ms: int | None = optional_integer("Longest wait for a connection to the token server.")
     sasl_login_read_timeout_ms: int | None = optional_integer("Longest wait for the token server's answer.")
-    sasl_login_retry_backoff_ms: int = integer(100, "Pause before the token server is asked again.", at_most=INT64_MAX)
+    sasl_login_retry_backoff_ms: int = integer(
+        100, "Pause before another request to the token server.", at_most=INT64_MAX
+    )
     sasl_login_retry_backoff_max_ms: int = integer(
         10_000, "Bound of that pause, which doubles, and of all of them together.", at_most=INT64_MAX
     )
@@ -97,10 +99,10 @@ class SecurityConfig:
         None, "Where tokens come from: an https:// or http:// address, or a file:// with a token.", may_be_empty=False
     )
     sasl_oauthbearer_client_credentials_client_id: str | None = text(
-        None, "Client id for the token server; goes before the one in sasl.jaas.config.", may_be_empty=False
+        None, "Client id for the token server; overrides the one in sasl.jaas.config.", may_be_empty=False
     )
     sasl_oauthbearer_client_credentials_client_secret: Secret | None = password("Client secret for the token server.")
-    sasl_oauthbearer_scope: str | None = text(None, "Scope to ask the token server for.", may_be_empty=False)
+    sasl_oauthbearer_scope: str | None = text(None, "Scope of the token request.", may_be_empty=False)
     sasl_oauthbearer_header_urlencode: bool = boolean(
         False, "Encode client id and secret as for a form before they are sent."
     )

@@ -78,7 +78,7 @@ def security_of(config: SecurityConfig, earlier: ChannelSecurity | None = None) 
     return ChannelSecurity(tls=tls, sasl=_mechanisms(config) if config.uses_sasl else None)
 
 
-def _tls_of(config: SecurityConfig, *, is_rehearsal: bool = False) -> Tls:
+def _tls_of(config: SecurityConfig, *, validate_only: bool = False) -> Tls:
     """A TLS context. Raises ConfigError naming the property."""
     key = _key_material(config)
     settings = TlsSettings(
@@ -92,7 +92,7 @@ def _tls_of(config: SecurityConfig, *, is_rehearsal: bool = False) -> Tls:
         check_host_name=config.ssl_endpoint_identification_algorithm == "https",
     )
     try:
-        return Tls(settings, is_rehearsal=is_rehearsal)
+        return Tls(settings, validate_only=validate_only)
     except TlsSettingError as error:
         raise ConfigError(error.option, error.message) from None
 
@@ -112,7 +112,7 @@ def _check_tls(config: SecurityConfig) -> None:
         raise ConfigError("ssl.truststore.certificates", "contradicts ssl.truststore.location; give only one of them")
     # Versions, suites and PEM texts need no file to be wrong.
     without_files = dataclasses.replace(config, ssl_keystore_location=None, ssl_truststore_location=None)
-    _tls_of(without_files, is_rehearsal=True)
+    _tls_of(without_files, validate_only=True)
 
 
 def _trusted(config: SecurityConfig) -> str | None:

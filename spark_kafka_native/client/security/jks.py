@@ -5,7 +5,7 @@
     key    =  uint32 size, an encrypted PKCS #8 key | uint32 count, certificates
     certificate  =  utf type (version 2) | uint32 size, DER
 
-Keys are encrypted with Sun's own scheme: a stream of SHA-1 over password and salt, and a check behind it.
+Keys are encrypted with Sun's own scheme: a stream of SHA-1 over password and salt, and a digest after it.
 """
 
 import dataclasses

@@ -170,7 +170,7 @@ def _der(certificate: "PKCS12Certificate") -> bytes:
 
 
 def _is_pem(store: StoreFile, data: bytes) -> bool:
-    """Whether a store is PEM. Raises ConfigError: it is not of the type that it is said to be, or of none of ours."""
+    """Whether a store is PEM. Raises ConfigError: it is not of its configured type, or its type is not supported."""
     if data.startswith(JCEKS_MAGIC):
         raise store.error("is of the type JCEKS; keytool -importkeystore makes PKCS12 of it")
     if data.startswith((MAGIC, _DER_SEQUENCE)):

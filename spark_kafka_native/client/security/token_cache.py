@@ -1,4 +1,4 @@
-"""A token that is kept until it has to be fetched anew."""
+"""A token that is kept until it has to be fetched again."""
 
 import base64
 import json
@@ -13,7 +13,7 @@ from spark_kafka_native.client.security.config import SecurityConfig
 from spark_kafka_native.net.sasl.oauthbearer import BearerToken
 
 RETRY_S: Final = 10.0
-"""Pause before a token that could not be fetched is asked for again, while the last one is good."""
+"""Pause before another try to fetch a token while the last one is valid."""
 
 _log = logging.getLogger(__name__)
 

@@ -42,7 +42,7 @@ class TokenServer:
     """None: the system's authorities."""
 
     def fetch(self, *, sleep: Callable[[float], None] = time.sleep) -> BearerToken:
-        """A new token, asked for again while the server is only out of reach. Raises SaslError."""
+        """A new token; retries while the server cannot be reached. Raises SaslError."""
         backoff = Backoff(self.backoff_ms, self.backoff_max_ms)
         waited_ms = 0.0
         while True:
@@ -61,9 +61,9 @@ class TokenServer:
                 body = answer.read(_MOST_BYTES)
         except urllib.error.HTTPError as error:
             with error:
-                told = self._without_secrets(_said(error.read(_MOST_BYTES)))
+                detail = self._without_secrets(_said(error.read(_MOST_BYTES)))
             worth = error.code in _WORTH_ANOTHER_TRY
-            raise SaslError(f"{self._place} answers {error.code}{told}", OPTION, retriable=worth) from None
+            raise SaslError(f"{self._place} answers {error.code}{detail}", OPTION, retriable=worth) from None
         except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", None) or error
             untrusted = isinstance(reason, ssl.SSLCertVerificationError)
@@ -128,7 +128,7 @@ def _said(body: bytes) -> str:
     """An error's code and description as RFC 6749 has them."""
     try:
         answer = json.loads(body)
-        told = [str(answer[key]) for key in ("error", "error_description") if answer.get(key)]
+        details = [str(answer[key]) for key in ("error", "error_description") if answer.get(key)]
     except (ValueError, AttributeError, TypeError):
         return ""
-    return f" ({': '.join(told)[:300]})" if told else ""
+    return f" ({': '.join(details)[:300]})" if details else ""

@@ -46,7 +46,7 @@ def token_from_function(function: str | Callable[..., Any], extensions: Mapping[
 
 
 def token_from_file(url: str) -> BearerToken:
-    """The token in the file of a ``file://`` address, read anew each time. Raises SaslError."""
+    """The token in the file of a ``file://`` address, read each time. Raises SaslError."""
     path = Path(urllib.parse.unquote(urllib.parse.urlsplit(url).path))
     try:
         value = path.read_text(encoding="utf-8").strip()
@@ -147,7 +147,7 @@ def _name(function: str | Callable[..., Any]) -> str:
 
 
 def _listed(text: str) -> list[str]:
-    """A list as Kafka's options spell it: its first character separates the items."""
+    """A list in the form of Kafka's options: its first character separates the items."""
     return text[1:].split(text[0]) if text else []
 
 

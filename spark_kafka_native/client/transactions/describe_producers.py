@@ -1,11 +1,11 @@
-"""Which producers have written to partitions of late, as their leaders remember them: DescribeProducers (KIP-664)."""
+"""The producers that have written to partitions, as their leaders remember them: DescribeProducers (KIP-664)."""
 
 import dataclasses
 from collections.abc import Sequence
 from typing import TypeAlias
 
 from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.cluster.leaders import Leaders, Troubles, ask_leaders
+from spark_kafka_native.client.cluster.leaders import Leaders, PartitionErrors, ask_leaders
 from spark_kafka_native.client.errors import NoSuchPartition, NotAReplica
 from spark_kafka_native.net.blocking import Connection
 from spark_kafka_native.net.deadline import Deadline
@@ -69,10 +69,10 @@ def _at_replicas(
             raise NotAReplica(partition, broker_id)
     found: dict[TopicPartition, Producers] = {}
     answer = cluster.send_once(broker_id, _request(partitions), deadline)
-    for partition, trouble in _take(answer, found).items():
-        if trouble.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+    for partition, error in _take(answer, found).items():
+        if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
             raise NotAReplica(partition, broker_id)
-        raise trouble
+        raise error
     for partition in partitions:
         if partition not in found:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{partition} is missing from DescribeProducers")
@@ -87,7 +87,7 @@ class _Producers:
     ) -> DescribeProducersRequest:
         return _request(partitions)
 
-    def take(self, answer: DescribeProducersResponse, found: dict[TopicPartition, Producers]) -> Troubles:
+    def take(self, answer: DescribeProducersResponse, found: dict[TopicPartition, Producers]) -> PartitionErrors:
         return _take(answer, found)
 
 
@@ -100,15 +100,15 @@ def _request(partitions: Sequence[TopicPartition]) -> DescribeProducersRequest:
     )
 
 
-def _take(answer: DescribeProducersResponse, found: dict[TopicPartition, Producers]) -> Troubles:
+def _take(answer: DescribeProducersResponse, found: dict[TopicPartition, Producers]) -> PartitionErrors:
     """Move the producers in an answer to ``found``; the errors of the other partitions."""
-    troubles: Troubles = {}
+    errors: PartitionErrors = {}
     for topic in answer.topics:
         for result in topic.partitions:
             partition = TopicPartition(topic.name, result.partition_index)
             code = ErrorCode.of(result.error_code)
             if code is not ErrorCode.NONE:
-                troubles[partition] = KafkaError(code, f"{partition}: {result.error_message or 'its producers'}")
+                errors[partition] = KafkaError(code, f"{partition}: {result.error_message or 'its producers'}")
                 continue
             found[partition] = tuple(
                 ActiveProducer(
@@ -121,4 +121,4 @@ def _take(answer: DescribeProducersResponse, found: dict[TopicPartition, Produce
                 )
                 for state in result.active_producers
             )
-    return troubles
+    return errors

@@ -11,7 +11,7 @@ What a coordinator answers to EndTxn, and what can be concluded:
     CONCURRENT_TRANSACTIONS      being ended, either way: asked again
     no answer                    anything: asked again
 
-So an answer says most if nobody initialises the transactional id again, and it says all if it is used only once.
+So an answer says most if the transactional id is not initialised again, and all if it is used only once.
 """
 
 import dataclasses
@@ -47,14 +47,14 @@ _IN_FLIGHT: Final = 20
 
 
 class EndTxnOutcome(Enum):
-    """What became of a transaction that somebody asked to be ended."""
+    """The result of a commit or an abort."""
 
     DONE = "done"
     """It has ended as asked, now or before."""
     ENDED_OTHERWISE = "ended otherwise"
     """It has ended, and not because of this: the broker or another producer ended it, or it was ended the other way."""
     UNKNOWN = "unknown"
-    """Nobody can tell, or not yet."""
+    """No coordinator can tell, or not yet."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ class Ending:
     is_closed: bool = True
     """Whether it surely is not open, so that it holds up no readers for longer than its markers take."""
     identity: TransactionalIdentity | None = None
-    """The producer id and epoch to go on with, if the transaction ended as asked."""
+    """The producer id and epoch of the next transaction, if this one ended as requested."""
 
     @property
     def was_fenced(self) -> bool:
@@ -81,7 +81,7 @@ class Ending:
 def end_transaction(
     cluster: Cluster, handle: TransactionalIdentity, *, commit: bool, timeout_ms: float | None = None
 ) -> Ending:
-    """Commit or abort a transaction; whoever has the handle may, and may ask again.
+    """Commit or abort a transaction. Any process that has the handle may do so, and may repeat it.
 
     Waits for at most ``timeout_ms`` (``max.block.ms``). Raises KafkaError: not allowed, or the broker does not speak
     the handle's language. Errors that leave the end unknown are not raised: see ``Ending``.
@@ -204,7 +204,7 @@ def _following(handle: TransactionalIdentity, answer: EndTxnResponse | None = No
 
 
 def _says_committed(handle: TransactionalIdentity, described: TransactionDescription | None) -> bool | None:
-    """Whether a transaction that was not open to be aborted had been committed; None: nobody says."""
+    """Whether a transaction that was not open to be aborted had been committed; None: no coordinator tells."""
     if described is None or described.producer_id != handle.producer_id:
         return None
     if described.producer_epoch not in {handle.producer_epoch, handle.producer_epoch + 1}:
@@ -215,7 +215,7 @@ def _says_committed(handle: TransactionalIdentity, described: TransactionDescrip
 def abort_open_transactions(
     cluster: Cluster, transactional_ids: Iterable[str], *, timeout_ms: float | None = None
 ) -> dict[str, Ending]:
-    """Abort the open transactions of these ids, whoever began them; what came of each that was open.
+    """Abort the open transactions of these ids, of any producer; the result for each that was open.
 
     Their producers are fenced where every transaction has an epoch of its own; elsewhere they may begin another one:
     ``init_producer`` fences them too. Raises KafkaError as ``describe_transactions`` and ``end_transaction``.

@@ -1,4 +1,4 @@
-"""What users of transactions are told. The class says what can still be done."""
+"""Errors of transactions. The class says what can still be done."""
 
 from typing import Final
 
@@ -30,7 +30,7 @@ class ProducerFailed(TransactionError):
 
 
 class ProducerFenced(ProducerFailed):
-    """Somebody has made the producer's epoch an old one: a newer producer, or the broker, to end its transaction."""
+    """The producer's epoch is an old one: another producer was initialised, or the broker ended its transaction."""
 
 
 class TransactionInDoubt(TransactionError):

@@ -1,4 +1,4 @@
-"""What another process needs to go on with a transactional producer, or to end its transaction.
+"""What another process needs to resume a transactional producer, or to end its transaction.
 
 Plain values: they may be pickled, compared, used as keys, and written as JSON.
 """
@@ -18,7 +18,7 @@ UNKNOWN_OFFSET: Final = -1
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionalIdentity:
-    """A producer id and epoch as a coordinator gave them to a transactional id; whoever has them is that producer."""
+    """A producer id and epoch that a coordinator gave to a transactional id. Their holder is that producer."""
 
     transactional_id: str
     producer_id: int
@@ -56,7 +56,7 @@ class TransactionalIdentity:
 class WrittenPartition:
     """One partition of a transaction and where its records are, between those of others.
 
-    -1 stands for an offset that no broker has told: an acknowledgement was lost.
+    -1 stands for an offset that is not known, because an acknowledgement was lost.
     """
 
     partition: TopicPartition

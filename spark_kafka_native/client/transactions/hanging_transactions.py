@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.cluster.leaders import Leaders, Troubles, ask_leaders
+from spark_kafka_native.client.cluster.leaders import Leaders, PartitionErrors, ask_leaders
 from spark_kafka_native.client.transactions.describe_producers import ActiveProducer, describe_producers
 from spark_kafka_native.client.transactions.describe_transactions import describe_transactions, list_transactions
 from spark_kafka_native.net.blocking import Connection
@@ -141,8 +141,8 @@ class _Abort:
         )
         return WriteTxnMarkersRequest(markers=(marker,))
 
-    def take(self, answer: WriteTxnMarkersResponse, found: dict[TopicPartition, None]) -> Troubles:
-        troubles: Troubles = {}
+    def take(self, answer: WriteTxnMarkersResponse, found: dict[TopicPartition, None]) -> PartitionErrors:
+        errors: PartitionErrors = {}
         for marker in answer.markers:
             for topic in marker.topics:
                 for result in topic.partitions:
@@ -152,5 +152,5 @@ class _Abort:
                         found[partition] = None
                     else:
                         detail = f"{partition}: producer {self.spec.producer_id}, epoch {self.spec.producer_epoch}"
-                        troubles[partition] = KafkaError(code, detail)
-        return troubles
+                        errors[partition] = KafkaError(code, detail)
+        return errors

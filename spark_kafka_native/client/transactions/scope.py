@@ -26,7 +26,7 @@ class TransactionScope:
     """One producer id and epoch, and the transaction that is open in their name."""
 
     def __init__(self, cluster: Cluster, identity: TransactionalIdentity, *, resumed: bool = False) -> None:
-        """``resumed``: somebody else may have written with this producer id and epoch before."""
+        """``resumed``: another process may have written with this producer id and epoch before."""
         self.identity = identity
         self._cluster = cluster
         self._resumed = resumed
@@ -76,7 +76,7 @@ class TransactionScope:
         return self._sequences.get(partition, 0)
 
     def wrote(self, partition: TopicPartition, base_offset: int, records_count: int) -> None:
-        """Note that a batch was acknowledged; -1: at an offset that was not told."""
+        """Note that a batch was acknowledged; -1: at an unknown offset."""
         if base_offset == UNKNOWN_OFFSET:
             return
         known = self._partitions[partition]
@@ -98,7 +98,7 @@ class TransactionScope:
             self._started_ms = int(time.time() * 1000)
 
     def _learn_sequences(self, partitions: list[TopicPartition], deadline: Deadline) -> None:
-        """Go on behind what was written before: a broker takes a number that it has seen for a batch sent twice."""
+        """Continue after the last sequence number: a broker takes one that it has seen for a batch sent twice."""
         try:
             found = describe_producers(self._cluster, partitions, timeout_ms=deadline.remaining_ms)
         except KafkaError as error:

@@ -1,8 +1,8 @@
 """The Kafka side of an authentication: requests out, answers in, without a socket.
 
-``handshake`` names the mechanism; ``begin`` takes the answer and gives the first token; ``take`` and ``go_on`` take the
-broker's tokens and give the next, until there is none. Brokers from 1.0 carry tokens in SaslAuthenticate requests
-(KIP-152), older ones as bare frames (``raw``).
+``handshake`` names the mechanism; ``begin`` takes the answer and gives the first token; ``take`` and ``next_token``
+take the broker's tokens and give the next, until there is none. Brokers from 1.0 carry tokens in SaslAuthenticate
+requests (KIP-152), older ones as bare frames (``raw``).
 """
 
 from spark_kafka_native.net.address import HostPort
@@ -21,7 +21,7 @@ class Exchange:
         """``address`` names the broker in errors."""
         self.raw = raw
         self.session_lifetime_ms = 0
-        """How long the broker lets us go on without another authentication; 0: for ever."""
+        """Milliseconds until the broker requires another authentication; 0: never."""
         self._mechanism = mechanism
         self._address = address
 
@@ -32,7 +32,7 @@ class Exchange:
 
     @property
     def is_heard_out(self) -> bool:
-        """Whether a bare token that was sent has no answer: the mechanism is content, and nobody else would speak."""
+        """Whether a bare token that was sent has no answer, because the mechanism is complete."""
         return self.raw and self._mechanism.complete
 
     def begin(self, answer: SaslHandshakeResponse) -> bytes:
@@ -56,14 +56,14 @@ class Exchange:
         """The next token after an answer; None: we are in."""
         code = ErrorCode.of(answer.error_code)
         if code is not ErrorCode.NONE:
-            told = without_secrets(answer.error_message or code.message, *self._mechanism.secrets)
-            reasons = dict.fromkeys(filter(None, (self._mechanism.refusal, told)))
+            broker_says = without_secrets(answer.error_message or code.message, *self._mechanism.secrets)
+            reasons = dict.fromkeys(filter(None, (self._mechanism.refusal, broker_says)))
             raise self._failed(f"{self._mechanism.name}: {'; '.join(reasons)}", code=code)
         self.session_lifetime_ms = answer.session_lifetime_ms
-        return self.go_on(answer.auth_bytes)
+        return self.next_token(answer.auth_bytes)
 
-    def go_on(self, challenge: bytes) -> bytes | None:
-        """The next token after the broker's; None: we are in."""
+    def next_token(self, challenge: bytes) -> bytes | None:
+        """The token after the broker's; None: the authentication is complete."""
         try:
             token = self._mechanism.reply(bytes(challenge))
         except SaslError as error:

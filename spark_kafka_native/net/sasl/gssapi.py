@@ -71,7 +71,7 @@ class Gssapi:
             return None
         self._tokens += 1
         if self._tokens > _MOST_TOKENS:
-            raise SaslError("GSSAPI: the broker goes on asking")
+            raise SaslError(f"GSSAPI: the broker expects more than {_MOST_TOKENS} tokens")
         with _Explained(self._gssapi, f"{self._login.service}/{self._host} did not prove itself"):
             if not self._context.complete:
                 return bytes(self._context.step(challenge) or b"")
@@ -92,7 +92,7 @@ class Gssapi:
             return None  # the user's own
         store = {}
         if login.keytab is not None:
-            # Tickets from a keytab stay in memory: nothing is left behind, and nobody's own cache is overwritten.
+            # Tickets from a keytab stay in memory: no file is left, and the user's own cache is not overwritten.
             store = {
                 "client_keytab": login.keytab,
                 "ccache": f"MEMORY:spark-kafka-native-{login.principal or login.keytab}",

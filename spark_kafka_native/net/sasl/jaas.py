@@ -66,7 +66,7 @@ def parse_login_module(text: Secret) -> LoginModule:
     if len(tokens) < 3 or kinds[:2] != ["word", "word"] or tokens[-1] != ("sign", ";"):
         raise JaasError('is not of the form: LoginModule required name="value" ...;')
     if values[1].lower() not in _FLAGS:
-        raise JaasError(f"the word behind the login module must be one of {', '.join(sorted(_FLAGS))}")
+        raise JaasError(f"the control flag after the login module must be one of {', '.join(sorted(_FLAGS))}")
     if ("sign", ";") in tokens[:-1]:
         raise JaasError("names more than one login module, or has a ; too many")
     options: dict[str, Secret] = {}

@@ -6,7 +6,7 @@ from spark_kafka_native.net.secret import Secret
 
 
 class SaslError(Exception):
-    """A mechanism that cannot begin or go on: no token to be had, or a broker whose answer is wrong.
+    """A mechanism that cannot begin or continue: no token can be had, or the broker's answer is wrong.
 
     ``option`` is the Kafka property to look at, ``retriable`` whether a later try may succeed. The text has no secret.
     """
@@ -18,7 +18,7 @@ class SaslError(Exception):
 
 
 class Mechanism(Protocol):
-    """One authentication. Its messages are asked for in turn, each with the broker's answer to the one before."""
+    """One authentication: the client's messages, each made of the broker's answer to the one before."""
 
     @property
     def name(self) -> str:

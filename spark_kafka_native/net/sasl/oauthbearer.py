@@ -67,9 +67,9 @@ class OAuthBearer:
 def _refusal(challenge: bytes, token: Secret) -> str:
     """The broker's reason, from the JSON that it sends (RFC 7628, section 3.2.2)."""
     try:
-        told = json.loads(challenge)
-        status = str(told["status"])
-        scope = f", scope {told['scope']}" if told.get("scope") else ""
+        reason = json.loads(challenge)
+        status = str(reason["status"])
+        scope = f", scope {reason['scope']}" if reason.get("scope") else ""
     except (ValueError, KeyError, TypeError, AttributeError):
         return "the broker refuses the token"
     return without_secrets(f"the broker refuses the token: {status}{scope}", token)

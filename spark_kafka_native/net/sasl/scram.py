@@ -42,7 +42,7 @@ class Scram:
         self._password = password
         self.secrets = (password,)
         self._nonce = nonce or secrets.token_urlsafe(24)
-        # Kafka's brokers want names as they are, escaped, and extensions behind the nonce.
+        # Kafka's brokers want names as they are, escaped, and extensions after the nonce.
         escaped = username.replace("=", "=3D").replace(",", "=2C")
         self._client_first = f"n={escaped},r={self._nonce}" + (",tokenauth=true" if token_auth else "")
         self._server_signature: bytes | None = None
@@ -76,7 +76,7 @@ class Scram:
             raise SaslError(f"{self.name}: the broker's first message is malformed")
         nonce, salt, iterations = found[1], _from_base64(found[2]), int(found[3])
         if not nonce.startswith(self._nonce) or nonce == self._nonce:
-            raise SaslError(f"{self.name}: the broker's nonce does not go on from ours")
+            raise SaslError(f"{self.name}: the broker's nonce does not begin with the client's")
         if salt is None:
             raise SaslError(f"{self.name}: the broker's salt is not base64")
         if not FEWEST_ITERATIONS <= iterations <= MOST_ITERATIONS:

@@ -12,8 +12,6 @@ from spark_kafka_native.protocol.wire import Int16, Int32, Int64, String
 
 @message(api_key=25, versions="0-4", flexible="3+")
 class AddOffsetsToTxnResponse(Response):
-    """Whether it was added."""
-
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
 

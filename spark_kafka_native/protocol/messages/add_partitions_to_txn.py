@@ -13,32 +13,24 @@ from spark_kafka_native.protocol.wire import Bool, Int16, Int32, Int64, String
 
 @struct
 class AddPartitionsToTxnPartitionResult(Struct):
-    """One entry of ``results_by_partition``."""
-
     partition_index: Int32 = 0
     partition_error_code: Int16 = 0
 
 
 @struct
 class AddPartitionsToTxnTopicResult(Struct):
-    """One entry of ``topic_results``."""
-
     name: String = ""
     results_by_partition: tuple[AddPartitionsToTxnPartitionResult, ...] = ()
 
 
 @struct
 class AddPartitionsToTxnResult(Struct):
-    """One entry of ``results_by_transaction``."""
-
     transactional_id: String = field("4+", default="")
     topic_results: tuple[AddPartitionsToTxnTopicResult, ...] = field("4+", default=())
 
 
 @message(api_key=24, versions="0-5", flexible="3+")
 class AddPartitionsToTxnResponse(Response):
-    """How each partition fared."""
-
     throttle_time_ms: Int32 = 0
     error_code: Int16 = field("4+", default=0, ignorable=True)
     results_by_transaction: tuple[AddPartitionsToTxnResult, ...] = field("4+", default=())
@@ -47,16 +39,12 @@ class AddPartitionsToTxnResponse(Response):
 
 @struct
 class AddPartitionsToTxnTopic(Struct):
-    """One entry of ``topics``."""
-
     name: String = ""
     partitions: tuple[Int32, ...] = ()
 
 
 @struct
 class AddPartitionsToTxnTransaction(Struct):
-    """One entry of ``transactions``."""
-
     transactional_id: String = field("4+", default="")
     producer_id: Int64 = field("4+", default=0)
     producer_epoch: Int16 = field("4+", default=0)

@@ -11,16 +11,12 @@ from spark_kafka_native.protocol.wire import Bool, Float64, Int16, Int32, String
 
 @struct
 class EntityData(Struct):
-    """One entry of ``entity``."""
-
     entity_type: String = ""
     entity_name: String | None = ""
 
 
 @struct
 class EntryData(Struct):
-    """One entry of ``entries``."""
-
     error_code: Int16 = 0
     error_message: String | None = ""
     entity: tuple[EntityData, ...] = ()
@@ -28,24 +24,18 @@ class EntryData(Struct):
 
 @message(api_key=49, versions="0-1", flexible="1+")
 class AlterClientQuotasResponse(Response):
-    """One result per entity."""
-
     throttle_time_ms: Int32 = 0
     entries: tuple[EntryData, ...] = ()
 
 
 @struct
 class RequestedEntityData(Struct):
-    """One entry of ``entity``."""
-
     entity_type: String = ""
     entity_name: String | None = ""
 
 
 @struct
 class OpData(Struct):
-    """One entry of ``ops``."""
-
     key: String = ""
     value: Float64 = 0.0
     remove: Bool = False
@@ -53,8 +43,6 @@ class OpData(Struct):
 
 @struct
 class RequestedEntryData(Struct):
-    """One entry of ``entries``."""
-
     entity: tuple[RequestedEntityData, ...] = ()
     ops: tuple[OpData, ...] = ()
 

@@ -12,8 +12,6 @@ from spark_kafka_native.protocol.wire import Bool, Int8, Int16, Int32, String
 
 @struct
 class AlterConfigsResourceResponse(Struct):
-    """One entry of ``responses``."""
-
     error_code: Int16 = 0
     error_message: String | None = ""
     resource_type: Int8 = 0
@@ -22,24 +20,18 @@ class AlterConfigsResourceResponse(Struct):
 
 @message(api_key=33, versions="0-2", flexible="2+")
 class AlterConfigsResponse(Response):
-    """One result per resource."""
-
     throttle_time_ms: Int32 = 0
     responses: tuple[AlterConfigsResourceResponse, ...] = ()
 
 
 @struct
 class AlterableConfig(Struct):
-    """One entry of ``configs``."""
-
     name: String = ""
     value: String | None = ""
 
 
 @struct
 class AlterConfigsResource(Struct):
-    """One entry of ``resources``."""
-
     resource_type: Int8 = 0
     resource_name: String = ""
     configs: tuple[AlterableConfig, ...] = ()

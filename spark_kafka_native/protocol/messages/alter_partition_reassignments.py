@@ -10,8 +10,6 @@ from spark_kafka_native.protocol.wire import Bool, Int16, Int32, String
 
 @struct
 class ReassignablePartitionResponse(Struct):
-    """One entry of ``partitions``."""
-
     partition_index: Int32 = 0
     error_code: Int16 = 0
     error_message: String | None = ""
@@ -19,16 +17,12 @@ class ReassignablePartitionResponse(Struct):
 
 @struct
 class ReassignableTopicResponse(Struct):
-    """One entry of ``responses``."""
-
     name: String = ""
     partitions: tuple[ReassignablePartitionResponse, ...] = ()
 
 
 @message(api_key=45, versions="0-1", flexible="0+")
 class AlterPartitionReassignmentsResponse(Response):
-    """One result per partition."""
-
     throttle_time_ms: Int32 = 0
     allow_replication_factor_change: Bool = field("1+", default=True, ignorable=True)
     error_code: Int16 = 0
@@ -38,16 +32,12 @@ class AlterPartitionReassignmentsResponse(Response):
 
 @struct
 class ReassignablePartition(Struct):
-    """One entry of ``partitions``."""
-
     partition_index: Int32 = 0
     replicas: tuple[Int32, ...] | None = None
 
 
 @struct
 class ReassignableTopic(Struct):
-    """One entry of ``topics``."""
-
     name: String = ""
     partitions: tuple[ReassignablePartition, ...] = ()
 

@@ -10,46 +10,34 @@ from spark_kafka_native.protocol.wire import Int16, Int32, String
 
 @struct
 class AlterReplicaLogDirPartitionResult(Struct):
-    """One entry of ``partitions``."""
-
     partition_index: Int32 = 0
     error_code: Int16 = 0
 
 
 @struct
 class AlterReplicaLogDirTopicResult(Struct):
-    """One entry of ``results``."""
-
     topic_name: String = ""
     partitions: tuple[AlterReplicaLogDirPartitionResult, ...] = ()
 
 
 @message(api_key=34, versions="0-2", flexible="2+")
 class AlterReplicaLogDirsResponse(Response):
-    """One error code per partition."""
-
     throttle_time_ms: Int32 = 0
     results: tuple[AlterReplicaLogDirTopicResult, ...] = ()
 
 
 @struct
 class AlterReplicaLogDirTopic(Struct):
-    """One entry of ``topics``."""
-
     name: String = ""
     partitions: tuple[Int32, ...] = ()
 
 
 @struct
 class AlterReplicaLogDir(Struct):
-    """One entry of ``dirs``."""
-
     path: String = ""
     topics: tuple[AlterReplicaLogDirTopic, ...] = ()
 
 
 @message(api_key=34, versions="0-2", flexible="2+")
 class AlterReplicaLogDirsRequest(Request[AlterReplicaLogDirsResponse]):
-    """Move replicas to directories."""
-
     dirs: tuple[AlterReplicaLogDir, ...] = ()

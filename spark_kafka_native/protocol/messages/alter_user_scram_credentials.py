@@ -6,8 +6,6 @@ from spark_kafka_native.protocol.wire import Bytes, Int8, Int16, Int32, String
 
 @struct
 class AlterUserScramCredentialsResult(Struct):
-    """One entry of ``results``."""
-
     user: String = ""
     error_code: Int16 = 0
     error_message: String | None = ""
@@ -23,8 +21,6 @@ class AlterUserScramCredentialsResponse(Response):
 
 @struct
 class ScramCredentialDeletion(Struct):
-    """One entry of ``deletions``."""
-
     name: String = ""
     mechanism: Int8 = 0
 

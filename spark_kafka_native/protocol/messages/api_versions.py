@@ -5,7 +5,7 @@ v2  brokers answer before they throttle
 v3  flexible; the client names its software (KIP-511); features (KIP-584). The response header stays as in v0
 v4  a feature's min_version may be 0 (KAFKA-17011)
 
-A broker that does not know the version asked for answers with a v0 body, UNSUPPORTED_VERSION and its own
+A broker that does not know the request's version answers with a v0 body, UNSUPPORTED_VERSION and its own
 range (KIP-511).
 """
 
@@ -15,8 +15,6 @@ from spark_kafka_native.protocol.wire import Bool, Int16, Int32, Int64, String
 
 @struct
 class ApiVersion(Struct):
-    """One entry of ``api_keys``."""
-
     api_key: Int16 = 0
     min_version: Int16 = 0
     max_version: Int16 = 0
@@ -24,8 +22,6 @@ class ApiVersion(Struct):
 
 @struct
 class SupportedFeatureKey(Struct):
-    """One entry of ``supported_features``."""
-
     name: String = field("3+", default="")
     min_version: Int16 = field("3+", default=0)
     max_version: Int16 = field("3+", default=0)
@@ -33,8 +29,6 @@ class SupportedFeatureKey(Struct):
 
 @struct
 class FinalizedFeatureKey(Struct):
-    """One entry of ``finalized_features``."""
-
     name: String = field("3+", default="")
     max_version_level: Int16 = field("3+", default=0)
     min_version_level: Int16 = field("3+", default=0)
@@ -55,7 +49,5 @@ class ApiVersionsResponse(Response):
 
 @message(api_key=18, versions="0-4", flexible="3+")
 class ApiVersionsRequest(Request[ApiVersionsResponse]):
-    """Ask for the APIs and versions of a broker."""
-
     client_software_name: String = field("3+", default="", ignorable=True)
     client_software_version: String = field("3+", default="", ignorable=True)

@@ -10,8 +10,6 @@ from spark_kafka_native.protocol.wire import ZERO_UUID, Bool, Int8, Int16, Int32
 
 @struct
 class TopicPartitions(Struct):
-    """One entry of ``topic_partitions``."""
-
     topic_id: Uuid = ZERO_UUID
     topic_name: String = ""
     partitions: tuple[Int32, ...] = ()
@@ -19,15 +17,11 @@ class TopicPartitions(Struct):
 
 @struct
 class Assignment(Struct):
-    """Value of ``assignment``."""
-
     topic_partitions: tuple[TopicPartitions, ...] = ()
 
 
 @struct
 class Member(Struct):
-    """One entry of ``members``."""
-
     member_id: String = ""
     instance_id: String | None = None
     rack_id: String | None = None
@@ -43,8 +37,6 @@ class Member(Struct):
 
 @struct
 class DescribedGroup(Struct):
-    """One entry of ``groups``."""
-
     error_code: Int16 = 0
     error_message: String | None = None
     group_id: String = ""
@@ -58,15 +50,11 @@ class DescribedGroup(Struct):
 
 @message(api_key=69, versions="0-1", flexible="0+")
 class ConsumerGroupDescribeResponse(Response):
-    """One description per group."""
-
     throttle_time_ms: Int32 = 0
     groups: tuple[DescribedGroup, ...] = ()
 
 
 @message(api_key=69, versions="0-1", flexible="0+")
 class ConsumerGroupDescribeRequest(Request[ConsumerGroupDescribeResponse]):
-    """Ask about consumer groups."""
-
     group_ids: tuple[String, ...] = ()
     include_authorized_operations: Bool = False

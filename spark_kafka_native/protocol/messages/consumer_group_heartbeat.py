@@ -12,16 +12,12 @@ from spark_kafka_native.protocol.wire import ZERO_UUID, Int16, Int32, String, Uu
 
 @struct
 class TopicPartitions(Struct):
-    """One entry of ``topic_partitions``."""
-
     topic_id: Uuid = ZERO_UUID
     partitions: tuple[Int32, ...] = ()
 
 
 @struct
 class Assignment(Struct):
-    """Value of ``assignment``."""
-
     topic_partitions: tuple[TopicPartitions, ...] = ()
 
 

@@ -11,24 +11,18 @@ from spark_kafka_native.protocol.wire import Int8, Int16, Int32, String
 
 @struct
 class AclCreationResult(Struct):
-    """One entry of ``results``."""
-
     error_code: Int16 = 0
     error_message: String | None = ""
 
 
 @message(api_key=30, versions="0-3", flexible="2+")
 class CreateAclsResponse(Response):
-    """One result per rule."""
-
     throttle_time_ms: Int32 = 0
     results: tuple[AclCreationResult, ...] = ()
 
 
 @struct
 class AclCreation(Struct):
-    """One entry of ``creations``."""
-
     resource_type: Int8 = 0
     resource_name: String = ""
     resource_pattern_type: Int8 = field("1+", default=3)
@@ -40,6 +34,4 @@ class AclCreation(Struct):
 
 @message(api_key=30, versions="0-3", flexible="2+")
 class CreateAclsRequest(Request[CreateAclsResponse]):
-    """Add access rules."""
-
     creations: tuple[AclCreation, ...] = ()

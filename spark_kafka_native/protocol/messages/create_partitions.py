@@ -11,8 +11,6 @@ from spark_kafka_native.protocol.wire import Bool, Int16, Int32, String
 
 @struct
 class CreatePartitionsTopicResult(Struct):
-    """One entry of ``results``."""
-
     name: String = ""
     error_code: Int16 = 0
     error_message: String | None = None
@@ -20,23 +18,17 @@ class CreatePartitionsTopicResult(Struct):
 
 @message(api_key=37, versions="0-3", flexible="2+")
 class CreatePartitionsResponse(Response):
-    """One result per topic."""
-
     throttle_time_ms: Int32 = 0
     results: tuple[CreatePartitionsTopicResult, ...] = ()
 
 
 @struct
 class CreatePartitionsAssignment(Struct):
-    """One entry of ``assignments``."""
-
     broker_ids: tuple[Int32, ...] = ()
 
 
 @struct
 class CreatePartitionsTopic(Struct):
-    """One entry of ``topics``."""
-
     name: String = ""
     count: Int32 = 0
     assignments: tuple[CreatePartitionsAssignment, ...] | None = ()

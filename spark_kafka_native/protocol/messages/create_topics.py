@@ -15,8 +15,6 @@ from spark_kafka_native.protocol.wire import ZERO_UUID, Bool, Int8, Int16, Int32
 
 @struct
 class CreatableTopicConfigs(Struct):
-    """One entry of ``configs``."""
-
     name: String = field("5+", default="")
     value: String | None = field("5+", default="")
     read_only: Bool = field("5+", default=False)
@@ -26,8 +24,6 @@ class CreatableTopicConfigs(Struct):
 
 @struct
 class CreatableTopicResult(Struct):
-    """One entry of ``topics``."""
-
     name: String = ""
     topic_id: Uuid = field("7+", default=ZERO_UUID, ignorable=True)
     error_code: Int16 = 0
@@ -40,32 +36,24 @@ class CreatableTopicResult(Struct):
 
 @message(api_key=19, versions="0-7", flexible="5+")
 class CreateTopicsResponse(Response):
-    """One result per topic."""
-
     throttle_time_ms: Int32 = field("2+", default=0, ignorable=True)
     topics: tuple[CreatableTopicResult, ...] = ()
 
 
 @struct
 class CreatableReplicaAssignment(Struct):
-    """One entry of ``assignments``."""
-
     partition_index: Int32 = 0
     broker_ids: tuple[Int32, ...] = ()
 
 
 @struct
 class CreatableTopicConfig(Struct):
-    """One entry of ``configs``."""
-
     name: String = ""
     value: String | None = ""
 
 
 @struct
 class CreatableTopic(Struct):
-    """One entry of ``topics``."""
-
     name: String = ""
     num_partitions: Int32 = 0
     replication_factor: Int16 = 0

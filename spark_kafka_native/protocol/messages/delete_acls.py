@@ -11,8 +11,6 @@ from spark_kafka_native.protocol.wire import Int8, Int16, Int32, String
 
 @struct
 class DeleteAclsMatchingAcl(Struct):
-    """One entry of ``matching_acls``."""
-
     error_code: Int16 = 0
     error_message: String | None = ""
     resource_type: Int8 = 0
@@ -26,8 +24,6 @@ class DeleteAclsMatchingAcl(Struct):
 
 @struct
 class DeleteAclsFilterResult(Struct):
-    """One entry of ``filter_results``."""
-
     error_code: Int16 = 0
     error_message: String | None = ""
     matching_acls: tuple[DeleteAclsMatchingAcl, ...] = ()
@@ -43,8 +39,6 @@ class DeleteAclsResponse(Response):
 
 @struct
 class DeleteAclsFilter(Struct):
-    """One entry of ``filters``."""
-
     resource_type_filter: Int8 = 0
     resource_name_filter: String | None = ""
     pattern_type_filter: Int8 = field("1+", default=3)
@@ -56,6 +50,4 @@ class DeleteAclsFilter(Struct):
 
 @message(api_key=31, versions="0-3", flexible="2+")
 class DeleteAclsRequest(Request[DeleteAclsResponse]):
-    """Remove access rules."""
-
     filters: tuple[DeleteAclsFilter, ...] = ()

@@ -10,22 +10,16 @@ from spark_kafka_native.protocol.wire import Int16, Int32, String
 
 @struct
 class DeletableGroupResult(Struct):
-    """One entry of ``results``."""
-
     group_id: String = ""
     error_code: Int16 = 0
 
 
 @message(api_key=42, versions="0-2", flexible="2+")
 class DeleteGroupsResponse(Response):
-    """One result per group."""
-
     throttle_time_ms: Int32 = 0
     results: tuple[DeletableGroupResult, ...] = ()
 
 
 @message(api_key=42, versions="0-2", flexible="2+")
 class DeleteGroupsRequest(Request[DeleteGroupsResponse]):
-    """Delete groups."""
-
     groups_names: tuple[String, ...] = ()

@@ -12,8 +12,6 @@ from spark_kafka_native.protocol.wire import Int16, Int32, Int64, String
 
 @struct
 class DeleteRecordsPartitionResult(Struct):
-    """One entry of ``partitions``."""
-
     partition_index: Int32 = 0
     low_watermark: Int64 = 0
     error_code: Int16 = 0
@@ -21,8 +19,6 @@ class DeleteRecordsPartitionResult(Struct):
 
 @struct
 class DeleteRecordsTopicResult(Struct):
-    """One entry of ``topics``."""
-
     name: String = ""
     partitions: tuple[DeleteRecordsPartitionResult, ...] = ()
 
@@ -37,16 +33,12 @@ class DeleteRecordsResponse(Response):
 
 @struct
 class DeleteRecordsPartition(Struct):
-    """One entry of ``partitions``."""
-
     partition_index: Int32 = 0
     offset: Int64 = 0
 
 
 @struct
 class DeleteRecordsTopic(Struct):
-    """One entry of ``topics``."""
-
     name: String = ""
     partitions: tuple[DeleteRecordsPartition, ...] = ()
 

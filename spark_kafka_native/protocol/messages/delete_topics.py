@@ -14,8 +14,6 @@ from spark_kafka_native.protocol.wire import ZERO_UUID, Int16, Int32, String, Uu
 
 @struct
 class DeletableTopicResult(Struct):
-    """One entry of ``responses``."""
-
     name: String | None = field("0+", default="", nullable="6+")
     topic_id: Uuid = field("6+", default=ZERO_UUID, ignorable=True)
     error_code: Int16 = 0
@@ -24,16 +22,12 @@ class DeletableTopicResult(Struct):
 
 @message(api_key=20, versions="0-6", flexible="4+")
 class DeleteTopicsResponse(Response):
-    """One result per topic."""
-
     throttle_time_ms: Int32 = field("1+", default=0, ignorable=True)
     responses: tuple[DeletableTopicResult, ...] = ()
 
 
 @struct
 class DeleteTopicState(Struct):
-    """One entry of ``topics``."""
-
     name: String | None = field("6+", default=None)
     topic_id: Uuid = field("6+", default=ZERO_UUID)
 

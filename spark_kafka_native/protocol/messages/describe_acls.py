@@ -11,8 +11,6 @@ from spark_kafka_native.protocol.wire import Int8, Int16, Int32, String
 
 @struct
 class AclDescription(Struct):
-    """One entry of ``acls``."""
-
     principal: String = ""
     host: String = ""
     operation: Int8 = 0
@@ -21,8 +19,6 @@ class AclDescription(Struct):
 
 @struct
 class DescribeAclsResource(Struct):
-    """One entry of ``resources``."""
-
     resource_type: Int8 = 0
     resource_name: String = ""
     pattern_type: Int8 = field("1+", default=3)
@@ -31,8 +27,6 @@ class DescribeAclsResource(Struct):
 
 @message(api_key=29, versions="0-3", flexible="2+")
 class DescribeAclsResponse(Response):
-    """The rules by resource."""
-
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
     error_message: String | None = ""
@@ -41,8 +35,6 @@ class DescribeAclsResponse(Response):
 
 @message(api_key=29, versions="0-3", flexible="2+")
 class DescribeAclsRequest(Request[DescribeAclsResponse]):
-    """Ask for access rules."""
-
     resource_type_filter: Int8 = 0
     resource_name_filter: String | None = ""
     pattern_type_filter: Int8 = field("1+", default=3)

@@ -11,32 +11,24 @@ from spark_kafka_native.protocol.wire import Bool, Float64, Int8, Int16, Int32, 
 
 @struct
 class EntityData(Struct):
-    """One entry of ``entity``."""
-
     entity_type: String = ""
     entity_name: String | None = ""
 
 
 @struct
 class ValueData(Struct):
-    """One entry of ``values``."""
-
     key: String = ""
     value: Float64 = 0.0
 
 
 @struct
 class EntryData(Struct):
-    """One entry of ``entries``."""
-
     entity: tuple[EntityData, ...] = ()
     values: tuple[ValueData, ...] = ()
 
 
 @message(api_key=48, versions="0-1", flexible="1+")
 class DescribeClientQuotasResponse(Response):
-    """Quotas by entity."""
-
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
     error_message: String | None = ""
@@ -45,8 +37,6 @@ class DescribeClientQuotasResponse(Response):
 
 @struct
 class ComponentData(Struct):
-    """One entry of ``components``."""
-
     entity_type: String = ""
     match_type: Int8 = 0
     match: String | None = ""
@@ -54,7 +44,5 @@ class ComponentData(Struct):
 
 @message(api_key=48, versions="0-1", flexible="1+")
 class DescribeClientQuotasRequest(Request[DescribeClientQuotasResponse]):
-    """Ask for quotas."""
-
     components: tuple[ComponentData, ...] = ()
     strict: Bool = False

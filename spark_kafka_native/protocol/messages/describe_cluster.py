@@ -11,8 +11,6 @@ from spark_kafka_native.protocol.wire import Bool, Int8, Int16, Int32, String
 
 @struct
 class DescribeClusterBroker(Struct):
-    """One entry of ``brokers``."""
-
     broker_id: Int32 = 0
     host: String = ""
     port: Int32 = 0
@@ -36,8 +34,6 @@ class DescribeClusterResponse(Response):
 
 @message(api_key=60, versions="0-2", flexible="0+")
 class DescribeClusterRequest(Request[DescribeClusterResponse]):
-    """Ask for the nodes of a cluster."""
-
     include_cluster_authorized_operations: Bool = False
     endpoint_type: Int8 = field("1+", default=1)
     include_fenced_brokers: Bool = field("2+", default=False)

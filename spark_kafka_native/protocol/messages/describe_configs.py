@@ -15,8 +15,6 @@ from spark_kafka_native.protocol.wire import Bool, Int8, Int16, Int32, String
 
 @struct
 class DescribeConfigsSynonym(Struct):
-    """One entry of ``synonyms``."""
-
     name: String = field("1+", default="")
     value: String | None = field("1+", default="")
     source: Int8 = field("1+", default=0)
@@ -24,8 +22,6 @@ class DescribeConfigsSynonym(Struct):
 
 @struct
 class DescribeConfigsResourceResult(Struct):
-    """One entry of ``configs``."""
-
     name: String = ""
     value: String | None = ""
     read_only: Bool = False
@@ -39,8 +35,6 @@ class DescribeConfigsResourceResult(Struct):
 
 @struct
 class DescribeConfigsResult(Struct):
-    """One entry of ``results``."""
-
     error_code: Int16 = 0
     error_message: String | None = ""
     resource_type: Int8 = 0
@@ -50,16 +44,12 @@ class DescribeConfigsResult(Struct):
 
 @message(api_key=32, versions="0-4", flexible="4+")
 class DescribeConfigsResponse(Response):
-    """One result per resource."""
-
     throttle_time_ms: Int32 = 0
     results: tuple[DescribeConfigsResult, ...] = ()
 
 
 @struct
 class DescribeConfigsResource(Struct):
-    """One entry of ``resources``."""
-
     resource_type: Int8 = 0
     resource_name: String = ""
     configuration_keys: tuple[String, ...] | None = ()
@@ -67,8 +57,6 @@ class DescribeConfigsResource(Struct):
 
 @message(api_key=32, versions="0-4", flexible="4+")
 class DescribeConfigsRequest(Request[DescribeConfigsResponse]):
-    """Ask for settings."""
-
     resources: tuple[DescribeConfigsResource, ...] = ()
     include_synonyms: Bool = field("1+", default=False)
     include_documentation: Bool = field("3+", default=False)

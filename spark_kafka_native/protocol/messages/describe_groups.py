@@ -14,8 +14,6 @@ from spark_kafka_native.protocol.wire import Bool, Bytes, Int16, Int32, String
 
 @struct
 class DescribedGroupMember(Struct):
-    """One entry of ``members``."""
-
     member_id: String = ""
     group_instance_id: String | None = field("4+", default=None, ignorable=True)
     client_id: String = ""
@@ -26,8 +24,6 @@ class DescribedGroupMember(Struct):
 
 @struct
 class DescribedGroup(Struct):
-    """One entry of ``groups``."""
-
     error_code: Int16 = 0
     error_message: String | None = field("6+", default=None)
     group_id: String = ""
@@ -40,15 +36,11 @@ class DescribedGroup(Struct):
 
 @message(api_key=15, versions="0-6", flexible="5+")
 class DescribeGroupsResponse(Response):
-    """One description per group."""
-
     throttle_time_ms: Int32 = field("1+", default=0, ignorable=True)
     groups: tuple[DescribedGroup, ...] = ()
 
 
 @message(api_key=15, versions="0-6", flexible="5+")
 class DescribeGroupsRequest(Request[DescribeGroupsResponse]):
-    """Ask about groups."""
-
     groups: tuple[String, ...] = ()
     include_authorized_operations: Bool = field("3+", default=False)

@@ -13,8 +13,6 @@ from spark_kafka_native.protocol.wire import Bool, Int16, Int32, Int64, String
 
 @struct
 class DescribeLogDirsPartition(Struct):
-    """One entry of ``partitions``."""
-
     partition_index: Int32 = 0
     partition_size: Int64 = 0
     offset_lag: Int64 = 0
@@ -23,16 +21,12 @@ class DescribeLogDirsPartition(Struct):
 
 @struct
 class DescribeLogDirsTopic(Struct):
-    """One entry of ``topics``."""
-
     name: String = ""
     partitions: tuple[DescribeLogDirsPartition, ...] = ()
 
 
 @struct
 class DescribeLogDirsResult(Struct):
-    """One entry of ``results``."""
-
     error_code: Int16 = 0
     log_dir: String = ""
     topics: tuple[DescribeLogDirsTopic, ...] = ()
@@ -52,8 +46,6 @@ class DescribeLogDirsResponse(Response):
 
 @struct
 class DescribableLogDirTopic(Struct):
-    """One entry of ``topics``."""
-
     topic: String = ""
     partitions: tuple[Int32, ...] = ()
 

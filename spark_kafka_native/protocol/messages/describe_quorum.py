@@ -11,8 +11,6 @@ from spark_kafka_native.protocol.wire import ZERO_UUID, Int16, Int32, Int64, Str
 
 @struct
 class ReplicaState(Struct):
-    """One entry of ``current_voters``."""
-
     replica_id: Int32 = 0
     replica_directory_id: Uuid = field("2+", default=ZERO_UUID)
     log_end_offset: Int64 = 0
@@ -22,8 +20,6 @@ class ReplicaState(Struct):
 
 @struct
 class PartitionData(Struct):
-    """One entry of ``partitions``."""
-
     partition_index: Int32 = 0
     error_code: Int16 = 0
     error_message: String | None = field("2+", default="", ignorable=True)
@@ -36,16 +32,12 @@ class PartitionData(Struct):
 
 @struct
 class TopicData(Struct):
-    """One entry of ``topics``."""
-
     topic_name: String = ""
     partitions: tuple[PartitionData, ...] = ()
 
 
 @struct
 class Listener(Struct):
-    """One entry of ``listeners``."""
-
     name: String = field("2+", default="")
     host: String = field("2+", default="")
     port: UInt16 = field("2+", default=0)
@@ -53,16 +45,12 @@ class Listener(Struct):
 
 @struct
 class Node(Struct):
-    """One entry of ``nodes``."""
-
     node_id: Int32 = field("2+", default=0)
     listeners: tuple[Listener, ...] = field("2+", default=())
 
 
 @message(api_key=55, versions="0-2", flexible="0+")
 class DescribeQuorumResponse(Response):
-    """The quorum of each partition."""
-
     error_code: Int16 = 0
     error_message: String | None = field("2+", default="", ignorable=True)
     topics: tuple[TopicData, ...] = ()
@@ -71,15 +59,11 @@ class DescribeQuorumResponse(Response):
 
 @struct
 class RequestedPartitionData(Struct):
-    """One entry of ``partitions``."""
-
     partition_index: Int32 = 0
 
 
 @struct
 class RequestedTopicData(Struct):
-    """One entry of ``topics``."""
-
     topic_name: String = ""
     partitions: tuple[RequestedPartitionData, ...] = ()
 

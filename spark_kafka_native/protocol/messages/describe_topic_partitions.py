@@ -9,8 +9,6 @@ from spark_kafka_native.protocol.wire import ZERO_UUID, Bool, Int16, Int32, Stri
 
 @struct
 class DescribeTopicPartitionsResponsePartition(Struct):
-    """One entry of ``partitions``."""
-
     error_code: Int16 = 0
     partition_index: Int32 = 0
     leader_id: Int32 = 0
@@ -24,8 +22,6 @@ class DescribeTopicPartitionsResponsePartition(Struct):
 
 @struct
 class DescribeTopicPartitionsResponseTopic(Struct):
-    """One entry of ``topics``."""
-
     error_code: Int16 = 0
     name: String | None = ""
     topic_id: Uuid = ZERO_UUID
@@ -36,15 +32,13 @@ class DescribeTopicPartitionsResponseTopic(Struct):
 
 @struct
 class Cursor(Struct):
-    """Value of ``next_cursor``."""
-
     topic_name: String = ""
     partition_index: Int32 = 0
 
 
 @message(api_key=75, versions="0", flexible="0+")
 class DescribeTopicPartitionsResponse(Response):
-    """Partitions up to the limit, and where to go on."""
+    """Partitions up to the limit, and the cursor of the next request."""
 
     throttle_time_ms: Int32 = 0
     topics: tuple[DescribeTopicPartitionsResponseTopic, ...] = ()
@@ -53,8 +47,6 @@ class DescribeTopicPartitionsResponse(Response):
 
 @struct
 class TopicRequest(Struct):
-    """One entry of ``topics``."""
-
     name: String = ""
 
 

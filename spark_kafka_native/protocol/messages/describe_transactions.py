@@ -9,16 +9,12 @@ from spark_kafka_native.protocol.wire import Int16, Int32, Int64, String
 
 @struct
 class TopicData(Struct):
-    """One entry of ``topics``."""
-
     topic: String = ""
     partitions: tuple[Int32, ...] = ()
 
 
 @struct
 class TransactionState(Struct):
-    """One entry of ``transaction_states``."""
-
     error_code: Int16 = 0
     transactional_id: String = ""
     transaction_state: String = ""
@@ -31,14 +27,10 @@ class TransactionState(Struct):
 
 @message(api_key=65, versions="0", flexible="0+")
 class DescribeTransactionsResponse(Response):
-    """What a coordinator knows of each."""
-
     throttle_time_ms: Int32 = 0
     transaction_states: tuple[TransactionState, ...] = ()
 
 
 @message(api_key=65, versions="0", flexible="0+")
 class DescribeTransactionsRequest(Request[DescribeTransactionsResponse]):
-    """Ask for the state of transactional ids."""
-
     transactional_ids: tuple[String, ...] = ()

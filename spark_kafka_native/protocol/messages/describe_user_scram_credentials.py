@@ -6,16 +6,12 @@ from spark_kafka_native.protocol.wire import Int8, Int16, Int32, String
 
 @struct
 class CredentialInfo(Struct):
-    """One entry of ``credential_infos``."""
-
     mechanism: Int8 = 0
     iterations: Int32 = 0
 
 
 @struct
 class DescribeUserScramCredentialsResult(Struct):
-    """One entry of ``results``."""
-
     user: String = ""
     error_code: Int16 = 0
     error_message: String | None = ""
@@ -34,8 +30,6 @@ class DescribeUserScramCredentialsResponse(Response):
 
 @struct
 class UserName(Struct):
-    """One entry of ``users``."""
-
     name: String = ""
 
 

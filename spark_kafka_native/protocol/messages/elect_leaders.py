@@ -12,8 +12,6 @@ from spark_kafka_native.protocol.wire import Int8, Int16, Int32, String
 
 @struct
 class PartitionResult(Struct):
-    """One entry of ``partition_result``."""
-
     partition_id: Int32 = 0
     error_code: Int16 = 0
     error_message: String | None = ""
@@ -21,16 +19,12 @@ class PartitionResult(Struct):
 
 @struct
 class ReplicaElectionResult(Struct):
-    """One entry of ``replica_election_results``."""
-
     topic: String = ""
     partition_result: tuple[PartitionResult, ...] = ()
 
 
 @message(api_key=43, versions="0-2", flexible="2+")
 class ElectLeadersResponse(Response):
-    """One result per partition."""
-
     throttle_time_ms: Int32 = 0
     error_code: Int16 = field("1+", default=0)
     replica_election_results: tuple[ReplicaElectionResult, ...] = ()
@@ -38,16 +32,12 @@ class ElectLeadersResponse(Response):
 
 @struct
 class TopicPartitions(Struct):
-    """One entry of ``topic_partitions``."""
-
     topic: String = ""
     partitions: tuple[Int32, ...] = ()
 
 
 @message(api_key=43, versions="0-2", flexible="2+")
 class ElectLeadersRequest(Request[ElectLeadersResponse]):
-    """Elect leaders."""
-
     election_type: Int8 = field("1+", default=0)
     topic_partitions: tuple[TopicPartitions, ...] | None = ()
     timeout_ms: Int32 = 60000

@@ -13,7 +13,7 @@ from spark_kafka_native.protocol.wire import Bool, Int16, Int32, Int64, String
 
 @message(api_key=26, versions="0-5", flexible="3+")
 class EndTxnResponse(Response):
-    """Whether it ends so, and from v5 on the producer id and epoch to go on with."""
+    """The error code, and from v5 on the producer id and epoch of the next transaction."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
@@ -23,8 +23,6 @@ class EndTxnResponse(Response):
 
 @message(api_key=26, versions="0-5", flexible="3+")
 class EndTxnRequest(Request[EndTxnResponse]):
-    """End a transaction."""
-
     transactional_id: String = ""
     producer_id: Int64 = 0
     producer_epoch: Int16 = 0

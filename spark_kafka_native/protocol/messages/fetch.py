@@ -29,40 +29,30 @@ from spark_kafka_native.protocol.wire import ZERO_UUID, Int8, Int16, Int32, Int6
 
 @struct
 class EpochEndOffset(Struct):
-    """Value of ``diverging_epoch``."""
-
     epoch: Int32 = field("12+", default=-1)
     end_offset: Int64 = field("12+", default=-1)
 
 
 @struct
 class LeaderIdAndEpoch(Struct):
-    """Value of ``current_leader``."""
-
     leader_id: Int32 = field("12+", default=-1)
     leader_epoch: Int32 = field("12+", default=-1)
 
 
 @struct
 class SnapshotId(Struct):
-    """Value of ``snapshot_id``."""
-
     end_offset: Int64 = -1
     epoch: Int32 = -1
 
 
 @struct
 class AbortedTransaction(Struct):
-    """One entry of ``aborted_transactions``."""
-
     producer_id: Int64 = field("4+", default=0)
     first_offset: Int64 = field("4+", default=0)
 
 
 @struct
 class PartitionData(Struct):
-    """One entry of ``partitions``."""
-
     partition_index: Int32 = 0
     error_code: Int16 = 0
     high_watermark: Int64 = 0
@@ -78,8 +68,6 @@ class PartitionData(Struct):
 
 @struct
 class FetchableTopicResponse(Struct):
-    """One entry of ``responses``."""
-
     topic: String = field("0-12", default="", ignorable=True)
     topic_id: Uuid = field("13+", default=ZERO_UUID, ignorable=True)
     partitions: tuple[PartitionData, ...] = ()
@@ -87,8 +75,6 @@ class FetchableTopicResponse(Struct):
 
 @struct
 class NodeEndpoint(Struct):
-    """One entry of ``node_endpoints``."""
-
     node_id: Int32 = field("16+", default=0)
     host: String = field("16+", default="")
     port: Int32 = field("16+", default=0)
@@ -108,16 +94,12 @@ class FetchResponse(Response):
 
 @struct
 class ReplicaState(Struct):
-    """Value of ``replica_state``."""
-
     replica_id: Int32 = field("15+", default=-1)
     replica_epoch: Int64 = field("15+", default=-1)
 
 
 @struct
 class FetchPartition(Struct):
-    """One entry of ``partitions``."""
-
     partition: Int32 = 0
     current_leader_epoch: Int32 = field("9+", default=-1, ignorable=True)
     fetch_offset: Int64 = 0
@@ -130,8 +112,6 @@ class FetchPartition(Struct):
 
 @struct
 class FetchTopic(Struct):
-    """One entry of ``topics``."""
-
     topic: String = field("0-12", default="", ignorable=True)
     topic_id: Uuid = field("13+", default=ZERO_UUID, ignorable=True)
     partitions: tuple[FetchPartition, ...] = ()
@@ -139,8 +119,6 @@ class FetchTopic(Struct):
 
 @struct
 class ForgottenTopic(Struct):
-    """One entry of ``forgotten_topics_data``."""
-
     topic: String = field("7-12", default="", ignorable=True)
     topic_id: Uuid = field("13+", default=ZERO_UUID, ignorable=True)
     partitions: tuple[Int32, ...] = field("7+", default=())

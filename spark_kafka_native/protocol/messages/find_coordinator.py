@@ -14,8 +14,6 @@ from spark_kafka_native.protocol.wire import Int8, Int16, Int32, String
 
 @struct
 class Coordinator(Struct):
-    """One entry of ``coordinators``."""
-
     key: String = field("4+", default="")
     node_id: Int32 = field("4+", default=0)
     host: String = field("4+", default="")

@@ -20,8 +20,6 @@ class HeartbeatResponse(Response):
 
 @message(api_key=12, versions="0-4", flexible="4+")
 class HeartbeatRequest(Request[HeartbeatResponse]):
-    """Tell that a member is alive."""
-
     group_id: String = ""
     generation_id: Int32 = 0
     member_id: String = ""

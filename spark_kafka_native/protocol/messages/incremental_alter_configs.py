@@ -11,8 +11,6 @@ from spark_kafka_native.protocol.wire import Bool, Int8, Int16, Int32, String
 
 @struct
 class AlterConfigsResourceResponse(Struct):
-    """One entry of ``responses``."""
-
     error_code: Int16 = 0
     error_message: String | None = ""
     resource_type: Int8 = 0
@@ -21,16 +19,12 @@ class AlterConfigsResourceResponse(Struct):
 
 @message(api_key=44, versions="0-1", flexible="1+")
 class IncrementalAlterConfigsResponse(Response):
-    """One result per resource."""
-
     throttle_time_ms: Int32 = 0
     responses: tuple[AlterConfigsResourceResponse, ...] = ()
 
 
 @struct
 class AlterableConfig(Struct):
-    """One entry of ``configs``."""
-
     name: String = ""
     config_operation: Int8 = 0
     value: String | None = ""
@@ -38,8 +32,6 @@ class AlterableConfig(Struct):
 
 @struct
 class AlterConfigsResource(Struct):
-    """One entry of ``resources``."""
-
     resource_type: Int8 = 0
     resource_name: String = ""
     configs: tuple[AlterableConfig, ...] = ()

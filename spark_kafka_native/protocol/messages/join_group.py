@@ -8,7 +8,7 @@ v5  static members (KIP-345)
 v6  flexible
 v7  protocol type and nullable protocol name in the answer (KIP-559)
 v8  the reason why a member joins (KIP-800)
-v9  the leader may be told to skip the assignment (KIP-814)
+v9  the coordinator may have the leader skip the assignment (KIP-814)
 """
 
 from spark_kafka_native.protocol.schema import Request, Response, Struct, field, message, struct
@@ -17,8 +17,6 @@ from spark_kafka_native.protocol.wire import Bool, Bytes, Int16, Int32, String
 
 @struct
 class JoinGroupResponseMember(Struct):
-    """One entry of ``members``."""
-
     member_id: String = ""
     group_instance_id: String | None = field("5+", default=None, ignorable=True)
     metadata: Bytes = b""
@@ -41,8 +39,6 @@ class JoinGroupResponse(Response):
 
 @struct
 class JoinGroupRequestProtocol(Struct):
-    """One entry of ``protocols``."""
-
     name: String = ""
     metadata: Bytes = b""
 

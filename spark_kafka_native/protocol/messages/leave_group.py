@@ -13,8 +13,6 @@ from spark_kafka_native.protocol.wire import Int16, Int32, String
 
 @struct
 class MemberResponse(Struct):
-    """One entry of ``members``."""
-
     member_id: String = field("3+", default="")
     group_instance_id: String | None = field("3+", default="")
     error_code: Int16 = field("3+", default=0)
@@ -31,8 +29,6 @@ class LeaveGroupResponse(Response):
 
 @struct
 class MemberIdentity(Struct):
-    """One entry of ``members``."""
-
     member_id: String = field("3+", default="")
     group_instance_id: String | None = field("3+", default=None)
     reason: String | None = field("5+", default=None, ignorable=True)

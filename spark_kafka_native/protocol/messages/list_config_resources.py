@@ -10,8 +10,6 @@ from spark_kafka_native.protocol.wire import Int8, Int16, Int32, String
 
 @struct
 class ConfigResource(Struct):
-    """One entry of ``config_resources``."""
-
     resource_name: String = ""
     resource_type: Int8 = field("1+", default=16, ignorable=True)
 

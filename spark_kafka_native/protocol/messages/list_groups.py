@@ -13,8 +13,6 @@ from spark_kafka_native.protocol.wire import Int16, Int32, String
 
 @struct
 class ListedGroup(Struct):
-    """One entry of ``groups``."""
-
     group_id: String = ""
     protocol_type: String = ""
     group_state: String = field("4+", default="", ignorable=True)

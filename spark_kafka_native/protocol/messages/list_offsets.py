@@ -21,8 +21,6 @@ from spark_kafka_native.protocol.wire import Int8, Int16, Int32, Int64, String
 
 @struct
 class ListOffsetsPartitionResponse(Struct):
-    """One entry of ``partitions``."""
-
     partition_index: Int32 = 0
     error_code: Int16 = 0
     old_style_offsets: tuple[Int64, ...] = field("0", default=())
@@ -33,8 +31,6 @@ class ListOffsetsPartitionResponse(Struct):
 
 @struct
 class ListOffsetsTopicResponse(Struct):
-    """One entry of ``topics``."""
-
     name: String = ""
     partitions: tuple[ListOffsetsPartitionResponse, ...] = ()
 
@@ -49,8 +45,6 @@ class ListOffsetsResponse(Response):
 
 @struct
 class ListOffsetsPartition(Struct):
-    """One entry of ``partitions``."""
-
     partition_index: Int32 = 0
     current_leader_epoch: Int32 = field("4+", default=-1, ignorable=True)
     timestamp: Int64 = 0
@@ -59,16 +53,12 @@ class ListOffsetsPartition(Struct):
 
 @struct
 class ListOffsetsTopic(Struct):
-    """One entry of ``topics``."""
-
     name: String = ""
     partitions: tuple[ListOffsetsPartition, ...] = ()
 
 
 @message(api_key=2, versions="0-11", flexible="6+")
 class ListOffsetsRequest(Request[ListOffsetsResponse]):
-    """Look up one offset per partition."""
-
     replica_id: Int32 = 0
     isolation_level: Int8 = field("2+", default=0)
     topics: tuple[ListOffsetsTopic, ...] = ()

@@ -9,8 +9,6 @@ from spark_kafka_native.protocol.wire import Int16, Int32, String
 
 @struct
 class OngoingPartitionReassignment(Struct):
-    """One entry of ``partitions``."""
-
     partition_index: Int32 = 0
     replicas: tuple[Int32, ...] = ()
     adding_replicas: tuple[Int32, ...] = ()
@@ -19,8 +17,6 @@ class OngoingPartitionReassignment(Struct):
 
 @struct
 class OngoingTopicReassignment(Struct):
-    """One entry of ``topics``."""
-
     name: String = ""
     partitions: tuple[OngoingPartitionReassignment, ...] = ()
 
@@ -37,8 +33,6 @@ class ListPartitionReassignmentsResponse(Response):
 
 @struct
 class ListPartitionReassignmentsTopics(Struct):
-    """One entry of ``topics``."""
-
     name: String = ""
     partition_indexes: tuple[Int32, ...] = ()
 

@@ -11,8 +11,6 @@ from spark_kafka_native.protocol.wire import Int16, Int32, Int64, String
 
 @struct
 class TransactionState(Struct):
-    """One entry of ``transaction_states``."""
-
     transactional_id: String = ""
     producer_id: Int64 = 0
     transaction_state: String = ""

@@ -11,7 +11,7 @@ v8   authorized operations
 v9   flexible
 v10  topic ids in the answer; nullable names
 v11  cluster operations are left to DescribeCluster (KIP-700)
-v12  topics may be asked for by id (KIP-516)
+v12  topics may be requested by id (KIP-516)
 v13  a top-level error: REBOOTSTRAP_REQUIRED (KIP-1102)
 """
 
@@ -21,8 +21,6 @@ from spark_kafka_native.protocol.wire import ZERO_UUID, Bool, Int16, Int32, Stri
 
 @struct
 class MetadataResponseBroker(Struct):
-    """One entry of ``brokers``."""
-
     node_id: Int32 = 0
     host: String = ""
     port: Int32 = 0
@@ -31,8 +29,6 @@ class MetadataResponseBroker(Struct):
 
 @struct
 class MetadataResponsePartition(Struct):
-    """One entry of ``partitions``."""
-
     error_code: Int16 = 0
     partition_index: Int32 = 0
     leader_id: Int32 = 0
@@ -44,8 +40,6 @@ class MetadataResponsePartition(Struct):
 
 @struct
 class MetadataResponseTopic(Struct):
-    """One entry of ``topics``."""
-
     error_code: Int16 = 0
     name: String | None = field("0+", default="", nullable="12+")
     topic_id: Uuid = field("10+", default=ZERO_UUID, ignorable=True)
@@ -56,7 +50,7 @@ class MetadataResponseTopic(Struct):
 
 @message(api_key=3, versions="0-13", flexible="9+")
 class MetadataResponse(Response):
-    """Brokers, and the topics asked for."""
+    """Brokers, and the requested topics."""
 
     throttle_time_ms: Int32 = field("3+", default=0, ignorable=True)
     brokers: tuple[MetadataResponseBroker, ...] = ()
@@ -69,8 +63,6 @@ class MetadataResponse(Response):
 
 @struct
 class MetadataRequestTopic(Struct):
-    """One entry of ``topics``."""
-
     topic_id: Uuid = field("10+", default=ZERO_UUID, ignorable=True)
     name: String | None = field("0+", default="", nullable="10+")
 

@@ -20,16 +20,12 @@ from spark_kafka_native.protocol.wire import ZERO_UUID, Int16, Int32, Int64, Str
 
 @struct
 class OffsetCommitResponsePartition(Struct):
-    """One entry of ``partitions``."""
-
     partition_index: Int32 = 0
     error_code: Int16 = 0
 
 
 @struct
 class OffsetCommitResponseTopic(Struct):
-    """One entry of ``topics``."""
-
     name: String = field("0-9", default="", ignorable=True)
     topic_id: Uuid = field("10+", default=ZERO_UUID, ignorable=True)
     partitions: tuple[OffsetCommitResponsePartition, ...] = ()
@@ -37,16 +33,12 @@ class OffsetCommitResponseTopic(Struct):
 
 @message(api_key=8, versions="0-10", flexible="8+")
 class OffsetCommitResponse(Response):
-    """One error code per partition."""
-
     throttle_time_ms: Int32 = field("3+", default=0, ignorable=True)
     topics: tuple[OffsetCommitResponseTopic, ...] = ()
 
 
 @struct
 class OffsetCommitRequestPartition(Struct):
-    """One entry of ``partitions``."""
-
     partition_index: Int32 = 0
     committed_offset: Int64 = 0
     committed_leader_epoch: Int32 = field("6+", default=-1, ignorable=True)
@@ -56,8 +48,6 @@ class OffsetCommitRequestPartition(Struct):
 
 @struct
 class OffsetCommitRequestTopic(Struct):
-    """One entry of ``topics``."""
-
     name: String = field("0-9", default="", ignorable=True)
     topic_id: Uuid = field("10+", default=ZERO_UUID, ignorable=True)
     partitions: tuple[OffsetCommitRequestPartition, ...] = ()

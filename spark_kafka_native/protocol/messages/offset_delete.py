@@ -1,4 +1,4 @@
-"""OffsetDelete (47): remove committed offsets of topics that nobody in the group reads (KIP-496).
+"""OffsetDelete (47): remove committed offsets of topics that no member of the group reads (KIP-496).
 
 v0  never flexible
 """
@@ -9,24 +9,18 @@ from spark_kafka_native.protocol.wire import Int16, Int32, String
 
 @struct
 class OffsetDeleteResponsePartition(Struct):
-    """One entry of ``partitions``."""
-
     partition_index: Int32 = 0
     error_code: Int16 = 0
 
 
 @struct
 class OffsetDeleteResponseTopic(Struct):
-    """One entry of ``topics``."""
-
     name: String = ""
     partitions: tuple[OffsetDeleteResponsePartition, ...] = ()
 
 
 @message(api_key=47, versions="0", flexible="none")
 class OffsetDeleteResponse(Response):
-    """One error code per partition."""
-
     error_code: Int16 = 0
     throttle_time_ms: Int32 = 0
     topics: tuple[OffsetDeleteResponseTopic, ...] = ()
@@ -34,22 +28,16 @@ class OffsetDeleteResponse(Response):
 
 @struct
 class OffsetDeleteRequestPartition(Struct):
-    """One entry of ``partitions``."""
-
     partition_index: Int32 = 0
 
 
 @struct
 class OffsetDeleteRequestTopic(Struct):
-    """One entry of ``topics``."""
-
     name: String = ""
     partitions: tuple[OffsetDeleteRequestPartition, ...] = ()
 
 
 @message(api_key=47, versions="0", flexible="none")
 class OffsetDeleteRequest(Request[OffsetDeleteResponse]):
-    """Delete committed offsets."""
-
     group_id: String = ""
     topics: tuple[OffsetDeleteRequestTopic, ...] = ()

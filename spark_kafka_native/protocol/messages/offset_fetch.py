@@ -1,6 +1,6 @@
 """OffsetFetch (9): a group's committed positions.
 
-v1   offsets in the log of __consumer_offsets; v0 asked for those in ZooKeeper
+v1   offsets in the log of __consumer_offsets; v0 reads those in ZooKeeper
 v2   null asks for all topics; top-level error
 v3   throttle time
 v4   brokers answer before they throttle
@@ -20,8 +20,6 @@ from spark_kafka_native.protocol.wire import ZERO_UUID, Bool, Int16, Int32, Int6
 
 @struct
 class OffsetFetchResponsePartition(Struct):
-    """One entry of ``partitions``."""
-
     partition_index: Int32 = field("0-7", default=0)
     committed_offset: Int64 = field("0-7", default=0)
     committed_leader_epoch: Int32 = field("5-7", default=-1, ignorable=True)
@@ -31,16 +29,12 @@ class OffsetFetchResponsePartition(Struct):
 
 @struct
 class OffsetFetchResponseTopic(Struct):
-    """One entry of ``topics``."""
-
     name: String = field("0-7", default="")
     partitions: tuple[OffsetFetchResponsePartition, ...] = field("0-7", default=())
 
 
 @struct
 class OffsetFetchResponsePartitions(Struct):
-    """One entry of ``partitions``."""
-
     partition_index: Int32 = field("8+", default=0)
     committed_offset: Int64 = field("8+", default=0)
     committed_leader_epoch: Int32 = field("8+", default=-1, ignorable=True)
@@ -50,8 +44,6 @@ class OffsetFetchResponsePartitions(Struct):
 
 @struct
 class OffsetFetchResponseTopics(Struct):
-    """One entry of ``topics``."""
-
     name: String = field("8-9", default="", ignorable=True)
     topic_id: Uuid = field("10+", default=ZERO_UUID, ignorable=True)
     partitions: tuple[OffsetFetchResponsePartitions, ...] = field("8+", default=())
@@ -59,8 +51,6 @@ class OffsetFetchResponseTopics(Struct):
 
 @struct
 class OffsetFetchResponseGroup(Struct):
-    """One entry of ``groups``."""
-
     group_id: String = field("8+", default="")
     topics: tuple[OffsetFetchResponseTopics, ...] = field("8+", default=())
     error_code: Int16 = field("8+", default=0)
@@ -78,16 +68,12 @@ class OffsetFetchResponse(Response):
 
 @struct
 class OffsetFetchRequestTopic(Struct):
-    """One entry of ``topics``."""
-
     name: String = field("0-7", default="")
     partition_indexes: tuple[Int32, ...] = field("0-7", default=())
 
 
 @struct
 class OffsetFetchRequestTopics(Struct):
-    """One entry of ``topics``."""
-
     name: String = field("8-9", default="", ignorable=True)
     topic_id: Uuid = field("10+", default=ZERO_UUID, ignorable=True)
     partition_indexes: tuple[Int32, ...] = field("8+", default=())
@@ -95,8 +81,6 @@ class OffsetFetchRequestTopics(Struct):
 
 @struct
 class OffsetFetchRequestGroup(Struct):
-    """One entry of ``groups``."""
-
     group_id: String = field("8+", default="")
     member_id: String | None = field("9+", default=None, ignorable=True)
     member_epoch: Int32 = field("9+", default=-1, ignorable=True)

@@ -12,8 +12,6 @@ from spark_kafka_native.protocol.wire import Int16, Int32, Int64, String
 
 @struct
 class EpochEndOffset(Struct):
-    """One entry of ``partitions``."""
-
     error_code: Int16 = 0
     partition: Int32 = 0
     leader_epoch: Int32 = field("1+", default=-1, ignorable=True)
@@ -22,15 +20,13 @@ class EpochEndOffset(Struct):
 
 @struct
 class OffsetForLeaderTopicResult(Struct):
-    """One entry of ``topics``."""
-
     topic: String = ""
     partitions: tuple[EpochEndOffset, ...] = ()
 
 
 @message(api_key=23, versions="0-4", flexible="4+")
 class OffsetForLeaderEpochResponse(Response):
-    """The largest epoch not above the one asked for, and its end offset."""
+    """The largest epoch not above the requested one, and its end offset."""
 
     throttle_time_ms: Int32 = field("2+", default=0, ignorable=True)
     topics: tuple[OffsetForLeaderTopicResult, ...] = ()
@@ -38,8 +34,6 @@ class OffsetForLeaderEpochResponse(Response):
 
 @struct
 class OffsetForLeaderPartition(Struct):
-    """One entry of ``partitions``."""
-
     partition: Int32 = 0
     current_leader_epoch: Int32 = field("2+", default=-1, ignorable=True)
     leader_epoch: Int32 = 0
@@ -47,15 +41,11 @@ class OffsetForLeaderPartition(Struct):
 
 @struct
 class OffsetForLeaderTopic(Struct):
-    """One entry of ``topics``."""
-
     topic: String = ""
     partitions: tuple[OffsetForLeaderPartition, ...] = ()
 
 
 @message(api_key=23, versions="0-4", flexible="4+")
 class OffsetForLeaderEpochRequest(Request[OffsetForLeaderEpochResponse]):
-    """Ask for the end offset of leader epochs."""
-
     replica_id: Int32 = field("3+", default=-2, ignorable=True)
     topics: tuple[OffsetForLeaderTopic, ...] = ()

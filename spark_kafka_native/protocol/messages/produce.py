@@ -22,24 +22,18 @@ from spark_kafka_native.protocol.wire import ZERO_UUID, Int16, Int32, Int64, Rec
 
 @struct
 class BatchIndexAndErrorMessage(Struct):
-    """One entry of ``record_errors``."""
-
     batch_index: Int32 = field("8+", default=0)
     batch_index_error_message: String | None = field("8+", default=None)
 
 
 @struct
 class LeaderIdAndEpoch(Struct):
-    """Value of ``current_leader``."""
-
     leader_id: Int32 = field("10+", default=-1)
     leader_epoch: Int32 = field("10+", default=-1)
 
 
 @struct
 class PartitionProduceResponse(Struct):
-    """One entry of ``partition_responses``."""
-
     index: Int32 = 0
     error_code: Int16 = 0
     base_offset: Int64 = 0
@@ -52,8 +46,6 @@ class PartitionProduceResponse(Struct):
 
 @struct
 class TopicProduceResponse(Struct):
-    """One entry of ``responses``."""
-
     name: String = field("0-12", default="", ignorable=True)
     topic_id: Uuid = field("13+", default=ZERO_UUID, ignorable=True)
     partition_responses: tuple[PartitionProduceResponse, ...] = ()
@@ -61,8 +53,6 @@ class TopicProduceResponse(Struct):
 
 @struct
 class NodeEndpoint(Struct):
-    """One entry of ``node_endpoints``."""
-
     node_id: Int32 = field("10+", default=0)
     host: String = field("10+", default="")
     port: Int32 = field("10+", default=0)
@@ -80,16 +70,12 @@ class ProduceResponse(Response):
 
 @struct
 class PartitionProduceData(Struct):
-    """One entry of ``partition_data``."""
-
     index: Int32 = 0
     records: Records | None = None
 
 
 @struct
 class TopicProduceData(Struct):
-    """One entry of ``topic_data``."""
-
     name: String = field("0-12", default="", ignorable=True)
     topic_id: Uuid = field("13+", default=ZERO_UUID, ignorable=True)
     partition_data: tuple[PartitionProduceData, ...] = ()

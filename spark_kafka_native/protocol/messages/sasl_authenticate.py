@@ -20,6 +20,4 @@ class SaslAuthenticateResponse(Response):
 
 @message(api_key=36, versions="0-2", flexible="2+")
 class SaslAuthenticateRequest(Request[SaslAuthenticateResponse]):
-    """The client's part."""
-
     auth_bytes: Bytes = b""

@@ -24,8 +24,6 @@ class SyncGroupResponse(Response):
 
 @struct
 class SyncGroupRequestAssignment(Struct):
-    """One entry of ``assignments``."""
-
     member_id: String = ""
     assignment: Bytes = b""
 

@@ -13,32 +13,24 @@ from spark_kafka_native.protocol.wire import Int16, Int32, Int64, String
 
 @struct
 class TxnOffsetCommitResponsePartition(Struct):
-    """One entry of ``partitions``."""
-
     partition_index: Int32 = 0
     error_code: Int16 = 0
 
 
 @struct
 class TxnOffsetCommitResponseTopic(Struct):
-    """One entry of ``topics``."""
-
     name: String = ""
     partitions: tuple[TxnOffsetCommitResponsePartition, ...] = ()
 
 
 @message(api_key=28, versions="0-5", flexible="3+")
 class TxnOffsetCommitResponse(Response):
-    """How each partition fared."""
-
     throttle_time_ms: Int32 = 0
     topics: tuple[TxnOffsetCommitResponseTopic, ...] = ()
 
 
 @struct
 class TxnOffsetCommitRequestPartition(Struct):
-    """One entry of ``partitions``."""
-
     partition_index: Int32 = 0
     committed_offset: Int64 = 0
     committed_leader_epoch: Int32 = field("2+", default=-1, ignorable=True)
@@ -47,8 +39,6 @@ class TxnOffsetCommitRequestPartition(Struct):
 
 @struct
 class TxnOffsetCommitRequestTopic(Struct):
-    """One entry of ``topics``."""
-
     name: String = ""
     partitions: tuple[TxnOffsetCommitRequestPartition, ...] = ()
 

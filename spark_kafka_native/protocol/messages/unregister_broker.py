@@ -9,8 +9,6 @@ from spark_kafka_native.protocol.wire import Int16, Int32, String
 
 @message(api_key=64, versions="0", flexible="0+")
 class UnregisterBrokerResponse(Response):
-    """Whether it is off the list."""
-
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
     error_message: String | None = ""
@@ -18,6 +16,4 @@ class UnregisterBrokerResponse(Response):
 
 @message(api_key=64, versions="0", flexible="0+")
 class UnregisterBrokerRequest(Request[UnregisterBrokerResponse]):
-    """Unregister a broker."""
-
     broker_id: Int32 = 0

@@ -11,8 +11,6 @@ from spark_kafka_native.protocol.wire import Bool, Int8, Int16, Int32, String
 
 @struct
 class UpdatableFeatureResult(Struct):
-    """One entry of ``results``."""
-
     feature: String = ""
     error_code: Int16 = 0
     error_message: String | None = ""
@@ -30,8 +28,6 @@ class UpdateFeaturesResponse(Response):
 
 @struct
 class FeatureUpdateKey(Struct):
-    """One entry of ``feature_updates``."""
-
     feature: String = ""
     max_version_level: Int16 = 0
     allow_downgrade: Bool = field("0", default=False)
@@ -40,8 +36,6 @@ class FeatureUpdateKey(Struct):
 
 @message(api_key=57, versions="0-2", flexible="0+")
 class UpdateFeaturesRequest(Request[UpdateFeaturesResponse]):
-    """Change feature levels."""
-
     timeout_ms: Int32 = 60000
     feature_updates: tuple[FeatureUpdateKey, ...] = ()
     validate_only: Bool = field("1+", default=False)

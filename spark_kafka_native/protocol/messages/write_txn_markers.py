@@ -10,47 +10,35 @@ from spark_kafka_native.protocol.wire import Bool, Int8, Int16, Int32, Int64, St
 
 @struct
 class WritableTxnMarkerPartitionResult(Struct):
-    """One entry of ``partitions``."""
-
     partition_index: Int32 = 0
     error_code: Int16 = 0
 
 
 @struct
 class WritableTxnMarkerTopicResult(Struct):
-    """One entry of ``topics``."""
-
     name: String = ""
     partitions: tuple[WritableTxnMarkerPartitionResult, ...] = ()
 
 
 @struct
 class WritableTxnMarkerResult(Struct):
-    """One entry of ``markers``."""
-
     producer_id: Int64 = 0
     topics: tuple[WritableTxnMarkerTopicResult, ...] = ()
 
 
 @message(api_key=27, versions="0-2", flexible="1+")
 class WriteTxnMarkersResponse(Response):
-    """How each partition fared."""
-
     markers: tuple[WritableTxnMarkerResult, ...] = ()
 
 
 @struct
 class WritableTxnMarkerTopic(Struct):
-    """One entry of ``topics``."""
-
     name: String = ""
     partition_indexes: tuple[Int32, ...] = ()
 
 
 @struct
 class WritableTxnMarker(Struct):
-    """One entry of ``markers``."""
-
     producer_id: Int64 = 0
     producer_epoch: Int16 = 0
     transaction_result: Bool = False
@@ -61,6 +49,4 @@ class WritableTxnMarker(Struct):
 
 @message(api_key=27, versions="0-2", flexible="1+")
 class WriteTxnMarkersRequest(Request[WriteTxnMarkersResponse]):
-    """Write markers."""
-
     markers: tuple[WritableTxnMarker, ...] = ()

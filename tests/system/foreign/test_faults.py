@@ -44,7 +44,9 @@ def test_a_producer_finds_its_leader_again_and_writes_once(client: LongLivedClie
 
 
 @each_client
-def test_a_connection_lost_behind_the_write_does_not_double_it(client: LongLivedClient, broker: EmbeddedBroker) -> None:
+def test_a_connection_lost_after_the_write_does_not_duplicate_it(
+    client: LongLivedClient, broker: EmbeddedBroker
+) -> None:
     with client.producer(broker.bootstrap_servers) as producer:
         producer.send("t", b"a")
         with broker.faults.drop("Produce", when="after", times=1) as fault:
@@ -58,7 +60,7 @@ def test_a_connection_lost_behind_the_write_does_not_double_it(client: LongLived
 
 
 @each_client
-def test_leaders_that_move_and_fetches_that_pause_hold_nobody_up_for_ever(
+def test_clients_continue_after_moved_leaders_and_paused_fetches(
     client: LongLivedClient, broker: EmbeddedBroker
 ) -> None:
     servers = broker.bootstrap_servers
@@ -135,7 +137,7 @@ def keep_moving(broker: EmbeddedBroker, end: threading.Event) -> None:
 
 
 @each_client
-def test_clients_go_on_with_a_broker_that_was_killed(client: LongLivedClient, broker: EmbeddedBroker) -> None:
+def test_clients_continue_with_a_broker_that_was_killed(client: LongLivedClient, broker: EmbeddedBroker) -> None:
     servers = broker.bootstrap_servers
     with client.producer(servers) as producer, client.consumer(servers, "t") as consumer:
         for number in range(2):

@@ -142,7 +142,7 @@ def test_an_idempotent_producer_writes_each_record_once_in_order(
 
 
 @each_client
-def test_reading_starts_where_it_is_told_to(client: Client, any_broker: AnyBroker, new_topic: TopicMaker) -> None:
+def test_reading_starts_at_the_given_offset(client: Client, any_broker: AnyBroker, new_topic: TopicMaker) -> None:
     topic = new_topic()
     client.produce(any_broker.bootstrap_servers, topic, [Record(None, b"%d" % i) for i in range(1000)])
     stored = client.consume(any_broker.bootstrap_servers, topic, {0: 377}, start=623)

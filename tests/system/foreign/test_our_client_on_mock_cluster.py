@@ -2,7 +2,7 @@
 
 Whatever they do: nothing is lost, nothing comes twice, and what belongs to one partition stays in order.
 
-The mock does not look at sequence numbers unless there is a transaction. So order is only asked for where one request
+The mock does not look at sequence numbers unless there is a transaction. So order is only checked where one request
 is in flight at a time, and an answer that is lost after the records were written is no matter for here but for brokers
 that know their producers (`test_broken_connections`).
 """
@@ -74,7 +74,6 @@ def cluster(mock: MockCluster) -> Iterator[Cluster]:
 
 
 def _fill(mock: MockCluster, count: int) -> list[list[bytes]]:
-    """Records in all partitions; their values per partition."""
     records = [Record(None, b"%d" % number, partition=number % PARTITIONS) for number in range(count)]
     ConfluentClient().produce(mock.bootstrap_servers, TOPIC, records, idempotent=False)  # half a second less
     return [[b"%d" % number for number in range(first, count, PARTITIONS)] for first in range(PARTITIONS)]
@@ -104,7 +103,7 @@ def test_connections_that_break_at_the_first_question(mock: MockCluster, cluster
     assert _read_all(cluster) == expected
 
 
-def test_a_topic_that_is_in_trouble_for_a_while(mock: MockCluster, cluster: Cluster) -> None:
+def test_a_topic_with_retriable_errors_is_read_in_the_end(mock: MockCluster, cluster: Cluster) -> None:
     expected = _fill(mock, 30)
     mock.set_topic_error(TOPIC, ErrorCode.LEADER_NOT_AVAILABLE)
     healing = threading.Timer(0.3, mock.set_topic_error, (TOPIC, ErrorCode.NONE))
@@ -147,7 +146,7 @@ def test_reading_does_not_wait_for_ever(mock: MockCluster) -> None:
         list(OneRange(cluster, partition, 0, 5, timeout_ms=700))
 
 
-def test_an_offset_that_is_gone_is_said_to_be(mock: MockCluster, cluster: Cluster) -> None:
+def test_a_deleted_offset_is_out_of_range(mock: MockCluster, cluster: Cluster) -> None:
     _fill(mock, 300)
     partition = TopicPartition(TOPIC, 1)
     mock.delete_records(TOPIC, 1, 50)
@@ -172,7 +171,6 @@ def test_a_topic_that_cannot_be_read_is_named(mock: MockCluster) -> None:
 
 
 def _writing_config(mock: MockCluster, in_flight: int = 1, **more: object) -> ClientConfig:
-    """Many small batches, quick second tries."""
     settings = {
         "retry_backoff_ms": 5,
         "retry_backoff_max_ms": 20,
@@ -197,7 +195,6 @@ def _write_and_flush(producer: Producer, first: int, count: int) -> None:
 
 
 def _assert_stored(mock: MockCluster, count: int, *, in_order: bool = True) -> None:
-    """Another client finds each number once, without gaps in the offsets."""
     client, servers = ConfluentClient(), mock.bootstrap_servers
     for partition in range(PARTITIONS):
         expected = list(range(partition, count, PARTITIONS))
@@ -297,7 +294,7 @@ def test_writing_through_everything_at_once(mock: MockCluster, seed: int) -> Non
     dice = random.Random(seed)
     quiet = threading.Event()
 
-    def trouble() -> None:
+    def disturb() -> None:
         while not quiet.wait(dice.uniform(0, 0.03)):
             broker = dice.choice(mock.broker_ids)
             match dice.randrange(3):
@@ -308,8 +305,8 @@ def test_writing_through_everything_at_once(mock: MockCluster, seed: int) -> Non
                 case 2:
                     mock.set_rtt(dice.randrange(5), broker)
 
-    troubler = threading.Thread(target=trouble)
-    troubler.start()
+    disturber = threading.Thread(target=disturb)
+    disturber.start()
     count = 0
     try:
         with Producer(_writing_config(mock)) as producer:
@@ -319,7 +316,7 @@ def test_writing_through_everything_at_once(mock: MockCluster, seed: int) -> Non
                 count += 300
     finally:
         quiet.set()
-        troubler.join()
+        disturber.join()
     assert producer.metrics.retries > 0
     assert producer.metrics.records == count > 0
     mock.set_rtt(0)

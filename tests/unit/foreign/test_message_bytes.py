@@ -26,7 +26,7 @@ from kafka.protocol.api_message import ApiMessage
 Message = type[Request[Any]] | type[Response]
 
 OTHER_NAMES = {"enable2pc": "enable2_pc"}
-"""Fields that kafka-python spells otherwise."""
+"""Fields with another name in kafka-python."""
 
 
 def _patched_classes() -> dict[str, Any]:
@@ -96,7 +96,6 @@ def _their_value(mine: Any, spec: FieldSpec, field: Any, version: int) -> Any:
 
 
 def _our_message(theirs: Any, cls: type[Any], version: int) -> Any:
-    """Our counterpart of what kafka-python decoded."""
     arguments = {}
     for spec in fields_of(cls):
         if version in spec.versions:

@@ -26,7 +26,6 @@ KNOWN = [api for api in APIS if api.response.__name__ in THEIRS]
 
 
 def codes_in(value: Any) -> list[int]:
-    """Every error code in what kafka-python has read."""
     if isinstance(value, dict):
         return [code for name, inner in value.items() for code in _codes_of(name, inner)]
     return [code for inner in value for code in codes_in(inner)] if isinstance(value, list | tuple) else []
@@ -46,10 +45,10 @@ def test_their_classes_read_our_errors(api: type[Request[Any]]) -> None:
         frame = to_bytes(response_frame(ours, version, 7))
         theirs = their_class.decode(frame[4:], version=version, header=True)
         structs: Iterator[Any] = structs_in(ours, version)
-        told = [
+        numbers = [
             getattr(each, spec.name) for each in structs for spec in present(type(each), version) if spec.name in NAMES
         ]
-        mine = [number for number in told if number]
+        mine = [number for number in numbers if number]
         assert codes_in(theirs.to_dict()) == [code] * len(mine)
         assert mine or (api.api_name == "DescribeLogDirs" and version < 3)
 

@@ -54,7 +54,6 @@ def connect(cluster: ScriptedCluster, options: SocketOptions = OPTIONS) -> Conne
 
 @contextmanager
 def server(serve: Callable[[socket.socket], None]) -> Iterator[HostPort]:
-    """Something that listens and does with its first connection what ``serve`` says."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def run() -> None:
@@ -123,7 +122,7 @@ def test_megabytes_go_out_by_reference_and_come_in_as_one_frame(cluster: Scripte
     assert isinstance(records.obj, bytearray)
 
 
-def test_writing_goes_on_while_the_broker_waits_for_us_to_read() -> None:
+def test_writing_continues_while_the_broker_waits_for_the_client_to_read() -> None:
     """Both pipes full: a client that only wrote would wait for ever."""
     padding = [f"topic-{number}-{'x' * 8_000}" for number in range(30)]
     with ScriptedCluster(topics=dict.fromkeys(padding, 1)) as cluster:
@@ -212,7 +211,7 @@ def test_an_api_the_broker_lacks_leaves_the_connection_usable() -> None:
         assert connection.call(MetadataRequest()).cluster_id == "scripted"
 
 
-def test_nobody_listens() -> None:
+def test_no_listener() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         address = HostPort("127.0.0.1", unused.getsockname()[1])
@@ -250,7 +249,7 @@ def test_a_server_that_sends_a_byte_now_and_then_does_not_keep_us() -> None:
 
 @contextmanager
 def full_backlog() -> Iterator[HostPort]:
-    """A listener that drops what would connect to it, as a firewall does: nobody accepts, and its queue is full."""
+    """A listener that drops what would connect to it, as a firewall does: none is accepted, and its queue is full."""
     with socket.socket() as listener, socket.socket() as first:
         listener.bind(("127.0.0.1", 0))
         listener.listen(0)
@@ -259,7 +258,6 @@ def full_backlog() -> Iterator[HostPort]:
 
 
 def name_of(monkeypatch: pytest.MonkeyPatch, *addresses: HostPort) -> HostPort:
-    """A host name with ``addresses``, in this order."""
     found = [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", tuple(address)) for address in addresses]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
     return HostPort("several.test", 9092)
@@ -345,14 +343,14 @@ def test_written_pieces_arrive_whole_however_little_the_socket_takes(cluster: Sc
 
 
 def test_self_connection_counts_as_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Connecting to a free port of the ephemeral range can meet itself; nobody listens there."""
+    """Connecting to a free port of the ephemeral range can connect a socket to itself."""
     monkeypatch.setattr(socket.socket, "connect", lambda self, target: None)
     monkeypatch.setattr(socket.socket, "getpeername", lambda self: self.getsockname())
     with pytest.raises(BrokerUnreachable, match="connection refused"):
         Connection.open(HostPort("127.0.0.1", 45678), OPTIONS)
 
 
-def test_features_are_asked_for_again() -> None:
+def test_features_are_requested_again() -> None:
     with ScriptedCluster(transaction_version=1) as brokers, connect(brokers) as connection:
         assert connection.feature_level("transaction.version") == 1
         brokers.state.transactions.level = 2

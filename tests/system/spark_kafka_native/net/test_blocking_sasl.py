@@ -60,36 +60,42 @@ def connect(cluster: ScriptedCluster, make: Callable[[HostPort], Mechanism], tim
     ],
 )
 def test_every_mechanism_gets_in(name: str) -> None:
-    door = guard()
-    with ScriptedCluster(guard=door) as cluster, connect(cluster, mechanism(name)) as connection:
+    authenticator = guard()
+    with ScriptedCluster(guard=authenticator) as cluster, connect(cluster, mechanism(name)) as connection:
         assert connection.call(MetadataRequest(topics=None)).brokers
-    assert door.authenticated == ["carol trace=7" if name == "OAUTHBEARER" else "alice"]
+    assert authenticator.authenticated == ["carol trace=7" if name == "OAUTHBEARER" else "alice"]
 
 
 @pytest.mark.parametrize("name", ALL[:3])
 def test_brokers_before_1_0_take_bare_tokens(name: str) -> None:
-    door = guard(is_old=True)
-    with ScriptedCluster(guard=door, versions=KAFKA_0_11) as cluster, connect(cluster, mechanism(name)) as connection:
+    authenticator = guard(is_old=True)
+    with (
+        ScriptedCluster(guard=authenticator, versions=KAFKA_0_11) as cluster,
+        connect(cluster, mechanism(name)) as connection,
+    ):
         assert connection.call(MetadataRequest(topics=None)).brokers
         assert [version for _, _, version in cluster.received] == [0, 4]
-    assert door.authenticated == ["alice"]
+    assert authenticator.authenticated == ["alice"]
 
 
 @pytest.mark.parametrize(("name", "is_old"), [*((name, False) for name in ALL), *((name, True) for name in ALL[:3])])
 def test_a_wrong_password_is_final(name: str, is_old: bool) -> None:
-    door = guard(is_old=is_old, echoes=True)
-    with ScriptedCluster(guard=door) as cluster, pytest.raises(AuthenticationFailed) as caught:
+    authenticator = guard(is_old=is_old, echoes=True)
+    with ScriptedCluster(guard=authenticator) as cluster, pytest.raises(AuthenticationFailed) as caught:
         connect(cluster, mechanism(name, "wrong-hunter"))
     assert caught.value.option == "sasl.jaas.config"
     assert "wrong-hunter" not in repr(caught.value)
     assert not caught.value.retriable
-    assert door.authenticated == []
+    assert authenticator.authenticated == []
 
 
 @pytest.mark.parametrize("name", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
 def test_a_broker_that_does_not_know_the_password_is_not_trusted(name: str) -> None:
-    for door, complaint in ((guard(knows_passwords=False), "not know the password"), (guard(iterations=9), "9 iter")):
-        with ScriptedCluster(guard=door) as cluster, pytest.raises(AuthenticationFailed, match=complaint):
+    for authenticator, complaint in (
+        (guard(knows_passwords=False), "not know the password"),
+        (guard(iterations=9), "9 iter"),
+    ):
+        with ScriptedCluster(guard=authenticator) as cluster, pytest.raises(AuthenticationFailed, match=complaint):
             connect(cluster, mechanism(name))
 
 
@@ -119,16 +125,16 @@ def test_a_broker_that_goes_away_meanwhile_may_come_back(request_class: type[Any
 
 
 def test_sessions_are_renewed_while_requests_are_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
-    door = guard(lifetime_ms=60_000)
-    with ScriptedCluster(guard=door) as cluster, connect(cluster, mechanism("SCRAM-SHA-256")) as connection:
+    authenticator = guard(lifetime_ms=60_000)
+    with ScriptedCluster(guard=authenticator) as cluster, connect(cluster, mechanism("SCRAM-SHA-256")) as connection:
         assert connection.call(MetadataRequest(topics=None)).brokers
-        assert len(door.authenticated) == 1
+        assert len(authenticator.authenticated) == 1
         deadline = Deadline.after_ms(20_000)
         sent = [connection.send(MetadataRequest(topics=None), deadline=deadline) for _ in range(3)]
         now = time.monotonic
         monkeypatch.setattr(time, "monotonic", lambda: now() + 58)
         sent.append(connection.enqueue(MetadataRequest(topics=None)))
-        assert len(door.authenticated) == 2
+        assert len(authenticator.authenticated) == 2
         monkeypatch.setattr(time, "monotonic", now)
         assert connection.in_flight == 4
         assert [connection.receive(deadline)[0] for _ in range(4)] == sent
@@ -136,12 +142,12 @@ def test_sessions_are_renewed_while_requests_are_in_flight(monkeypatch: pytest.M
 
 def test_a_session_that_cannot_be_renewed_closes_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     words = iter([WORD, "wrong-hunter"])
-    door = guard(lifetime_ms=60_000)
+    authenticator = guard(lifetime_ms=60_000)
 
     def make(_: HostPort) -> Mechanism:
         return Plain("alice", Secret(next(words)))
 
-    with ScriptedCluster(guard=door) as cluster, connect(cluster, make) as connection:
+    with ScriptedCluster(guard=authenticator) as cluster, connect(cluster, make) as connection:
         now = time.monotonic
         monkeypatch.setattr(time, "monotonic", lambda: now() + 58)
         with pytest.raises(AuthenticationFailed):
@@ -150,8 +156,8 @@ def test_a_session_that_cannot_be_renewed_closes_the_connection(monkeypatch: pyt
 
 
 def test_a_connection_lost_in_a_renewal_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    door = guard(lifetime_ms=60_000)
-    with ScriptedCluster(guard=door) as cluster, connect(cluster, mechanism("PLAIN")) as connection:
+    authenticator = guard(lifetime_ms=60_000)
+    with ScriptedCluster(guard=authenticator) as cluster, connect(cluster, mechanism("PLAIN")) as connection:
         cluster.script(SaslHandshakeRequest, Drop())
         now = time.monotonic
         monkeypatch.setattr(time, "monotonic", lambda: now() + 58)
@@ -161,8 +167,8 @@ def test_a_connection_lost_in_a_renewal_is_lost(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_sessions_without_an_end_are_left_alone() -> None:
-    door = guard()
-    with ScriptedCluster(guard=door) as cluster, connect(cluster, mechanism("PLAIN")) as connection:
+    authenticator = guard()
+    with ScriptedCluster(guard=authenticator) as cluster, connect(cluster, mechanism("PLAIN")) as connection:
         for _ in range(3):
             connection.call(MetadataRequest(topics=None))
-    assert door.authenticated == ["alice"]
+    assert authenticator.authenticated == ["alice"]

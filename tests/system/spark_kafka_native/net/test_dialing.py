@@ -17,7 +17,7 @@ def test_a_connection_is_made() -> None:
         stream.close()
 
 
-def test_nobody_listens() -> None:
+def test_no_listener() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = HostPort("127.0.0.1", server.getsockname()[1])
     (target,) = targets_of(address)

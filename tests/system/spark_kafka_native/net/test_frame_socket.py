@@ -18,7 +18,6 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
 
 
 def frame_of(reader: FrameSocket, theirs: socket.socket, body: bytes) -> memoryview:
-    """``body`` sent through a socket, as ``reader`` returns it."""
     theirs.setblocking(False)
     waiting = memoryview(len(body).to_bytes(4, "big") + body)
     while True:
@@ -56,7 +55,7 @@ def test_an_empty_frame_is_one_only_where_it_may_be(pair: tuple[socket.socket, s
         reader.read()
 
 
-def test_memory_of_a_large_frame_is_used_again_once_nobody_looks_at_it(
+def test_memory_of_a_large_frame_is_used_again_once_it_has_no_view(
     pair: tuple[socket.socket, socket.socket],
 ) -> None:
     ours, theirs = pair
@@ -77,7 +76,7 @@ def test_memory_of_a_large_frame_is_used_again_once_nobody_looks_at_it(
     del third
     larger = sent(900_000, b"d")
     assert larger.obj is not memory
-    assert bytes(part) == b"a" * 10  # long after, as there is still somebody who looks at it
+    assert bytes(part) == b"a" * 10  # long after, as there is still a view
     small = sent(100, b"e")
     assert small.obj is not larger.obj
 

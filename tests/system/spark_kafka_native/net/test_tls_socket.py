@@ -90,7 +90,7 @@ def test_megabytes_go_both_ways_with_many_requests_in_flight(tmp_path: Path) -> 
 
 
 def test_session_tickets_do_not_make_an_idle_connection_stale(tmp_path: Path) -> None:
-    """A server of TLS 1.3 sends them when it likes; here: behind the handshake, before anything is read."""
+    """A server of TLS 1.3 sends them when it likes; here: after the handshake, before the first read."""
     with cluster(tmp_path) as running, connect(running) as connection:
         assert not connection.is_stale()
         running.brokers[1].drop_connections()
@@ -149,7 +149,7 @@ def test_no_version_in_common(tmp_path: Path) -> None:
         assert refusal(running, enabled_protocols=("TLSv1.3",)).option == "ssl.enabled.protocols"
 
 
-def test_suites_that_were_not_asked_for(tmp_path: Path) -> None:
+def test_a_cipher_suite_that_is_not_configured_is_refused(tmp_path: Path) -> None:
     with cluster(tmp_path) as running:
         error = refusal(running, cipher_suites=("TLS_CHACHA20_POLY1305_SHA256",))
         assert error.option == "ssl.cipher.suites"
@@ -273,7 +273,7 @@ def test_a_handshake_has_a_deadline() -> None:
         Connection.open(address, options(), Deadline.after_ms(500))
 
 
-def test_plain_connections_to_a_tls_listener_are_told_so(tmp_path: Path) -> None:
+def test_a_plain_connection_to_a_tls_listener_fails(tmp_path: Path) -> None:
     with cluster(tmp_path) as running, pytest.raises(BrokerUnreachable):
         Connection.open(HostPort("127.0.0.1", running.brokers[1].port), SocketOptions(connect_timeout_ms=60_000))
 

@@ -6,12 +6,7 @@ from collections.abc import Mapping
 import pytest
 
 from spark_kafka_native.client import config as config_module
-from spark_kafka_native.client.config import (
-    PROPERTIES,
-    READ_COMMITTED,
-    ClientConfig,
-    ConfigError,
-)
+from spark_kafka_native.client.config import PROPERTIES, READ_COMMITTED, ClientConfig, ConfigError
 from spark_kafka_native.net.address import HostPort
 from spark_kafka_native.records.compression import CompressionType
 
@@ -148,15 +143,14 @@ def test_secrets_do_not_show_in_a_configuration_and_travel_with_it() -> None:
 @pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL", "SASL_PLAINTEXT"])
 @pytest.mark.parametrize("name", SECRETS)
 def test_secrets_do_not_show_in_errors(name: str, protocol: str) -> None:
-    """Each of these is nonsense, and most are refused."""
     for mechanism in ("PLAIN", "SCRAM-SHA-256", "GSSAPI", "OAUTHBEARER", "AWS_MSK_IAM"):
         options = SERVERS | {name: SECRETS[name], "security.protocol": protocol, "sasl.mechanism": mechanism}
-        told = ""
+        text = ""
         try:
             ClientConfig.parse(options)
         except ConfigError as error:
-            told = f"{error} {error!r} {error.__cause__!r} {pickle.dumps(error)!r}"
-        assert "hunter2" not in told
+            text = f"{error} {error!r} {error.__cause__!r} {pickle.dumps(error)!r}"
+        assert "hunter2" not in text
 
 
 @pytest.mark.parametrize(
@@ -197,11 +191,11 @@ def test_bad_and_contradictory_values(options: dict[str, str], complaint: str) -
 
 
 @pytest.mark.parametrize("options", [{"acks": "1"}, {"acks": "0"}, {"retries": "0"}])
-def test_idempotence_gives_way_where_nobody_asked_for_it(options: dict[str, str]) -> None:
+def test_default_idempotence_is_off_where_a_setting_conflicts(options: dict[str, str]) -> None:
     assert not ClientConfig.parse(SERVERS | options).enable_idempotence
 
 
-def test_a_longer_request_timeout_pushes_the_delivery_timeout_that_nobody_set() -> None:
+def test_a_longer_request_timeout_raises_the_default_delivery_timeout() -> None:
     assert parse(request_timeout_ms="200000").delivery_timeout_ms == 200_500
 
 

@@ -189,7 +189,7 @@ def test_an_answer_out_of_order_is_refused() -> None:
 
 
 def test_an_answer_to_nothing_is_refused() -> None:
-    with pytest.raises(RemoteProtocolError, match="nothing was asked for"):
+    with pytest.raises(RemoteProtocolError, match="no request is in flight"):
         connected().answer(frame(MetadataResponse(), 13, 9))
 
 
@@ -208,7 +208,7 @@ def test_correlation_ids_go_round_without_becoming_negative() -> None:
     assert connection.ask(MetadataRequest())[0].correlation_id == 0
 
 
-def test_zeroes_behind_an_answer_pass_and_other_bytes_do_not() -> None:
+def test_zeroes_after_a_response_pass_and_other_bytes_do_not() -> None:
     connection = connected()
     good, _ = connection.ask(MetadataRequest())
     connection.answer(frame(MetadataResponse(), good.version, good.correlation_id) + b"\0")

@@ -24,8 +24,6 @@ MANY = LEAST_BYTES // 8
 
 
 class Broker:
-    """Connections to one cluster."""
-
     def __init__(self) -> None:
         self._remembered = RememberedAnswer(MetadataResponse)
 
@@ -43,7 +41,6 @@ def framed(response: Response, version: int, correlation_id: int) -> bytes:
 
 
 def answered(connection: ClientConnection, request: Request[Any], response: Response) -> Response:
-    """What comes out of a connection that is given an answer."""
     sent, _ = connection.ask(request)
     return connection.answer(framed(response, sent.version, sent.correlation_id))[1]
 

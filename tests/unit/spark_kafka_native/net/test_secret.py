@@ -23,6 +23,6 @@ def test_secrets_are_compared_by_value_and_travel() -> None:
     assert not Secret("")
 
 
-def test_what_others_say_is_cleaned() -> None:
-    told = without_secrets("no hunter2 and no hunter", Secret("hunter"), Secret(WORD), None, Secret(""))
-    assert told == "no (hidden) and no (hidden)"
+def test_without_secrets_hides_them_in_other_texts() -> None:
+    cleaned = without_secrets("no hunter2 and no hunter", Secret("hunter"), Secret(WORD), None, Secret(""))
+    assert cleaned == "no (hidden) and no (hidden)"

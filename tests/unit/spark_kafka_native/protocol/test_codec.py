@@ -12,8 +12,6 @@ from spark_kafka_native.protocol.wire import Bool, Float64, Int32, String, Uuid,
 
 @struct
 class Point(Struct):
-    """A nested struct."""
-
     x: Int32 = 0
     label: String = ""
 
@@ -50,8 +48,6 @@ def test_nullable_structs_and_arrays(flexible: bool) -> None:
 
 @struct
 class Lists(Struct):
-    """Arrays of fixed and of variable elements, with and without null."""
-
     numbers: tuple[Int32, ...] = ()
     flags: tuple[Bool, ...] | None = None
     points: tuple[Point, ...] = ()

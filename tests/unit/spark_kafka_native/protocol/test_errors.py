@@ -71,7 +71,7 @@ def test_an_error_is_retriable_as_its_code_is_here_and_in_another_process(code: 
     assert (travelled.code, travelled.detail) == (code, "events-3")
 
 
-def test_whose_fault_a_protocol_error_is_can_be_told_apart() -> None:
+def test_local_and_remote_protocol_errors_are_different_classes() -> None:
     assert issubclass(LocalProtocolError, ProtocolError)
     assert issubclass(RemoteProtocolError, ProtocolError)
     assert not issubclass(LocalProtocolError, RemoteProtocolError)

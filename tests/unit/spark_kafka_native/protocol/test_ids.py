@@ -9,7 +9,7 @@ from spark_kafka_native.protocol.ids import format_id, new_id, parse_id
 TOPIC_ID = UUID("62cec22a-8b0d-4d4f-9c3f-5d2f2d8c1a77")
 
 
-def test_ids_are_spelled_as_kafka_spells_them() -> None:
+def test_ids_have_kafkas_base64_form() -> None:
     assert format_id(TOPIC_ID) == "Ys7CKosNTU-cP10vLYwadw"
     assert parse_id("Ys7CKosNTU-cP10vLYwadw") == TOPIC_ID
     assert format_id(UUID(int=0)) == "A" * 22

@@ -152,7 +152,7 @@ HOSTILE = (
     b"\x00\x0f\x42\x40\x00\x00",
     b"\x7f",
 )
-"""Counts and lengths as large as they can be, or just allowed, in every spelling, over and over."""
+"""Counts and lengths as large as they can be, or just allowed, in every encoding, over and over."""
 
 
 def test_a_small_frame_cannot_make_the_decoder_set_much_memory_aside() -> None:

@@ -25,7 +25,7 @@ def test_illegal_names(name: str, problem: str) -> None:
     assert problem in (topic_name_problem(name) or "")
 
 
-def test_topic_partitions_are_spelt_as_kafka_does() -> None:
+def test_topic_partitions_have_kafkas_form() -> None:
     assert str(TopicPartition("events", 3)) == "events-3"
 
 

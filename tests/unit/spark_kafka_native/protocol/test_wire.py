@@ -70,7 +70,7 @@ def compact(count: int) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("read", "spell"),
+    ("read", "write"),
     [
         (wire.read_count, lambda count: count.to_bytes(4, "big")),
         (wire.read_nullable_count, lambda count: count.to_bytes(4, "big")),
@@ -78,15 +78,15 @@ def compact(count: int) -> bytes:
         (wire.read_compact_nullable_count, compact),
     ],
 )
-def test_arrays_have_a_million_elements_at_most(read: object, spell: object) -> None:
+def test_arrays_have_a_million_elements_at_most(read: object, write: object) -> None:
     assert callable(read)
-    assert callable(spell)
+    assert callable(write)
     rest = bytes(1_000_001)
-    assert read(memoryview(spell(1_000_000) + rest), 0)[0] == 1_000_000
+    assert read(memoryview(write(1_000_000) + rest), 0)[0] == 1_000_000
     with pytest.raises(RemoteProtocolError, match=r"array of 1000001 elements at position \d; the limit is 1000000"):
-        read(memoryview(spell(1_000_001) + rest), 0)
+        read(memoryview(write(1_000_001) + rest), 0)
     with pytest.raises(RemoteProtocolError, match="array of 1000000 elements needs 1000000 bytes"):
-        read(memoryview(spell(1_000_000) + bytes(999_999)), 0)
+        read(memoryview(write(1_000_000) + bytes(999_999)), 0)
 
 
 def test_a_struct_has_ten_thousand_tagged_fields_at_most() -> None:

@@ -58,7 +58,7 @@ def test_every_field() -> None:
     )
     assert (header.size_in_bytes, header.last_offset, header.next_offset) == (len(BYTES), 101, 102)
     assert header.has_producer_id
-    assert header.last_sequence == 0  # behind the largest sequence comes 0
+    assert header.last_sequence == 0  # 0 comes after the largest sequence
     assert header.delete_horizon_ms is None
     check_crc(BYTES, 0, header)
 
@@ -99,7 +99,7 @@ def test_every_cut_is_incomplete(kind: type[bytes]) -> None:
 @pytest.mark.parametrize(
     ("buffer", "error", "message"),
     [
-        (bytes(200), CorruptBatch, "impossible record batch length 0"),  # what a crash may leave behind a file's end
+        (bytes(200), CorruptBatch, "impossible record batch length 0"),  # what a crash may leave after a file's end
         (bytes(14), CorruptBatch, "impossible record batch length 0"),
         (patched(8, -1, 4), CorruptBatch, "impossible record batch length -1"),
         (patched(8, 48, 4), CorruptBatch, "impossible record batch length 48"),
@@ -142,7 +142,7 @@ def test_iterating_raises_at_what_is_corrupt() -> None:
         next(batches)
 
 
-def test_every_byte_behind_the_crc_is_under_it() -> None:
+def test_every_byte_after_the_crc_is_covered_by_it() -> None:
     header = read_header(BYTES)
     for position in range(17, len(BYTES)):
         broken = bytearray(BYTES)

@@ -70,7 +70,7 @@ def test_snappy_without_framing() -> None:
     assert decompress(CompressionType.SNAPPY, XERIAL) == b""
 
 
-def test_snappy_streams_behind_each_other() -> None:
+def test_snappy_streams_one_after_the_other() -> None:
     framed = compress(CompressionType.SNAPPY, TEXT)
     assert decompress(CompressionType.SNAPPY, framed + framed) == TEXT + TEXT
 
@@ -132,7 +132,7 @@ def test_zstd_frames_with_and_without_size(size: int, with_size: bool) -> None:
     assert decompress(CompressionType.ZSTD, skippable + frame) == payload
 
 
-def test_gzip_members_behind_each_other() -> None:
+def test_gzip_members_one_after_the_other() -> None:
     assert (
         decompress(CompressionType.GZIP, gzip.compress(TEXT) + gzip.compress(b"") + gzip.compress(NOISE))
         == TEXT + NOISE
@@ -141,8 +141,6 @@ def test_gzip_members_behind_each_other() -> None:
 
 
 class CountedMembers:
-    """zlib, counting the bytes that it is fed."""
-
     MAX_WBITS = zlib.MAX_WBITS
     error = zlib.error
 
@@ -189,7 +187,7 @@ def test_the_work_for_gzip_members_grows_with_their_number(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_bytes_behind_the_end(codec: CompressionType) -> None:
+def test_bytes_after_the_end_of_a_frame(codec: CompressionType) -> None:
     stored = compress(codec, b"abc" * 100)
     for tail in (b"\x00", b"garbage", b"\xff" * 30):
         with pytest.raises(CorruptBatch, match=codec.label):

@@ -9,13 +9,7 @@ from hypothesis import strategies as st
 
 from spark_kafka_native.records.batch import CompressionType, TimestampType, check_crc, read_header
 from spark_kafka_native.records.control import ControlType
-from spark_kafka_native.records.conversion import (
-    convert_down,
-    payload_pieces,
-    read_records,
-    recompress,
-    write_batch,
-)
+from spark_kafka_native.records.conversion import convert_down, payload_pieces, read_records, recompress, write_batch
 from spark_kafka_native.records.errors import CorruptBatch, OversizedBatch
 from spark_kafka_native.records.formats import iter_any, read_any
 from spark_kafka_native.records.legacy import CODECS, read_message
@@ -149,7 +143,7 @@ def test_another_codec_and_all_else_the_same(codec: CompressionType) -> None:
     assert messages_in(again) == messages_in(source)
 
 
-def test_the_kind_and_producer_of_a_batch_that_is_written_anew() -> None:
+def test_a_converted_batch_keeps_its_kind_and_producer() -> None:
     like = read_header(marker(ControlType.ABORT, producer_id=5, producer_epoch=3))
     again = read_header(write_batch([LogRecord(9, 1, b"k", b"v")], base_offset=9, like=like))
     assert (again.producer_id, again.producer_epoch, again.is_control, again.is_transactional) == (5, 3, True, True)

@@ -57,7 +57,7 @@ def test_every_flipped_bit_is_noticed() -> None:
 @pytest.mark.parametrize(
     ("tail", "message"), [(bytes(100), "length 0"), (bytes(20), "length 0"), (b"\xff" * 40, "length -1")]
 )
-def test_nonsense_behind_what_is_good(tail: bytes, message: str) -> None:
+def test_damage_after_complete_batches_is_an_error(tail: bytes, message: str) -> None:
     found = iter_any(WHOLE + tail, len(WHOLE) - len(PARTS[-1]))
     assert next(found)[0] == len(WHOLE) - len(PARTS[-1])
     with pytest.raises(CorruptBatch, match=f"{message} .position {len(WHOLE)}"):

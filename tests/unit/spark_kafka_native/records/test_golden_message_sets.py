@@ -27,7 +27,7 @@ RECORDS = [
     LogRecord(103, 1_700_000_060_000, bytes(3), b"abcdefgh" * 20),
 ]
 WANTED = 102
-"""What the conversions were asked for: uncompressed records before it are left out."""
+"""The first offset of the conversions: uncompressed records before it are left out."""
 
 
 def name(golden: dict[str, Any]) -> str:

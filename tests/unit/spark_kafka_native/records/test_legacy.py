@@ -154,7 +154,6 @@ def test_every_cut_of_what_is_inside_is_corrupt(magic: int, codec: CompressionTy
 
 
 def length_at(raw: bytes, at: int, value: int) -> bytes:
-    """``raw`` with a length changed and the CRC renewed."""
     changed = bytearray(raw)
     changed[at : at + 4] = value.to_bytes(4, "big", signed=True)
     changed[12:16] = zlib.crc32(changed[16:]).to_bytes(4, "big")
@@ -221,7 +220,7 @@ def test_what_is_a_message() -> None:
 
 
 @pytest.mark.parametrize("magic", MAGICS)
-def test_crcs_of_messages_and_of_those_inside_are_told_with_whether_they_are_right(magic: int) -> None:
+def test_crcs_of_messages_and_of_inner_messages_are_checked(magic: int) -> None:
     inner = [entry(magic=magic, offset=number, value=bytes([number])) for number in range(3)]
     crcs = [zlib.crc32(raw[16:]) for raw in inner]
     assert list(message_crcs(inner[1], 0, read_message(inner[1]))) == [(crcs[1], True)]

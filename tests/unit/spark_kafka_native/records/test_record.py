@@ -69,7 +69,6 @@ def test_a_varint_as_long_as_can_be(raw: bytes, max_bytes: int, number: int) -> 
 
 
 def stored(record: Record) -> bytes:
-    """The headers of a record as they are stored."""
     return encode_headers([(name.encode(), value) for name, value in record.headers])
 
 

@@ -35,12 +35,6 @@ def brokers() -> Iterator[ScriptedCluster]:
         yield running
 
 
-@pytest.fixture
-def cluster(brokers: ScriptedCluster) -> Iterator[Cluster]:
-    with Cluster(brokers.config()) as made:
-        yield made
-
-
 def described(error: ErrorCode = ErrorCode.NONE, message: str | None = None) -> Respond:
     synonym = DescribeConfigsSynonym(name="log.retention.ms", value="5", source=4)
     config = DescribeConfigsResourceResult(name="retention.ms", value="7", config_source=1, synonyms=(synonym,))

@@ -25,12 +25,6 @@ def brokers() -> Iterator[ScriptedCluster]:
         yield running
 
 
-@pytest.fixture
-def cluster(brokers: ScriptedCluster) -> Iterator[Cluster]:
-    with Cluster(brokers.config()) as made:
-        yield made
-
-
 def answered(code: ErrorCode = ErrorCode.NONE) -> Respond:
     """Every partition asked about now starts where it was asked to, or at 100 for the high watermark."""
 
@@ -61,7 +55,9 @@ def test_each_leader_is_asked_once_for_all_that_it_leads(brokers: ScriptedCluste
     assert len(brokers.requests(DeleteRecordsRequest)) == 3
 
 
-def test_what_was_done_before_trouble_is_not_asked_again(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_partitions_that_succeeded_before_an_error_are_not_requested_again(
+    brokers: ScriptedCluster, cluster: Cluster
+) -> None:
     brokers.script(DeleteRecordsRequest, answered(), Drop(), answered(), answered())
     assert delete_records(cluster, {T[0]: 5, T[1]: 6, T[2]: 7}) == {T[0]: 5, T[1]: 6, T[2]: 7}
     asked = [part.partition_index for r in brokers.requests(DeleteRecordsRequest) for part in r.topics[0].partitions]

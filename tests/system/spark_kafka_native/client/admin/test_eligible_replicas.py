@@ -17,7 +17,6 @@ from tests.support.scripted_broker import KAFKA_2_1, Respond, ScriptedCluster
 
 
 def page(first: int, following: Cursor | None) -> Respond:
-    """A page with one partition."""
     part = DescribeTopicPartitionsResponsePartition(
         partition_index=first, eligible_leader_replicas=(first + 1,), last_known_elr=None
     )

@@ -3,12 +3,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from spark_kafka_native.client.admin.group_admin import (
-    delete_group,
-    delete_offsets,
-    describe_group,
-    list_groups,
-)
+from spark_kafka_native.client.admin.group_admin import delete_group, delete_offsets, describe_group, list_groups
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError, RemoteProtocolError
 from spark_kafka_native.protocol.messages.consumer_group_describe import (
@@ -54,12 +49,6 @@ def brokers(request: pytest.FixtureRequest) -> Iterator[ScriptedCluster]:
     with ScriptedCluster(brokers=2, topics={"t": 3}, versions={**KAFKA_4_3, **apis}) as running:
         running.state.coordinator = 2
         yield running
-
-
-@pytest.fixture
-def cluster(brokers: ScriptedCluster) -> Iterator[Cluster]:
-    with Cluster(brokers.config()) as made:
-        yield made
 
 
 def newer(error: ErrorCode = ErrorCode.NONE) -> Respond:

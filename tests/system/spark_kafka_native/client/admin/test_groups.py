@@ -32,7 +32,7 @@ from tests.support.scripted_broker import (
 T = [TopicPartition("t", number) for number in range(3)]
 U = TopicPartition("u", 0)
 APIS: list[type[Request[Any]]] = [FindCoordinatorRequest, OffsetCommitRequest, OffsetFetchRequest]
-TROUBLES: list[Step] = [
+RETRIABLE: list[Step] = [
     Drop(),
     Drop(applied=True),
     HalfFrame(),
@@ -49,12 +49,6 @@ def brokers() -> Iterator[ScriptedCluster]:
     with ScriptedCluster(brokers=3, topics={"t": 3, "u": 1}) as running:
         running.state.coordinator = 3
         yield running
-
-
-@pytest.fixture
-def cluster(brokers: ScriptedCluster) -> Iterator[Cluster]:
-    with Cluster(brokers.config()) as made:
-        yield made
 
 
 def test_the_coordinator_is_found(brokers: ScriptedCluster, cluster: Cluster) -> None:
@@ -79,7 +73,7 @@ def test_offsets_come_back_as_they_were_committed(brokers: ScriptedCluster, clus
     assert (request.generation_id_or_member_epoch, request.member_id) == (-1, "")
 
 
-def test_the_coordinator_is_asked_for_once(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_the_coordinator_is_looked_up_once(brokers: ScriptedCluster, cluster: Cluster) -> None:
     for offset in range(3):
         commit_offsets(cluster, "g", {T[0]: offset})
         assert fetch_offsets(cluster, "g", T) == {T[0]: CommittedOffset(offset=offset)}
@@ -103,9 +97,9 @@ def test_offsets_of_open_transactions_are_waited_for_where_brokers_can(versions:
         assert requests == ([True, True, False] if asked else [False, False])
 
 
-@pytest.mark.parametrize("step", TROUBLES, ids=str)
+@pytest.mark.parametrize("step", RETRIABLE, ids=str)
 @pytest.mark.parametrize("api", APIS, ids=lambda api: api.api_name)
-def test_passing_trouble_is_tried_again(
+def test_retriable_errors_are_retried(
     brokers: ScriptedCluster, cluster: Cluster, api: type[Request[Any]], step: Step
 ) -> None:
     brokers.script(api, step, step, Pass(), step)
@@ -132,7 +126,7 @@ def test_a_group_with_members_takes_no_commits_from_outside(
 
 
 @pytest.mark.parametrize("api", APIS, ids=lambda api: api.api_name)
-def test_errors_that_waiting_does_not_mend_name_the_group(
+def test_errors_that_are_not_retriable_name_the_group(
     brokers: ScriptedCluster, cluster: Cluster, api: type[Request[Any]]
 ) -> None:
     brokers.script(api, Refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED))
@@ -146,7 +140,7 @@ def test_errors_that_waiting_does_not_mend_name_the_group(
     assert caught.value.code is ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
-def test_trouble_that_lasts_is_raised_when_time_is_up(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_a_retriable_error_is_raised_after_the_deadline(brokers: ScriptedCluster, cluster: Cluster) -> None:
     brokers.script(FindCoordinatorRequest, *[Refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)] * 5_000)
     with pytest.raises(KafkaError, match="coordinator of group g") as caught:
         find_coordinator(cluster, "g", Deadline.after_ms(600))

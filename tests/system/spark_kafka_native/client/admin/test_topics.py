@@ -43,12 +43,6 @@ def brokers() -> Iterator[ScriptedCluster]:
         yield running
 
 
-@pytest.fixture
-def cluster(brokers: ScriptedCluster) -> Iterator[Cluster]:
-    with Cluster(brokers.config()) as made:
-        yield made
-
-
 def test_topics_are_made_at_the_controller(brokers: ScriptedCluster, cluster: Cluster) -> None:
     create_topics(cluster, [NewTopic(name="a", partitions=3), NewTopic(name="b", configs={"retention.ms": "5"})])
     assert {node for node, request, _ in brokers.received if isinstance(request, CreateTopicsRequest)} == {2}
@@ -156,7 +150,7 @@ def test_fewer_partitions_are_refused(brokers: ScriptedCluster, cluster: Cluster
     assert caught.value.code is ErrorCode.INVALID_PARTITIONS
 
 
-def test_trouble_that_lasts_is_raised_when_time_is_up(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_a_retriable_error_is_raised_after_the_deadline(brokers: ScriptedCluster, cluster: Cluster) -> None:
     brokers.script(CreateTopicsRequest, *[Refuse(ErrorCode.NOT_CONTROLLER)] * 5_000)
     with pytest.raises(TopicsError) as caught:
         create_topics(cluster, [NewTopic(name="a")], timeout_ms=600)
@@ -170,7 +164,7 @@ def test_a_controller_that_falls_silent_is_named(brokers: ScriptedCluster) -> No
         create_topics(cluster, [NewTopic(name="a")], timeout_ms=500)
 
 
-def test_when_nobody_can_be_reached_everybody_is_named(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_broker_unreachable_names_every_broker(brokers: ScriptedCluster, cluster: Cluster) -> None:
     cluster.metadata()
     brokers.close()
     with pytest.raises(TopicsError) as caught:

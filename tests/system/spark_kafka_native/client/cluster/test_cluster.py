@@ -47,14 +47,7 @@ def brokers() -> Iterator[ScriptedCluster]:
 
 
 @pytest.fixture
-def cluster(brokers: ScriptedCluster) -> Iterator[Cluster]:
-    with Cluster(brokers.config()) as made:
-        yield made
-
-
-@pytest.fixture
 def dead_ports() -> Iterator[list[int]]:
-    """Ports where nobody listens, and nobody else can."""
     with contextlib.ExitStack() as stack:
         probes = [stack.enter_context(socket.socket()) for _ in range(3)]
         for probe in probes:
@@ -120,7 +113,7 @@ def test_with_missing_ok_topics_in_error_come_back_as_such(brokers: ScriptedClus
 
 
 @pytest.mark.parametrize("code", [ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED])
-def test_errors_that_waiting_does_not_mend_are_raised_at_once(
+def test_errors_that_are_not_retriable_are_raised_at_once(
     brokers: ScriptedCluster, cluster: Cluster, code: ErrorCode
 ) -> None:
     brokers.script(MetadataRequest, Refuse(code))
@@ -145,7 +138,7 @@ def test_waiting_for_a_topic_ends_with_the_deadline(brokers: ScriptedCluster, cl
     ],
     ids=["names no broker", "asks for a new bootstrap"],
 )
-def test_metadata_that_is_of_no_use_is_asked_for_again(brokers: ScriptedCluster, cluster: Cluster, step: Step) -> None:
+def test_metadata_without_leaders_is_requested_again(brokers: ScriptedCluster, cluster: Cluster, step: Step) -> None:
     brokers.script(MetadataRequest, step, step)
     assert set(cluster.metadata(["t"]).brokers) == {1, 2, 3}
 
@@ -153,7 +146,7 @@ def test_metadata_that_is_of_no_use_is_asked_for_again(brokers: ScriptedCluster,
 # --- leaders
 
 
-def test_leaders_come_from_memory_until_somebody_finds_them_wrong(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_leaders_come_from_memory_until_they_are_marked_stale(brokers: ScriptedCluster, cluster: Cluster) -> None:
     assert cluster.leader(T0).node.node_id == 1
     brokers.move_leader("t", 0, to=2)
     assert cluster.leader(T0).node.node_id == 1
@@ -164,7 +157,7 @@ def test_leaders_come_from_memory_until_somebody_finds_them_wrong(brokers: Scrip
     assert cluster.known_leader(T0) == cluster.leader(T0)
 
 
-def test_old_metadata_is_asked_for_again(brokers: ScriptedCluster) -> None:
+def test_old_metadata_is_requested_again(brokers: ScriptedCluster) -> None:
     with Cluster(brokers.config(metadata_max_age_ms=0)) as cluster:
         cluster.topic("t")
         cluster.topic("t")
@@ -209,7 +202,7 @@ def test_dead_bootstrap_servers_are_skipped(brokers: ScriptedCluster, dead_ports
         assert set(cluster.metadata(["t"]).topics) == {"t"}
 
 
-def test_when_nobody_can_be_reached_every_address_is_named_in_bounded_time(
+def test_broker_unreachable_names_every_address_in_bounded_time(
     brokers: ScriptedCluster, dead_ports: list[int]
 ) -> None:
     servers = ",".join(f"127.0.0.1:{port}" for port in dead_ports)

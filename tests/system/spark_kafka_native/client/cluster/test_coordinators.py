@@ -22,12 +22,6 @@ def brokers() -> Iterator[ScriptedCluster]:
         yield running
 
 
-@pytest.fixture
-def cluster(brokers: ScriptedCluster) -> Iterator[Cluster]:
-    with Cluster(brokers.config()) as made:
-        yield made
-
-
 def soon() -> Deadline:
     return Deadline.after_ms(30_000)
 
@@ -148,8 +142,8 @@ def test_of_many_those_that_cannot_be_asked_in_time_have_an_error(brokers: Scrip
 
     found = at_coordinators(cluster, TRANSACTION, ["a", "b"], action, Deadline.after_ms(600))
     assert [type(result) for result in found.values()] == [KafkaError, KafkaError]
-    told = {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT}
-    assert {result.code for result in found.values() if isinstance(result, KafkaError)} <= told
+    codes = {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT}
+    assert {result.code for result in found.values() if isinstance(result, KafkaError)} <= codes
 
 
 def test_of_many_a_lost_connection_is_made_again(brokers: ScriptedCluster, cluster: Cluster) -> None:

@@ -1,11 +1,11 @@
-"""One question to all leaders; test_offsets.py and test_leader_epochs.py ask real ones, in all kinds of trouble."""
+"""One request to all leaders; test_offsets.py and test_leader_epochs.py send real ones, with all kinds of errors."""
 
 from collections.abc import Iterator, Sequence
 
 import pytest
 
 from spark_kafka_native.client.cluster.cluster import Cluster
-from spark_kafka_native.client.cluster.leaders import Leaders, Troubles, ask_leaders
+from spark_kafka_native.client.cluster.leaders import Leaders, PartitionErrors, ask_leaders
 from spark_kafka_native.net.blocking import Connection
 from spark_kafka_native.net.errors import BrokerUnreachable
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
@@ -22,11 +22,9 @@ PARTITIONS = [TopicPartition("t", number) for number in range(4)]
 
 
 class FirstOffset:
-    """Asks each leader where the logs of its partitions begin."""
-
     def __init__(self) -> None:
         self.asked: list[list[TopicPartition]] = []
-        self.troubles: list[KafkaError] = []
+        self.errors: list[KafkaError] = []
 
     def request(
         self, partitions: Sequence[TopicPartition], leaders: Leaders, connection: Connection
@@ -41,15 +39,15 @@ class FirstOffset:
         )
         return ListOffsetsRequest(replica_id=-1, topics=(ListOffsetsTopic(name="t", partitions=parts),))
 
-    def take(self, answer: ListOffsetsResponse, found: dict[TopicPartition, int]) -> Troubles:
+    def take(self, answer: ListOffsetsResponse, found: dict[TopicPartition, int]) -> PartitionErrors:
         offsets = {
             TopicPartition(topic.name, part.partition_index): part.offset
             for topic in answer.topics
             for part in topic.partitions
         }
-        troubles: Troubles = {min(offsets): self.troubles.pop()} if self.troubles else {}
-        found |= {partition: offset for partition, offset in offsets.items() if partition not in troubles}
-        return troubles
+        errors: PartitionErrors = {min(offsets): self.errors.pop()} if self.errors else {}
+        found |= {partition: offset for partition, offset in offsets.items() if partition not in errors}
+        return errors
 
 
 @pytest.fixture
@@ -72,7 +70,7 @@ def test_every_leader_is_asked_once_about_all_it_leads(cluster: Cluster) -> None
     assert sorted(question.asked) == [PARTITIONS[0::2], PARTITIONS[1::2]]
 
 
-def test_only_those_in_trouble_are_asked_again(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_only_partitions_with_errors_are_requested_again(brokers: ScriptedCluster, cluster: Cluster) -> None:
     cluster.leaders(PARTITIONS)
     brokers.script(ListOffsetsRequest, Drop(), broker=1)
     question = FirstOffset()
@@ -81,12 +79,12 @@ def test_only_those_in_trouble_are_asked_again(brokers: ScriptedCluster, cluster
     assert question.asked[-1] == PARTITIONS[0::2]
 
 
-def test_lasting_trouble_is_raised_at_once_and_passing_trouble_at_the_end(cluster: Cluster) -> None:
+def test_errors_are_raised_at_once_and_retriable_ones_after_the_deadline(cluster: Cluster) -> None:
     question = FirstOffset()
-    question.troubles = [KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "t-0")]
+    question.errors = [KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "t-0")]
     with pytest.raises(KafkaError, match="t-0"):
         ask_leaders(cluster, PARTITIONS, question)
-    question.troubles = [KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "t-0")] * 10_000
+    question.errors = [KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "t-0")] * 10_000
     with pytest.raises(KafkaError) as caught:
         ask_leaders(cluster, PARTITIONS, question, timeout_ms=600)
     assert caught.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER

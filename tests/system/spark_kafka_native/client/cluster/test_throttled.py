@@ -39,8 +39,6 @@ QUOTA = r"127\.0\.0\.1:\d+: the broker throttles this client for \d+ ms more, be
 
 @dataclasses.dataclass
 class Clock:
-    """A clock on which only sleeping takes time."""
-
     seconds: float = 1_000.0
     slept_ms: list[float] = dataclasses.field(default_factory=list)
 
@@ -265,14 +263,14 @@ def test_a_throttled_broker_gets_the_next_produce_after_the_throttle() -> None:
     assert driver.sender.metrics.retries == 0
 
 
-def test_requests_in_flight_behind_a_throttled_answer_are_given_its_time() -> None:
+def test_the_throttle_time_extends_the_timeout_of_requests_in_flight() -> None:
     """The broker takes them up when the throttle is over, so that their request timeout begins then."""
     with ScriptedCluster(topics={"t": 4}) as brokers, SenderDriver(brokers, linger_ms=0) as driver:
         driver.add(0, "first")
         driver.finish()
         brokers.script(ProduceRequest, Throttle(40_000), Silent(applied=True))
         driver.add(0, "throttled")
-        driver.add(0, "behind it")
+        driver.add(0, "after it")
         while driver.sender.metrics.records < 2:
             driver.sender.pump(wait=True)
         driver.skip(50)  # more than request.timeout.ms
@@ -290,7 +288,7 @@ def test_a_batch_that_a_throttle_makes_late_ends_with_an_error_that_names_it() -
         driver.add(0, "second")
         driver.sender.pump(wait=False)
         driver.skip(driver.seconds + 1)
-        with pytest.raises(ProduceError, match=f"delivery.timeout.ms = 90000; the last trouble: {QUOTA}"):
+        with pytest.raises(ProduceError, match=f"delivery.timeout.ms = 90000; the last error: {QUOTA}"):
             driver.finish()
         assert len(brokers.requests(ProduceRequest)) == 1
 
@@ -312,14 +310,14 @@ def test_batches_do_not_wait_for_the_leader_of_another_topic_while_all_brokers_t
         assert brokers.partition("u").log_end == 1
 
 
-def test_who_settles_waits_for_what_is_in_flight_behind_a_throttle() -> None:
-    """The broker takes up a batch that waits behind a throttle after all, and the transaction must not end before."""
+def test_settle_waits_for_requests_in_flight_after_a_throttled_one() -> None:
+    """The broker handles a batch that waits for a throttle in the end, and the transaction must not end before."""
     with ScriptedCluster(topics={"t": 4}) as brokers, SenderDriver(brokers, request_timeout_ms=1_000) as driver:
         driver.add(0, "first")
         driver.finish()
         brokers.script(ProduceRequest, Throttle(1_500), Slow(1_500))
         driver.add(0, "throttled")
-        driver.add(0, "behind it")
+        driver.add(0, "after it")
         driver.sender.pump(wait=False)
         driver.sender.settle()
-        assert driver.stored(0) == ["first", "throttled", "behind it"]
+        assert driver.stored(0) == ["first", "throttled", "after it"]

@@ -26,8 +26,6 @@ def brokers() -> Iterator[ScriptedCluster]:
 
 
 class Exchange:
-    """One Fetch for some partitions, and its response."""
-
     def __init__(
         self,
         brokers: ScriptedCluster,

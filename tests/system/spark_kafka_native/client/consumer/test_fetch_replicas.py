@@ -60,7 +60,6 @@ class Racks:
 
     @property
     def asked(self) -> list[tuple[int, int]]:
-        """Which broker was asked for which offset."""
         return [
             (node, request.topics[0].partitions[0].fetch_offset)
             for node, request, _ in self.brokers.received

@@ -1,11 +1,9 @@
 import itertools
 import threading
 import time
-from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
-from dirty_equals import IsInt
 
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.consumer import fetcher as fetcher_module
@@ -14,7 +12,6 @@ from spark_kafka_native.client.errors import FetchTimeout, OffsetOutOfRange, Top
 from spark_kafka_native.net import deadline as deadline_module
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.fetch import (
-    AbortedTransaction,
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
@@ -22,12 +19,9 @@ from spark_kafka_native.protocol.messages.fetch import (
 )
 from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsRequest
 from spark_kafka_native.protocol.schema import Response
-from spark_kafka_native.records.batch import seal
 from spark_kafka_native.records.compression import CompressionType
-from spark_kafka_native.records.control import ControlType
-from tests.support.fake_partitions import FakePartition
-from tests.support.fetched_logs import LAST, ROWS, T0, OneRange, fill, offsets_of, read, read_until_error
-from tests.support.record_batches import batch_of, marker
+from tests.support.fetched_logs import LAST, T0, OneRange, fill, offsets_of, read, read_until_error
+from tests.support.record_batches import batch_of
 from tests.support.scripted_broker import (
     Drop,
     HalfFrame,
@@ -40,57 +34,9 @@ from tests.support.scripted_broker import (
     Step,
     WrongCorrelation,
 )
-from tests.support.waiting import eventually
 
 
-@pytest.fixture
-def brokers() -> Iterator[ScriptedCluster]:
-    with ScriptedCluster(brokers=2, topics={"t": 1}) as running:
-        fill(running.partition("t"))
-        yield running
-
-
-@pytest.fixture
-def cluster(brokers: ScriptedCluster) -> Iterator[Cluster]:
-    with Cluster(brokers.config(max_partition_fetch_bytes=2_000)) as made:
-        yield made
-
-
-@pytest.mark.parametrize(
-    ("start", "end"),
-    [(0, LAST), (0, 1), (49, 51), (50, 100), (123, 456), (999, 1000), (0, 0), (500, 500), (LAST, LAST)],
-)
-def test_a_range_is_read_exactly(cluster: Cluster, start: int, end: int) -> None:
-    assert read(cluster, start, end) == list(range(start, end))
-
-
-def test_an_empty_range_asks_nobody(brokers: ScriptedCluster, cluster: Cluster) -> None:
-    assert read(cluster, 5, 5) == []
-    assert not brokers.received
-
-
-def test_columns_are_those_asked_for(cluster: Cluster) -> None:
-    with OneRange(cluster, T0, 0, 10, columns=("offset", "value")) as fetcher:
-        assert next(iter(fetcher)).schema.names == ["offset", "value"]
-
-
-def test_every_offset_is_asked_for_once_and_nothing_beyond_the_end(brokers: ScriptedCluster, cluster: Cluster) -> None:
-    read(cluster, 10, 460)
-    asked = [request.topics[0].partitions[0].fetch_offset for request in brokers.requests(FetchRequest)]
-    assert asked == sorted(set(asked))
-    assert asked[0] == 10
-    assert asked[-1] < 460
-
-
-def test_the_next_fetch_is_under_way_while_rows_are_used(brokers: ScriptedCluster, cluster: Cluster) -> None:
-    with OneRange(cluster, T0, 0, LAST, target_rows=ROWS) as fetcher:
-        next(iter(fetcher))
-        eventually(lambda: len(brokers.requests(FetchRequest)), IsInt(ge=2))
-        ahead = brokers.requests(FetchRequest)[1].topics[0].partitions[0].fetch_offset
-        assert ahead >= fetcher.position > 0
-
-
-def test_one_large_answer_is_cut_into_batches_of_about_the_target(brokers: ScriptedCluster) -> None:
+def test_a_large_response_is_cut_into_record_batches_of_about_the_target(brokers: ScriptedCluster) -> None:
     brokers.partition("t").append(batch_of([b"x"] * 10_000, compression=CompressionType.GZIP))
     with (
         Cluster(brokers.config()) as cluster,
@@ -99,14 +45,6 @@ def test_one_large_answer_is_cut_into_batches_of_about_the_target(brokers: Scrip
         sizes = [batch.num_rows for batch in fetcher]
     assert sum(sizes) == LAST + 10_000
     assert all(660 <= size <= 1_500 for size in sizes[:-1])
-
-
-def test_a_batch_larger_than_any_limit_arrives(brokers: ScriptedCluster) -> None:
-    first = brokers.partition("t").log_end
-    brokers.partition("t").append(batch_of([b"y" * 100_000]))
-    config = brokers.config(max_partition_fetch_bytes=10, fetch_max_bytes=10)
-    with Cluster(config) as cluster, OneRange(cluster, T0, first - 1, first + 1) as fetcher:
-        assert offsets_of(list(fetcher)) == [first - 1, first]
 
 
 def cut_off(brokers: ScriptedCluster) -> Respond:
@@ -123,12 +61,12 @@ def cut_off(brokers: ScriptedCluster) -> Respond:
     return Respond(respond)
 
 
-def test_a_first_batch_that_is_cut_off_is_asked_for_in_its_size(brokers: ScriptedCluster) -> None:
+def test_a_first_batch_that_is_cut_off_is_fetched_with_its_size(brokers: ScriptedCluster) -> None:
     brokers.script(FetchRequest, *[cut_off(brokers)] * 100)
     with Cluster(brokers.config(max_partition_fetch_bytes=100)) as cluster:
         assert read(cluster, 0, 150) == list(range(150))
     assert brokers.requests(FetchRequest)[0].topics[0].partitions[0].partition_max_bytes == 100
-    assert len(brokers.requests(FetchRequest)) == 6, "each of the three batches is a little larger than the last"
+    assert len(brokers.requests(FetchRequest)) == 6, "each of the three batches is a little larger than the one before"
 
 
 @pytest.mark.parametrize(
@@ -147,7 +85,7 @@ def test_a_first_batch_that_is_cut_off_is_asked_for_in_its_size(brokers: Scripte
     ],
     ids=str,
 )
-def test_trouble_at_any_fetch_neither_loses_nor_repeats_a_row(
+def test_an_error_at_any_fetch_neither_loses_nor_repeats_a_row(
     brokers: ScriptedCluster, cluster: Cluster, step: Step
 ) -> None:
     brokers.script(FetchRequest, *itertools.islice(itertools.cycle([step, Pass(), Pass(), step, step]), 25))
@@ -180,7 +118,7 @@ def test_a_broker_killed_and_restarted_in_the_middle(brokers: ScriptedCluster, c
     assert fetcher.metrics.retries
 
 
-def test_rows_that_come_later_are_waited_for(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_records_that_are_appended_later_are_waited_for(brokers: ScriptedCluster, cluster: Cluster) -> None:
     def write() -> None:
         with brokers.state.lock:
             fill(brokers.partition("t"), 1)
@@ -192,7 +130,7 @@ def test_rows_that_come_later_are_waited_for(brokers: ScriptedCluster, cluster: 
     timer.join()
 
 
-def test_endless_empty_answers_end_with_the_partition_the_offset_and_what_the_broker_said(cluster: Cluster) -> None:
+def test_a_fetch_timeout_has_the_partition_offset_and_high_watermark(cluster: Cluster) -> None:
     found: list[int] = []
     with OneRange(cluster, T0, LAST - 5, LAST + 5, timeout_ms=1_000) as fetcher:
         with pytest.raises(FetchTimeout) as caught:
@@ -207,7 +145,7 @@ def test_endless_empty_answers_end_with_the_partition_the_offset_and_what_the_br
 
 
 @pytest.mark.feature("loss.unreadable")
-def test_a_silent_broker_ends_with_the_partition_and_the_brokers_address(brokers: ScriptedCluster) -> None:
+def test_the_fetch_timeout_of_a_silent_broker_has_its_address(brokers: ScriptedCluster) -> None:
     brokers.script(FetchRequest, Silent())
     with (
         Cluster(brokers.config()) as cluster,
@@ -217,7 +155,7 @@ def test_a_silent_broker_ends_with_the_partition_and_the_brokers_address(brokers
         list(fetcher)
 
 
-def test_time_that_the_user_takes_does_not_count(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_between_two_record_batches_does_not_count(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     an_hour_later = SimpleNamespace(monotonic=lambda: time.monotonic() + 3_600, sleep=time.sleep)
     with OneRange(cluster, T0, 0, 200, target_rows=1) as fetcher:
         for number, _ in enumerate(fetcher):
@@ -236,7 +174,7 @@ def test_an_offset_before_the_log_is_out_of_range(brokers: ScriptedCluster, clus
     assert fetcher.position == 40
 
 
-def test_an_offset_behind_the_log_is_out_of_range(cluster: Cluster) -> None:
+def test_an_offset_after_the_log_end_is_out_of_range(cluster: Cluster) -> None:
     with (
         OneRange(cluster, T0, LAST + 1, LAST + 9) as fetcher,
         pytest.raises(OffsetOutOfRange, match=f"has 0 to {LAST}"),
@@ -244,7 +182,7 @@ def test_an_offset_behind_the_log_is_out_of_range(cluster: Cluster) -> None:
         list(fetcher)
 
 
-def test_retention_that_overtakes_the_reader_delivers_what_came_before(
+def test_offsets_deleted_by_retention_are_out_of_range_after_the_rows_before(
     brokers: ScriptedCluster, cluster: Cluster
 ) -> None:
     with OneRange(cluster, T0, 0, LAST, target_rows=1) as fetcher:
@@ -258,13 +196,13 @@ def test_retention_that_overtakes_the_reader_delivers_what_came_before(
         assert fetcher.position < 900
 
 
-def test_out_of_range_for_a_moment_only_is_tried_again(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_a_passing_offset_out_of_range_is_retried(brokers: ScriptedCluster, cluster: Cluster) -> None:
     brokers.script(FetchRequest, Refuse(ErrorCode.OFFSET_OUT_OF_RANGE), Pass(), Refuse(ErrorCode.OFFSET_OUT_OF_RANGE))
     assert read(cluster, 0, 200) == list(range(200))
     assert brokers.requests(ListOffsetsRequest)
 
 
-def test_a_topic_made_again_is_not_mistaken_for_the_old_one(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_a_topic_created_again_is_an_error(brokers: ScriptedCluster, cluster: Cluster) -> None:
     with OneRange(cluster, T0, 0, LAST, target_rows=1) as fetcher:
         rows = iter(fetcher)
         next(rows)
@@ -272,59 +210,6 @@ def test_a_topic_made_again_is_not_mistaken_for_the_old_one(brokers: ScriptedClu
         fill(brokers.partition("t"))
         with pytest.raises(TopicRecreated):
             list(rows)
-
-
-# --- what is in the log and not in the rows
-
-
-def append_sparse(partition: FakePartition, base_offset: int, offsets: int) -> None:
-    """One record in a batch that once had ``offsets`` of them, as compaction leaves it."""
-    batch = batch_of([b"%d" % base_offset])
-    batch[23:27] = (offsets - 1).to_bytes(4, "big")
-    seal(batch)
-    partition.put(batch, base_offset)
-
-
-@pytest.mark.parametrize(("start", "end", "rows"), [(0, 300, [0, 100]), (1, 200, [100]), (50, 60, []), (150, 300, [])])
-@pytest.mark.feature("better.noWait")
-def test_ranges_that_compaction_has_thinned_out_end_without_waiting(
-    brokers: ScriptedCluster, cluster: Cluster, start: int, end: int, rows: list[int]
-) -> None:
-    brokers.state.create("t", 1)
-    append_sparse(brokers.partition("t"), 0, 50)
-    append_sparse(brokers.partition("t"), 100, 200)
-    assert read(cluster, start, end) == rows
-    assert len(brokers.requests(FetchRequest)) <= 2
-
-
-def transaction(partition: FakePartition, producer_id: int, kind: ControlType, rows: int = 5) -> range:
-    first = partition.log_end
-    partition.append(
-        batch_of(
-            [b"%d" % (first + row) for row in range(rows)],
-            producer_id=producer_id,
-            producer_epoch=0,
-            base_sequence=0,
-            transactional=True,
-        )
-    )
-    partition.put(bytearray(marker(kind, producer_id=producer_id)), partition.log_end)
-    if kind is ControlType.ABORT:
-        partition.aborted.append(AbortedTransaction(producer_id=producer_id, first_offset=first))
-    return range(first, first + rows)
-
-
-@pytest.mark.parametrize("committed", [True, False])
-def test_transactions_as_the_isolation_level_says(brokers: ScriptedCluster, cluster: Cluster, committed: bool) -> None:
-    partition = brokers.partition("t")
-    kept = [*transaction(partition, 1, ControlType.COMMIT)]
-    dropped = [*transaction(partition, 2, ControlType.ABORT)]
-    kept += transaction(partition, 3, ControlType.COMMIT)
-    dropped += transaction(partition, 2 + 2, ControlType.ABORT)
-    end = partition.log_end
-    found = read(cluster, LAST, end, isolation=int(committed))
-    assert found == (kept if committed else sorted(kept + dropped))
-    assert len(brokers.requests(FetchRequest)) <= 3, "the range ends in a marker and nothing is waited for"
 
 
 def test_read_committed_stops_at_the_last_stable_offset(brokers: ScriptedCluster) -> None:
@@ -338,17 +223,7 @@ def test_read_committed_stops_at_the_last_stable_offset(brokers: ScriptedCluster
         list(fetcher)
 
 
-# --- being given up
-
-
-def test_a_read_that_is_given_up_leaves_no_connection_behind(brokers: ScriptedCluster, cluster: Cluster) -> None:
-    rows = iter(OneRange(cluster, T0, 0, LAST, target_rows=1))
-    next(rows)
-    rows.close()  # type: ignore[attr-defined]  # what Spark does at an early LIMIT
-    assert read(cluster, 0, 10) == list(range(10))
-
-
-def test_two_reads_may_go_on_at_once_over_one_cluster(cluster: Cluster) -> None:
+def test_two_reads_at_the_same_time_over_one_cluster(cluster: Cluster) -> None:
     with (
         OneRange(cluster, T0, 0, 500, target_rows=1) as one,
         OneRange(cluster, T0, 250, 750, target_rows=1) as other,
@@ -358,7 +233,7 @@ def test_two_reads_may_go_on_at_once_over_one_cluster(cluster: Cluster) -> None:
     assert [offset for _, right in found for offset in right] == list(range(250, 750))
 
 
-def test_counters(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_fetch_metrics(brokers: ScriptedCluster, cluster: Cluster) -> None:
     brokers.script(FetchRequest, Drop())
     with OneRange(cluster, T0, 0, LAST) as fetcher:
         list(fetcher)

@@ -1,7 +1,5 @@
 """Logs that are damaged, on the disk or on the way, and logs in older formats."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from spark_kafka_native.client.cluster.cluster import Cluster
@@ -15,7 +13,7 @@ from spark_kafka_native.protocol.messages.fetch import (
 from spark_kafka_native.protocol.schema import Response
 from spark_kafka_native.records.compression import CompressionType
 from tests.support.fake_partitions import FakePartition
-from tests.support.fetched_logs import BATCHES, LAST, ROWS, T0, OneRange, fill, offsets_of, read, read_until_error
+from tests.support.fetched_logs import BATCHES, LAST, ROWS, T0, OneRange, offsets_of, read, read_until_error
 from tests.support.message_sets import message_set
 from tests.support.record_batches import batch_of
 from tests.support.scripted_broker import Pass, Respond, ScriptedCluster
@@ -23,21 +21,7 @@ from tests.support.scripted_broker import Pass, Respond, ScriptedCluster
 pytestmark = pytest.mark.usefixtures("each_kernel")
 
 
-@pytest.fixture
-def brokers() -> Iterator[ScriptedCluster]:
-    with ScriptedCluster(brokers=2, topics={"t": 1}) as running:
-        fill(running.partition("t"))
-        yield running
-
-
-@pytest.fixture
-def cluster(brokers: ScriptedCluster) -> Iterator[Cluster]:
-    with Cluster(brokers.config(max_partition_fetch_bytes=2_000)) as made:
-        yield made
-
-
 def damage(partition: FakePartition, number: int, at: int = 70) -> bytes:
-    """Flip a bit of a stored batch; the sound bytes are returned."""
     sound = partition.batches[number]
     partition.batches[number] = sound[:at] + bytes([sound[at] ^ 1]) + sound[at + 1 :]
     return sound
@@ -59,12 +43,12 @@ def test_a_corrupt_batch_ends_the_read_right_before_it(
     assert f"t-0: records at offset {number * ROWS} are corrupt: " in str(caught.value)
     assert found == list(range(number * ROWS))
     asked = [request.topics[0].partitions[0].fetch_offset for request in brokers.requests(FetchRequest)]
-    in_larger_answers = at == LENGTH  # a batch that is said to be large is first asked for in its size
+    in_larger_answers = at == LENGTH  # a batch with a large length is first fetched with that size
     assert asked.count(number * ROWS) == 2 + in_larger_answers, "once more, and no more"
 
 
 @pytest.mark.parametrize("number", [0, 4])
-def test_bytes_damaged_on_the_way_are_asked_for_once_more(
+def test_bytes_damaged_in_a_response_are_fetched_once_more(
     brokers: ScriptedCluster, cluster: Cluster, number: int
 ) -> None:
     partition = brokers.partition("t")

@@ -1,4 +1,4 @@
-"""Logs that are cut under a reader: told with the offset, never read as if nothing had happened (KIP-320)."""
+"""Logs that are truncated while they are read: an error with the offset, never other records (KIP-320)."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -69,7 +69,6 @@ def read_rest(rows: Iterator[pa.RecordBatch], found: list[tuple[int, bytes]]) ->
 
 
 def read_some(rows: Iterator[pa.RecordBatch], until: int) -> list[tuple[int, bytes]]:
-    """Read until the offset before ``until`` has come."""
     found = values(next(rows))
     while found[-1][0] < until - 1:
         found += values(next(rows))
@@ -77,7 +76,7 @@ def read_some(rows: Iterator[pa.RecordBatch], until: int) -> list[tuple[int, byt
 
 
 @RELEASES
-def test_a_cut_below_what_was_read_is_told(versions: Versions) -> None:
+def test_a_truncation_below_the_position_is_an_error(versions: Versions) -> None:
     with (
         running(versions) as brokers,
         Cluster(brokers.config(max_partition_fetch_bytes=10)) as cluster,
@@ -128,7 +127,7 @@ def test_what_was_written_in_several_epochs_is_read_through(versions: Versions) 
 
 
 @RELEASES
-def test_a_cut_ahead_is_told_where_the_promised_records_end(versions: Versions) -> None:
+def test_a_truncation_ahead_is_an_error_where_the_epoch_ends(versions: Versions) -> None:
     with (
         running(versions) as brokers,
         Cluster(brokers.config(max_partition_fetch_bytes=10)) as cluster,
@@ -186,7 +185,7 @@ def test_without_a_promise_only_what_was_read_counts(brokers: ScriptedCluster) -
 
 
 @RELEASES
-def test_a_log_that_has_become_too_short_is_told_as_cut(versions: Versions) -> None:
+def test_a_log_that_has_become_too_short_is_an_error(versions: Versions) -> None:
     with (
         running(versions) as brokers,
         Cluster(brokers.config(max_partition_fetch_bytes=10)) as cluster,
@@ -219,7 +218,7 @@ def test_brokers_without_epochs_tell_only_what_is_out_of_range() -> None:
         }
 
 
-def test_the_epoch_of_the_record_before_is_told(brokers: ScriptedCluster) -> None:
+def test_fetch_requests_have_the_last_fetched_epoch(brokers: ScriptedCluster) -> None:
     elect(brokers)
     with (
         Cluster(brokers.config(max_partition_fetch_bytes=10)) as cluster,
@@ -257,7 +256,7 @@ def test_a_leader_that_has_forgotten_epochs_is_asked_without_one(brokers: Script
 
 @RELEASES
 def test_damage_between_epochs_is_no_divergence(versions: Versions) -> None:
-    """After half an answer the epoch of the record before is not known, and none is told rather than an old one."""
+    """In the middle of a response the last fetched epoch is not known, and -1 is sent rather than an old one."""
     with running(versions) as brokers:
         elect(brokers)
         partition = brokers.partition("t")

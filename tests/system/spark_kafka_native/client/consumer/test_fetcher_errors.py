@@ -1,8 +1,7 @@
-"""Errors of one partition's Fetch requests: which are retried, for how long, and what the user is told."""
+"""Errors of one partition's Fetch requests: which are retried, for how long, and which error is raised."""
 
 import threading
 import uuid
-from collections.abc import Iterator
 
 import pytest
 
@@ -12,7 +11,7 @@ from spark_kafka_native.client.errors import TopicRecreated
 from spark_kafka_native.net.errors import BrokerUnreachable
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.fetch import FetchRequest, FetchResponse
-from tests.support.fetched_logs import LAST, T0, OneRange, fill, read
+from tests.support.fetched_logs import LAST, T0, OneRange, read
 from tests.support.scripted_broker import (
     Drop,
     HalfFrame,
@@ -25,19 +24,6 @@ from tests.support.scripted_broker import (
     WrongCorrelation,
 )
 from tests.support.waiting import eventually
-
-
-@pytest.fixture
-def brokers() -> Iterator[ScriptedCluster]:
-    with ScriptedCluster(brokers=2, topics={"t": 1}) as running:
-        fill(running.partition("t"))
-        yield running
-
-
-@pytest.fixture
-def cluster(brokers: ScriptedCluster) -> Iterator[Cluster]:
-    with Cluster(brokers.config(max_partition_fetch_bytes=2_000)) as made:
-        yield made
 
 
 @pytest.mark.parametrize(

@@ -9,25 +9,14 @@ from dirty_equals import IsInt
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.consumer.cursor import PartitionRange
 from spark_kafka_native.client.consumer.fetcher import Fetcher
-from spark_kafka_native.protocol.messages.fetch import (
-    AbortedTransaction,
-    FetchRequest,
-)
+from spark_kafka_native.protocol.messages.fetch import FetchRequest
 from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsRequest
 from spark_kafka_native.protocol.messages.metadata import MetadataRequest
-from spark_kafka_native.records.batch import seal
 from spark_kafka_native.records.control import ControlType
-from tests.support.fake_partitions import FakePartition
-from tests.support.fetched_logs import LAST, ROWS, fill, offsets_of
+from tests.support.fetched_logs import LAST, ROWS, append_sparse, fill, offsets_of, transaction
 from tests.support.joint_reading import ALL, PARTITIONS, Reading, asked, ranges, read, tp, two_leaders, whole
-from tests.support.record_batches import batch_of, marker
-from tests.support.scripted_broker import (
-    KAFKA_0_11,
-    KAFKA_2_1,
-    KAFKA_4_3,
-    ScriptedCluster,
-    Versions,
-)
+from tests.support.record_batches import batch_of
+from tests.support.scripted_broker import KAFKA_0_11, KAFKA_2_1, KAFKA_4_3, ScriptedCluster, Versions
 from tests.support.waiting import eventually
 
 
@@ -35,15 +24,6 @@ from tests.support.waiting import eventually
 def brokers() -> Iterator[ScriptedCluster]:
     with two_leaders(PARTITIONS) as running:
         yield running
-
-
-@pytest.fixture
-def cluster(brokers: ScriptedCluster) -> Iterator[Cluster]:
-    with Cluster(brokers.config(max_partition_fetch_bytes=2_000)) as made:
-        yield made
-
-
-# --- when all goes well
 
 
 def test_twenty_small_partitions_of_a_leader_take_one_fetch() -> None:
@@ -61,7 +41,9 @@ def test_twenty_small_partitions_of_a_leader_take_one_fetch() -> None:
 
 
 @pytest.mark.usefixtures("each_kernel")
-@pytest.mark.parametrize(("start", "end"), [(0, LAST), (49, 51), (123, 456), (500, 501), (999, 1000)])
+@pytest.mark.parametrize(
+    ("start", "end"), [(0, LAST), (0, 1), (49, 51), (50, 100), (123, 456), (500, 501), (999, 1000)]
+)
 def test_ranges_are_read_exactly_and_in_order(cluster: Cluster, start: int, end: int) -> None:
     wanted = ranges(range(PARTITIONS), start, end)
     reading = read(cluster, wanted)
@@ -69,7 +51,7 @@ def test_ranges_are_read_exactly_and_in_order(cluster: Cluster, start: int, end:
     assert not reading.errors
 
 
-def test_each_leader_is_asked_for_its_own_and_nothing_twice(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_each_leader_gets_fetches_for_its_partitions_and_none_twice(brokers: ScriptedCluster, cluster: Cluster) -> None:
     wanted = ranges([0, 1, 2], 10, 460) + ranges([3, 4, 5], 10, 60)
     assert read(cluster, wanted).offsets == whole(wanted)
     by_broker: dict[int, list[tuple[int, int]]] = {}
@@ -85,12 +67,12 @@ def test_each_leader_is_asked_for_its_own_and_nothing_twice(brokers: ScriptedClu
     assert all(offset < ends[number] for offsets in by_broker.values() for number, offset in offsets)
 
 
-def test_finished_and_empty_ranges_ask_nobody(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_finished_and_empty_ranges_send_no_fetch(brokers: ScriptedCluster, cluster: Cluster) -> None:
     assert read(cluster, ranges([0, 1], 5, 5)) == read(cluster, []) == Reading()
     assert not brokers.received
 
 
-def test_the_requests_say_what_the_configuration_says(brokers: ScriptedCluster) -> None:
+def test_fetch_requests_have_the_configured_limits(brokers: ScriptedCluster) -> None:
     brokers.partition("t", 2).leader_epoch = 6
     config = brokers.config(
         fetch_max_wait_ms=7, fetch_min_bytes=3, fetch_max_bytes=9_000, max_partition_fetch_bytes=800, client_rack="r"
@@ -105,7 +87,7 @@ def test_the_requests_say_what_the_configuration_says(brokers: ScriptedCluster) 
     assert (request.session_id, request.session_epoch) == (0, -1), "no session"
 
 
-def test_known_leaders_spare_the_question(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_a_given_leader_needs_no_metadata_request(brokers: ScriptedCluster, cluster: Cluster) -> None:
     leaders = cluster.leaders([tp(0), tp(1)])
     before = len(brokers.requests(MetadataRequest))
     with Cluster(cluster.config) as fresh:
@@ -132,7 +114,7 @@ def test_topics_are_named_by_id_or_by_name(versions: Versions, topic_ids: bool) 
         assert len(request.topics) == 2
 
 
-def test_rows_leave_in_pieces_of_about_the_target(cluster: Cluster) -> None:
+def test_record_batches_have_about_the_target_rows(cluster: Cluster) -> None:
     with Fetcher(cluster, ALL, target_rows=ROWS, columns=("offset",)) as fetcher:
         batches = [records for _, records in fetcher]
     assert {batch.num_rows for batch in batches} == {ROWS}
@@ -147,7 +129,7 @@ def test_the_next_fetch_is_under_way_while_rows_are_used(brokers: ScriptedCluste
         assert fetcher.position(tp(0)) < asked(brokers)[1][0]
 
 
-def test_who_got_records_comes_last_in_the_next_request(brokers: ScriptedCluster) -> None:
+def test_partitions_that_got_records_come_last_in_the_next_fetch(brokers: ScriptedCluster) -> None:
     size = len(brokers.partition("t").batches[2])
     config = brokers.config(max_partition_fetch_bytes=size, fetch_max_bytes=2 * size)
     with Cluster(config) as cluster:
@@ -170,17 +152,10 @@ def test_two_ranges_of_one_partition_are_refused(cluster: Cluster) -> None:
         Fetcher(cluster, ranges([0, 1, 0]))
 
 
-# --- what is in the log and not in the rows
+# --- offsets without rows
 
 
-def append_sparse(partition: FakePartition, base_offset: int, offsets: int) -> None:
-    """One record in a batch that once had ``offsets`` of them, as compaction leaves it."""
-    batch = batch_of([b"%d" % base_offset])
-    batch[23:27] = (offsets - 1).to_bytes(4, "big")
-    seal(batch)
-    partition.put(batch, base_offset)
-
-
+@pytest.mark.feature("better.noWait")
 @pytest.mark.usefixtures("each_kernel")
 def test_ranges_that_compaction_has_thinned_out_end_without_waiting(brokers: ScriptedCluster, cluster: Cluster) -> None:
     brokers.state.create("t", 4)
@@ -192,18 +167,6 @@ def test_ranges_that_compaction_has_thinned_out_end_without_waiting(brokers: Scr
     assert reading.offsets == {tp(0): [0, 100], tp(1): [100]}
     assert not reading.errors
     assert len(asked(brokers)) <= 4, "two for each leader"
-
-
-def transaction(partition: FakePartition, producer_id: int, kind: ControlType, rows: int = 5) -> list[int]:
-    """Its offsets, the marker's not among them."""
-    first = partition.log_end
-    values = [b"%d" % (first + row) for row in range(rows)]
-    batch = batch_of(values, producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True)
-    partition.append(batch)
-    partition.put(bytearray(marker(kind, producer_id=producer_id)), partition.log_end)
-    if kind is ControlType.ABORT:
-        partition.aborted.append(AbortedTransaction(producer_id=producer_id, first_offset=first))
-    return list(range(first, first + rows))
 
 
 @pytest.mark.usefixtures("each_kernel")
@@ -224,12 +187,13 @@ def test_each_partition_has_its_own_aborted_transactions(
     reading = read(cluster, wanted, isolation=int(committed))
     assert reading.offsets == expected
     assert not reading.errors
+    assert len(asked(brokers)) <= 3, "the ranges end in a marker and nothing is waited for"
 
 
-# --- being given up
+# --- closing
 
 
-def test_a_read_that_is_given_up_leaves_no_connection_behind(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_a_read_that_is_given_up_leaves_no_connection_open(brokers: ScriptedCluster, cluster: Cluster) -> None:
     fetcher = Fetcher(cluster, ALL, target_rows=1)
     rows = iter(fetcher)
     partition, records = next(rows)

@@ -64,7 +64,7 @@ def test_brokers_that_are_too_old_for_consumers_are_not_asked() -> None:
 PASSING = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
-def test_trouble_that_passes_and_trouble_that_does_not(brokers: ScriptedCluster) -> None:
+def test_retriable_errors_are_retried_and_others_are_raised(brokers: ScriptedCluster) -> None:
     with Cluster(brokers.config()) as cluster:
         brokers.script(OffsetForLeaderEpochRequest, Drop(), *map(Refuse, PASSING))
         assert ends_of_epochs(cluster, {T0: 0}) == {T0: EpochEnd(epoch=0, end_offset=10)}

@@ -39,12 +39,6 @@ def brokers() -> Iterator[ScriptedCluster]:
         yield running
 
 
-@pytest.fixture
-def cluster(brokers: ScriptedCluster) -> Iterator[Cluster]:
-    with Cluster(brokers.config()) as made:
-        yield made
-
-
 def test_positions_of_all_partitions_in_one_request_per_broker(brokers: ScriptedCluster, cluster: Cluster) -> None:
     brokers.partition("t", 5).log_start = 7
     assert {at.partition: found.offset for at, found in list_offsets(cluster, dict.fromkeys(T, LATEST)).items()} == {
@@ -113,7 +107,7 @@ def test_moved_leaders_are_found_and_only_what_failed_is_asked_again(
     ],
     ids=str,
 )
-def test_passing_trouble_is_tried_again(brokers: ScriptedCluster, cluster: Cluster, step: Step) -> None:
+def test_retriable_errors_are_retried(brokers: ScriptedCluster, cluster: Cluster, step: Step) -> None:
     brokers.script(ListOffsetsRequest, step, step)
     found = list_offsets(cluster, dict.fromkeys(T, LATEST))
     assert [found[partition].offset for partition in T] == [0, 10, 20, 30, 40, 50]
@@ -136,7 +130,7 @@ def test_a_broker_that_is_gone_for_good_ends_with_the_deadline_and_its_name(
 
 
 @pytest.mark.parametrize("code", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT])
-def test_errors_that_waiting_does_not_mend_name_the_partition(
+def test_errors_that_are_not_retriable_name_the_partition(
     brokers: ScriptedCluster, cluster: Cluster, code: ErrorCode
 ) -> None:
     brokers.script(ListOffsetsRequest, Refuse(code))
@@ -145,7 +139,7 @@ def test_errors_that_waiting_does_not_mend_name_the_partition(
     assert caught.value.code is code
 
 
-def test_trouble_that_lasts_is_raised_when_time_is_up(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_a_retriable_error_is_raised_after_the_deadline(brokers: ScriptedCluster, cluster: Cluster) -> None:
     brokers.script(ListOffsetsRequest, *[Refuse(ErrorCode.LEADER_NOT_AVAILABLE)] * 500)
     with pytest.raises(KafkaError, match="t-3: ") as caught:
         list_offsets(cluster, {T[3]: LATEST}, timeout_ms=600)

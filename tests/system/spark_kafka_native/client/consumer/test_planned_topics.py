@@ -43,7 +43,6 @@ def cluster(brokers: ScriptedCluster) -> Iterator[Cluster]:
 
 
 def planned_ranges(cluster: Cluster, *, without_id: Sequence[TopicPartition] = ()) -> list[PartitionRange]:
-    """Ranges of three partitions, with the topic ids that they have now."""
     leaders = cluster.leaders([T0, T1, U0])
     return [
         PartitionRange(

@@ -1,7 +1,6 @@
 import itertools
 import logging
 import time
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -26,12 +25,6 @@ from tests.support.scripted_broker import Drop, HalfFrame, Pass, Refuse, Scripte
 from tests.support.waiting import eventually
 
 PARTITIONS = 4
-
-
-@pytest.fixture
-def brokers() -> Iterator[ScriptedCluster]:
-    with ScriptedCluster(brokers=2, topics={"t": PARTITIONS}) as running:
-        yield running
 
 
 def options(brokers: ScriptedCluster, **more: object) -> Cluster:
@@ -91,7 +84,7 @@ def test_rows_without_keys_stick_to_a_partition_until_a_batch_is_full(brokers: S
             producer.send("t", rows([b"%03d" % number for number in range(start, start + 50)]))
     found = values(brokers)
     assert sorted(value for partition in found for value in partition) == [b"%03d" % number for number in range(400)]
-    assert all(len(partition) > 60 for partition in found), "all partitions have their turn"
+    assert all(len(partition) > 60 for partition in found), "all partitions get records"
     owner = {value: number for number, partition in enumerate(found) for value in partition}
     runs = [len(list(run)) for _, run in itertools.groupby(range(400), lambda number: owner[b"%03d" % number])]
     assert all(run >= 30 for run in runs[:-1])
@@ -186,7 +179,7 @@ def test_nothing_is_sent_before_a_batch_is_full_or_old_enough(
     assert values(brokers)[:2] == [[b"a", b"b"], [b"c"]]
 
 
-def test_no_rows_are_no_trouble(brokers: ScriptedCluster) -> None:
+def test_a_send_without_rows_sends_no_produce(brokers: ScriptedCluster) -> None:
     with options(brokers) as cluster, Producer(cluster) as producer:
         producer.send("t", rows([]))
         producer.flush()
@@ -305,7 +298,7 @@ def test_a_topic_is_created_by_brokers_that_do_so(brokers: ScriptedCluster) -> N
     assert values(brokers, "new") == [[b"a"], [b"a"], [b"a"]]
 
 
-def test_a_topic_that_nobody_creates_is_waited_for_and_named(brokers: ScriptedCluster) -> None:
+def test_a_topic_that_is_missing_is_waited_for_and_named(brokers: ScriptedCluster) -> None:
     with (
         options(brokers, max_block_ms=1_000) as cluster,
         Producer(cluster) as producer,

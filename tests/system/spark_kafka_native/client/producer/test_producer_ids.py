@@ -31,12 +31,6 @@ FATAL = Refuse(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
 @pytest.fixture
-def brokers() -> Iterator[ScriptedCluster]:
-    with ScriptedCluster(brokers=2, topics={"t": PARTITIONS}) as running:
-        yield running
-
-
-@pytest.fixture
 def cluster(brokers: ScriptedCluster) -> Iterator[Cluster]:
     with Cluster(brokers.config(request_timeout_ms=30_000, linger_ms=0)) as made:
         yield made
@@ -141,9 +135,7 @@ def test_a_producer_that_is_aborted_or_discarded_gives_nothing_back(brokers: Scr
     assert new_ids(brokers) == 3
 
 
-def test_an_answer_that_was_lost_is_asked_for_again_under_the_same_sequence_number(
-    brokers: ScriptedCluster, cluster: Cluster
-) -> None:
+def test_a_lost_acknowledgement_is_retried_with_the_same_sequence(brokers: ScriptedCluster, cluster: Cluster) -> None:
     write(cluster, "a")
     brokers.script(ProduceRequest, Drop(applied=True), Drop())
     write(cluster, "b", "c")

@@ -4,7 +4,6 @@ import select
 import socket
 import threading
 import time
-from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
@@ -39,18 +38,6 @@ from tests.support.scripted_broker import (
 )
 from tests.support.sender_driver import PARTITIONS, SenderDriver, T, names, write_and_check
 from tests.support.waiting import eventually
-
-
-@pytest.fixture
-def brokers() -> Iterator[ScriptedCluster]:
-    with ScriptedCluster(brokers=2, topics={"t": PARTITIONS}) as running:
-        yield running
-
-
-@pytest.fixture
-def driver(brokers: ScriptedCluster) -> Iterator[SenderDriver]:
-    with SenderDriver(brokers) as made:
-        yield made
 
 
 def test_batches_arrive_in_order_several_partitions_to_a_request(driver: SenderDriver) -> None:
@@ -169,7 +156,7 @@ def test_a_gap_that_a_new_epoch_does_not_close_is_an_error(driver: SenderDriver)
     assert len(driver.brokers.requests(ProduceRequest)) == 2
 
 
-def test_when_epochs_are_used_up_another_producer_id_is_asked_for(driver: SenderDriver) -> None:
+def test_another_producer_id_is_requested_after_the_last_epoch(driver: SenderDriver) -> None:
     driver.add(0, "a")
     driver.finish()
     queue = driver.sender._queues[T[0]]
@@ -189,7 +176,7 @@ def test_when_epochs_are_used_up_another_producer_id_is_asked_for(driver: Sender
     [Drop(), HalfFrame(), Refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), Refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)],
     ids=str,
 )
-def test_the_producer_id_is_asked_for_until_it_comes(driver: SenderDriver, step: Step) -> None:
+def test_init_producer_id_is_retried(driver: SenderDriver, step: Step) -> None:
     driver.brokers.script(InitProducerIdRequest, step, step)
     driver.add(0, "a")
     driver.finish()
@@ -246,8 +233,8 @@ def test_a_single_record_too_large_for_the_broker_is_an_error(driver: SenderDriv
 
 
 def leave_little_time(driver: SenderDriver, partition: int) -> None:
-    """Pump until ``partition`` has had trouble, and let nearly all of delivery.timeout.ms be over."""
-    while not driver.sender._queues[T[partition]].last_trouble:
+    """Pump until ``partition`` has had an error, and let nearly all of delivery.timeout.ms be over."""
+    while not driver.sender._queues[T[partition]].last_error:
         driver.sender.pump(wait=True)
     driver.skip(driver.seconds - 0.2)
 
@@ -278,7 +265,7 @@ def test_a_pump_looks_at_no_deadline_before_the_first_one(
         driver.sender.pump(wait=False)
 
 
-def test_what_a_second_try_does_not_mend_is_an_error_with_the_brokers_words(driver: SenderDriver) -> None:
+def test_an_error_that_is_not_retriable_has_the_brokers_message(driver: SenderDriver) -> None:
     def refuse(request: ProduceRequest) -> ProduceResponse:
         bad = BatchIndexAndErrorMessage(batch_index=0, batch_index_error_message="compacted topics need keys")
         part = PartitionProduceResponse(index=0, error_code=ErrorCode.INVALID_RECORD, record_errors=(bad,))
@@ -305,7 +292,7 @@ def test_retries_may_be_bounded(brokers: ScriptedCluster) -> None:
 
 
 @pytest.mark.parametrize(
-    ("step", "trouble"),
+    ("step", "reason"),
     [
         (Refuse(ErrorCode.NOT_ENOUGH_REPLICAS), "fewer replicas are in sync"),
         (Drop(), "while Produce v13 was waiting for its answer"),
@@ -313,8 +300,8 @@ def test_retries_may_be_bounded(brokers: ScriptedCluster) -> None:
     ],
     ids=["refused", "dropped", "silent"],
 )
-def test_a_batch_that_cannot_be_delivered_in_time_is_an_error_with_the_last_trouble(
-    brokers: ScriptedCluster, step: Step, trouble: str
+def test_a_batch_that_cannot_be_delivered_in_time_is_an_error_with_the_last_error(
+    brokers: ScriptedCluster, step: Step, reason: str
 ) -> None:
     with SenderDriver(brokers, request_timeout_ms=30_000, delivery_timeout_ms=90_000) as driver:
         brokers.script(ProduceRequest, *[step] * 10_000)
@@ -326,7 +313,7 @@ def test_a_batch_that_cannot_be_delivered_in_time_is_an_error_with_the_last_trou
         leave_little_time(driver, 1)
         with pytest.raises(ProduceError, match=r"delivery.timeout.ms = 90000") as caught:
             driver.finish()
-    assert trouble in str(caught.value)
+    assert reason in str(caught.value)
     assert (caught.value.partition, caught.value.unacknowledged) == (T[1], 2)
 
 

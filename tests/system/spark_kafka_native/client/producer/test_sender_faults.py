@@ -2,7 +2,7 @@
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -23,19 +23,6 @@ from tests.support.scripted_broker import (
 )
 from tests.support.sender_driver import PARTITIONS, SenderDriver, names, write_and_check
 from tests.support.waiting import eventually
-
-
-@pytest.fixture
-def brokers() -> Iterator[ScriptedCluster]:
-    with ScriptedCluster(brokers=2, topics={"t": PARTITIONS}) as running:
-        yield running
-
-
-@pytest.fixture
-def driver(brokers: ScriptedCluster) -> Iterator[SenderDriver]:
-    with SenderDriver(brokers) as made:
-        yield made
-
 
 FAULTS: list[Step] = [
     Drop(),

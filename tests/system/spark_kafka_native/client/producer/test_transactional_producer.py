@@ -98,8 +98,8 @@ def test_partitions_are_part_of_it_before_they_are_written_to(
     assert all(header.is_transactional for partition in range(4) for header in headers(brokers, partition))
     if level(brokers) == 1:
         assert kinds(brokers)[:3] == ["InitProducerId", "AddPartitionsToTxn", "Produce"]
-        asked = brokers.requests(AddPartitionsToTxnRequest)
-        added = [part for request in asked for topic in request.v3_and_below_topics for part in topic.partitions]
+        requests = brokers.requests(AddPartitionsToTxnRequest)
+        added = [part for request in requests for topic in request.v3_and_below_topics for part in topic.partitions]
         assert sorted(added) == [0, 1, 2, 3], "each of them once"
     else:
         assert kinds(brokers) == ["InitProducerId", "Produce", "EndTxn"]
@@ -245,7 +245,6 @@ def test_an_abort_waits_for_what_is_in_flight(brokers: ScriptedCluster, producer
 
 @pytest.fixture
 def hasty(brokers: ScriptedCluster) -> Iterator[TransactionalProducer]:
-    """One that does not wait long for an answer."""
     timeouts = {"request_timeout_ms": 150, "max_block_ms": 10_000, "linger_ms": 0, "delivery_timeout_ms": 10_000}
     with Cluster(brokers.config(**timeouts)) as cluster, TransactionalProducer(cluster, "sink") as made:
         yield made
@@ -355,7 +354,7 @@ def test_an_end_without_an_answer_is_in_doubt(brokers: ScriptedCluster, cluster:
 
 
 @pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
-def test_who_is_fenced_is_told_by_the_end(
+def test_a_fenced_producer_gets_producer_fenced_at_the_end(
     brokers: ScriptedCluster, producer: TransactionalProducer, commit: bool
 ) -> None:
     producer.begin()
@@ -380,7 +379,7 @@ def test_an_abort_that_fails_on_the_way_out_is_logged(
     assert "could not be aborted and ends when its time is up" in caplog.text
 
 
-def test_an_identity_goes_on_behind_what_was_written(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_a_resumed_identity_continues_the_sequences(brokers: ScriptedCluster, cluster: Cluster) -> None:
     fence = init_producer(cluster, "sink")
     for number in range(3):
         with TransactionalProducer(cluster, fence) as producer:

@@ -19,8 +19,6 @@ SECRET = "app-hunter2 &+"
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """Gives the answers that it was told to, one after another."""
-
     answers: list[tuple[int, bytes]]
     asked: list[tuple[dict[str, str], dict[str, list[str]]]]
 

@@ -27,12 +27,6 @@ def brokers() -> Iterator[ScriptedCluster]:
         yield running
 
 
-@pytest.fixture
-def cluster(brokers: ScriptedCluster) -> Iterator[Cluster]:
-    with Cluster(brokers.config()) as made:
-        yield made
-
-
 def names(listings: list[TransactionListing]) -> list[str]:
     return [item.transactional_id for item in listings]
 
@@ -62,7 +56,7 @@ def test_states_of_brokers_to_come_are_unknown() -> None:
     assert TransactionState.of("Pondering") is TransactionState.UNKNOWN
 
 
-def test_trouble_with_an_id_names_it(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_an_error_names_the_transactional_id(brokers: ScriptedCluster, cluster: Cluster) -> None:
     refused = Refuse(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     brokers.script(DescribeTransactionsRequest, Refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), Drop(), refused)
     with pytest.raises(KafkaError, match="transactional id sink: not authorized"):
@@ -71,7 +65,7 @@ def test_trouble_with_an_id_names_it(brokers: ScriptedCluster, cluster: Cluster)
     assert describe_known(cluster, ["sink"], Deadline.after_ms(2000)) == {}
 
 
-def test_every_broker_is_asked_for_its_ids(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_transactional_ids_of_every_broker_are_listed(brokers: ScriptedCluster, cluster: Cluster) -> None:
     for name in ("b", "a", "other"):
         init_producer(cluster, name)
     brokers.script(ListTransactionsRequest, Refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), broker=1)

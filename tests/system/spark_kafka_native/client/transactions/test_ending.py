@@ -34,7 +34,7 @@ from tests.support.scripted_broker import (
 )
 
 TRANSPORT = {ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT}
-"""What is told where not even the first answer came in time."""
+"""The codes if not even the first response came in time."""
 
 
 @pytest.fixture(params=[1, 2], ids=["level1", "level2"])
@@ -51,20 +51,19 @@ def cluster(brokers: ScriptedCluster) -> Iterator[Cluster]:
 
 @pytest.fixture
 def handle(cluster: Cluster) -> TransactionHandle:
-    """A transaction that is open."""
     return Transactions(cluster).prepared("sink", "t", "a")
 
 
-def told(ending: Ending) -> tuple[EndTxnOutcome, bool | None, bool, ErrorCode]:
+def summary(ending: Ending) -> tuple[EndTxnOutcome, bool | None, bool, ErrorCode]:
     return ending.outcome, ending.committed, ending.is_closed, ending.code
 
 
 @pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
-def test_an_end_may_be_asked_for_again(
+def test_end_txn_may_be_repeated(
     brokers: ScriptedCluster, cluster: Cluster, handle: TransactionHandle, commit: bool
 ) -> None:
     endings = [end_transaction(cluster, handle, commit=commit) for _ in range(3)]
-    assert {told(ending) for ending in endings} == {(EndTxnOutcome.DONE, commit, True, ErrorCode.NONE)}
+    assert {summary(ending) for ending in endings} == {(EndTxnOutcome.DONE, commit, True, ErrorCode.NONE)}
     rises = handle.has_epoch_per_transaction
     following = dataclasses.replace(handle.identity, producer_epoch=handle.producer_epoch + rises)
     assert {ending.identity for ending in endings} == {following}
@@ -93,7 +92,7 @@ def test_it_is_asked_until_it_is_known(
 ) -> None:
     brokers.script(EndTxnRequest, *steps)
     ending = end_transaction(cluster, handle, commit=commit)
-    assert told(ending) == (EndTxnOutcome.DONE, commit, True, ErrorCode.NONE)
+    assert summary(ending) == (EndTxnOutcome.DONE, commit, True, ErrorCode.NONE)
     assert brokers.state.transactions.by_id["sink"].state == ("CompleteCommit" if commit else "CompleteAbort")
 
 
@@ -105,10 +104,10 @@ def test_a_coordinator_that_moves_is_followed(
 
 
 @pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
-def test_what_ended_the_other_way_is_told(cluster: Cluster, handle: TransactionHandle, commit: bool) -> None:
+def test_a_transaction_that_ended_the_other_way(cluster: Cluster, handle: TransactionHandle, commit: bool) -> None:
     end_transaction(cluster, handle, commit=commit)
     ending = end_transaction(cluster, handle, commit=not commit)
-    assert told(ending) == (EndTxnOutcome.ENDED_OTHERWISE, commit, True, ErrorCode.INVALID_TXN_STATE)
+    assert summary(ending) == (EndTxnOutcome.ENDED_OTHERWISE, commit, True, ErrorCode.INVALID_TXN_STATE)
     assert ending.identity is None
     assert f"its coordinator now has sink in Complete{'Commit' if commit else 'Abort'}" in ending.reason
 
@@ -116,7 +115,7 @@ def test_what_ended_the_other_way_is_told(cluster: Cluster, handle: TransactionH
 def test_nothing_is_nothing_to_commit_and_already_aborted(cluster: Cluster) -> None:
     fence = init_producer(cluster, "sink")
     expected = (EndTxnOutcome.ENDED_OTHERWISE, False, True, ErrorCode.INVALID_TXN_STATE)
-    assert told(end_transaction(cluster, fence, commit=True)) == expected
+    assert summary(end_transaction(cluster, fence, commit=True)) == expected
     ending = end_transaction(cluster, fence, commit=False)
     assert (ending.outcome, ending.committed, ending.identity) == (EndTxnOutcome.DONE, False, fence)
 
@@ -129,7 +128,7 @@ def test_a_fenced_transaction_is_over_but_was_not_ended_by_us(
     brokers.state.transactions.by_id["sink"].epoch += 3
     brokers.script(EndTxnRequest, Refuse(ErrorCode.NOT_COORDINATOR), Refuse(code))
     ending = end_transaction(cluster, handle, commit=commit)
-    assert told(ending) == (EndTxnOutcome.ENDED_OTHERWISE, None, True, code)
+    assert summary(ending) == (EndTxnOutcome.ENDED_OTHERWISE, None, True, code)
     assert ending.was_fenced
     assert f"epoch {handle.producer_epoch + 3}" in ending.reason
 
@@ -140,13 +139,15 @@ def test_who_is_fenced_after_a_lost_answer_cannot_know(
 ) -> None:
     brokers.script(EndTxnRequest, lost, Refuse(ErrorCode.PRODUCER_FENCED))
     ending = end_transaction(cluster, handle, commit=True)
-    assert told(ending) == (EndTxnOutcome.UNKNOWN, None, True, ErrorCode.PRODUCER_FENCED)
+    assert summary(ending) == (EndTxnOutcome.UNKNOWN, None, True, ErrorCode.PRODUCER_FENCED)
 
 
-def test_of_a_forgotten_id_nobody_knows(brokers: ScriptedCluster, cluster: Cluster, handle: TransactionHandle) -> None:
+def test_the_end_of_a_forgotten_id_is_unknown(
+    brokers: ScriptedCluster, cluster: Cluster, handle: TransactionHandle
+) -> None:
     brokers.state.transactions.by_id.clear()
     ending = end_transaction(cluster, handle, commit=True)
-    assert told(ending) == (EndTxnOutcome.UNKNOWN, None, True, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    assert summary(ending) == (EndTxnOutcome.UNKNOWN, None, True, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     assert not ending.was_fenced
 
 
@@ -164,17 +165,17 @@ def test_without_an_answer_in_time_it_may_be_open(
 ) -> None:
     brokers.script(EndTxnRequest, *[step] * 5_000)
     ending = end_transaction(cluster, handle, commit=True, timeout_ms=600)
-    assert told(ending)[:3] == (EndTxnOutcome.UNKNOWN, None, False)
+    assert summary(ending)[:3] == (EndTxnOutcome.UNKNOWN, None, False)
     assert ending.code in {code, *TRANSPORT}
 
 
-def test_a_coordinator_that_nobody_can_name_leaves_it_unknown(
+def test_without_a_coordinator_the_end_is_unknown(
     brokers: ScriptedCluster, cluster: Cluster, handle: TransactionHandle
 ) -> None:
     cluster.coordinators.clear()
     brokers.script(FindCoordinatorRequest, *[Refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)] * 5_000)
     ending = end_transaction(cluster, handle, commit=False, timeout_ms=600)
-    assert told(ending)[:3] == (EndTxnOutcome.UNKNOWN, None, False)
+    assert summary(ending)[:3] == (EndTxnOutcome.UNKNOWN, None, False)
     assert ending.code in {ErrorCode.COORDINATOR_NOT_AVAILABLE, *TRANSPORT}
 
 
@@ -182,13 +183,15 @@ def test_a_broken_broker_leaves_it_unknown(
     brokers: ScriptedCluster, cluster: Cluster, handle: TransactionHandle
 ) -> None:
     brokers.script(EndTxnRequest, Refuse(ErrorCode.UNKNOWN_SERVER_ERROR))
-    assert told(end_transaction(cluster, handle, commit=True)) == (
+    assert summary(end_transaction(cluster, handle, commit=True)) == (
         *(EndTxnOutcome.UNKNOWN, None, False),
         ErrorCode.UNKNOWN_SERVER_ERROR,
     )
 
 
-def test_who_may_not_ask_is_told_so(brokers: ScriptedCluster, cluster: Cluster, handle: TransactionHandle) -> None:
+def test_end_txn_without_authorization_is_an_error(
+    brokers: ScriptedCluster, cluster: Cluster, handle: TransactionHandle
+) -> None:
     brokers.script(EndTxnRequest, Refuse(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
     with pytest.raises(KafkaError, match=r"commit of sink \(producer .* not authorized"):
         end_transaction(cluster, handle, commit=True)
@@ -199,7 +202,7 @@ def test_brokers_that_describe_nothing_say_less(brokers: ScriptedCluster, handle
     brokers.script(EndTxnRequest, Refuse(ErrorCode.INVALID_TXN_STATE))
     with Cluster(brokers.config()) as cluster:
         ending = end_transaction(cluster, handle, commit=False)
-    assert told(ending) == (EndTxnOutcome.ENDED_OTHERWISE, None, True, ErrorCode.INVALID_TXN_STATE)
+    assert summary(ending) == (EndTxnOutcome.ENDED_OTHERWISE, None, True, ErrorCode.INVALID_TXN_STATE)
 
 
 def test_many_are_ended_in_few_round_trips(brokers: ScriptedCluster, cluster: Cluster) -> None:
@@ -246,7 +249,7 @@ def test_open_ones_are_aborted_by_name(brokers: ScriptedCluster, cluster: Cluste
     write = Transactions(cluster)
     first, second = (write.prepared(f"sink.{number}", "t", "a") for number in range(2))
     end_transaction(cluster, second, commit=True)
-    endings = abort_open_transactions(cluster, ["sink.0", "sink.1", "nobody"])
-    assert {key: told(ending)[:2] for key, ending in endings.items()} == {"sink.0": (EndTxnOutcome.DONE, False)}
-    assert told(end_transaction(cluster, first, commit=True))[:2] == (EndTxnOutcome.ENDED_OTHERWISE, False)
+    endings = abort_open_transactions(cluster, ["sink.0", "sink.1", "unused"])
+    assert {key: summary(ending)[:2] for key, ending in endings.items()} == {"sink.0": (EndTxnOutcome.DONE, False)}
+    assert summary(end_transaction(cluster, first, commit=True))[:2] == (EndTxnOutcome.ENDED_OTHERWISE, False)
     assert abort_open_transactions(cluster, ["sink.0"]) == {}

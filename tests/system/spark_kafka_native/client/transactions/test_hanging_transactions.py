@@ -48,14 +48,7 @@ def brokers() -> Iterator[ScriptedCluster]:
         yield running
 
 
-@pytest.fixture
-def cluster(brokers: ScriptedCluster) -> Iterator[Cluster]:
-    with Cluster(brokers.config()) as made:
-        yield made
-
-
 def described(producers: dict[int, list[ProducerState]]) -> Respond:
-    """Producers by partition."""
 
     def make(request: DescribeProducersRequest) -> DescribeProducersResponse:
         (topic,) = request.topics
@@ -116,7 +109,7 @@ def test_coordinators_are_not_asked_when_no_producer_is_silent(brokers: Scripted
     assert brokers.requests(ListTransactionsRequest) == []
 
 
-def test_no_broker_is_asked_for_more_than_500_partitions_at_once(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_no_request_has_more_than_500_partitions(brokers: ScriptedCluster, cluster: Cluster) -> None:
     found(cluster)
     asked = [len(request.topics[0].partition_indexes) for request in brokers.requests(DescribeProducersRequest)]
     assert (sum(asked), max(asked) <= 500) == (PARTITIONS, True)

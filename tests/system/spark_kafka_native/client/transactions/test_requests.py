@@ -62,7 +62,7 @@ def versions(brokers: ScriptedCluster, kind: type[Request[Any]]) -> list[int]:
     return [version for _, request, version in brokers.received if isinstance(request, kind)]
 
 
-def test_a_producer_is_told_id_epoch_and_level(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_init_producer_id_returns_id_epoch_and_transaction_version(brokers: ScriptedCluster, cluster: Cluster) -> None:
     first, second = init_producer(cluster, "sink", timeout_ms=5000), init_producer(cluster, "sink")
     assert first.transaction_version == brokers.state.transactions.level
     assert (first.timeout_ms, second.timeout_ms) == (5000, 60_000)
@@ -119,7 +119,7 @@ def test_a_producer_id_may_be_refused(
     assert (caught.value.code, caught.value.transactional_id) == (code, "sink")
 
 
-def test_who_waits_in_vain_is_told_for_what(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_the_error_after_the_deadline_has_the_last_reason(brokers: ScriptedCluster, cluster: Cluster) -> None:
     brokers.script(InitProducerIdRequest, *[Refuse(ErrorCode.CONCURRENT_TRANSACTIONS)] * 1000)
     with pytest.raises(ProducerFailed, match=r"previous transaction is still being completed|no answer|be reached"):
         init_producer(cluster, "sink", patience_ms=100)
@@ -143,7 +143,7 @@ def test_partitions_are_added_together(
     assert versions(brokers, AddPartitionsToTxnRequest) == [3, 3]
 
 
-def test_of_several_refusals_the_one_that_explains_is_told(
+def test_of_several_errors_the_most_specific_is_raised(
     brokers: ScriptedCluster, cluster: Cluster, identity: TransactionalIdentity
 ) -> None:
     codes = iter([ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.TOPIC_AUTHORIZATION_FAILED])

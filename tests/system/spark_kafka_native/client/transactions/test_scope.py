@@ -22,12 +22,6 @@ def brokers(request: pytest.FixtureRequest) -> Iterator[ScriptedCluster]:
 
 
 @pytest.fixture
-def cluster(brokers: ScriptedCluster) -> Iterator[Cluster]:
-    with Cluster(brokers.config()) as made:
-        yield made
-
-
-@pytest.fixture
 def scope(cluster: Cluster) -> TransactionScope:
     return TransactionScope(cluster, init_producer(cluster, "sink"))
 
@@ -74,7 +68,7 @@ def test_the_next_transaction_begins_empty(scope: TransactionScope) -> None:
 
 def test_a_refused_partition_is_none_of_its_own(brokers: ScriptedCluster, scope: TransactionScope) -> None:
     if scope.identity.has_epoch_per_transaction:
-        return  # nobody is asked, and so nobody refuses
+        return  # no request is sent, and so none is refused
     brokers.script(AddPartitionsToTxnRequest, Refuse(ErrorCode.PRODUCER_FENCED))
     with pytest.raises(ProducerFenced, match="t-0"):
         scope.admit(T[:1], soon())
@@ -82,7 +76,7 @@ def test_a_refused_partition_is_none_of_its_own(brokers: ScriptedCluster, scope:
     assert not scope.is_empty, "the coordinator may have heard of it"
 
 
-def test_who_goes_on_asks_where_others_stopped(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_a_resumed_scope_learns_the_last_sequences(brokers: ScriptedCluster, cluster: Cluster) -> None:
     identity = init_producer(cluster, "sink")
     last = {
         0: (identity.producer_epoch, 41),
@@ -99,7 +93,7 @@ def test_who_goes_on_asks_where_others_stopped(brokers: ScriptedCluster, cluster
     assert [fresh.first_sequence(part) for part in T] == [0, 0, 0]
 
 
-def test_where_nobody_can_be_asked_nobody_goes_on() -> None:
+def test_a_scope_cannot_be_resumed_without_describe_producers() -> None:
     versions = {key: span for key, span in KAFKA_4_3.items() if key != 61}
     with ScriptedCluster(topics={"t": 3}, versions=versions) as brokers, Cluster(brokers.config()) as cluster:
         scope = TransactionScope(cluster, init_producer(cluster, "sink"), resumed=True)

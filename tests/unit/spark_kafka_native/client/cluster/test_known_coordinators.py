@@ -14,7 +14,7 @@ def test_groups_and_transactional_ids_have_names_of_their_own() -> None:
     assert known.get(GROUP, "a") is None
 
 
-def test_what_somebody_has_learned_since_is_not_forgotten() -> None:
+def test_forget_keeps_a_coordinator_that_was_found_since() -> None:
     known = KnownCoordinators()
     known.learn(GROUP, "a", TWO)
     known.forget(GROUP, "a", ONE)

@@ -19,7 +19,6 @@ TWO = uuid.UUID(int=2)
 
 
 def answer(*partitions: tuple[int, int], topic_id: uuid.UUID = ONE, name: str = "t") -> ClusterMetadata:
-    """Metadata of a topic whose partitions have these (leader, epoch)."""
     return ClusterMetadata.of(
         MetadataResponse(
             cluster_id="c",

@@ -1,4 +1,4 @@
-"""The life of batches, told without a broker: what is sent, what is answered, what is sent again."""
+"""The life of a partition's batches without a broker: sent, acknowledged, sent again."""
 
 import pytest
 
@@ -15,7 +15,7 @@ GAP = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 class QueueDriver:
-    """A queue that is told a story; batches go by the names that are their records' values."""
+    """A queue and its script; batches go by the names that are their records' values."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ def queue() -> QueueDriver:
     return QueueDriver()
 
 
-def test_batches_go_out_in_order_with_sequences_that_go_on(queue: QueueDriver) -> None:
+def test_batches_are_sent_in_order_with_consecutive_sequences(queue: QueueDriver) -> None:
     queue.add("a", "b", records=3)
     queue.add("c")
     assert queue.send() == [("a", 0, 0), ("b", 0, 3), ("c", 0, 6)]
@@ -179,7 +179,7 @@ def test_after_a_success_the_pauses_begin_again(queue: QueueDriver) -> None:
     assert len(queue.queue) == 0
 
 
-def test_a_true_gap_starts_an_epoch_in_which_everything_is_numbered_anew(queue: QueueDriver) -> None:
+def test_a_confirmed_gap_starts_an_epoch_with_sequences_from_0(queue: QueueDriver) -> None:
     queue.add("a", "b", "c")
     queue.send()
     queue.answer("a")
@@ -262,24 +262,24 @@ def test_before_a_new_epoch_every_batch_that_may_be_written_is_asked_about() -> 
     assert queue.send() == [("a", 1, 0)]
 
 
-@pytest.mark.parametrize("trouble", [ErrorCode.NOT_LEADER_OR_FOLLOWER, None])
-def test_a_gap_that_not_all_answers_confirm_is_asked_about_again(queue: QueueDriver, trouble: ErrorCode | None) -> None:
+@pytest.mark.parametrize("code", [ErrorCode.NOT_LEADER_OR_FOLLOWER, None])
+def test_a_gap_that_not_all_responses_confirm_is_retried(queue: QueueDriver, code: ErrorCode | None) -> None:
     queue.add("a", "b")
     queue.send()
     queue.lose("a", "b")
     queue.wait()
     queue.send()
     queue.answer("a", GAP)
-    if trouble is None:
+    if code is None:
         queue.lose("b")
     else:
-        queue.answer("b", trouble)
+        queue.answer("b", code)
     queue.wait()
     assert queue.send() == [("a", 0, 0), ("b", 0, 2)]
 
 
 def test_a_batch_that_was_passed_over_without_being_written_is_the_end(queue: QueueDriver) -> None:
-    """Only a broker that forgot the producer takes b without a; to write a now would put it behind b."""
+    """Only a broker that forgot the producer takes b without a; to write a now would put it after b."""
     queue.add("a", "b")
     queue.send()
     queue.answer("a", ErrorCode.NOT_ENOUGH_REPLICAS)
@@ -347,7 +347,7 @@ def test_an_unknown_producer_whose_batch_may_be_written_must_not_write_it_again(
     assert queue.answer("a", ErrorCode.UNKNOWN_PRODUCER_ID, log_start_offset=50) is Verdict.FATAL
 
 
-def test_behind_the_last_epoch_comes_a_new_producer_id() -> None:
+def test_after_the_last_epoch_comes_a_new_producer_id() -> None:
     queue = QueueDriver(identity=ProducerIdAndEpoch(7, MAX_EPOCH))
     queue.add("a")
     queue.send()
@@ -391,7 +391,7 @@ def test_a_single_record_that_is_too_large_is_the_end(queue: QueueDriver) -> Non
 
 
 @pytest.mark.parametrize("code", [ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TOPIC_AUTHORIZATION_FAILED])
-def test_errors_that_a_second_try_does_not_mend_are_the_end(queue: QueueDriver, code: ErrorCode) -> None:
+def test_errors_that_are_not_retriable_end_the_queue(queue: QueueDriver, code: ErrorCode) -> None:
     queue.add("a")
     queue.send()
     assert queue.answer("a", code) is Verdict.FATAL
@@ -425,7 +425,7 @@ def test_a_pause_says_when_it_ends(queue: QueueDriver) -> None:
     wakes_at = queue.queue.wakes_at()
     assert wakes_at is not None
     assert 0.07 < wakes_at < 0.13
-    assert queue.queue.last_trouble == "no leader"
+    assert queue.queue.last_error == "no leader"
     assert queue.send() == []
     queue.now = wakes_at
     assert len(queue.send()) == 1

@@ -131,7 +131,7 @@ def test_whether_an_empty_key_is_a_key(name: str, empty_counts: bool) -> None:
     assert (len(set(assign(name, [b""] * 200))) == 1) is empty_counts
 
 
-def test_round_robin_goes_on_from_call_to_call_and_skips_nothing() -> None:
+def test_round_robin_continues_from_call_to_call_and_skips_no_partition() -> None:
     partitioner = make_partitioner("round_robin", 1, first=0)
     rows = Unassigned(keys=None, sizes=np.zeros(4, np.int64), partitions=3, available=[0, 1, 2])
     assert [*partitioner.assign(rows), *partitioner.assign(rows)] == [0, 1, 2, 0, 1, 2, 0, 1]

@@ -161,7 +161,6 @@ def numbered(count: int) -> pa.RecordBatch:
 
 
 def of_partitions(found: list[Runs]) -> list[tuple[int, list[int]]]:
-    """The partition of each run, and the numbers of its rows."""
     return [
         (partition, rows.tolist())
         for runs in found

@@ -10,7 +10,6 @@ from tests.support.golden_jks import JKS, KEY_PASSWORD, STORE_PASSWORD
 
 
 def signed(body: bytes, password: str = STORE_PASSWORD) -> bytes:
-    """A store with the checksum that its contents should have."""
     return body + hashlib.sha1(password.encode("utf-16-be") + b"Mighty Aphrodite" + body).digest()
 
 

@@ -19,7 +19,6 @@ from tests.support.golden_pkcs12 import AES, NOT_TRUSTED, PLAIN, STORE_PASSWORD,
 
 
 def anchors(path: Path, content: bytes, password: str | None = STORE_PASSWORD) -> list[str]:
-    """Names of the certificates that a trust store makes trusted."""
     path.write_bytes(content)
     word = None if password is None else Secret(password)
     pem = read_trust_store(StoreFile(prefix="ssl.truststore", location=str(path), type="PKCS12", password=word))
@@ -60,7 +59,6 @@ def test_a_certificate_beside_a_key_that_has_none_is_not_trusted(tmp_path: Path)
 
 
 def test_cut_and_damaged_stores_are_refused(tmp_path: Path) -> None:
-    """The package cryptography would refuse most of them before."""
     for end in range(len(AES) - 100):
         with pytest.raises(Pkcs12Error):
             trusted_certificates(AES[:end], STORE_PASSWORD)

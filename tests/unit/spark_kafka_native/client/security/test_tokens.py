@@ -134,7 +134,6 @@ def test_extensions() -> None:
 
 @pytest.fixture
 def signer(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
-    """A stand-in for AWS's package; what it was asked."""
     calls: list[tuple[Any, ...]] = []
 
     def answer(*given: Any, **more: Any) -> tuple[str, int]:

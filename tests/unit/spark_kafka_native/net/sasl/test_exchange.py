@@ -45,7 +45,7 @@ def test_brokers_that_refuse_the_handshake(code: ErrorCode, option: str, reason:
     assert (caught.value.option, caught.value.code) == (option, code)
 
 
-def test_what_brokers_say_is_told_without_the_password() -> None:
+def test_the_brokers_error_message_is_shown_without_the_password() -> None:
     plain = exchange()
     plain.begin(OFFER)
     refused = SaslAuthenticateResponse(error_code=58, error_message="alice is not hunter2")
@@ -73,7 +73,7 @@ def test_a_broker_that_ends_before_it_has_proved_itself() -> None:
 def test_bare_tokens_of_old_brokers() -> None:
     plain = exchange(raw=True)
     plain.begin(OFFER)
-    assert plain.go_on(b"") is None
+    assert plain.next_token(b"") is None
     assert plain.is_heard_out
     assert "as old ones do" in str(plain.cut_off())
 

@@ -48,7 +48,6 @@ def batch(
 
 
 def in_python(buffer: bytes | memoryview) -> tuple[list[tuple[int, ...]], int]:
-    """The rows of the table, and where it ends."""
     rows: list[tuple[int, ...]] = []
     position = 0
     while True:
@@ -81,8 +80,8 @@ def test_a_byte_of_a_header_changed(place: int) -> None:
     for byte in NEXT:
         buffer = first[:place] + bytes([byte]) + first[place + 1 :] + batch(9)
         assert compiled(buffer) == in_python(buffer)
-        behind = batch(9) + buffer
-        assert compiled(behind) == in_python(behind)
+        after = batch(9) + buffer
+        assert compiled(after) == in_python(after)
 
 
 @pytest.mark.parametrize(
@@ -181,5 +180,4 @@ def test_what_has_no_memory_is_refused() -> None:
 
 
 def test_it_is_in_the_order_of_the_header() -> None:
-    """Guards the list of names above."""
     assert set(FIELDS) < set(BatchHeader._fields)

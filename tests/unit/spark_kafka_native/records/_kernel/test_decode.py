@@ -29,7 +29,7 @@ def test_no_batches() -> None:
     assert rows["count"] == 0
 
 
-def test_columns_that_are_not_asked_for_are_not_there() -> None:
+def test_columns_that_are_not_requested_are_not_built() -> None:
     rows = decode_raw(RECORD, RawBatch(7), columns=("offset",))
     assert rows == {"count": 1, "offset": bytes(8)}
 

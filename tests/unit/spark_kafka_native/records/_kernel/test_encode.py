@@ -19,7 +19,6 @@ HEADERS = (b"abc", ints(0, 1, 1, 3), 0, ints(1, 0, 2))
 
 
 def measured(**other: Any) -> Measured:
-    """Two records with two headers and one, or with something ``other``."""
     given = {
         "rows": 2,
         "keys": KEYS,
@@ -44,7 +43,7 @@ def test_records_as_they_are_on_the_wire() -> None:
     assert bytes(begins) == bytes(ints(0, len(wanted[0]), len(data)))
 
 
-def test_every_batch_lies_behind_room_of_zeroes() -> None:
+def test_every_batch_has_a_header_of_zeroes_before_it() -> None:
     memory = Memory()
     data, begins = Measured(3, None, None, None, None, None).encode(
         ints(0, 1, 2), ints(0, 2), ints(5, 7, 9), 61, memory.allocate

@@ -102,7 +102,7 @@ def test_more_than_are_kept_at_once(count: int) -> None:
     assert [(found.base_offset, found.position) for found in taken] == [(2 * i, i * SIZE) for i in range(count)]
 
 
-def test_it_goes_on_where_it_is_told_to() -> None:
+def test_selection_resumes_at_the_given_position() -> None:
     buffer = b"".join(batch(2 * index) for index in range(3))
     progress = Progress(log_position=4, next_offset=4, rows=4, payload_bytes=20, first_position=0)
     assert [found.base_offset for found in selected(buffer, progress, position=2 * SIZE)[1]] == [4]
@@ -229,7 +229,7 @@ def test_payloads_are_unpacked_elsewhere() -> None:
     assert selected(buffer, unpack=lambda *_: (0, 13)) == (0, [])
 
 
-def test_trouble_of_others_goes_through() -> None:
+def test_errors_of_the_decompressor_are_raised() -> None:
     buffer = batch(0) + batch(2, codec=GZIP)
     with pytest.raises(Unpacked):
         selected(buffer)

@@ -12,7 +12,6 @@ from tests.support.reference_records import Batch, Record, write_batch
 
 
 def body(*parts: bytes | int) -> bytes:
-    """A record of these: numbers become varints."""
     joined = b"".join(part if isinstance(part, bytes) else reference.write_varint(part) for part in (b"\x00", *parts))
     return reference.write_varint(len(joined)) + joined
 
@@ -37,7 +36,7 @@ REFUSED = {
     "offset too large": (GOOD + body(0, TOO_LARGE, -1, -1, 0), SHORT),
     "offset twice": (GOOD + GOOD, "offset 0 is not greater than the previous record's offset 0"),
     "offset negative": (body(0, -1, -1, -1, 0) + GOOD, "impossible offset delta -1 or key length -1"),
-    "offset behind the last one": (GOOD + body(0, 2, -1, -1, 0), "offset 2 is greater than the batch's last offset 1"),
+    "offset after the last one": (GOOD + body(0, 2, -1, -1, 0), "offset 2 is greater than the batch's last offset 1"),
     "key's length too long": (GOOD + body(0, 1, TOO_LONG, -1, 0), SHORT),
     "key's length below null": (
         GOOD + body(0, 1, -2, -1, 0),
@@ -81,7 +80,7 @@ REFUSED = {
         GOOD + body(0, 1, -1, -1, 0, 0),
         "impossible header count 0, 1 bytes of the record are left",
     ),
-    "a byte behind the last record": (
+    "a byte after the last record": (
         GOOD + body(0, 1, -1, -1, 0) + b"\x00",
         "1 bytes are left after the batch's last record",
     ),
@@ -108,7 +107,7 @@ REFUSED = {
         GOOD + body(0, 1, -1, -1, 1, 0, 2**31 - 1),
         "impossible length 2147483647 of a header's key or value",
     ),
-    "bytes behind the last header": (
+    "bytes after the last header": (
         GOOD + body(0, 1, -1, -1, 1, 0, 0, 0),
         "1 bytes are left after the record's 1 headers",
     ),
@@ -121,7 +120,7 @@ def test_refused(what: str, more: bytes) -> None:
     payload, message = REFUSED[what]
     records = tuple(Record(offset=row) for row in range(3 if more else 2))
     buffer = write_batch(Batch(records=records, last_offset_delta=len(records) - 1), payload + more)
-    with suppress(CorruptBatch):  # neither looks into headers that nobody wants
+    with suppress(CorruptBatch):  # neither reads headers that are not requested
         read_both(buffer, columns=["value"])
     with pytest.raises(CorruptBatch) as found:
         read_both(buffer)
@@ -151,7 +150,6 @@ def test_any_time_from_any_base(time: int, base: int) -> None:
 
 
 def test_the_largest_numbers_there_are() -> None:
-    """Not refused: what is just within."""
     time = 2**63 - 1
     payload = body(time, 0, -1, -1, 0) + body(-time, b"\xfe\xff\xff\xff\x0f", -1, -1, 0)
     batch = Batch(records=(Record(), Record(offset=2**31 - 1)), last_offset_delta=2**31 - 1, base_timestamp=0)

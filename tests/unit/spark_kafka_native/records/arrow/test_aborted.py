@@ -14,7 +14,6 @@ class Aborted:
 
 
 def batch(first: int, producer_id: int, *, transactional: bool = True) -> BatchHeader:
-    """Ten records."""
     records = numbered([Record()] * 10, first)
     return read_header(
         write_batch(Batch(records=records, base_offset=first, producer_id=producer_id, transactional=transactional))

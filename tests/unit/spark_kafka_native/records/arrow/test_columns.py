@@ -27,7 +27,7 @@ def test_columns_of_nulls_are_none() -> None:
     assert (columns.keys, columns.values, columns.headers) == (None, None, None)
 
 
-def test_headers_one_behind_the_other() -> None:
+def test_headers_of_several_rows_are_concatenated() -> None:
     rows = [None, [("a", b"1"), ("b", None)], [], [("c", b"")]]
     columns = read_columns(pa.record_batch({"headers": pa.array(rows, pa.map_(pa.string(), pa.binary()))}), 0)
     assert columns.headers is not None

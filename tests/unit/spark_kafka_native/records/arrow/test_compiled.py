@@ -45,8 +45,8 @@ def batches(draw: st.DrawFn) -> bytes:
     buffer, offset = b"", draw(st.integers(0, 2**40))
     for _ in range(draw(st.integers(1, 4))):
         records = numbered(draw(record_lists(min_size=1, max_size=12)), offset)
-        stretch = draw(st.sampled_from([1, 1, 3, 100]))
-        records = tuple(replace(record, offset=offset + stretch * index) for index, record in enumerate(records))
+        step = draw(st.sampled_from([1, 1, 3, 100]))
+        records = tuple(replace(record, offset=offset + step * index) for index, record in enumerate(records))
         raw = bytearray(b"".join(reference.write_record(record, offset, records[0].timestamp) for record in records))
         for _ in range(draw(st.sampled_from([0, 0, 0, 0, 1, 2]))):
             place = draw(st.integers(0, len(raw) - 1))
@@ -63,7 +63,7 @@ def batches(draw: st.DrawFn) -> bytes:
         if len(raw) < 7 * len(records):
             continue
         buffer += write_batch(batch, bytes(raw))
-        offset += stretch * len(records) + 6
+        offset += step * len(records) + 6
     return buffer
 
 
@@ -153,4 +153,4 @@ def test_murmur2(keys: list[bytes | None], large: bool, data: st.DataObject) -> 
     hashes = compiled.murmur2(*spans_of(column))
     assert hashes.dtype == np.int32
     assert hashes.tolist() == [murmur2_of_one(key or b"") for key in keys[start:]]
-    hashes &= np.int32(1)  # callers go on in it
+    hashes &= np.int32(1)  # callers change it in place

@@ -26,7 +26,6 @@ PLAIN = ("key", "value", "offset", "timestamp", "headers")
 
 
 def values(first: int, count: int) -> tuple[Record, ...]:
-    """Records whose values are their offsets."""
     return numbered([Record(value=str(offset).encode()) for offset in range(first, first + count)], first)
 
 
@@ -35,7 +34,6 @@ def log(*batches: Batch | bytes) -> bytes:
 
 
 def at(first: int, count: int, **fields: object) -> Batch:
-    """A batch of ``count`` records from offset ``first`` on."""
     batch = Batch(records=values(first, count), base_offset=first)
     return replace(batch, **fields)  # type: ignore[arg-type]  # values of any field
 
@@ -101,7 +99,7 @@ def test_decodes_what_the_reference_wrote(fetched: tuple[bytes, list[Record]], d
 
 @given(record_lists(min_size=1), st.sampled_from(CODECS), st.lists(st.sampled_from(ALL), unique=True))
 @settings(max_examples=50)
-def test_columns_in_the_order_asked_for(records: tuple[Record, ...], codec: int, columns: list[str]) -> None:
+def test_columns_have_the_requested_order(records: tuple[Record, ...], codec: int, columns: list[str]) -> None:
     buffer = write_batch(Batch(records=records, codec=codec))
     full = decode_all(buffer).records
     some = decode(buffer, from_offset=0, until_offset=END, columns=columns).records
@@ -263,7 +261,6 @@ def test_aborted_transactions_from_any_offset_on(from_offset: int) -> None:
 
 
 def in_portions(buffer: bytes, **options: Any) -> list[Decoded]:
-    """Decode as a caller does who limits what one call may return."""
     portions: list[Decoded] = []
     rest, offset = buffer, 0
     aborted: Sequence[Any] | None = ABORTED
@@ -275,7 +272,7 @@ def in_portions(buffer: bytes, **options: Any) -> list[Decoded]:
         rest, offset, aborted = rest[decoded.bytes_used :], decoded.next_offset, decoded.aborted
 
 
-def test_going_on_in_the_same_buffer() -> None:
+def test_decode_resumes_in_the_same_buffer() -> None:
     buffer = log(*TRANSACTIONS)
     portions = in_portions(buffer, target_rows=1)
     assert [offsets(portion) for portion in portions] == [[2, 3], [4], [5], [7], [11], []]
@@ -312,7 +309,6 @@ def test_a_bomb_is_refused() -> None:
 
 @pytest.mark.parametrize("records", [1, 3, 40, 700])
 def test_many_headers(records: int) -> None:
-    """In one record and in many."""
     wanted = numbered(
         Record(headers=tuple((f"h{index}", None if index % 3 else b"v") for index in range(50 if row % 5 else 1)))
         for row in range(records)

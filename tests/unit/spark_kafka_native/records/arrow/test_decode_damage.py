@@ -174,7 +174,6 @@ def assert_agrees(buffer: bytes) -> None:
 
 
 def is_plausible(batch: Batch) -> bool:
-    """Whether offsets ascend within the batch."""
     bounds = [batch.base_offset - 1, *(record.offset for record in batch.records)]
     assert batch.last_offset_delta is not None
     return (

@@ -56,7 +56,6 @@ def encode_rows(
 
 
 def read_back(batches: list[EncodedBatch]) -> tuple[Record, ...]:
-    """What the reference finds in ``batches``, numbered through."""
     return numbered(record for batch in batches for record in read_batch(bytes(batch.buffer)).records)
 
 

@@ -1,4 +1,4 @@
-"""Whole Fetch answers through both kernels: the same rows, the same places to go on from, the same errors."""
+"""Whole Fetch responses through both kernels: the same rows, the same next offsets, the same errors."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -47,7 +47,7 @@ def marker(kind: ControlType, offset: int, producer_id: int) -> bytes:
 
 @st.composite
 def pieces(draw: st.DrawFn, offset: int) -> tuple[bytes, int]:
-    """Something that an answer can hold at ``offset``, and the offset behind it."""
+    """Something that a response can hold at ``offset``, and the offset after it."""
     kind = draw(
         st.sampled_from(["plain"] * 4 + ["transactional"] * 3 + ["marker"] * 2 + ["empty", "messages", "wrapper"])
     )
@@ -210,17 +210,17 @@ def test_cut_off_everywhere() -> None:
 
 @pytest.mark.parametrize("sealed", [False, True])
 def test_every_byte_of_headers_changed(sealed: bool) -> None:
-    """The first batch, and the one behind it, whose header is damaged under a wrong CRC and under a right one."""
+    """The first batch, and the one after it, whose header is damaged under a wrong CRC and under a right one."""
     first = write_batch(FIRST)
     second = bytearray(write_batch(SECOND))
-    behind = write_batch(Batch(records=records(40, 1), base_offset=40))
+    after = write_batch(Batch(records=records(40, 1), base_offset=40))
     for place in range(61):
         for byte in (0, 1, 2, 5, 0x10, 0x20, 0x7F, 0x80, 0xFF):
             damaged = second.copy()
             damaged[place] = byte
             if sealed and damaged[8:12] == second[8:12]:
                 seal(damaged)
-            for buffer in (bytes(damaged) + behind, first + bytes(damaged) + behind):
+            for buffer in (bytes(damaged) + after, first + bytes(damaged) + after):
                 for aborted in (None, ABORTED):
                     decode_both(buffer, from_offset=0, until_offset=END, columns=COLUMNS, aborted=aborted)
                 next_offset_by_both(buffer, 0, 0, -1)

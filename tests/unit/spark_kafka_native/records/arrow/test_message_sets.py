@@ -30,7 +30,6 @@ def rows(decoded: Decoded) -> list[dict[str, Any]]:
 
 
 def expected(raw: bytes, from_offset: int = 0, until_offset: int = 2**62) -> list[dict[str, Any]]:
-    """What the plain reader finds, as rows."""
     types = [
         header.timestamp_type
         for position, header in iter_any(raw)
@@ -145,7 +144,7 @@ def test_in_portions(limit: dict[str, Any]) -> None:
     assert found == expected(MIXED)
 
 
-def test_only_the_columns_that_are_asked_for() -> None:
+def test_only_requested_columns_are_built() -> None:
     assert whole(MIXED, columns=[]).records.num_rows == 27
     assert whole(MIXED, columns=["headers", "key"]).records.schema.names == ["headers", "key"]
 

@@ -1,4 +1,4 @@
-"""Columns that can be asked for, and batches of none of them."""
+"""Record batches of some columns, and of none."""
 
 import pyarrow as pa
 

@@ -12,7 +12,7 @@ def nothing_idle(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scratch_module, "_idle", [])
 
 
-def test_byte_strings_behind_each_other() -> None:
+def test_byte_strings_are_appended() -> None:
     with scratch() as memory:
         assert bytes(memory.data) == b""
         assert [memory.append(content) for content in (b"abc", b"", memoryview(b"xdef")[1:])] == [0, 3, 3]

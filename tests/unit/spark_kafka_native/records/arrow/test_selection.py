@@ -30,7 +30,6 @@ def batch(first: int, count: int = 10, codec: int = 0) -> bytes:
 
 
 def broken(raw: bytes) -> bytes:
-    """A byte of the payload flipped."""
     return raw[:-3] + bytes([raw[-3] ^ 0xFF]) + raw[-2:]
 
 

@@ -1,4 +1,4 @@
-"""Columns of bytes as text: what is UTF-8 passes as it is, the rest as it was asked for."""
+"""Columns of bytes as text: UTF-8 passes as it is, other bytes by the requested rule."""
 
 import pyarrow as pa
 import pytest
