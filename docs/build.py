@@ -102,7 +102,7 @@ python -m spark_kafka_native.tools kafka-configs --bootstrap-server broker:9092 
 `--describe` shows quotas, `--delete-config producer_byte_rate,consumer_byte_rate` removes them, and
 `--entity-type users` names users of SASL.
 
-A broker answers with the time for which it throttles the client. Source and sink wait for that time and go on. Tasks
+A broker answers with the time for which it throttles the client. Source and sink wait for that time and continue. Tasks
 take longer, and no query fails within these bounds:
 
 - The source: the time does not count as time without progress (`kafkaConsumer.pollTimeoutMs`). A task ends with an
@@ -253,7 +253,7 @@ def readme_options() -> str:
 
 
 def readme(text: str) -> str:
-    """The README with that part made anew."""
+    """The README with new tables of options."""
     return replace_between(text, BEGIN, END, readme_options())
 
 
@@ -284,10 +284,10 @@ def _client_default(declared: Property) -> str:
     """The default as a user would write it: ``all`` rather than the number that stands for it."""
     if declared.default is None:
         return ""
-    for spelling in declared.legal.replace(" or ", ", ").split(", "):
+    for text in declared.legal.replace(" or ", ", ").split(", "):
         try:
-            if declared.parse(spelling) == declared.default:
-                return spelling
+            if declared.parse(text) == declared.default:
+                return text
         except ValueError:
             continue
     return str(declared.default)

@@ -27,9 +27,9 @@ follows.
 """
 
 _FORBIDDEN = """
-## What Spark does not let a Python source do
+## Limits of Spark's Python Data Source API
 
-Spark's Python Data Source API has no door for these. What to do in their place:
+Spark's Python Data Source API does not support these features. The alternatives:
 
 """
 

@@ -27,14 +27,14 @@ class CommandParser(argparse.ArgumentParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As in argparse. Ends the program with status 2 if an option is unknown."""
         words = sys.argv[1:] if args is None else list(args)
-        unknown = [name for word in self._own_words(words) if (name := self._unknown(word)) is not None]
+        unknown = [name for word in self._own_arguments(words) if (name := self._unknown(word)) is not None]
         if unknown:
             known = [option for option in self._option_string_actions if option.startswith("-")]
             self.error(f"unrecognized arguments: {', '.join(each + did_you_mean(each, known) for each in unknown)}")
         return super().parse_known_args(words, namespace)
 
-    def _own_words(self, words: Sequence[str]) -> Iterator[str]:
-        """The words before ``--``; with commands only the options before the command. Later ones are the command's."""
+    def _own_arguments(self, words: Sequence[str]) -> Iterator[str]:
+        """The arguments before ``--``; with commands only those before the command."""
         own = itertools.takewhile(lambda word: word != "--", words)
         if self._subparsers is None:
             yield from own
@@ -50,7 +50,7 @@ class CommandParser(argparse.ArgumentParser):
                     next(own, None)
 
     def _unknown(self, word: str) -> str | None:
-        """The option that a word names, without its value, if there is no such option."""
+        """The name of the option if it is unknown, without its value."""
         name = word.partition("=")[0]
         if not word.startswith("-") or word == "-" or " " in word or _NEGATIVE_NUMBER.fullmatch(word):
             return None

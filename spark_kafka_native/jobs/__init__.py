@@ -1,1 +1,1 @@
-"""Whole jobs: what ``jobs/*.py`` submits to Spark and what pip users run with ``python -m``."""
+"""The jobs that ``jobs/*.py`` submits to Spark, and that pip users run with ``python -m``."""

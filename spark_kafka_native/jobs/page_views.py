@@ -1,4 +1,4 @@
-"""Page-view events, made without per-row work: what the quick start and the notebooks feed into Kafka."""
+"""Page-view events for the quick start and the notebooks, made by column."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -16,9 +16,8 @@ CHUNK_ROWS = 10_000
 def page_views(count: int, *, start_ms: int, seed: int = 0) -> Iterator[pa.RecordBatch]:
     """``count`` events in chunks of ``CHUNK_ROWS``: key (binary), value (binary JSON), timestamp (int64, milliseconds).
 
-    The key is the user's name; the value carries the event's number, so that every record can be told from every
-    other. Popularity of pages is uneven; timestamps are a millisecond apart from ``start_ms`` on. The same seed gives
-    the same events.
+    The key is the user's name; the value has the event's number, so that all records differ. Pages have different
+    weights; timestamps increase by a millisecond from ``start_ms``. The same seed gives the same events.
     """
     random = np.random.default_rng(seed)
     pages = pa.array(PAGES)

@@ -50,7 +50,7 @@ from spark_kafka_native.protocol.errors import KafkaError
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What the command line says."""
+    """The parsed command line."""
 
     bootstrap_servers: str | None
     events: int
@@ -185,8 +185,8 @@ def _parse(arguments: Sequence[str] | None, *, needs_servers: bool = False) -> O
     parser.add_argument(
         "--checkpoints",
         metavar="DIR",
-        help="where the queries keep theirs, and leave them; a place that all nodes share, where Spark has several "
-        "(default: a temporary directory of this machine)",
+        help="directory of the queries' checkpoints, which are kept; with several nodes one that all nodes share "
+        "(default: a temporary directory on this machine)",
     )
     parser.add_argument("--keep", action="store_true", help="leave the three topics in place")
     return Options(**vars(parser.parse_args(arguments)))
@@ -211,14 +211,14 @@ def _cluster(options: Options, cluster: AbstractContextManager[str] | None, cons
 
 @contextlib.contextmanager
 def _fresh_topics(cluster: Cluster, options: Options) -> Iterator[Topics]:
-    """Three topics for one run, deleted at its end, whatever that is."""
+    """Three topics for one run, deleted at its end, also after an error."""
     topics = Topics.fresh()
     names = dataclasses.astuple(topics)
     create_topics(cluster, [NewTopic(name=name, partitions=options.partitions) for name in names])
     try:
         yield topics
     except BaseException:
-        # What went wrong is what the user must hear of, not that its remains could not be removed.
+        # Report the first error, not that the topics could not be deleted.
         with contextlib.suppress(KafkaError):
             _delete(cluster, names, options)
         raise

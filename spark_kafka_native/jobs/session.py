@@ -20,9 +20,9 @@ from spark_kafka_native.spark.datasource import register
 def spark_session(name: str, *, tasks: int) -> Iterator[SparkSession]:
     """A session that knows ``format("pykafka")``.
 
-    One that is there already is used and left running. Under spark-submit its settings hold. Otherwise a session on
-    this machine is made, with workers that run this Python and no word from the JVM unless Spark fails. Unless somebody
-    has said otherwise, shuffles have ``tasks`` partitions: Spark's 200 make a small stateful query slow.
+    An active session is used and not stopped. Under spark-submit its settings are used. Otherwise a local session is
+    created, with workers that run this Python; the JVM's log is printed only if Spark fails. Unless
+    ``spark.sql.shuffle.partitions`` is set, it is ``tasks``, because Spark's 200 make a small stateful query slow.
 
     Raises PySparkException or Py4JError: it cannot be started.
     """
@@ -47,7 +47,7 @@ def spark_session(name: str, *, tasks: int) -> Iterator[SparkSession]:
 
 
 def set_default(spark: SparkSession, key: str, value: str) -> None:
-    """Set an option of the session, unless the application was started with one."""
+    """Set an option of the session, unless the application was started with it."""
     if not spark.sparkContext.getConf().contains(key):
         spark.conf.set(key, value)
 
@@ -66,21 +66,21 @@ def _on_this_machine(name: str) -> Iterator[SparkSession]:
     builder = (
         SparkSession.builder.appName(name)
         .master("local[*]")
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")  # a short life: compile quickly, not best
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")  # compile quickly for a short run
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
     )
-    with said_only_on_failure() as messages:
+    with printed_on_failure() as messages:
         with stderr_into(messages), sigint_handler_kept():
             spark = builder.getOrCreate()
         yield spark
 
 
 @contextlib.contextmanager
-def said_only_on_failure() -> Iterator[IO[bytes]]:
-    """A file for what the JVM says on its stderr, printed if the JVM fails and dropped if all goes well.
+def printed_on_failure() -> Iterator[IO[bytes]]:
+    """A file for the JVM's stderr, printed if the JVM fails and otherwise dropped.
 
-    It is dropped for a query that fails, too: Spark's exception says the same, in fewer words.
+    It is also dropped if a query fails, because Spark's exception has the same text.
     """
     with tempfile.TemporaryFile() as messages:
         try:
@@ -96,7 +96,7 @@ def said_only_on_failure() -> Iterator[IO[bytes]]:
 
 @contextlib.contextmanager
 def stderr_into(file: IO[bytes]) -> Iterator[None]:
-    """Point file descriptor 2, which a child process keeps, at ``file`` for a while."""
+    """Redirect file descriptor 2, which child processes inherit, to ``file`` in the block."""
     sys.stderr.flush()
     before = os.dup(2)
     os.dup2(file.fileno(), 2)

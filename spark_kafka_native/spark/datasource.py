@@ -1,8 +1,7 @@
 """``format("pykafka")``: the data source that Spark makes from options.
 
-Spark makes one instance for each ``load()`` or ``save()``, at once or, where the user gives a schema, when it is used
-first, and pickles it to the processes that plan and write. It holds options and, with ``bindOffsets=load``, what the
-DataFrame reads.
+Spark makes one instance for each ``load()`` or ``save()``, or at the first use if the user gives a schema, and pickles
+it to the processes that plan and write. It has the options and, with ``bindOffsets=load``, the ranges to read.
 """
 
 import uuid
@@ -38,17 +37,17 @@ class PyKafkaDataSource(DataSource):
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
         self._load_id = uuid.uuid4().hex
-        """The same in all copies that Spark makes of this instance, and of no other ``load()``."""
+        """The same in all copies that Spark makes of this instance, and different for each ``load()``."""
         self._bound = bound_at_load(options)
-        """The ranges of ``bindOffsets=load``, in all copies, too; None if offsets are not bound at load."""
+        """The ranges of ``bindOffsets=load``, also in all copies; None if offsets are not bound at load."""
 
     @classmethod
     def name(cls) -> str:
-        """The format's name. ``kafka`` belongs to the JVM connector, whether that is there or not."""
+        """The format's name. ``kafka`` is the JVM connector."""
         return "pykafka"
 
     def schema(self) -> StructType:
-        """The columns, when the user gave none. Also the first look at the options, at ``load()``."""
+        """The columns, if the user gives no schema. Checks the options at ``load()``."""
         return source_schema(include_headers=check_source_options(self.options).include_headers)
 
     def reader(self, schema: StructType) -> PyKafkaReader:
@@ -77,16 +76,16 @@ class PyKafkaDataSource(DataSource):
 
 
 def register(spark: SparkSession) -> None:
-    """Make ``format("pykafka")`` known to a session that has not found it by itself.
+    """Register ``format("pykafka")`` in a session that has not found it by itself.
 
-    A second registration does no harm, but Spark logs a warning of it, and one more at each start of a stream.
+    After a second registration Spark would log a warning, and one more at each start of a stream.
     """
     if not _is_known(spark):
         spark.dataSource.register(PyKafkaDataSource)
 
 
 def _is_known(spark: Any) -> bool:
-    """Whether the session has the format, found by Spark or registered; False where it cannot say, as Spark Connect."""
+    """Whether the session has the format, found by Spark or registered; False if unknown, as with Spark Connect."""
     try:
         manager = spark._jsparkSession.sessionState().dataSourceManager()  # noqa: SLF001  # there is no public way
         return bool(manager.dataSourceExists(PyKafkaDataSource.name()))

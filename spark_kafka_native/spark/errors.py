@@ -1,7 +1,7 @@
-"""What a Spark user sees when something is wrong: option errors, plan errors and lost data.
+"""Errors for Spark users: option errors, plan errors and data loss.
 
-Spark hands a Python error on as text alone, so whatever must be recognised later stands in the text: the option by its
-name, a stable code such as ``KAFKA_DATA_LOSS.PARTITIONS_DELETED`` in brackets.
+Spark passes on only the text of a Python error, so the text has what must be recognised later: the option's name, a
+stable code such as ``KAFKA_DATA_LOSS.PARTITIONS_DELETED`` in brackets.
 """
 
 import re
@@ -17,7 +17,7 @@ _SHOWN_AT_MOST: Final = 8
 
 
 class OptionError(PicklableError, ValueError):
-    """An option of the data source that cannot be used; ``option`` is its name, ``message`` what is wrong with it."""
+    """An invalid option of the data source; ``option`` is its name, ``message`` the reason."""
 
     def __init__(self, option: str, message: str) -> None:
         self.option = option
@@ -26,7 +26,7 @@ class OptionError(PicklableError, ValueError):
 
 
 class PlanError(PicklableError, ValueError):
-    """Offsets, partitions or columns that do not fit together; ``code`` is stable, the sentence is not."""
+    """Offsets, partitions or columns that do not fit together; ``code`` is stable, the text is not."""
 
     def __init__(self, code: str, message: str) -> None:
         self.code = code
@@ -35,14 +35,11 @@ class PlanError(PicklableError, ValueError):
 
 
 class TaskError(RuntimeError):
-    """A read or write task that failed; the text says where, which option changes the outcome, and what is safe."""
+    """A read or write task that failed; the text names the range, the option to change, and which rows are safe."""
 
 
 class DataLossKind(StrEnum):
-    """Why records that a query was going to read cannot be read; the values are those of Spark's JVM connector.
-
-    It has no name for TOPIC_RECREATED, which it does not see.
-    """
+    """Why a query cannot read its records; the values are those of Spark's JVM connector, except TOPIC_RECREATED."""
 
     PARTITIONS_DELETED = "PARTITIONS_DELETED"
     INITIAL_OFFSET_NOT_FOUND = "INITIAL_OFFSET_NOT_FOUND_FOR_PARTITIONS"
@@ -53,7 +50,7 @@ class DataLossKind(StrEnum):
 
 
 class DataLossError(PicklableError, RuntimeError):
-    """Records that were to be read are gone and ``failOnDataLoss`` is true, or the loss cannot be accepted at all."""
+    """Records that a query would read were deleted, and ``failOnDataLoss`` is true or does not apply."""
 
     def __init__(self, code: str, message: str) -> None:
         self.code = code
@@ -62,22 +59,22 @@ class DataLossError(PicklableError, RuntimeError):
 
     @classmethod
     def of(cls, kind: DataLossKind, reason: str, *, lasting: bool = True) -> "DataLossError":
-        """The error for ``failOnDataLoss=true``: the reason, and how to go on without the records.
+        """The error for ``failOnDataLoss=true``: the reason, and how to continue without the records.
 
-        ``lasting``: a query that is started again finds the same out.
+        ``lasting``: a restarted query finds the same loss.
         """
         again = (
-            "so nothing else was lost and a restart meets the same gap. Set option 'failOnDataLoss' to false to go on "
-            "with the records that are left"
+            "so nothing else was lost and a restart meets the same gap. Set option 'failOnDataLoss' to false to "
+            "continue with the records that are left"
             if lasting
-            else "so nothing else was lost; a query that is started again has no memory of it, and goes on where this "
-            "one stood"
+            else "so nothing else was lost; a restarted query does not find the loss again, and continues where this "
+            "one stopped"
         )
         return cls(f"KAFKA_DATA_LOSS.{kind.value}", f"{reason}. The query stopped before it read past the gap, {again}")
 
 
 def redacted(message: str, option: str, value: object) -> str:
-    """A message about an option, with the option's value taken out if its name means a secret."""
+    """A message about an option, without the option's value if its name means a secret."""
     secret = str(value)
     return message.replace(secret, "(hidden)") if secret and _SECRET.search(option) else message
 

@@ -1,6 +1,6 @@
-"""Put small record batches together, because every batch costs Spark as much as thousands of rows.
+"""Combine small record batches, because every batch costs Spark as much as thousands of rows.
 
-Putting batches together copies them. So a batch of half the target is passed on as it is, after what waited.
+Combining copies rows. So a batch of half the target size or more is passed on as it is, after the rows before it.
 """
 
 from collections.abc import Iterable, Iterator
@@ -11,7 +11,7 @@ from spark_kafka_native.client.consumer.fetcher import TARGET_BYTES
 
 
 class Gathered:
-    """Rows of several answers, or partitions, until they are enough for one batch."""
+    """Rows of several Fetch responses or partitions that do not fill a batch yet."""
 
     def __init__(self, target_rows: int) -> None:
         self._target_rows = target_rows
@@ -19,7 +19,7 @@ class Gathered:
         self._rows = self._bytes = 0
 
     def add(self, records: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Take rows; yield batches once they reach the target."""
+        """Add rows; yield batches of the target size."""
         if 2 * records.num_rows >= self._target_rows or 2 * records.nbytes >= TARGET_BYTES:
             yield from self.rest()
             yield from self._pieces(records)
@@ -31,7 +31,7 @@ class Gathered:
             yield from self.rest()
 
     def rest(self) -> Iterator[pa.RecordBatch]:
-        """Yield what is there, in pieces of one and a half times the target at most."""
+        """Yield the remaining rows in batches of at most one and a half times the target."""
         parts, self._parts = self._parts, []
         self._rows = self._bytes = 0
         if len(parts) > 1:

@@ -1,4 +1,4 @@
-r"""Classes of characters in Java's regular expressions, as far as ASCII goes: ``\d``, ``\p{Alpha}``, ``\p{Lu}``."""
+r"""The ASCII characters of Java's character classes: ``\d``, ``\p{Alpha}``, ``\p{Lu}``."""
 
 import string
 import unicodedata
@@ -21,7 +21,7 @@ ESCAPED_CLASSES: Final[Mapping[str, Chars]] = {
     "h": frozenset(" \t"),
     "v": frozenset("\n\v\f\r"),
 }
-"""By the letter behind the backslash; the capital is the complement."""
+"""By the letter after the backslash; the capital letter is the complement."""
 
 
 def _all(test: Callable[[str], bool]) -> Chars:
@@ -74,7 +74,7 @@ _CATEGORIES: Final = (
 
 
 def property_class(name: str) -> Chars | None:
-    r"""The class that ``\p{name}`` means; None if it is not known here."""
+    r"""The class ``\p{name}``; None if it is unknown."""
     kind, equals, value = name.partition("=")
     if equals:
         match kind.lower():
@@ -112,7 +112,7 @@ def any_case(chars: Chars) -> Chars:
 
 
 def class_text(chars: Chars) -> str:
-    """The class in the syntax of Python's ``re``, beginning and ending on its own."""
+    """The class in the syntax of Python's ``re``."""
     if not chars:
         return "(?!)"
     codes = sorted(map(ord, chars))

@@ -1,8 +1,8 @@
 """Regular expressions as Java's ``java.util.regex.Pattern`` reads them, for matching names of topics.
 
-Spark's JVM connector takes such expressions, so this source does. They are translated to Python's ``re``: names of
-topics are ASCII, so every class of characters, however it is spelled, becomes a set of ASCII characters, and letters
-whose case does not matter become sets too. What cannot be translated is refused, and named.
+Spark's JVM connector takes such expressions, so this source does. They are translated to Python's ``re``. Names of
+topics are ASCII, so every character class becomes a set of ASCII characters, and so do case-insensitive letters. An
+expression that cannot be translated is refused.
 """
 
 import functools
@@ -29,7 +29,7 @@ _LOOKING: Final = ("?:", "?=", "?!", "?>", "?<=", "?<!")
 
 @functools.lru_cache(maxsize=64)
 def java_pattern(expression: str) -> re.Pattern[str]:
-    """A pattern to search ASCII names with. Raises ValueError saying which part of ``expression`` cannot be used."""
+    """A pattern to search ASCII names with. Raises ValueError naming the unsupported part of ``expression``."""
     try:
         return re.compile(_Translation(_without_quotes(expression)).whole(), re.ASCII)
     except (re.error, OverflowError) as error:
@@ -88,7 +88,7 @@ class _Translation:
         return "".join(parts)
 
     def _repeated(self, atom: str | None) -> str:
-        """An atom with how often it comes; None: it was only flags. ``{2}`` on its own means nothing, as in Java."""
+        """An atom with its quantifier; None: it was only flags. ``{2}`` without an atom matches nothing, as in Java."""
         if atom is None:
             return ""
         matched = _QUANTIFIER.match(self._text, self._at)
@@ -147,12 +147,12 @@ class _Translation:
     def _group_name(self) -> str:
         matched = _GROUP_NAME.match(self._text, self._at)
         if matched is None:
-            raise self._error("a name of a group other than letters and digits, with > behind it")
+            raise self._error("a name of a group other than letters and digits, with > after it")
         self._at = matched.end()
         return matched[1]
 
     def _inline_flags(self) -> bool:
-        """Whether a group follows; no: the flags are for what comes after them."""
+        """Whether the flags begin a group; if not, they apply to the rest of the enclosing group."""
         matched = _FLAGS.match(self._text, self._at)
         if matched is None:
             raise self._error(f"({self._text[self._at : self._at + 2]}, which begins nothing in Java's expressions")
@@ -221,7 +221,7 @@ class _Translation:
         return f"(?i:\\{number})" if self._any_case else f"(?:\\{number})"
 
     def _escaped(self) -> str | Chars:
-        """What follows a backslash, in classes and elsewhere: a character, or a class with both cases if that is on."""
+        """The character or class after a backslash."""
         char = self._peek()
         if not char:
             raise self._error("a backslash at the end")
@@ -268,7 +268,7 @@ class _Translation:
     # --- classes
 
     def _class(self, *, nested: bool) -> Chars:
-        """``[...]``; not ``nested``: what stands behind ``&&``, up to the bracket that ends the class around it."""
+        """``[...]``; not ``nested``: the part after ``&&``, up to the bracket that ends the enclosing class."""
         start = self._at
         negated = False
         if nested:

@@ -1,13 +1,13 @@
 """Offset limits, where a query starts and ends, as a sum type; and the offset JSON.
 
-Offset JSON, in options and in checkpoints, is that of Spark's JVM connector::
+Offset JSON, in options and in checkpoints, has the format of Spark's JVM connector::
 
     {"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}        -2 earliest, -1 latest
     {"topicA":"earliest","topicB":{"0":23}}             all partitions of a topic at once; options only
-    {"topicA":"latest-100","topicB":{"0":"earliest"}}   so many before the end, words for partitions; options only
+    {"topicA":"latest-100","topicB":{"0":"earliest"}}   100 offsets before the end, names for partitions; options only
 
-An offset is the next one to read. Spark compares checkpoint offsets as text, so their order is fixed: topics sorted,
-partitions sorted as numbers.
+An offset is the next one to read. Spark compares checkpoint offsets as text, so topics are sorted, and partitions are
+sorted as numbers.
 """
 
 import json
@@ -22,9 +22,9 @@ from spark_kafka_native.protocol.nearest import nearest_name
 from spark_kafka_native.protocol.topic import TopicPartition
 
 EARLIEST_OFFSET: Final = -2
-"""In place of an offset: the first one that the partition has when it is read."""
+"""Stands for the first offset that the partition has when it is read."""
 LATEST_OFFSET: Final = -1
-"""In place of an offset: one past the last that the partition has when it is read."""
+"""Stands for the end offset that the partition has when it is read."""
 
 OffsetMap = dict[TopicPartition, int]
 """The next offset to read, by partition."""
@@ -39,7 +39,7 @@ _PARTITION: Final = re.compile(r"0|[1-9][0-9]{0,9}")
 
 
 class NoMatch(Enum):
-    """What a starting timestamp later than every record of a partition means."""
+    """The start of a partition whose records are all earlier than the starting timestamp."""
 
     ERROR = "error"
     LATEST = "latest"
@@ -63,7 +63,7 @@ class BeforeLatest:
 
 
 Position = int | BeforeLatest
-"""Where in one partition: an offset, -2, -1, or so many before the end."""
+"""A position in one partition: an offset, -2, -1, or a number of offsets before the end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ class SpecificOffsets:
     default: Position | None = None
 
     def position(self, tp: TopicPartition) -> Position | None:
-        """Where ``tp`` is, the more specific before the less; None: not said."""
+        """The position of ``tp``: its own, its topic's or the default; None: there is none."""
         return self.offsets.get(tp, self.topics.get(tp.topic, self.default))
 
 
@@ -105,7 +105,7 @@ class PartitionTimestamps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
-    """Each partition where a consumer group has got to; those that it has not committed at ``otherwise``."""
+    """Each partition at the committed offset of a consumer group, or at ``otherwise`` without a commit."""
 
     group_id: str
     otherwise: Earliest | Latest | BeforeLatest
@@ -135,7 +135,7 @@ def parse_position(text: str) -> Position:
 def parse_offset_limit(text: str, *other_words: str) -> OffsetLimit:
     """A word (``parse_word``) or offset JSON -> a limit.
 
-    Raises ValueError saying what is wrong; for a word, with the nearest one, ``other_words`` of the caller included.
+    Raises ValueError with the reason; for an unknown word, with the nearest one, also of ``other_words``.
     """
     word = text.strip().lower()
     if _WORD.fullmatch(word):
@@ -192,7 +192,7 @@ def parse_offsets(stored: Mapping[str, Mapping[str, int]]) -> OffsetMap:
 
 
 def format_offsets(offsets: Mapping[TopicPartition, int]) -> OffsetJson:
-    """Offsets by partition -> the form Spark stores; equal maps give equal text, whatever their order was."""
+    """Offsets by partition -> the form that Spark stores; equal maps give equal text, whatever their order."""
     stored: OffsetJson = {}
     for tp in sorted(offsets):
         stored.setdefault(tp.topic, {})[str(tp.partition)] = offsets[tp]
@@ -200,7 +200,7 @@ def format_offsets(offsets: Mapping[TopicPartition, int]) -> OffsetJson:
 
 
 def offsets_to_json(offsets: Mapping[TopicPartition, int]) -> str:
-    """Offsets as the JVM connector spells them: one line, sorted, no spaces."""
+    """Offsets in the JVM connector's format: one line, sorted, no spaces."""
     return json.dumps(format_offsets(offsets), separators=(",", ":"))
 
 
@@ -277,7 +277,7 @@ def _without_duplicates(example: str) -> Callable[[Iterable[tuple[str, Any]]], d
         collected: dict[str, Any] = {}
         for name, value in pairs:
             if name in collected:
-                raise ValueError(f"{name!r} stands there twice; expected e.g. {example}")
+                raise ValueError(f"{name!r} is there twice; expected e.g. {example}")
             collected[name] = value
         return collected
 

@@ -1,4 +1,4 @@
-"""Which partitions a query reads: ``subscribe``, ``subscribePattern`` or ``assign``, matched with a cluster's."""
+"""The partitions of a query: ``subscribe``, ``subscribePattern`` or ``assign``, matched with a cluster's topics."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,14 +17,14 @@ class Subscribe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscribePattern:
-    """Every partition of every topic in whose name the regular expression, one of Java's, is found, anywhere in it."""
+    """Every partition of every topic in whose name the Java regular expression is found."""
 
     pattern: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assign:
-    """These partitions and no others."""
+    """Only these partitions."""
 
     partitions: tuple[TopicPartition, ...]
 
@@ -33,19 +33,19 @@ Subscription = Subscribe | SubscribePattern | Assign
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
-    """What a subscription finds in a cluster."""
+class SelectedPartitions:
+    """The result of a subscription in a cluster."""
 
     partitions: tuple[TopicPartition, ...]
     """Sorted."""
     missing_topics: tuple[str, ...]
-    """Topics asked for by name that the cluster does not have, sorted. Always empty for a pattern."""
+    """Topics that the option names and the cluster does not have, sorted. Always empty for a pattern."""
     missing_partitions: tuple[TopicPartition, ...]
     """Assigned partitions that their topic does not have, sorted."""
 
 
 def topics_to_look_up(subscription: Subscription) -> tuple[str, ...] | None:
-    """Names to ask the cluster for; None: all of its topics."""
+    """Topics to look up; None: all."""
     match subscription:
         case Subscribe(topics=topics):
             return topics
@@ -57,26 +57,28 @@ def topics_to_look_up(subscription: Subscription) -> tuple[str, ...] | None:
             assert_never(subscription)
 
 
-def select(subscription: Subscription, found: Mapping[str, Sequence[int]]) -> Selection:
+def select(subscription: Subscription, found: Mapping[str, Sequence[int]]) -> SelectedPartitions:
     """The partitions to read, given the cluster's topics and their partition numbers.
 
-    Internal topics are never read, not even when they are asked for by name.
+    Internal topics are never read, even if the option names them.
     """
     found = {topic: partitions for topic, partitions in found.items() if topic not in INTERNAL_TOPICS}
     match subscription:
         case Subscribe(topics=topics):
-            return Selection(
+            return SelectedPartitions(
                 partitions=_all_partitions(found, topics),
                 missing_topics=tuple(sorted(set(topics) - found.keys() - INTERNAL_TOPICS)),
                 missing_partitions=(),
             )
         case SubscribePattern(pattern=pattern):
             matching = [topic for topic in found if java_pattern(pattern).search(topic)]
-            return Selection(partitions=_all_partitions(found, matching), missing_topics=(), missing_partitions=())
+            return SelectedPartitions(
+                partitions=_all_partitions(found, matching), missing_topics=(), missing_partitions=()
+            )
         case Assign(partitions=partitions):
             present = [tp for tp in partitions if tp.partition in found.get(tp.topic, ())]
             absent = [tp for tp in partitions if tp.topic in found and tp.partition not in found[tp.topic]]
-            return Selection(
+            return SelectedPartitions(
                 partitions=tuple(sorted(present)),
                 missing_topics=tuple(sorted({tp.topic for tp in partitions} - found.keys() - INTERNAL_TOPICS)),
                 missing_partitions=tuple(sorted(absent)),
@@ -86,7 +88,7 @@ def select(subscription: Subscription, found: Mapping[str, Sequence[int]]) -> Se
 
 
 def internal_topics(subscription: Subscription) -> tuple[str, ...]:
-    """Internal topics that are asked for by name, sorted."""
+    """Internal topics that the option names, sorted."""
     return tuple(sorted(INTERNAL_TOPICS.intersection(topics_to_look_up(subscription) or ())))
 
 

@@ -1,4 +1,4 @@
-"""Spark's Python workers, which run one task after the other, and what they do between them."""
+"""Garbage collection in Spark's Python workers, which run one task after the other."""
 
 import gc
 
@@ -8,11 +8,11 @@ _tasks = 0
 
 
 def task_begins() -> None:
-    """Called by every task; from a worker's second one on garbage collections pass over what the first has left.
+    """Exclude the objects of a worker's first task from garbage collection; called at the start of every task.
 
-    Spark has a worker collect garbage after each task (pyspark/daemon.py), and with pandas, pyarrow and this package
-    imported that takes it some 50 ms: more than a small micro-batch. What is there when the second task begins has just
-    been through that, and is there for good, save a little. Of that little what refers to itself is never let go.
+    Spark runs a garbage collection after each task (pyspark/daemon.py). With pandas, pyarrow and this package imported
+    it takes some 50 ms, more than a small micro-batch. Objects that exist when the second task begins are mostly
+    modules, which are never freed. The few others that are in a reference cycle are not freed any more.
     """
     global _tasks  # noqa: PLW0603  # the process has one collector
     _tasks += 1

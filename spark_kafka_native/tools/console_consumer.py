@@ -140,10 +140,10 @@ def _of_one(
 
 
 def _rows(records: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-    """One dictionary a record, times as milliseconds: what is printed is read by people, not in a hurry."""
+    """One dictionary a record, times as milliseconds."""
     times = records.column("timestamp").cast(pa.int64())
-    place = records.schema.get_field_index("timestamp")
-    yield from records.set_column(place, "timestamp", times).to_pylist()
+    index = records.schema.get_field_index("timestamp")
+    yield from records.set_column(index, "timestamp", times).to_pylist()
 
 
 def to_line(row: dict[str, Any], partition: TopicPartition, form: dict[str, str]) -> bytes:

@@ -29,7 +29,7 @@ class Tool(NamedTuple):
 _PACKAGE: Final = "spark_kafka_native.tools"
 TOOLS: Final[Mapping[str, Tool]] = {
     "exactly-once": Tool(
-        f"{_PACKAGE}.exactly_once:main", "Look at, complete and remove what queries with exactly-once have left."
+        f"{_PACKAGE}.exactly_once:main", "Show, complete and delete the state of queries with exactly-once."
     ),
     "kafka-configs": Tool(
         f"{_PACKAGE}.configs:main",

@@ -1,4 +1,4 @@
-"""``exactly-once``: look at, complete and clear away what the exactly-once sink keeps under a prefix.
+"""``exactly-once``: show, complete and delete the state of the exactly-once sink for a prefix.
 
 python -m spark_kafka_native.tools exactly-once status PREFIX --bootstrap-server HOST:PORT
 """
@@ -12,11 +12,11 @@ from spark_kafka_native.client.admin.topics import delete_topics
 from spark_kafka_native.client.cluster.cluster import Cluster
 from spark_kafka_native.client.transactions.describe_transactions import TransactionState, list_transactions
 from spark_kafka_native.protocol.errors import KafkaError
-from spark_kafka_native.spark.exactly_once.batch import Plan
+from spark_kafka_native.spark.exactly_once.batch import WritePlan
+from spark_kafka_native.spark.exactly_once.commands import recover, release, run_again, status
 from spark_kafka_native.spark.exactly_once.decision import Decision
 from spark_kafka_native.spark.exactly_once.errors import ExactlyOnceError
 from spark_kafka_native.spark.exactly_once.names import Names, names_of_task, names_of_topic
-from spark_kafka_native.spark.exactly_once.upkeep import recover, release, run_again, status
 from spark_kafka_native.spark.options.exactly_once import timing_of
 from spark_kafka_native.spark.sink.effects import carry_out
 from spark_kafka_native.tools.connection import open_cluster
@@ -25,12 +25,12 @@ from spark_kafka_native.tools.output import FAILED, ToolError, ToolFailure, comp
 
 _TOOL: Final = "exactly-once"
 _TIMING: Final = timing_of(60_000, 0)
-"""Of what a command itself begins: a decision, and transactions that it only aborts."""
+"""Of a command's own decision, and of transactions that it aborts."""
 _SHOWN_AT_MOST: Final = 20
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Do one thing with a prefix; the exit status. 0: done. 1: it could not be done. 2: a bad option."""
+    """Run one command for a prefix; the exit status. 0: done. 1: it failed. 2: a bad option."""
     options = _parser().parse_intermixed_args(arguments)
     try:
         action, _ = _COMMANDS[options.command]
@@ -51,14 +51,14 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> ToolParser:
-    parser = ToolParser(_TOOL, "What the exactly-once sink keeps in a cluster: look at it, complete it, clear it away.")
+    parser = ToolParser(_TOOL, "Show, complete and delete the state of the exactly-once sink in a cluster.")
     texts = "; ".join(f"{name}: {text}" for name, (_, text) in _COMMANDS.items())
     parser.add_argument("command", choices=_COMMANDS, metavar="COMMAND", help=texts)
-    parser.add_argument("prefix", nargs="?", metavar="PREFIX", help="what the option transactional.id.prefix says")
+    parser.add_argument("prefix", nargs="?", metavar="PREFIX", help="the value of option transactional.id.prefix")
     parser.add_argument(
         "--accept-loss",
         action="store_true",
-        help="with recover: go on over a decided batch of which the broker has aborted a part",
+        help="with recover: continue after a decided batch of which the broker has aborted a part",
     )
     parser.add_cluster()
     return parser
@@ -74,10 +74,10 @@ def _list(cluster: Cluster, _: argparse.Namespace) -> None:
 
 
 def _existing_names(cluster: Cluster, prefix: str, *, topic_needed: bool = False) -> Names:
-    """The names of a prefix that the cluster has its topic of decisions or, unless ``topic_needed``, an id of.
+    """The names of a prefix whose topic of decisions or, unless ``topic_needed``, one of whose ids exists.
 
-    Raises ToolFailure: it has not, so that a mistyped prefix makes neither the topic nor ``<prefix>.driver``. The ids
-    count because the topic may have been deleted before its transactions were ended.
+    Raises ToolFailure otherwise, so that a mistyped prefix creates neither the topic nor ``<prefix>.driver``. The ids
+    are checked because the topic may have been deleted before its transactions were ended.
     """
     names = Names(prefix=prefix)
     if names.decisions_topic in cluster.metadata(None).topics:
@@ -100,7 +100,7 @@ def _status(cluster: Cluster, options: argparse.Namespace) -> None:
     names = _existing_names(cluster, options.prefix, topic_needed=True)
     found = carry_out(cluster, status(names))
     say(f"topic of decisions: {names.decisions_topic}")
-    say(f"last batch: {_told(found.last)}")
+    say(f"last batch: {_last_batch(found.last)}")
     say(f"open transactions: {len(found.open_ids)}")
     for name in found.open_ids[:_SHOWN_AT_MOST]:
         say(f"  {name}")
@@ -108,7 +108,7 @@ def _status(cluster: Cluster, options: argparse.Namespace) -> None:
         say(f"  and {len(found.open_ids) - _SHOWN_AT_MOST} more")
 
 
-def _told(last: Decision | None) -> str:
+def _last_batch(last: Decision | None) -> str:
     if last is None:
         return "none; any query may begin with this prefix"
     what = f"{last.batch_id} of {last.owner}"
@@ -119,33 +119,39 @@ def _told(last: Decision | None) -> str:
 
 def _recover(cluster: Cluster, options: argparse.Namespace) -> None:
     names = _existing_names(cluster, options.prefix)
-    found: Plan = carry_out(cluster, recover(names, _TIMING, accept_loss=options.accept_loss))
+    found: WritePlan = carry_out(cluster, recover(names, _TIMING, accept_loss=options.accept_loss))
     last = "none" if found.last is None else f"{found.last.batch_id} of {found.last.owner}, all of it committed"
     say(f"last batch: {last}")
 
 
 def _run_again(cluster: Cluster, options: argparse.Namespace) -> None:
     carry_out(cluster, run_again(_existing_names(cluster, options.prefix, topic_needed=True), _TIMING))
-    say("the decision is taken back: the query's next start runs the batch again")
+    say("the decision is revoked: the query's next start runs the batch again")
 
 
 def _release(cluster: Cluster, options: argparse.Namespace) -> None:
     carry_out(cluster, release(_existing_names(cluster, options.prefix), _TIMING))
-    say(f"{options.prefix} is free: the next query begins with it anew")
+    say(f"{options.prefix} is released: any query can use it")
 
 
 def _remove(cluster: Cluster, options: argparse.Namespace) -> None:
     names = _existing_names(cluster, options.prefix)
     carry_out(cluster, release(names, _TIMING))
     delete_topics(cluster, [names.decisions_topic])
-    say(f"{options.prefix} is gone; brokers forget its transactional ids after transactional.id.expiration.ms")
+    say(f"{options.prefix} is removed; brokers delete its transactional ids after transactional.id.expiration.ms")
 
 
 _COMMANDS: Final[Mapping[str, tuple[Action, str]]] = {
-    "list": (_list, "print the prefixes that a cluster has anything of"),
-    "status": (_status, "print the last batch and what is open; changes nothing"),
-    "recover": (_recover, "commit what was decided and abort the rest, as the next start would; ends a running query"),
-    "run-again": (_run_again, "take a decision back of which the broker has aborted a part, and nothing is readable"),
-    "release": (_release, "recover, and let another query, or the same from another checkpoint, have the prefix"),
+    "list": (_list, "print the prefixes in a cluster"),
+    "status": (_status, "print the last batch and open transactions; changes nothing"),
+    "recover": (
+        _recover,
+        "commit a decided batch and abort other transactions, as the next start would; ends a running query",
+    ),
+    "run-again": (_run_again, "revoke a decision of which the broker has aborted a part, if no row of it is readable"),
+    "release": (
+        _release,
+        "recover, and allow another query, or the same one with another checkpoint, to use the prefix",
+    ),
     "remove": (_remove, "release, and delete the topic of decisions"),
 }

@@ -66,11 +66,11 @@ def _topic_line(topic: TopicMetadata, configs: str) -> str:
 def _partition_line(
     topic: TopicMetadata, partition: PartitionMetadata, eligible: EligibleReplicas | None, *, has_leader: bool
 ) -> str:
-    place = f"\tTopic: {topic.name}\tPartition: {partition.partition}"
+    name = f"\tTopic: {topic.name}\tPartition: {partition.partition}"
     leader = partition.leader_id if has_leader else "none"
     elr, last_known = (_NOT_ASKED, _NOT_ASKED) if eligible is None else map(_nodes, eligible)
     replicas = f"\tReplicas: {_nodes(partition.replicas)}\tIsr: {_nodes(partition.isr)}"
-    return f"{place}\tLeader: {leader}{replicas}\tElr: {elr}\tLastKnownElr: {last_known}"
+    return f"{name}\tLeader: {leader}{replicas}\tElr: {elr}\tLastKnownElr: {last_known}"
 
 
 def _nodes(node_ids: Iterable[int]) -> str:

@@ -29,7 +29,7 @@ _COLLISIONS: Final = (
     "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') could collide. "
     "To avoid issues it is best to use either, but not both."
 )
-"""Apache Kafka's own words."""
+"""The text of Apache Kafka's tool."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _refused(error: KafkaError) -> int:
-    # Programs that call the script look for these words, and for what the broker says after them.
+    # Programs that call the script search for this text, and for the broker's error after it.
     reasons = error.reasons if isinstance(error, TopicsError) else [error.detail or str(error)]
     for reason in reasons:
         say(f"Error while executing topic command : {reason}")

@@ -23,7 +23,7 @@ import pytest
 from dirty_equals import IsInt
 
 from broker_embedded.testing import BrokerProcess
-from spark_kafka_native.spark.exactly_once.errors import Trouble
+from spark_kafka_native.spark.exactly_once.errors import ErrorKind
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.copy_driver import LATEST_WINDOWS, PER_WINDOW, RESTARTS
 from tests.support.exactly_once_kills import Killer
@@ -46,7 +46,7 @@ EXACTLY_ONCE = {
     "sink.kafka.transaction.timeout.ms": str(TIMEOUT_S * 1000),
     "sink.transaction.recovery.time.ms": "60000",
 }
-NEVER = (Trouble.LOST, Trouble.REFUSED, Trouble.CORRUPT, Trouble.MIXED)
+NEVER = (ErrorKind.LOST, ErrorKind.REFUSED, ErrorKind.CORRUPT, ErrorKind.MIXED)
 """Why no query may stop, whatever is killed. FENCED it may be, where another run has taken over."""
 RUNNING = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": "3000", RESTARTS: "true"}
 

@@ -5,9 +5,9 @@ from typing import Any, TypeVar
 
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.records.batch import ProducerIdAndEpoch
-from spark_kafka_native.spark.exactly_once.batch import Message, Plan, Timing
+from spark_kafka_native.spark.exactly_once.batch import TaskMessage, Timing, WritePlan
 from spark_kafka_native.spark.exactly_once.decision import Owner, OwnerKind
-from spark_kafka_native.spark.exactly_once.effects import Append, Effect, Entry, Steps
+from spark_kafka_native.spark.exactly_once.effects import Append, DecisionRecord, Effect, Steps
 from spark_kafka_native.spark.exactly_once.names import Names
 from spark_kafka_native.spark.exactly_once.task import task
 from tests.support.exactly_once_model_kafka import STATES, WAIT, Batch, Cluster, Fate, Kafka, Row, Transaction
@@ -62,7 +62,9 @@ class SimulatedKafka:
             appends.append(effect.producer)
         return give(steps, effect, answers)
 
-    def write(self, plan: Plan, batch_id: int, attempt: int, owner: Owner = QUERY, *, rows: bool = True) -> Message:
+    def write(
+        self, plan: WritePlan, batch_id: int, attempt: int, owner: Owner = QUERY, *, rows: bool = True
+    ) -> TaskMessage:
         """One task, from planning to its message."""
         self._row = (batch_id, attempt)
         return self.run(task(plan, owner, batch_id, attempt, TIMING, has_rows=rows))
@@ -86,7 +88,7 @@ class SimulatedKafka:
         """Ids with an open transaction."""
         return [name for name, known in self.state.ids if STATES[known.state] == "Ongoing"]
 
-    def append(self, entry: Entry) -> None:
+    def append(self, entry: DecisionRecord) -> None:
         """Somebody writes to the topic of decisions."""
         batch = Batch(ProducerIdAndEpoch(999, 0), 0, (entry,), 1)
         self.state = self.state._replace(log=(*self.state.log, batch))

@@ -19,14 +19,14 @@ from typing import Any, NamedTuple
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.spark.exactly_once.abort import abort
 from spark_kafka_native.spark.exactly_once.batch import Timing
+from spark_kafka_native.spark.exactly_once.commands import run_again
 from spark_kafka_native.spark.exactly_once.commit import commit
 from spark_kafka_native.spark.exactly_once.decision import Owner, OwnerKind
 from spark_kafka_native.spark.exactly_once.effects import InitProducer, Now, Steps
-from spark_kafka_native.spark.exactly_once.errors import ExactlyOnceError, Trouble
+from spark_kafka_native.spark.exactly_once.errors import ErrorKind, ExactlyOnceError
 from spark_kafka_native.spark.exactly_once.names import Names
 from spark_kafka_native.spark.exactly_once.plan import plan
 from spark_kafka_native.spark.exactly_once.task import task
-from spark_kafka_native.spark.exactly_once.upkeep import run_again
 from tests.support.exactly_once_model_kafka import CHANGING, WAIT, Cluster, Fate, Kafka, Row
 from tests.support.exactly_once_model_process import Answers, Point, Processes, Spec, Token, Tokens
 from tests.support.exactly_once_model_promises import Promises, Violation
@@ -289,8 +289,8 @@ class World:
                 run_now = self._run(state, run.number)
                 state = state if run_now is None else self._attempt(state, run_now, partition)
             return state
-        if isinstance(point.error, ExactlyOnceError) and point.error.trouble is Trouble.LOST:
-            # A late request may have opened a committed id again, up to transaction.version 1: see ending.Fates.
+        if isinstance(point.error, ExactlyOnceError) and point.error.kind is ErrorKind.LOST:
+            # A late request may have opened a committed id again, up to transaction.version 1: see ending.HandleStates.
             reopened = self._scenario.tv == 1 and state.left.lost < self._scenario.faults.lost
             if not self._promises.is_lost(state.kafka.value) and not reopened:
                 raise Violation("reported as lost, and is not")

@@ -15,7 +15,7 @@ from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.batch import ProducerIdAndEpoch
 from spark_kafka_native.spark.exactly_once.decision import last_decision
-from spark_kafka_native.spark.exactly_once.effects import Entry, Log
+from spark_kafka_native.spark.exactly_once.effects import DecisionLog, DecisionRecord
 
 EMPTY, ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT = range(6)
 STATES: Final = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort")
@@ -52,7 +52,7 @@ class Batch(NamedTuple):
 
     producer: ProducerIdAndEpoch
     sequence: int
-    entries: tuple[Entry, ...]
+    records: tuple[DecisionRecord, ...]
     status: int
     """0: open, 1: committed, 2: aborted."""
 
@@ -74,7 +74,7 @@ class Request(NamedTuple):
     commit: bool = False
     timeout: int = 0
     sequence: int = 0
-    entries: tuple[Entry, ...] = ()
+    records: tuple[DecisionRecord, ...] = ()
     row: Row | None = None
     high_watermark: int | None = None
     """For a read: where the log ended when it began; None: it begins now."""
@@ -89,9 +89,9 @@ CHANGING: Final = frozenset({"init", "abort", "rows", "add", "produce", "end"})
 
 
 @cache
-def decided(entries: tuple[Entry, ...]) -> tuple[str, ...] | None:
+def decided(records: tuple[DecisionRecord, ...]) -> tuple[str, ...] | None:
     """The ids that a batch of the topic decides to commit; None: it decides nothing new."""
-    found = last_decision("decisions", Log(entries, whole=True))
+    found = last_decision("decisions", DecisionLog(records, whole=True))
     return None if found is None or found.finished else tuple(handle.transactional_id for handle in found.handles)
 
 
@@ -168,7 +168,7 @@ class Cluster:
             return WAIT
         committed = [batch for batch in below if batch.status == 1]
         # As little as there is to know: histories that differ in what is past then come to the same state.
-        return Log(committed[-1].entries if committed else (), whole=len(committed) <= 1)
+        return DecisionLog(committed[-1].records if committed else (), whole=len(committed) <= 1)
 
     def _init(self, known: Transaction | None, request: Request) -> tuple[Transaction | None, Answer]:
         claimed = request.producer
@@ -231,7 +231,7 @@ class Cluster:
             return kafka, None  # a repetition, as far as the broker can tell
         if request.sequence > sequences:
             return kafka, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-        batch = Batch(request.producer, request.sequence, request.entries, 0)
+        batch = Batch(request.producer, request.sequence, request.records, 0)
         return kafka._replace(log=(*kafka.log, batch)), None
 
     def _end(self, known: Transaction | None, request: Request) -> tuple[Transaction | None, Answer]:

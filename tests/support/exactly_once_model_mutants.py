@@ -11,10 +11,11 @@ from typing import Any
 
 from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.records.batch import ProducerIdAndEpoch
-from spark_kafka_native.spark.exactly_once.abort import GivenUp, abort
-from spark_kafka_native.spark.exactly_once.batch import Message, Plan, Timing, joined, summary
+from spark_kafka_native.spark.exactly_once.abort import AbortResult, abort
+from spark_kafka_native.spark.exactly_once.batch import TaskMessage, Timing, WritePlan, joined, summary
+from spark_kafka_native.spark.exactly_once.commands import run_again
 from spark_kafka_native.spark.exactly_once.commit import check_alive, commit
-from spark_kafka_native.spark.exactly_once.decision import Decision, Handle, Owner, decision_entries
+from spark_kafka_native.spark.exactly_once.decision import Decision, Handle, Owner, decision_records
 from spark_kafka_native.spark.exactly_once.effects import (
     Append,
     Describe,
@@ -32,7 +33,6 @@ from spark_kafka_native.spark.exactly_once.ending import abort_ids, commit_handl
 from spark_kafka_native.spark.exactly_once.names import DataId, Names
 from spark_kafka_native.spark.exactly_once.plan import plan
 from spark_kafka_native.spark.exactly_once.task import task
-from spark_kafka_native.spark.exactly_once.upkeep import run_again
 from tests.support.exactly_once_model import Faults, Protocol, Scenario
 
 
@@ -65,7 +65,7 @@ def changed(steps: Steps[Any], change: Change) -> Steps[Any]:
 # --- planning ---------------------------------------------------------------------------------------------------------
 
 
-def plan_lists_after_the_fence(names: Names, timing: Timing) -> Steps[Plan]:
+def plan_lists_after_the_fence(names: Names, timing: Timing) -> Steps[WritePlan]:
     """A planning that wakes up late finds the transactions of the run that came after it."""
     first: ProducerIdAndEpoch = yield InitProducer(names.driver_id, timing.decision_timeout_ms)
     last = yield from read_last(names)
@@ -77,34 +77,34 @@ def plan_lists_after_the_fence(names: Names, timing: Timing) -> Steps[Plan]:
     decided = set() if last is None else {handle.transactional_id for handle in last.handles}
     listed: tuple[str, ...] = yield ListOpen(names.prefix)
     yield from abort_ids(tuple(name for name in listed if names.parse(name) and name not in decided), 0)
-    return Plan(names.prefix, fence, summary(last))
+    return WritePlan(names.prefix, fence, summary(last))
 
 
-def plan_aborts_first(names: Names, timing: Timing) -> Steps[Plan]:
+def plan_aborts_first(names: Names, timing: Timing) -> Steps[WritePlan]:
     """What is decided and not committed yet is aborted with the rest."""
     listed: tuple[str, ...] = yield ListOpen(names.prefix)
     yield from abort_ids(tuple(name for name in listed if names.parse(name)), 0)
     return (yield from plan(names, timing))
 
 
-def plan_completes_nothing(names: Names, timing: Timing) -> Steps[Plan]:
+def plan_completes_nothing(names: Names, timing: Timing) -> Steps[WritePlan]:
     """It takes the last decision for finished."""
     fence: ProducerIdAndEpoch = yield InitProducer(names.driver_id, timing.decision_timeout_ms)
     last = yield from read_last(names)
     if last is not None and not last.finished:
         after = yield from mark_finished(names, fence, last)
         fence = yield InitProducer(names.driver_id, timing.decision_timeout_ms, claimed=after)
-    return Plan(names.prefix, fence, summary(last))
+    return WritePlan(names.prefix, fence, summary(last))
 
 
-def plan_leaves_the_rest_to_others(names: Names, timing: Timing) -> Steps[Plan]:
+def plan_leaves_the_rest_to_others(names: Names, timing: Timing) -> Steps[WritePlan]:
     """It is never done, and the query never continues."""
     fence: ProducerIdAndEpoch = yield InitProducer(names.driver_id, timing.decision_timeout_ms)
     last = yield from read_last(names)
-    return Plan(names.prefix, fence, summary(last))
+    return WritePlan(names.prefix, fence, summary(last))
 
 
-def plan_hands_out_what_it_has_written_with(names: Names, timing: Timing) -> Steps[Plan]:
+def plan_hands_out_what_it_has_written_with(names: Names, timing: Timing) -> Steps[WritePlan]:
     """The decision has the sequence numbers of what planning wrote: the broker takes it for a repetition."""
 
     def change(effect: Effect) -> Effect | Instead:
@@ -113,7 +113,7 @@ def plan_hands_out_what_it_has_written_with(names: Names, timing: Timing) -> Ste
     return changed(plan(names, timing), change)
 
 
-def plan_reads_before_the_fence(names: Names, timing: Timing) -> Steps[Plan]:
+def plan_reads_before_the_fence(names: Names, timing: Timing) -> Steps[WritePlan]:
     """A decision between the two is not seen."""
     last = yield from read_last(names)
     listed: tuple[str, ...] = yield ListOpen(names.prefix)
@@ -122,13 +122,13 @@ def plan_reads_before_the_fence(names: Names, timing: Timing) -> Steps[Plan]:
         yield from commit_handles(names, last)
     decided = set() if last is None else {handle.transactional_id for handle in last.handles}
     yield from abort_ids(tuple(name for name in listed if names.parse(name) and name not in decided), 0)
-    return Plan(names.prefix, fence, summary(last))
+    return WritePlan(names.prefix, fence, summary(last))
 
 
 # --- tasks ------------------------------------------------------------------------------------------------------------
 
 
-def task_asks_again(*arguments: Any, has_rows: bool) -> Steps[Message]:
+def task_asks_again(*arguments: Any, has_rows: bool) -> Steps[TaskMessage]:
     """A late copy of InitProducerId aborts what came after it."""
 
     def change(effect: Effect) -> Effect | Instead:
@@ -137,26 +137,26 @@ def task_asks_again(*arguments: Any, has_rows: bool) -> Steps[Message]:
     return changed(task(*arguments, has_rows=has_rows), change)
 
 
-def _task_of(name: str, rest: tuple[Any, ...], has_rows: bool) -> Steps[Message]:
+def _task_of(name: str, rest: tuple[Any, ...], has_rows: bool) -> Steps[TaskMessage]:
     """A task with an id that is not its own."""
 
     def change(effect: Effect) -> Effect | Instead:
         return replace(effect, transactional_id=name) if isinstance(effect, InitProducer | WriteRows) else effect
 
-    message: Message = yield from changed(task(*rest, has_rows=has_rows), change)
+    message: TaskMessage = yield from changed(task(*rest, has_rows=has_rows), change)
     if message.handle is None:
         return message
     return replace(message, handle=replace(message.handle, transactional_id=name))
 
 
-def task_has_an_id_without_fence(*arguments: Any, has_rows: bool) -> Steps[Message]:
+def task_has_an_id_without_fence(*arguments: Any, has_rows: bool) -> Steps[TaskMessage]:
     """Ids come again with every run: who wakes up late takes one that is decided about."""
     found, _, batch_id, attempt, *_ = arguments
     data_id = DataId(fence=ProducerIdAndEpoch(0, 0), batch_id=batch_id, task_attempt_id=attempt, attempt=0)
     return _task_of(Names(prefix=found.prefix).data_id(data_id), arguments, has_rows)
 
 
-def task_has_an_id_of_its_batch(*arguments: Any, has_rows: bool) -> Steps[Message]:
+def task_has_an_id_of_its_batch(*arguments: Any, has_rows: bool) -> Steps[TaskMessage]:
     """All attempts at a task have the same id."""
     found, _, batch_id, *_ = arguments
     data_id = DataId(fence=found.fence, batch_id=batch_id, task_attempt_id=0, attempt=0)
@@ -164,8 +164,8 @@ def task_has_an_id_of_its_batch(*arguments: Any, has_rows: bool) -> Steps[Messag
 
 
 def task_never_skips(
-    found: Plan, owner: Owner, batch_id: int, attempt: int, timing: Timing, *, has_rows: bool
-) -> Steps[Message]:
+    found: WritePlan, owner: Owner, batch_id: int, attempt: int, timing: Timing, *, has_rows: bool
+) -> Steps[TaskMessage]:
     """What was decided before a crash is written again."""
     return task(replace(found, last=None), owner, batch_id, attempt, timing, has_rows=has_rows)
 
@@ -173,33 +173,33 @@ def task_never_skips(
 # --- commit -----------------------------------------------------------------------------------------------------------
 
 
-def commit_with_a_producer_of_its_own(names: Names, messages: Sequence[Message], timing: Timing) -> Steps[None]:
+def commit_with_a_producer_of_its_own(names: Names, messages: Sequence[TaskMessage], timing: Timing) -> Steps[None]:
     """The last driver decides, however old its messages are."""
     own: ProducerIdAndEpoch = yield InitProducer(names.driver_id, timing.decision_timeout_ms)
     yield from commit(names, [replace(message, fence=own) for message in messages], timing)
 
 
-def commit_without_looking(names: Names, messages: Sequence[Message], timing: Timing) -> Steps[None]:
+def commit_without_looking(names: Names, messages: Sequence[TaskMessage], timing: Timing) -> Steps[None]:
     """What it decides may be over."""
     yield from _commit(names, messages, timing, "write decide commit finish")
 
 
-def commit_looks_first(names: Names, messages: Sequence[Message], timing: Timing) -> Steps[None]:
+def commit_looks_first(names: Names, messages: Sequence[TaskMessage], timing: Timing) -> Steps[None]:
     """What was alive when it looked may be over when it decides."""
     yield from _commit(names, messages, timing, "look write decide commit finish")
 
 
-def commit_decides_last(names: Names, messages: Sequence[Message], timing: Timing) -> Steps[None]:
+def commit_decides_last(names: Names, messages: Sequence[TaskMessage], timing: Timing) -> Steps[None]:
     """Rows can be read that are not decided."""
     yield from _commit(names, messages, timing, "write look commit decide finish")
 
 
-def commit_finishes_first(names: Names, messages: Sequence[Message], timing: Timing) -> Steps[None]:
+def commit_finishes_first(names: Names, messages: Sequence[TaskMessage], timing: Timing) -> Steps[None]:
     """After a crash the rest is never committed."""
     yield from _commit(names, messages, timing, "write look decide finish commit")
 
 
-def _commit(names: Names, messages: Sequence[Message], timing: Timing, order: str) -> Steps[None]:
+def _commit(names: Names, messages: Sequence[TaskMessage], timing: Timing, order: str) -> Steps[None]:
     batch = joined(names, messages)
     if batch.skipped:
         return
@@ -208,7 +208,7 @@ def _commit(names: Names, messages: Sequence[Message], timing: Timing, order: st
     for step in order.split():
         match step:
             case "write":
-                yield Append(names.decisions_topic, names.driver_id, driver, decision_entries(decision))
+                yield Append(names.decisions_topic, names.driver_id, driver, decision_records(decision))
             case "look":
                 yield from check_alive(names, batch, timing)
             case "decide":
@@ -219,14 +219,14 @@ def _commit(names: Names, messages: Sequence[Message], timing: Timing, order: st
                 driver = yield from mark_finished(names, driver, decision)
 
 
-def commit_takes_no_for_an_answer(names: Names, messages: Sequence[Message], timing: Timing) -> Steps[None]:
+def commit_takes_no_for_an_answer(names: Names, messages: Sequence[TaskMessage], timing: Timing) -> Steps[None]:
     """A fenced driver continues as if it had decided."""
     batch = joined(names, messages)
     if batch.skipped:
         return
     decision = Decision(batch.fence, batch.owner, batch.batch_id, batch.handles)
     try:
-        yield Append(names.decisions_topic, names.driver_id, batch.fence, decision_entries(decision))
+        yield Append(names.decisions_topic, names.driver_id, batch.fence, decision_records(decision))
         yield from check_alive(names, batch, timing)
     except KafkaError:
         pass
@@ -234,13 +234,13 @@ def commit_takes_no_for_an_answer(names: Names, messages: Sequence[Message], tim
     yield from commit_handles(names, decision)
 
 
-def commit_overlooks_losses(names: Names, messages: Sequence[Message], timing: Timing) -> Steps[None]:
+def commit_overlooks_losses(names: Names, messages: Sequence[TaskMessage], timing: Timing) -> Steps[None]:
     """What the broker has aborted counts as committed."""
     batch = joined(names, messages)
     if batch.skipped:
         return
     decision = Decision(batch.fence, batch.owner, batch.batch_id, batch.handles)
-    yield Append(names.decisions_topic, names.driver_id, batch.fence, decision_entries(decision))
+    yield Append(names.decisions_topic, names.driver_id, batch.fence, decision_records(decision))
     yield from check_alive(names, batch, timing)
     driver = yield from end_driver(names, batch.fence)
     yield EndTransactions(tuple(handle.end for handle in batch.handles), commit=True)
@@ -250,7 +250,7 @@ def commit_overlooks_losses(names: Names, messages: Sequence[Message], timing: T
 # --- abort ------------------------------------------------------------------------------------------------------------
 
 
-def abort_without_fencing(names: Names, messages: Sequence[Message | None], timing: Timing) -> Steps[GivenUp]:
+def abort_without_fencing(names: Names, messages: Sequence[TaskMessage | None], timing: Timing) -> Steps[AbortResult]:
     """A commit that still runs may decide afterwards."""
 
     def change(effect: Effect) -> Effect | Instead:
@@ -261,7 +261,9 @@ def abort_without_fencing(names: Names, messages: Sequence[Message | None], timi
     return changed(abort(names, messages, timing), change)
 
 
-def abort_ends_instead_of_fencing(names: Names, messages: Sequence[Message | None], timing: Timing) -> Steps[GivenUp]:
+def abort_ends_instead_of_fencing(
+    names: Names, messages: Sequence[TaskMessage | None], timing: Timing
+) -> Steps[AbortResult]:
     """Where nothing is open yet, there is nothing to abort, and the commit continues."""
 
     def change(effect: Effect) -> Effect | Instead:
@@ -275,7 +277,7 @@ def abort_ends_instead_of_fencing(names: Names, messages: Sequence[Message | Non
     return changed(abort(names, messages, timing), change)
 
 
-def abort_without_reading(names: Names, messages: Sequence[Message | None], timing: Timing) -> Steps[GivenUp]:
+def abort_without_reading(names: Names, messages: Sequence[TaskMessage | None], timing: Timing) -> Steps[AbortResult]:
     """A commit that raised may have decided."""
     batch = joined(names, [message for message in messages if message is not None])
     described: tuple[Described | None, ...] = yield Describe((names.driver_id,))
@@ -285,7 +287,7 @@ def abort_without_reading(names: Names, messages: Sequence[Message | None], timi
     return (yield from _abort_all(batch.handles))
 
 
-def abort_reads_hastily(names: Names, messages: Sequence[Message | None], timing: Timing) -> Steps[GivenUp]:
+def abort_reads_hastily(names: Names, messages: Sequence[TaskMessage | None], timing: Timing) -> Steps[AbortResult]:
     """A decision whose marker is not written yet cannot be read."""
 
     def change(effect: Effect) -> Effect | Instead:
@@ -298,7 +300,9 @@ class HastyRead(ReadDecisions):
     """Up to the last stable offset, wherever that is."""
 
 
-def abort_takes_an_error_for_a_no(names: Names, messages: Sequence[Message | None], timing: Timing) -> Steps[GivenUp]:
+def abort_takes_an_error_for_a_no(
+    names: Names, messages: Sequence[TaskMessage | None], timing: Timing
+) -> Steps[AbortResult]:
     """Who cannot find out aborts."""
     batch = joined(names, [message for message in messages if message is not None])
     try:
@@ -307,10 +311,10 @@ def abort_takes_an_error_for_a_no(names: Names, messages: Sequence[Message | Non
         return (yield from _abort_all(batch.handles))
 
 
-def _abort_all(handles: tuple[Handle, ...]) -> Steps[GivenUp]:
+def _abort_all(handles: tuple[Handle, ...]) -> Steps[AbortResult]:
     if handles:
         yield EndTransactions(tuple(handle.end for handle in handles), commit=False)
-    return GivenUp(decided=False)
+    return AbortResult(decided=False)
 
 
 # --- taking a batch back ----------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from spark_kafka_native.spark.exactly_once.effects import (
     ReadDecisions,
     Steps,
     WriteRows,
-    Written,
+    WrittenRange,
 )
 from tests.support.exactly_once_model_kafka import STATES, TICK_MS, WAIT, Request, Row, Transaction
 
@@ -138,8 +138,8 @@ def requests_of(effect: Effect, tv: int, appends: Sequence[ProducerIdAndEpoch], 
             return request, request._replace(again=True)
         case WriteRows(name, producer):
             return (Request("rows", name, producer, row=row),)
-        case Append(_, name, producer, entries):
-            produce = Request("produce", name, producer, sequence=appends.count(producer), entries=entries)
+        case Append(_, name, producer, records):
+            produce = Request("produce", name, producer, sequence=appends.count(producer), records=records)
             return (produce,) if tv == 2 else (Request("add", name, producer), produce)
         case EndTransactions(ends, commit):
             return tuple(Request("end", end.transactional_id, end.producer, commit=commit) for end in ends)
@@ -181,7 +181,7 @@ def give(steps: Steps[Any], effect: Effect, answers: tuple[Any, ...]) -> Effect:
         return steps.throw(KafkaError(answers[-1]))
     match effect:
         case WriteRows():
-            return steps.send((Written(*answers[-1]),))
+            return steps.send((WrittenRange(*answers[-1]),))
         case ListOpen(prefix):
             return steps.send(tuple(name for name in answers[0] if name.startswith(prefix)))
         case Describe():

@@ -55,4 +55,4 @@ class Promises:
         driver = dict(kafka.ids).get(self._driver)
         prepared = driver is not None and driver.state == PREPARE_COMMIT
         batches = (batch for batch in kafka.log if batch.status == 1 or (batch.status == 0 and prepared))
-        return {name for batch in batches for name in decided(batch.entries) or ()}
+        return {name for batch in batches for name in decided(batch.records) or ()}

@@ -4,7 +4,7 @@ import gc
 from collections import deque
 from dataclasses import dataclass, field
 
-from spark_kafka_native.spark.exactly_once.effects import Log
+from spark_kafka_native.spark.exactly_once.effects import DecisionLog
 from tests.support.exactly_once_model import Label, Protocol, Scenario, State, World
 from tests.support.exactly_once_model_kafka import STATES, Request, Transaction
 from tests.support.exactly_once_model_promises import Violation
@@ -102,9 +102,9 @@ def _part(part: object) -> str:
     if isinstance(part, Request):
         what = {"producer": part.producer, "commit": part.commit, "sequence": part.sequence}
         more = [f"{name}={value}" for name, value in what.items() if value]
-        return " ".join([part.api, part.name, *more, *(entry.value.decode() for entry in part.entries[-1:])])
+        return " ".join([part.api, part.name, *more, *(entry.value.decode() for entry in part.records[-1:])])
     if isinstance(part, Transaction):
         return f"{STATES[part.state]} of {part.producer_id}/{part.epoch}"
-    if isinstance(part, Log):
-        return part.entries[-1].value.decode() if part.entries else "nothing"
+    if isinstance(part, DecisionLog):
+        return part.records[-1].value.decode() if part.records else "nothing"
     return "" if part is None else str(part)

@@ -23,7 +23,7 @@ from spark_kafka_native.jobs.batch_reload.bounds import (
     parse_point,
     resolve_wanted,
 )
-from spark_kafka_native.jobs.batch_reload.clean import Rubbish, clean
+from spark_kafka_native.jobs.batch_reload.clean import Unneeded, clean
 from spark_kafka_native.jobs.batch_reload.errors import ReloadError
 from spark_kafka_native.jobs.batch_reload.formats import file_format
 from spark_kafka_native.jobs.batch_reload.leases import new_load_id
@@ -139,7 +139,7 @@ class Story:
         """What a run checks before it publishes."""
         return lambda: check_unchanged(self.cluster, plan)
 
-    def clean(self, *, lease_s: float = -1.0, keep_versions: int = 1, storage: Storage | None = None) -> Rubbish:
+    def clean(self, *, lease_s: float = -1.0, keep_versions: int = 1, storage: Storage | None = None) -> Unneeded:
         """A clean; by default every run that has not published is taken for dead."""
         return clean(storage or self.storage, now_s=NOW_S, lease_s=lease_s, keep_versions=keep_versions)
 

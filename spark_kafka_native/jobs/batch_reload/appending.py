@@ -1,8 +1,8 @@
-"""Loads into anything that Spark can write: at least once, with a column that says which run wrote a row.
+"""Loads into any format that Spark can write: at least once, with the load id of the run in a column.
 
-A data source takes rows in its own time and tells nobody when they are there for good. So a run first writes its rows,
-with its load id in a column, and then publishes its positions. A run that dies in between has written rows that the
-next one writes again, under another id; rows of finished runs are those whose id stands in the manifest's history.
+A data source does not report when its rows are durable. So a run first writes its rows, with its load id in a column,
+and then publishes its positions. If a run fails in between, the next one writes the same records again with another
+load id. Rows of finished runs are those whose load id is in the manifest's history.
 """
 
 import json
@@ -30,7 +30,7 @@ LOAD_ID_COLUMN: Final = "load_id"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Destination:
-    """Where ``df.write`` goes."""
+    """The format, path, table and options of ``df.write``."""
 
     format: str
     path: str | None
@@ -47,7 +47,7 @@ class Destination:
 
 
 def with_load_id(frame: DataFrame, load_id: str) -> DataFrame:
-    """Rows with the run that writes them."""
+    """Rows with the load id of the run."""
     return frame.withColumn(LOAD_ID_COLUMN, F.lit(load_id))
 
 
@@ -59,7 +59,7 @@ def records_of(
     *,
     tasks: Mapping[str, int | None],
 ) -> DataFrame:
-    """The records of a plan, whatever comes to the topics meanwhile. ``options`` are those of the source."""
+    """The records of a plan, without later ones. ``options`` are those of the source."""
     parts = [part for part in plan.partitions if part.records > 0]
     named = {key: value for key, value in options.items() if not key.lower().startswith("subscribe")}
     assigned: dict[str, list[int]] = {}
@@ -89,9 +89,8 @@ def append_rows(
 ) -> Manifest:
     """Write rows, then publish the positions. Raises Conflict, ReloadError, OSError, and what ``write`` raises.
 
-    An error after rows were written names their load id.
-    ``check`` and ``tail_entries`` are those of a ``FileLoad``.
-    ``write`` appends the plan's records with the load id (``with_load_id``), and calls what it is given now and then.
+    An error after rows were written names their load id. ``check`` and ``tail_entries`` are those of a ``FileLoad``.
+    ``write`` appends the plan's records with the load id (``with_load_id``), and calls its argument repeatedly.
     """
     lease = Lease(storage, load_id)
     with lease.held():

@@ -1,4 +1,4 @@
-"""The command line: what may be said, and what it means."""
+"""The command line of the job."""
 
 import argparse
 import re
@@ -21,27 +21,27 @@ DEFAULT_LEASE_MINUTES: Final = 60
 _ABOUT: Final = """\
 Load Kafka topics into files, each record exactly once, or into any other Spark format, at least once.
 
-Run it again and again: each run loads what has come since the last one. A run that failed or was killed is simply run
-again; it leaves no duplicate and no gap."""
+Each run loads the records since the last one. If a run fails or is killed, start it again; there is no duplicate and no
+gap."""
 
 _EXAMPLES: Final = """\
 what to load
-  By default a run begins where the last one ended, and with all that a topic has if there was none. Partitions that
-  are new begin at their first record. --from and --from-offsets load again from a point on, into a new version that
-  replaces the files from there on; files before are kept. A point within a file moves to the file's beginning.
+  By default a run begins where the last one ended, and the first run at the first record. New partitions begin at
+  their first record. --from and --from-offsets load again from a point, into a new version that replaces the files
+  after that point; files before it are kept. A point within a file moves to the file's beginning.
 
 file formats: parquet, orc, avro, json, csv, text
-  EXACTLY ONCE. Files of a run lie in TARGET/_loads/<load id>/. They count once TARGET/_manifests/<version>.json names
-  them: that file is made in one piece, and only one run can make it. Read a load with
+  EXACTLY ONCE. Files of a run are in TARGET/_loads/<load id>/. They are part of the load once
+  TARGET/_manifests/<version>.json names them: that file is created atomically, by one run only. Read a load with
       from spark_kafka_native.jobs.batch_reload import load_dataframe
       load_dataframe(spark, "TARGET")
-  TARGET is a directory that all of Spark's nodes have, or s3://, gs://, abfs:// with the packages fsspec and s3fs,
+  TARGET is a directory that all of Spark's nodes share, or s3://, gs://, abfs:// with the packages fsspec and s3fs,
   gcsfs or adlfs.
 
-other formats: whatever df.write.format(...) knows, such as jdbc, delta or iceberg
-  AT LEAST ONCE. Rows are appended with a column load_id. A run that dies between writing and noting that it has is
-  followed by one that writes the same records again under another load_id; the ids that count are in the history of
-  the manifest in --state.
+other formats: those of df.write.format(...), such as jdbc, delta or iceberg
+  AT LEAST ONCE. Rows are appended with a column load_id. If a run fails between writing its rows and its manifest, the
+  next one writes the same records again with another load_id. The valid ids are in the history of the manifest in
+  --state.
 
 examples
   spark-submit jobs/batch_reload.py --bootstrap-servers k1:9092 --topics events,clicks --target /data/raw
@@ -55,25 +55,25 @@ examples
       --write-option url=jdbc:postgresql://db/raw
 
 exit status
-  0 done, or nothing to do   1 it failed, or --verify found something wrong; nothing half done is visible
+  0 done, or nothing to do   1 it failed, or --verify found errors; no part of a failed load is visible
   2 a bad option, or a target that holds something else or cannot be written to
   3 another run published the same partitions meanwhile; run it again
-  130 interrupted; a version is there as a whole or not at all"""
+  130 interrupted; the version is published completely or not at all"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arguments:
-    """What the command line says, checked as far as it can be without the cluster and the target."""
+    """The parsed command line, validated without the cluster and the target."""
 
     source_options: tuple[tuple[str, str], ...]
-    """Of the data source, with the cluster and, if it was said, the subscription."""
+    """Of the data source, with the cluster and, if given, the subscription."""
     start: Point | None
     """None: since the last run."""
     until: Point | None
-    place: StorageLocation
-    """Where manifests are, and files if there are any."""
-    place_option: str
-    """The option that names the place: --target or --state."""
+    location: StorageLocation
+    """Of manifests and files."""
+    location_option: str
+    """The option that names it: --target or --state."""
     target: str | None
     table: str | None
     format: str | None
@@ -92,7 +92,7 @@ class Arguments:
     lease_s: float
 
     def __repr__(self) -> str:
-        return f"Arguments({self.action}, {self.place})"  # options may be secret
+        return f"Arguments({self.action}, {self.location})"  # options may be secret
 
 
 _GOVERNED: Final = {
@@ -118,8 +118,8 @@ def parse_arguments(arguments: Sequence[str] | None) -> Arguments:
         source_options=tuple(_source_options(given, action).items()),
         start=_point("--from-offsets", parse_offsets, given.from_offsets) or _point("--from", parse_point, given.start),
         until=_point("--until", parse_point, given.until),
-        place_option="--state" if given.state else "--target",
-        place=StorageLocation(
+        location_option="--state" if given.state else "--target",
+        location=StorageLocation(
             url=given.state or given.target, options=_pairs(given.storage_option, "--storage-option")
         ),
         target=given.target,
@@ -128,7 +128,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> Arguments:
         compression=given.compression,
         columns=tuple(name.strip() for name in (given.columns or "").split(",") if name.strip()),
         as_string=frozenset(
-            name for name, said in (("key", given.key_as_string), ("value", given.value_as_string)) if said
+            name for name, chosen in (("key", given.key_as_string), ("value", given.value_as_string)) if chosen
         ),
         write_options=_pairs(given.write_option, "--write-option"),
         min_tasks=given.min_tasks,
@@ -194,7 +194,7 @@ def _add_range(group: Any) -> None:
     start.add_argument(
         "--from-offsets",
         metavar="JSON",
-        help='as --from, by offsets: {"a":{"0":23},"b":"earliest"}; partitions not named go on where they were',
+        help='as --from, by offsets: {"a":{"0":23},"b":"earliest"}; other partitions continue at their positions',
     )
     group.add_argument(
         "--until", metavar="POINT", help="end here, as --from or --from-offsets have it (default: latest)"
@@ -202,11 +202,11 @@ def _add_range(group: Any) -> None:
     group.add_argument(
         "--accept-data-loss",
         action="store_true",
-        help="where records were deleted before they were loaded, go on behind them; the manifest names the gap",
+        help="continue after records that were deleted before they were loaded; the manifest names the gap",
     )
-    group.add_argument("--min-tasks", metavar="N", type=_positive, help="cut large ranges, for so many tasks or more")
+    group.add_argument("--min-tasks", metavar="N", type=_positive, help="split large ranges, for at least N tasks")
     group.add_argument(
-        "--max-records-per-task", metavar="N", type=_positive, help="cut ranges: so many offsets a task and file"
+        "--max-records-per-task", metavar="N", type=_positive, help="split ranges: at most N offsets per task and file"
     )
 
 
@@ -226,7 +226,7 @@ def _add_target(group: Any) -> None:
     group.add_argument(
         "--storage-option", metavar="K=V", action="append", default=[], help="for the object store's client in Python"
     )
-    group.add_argument("--state", metavar="DIR", help="of other formats: where positions are kept")
+    group.add_argument("--state", metavar="DIR", help="of other formats: the directory of positions")
     group.add_argument(
         "--table", metavar="NAME", help="of other formats: a table of Spark's catalog, in place of a path"
     )
@@ -255,17 +255,17 @@ def _add_actions(group: Any) -> None:
         metavar="N",
         type=_positive,
         default=DEFAULT_LEASE_MINUTES,
-        help="of --clean: a run that has not been heard of for so long is dead (default: %(default)s)",
+        help="of --clean: a run that has not renewed its lease for so long is dead (default: %(default)s)",
     )
 
 
 def _check(given: argparse.Namespace, action: str, *, other: bool) -> None:
     if given.target is None and not other:
-        raise UsageError("--target: say where the load is to be, or is")
+        raise UsageError("--target is required: the location of the load")
     if action != "clean" and given.bootstrap_servers is None:
-        raise UsageError("--bootstrap-servers: say which cluster")
+        raise UsageError("--bootstrap-servers is required")
     if action in {"load", "dry-run"} and given.topics is None and given.topic_pattern is None:
-        raise UsageError("--topics or --topic-pattern: say what to load")
+        raise UsageError("--topics or --topic-pattern is required")
     if other:
         _check_other(given)
     else:
@@ -276,8 +276,8 @@ def _check_other(given: argparse.Namespace) -> None:
     if given.state is None:
         name = given.format
         if suggestion := did_you_mean(name, COMPRESSIONS):
-            raise UsageError(f"--format: {name} is no file format of this job{suggestion} Spark's others need --state")
-        raise UsageError(f"--state: {name} is no file format of this job; say where to keep positions")
+            raise UsageError(f"--format: {name} is no file format of this job{suggestion} Spark's formats need --state")
+        raise UsageError(f"--state is required for positions: {name} is no file format of this job")
     if given.table is not None and given.target is not None:
         raise UsageError("--table: is in place of --target; give one of them")
     if given.compression is not None:
@@ -301,7 +301,7 @@ def _source_options(given: argparse.Namespace, action: str) -> dict[str, str]:
         options |= {f"kafka.{key.removeprefix('kafka.')}": value for key, value in properties.items()}
     for key, value in _pairs(given.option, "--option"):
         if (governor := _GOVERNED.get(key.lower())) or _POSITION.fullmatch(key.lower()):
-            raise UsageError(f"--option {key}: say it with {governor or '--from, --from-offsets and --until'}")
+            raise UsageError(f"--option {key}: use {governor or '--from, --from-offsets and --until'}")
         options[key] = value
     if action == "clean":
         return options

@@ -1,4 +1,4 @@
-"""From what the user says, a time, offsets, "since the last run", to offsets of the partitions that the cluster has."""
+"""From the points of the command line, a time or offsets, to offsets of the cluster's partitions."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -36,7 +36,7 @@ class AtTime:
 
 @dataclass(frozen=True, slots=True)
 class AtOffsets:
-    """Each partition at a position of its own; those that are not named where the last run ended."""
+    """Each partition at its own position; partitions that are not named where the last run ended."""
 
     limit: Earliest | Latest | BeforeLatest | SpecificOffsets
 
@@ -45,7 +45,7 @@ Point = AtTime | AtOffsets
 
 
 def parse_point(text: str) -> Point:
-    """``earliest``, ``latest``, ``latest-100``, offset JSON or a point in time -> where. Raises ValueError."""
+    """``earliest``, ``latest``, ``latest-100``, offset JSON or a time -> a point. Raises ValueError."""
     stripped = text.strip()
     if stripped.startswith("{") or stripped[:1].lower() in {"e", "l"}:
         return parse_offsets(stripped)
@@ -67,11 +67,11 @@ def cluster_state(source: OffsetSource, partitions: Sequence[TopicPartition]) ->
 
 
 def check_unchanged(source: OffsetSource, plan: Plan) -> None:
-    """Check that what a plan's tasks have read is what was there when the plan was made.
+    """Check that the topics and logs of a plan have not changed since the plan was made.
 
-    Brokers before 2.8 have no topic ids: another topic of the same name is found there by a missing partition, an
-    earlier leader epoch or an earlier end, and is not found if it has none of these.
-    Raises ReloadError: a topic is gone or another one, or a log was truncated; KafkaError.
+    Without topic ids (brokers before 2.8) a recreated topic is found by a missing partition, an earlier leader epoch or
+    an earlier end, and otherwise not found.
+    Raises ReloadError: a topic was deleted or recreated, or a log was truncated; KafkaError.
     """
     _check_topics(source, plan)
     leaders = {piece.topic_partition: piece.leader for piece in plan.pieces if piece.leader is not None}
@@ -85,7 +85,7 @@ def check_unchanged(source: OffsetSource, plan: Plan) -> None:
 
 
 def _check_topics(source: OffsetSource, plan: Plan) -> None:
-    """Ask the cluster, not its metadata in memory, for all topics of the plan; ``leaders`` are those of now after."""
+    """Look up all topics of the plan without cached metadata; ``leaders`` are up to date after that."""
     topics = {part.partition.topic for part in plan.partitions}
     present = source.topics(sorted(topics))
     ids = source.topic_ids(topics)
@@ -99,10 +99,10 @@ def _check_topics(source: OffsetSource, plan: Plan) -> None:
 
 
 def _ends_of_planned_epochs(source: OffsetSource, planned: Mapping[TopicPartition, PartitionLeader]) -> OffsetMap:
-    """Up to where each log of now has what it had when it was planned.
+    """The offsets up to which each log is the same as in the plan.
 
-    The end of a leader epoch never moves up again: where the log of now has a planned epoch up to the planned end, so
-    it had all the time.
+    The end of an earlier leader epoch never increases. So if the present log has the planned epoch up to the planned
+    end, it had it all the time.
     """
     leaders = source.leaders(planned)
     epochs: dict[TopicPartition, int] = {}
@@ -131,7 +131,7 @@ def resolve_wanted(
     accept_loss: bool,
     now_ms: Callable[[], float] = lambda: time.time() * 1000,
 ) -> Wanted:
-    """What a run is to do, in offsets; ``start`` None: since the last run. Raises UsageError, KafkaError."""
+    """The limits of a run in offsets; ``start`` None: since the last run. Raises UsageError, KafkaError."""
     return Wanted(
         points=_offsets(source, state, start, "--from", now_ms) if start else {},
         ends=_offsets(source, state, until, "--until", now_ms) if until else {},
@@ -147,7 +147,7 @@ def _offsets(
         case AtTime(at=at):
             wanted = max(round(now_ms()) - at.duration_ms, 0) if isinstance(at, Ago) else at
             found = source.list_offsets(dict.fromkeys(partitions, wanted))
-            # A transaction that is still open may have records of that time, behind what can be read.
+            # An open transaction may have records of that time after the last stable offset.
             ends = {tp: state.end[tp] for tp in partitions}
             return {tp: min(found.get(tp, -1), end) if found.get(tp, -1) >= 0 else end for tp, end in ends.items()}
         case SpecificOffsets() as limit:

@@ -1,13 +1,13 @@
-"""Taking away what no version needs: files of dead runs, of failed attempts, and of versions that are not kept.
+"""Deletes files that no version needs: files of dead runs, of failed attempts, and of versions that are not kept.
 
-A run is dead when its lease, or its newest file if it has none, is older than ``lease_s``. Nobody can tell for sure,
-so a run that is taken for dead is first kept from ever publishing. Steps:
+A run is dead when its lease, or its newest file if it has none, is older than ``lease_s``. A suspended run can look
+dead, so such a run is first prevented from publishing. Steps:
 
 1. List versions, leases and files; decide.
-2. Publish a version that holds what the last one does and names the dead runs. A dead run that wakes up finds its
-   number taken, reads this version, finds itself named, and gives up. *Crash after this*: the next clean goes on.
-3. Remove leases of the dead, then versions that are not kept, oldest first, then files that no kept version names.
-   *Crash anywhere here*: what is left is found again by the next clean, and named by no version.
+2. Publish a version with the content of the last one that names the dead runs. A dead run that resumes finds its number
+   used, reads this version, finds itself named, and fails. *Crash after this*: the next clean continues.
+3. Remove leases of dead runs, then versions that are not kept, oldest first, then files that no kept version names.
+   *Crash here*: the next clean finds the remaining files, which no version names.
 """
 
 import re
@@ -34,8 +34,8 @@ _OF_LOAD: Final = re.compile(rf"{LOADS}/([^/]+)/.+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rubbish:
-    """What a clean takes away."""
+class Unneeded:
+    """The files that a clean deletes."""
 
     dead_loads: tuple[str, ...]
     versions: tuple[int, ...]
@@ -44,14 +44,14 @@ class Rubbish:
     bytes: int
 
 
-def clean(storage: Storage, *, now_s: float, lease_s: float, keep_versions: int) -> Rubbish:
-    """Clean a target; what was taken away. Safe beside loads that run. Raises ReloadError, OSError."""
+def clean(storage: Storage, *, now_s: float, lease_s: float, keep_versions: int) -> Unneeded:
+    """Clean a target and return the deleted files. Safe while loads run. Raises ReloadError, OSError."""
     head = read_version(storage)
     own_id = new_load_id(now_s)
     lease = Lease(storage, own_id)
     with lease.held():
         storage_now_s = lease.written_at_s()
-        found = find_rubbish(storage, storage_now_s, lease_s=lease_s, keep_versions=keep_versions, own_id=own_id)
+        found = find_unneeded(storage, storage_now_s, lease_s=lease_s, keep_versions=keep_versions, own_id=own_id)
         if found.dead_loads:
             _expel(storage, head, found, own_id, round(now_s * 1000))
         for path in (*found.leases, *map(manifest_path, found.versions), *found.files):
@@ -59,9 +59,9 @@ def clean(storage: Storage, *, now_s: float, lease_s: float, keep_versions: int)
         return found
 
 
-def find_rubbish(storage: Storage, now_s: float, *, lease_s: float, keep_versions: int, own_id: str = "") -> Rubbish:
-    """What can go, by the storage's time; takes nothing away. The lease of ``own_id`` is the caller's."""
-    # In this order: a run whose lease is gone by now has published, or will never; what it has published is seen below.
+def find_unneeded(storage: Storage, now_s: float, *, lease_s: float, keep_versions: int, own_id: str = "") -> Unneeded:
+    """The files that can be deleted, by the storage's clock. The lease of ``own_id`` is the caller's."""
+    # Leases first: a run without a lease has published by now, which is read below, or never will.
     leases = {run.load_id: run.age_s for run in other_runs(storage, own_id, now_s)}
     files = storage.list(LOADS)
     present = versions(storage)
@@ -83,7 +83,7 @@ def find_rubbish(storage: Storage, now_s: float, *, lease_s: float, keep_version
         for path, stored in storage.list(folder).items()
         if not is_whole(path) and now_s - stored.modified_s > lease_s
     }
-    return Rubbish(
+    return Unneeded(
         dead_loads=tuple(sorted(dead - live - published)),
         versions=tuple(going),
         files=(*sorted(doomed), *sorted(half_made)),
@@ -95,14 +95,14 @@ def find_rubbish(storage: Storage, now_s: float, *, lease_s: float, keep_version
 def _kept(storage: Storage, numbers: Iterable[int]) -> list[Manifest]:
     manifests = [read_version(storage, number) for number in numbers]
     if any(manifest is None for manifest in manifests):
-        raise ReloadError(f"{storage.url} is being cleaned by somebody else")
+        raise ReloadError(f"{storage.url} is being cleaned by another run")
     return [manifest for manifest in manifests if manifest is not None]
 
 
 def _live(
     leases: Mapping[str, float], files: Mapping[str, Stored], published: set[str], now_s: float, lease_s: float
 ) -> set[str]:
-    """Runs that may still publish. Without a lease, a run that began just now may be about to show one."""
+    """Runs that may still publish. A run that has just begun may not have a lease yet."""
     newest: dict[str, float] = {}
     for path, stored in files.items():
         newest[_load_of(path)] = max(newest.get(_load_of(path), 0.0), stored.modified_s)
@@ -116,11 +116,11 @@ def _load_of(path: str) -> str:
     return match[1] if match else ""
 
 
-def _expel(storage: Storage, base: Manifest | None, found: Rubbish, load_id: str, created_ms: int) -> None:
-    def behind(head: Manifest | None) -> Manifest:
+def _expel(storage: Storage, base: Manifest | None, found: Unneeded, load_id: str, created_ms: int) -> None:
+    def after(head: Manifest | None) -> Manifest:
         current = head or Manifest(version=0, load_id="", kind="", created_ms=0, format=NO_FORMAT)
         if returned := set(found.dead_loads) & {made.load_id for made in current.history}:
-            raise Conflict(f"{storage.url}: run {min(returned)} has woken up and published; clean again")
+            raise Conflict(f"{storage.url}: run {min(returned)} has resumed and published; clean again")
         removed = sorted({*current.removed_loads, *found.dead_loads})[-HISTORY_LENGTH:]
         made = replace(
             current,
@@ -132,4 +132,4 @@ def _expel(storage: Storage, base: Manifest | None, found: Rubbish, load_id: str
         )
         return with_history(made, head)
 
-    publish(storage, base, behind)
+    publish(storage, base, after)

@@ -1,4 +1,4 @@
-"""Which columns a load has: what the user says, or what the target has already. All files of a target have the same."""
+"""The columns of a load, from the options or from the target. All files of a target have the same columns."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -18,8 +18,8 @@ def stored_format(
 ) -> StoredFormat:
     """The format and columns of a load. Raises UsageError: no such columns, or others than the target has."""
     known = None if base is None or base.format == NO_FORMAT else base.format
-    said = bool(columns or as_string)
-    if known is not None and name in {None, known.name} and not said:
+    chosen = bool(columns or as_string)
+    if known is not None and name in {None, known.name} and not chosen:
         return known
     wanted_name = name or (known.name if known else _DEFAULT_FORMAT)
     wanted = StoredFormat(name=wanted_name, columns=_columns(wanted_name, columns, as_string))
@@ -27,14 +27,14 @@ def stored_format(
         wanted = StoredFormat(name=wanted_name, columns=())
     if known is not None and wanted != known:
         raise UsageError(
-            f"--format, --columns: the target has {_words(known)}, not {_words(wanted)}; its files are all alike, so "
-            "leave these options out, or load into another target"
+            f"--format, --columns: the target has {_describe(known)}, not {_describe(wanted)}. All of its files have "
+            "the same columns, so omit these options, or load into another target"
         )
     return wanted
 
 
 def row_schema(name: str, columns: Sequence[str], as_string: frozenset[str]) -> StructType:
-    """The columns of the rows that are written, by the user's words. Raises UsageError."""
+    """The columns of the rows that are written, from the options. Raises UsageError."""
     all_fields = {field.name.lower(): field for field in source_schema(include_headers=True).fields}
     if name == "text":
         if [column.lower() for column in columns] not in ([], ["value"]):
@@ -57,7 +57,7 @@ def row_schema(name: str, columns: Sequence[str], as_string: frozenset[str]) -> 
 
 
 def schema_of(form: StoredFormat) -> StructType:
-    """The columns of a target as Spark has them."""
+    """The Spark schema of a target."""
     own = {field.name: field.dataType for field in source_schema(include_headers=True).fields}
     return StructType(
         [
@@ -71,5 +71,5 @@ def _columns(name: str, columns: Sequence[str], as_string: frozenset[str]) -> tu
     return tuple((field.name, field.dataType.simpleString()) for field in row_schema(name, columns, as_string).fields)
 
 
-def _words(form: StoredFormat) -> str:
+def _describe(form: StoredFormat) -> str:
     return f"{form.name} ({', '.join(f'{name} {kind}' for name, kind in form.columns)})" if form.columns else form.name

@@ -50,10 +50,10 @@ _RAISED: Final = re.compile(r"^(?:[\w.]+\.)?(?:\w*Error|\w*Exception|Conflict): 
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the job and say how it went; the exit status."""
+    """Run the job, print its result, and return the exit status."""
 
     def say_interrupted() -> None:
-        _note("interrupted; a version is there as a whole or not at all", style="red")
+        _note("interrupted; the version is published completely or not at all", style="red")
 
     open_closed_streams()
     return run_interruptible(lambda: _run_and_report(arguments), say_interrupted)
@@ -81,12 +81,12 @@ class Job:
         self._arguments = arguments
         self._console = console
         try:
-            self._storage: Storage = arguments.place.open()
+            self._storage: Storage = arguments.location.open()
         except UsageError as error:
-            raise UsageError(f"{arguments.place_option}: {error}") from None
+            raise UsageError(f"{arguments.location_option}: {error}") from None
 
     def run(self) -> int:
-        """Do what was asked for; the exit status."""
+        """Run the chosen action; the exit status."""
         match self._arguments.action:
             case "clean":
                 return self._clean()
@@ -96,37 +96,37 @@ class Job:
                 return self._load()
 
     def _clean(self) -> int:
-        said = self._arguments
+        given = self._arguments
         if self._version() is None:
-            check_own(self._storage, said.place_option)
-        removed = clean(self._storage, now_s=time.time(), lease_s=said.lease_s, keep_versions=said.keep_versions)
+            check_own(self._storage, given.location_option)
+        removed = clean(self._storage, now_s=time.time(), lease_s=given.lease_s, keep_versions=given.keep_versions)
         self._say(report.cleaned_line(removed))
         return 0
 
     def _load(self) -> int:
         base = self._version()
-        said = self._arguments
+        given = self._arguments
         if base is None:
-            check_own(self._storage, said.place_option)
-        if base is not None and said.start is not None:
+            check_own(self._storage, given.location_option)
+        if base is not None and given.start is not None:
             base = with_all_entries(self._storage, base)
-        form = stored_format(base, name=said.format, columns=said.columns, as_string=said.as_string)
+        form = stored_format(base, name=given.format, columns=given.columns, as_string=given.as_string)
         is_files = form.name in COMPRESSIONS
         if is_files:
-            file_format(form.name, said.compression)
+            file_format(form.name, given.compression)
         plan = self._plan(base)
-        if said.action == "dry-run":
+        if given.action == "dry-run":
             self._console.print(report.plan_table(plan))
             return 0
         if not plan.changes(base):
-            at = f" behind version {base.version}" if base else ""
+            at = f" after version {base.version}" if base else ""
             self._say(f"nothing to load{at}: {len(plan.partitions):,} partitions have nothing new")
             return 0
         if plan.replaces and not is_files:
             raise UsageError(
-                f"--from: {form.name} cannot be loaded again: rows that are there already cannot be taken back"
+                f"--from: {form.name} cannot be loaded again, because rows that are written cannot be deleted"
             )
-        prepare(self._storage, said.place_option)
+        prepare(self._storage, given.location_option)
         load_id = new_load_id(time.time())
         self._warn_of_others(load_id)
         with self._spark() as spark, report.progress_bar(self._console) as progress:
@@ -141,29 +141,31 @@ class Job:
             else:
                 made = self._append(base, form, plan, load_id, spark, runner, watch)
             progress.update(bar, completed=len(plan.pieces))
-        self._say(report.loaded_line(made, load_id, plan, said.target or said.table or form.name))
+        self._say(report.loaded_line(made, load_id, plan, given.target or given.table or form.name))
         return 0
 
     def _version(self, number: int | None = None) -> Manifest | None:
         """As ``read_version``; errors name the option of the target."""
-        with errors_named(self._storage, self._arguments.place_option):
+        with errors_named(self._storage, self._arguments.location_option):
             return read_version(self._storage, number)
 
     def _plan(self, base: Manifest | None) -> Plan:
-        said = self._arguments
+        given = self._arguments
         options = self._options()
         source = ClusterOffsets(options.client)
         selection = select_existing(options, source, SystemClock())
         state = cluster_state(source, selection.partitions)
-        wanted = resolve_wanted(source, state, said.start, said.until, accept_loss=said.accept_data_loss)
-        return make_plan(base, state, wanted, min_tasks=said.min_tasks, max_records_per_task=said.max_records_per_task)
+        wanted = resolve_wanted(source, state, given.start, given.until, accept_loss=given.accept_data_loss)
+        return make_plan(
+            base, state, wanted, min_tasks=given.min_tasks, max_records_per_task=given.max_records_per_task
+        )
 
     def _load_files(
         self, base: Manifest | None, form: StoredFormat, plan: Plan, load_id: str, runner: SparkRunner, watch: Watch
     ) -> Manifest:
         options = self._options()
         job = WriteJob(
-            place=self._arguments.place,
+            location=self._arguments.location,
             load_id=load_id,
             source=options,
             layout=layout_of(schema_of(form), options.invalid_utf8),
@@ -182,13 +184,13 @@ class Job:
         runner: SparkRunner,
         watch: Watch,
     ) -> Manifest:
-        said = self._arguments
+        given = self._arguments
         destination = Destination(
-            format=form.name, path=said.target, table=said.table, options=dict(said.write_options)
+            format=form.name, path=given.target, table=given.table, options=dict(given.write_options)
         )
-        schema = row_schema(form.name, said.columns, said.as_string)
-        tasks = {"minPartitions": said.min_tasks, "maxRecordsPerPartition": said.max_records_per_task}
-        records = records_of(spark, plan, dict(said.source_options), schema, tasks=tasks)
+        schema = row_schema(form.name, given.columns, given.as_string)
+        tasks = {"minPartitions": given.min_tasks, "maxRecordsPerPartition": given.max_records_per_task}
+        records = records_of(spark, plan, dict(given.source_options), schema, tasks=tasks)
         frame = with_load_id(records, load_id)
 
         def write(renew: Watch) -> None:
@@ -206,13 +208,13 @@ class Job:
 
     def _verify(self) -> int:
         manifest = self._version(self._arguments.version)
-        if manifest is None or not manifest.positions:  # a clean may have been before the first load
+        if manifest is None or not manifest.positions:  # a clean may precede the first load
             raise ReloadError(f"{self._storage.url}: nothing has been loaded there")
         manifest = with_all_entries(self._storage, manifest)
         groups = grouped(manifest.entries)
         options = self._options_for(manifest)
         job = VerifyJob(
-            place=self._arguments.place,
+            location=self._arguments.location,
             source=options,
             layout=layout_of(row_schema("", ["offset"], frozenset())),
             first=self._first_offsets(manifest, options),
@@ -225,9 +227,9 @@ class Job:
         self._console.print(report.report_table(found))
         for line in report.complaints(found):
             self._say(line)
-        verdict = "is good" if found.good else "is NOT good"
+        verdict = "is correct" if found.correct else "is NOT correct"
         self._say(f"version {found.version} {verdict}: {len(found.checked):,} ranges, {manifest.rows:,} rows")
-        return 0 if found.good else 1
+        return 0 if found.correct else 1
 
     def _first_offsets(self, manifest: Manifest, options: SourceOptions) -> dict[TopicPartition, int]:
         source = ClusterOffsets(options.client)
@@ -245,26 +247,28 @@ class Job:
         cluster = shared_cluster(options.client)
         compacted: set[str] = set()
         for topic in sorted({tp.topic for tp in manifest.positions}):
-            with contextlib.suppress(KafkaError):  # it is gone, or we may not ask: then it counts as not compacted
+            with contextlib.suppress(KafkaError):  # deleted, or no permission: it counts as not compacted
                 resource = Resource(type=ResourceType.TOPIC, name=topic)
                 policy = describe_configs(cluster, resource, ["cleanup.policy"]).get("cleanup.policy")
                 compacted |= {topic} if policy and "compact" in (policy.value or "") else set()
         return frozenset(compacted)
 
     def _options(self) -> SourceOptions:
-        """Options of the source; records that are gone always fail a task, and the plan decides about them."""
+        """Options of the source; deleted records always fail a task, because the plan handles them."""
         return parse_source_options(dict(self._arguments.source_options), Query.BATCH)
 
     def _options_for(self, manifest: Manifest) -> SourceOptions:
-        """Options to read the topics that a version holds, whatever topics were said."""
-        given = {name: value for name, value in self._arguments.source_options if not name.startswith("subscribe")}
+        """Options to read the topics of a version, instead of those of the command line."""
+        options = {name: value for name, value in self._arguments.source_options if not name.startswith("subscribe")}
         topics = ",".join(sorted({tp.topic for tp in manifest.positions}))
-        return parse_source_options({**given, "subscribe": topics}, Query.BATCH)
+        return parse_source_options({**options, "subscribe": topics}, Query.BATCH)
 
     def _warn_of_others(self, load_id: str) -> None:
         live = [run for run in other_runs(self._storage, load_id, time.time()) if run.age_s <= self._arguments.lease_s]
         for run in live:
-            _note(f"{run.holder} has been loading here, heard of {run.age_s:.0f} s ago; the first to publish wins")
+            _note(
+                f"{run.holder} also loads into this target (lease of {run.age_s:.0f} s ago); only the first can publish"
+            )
 
     def _say(self, text: str) -> None:
         self._console.print(text, soft_wrap=True)
@@ -287,7 +291,7 @@ def _note(text: str, style: str = "") -> None:
 
 
 def _reason(error: Exception) -> str:
-    """What a task said, out of Spark's account of how it failed."""
+    """The error of a task, from Spark's error text."""
     text = str(error)
     raised = _RAISED.findall(text)
     return raised[-1].strip() if raised else text.partition("\n")[0]

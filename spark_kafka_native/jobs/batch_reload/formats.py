@@ -39,7 +39,7 @@ class FileFormat:
 
     @property
     def suffix(self) -> str:
-        """How names of files end, which tells Spark of a compression around the file."""
+        """The suffix of file names, from which Spark derives the compression."""
         around = ".gz" if self.compression == "gzip" and self.name in _LINES else ""
         return {"text": ".txt"}.get(self.name, f".{self.name}") + around
 
@@ -94,7 +94,7 @@ class CountingStream(io.RawIOBase):
         return True
 
     def write(self, data: Any) -> int:
-        """Hand bytes on."""
+        """Write bytes to the stream."""
         view = memoryview(data).cast("B")
         self.crc32c = crc32c.crc32c(view, self.crc32c)
         self.bytes += len(view)
@@ -192,7 +192,7 @@ class _Text:
     def __init__(self, stream: Any, schema: pa.Schema, _: str) -> None:
         self._stream = stream
         if schema.names != ["value"]:
-            raise UsageError("--format text has the one column value; say --columns value")
+            raise UsageError("--format text has only the column value; use --columns value")
 
     def write(self, batch: pa.RecordBatch) -> None:
         values = batch.column(0).cast(pa.string(), safe=False)

@@ -1,7 +1,7 @@
-"""Who is at work on a target: one small file per run, renewed while it lives.
+"""The leases of a target: one small file per run, renewed while it runs.
 
-A lease keeps nobody from publishing; that is decided when the version is made. It keeps ``--clean`` away from the files
-of a run that lives, and tells a user who starts a second one. What is dead is decided by the storage's clock alone.
+A lease does not prevent other runs from publishing; creating the version does. It prevents ``--clean`` from deleting
+the files of a live run, and warns a user who starts a second run. Ages are measured by the storage's clock.
 """
 
 import contextlib
@@ -29,17 +29,17 @@ class OtherRun:
 
     load_id: str
     age_s: float
-    """Since it was renewed."""
+    """Time since the last renewal."""
     holder: str
 
 
 def new_load_id(now_s: float) -> str:
-    """A name that no other run has; names sort by time, to the second."""
+    """A unique load id; ids sort by time, in seconds."""
     return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(now_s))}-{secrets.token_hex(4)}"
 
 
 class Lease:
-    """This run's lease, from ``take`` to ``release``, or as long as it is ``held``."""
+    """This run's lease, from ``take`` to ``release``, or in the block ``held``."""
 
     def __init__(self, storage: Storage, load_id: str) -> None:
         self._storage = storage
@@ -49,7 +49,7 @@ class Lease:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Take the lease, and release it when the block is left. Raises as ``take``, and what the block raises."""
+        """Take the lease, and release it after the block. Raises as ``take``, and what the block raises."""
         self.take()
         try:
             yield
@@ -58,24 +58,24 @@ class Lease:
                 self.release()
 
     def take(self) -> None:
-        """Make the lease, twice: the second must fail. Raises UsageError: this storage would keep no two runs apart."""
+        """Create the lease twice: the second must fail. Raises UsageError: the storage has no conditional writes."""
         create_own(self._storage, self._path, self._data)
         self._renewed_s = time.monotonic()
         try:
             self._storage.create(self._path, self._data)
         except FileExistsError:
             return
-        raise UsageError(f"{self._storage.url} makes a file that is already there; loads need conditional writes")
+        raise UsageError(f"{self._storage.url} creates a file that exists already; loads need conditional writes")
 
     def renew(self) -> None:
-        """Say that the run lives, if it is time to. What fails is tried again at the next call."""
+        """Renew the lease after ``RENEW_EVERY_S``. A failure is retried at the next call."""
         if time.monotonic() - self._renewed_s >= RENEW_EVERY_S:
             with contextlib.suppress(OSError):  # a lease that ages is no harm by itself
                 self._storage.put(self._path, self._data)
                 self._renewed_s = time.monotonic()
 
     def release(self) -> None:
-        """Give the lease up."""
+        """Delete the lease."""
         self._storage.remove(self._path)
 
     def written_at_s(self) -> float:
@@ -87,7 +87,7 @@ class Lease:
 
 
 def other_runs(storage: Storage, load_id: str, now_s: float) -> list[OtherRun]:
-    """All other leases, live or left behind. Raises OSError."""
+    """All other leases, live or dead. Raises OSError."""
     found: list[OtherRun] = []
     for path, stored in sorted(storage.list(LEASES).items()):
         match = _NAME.fullmatch(path)
@@ -102,4 +102,4 @@ def _holder(storage: Storage, path: str) -> str:
         stored: dict[str, Any] = json.loads(storage.read(path))
         return f"process {stored['pid']} on {stored['host']}"
     except (FileNotFoundError, ValueError, KeyError, TypeError):
-        return "somebody"
+        return "another run"

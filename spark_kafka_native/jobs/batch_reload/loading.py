@@ -1,13 +1,13 @@
-"""One load into files, from the plan to the new version. The order of its steps is what makes it exactly once.
+"""One load into files, from the plan to the new version. The order of its steps makes it exactly once.
 
 1. Read the last version; plan. *Crash here*: nothing has been written.
-2. Take a lease. *Crash here*: the lease ages; ``--clean`` removes it.
-3. Run the tasks: each makes one durable file of a name of its own. *Crash here*: files that nobody reads.
+2. Take a lease. *Crash here*: the lease expires; ``--clean`` removes it.
+3. Run the tasks: each creates one durable file with a unique name. *Crash here*: files that no version names.
    Then check that topics and logs are still those of the plan (``bounds.check_unchanged``).
 4. Publish (``versions.py``). *Crash before*: as after 3. *Crash after*: the load is complete.
 5. Release the lease. *Crash here*: as after 2; the load is complete all the same.
 
-The same run again begins at 1 with whatever version is the last then, so it loads what is missing and nothing twice.
+The next run begins at 1 with the last version, so it loads the missing records and none twice.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ from spark_kafka_native.spark.planning.ranges import OffsetRange
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileLoad:
-    """What a load into files needs."""
+    """The parameters of a load into files."""
 
     load_id: str
     base: Manifest | None
@@ -37,7 +37,7 @@ class FileLoad:
     format: StoredFormat
     task: Callable[[OffsetRange], Written]
     check: Callable[[], None]
-    """Raises ReloadError where the topics are no longer those of the plan."""
+    """Raises ReloadError if topics or logs have changed since the plan."""
     tail_entries: int = TAIL_ENTRIES
 
 
@@ -46,8 +46,8 @@ def load_files(
 ) -> Manifest:
     """Load and publish; the new version.
 
-    Raises Conflict, ReloadError, OSError, and what the runner raises. Nothing is visible then, unless an OSError came
-    of publishing, which says so.
+    Raises Conflict, ReloadError, OSError, and what the runner raises. No part of the load is visible then, except
+    possibly after an OSError of publishing, whose text says so.
     """
     lease = Lease(storage, load.load_id)
     with lease.held():
@@ -74,9 +74,9 @@ def load_files(
 
 
 def publish_load(storage: Storage, done: Load, *, tail_entries: int) -> Manifest:
-    """Publish what a run has done after the newest version, which another run may have made meanwhile.
+    """Publish a run's entries after the newest version, which another run may have published meanwhile.
 
-    Raises as ``publish``; an OSError says that it is not known whether the version was made.
+    Raises as ``publish``; after an OSError it is unknown whether the version was published.
     """
 
     def after(head: Manifest | None) -> Manifest:
@@ -85,7 +85,7 @@ def publish_load(storage: Storage, done: Load, *, tail_entries: int) -> Manifest
     try:
         return publish(storage, done.base, after, tail_entries=tail_entries)
     except OSError as error:
-        raise OSError(f"publishing failed, and whether it has happened is not known: {error}") from error
+        raise OSError(f"publishing failed, and it is unknown whether the version exists: {error}") from error
 
 
 def _run(load: FileLoad, runner: Runner, watch: Watch, lease: Lease) -> list[Written]:
@@ -99,11 +99,11 @@ def _run(load: FileLoad, runner: Runner, watch: Watch, lease: Lease) -> list[Wri
 
 
 def _check_complete(written: Sequence[Written], pieces: Sequence[OffsetRange]) -> None:
-    """Every range exactly once. Raises ReloadError otherwise."""
+    """Raise ReloadError unless every range was written exactly once."""
     done = sorted(_range(each) for each in written)
     wanted = sorted(_range(piece) for piece in pieces)
     if done != wanted:
-        raise ReloadError(f"{len(wanted)} ranges were to be written, and tasks have reported {len(done)}, or others")
+        raise ReloadError(f"{len(wanted)} ranges were planned, and tasks have written {len(done)}, or other ones")
 
 
 def _range(each: Any) -> tuple[str, int, int, int]:
@@ -111,7 +111,7 @@ def _range(each: Any) -> tuple[str, int, int, int]:
 
 
 def _tidy(storage: Storage, load_id: str) -> None:
-    """Remove what a failed load has written; what cannot be removed now is left to a clean."""
-    with contextlib.suppress(Exception):  # the caller is told what went wrong before; a clean takes the rest
+    """Delete the files of a failed load; a clean deletes the rest."""
+    with contextlib.suppress(Exception):  # the caller gets the first error; a clean deletes the rest
         for path in storage.list(f"{LOADS}/{load_id}"):
             storage.remove(path)

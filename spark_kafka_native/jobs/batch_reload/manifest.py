@@ -1,4 +1,4 @@
-"""A manifest: one version of what a target holds, whole, as a value and as JSON. Pure.
+"""A manifest: the complete content of one version of a target, as a value and as JSON. Pure.
 
 ``_manifests/0000000007.json``::
 
@@ -13,8 +13,8 @@
                        "load_id": ...}, ...],
      "removed_loads": [...], "history": [{"version": 7, "load_id": ..., "kind": ..., "created_ms": ...}, ...]}
 
-Of each partition, files and ranges without a file, taken together by offset, lie end to end, and the last one ends at
-the partition's position, which is where the next load starts.
+The files and the ranges without a file of each partition, sorted by offset, are adjacent. The last one ends at the
+partition's position, where the next load starts.
 
 The entries of a target grow with every run. So a version with more than ``TAIL_ENTRIES`` moves all of them to
 **parts**, files that later versions name and do not write again. Its format is 2::
@@ -45,16 +45,16 @@ TAIL_ENTRIES: Final = 10_000
 
 
 class What(StrEnum):
-    """What became of the records of a range of offsets."""
+    """The result of loading a range of offsets."""
 
     FILE = "file"
     """They are in a file."""
     EMPTY = "empty"
-    """There were none to be read: control records, aborted transactions, compaction."""
+    """There were none: control records, aborted transactions, compaction."""
     LOST = "lost"
-    """They were gone before they could be loaded, and the user has accepted that."""
+    """They were deleted before they were loaded, and the user has accepted that."""
     APPENDED = "appended"
-    """They were written to a table or another system that is no file of ours."""
+    """They were written to a table or another format of Spark."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +76,7 @@ class Entry:
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """Whose offsets they are."""
+        """The partition of the range."""
         return TopicPartition(self.topic, self.partition)
 
     def __str__(self) -> str:
@@ -92,12 +92,12 @@ class StoredFormat:
 
 
 NO_FORMAT: Final = StoredFormat(name="", columns=())
-"""Of a version that was made by a clean before anything had been loaded."""
+"""Of a version that a clean made before the first load."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
-    """One line of a target's history: which run made a version, when, and what for (load, reload, clean)."""
+    """One line of a target's history: the run of a version, its time, and its kind (load, reload, clean)."""
 
     version: int
     load_id: str
@@ -106,7 +106,7 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class ManifestPart:
     """A file with entries of a target."""
 
     path: str
@@ -130,12 +130,12 @@ class Manifest:
     positions: Mapping[TopicPartition, int] = field(default_factory=dict)
     entries: tuple[Entry, ...] = ()
     """By partition and offset; without those in ``parts``."""
-    parts: tuple[Part, ...] = ()
+    parts: tuple[ManifestPart, ...] = ()
     parts_until: Mapping[TopicPartition, int] = field(default_factory=dict)
-    """Where the parts' entries end, of each partition that has any."""
+    """The end of the parts' entries, for each partition that has any."""
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     removed_loads: tuple[str, ...] = ()
-    """Loads that were taken for dead when this version was made; they can never be published."""
+    """Loads that a clean has found dead; they can never be published."""
     history: tuple[Made, ...] = ()
     """The versions that led to this one, itself included; only the last thousand."""
 
@@ -151,7 +151,7 @@ class Manifest:
 
 
 class ManifestError(ValueError):
-    """Bytes that are no manifest, or none that can be right; ``str()`` says why."""
+    """Bytes that are no valid manifest; ``str()`` has the reason."""
 
 
 def by_partition(entries: Iterable[Entry]) -> dict[TopicPartition, list[Entry]]:
@@ -163,7 +163,7 @@ def by_partition(entries: Iterable[Entry]) -> dict[TopicPartition, list[Entry]]:
 
 
 def problems(manifest: Manifest) -> list[str]:
-    """What is wrong with the offsets of a manifest: gaps, overlaps, ends that are not the positions."""
+    """The errors in a manifest: gaps, overlaps, ends that are not the positions."""
     found: list[str] = []
     in_manifest = by_partition(manifest.entries)
     for tp, until in manifest.parts_until.items():
@@ -184,12 +184,12 @@ def problems(manifest: Manifest) -> list[str]:
         elif position != entries[-1].until_offset:
             found.append(f"{tp} has the position {position}, and its files end at {entries[-1].until_offset}")
     paths = Counter(entry.path for entry in manifest.files)
-    found += [f"{path} stands there twice" for path, count in sorted(paths.items()) if count > 1]
+    found += [f"{path} is there twice" for path, count in sorted(paths.items()) if count > 1]
     return found
 
 
 def to_json(manifest: Manifest) -> bytes:
-    """A manifest as it is stored; one line per file, so that it can be looked through."""
+    """A manifest as it is stored, with one line per file."""
     head: dict[str, Any] = {
         "manifest_format": FORMAT_WITH_PARTS if manifest.parts else MANIFEST_FORMAT,
         "version": manifest.version,
@@ -255,7 +255,7 @@ def _manifest(stored: Mapping[str, Any]) -> Manifest:
         ),
         positions=_positions(stored["positions"]),
         entries=_entries(stored),
-        parts=tuple(Part(**part) for part in stored.get("parts", ())),
+        parts=tuple(ManifestPart(**part) for part in stored.get("parts", ())),
         parts_until=_positions(stored.get("parts_until", {})),
         topic_ids=dict(stored["topic_ids"]),
         removed_loads=tuple(stored["removed_loads"]),

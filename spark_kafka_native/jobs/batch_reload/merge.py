@@ -1,4 +1,4 @@
-"""From a plan and what its tasks wrote to the next version of a target. Pure."""
+"""From a plan and the files of its tasks to the next version of a target. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ from spark_kafka_native.protocol.topic import TopicPartition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """What one attempt of a task has made of a range; it counts only if the driver takes it into a manifest."""
+    """The file of one task attempt; it is valid only if the driver adds it to a manifest."""
 
     topic: str
     partition: int
@@ -35,7 +35,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """A run that has done its work and is to be published."""
+    """A run whose tasks have finished, to be published."""
 
     load_id: str
     created_ms: int
@@ -129,7 +129,7 @@ def with_history(made: Manifest, head: Manifest | None) -> Manifest:
 
 
 def _forgotten(known: Iterable[TopicPartition], plan: Plan) -> list[TopicPartition]:
-    """Partitions of a topic that is another one now, which has no such partition."""
+    """Partitions that a recreated topic does not have any more."""
     over = {part.partition.topic for part in plan.partitions if part.starts_over}
     return sorted({tp for tp in known if tp.topic in over} - {part.partition for part in plan.partitions})
 
@@ -137,11 +137,11 @@ def _forgotten(known: Iterable[TopicPartition], plan: Plan) -> list[TopicPartiti
 def _check_unchanged(head: Manifest, load: Load) -> None:
     if load.load_id in head.removed_loads:
         raise Conflict(
-            f"this run was taken for dead and its files were removed in version {head.version}: it has not renewed its "
-            "lease for too long; run it again"
+            f"version {head.version} has removed this run as dead, with its files, because its lease was not renewed "
+            "for too long; run it again"
         )
     if head.format not in {load.format, NO_FORMAT}:
-        raise Conflict(f"another run made version {head.version}, of another format; nothing of this run is visible")
+        raise Conflict(f"another run made version {head.version} with another format; no part of this run is visible")
     base = load.base
     compared = not load.continues
     now = by_partition(head.entries if compared else ())
@@ -153,8 +153,8 @@ def _check_unchanged(head: Manifest, load: Load) -> None:
         ids = {base and base.topic_ids.get(tp.topic), load.plan.topic_ids.get(tp.topic)}
         if found != known or head.topic_ids.get(tp.topic) not in ids:
             raise Conflict(
-                f"another run ({head.load_id}) published {tp} in version {head.version} while this one was at it; "
-                "nothing of this run is visible, and running it again goes on behind that version"
+                f"another run ({head.load_id}) published {tp} in version {head.version} meanwhile; no part of this "
+                "run is visible; run it again, and it continues after that version"
             )
 
 

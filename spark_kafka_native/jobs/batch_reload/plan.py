@@ -1,9 +1,8 @@
-"""What a run loads, and what of the version before it replaces. Pure: from a manifest and a cluster's offsets alone.
+"""The ranges that a run loads, and the entries of the last version that it replaces. Pure.
 
-A run that goes on begins, in each partition, at the position of the last version. A run from a point begins at the last
-boundary of files at or before the point, so that every file is kept whole or replaced whole, and there are no rows to
-be left out when files are read. It ends at ``--until``, or, where files lie beyond, at the first boundary at or after
-that; the files beyond are kept.
+A run without ``--from`` begins, in each partition, at the position of the last version. A run from a point begins at
+the last file boundary at or before the point, so that whole files are kept or replaced. It ends at ``--until``, or, if
+there are files after that, at the first file boundary at or after it; later files are kept.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,11 +17,11 @@ from spark_kafka_native.spark.planning.ranges import OffsetRange, range_of, spli
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterState:
-    """What the cluster has of the partitions to be loaded."""
+    """The cluster's state of the partitions to be loaded."""
 
     first: Mapping[TopicPartition, int]
     end: Mapping[TopicPartition, int]
-    """For a reader of committed records: the last stable offset."""
+    """With read_committed the last stable offset."""
     topic_ids: Mapping[str, str]
     """Only of brokers that have ids (Kafka 2.8 and later)."""
     leaders: Mapping[TopicPartition, PartitionLeader] = field(default_factory=dict)
@@ -31,19 +30,19 @@ class ClusterState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What the user asked for, as offsets."""
+    """The requested limits, as offsets."""
 
     points: Mapping[TopicPartition, int]
-    """Where to begin; a partition that is not named goes on where the last version ends."""
+    """Where to begin; a partition that is not named continues at its position."""
     ends: Mapping[TopicPartition, int]
     """Where to end; by default at the end."""
     accept_loss: bool = False
-    """Whether records that are gone are left out, and the manifest says so."""
+    """Whether deleted records are skipped, and named in the manifest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionPlan:
-    """One partition's share of a run."""
+    """The plan for one partition."""
 
     partition: TopicPartition
     from_offset: int
@@ -51,10 +50,10 @@ class PartitionPlan:
     until_offset: int
     """Entries that begin here or later are kept."""
     lost: tuple[int, int] | None
-    """Offsets at the beginning that are gone."""
+    """Offsets at the beginning whose records were deleted."""
     replaced: tuple[Entry, ...]
     starts_over: bool = False
-    """The topic is another one of that name: nothing of the old one is kept."""
+    """The topic was recreated: no entry of the old topic is kept."""
 
     @property
     def read_from(self) -> int:
@@ -69,7 +68,7 @@ class PartitionPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A run: what it does in each partition, and the ranges that its tasks read, one each.
+    """A run: the plan of each partition, and one range for each task.
 
     A range has the leader that returned its end, so its task refuses a recreated topic and a truncated log.
     """
@@ -85,7 +84,7 @@ class Plan:
 
     @property
     def replaces(self) -> bool:
-        """Whether files of the last version go."""
+        """Whether files of the last version are replaced."""
         return any(part.replaced or part.starts_over for part in self.partitions)
 
     def changes(self, base: Manifest | None) -> bool:
@@ -108,7 +107,7 @@ def make_plan(
     """Plan a run over the partitions of ``state``.
 
     A plan from points needs all entries of ``base`` in it (``versions.with_all_entries``), another needs none.
-    Raises ReloadError: records are gone, or a partition ends before its position; UsageError: bounds that cannot be.
+    Raises ReloadError: records were deleted, or a partition ends before its position; UsageError: invalid limits.
     """
     assert not (wanted.points and base and base.parts)
     entries = by_partition(base.entries if base else ())
@@ -163,10 +162,10 @@ def _is_another_topic(base: Manifest, state: ClusterState, topic: str) -> bool:
 
 
 def _not_the_same(tp: TopicPartition, position: int | None, end: int, *, another: bool) -> ReloadError:
-    ways = "Load it into another target, or give --from to replace what this target has from there on"
+    ways = "Load it into another target, or give --from to replace this target's records from there"
     if another:
         return ReloadError(
-            f"topic {tp.topic} was deleted and created again since the last load; its offsets are other records. {ways}"
+            f"topic {tp.topic} was deleted and created again since the last load; its offsets are not valid. {ways}"
         )
     return ReloadError(
         f"{tp} ends at offset {end}, before the position {position} that the last load has reached: the topic was "
@@ -187,7 +186,7 @@ def _start(
         return position
     point = min(point, position)
     if point <= first and point < position:
-        # All that the topic still has; a file that began before that stays as it is.
+        # All records that the topic still has; a file that began earlier is kept.
         begun = (entry.until_offset for entry in entries if entry.from_offset < first < entry.until_offset)
         return min(next(begun, first), position)
     around = next((entry for entry in entries if entry.from_offset < point < entry.until_offset), None)
@@ -213,7 +212,7 @@ def _lost(tp: TopicPartition, start: int, until: int, first: int, wanted: Wanted
     gone = (start, min(first, until))
     if not wanted.accept_loss:
         raise ReloadError(
-            f"offsets [{gone[0]}, {gone[1]}) of {tp} were deleted before they were loaded. --accept-data-loss goes on "
-            "behind them, and the manifest will say that they are missing"
+            f"offsets [{gone[0]}, {gone[1]}) of {tp} were deleted before they were loaded. --accept-data-loss "
+            "continues after them, and the manifest names the gap"
         )
     return gone

@@ -1,4 +1,4 @@
-"""Reading what has been loaded, as Spark DataFrames."""
+"""Loaded records as Spark DataFrames."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -16,7 +16,7 @@ from spark_kafka_native.jobs.batch_reload.storage.storage import Storage
 from spark_kafka_native.jobs.batch_reload.versions import read_version, with_all_entries
 
 _NO_NULL: Final = "\0null\0"
-"""Any text but the empty one, which Spark would otherwise take for null even where it is quoted."""
+"""Any text but the empty one, which Spark would otherwise read as null even if it is quoted."""
 _HEADERS_IN_CSV: Final = "array<struct<key:string,value:string>>"
 
 
@@ -27,11 +27,11 @@ def load_dataframe(
     *,
     storage_options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """The records of a target that ``jobs/batch_reload.py`` has loaded, every one once.
+    """The records of a target that ``jobs/batch_reload.py`` has loaded, each once.
 
-    The DataFrame is of one version, by default the latest, and stays of it whatever is loaded later.
-    ``storage_options`` are for reading the manifest from an object store; the files Spark reads with its own settings.
-    Raises ReloadError: nothing is there, or not that version.
+    The DataFrame has one version, by default the latest, and does not change with later loads. ``storage_options`` are
+    for reading the manifest from an object store; Spark reads the files with its own settings.
+    Raises ReloadError: the target or the version does not exist.
     """
     storage = StorageLocation(url=target, options=tuple((storage_options or {}).items())).open()
     manifest = read_version(storage, version)

@@ -1,8 +1,7 @@
 """Tasks on Spark: one per item, in the order of the items, watched while they run.
 
-``parallelize`` in as many slices as items gives each task its own pickled item and no other. An Arrow UDF, which needs
-no pandas as ``mapInArrow`` does, makes its answer of it. What a task returns counts once, however often Spark has tried
-it or had it run twice at a time.
+``parallelize`` with as many slices as items gives each task only its own pickled item. An Arrow UDF, which unlike
+``mapInArrow`` needs no pandas, runs the task. Each task has one result, also after retries and speculative execution.
 """
 
 import pickle
@@ -14,20 +13,20 @@ from typing import Any, Final, Protocol, get_type_hints
 import pyarrow as pa
 from pyspark import InheritableThread
 from pyspark.sql import SparkSession
-from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]  # its stub lags behind
+from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]  # missing in its stub
 
 from spark_kafka_native.jobs.interrupts import stop_interrupted
 
 _POLL_S: Final = 0.2
 _TYPES: Final[Mapping[type, tuple[str, pa.DataType]]] = {str: ("string", pa.string()), int: ("bigint", pa.int64())}
-"""Of answers, in Spark and in Arrow."""
+"""Types of results, in Spark and in Arrow."""
 
 Watch = Callable[[int], None]
-"""Called again and again with the number of tasks that have ended."""
+"""Called repeatedly with the number of tasks that have ended."""
 
 
 class Runner(Protocol):
-    """Runs one task per item somewhere."""
+    """Runs one task per item."""
 
     def __call__(self, task: Callable[[Any], Any], items: Sequence[Any], result: type[Any], watch: Watch) -> list[Any]:
         """The results, in any order; ``result`` is their dataclass, of strings and integers."""
@@ -38,12 +37,12 @@ class SparkRunner:
     """Runs tasks on the executors of a session."""
 
     def __init__(self, spark: SparkSession, name: str) -> None:
-        """``name`` is what Spark's UI calls the work."""
+        """``name`` is shown in Spark's UI."""
         self._spark = spark
         self._name = name
 
     def __call__(self, task: Callable[[Any], Any], items: Sequence[Any], result: type[Any], watch: Watch) -> list[Any]:
-        """Raises PySparkException when a task has failed for good, and what ``watch`` raises."""
+        """Raises PySparkException if a task has failed, and what ``watch`` raises."""
         if not items:
             return []
         kinds = get_type_hints(result)
@@ -61,18 +60,18 @@ class SparkRunner:
         return [result(**answer.asDict()) for (answer,) in self.watched(answers.collect, watch)]
 
     def watched(self, action: Callable[[], Any], watch: Watch) -> Any:
-        """What ``action``, a Spark job, returns; ``watch`` is called until then. Cancels the job if that raises."""
+        """The result of ``action``, a Spark job; calls ``watch`` until then, and cancels the job if that raises."""
         context = self._spark.sparkContext
         group = f"batch-reload-{secrets.token_hex(4)}"
         answers: list[Any] = []
-        trouble: list[BaseException] = []
+        errors: list[BaseException] = []
 
         def work() -> None:
             context.setJobGroup(group, self._name, interruptOnCancel=True)
             try:
                 answers.append(action())
-            except BaseException as error:  # raised again where it is waited for
-                trouble.append(error)
+            except BaseException as error:  # raised again in the waiting thread
+                errors.append(error)
 
         thread = InheritableThread(target=work, name=self._name, daemon=True)
         try:
@@ -81,17 +80,17 @@ class SparkRunner:
                 thread.join(_POLL_S)
                 watch(_completed(context, group))
         except BaseException:
-            # With its later jobs: the action may be about to start its first one, or be between two.
+            # Also cancel later jobs: the action may be about to start its first one, or the next one.
             jsc = context._jsc  # noqa: SLF001  # PySpark's own cancelJobGroup cancels running jobs only
             stop_interrupted(lambda: jsc.sc().cancelJobGroupAndFutureJobs(group))
             raise
-        if trouble:
-            raise trouble[0]
+        if errors:
+            raise errors[0]
         return answers[0]
 
 
 def _completed(context: Any, group: str) -> int:
-    """Tasks of a job group that have ended well."""
+    """Completed tasks of a job group."""
     tracker = context.statusTracker()
     stages = {
         stage

@@ -1,6 +1,6 @@
-"""What is checked of a target before Spark starts and before anything is written: it is this job's, and can be written.
+"""Checks of a target before Spark starts and before the first write: it belongs to this job, and can be written.
 
-A first load that was interrupted leaves folders of the job without a version, so that a folder of the job is enough.
+An interrupted first load leaves folders of the job without a version, so one folder of the job is sufficient.
 """
 
 import contextlib
@@ -17,12 +17,12 @@ _OWN: Final = frozenset({LEASES, LOADS, MANIFESTS})
 _OF_FILE_SYSTEM: Final = "lost+found"
 _UNUSABLE: Final = frozenset({errno.ENAMETOOLONG, errno.ELOOP})
 _NAMED: Final = 3
-"""How many of the names that were found an error lists."""
+"""Most names in an error."""
 
 
 @contextlib.contextmanager
 def errors_named(storage: Storage, option: str) -> Iterator[None]:
-    """Turn each OSError of a target that is read into an error that names ``option``.
+    """Convert OSErrors of reading a target to errors that name ``option``.
 
     Raises UsageError if another target or other permissions are needed, ReloadError for any other OSError.
     """
@@ -46,18 +46,18 @@ def check_own(storage: Storage, option: str) -> None:
     with errors_named(storage, option):
         found = storage.sample("")
         foreign = [name for name in found if not name.startswith(".") and name != _OF_FILE_SYSTEM]
-        # A sample of a full target may not have the job's folders in it.
+        # The sample of a large target may not contain the job's folders.
         if not foreign or not _OWN.isdisjoint(found) or any(storage.sample(folder) for folder in _OWN):
             return
     named = ", ".join(foreign[:_NAMED]) + (", ..." if len(foreign) > _NAMED else "")
     raise UsageError(
         f"{option}: {storage.url} holds something else ({named}) and nothing of this job; "
-        "name a directory that is empty, or not there yet"
+        "name an empty or a new directory"
     )
 
 
 def prepare(storage: Storage, option: str) -> None:
-    """Make the target and try to write there. Raises UsageError: it cannot be made or written; ``option`` names it."""
+    """Create the target and write a test file. Raises UsageError naming ``option``: it cannot be created or written."""
     try:
         storage.prepare()
     except OSError as error:

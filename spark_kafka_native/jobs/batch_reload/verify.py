@@ -1,7 +1,7 @@
-"""Checking a version: its offsets against themselves, its files against what was written, its rows against the topic.
+"""Verification of a version: the offsets of its entries, the checksums of its files, the number of its rows.
 
-Of each file, the bytes are read again and their CRC-32C compared, and the records of its range are counted in the topic
-as they were when it was written. What the topic no longer has cannot be counted, and is told apart from what is wrong.
+Every file is read again and its CRC-32C compared, and the records of its range are counted in the topic. If the topic
+no longer has all of them, they are not counted, which is no error.
 """
 
 import json
@@ -26,13 +26,13 @@ from spark_kafka_native.spark.source.schema import Layout
 _CHUNK_BYTES: Final = 1 << 22
 MAX_TASKS: Final = 1000
 _TASK_BYTES: Final = 1 << 26
-"""What a task reads at least, so that its start takes little in comparison."""
+"""Least bytes of a task, so that its start takes a small part of its time."""
 _ENTRY_BYTES: Final = 1 << 20
-"""Bytes that take as long to read as a file takes to open and its range to request."""
+"""Bytes that take as long to read as opening a file and requesting its range."""
 
 
-class Verdict(StrEnum):
-    """What a check of one range has found."""
+class RangeVerdict(StrEnum):
+    """The result of checking one range."""
 
     SAME = "same"
     """The file is as written, and the topic has as many records."""
@@ -50,14 +50,14 @@ class Verdict(StrEnum):
     """The file's bytes are not those that were written."""
 
     @property
-    def good(self) -> bool:
-        """Whether nothing is wrong."""
-        return self not in {Verdict.DIFFERENT, Verdict.MISSING, Verdict.DAMAGED}
+    def correct(self) -> bool:
+        """Whether it is no error."""
+        return self not in {RangeVerdict.DIFFERENT, RangeVerdict.MISSING, RangeVerdict.DAMAGED}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """What was found of one range; strings and integers, as tasks return them."""
+    """The result of one range; strings and integers, as tasks return them."""
 
     topic: str
     partition: int
@@ -73,42 +73,42 @@ class Checked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedGroup:
-    """What one task returns: a list of ``Checked`` as JSON, because tasks return strings and integers."""
+    """The result of one task: a list of ``Checked`` as JSON, because tasks return strings and integers."""
 
     checked: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """A version's check."""
+    """The result for a version."""
 
     version: int
     problems: tuple[str, ...]
-    """Of the manifest in itself."""
+    """Errors in the manifest."""
     checked: tuple[Checked, ...]
     """By partition and offset."""
 
     @property
-    def good(self) -> bool:
-        """Whether nothing is wrong."""
-        return not self.problems and all(Verdict(each.verdict).good for each in self.checked)
+    def correct(self) -> bool:
+        """Whether there is no error."""
+        return not self.problems and all(RangeVerdict(each.verdict).correct for each in self.checked)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyJob:
-    """What all tasks of a check have in common; picklable."""
+    """The parameters of all tasks of a check; picklable."""
 
-    place: StorageLocation
+    location: StorageLocation
     source: SourceOptions
     layout: Layout
     first: Mapping[TopicPartition, int]
-    """First offsets of the partitions that the cluster has, with the topic that was loaded."""
+    """First offsets of existing partitions whose topic has the loaded topic id."""
     compacted: frozenset[str]
-    """Topics that are compacted."""
+    """Compacted topics."""
 
     def run(self, entries: Sequence[Entry]) -> CheckedGroup:
         """Check the ranges of one task. Raises TaskError, OSError."""
-        storage = self.place.open()
+        storage = self.location.open()
         checked = [
             check_entry(storage, entry, self._count(entry), compacted=entry.topic in self.compacted)
             for entry in entries
@@ -123,11 +123,11 @@ class VerifyJob:
         try:
             return sum(batch.num_rows for batch in read_ranges(self.source, self.layout, [piece]))
         except DataLossError:
-            return None  # it has aged out just now
+            return None  # its records were deleted meanwhile
 
 
 def grouped(entries: Sequence[Entry], max_tasks: int = MAX_TASKS) -> list[tuple[Entry, ...]]:
-    """The entries of each task, in order. Tasks have about the same to read; there are at most ``max_tasks`` + 1."""
+    """The entries of each task, in order, with about the same bytes to read; at most ``max_tasks`` + 1 tasks."""
     costs = [entry.bytes + _ENTRY_BYTES for entry in entries]
     enough = max(sum(costs) / max_tasks, _TASK_BYTES)
     groups: list[tuple[Entry, ...]] = []
@@ -156,7 +156,7 @@ def check_version(
 
 
 def check_entry(storage: Storage, entry: Entry, counted: int | None, *, compacted: bool) -> Checked:
-    """One range's verdict; ``counted`` are the records that the topic has of it, None: not all are there any more."""
+    """The result of one range; ``counted``: its records in the topic, None: the topic no longer has all of them."""
     return Checked(
         topic=entry.topic,
         partition=entry.partition,
@@ -169,20 +169,20 @@ def check_entry(storage: Storage, entry: Entry, counted: int | None, *, compacte
     )
 
 
-def _verdict(storage: Storage, entry: Entry, counted: int | None, *, compacted: bool) -> Verdict:
+def _verdict(storage: Storage, entry: Entry, counted: int | None, *, compacted: bool) -> RangeVerdict:
     if entry.what in {What.LOST, What.APPENDED}:
-        return Verdict.NOT_KEPT
+        return RangeVerdict.NOT_KEPT
     if entry.what is What.FILE:
         try:
             if _is_damaged(storage, entry):
-                return Verdict.DAMAGED
+                return RangeVerdict.DAMAGED
         except FileNotFoundError:
-            return Verdict.MISSING
+            return RangeVerdict.MISSING
     if counted is None:
-        return Verdict.AGED_OUT
+        return RangeVerdict.AGED_OUT
     if counted == entry.rows:
-        return Verdict.SAME
-    return Verdict.COMPACTED if compacted and counted < entry.rows else Verdict.DIFFERENT
+        return RangeVerdict.SAME
+    return RangeVerdict.COMPACTED if compacted and counted < entry.rows else RangeVerdict.DIFFERENT
 
 
 def _is_damaged(storage: Storage, entry: Entry) -> bool:

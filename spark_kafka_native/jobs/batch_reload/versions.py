@@ -1,17 +1,17 @@
-"""The versions of a target: read the latest, publish the next. All it takes is one PUT that only one run can make.
+"""The versions of a target: read the latest, publish the next with one PUT that only one run can make.
 
-A version is the file ``_manifests/<number, ten digits>.json``; readers take the highest. To publish is to **create**
-the next number, which storage lets one run do. Steps, and what a crash leaves behind each:
+A version is the file ``_manifests/<number, ten digits>.json``; readers use the highest number. A run publishes by
+**creating** the file of the next number, which succeeds for one run only. Steps:
 
-1. The run's data files are durable. *Crash here*: files that no manifest names; nobody reads them, ``--clean`` takes
-   them away, and the next run begins where the last version ends.
-   With more entries than ``tail_entries``, these are written to parts among the run's files. *Crash here*: the same.
-2. Create ``version + 1``. *Crash before*: as above. *After*: it is published; the same run again finds it done and goes
-   on behind it. There is no between: the file is there as a whole or not at all.
+1. The run's data files are durable. *Crash here*: no manifest names these files; ``--clean`` deletes them, and the next
+   run begins where the last version ends. If there are more entries than ``tail_entries``, they are written to parts
+   among the run's files. *Crash here*: the same.
+2. Create ``version + 1`` atomically. *Crash before*: as above. *Crash after*: the version is published; the next run
+   continues after it.
 
-If somebody else has created that number, their version is read. Where it leaves the partitions of this run as they were
-(another topic was loaded, or the target cleaned), the run's files are added to it and the number after is tried.
-Otherwise this run ends in ``Conflict``, and nothing of it is visible.
+If another run has created that number, its version is read. If it has not changed the partitions of this run (it has
+loaded another topic, or cleaned the target), this run's files are added to it and the next number is tried. Otherwise
+this run fails with ``Conflict``, and no part of it is visible.
 """
 
 import re
@@ -28,7 +28,7 @@ from spark_kafka_native.jobs.batch_reload.manifest import (
     Entry,
     Manifest,
     ManifestError,
-    Part,
+    ManifestPart,
     by_partition,
     from_json,
     part_from_json,
@@ -42,7 +42,7 @@ LOADS: Final = "_loads"
 MANIFESTS: Final = "_manifests"
 _NAME: Final = re.compile(rf"{MANIFESTS}/([0-9]{{10}})\.json")
 _TRIES: Final = 20
-"""How often in a row others may be quicker."""
+"""Most attempts to create a number before other runs."""
 
 
 def manifest_path(version: int) -> str:
@@ -51,7 +51,7 @@ def manifest_path(version: int) -> str:
 
 
 def versions(storage: Storage) -> list[int]:
-    """The versions that there are, ascending. Raises OSError."""
+    """The existing versions, ascending. Raises OSError."""
     return sorted(int(match[1]) for path in storage.list(MANIFESTS) if (match := _NAME.fullmatch(path)))
 
 
@@ -71,12 +71,12 @@ def read_version(storage: Storage, version: int | None = None) -> Manifest | Non
         try:
             return _read(storage, wanted)
         except FileNotFoundError:
-            continue  # cleaned between two looks; look again
-    raise ReloadError(f"{storage.url}: versions go faster than they can be read")
+            continue  # cleaned after the listing
+    raise ReloadError(f"{storage.url}: versions are deleted faster than they can be read")
 
 
 def with_all_entries(storage: Storage, manifest: Manifest) -> Manifest:
-    """A version without parts: all of its entries. Raises ReloadError: a part is gone or damaged; OSError."""
+    """A version with all entries of its parts. Raises ReloadError: a part is missing or damaged; OSError."""
     if not manifest.parts:
         return manifest
     found = by_partition([*entries_of_parts(storage, manifest.parts), *manifest.entries])
@@ -84,8 +84,8 @@ def with_all_entries(storage: Storage, manifest: Manifest) -> Manifest:
     return replace(manifest, entries=entries, parts=(), parts_until={})
 
 
-def entries_of_parts(storage: Storage, parts: Iterable[Part]) -> list[Entry]:
-    """The entries of parts. Raises ReloadError: one is gone or damaged; OSError."""
+def entries_of_parts(storage: Storage, parts: Iterable[ManifestPart]) -> list[Entry]:
+    """The entries of parts. Raises ReloadError: one is missing or damaged; OSError."""
     entries: list[Entry] = []
     for part in parts:
         name = f"{storage.url}/{part.path}"
@@ -111,11 +111,11 @@ def publish(
     *,
     tail_entries: int = TAIL_ENTRIES,
 ) -> Manifest:
-    """Make the next version, and return it, with the entries that were moved to parts in this version still in it.
+    """Create and return the next version, including the entries that this version has moved to parts.
 
-    ``rebase(head)`` is what to publish behind ``head``, and raises Conflict if that cannot be. ``base`` is the latest
-    version that the caller knew. Raises Conflict, ReloadError: the version was not made, or is deleted again; OSError,
-    which alone may leave it open whether the version was made, and only if the storage cannot be read any more either.
+    ``rebase(head)`` returns the version to publish after ``head``, or raises Conflict. ``base`` is the latest version
+    that the caller knows. Raises Conflict, ReloadError: the version was not created, or was deleted again; OSError: it
+    is unknown whether the version was created, if the storage cannot be read any more either.
     """
     head, wanted = base, None
     for _ in range(_TRIES):
@@ -123,19 +123,19 @@ def publish(
         if newest and (head is None or newest[-1] != head.version):
             head = _read(storage, newest[-1])
         if wanted is not None and head is not None and _includes(head, wanted):
-            return wanted  # made by a PUT whose answer was lost, and cleaned before it was looked for
+            return wanted  # created by a PUT whose response was lost, and cleaned since
         wanted = rebase(head)
         if wrong := problems(wanted):
-            raise ReloadError(f"the new version would be wrong, and is not published: {'; '.join(wrong[:3])}")
+            raise ReloadError(f"the new version would be invalid and is not published: {'; '.join(wrong[:3])}")
         if _create(storage, _rolled(storage, wanted, tail_entries)):
             _check_on_top(storage, wanted)
             return wanted
         head = None
-    raise Conflict(f"{storage.url}: other runs have been quicker {_TRIES} times; run it again")
+    raise Conflict(f"{storage.url}: other runs have published {_TRIES} versions meanwhile; run it again")
 
 
 def _create(storage: Storage, wanted: Manifest) -> bool:
-    """Whether the file is there now, and ours."""
+    """Whether the file exists now and is this run's."""
     try:
         create_own(storage, manifest_path(wanted.version), to_json(wanted))
     except FileExistsError:
@@ -154,19 +154,19 @@ def _rolled(storage: Storage, manifest: Manifest, tail_entries: int) -> Manifest
     return replace(manifest, entries=(), parts=(*manifest.parts, *parts), parts_until={**manifest.parts_until, **until})
 
 
-def _make_part(storage: Storage, load_id: str, entries: Sequence[Entry]) -> Part:
+def _make_part(storage: Storage, load_id: str, entries: Sequence[Entry]) -> ManifestPart:
     data = part_to_json(entries)
     path = f"{LOADS}/{load_id}/entries-{secrets.token_hex(8)}.json"
     create_own(storage, path, data)
     rows = sum(entry.rows for entry in entries)
-    return Part(path=path, entries=len(entries), rows=rows, bytes=len(data), crc32c=crc32c.crc32c(data))
+    return ManifestPart(path=path, entries=len(entries), rows=rows, bytes=len(data), crc32c=crc32c.crc32c(data))
 
 
 def _check_on_top(storage: Storage, wanted: Manifest) -> None:
     """Raise Conflict, and delete ``wanted``, if a later version is known not to include it.
 
-    A run that slept while others made many versions, and cleaned, may have made one that is long past. A later version
-    that cannot be read proves nothing: ``wanted`` stays, because that version may name its files.
+    A run that was suspended while other runs published many versions, and cleaned, may create an old number. If a later
+    version cannot be read, ``wanted`` is kept, because that version may name its files.
     """
     latest = max(versions(storage), default=wanted.version)
     if latest <= wanted.version:  # lower: a listing that does not show the new version yet
@@ -177,7 +177,7 @@ def _check_on_top(storage: Storage, wanted: Manifest) -> None:
         return
     if not _includes(head, wanted):
         storage.remove(manifest_path(wanted.version))
-        raise Conflict(f"{storage.url} has gone on to version {latest} without this run; run it again")
+        raise Conflict(f"{storage.url} has version {latest} without this run; run it again")
 
 
 def _includes(head: Manifest, wanted: Manifest) -> bool:

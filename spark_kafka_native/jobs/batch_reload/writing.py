@@ -1,7 +1,7 @@
-"""What a task does: one range of offsets into one file of a name that no other attempt has.
+"""The tasks of a load: one range of offsets into one file with a unique name for each attempt.
 
-An attempt that fails, is killed, or is overtaken by another leaves a file that the driver never hears of, so no
-manifest names it. The file is durable before the task returns.
+The file of an attempt that fails, is killed, or is slower than another one is unknown to the driver, so no manifest
+names it. The file is durable before the task returns.
 """
 
 import contextlib
@@ -27,34 +27,34 @@ from spark_kafka_native.spark.source.schema import Layout
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteJob:
-    """What all tasks of a load have in common; picklable."""
+    """The parameters of all tasks of a load; picklable."""
 
-    place: StorageLocation
+    location: StorageLocation
     load_id: str
     source: SourceOptions
     layout: Layout
     format: FileFormat
 
     def run(self, piece: OffsetRange) -> Written:
-        """Load one range. Raises TaskError, OSError, ReloadError: records or their topic are gone since the plan."""
+        """Load one range. Raises TaskError, OSError, ReloadError: records or the topic were deleted since the plan."""
         batches = read_ranges(self.source, self.layout, [piece])
         try:
-            return write_piece(self.place.open(), self.format, self.load_id, piece, batches)
+            return write_piece(self.location.open(), self.format, self.load_id, piece, batches)
         except DataLossError as error:
             if error.code == f"KAFKA_DATA_LOSS.{DataLossKind.TOPIC_RECREATED}":
                 raise changed(f"topic {piece.topic} was deleted and created again") from error
             if error.code == f"KAFKA_DATA_LOSS.{DataLossKind.OFFSET_CHANGED}":
                 raise changed(f"the log of {piece.topic_partition} was truncated") from error
             raise ReloadError(
-                f"records of {piece} were deleted while the load ran, so nothing of it is visible; run it again, with "
-                "--accept-data-loss to go on behind them"
+                f"records of {piece} were deleted while the load ran, so no part of it is visible; run it again with "
+                "--accept-data-loss to continue after them"
             ) from error
 
 
 def write_piece(
     storage: Storage, form: FileFormat, load_id: str, piece: OffsetRange, batches: Iterable[pa.RecordBatch]
 ) -> Written:
-    """The records of a range into a new file; no file where there are no records."""
+    """Write the records of a range into a new file; no file if there are no records."""
     iterator = iter(batches)
     first = next((batch for batch in iterator if batch.num_rows), None)
     path, rows, counting = "", 0, None
@@ -67,8 +67,8 @@ def write_piece(
                     for batch in chain([first], iterator):
                         writer.write(batch)
                         rows += batch.num_rows
-        except Exception:  # whatever it was: no half a file is left, and the error goes on
-            with contextlib.suppress(Exception):  # what cannot be removed is left to a clean
+        except Exception:  # delete the incomplete file and raise the error again
+            with contextlib.suppress(Exception):  # a clean deletes it otherwise
                 storage.remove(path)
             raise
     return Written(

@@ -1,8 +1,8 @@
 """Avro values as Spark columns: ``decode_avro`` and ``encode_avro``, for batches, streams and Spark Connect.
 
-Both are Arrow UDFs: only their column goes through Python, in batches. The schema of the result is settled when the
-column is made, on the driver, and stays as it is for the whole query; values that were written with other schemas are
-read into it as Avro's rules of evolution have it.
+Both are Arrow UDFs: only their column goes through Python, in batches. The driver determines the schema of the result
+when the column is made, and the whole query uses it. Values that were written with other schemas are converted by
+Avro's rules of schema evolution.
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]  # its stub lags behind
+from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]  # missing in its stub
 from pyspark.sql.types import BinaryType, DataType, StringType, StructField, StructType
 
 from spark_kafka_native.spark.confluent.columns import ColumnOrName
@@ -20,8 +20,7 @@ from spark_kafka_native.spark.confluent.decoding import AvroDecoder, BadRows
 from spark_kafka_native.spark.confluent.encoding import AvroEncoder
 from spark_kafka_native.spark.confluent.registry import RegisteredSchema, Registry
 from spark_kafka_native.spark.confluent.schemas import SchemaJson, avro_schema
-from spark_kafka_native.spark.confluent.wire import Column as ArrowColumn
-from spark_kafka_native.spark.confluent.wire import SchemaRef, from_record_headers
+from spark_kafka_native.spark.confluent.wire import ArrowArray, SchemaRef, from_record_headers
 
 RegistryOrUrl = str | Mapping[str, Any] | Registry
 
@@ -44,14 +43,15 @@ def decode_avro(
     """Binary Avro -> the schema's type, mostly a struct; null stays null.
 
     ``registry``: ``http://host:8081``, or settings of Confluent's client. Each value is read with the schema that its
-    header names, into ``schema`` or, without one, into the newest version of ``subject`` at this moment. Without a
-    registry all values must have been written with ``schema``; with ``framed=False``, which says that they have no
-    header, with the schema that either argument stands for.
+    header names, and converted to ``schema`` or, without it, to the newest version of ``subject`` at this moment.
+    Without a registry all values must have been written with ``schema``. ``framed=False``: values have no header and
+    were written with the schema of ``schema`` or ``subject``.
 
     ``headers``: a column of record headers (``includeHeaders``), one of which may name the schema instead.
 
-    ``on_bad``: what becomes of values that cannot be decoded: ``fail``; ``null``; or ``keep``, which makes the result
-    struct<value, error>, error being null for good rows. A registry that does not answer fails the query in any case.
+    ``on_bad``: the result for a value that cannot be decoded: ``fail`` fails the task, ``null`` is null, and ``keep``
+    makes the result struct<value, error>, with a null error for decoded values. An unavailable registry always fails
+    the query.
 
     Raises, on the driver: ValueError for arguments that do not fit together, SchemaError for a schema without a Spark
     type, NoSuchSchema or RegistryError for a subject.
@@ -59,7 +59,7 @@ def decode_avro(
     asked = None if registry is None else Registry.at(registry)
     policy = _policy(on_bad)
     if not framed and headers is not None:
-        raise ValueError("framed=False is for values whose schema is named nowhere; headers would name it")
+        raise ValueError("framed=False: values have no header, so that headers cannot name their schema")
     if schema is None:
         found = _looked_up(asked, subject, None)
         target = avro_schema(found.text, found.references)
@@ -81,12 +81,12 @@ def encode_avro(
     schema_id: SchemaRef | None = None,
     framed: bool = True,
 ) -> Column:
-    """A column, mostly a struct, -> binary Avro behind a header that names the schema; null stays null.
+    """A column, mostly a struct, -> a header that names the schema, then binary Avro; null stays null.
 
-    ``schema`` with ``subject`` is registered there, unless it is already, when the column is made, on the driver;
-    ``subject`` alone stands for its newest version. ``schema_id``, an id or a GUID, names the schema in the header
-    without registering anything; the schema is looked up unless it is given. ``framed=False`` writes no header. Fields
-    are matched by name; one that the schema does not have is an error, one that is missing has the schema's default.
+    ``schema`` with ``subject`` is registered there, if it is not yet, when the column is made, on the driver.
+    ``subject`` alone means its newest version. ``schema_id``, an id or a GUID, names the schema in the header without
+    registering it; the schema is looked up unless it is given. ``framed=False`` writes no header. Fields are matched by
+    name. A field that the schema does not have is an error; a missing field has the schema's default.
 
     Raises as ``decode_avro`` does.
     """
@@ -94,7 +94,7 @@ def encode_avro(
     if framed and schema_id is None and (asked is None or subject is None):
         raise ValueError("a header needs schema_id, or registry and subject; framed=False writes none")
     if not framed and schema_id is not None:
-        raise ValueError("framed=False writes no header, so that schema_id says nothing")
+        raise ValueError("framed=False writes no header, so that schema_id has no effect")
     if schema is not None:
         target, ref = avro_schema(schema), schema_id
         if framed and ref is None and asked is not None and subject is not None:
@@ -109,38 +109,38 @@ def encode_avro(
 
 def _looked_up(registry: Registry | None, subject: str | None, schema_id: SchemaRef | None) -> RegisteredSchema:
     if registry is None or (subject is None and schema_id is None):
-        raise ValueError("give schema, or registry and the subject whose newest version it is")
+        raise ValueError("give schema, or registry and subject")
     if schema_id is not None:
         return registry.schema(schema_id)
     assert subject is not None
     return registry.latest(subject)
 
 
-# Spark tells the kind of a UDF by its annotations, which is why they are the plain classes.
+# Spark derives the kind of a UDF from its annotations, which have to be the plain classes.
 
 
-def _decode_udf(decoder: AvroDecoder) -> Callable[..., ArrowColumn]:
+def _decode_udf(decoder: AvroDecoder) -> Callable[..., ArrowArray]:
     def decode(values: pa.Array) -> pa.Array:  # type: ignore[type-arg]  # the plain class, for Spark
-        return _result(decoder, values, None)  # type: ignore[no-any-return]  # ArrowColumn is Any
+        return _result(decoder, values, None)  # type: ignore[no-any-return]  # ArrowArray is Any
 
     return decode
 
 
-def _decode_with_headers_udf(decoder: AvroDecoder, header_name: str) -> Callable[..., ArrowColumn]:
+def _decode_with_headers_udf(decoder: AvroDecoder, header_name: str) -> Callable[..., ArrowArray]:
     def decode(values: pa.Array, headers: pa.Array) -> pa.Array:  # type: ignore[type-arg]  # the plain class, for Spark
-        return _result(decoder, values, from_record_headers(headers, header_name))  # type: ignore[no-any-return]  # ArrowColumn is Any
+        return _result(decoder, values, from_record_headers(headers, header_name))  # type: ignore[no-any-return]  # ArrowArray is Any
 
     return decode
 
 
-def _encode_udf(encoder: AvroEncoder) -> Callable[..., ArrowColumn]:
+def _encode_udf(encoder: AvroEncoder) -> Callable[..., ArrowArray]:
     def encode(values: pa.Array) -> pa.Array:  # type: ignore[type-arg]  # the plain class, for Spark
-        return encoder.encode(values)  # type: ignore[no-any-return]  # ArrowColumn is Any
+        return encoder.encode(values)  # type: ignore[no-any-return]  # ArrowArray is Any
 
     return encode
 
 
-def _result(decoder: AvroDecoder, values: ArrowColumn, in_headers: ArrowColumn | None) -> ArrowColumn:
+def _result(decoder: AvroDecoder, values: ArrowArray, in_headers: ArrowArray | None) -> ArrowArray:
     decoded = decoder.decode(values, in_headers)
     if decoder.bad_rows is not BadRows.KEEP:
         return decoded.values

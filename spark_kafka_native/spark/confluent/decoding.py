@@ -1,7 +1,7 @@
 """Avro to Arrow: a column of framed values -> a column of structs.
 
-Avro has no columns: every value is read alone, by fastavro, into Python objects. That is the slow part of a query that
-decodes; what comes before (``wire``) and after (dates and times) is done by the column.
+Avro is row by row: fastavro reads every value into Python objects, which takes most of the time. The steps before
+(``wire``) and after (dates and times) work on whole columns.
 """
 
 from collections.abc import Sequence
@@ -17,20 +17,17 @@ from fastavro.types import Schema
 
 from spark_kafka_native.spark.confluent.registry import NoSuchSchema, Registry
 from spark_kafka_native.spark.confluent.schemas import AvroSchema, SchemaError, writer_schema
-from spark_kafka_native.spark.confluent.wire import ArrowType, Column, SchemaRef, split
+from spark_kafka_native.spark.confluent.wire import ArrowArray, ArrowType, SchemaRef, split
 
 _NO_HEADER: Final = "no schema header: the value does not begin with magic byte 0 or 1"
 
 
 class BadRows(StrEnum):
-    """What becomes of a value that cannot be decoded."""
+    """The result for a value that cannot be decoded: a failed task, null, or null with an error text."""
 
     FAIL = "fail"
-    """The task fails."""
     NULL = "null"
-    """It is null."""
     KEEP = "keep"
-    """It is null, beside a text that says why."""
 
 
 class BadRow(ValueError):
@@ -38,19 +35,18 @@ class BadRow(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Decoded:
-    """``values``: of the schema's Arrow type as Spark has it. ``errors``: why a row is null, by row."""
+class DecodedValues:
+    """``values`` have the schema's Arrow type for Spark. ``errors``: the reason why a row is null, by row number."""
 
-    values: Column
+    values: ArrowArray
     errors: dict[int, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvroDecoder:
-    """How values are decoded: into ``schema``, from the schemas that their headers name. Picklable.
+    """Decodes values to ``schema``, from the schemas that their headers name. Picklable.
 
-    Without a ``registry`` all values are taken to be written with ``schema`` itself; without ``framed``, to have no
-    header.
+    Without a ``registry`` all values were written with ``schema``; without ``framed`` they have no header.
     """
 
     schema: AvroSchema
@@ -58,10 +54,10 @@ class AvroDecoder:
     framed: bool = True
     bad_rows: BadRows = BadRows.FAIL
 
-    def decode(self, values: Column, in_headers: Column | None = None) -> Decoded:
+    def decode(self, values: ArrowArray, in_headers: ArrowArray | None = None) -> DecodedValues:
         """Decode a binary column; null stays null.
 
-        Raises BadRow; RegistryError: the registry cannot be asked, which never makes a row bad.
+        Raises BadRow; RegistryError: the registry is unavailable, which is no error of a row.
         """
         objects: list[Any] = [None] * len(values)
         errors: dict[int, str] = {}
@@ -82,24 +78,24 @@ class AvroDecoder:
             else:
                 _read(payloads, rows, writer, self.schema.parsed, objects, errors)
         self._complain(errors)
-        return Decoded(self._column(objects, errors), errors)
+        return DecodedValues(self._column(objects, errors), errors)
 
     def _writer(self, ref: SchemaRef) -> Schema:
         if self.registry is None:
             return self.schema.parsed
         return _writer_schema(self.registry, ref)
 
-    def _column(self, objects: list[Any], errors: dict[int, str]) -> Column:
+    def _column(self, objects: list[Any], errors: dict[int, str]) -> ArrowArray:
         wanted = spark_arrow_type(self.schema.arrow)
         try:
             return pa.array(objects, self.schema.arrow).cast(wanted)
         except (pa.ArrowException, OverflowError, TypeError, ValueError):
-            # Some value has no place in its type, as a time in the year 300,000; find whose.
+            # A value is out of range for its type, such as a time in the year 300,000: find its row.
             column = [self._one(row, value, errors) for row, value in enumerate(objects)]
             self._complain(errors)
             return pa.chunked_array([pa.array([], wanted), *column]).combine_chunks()
 
-    def _one(self, row: int, value: Any, errors: dict[int, str]) -> Column:
+    def _one(self, row: int, value: Any, errors: dict[int, str]) -> ArrowArray:
         try:
             return pa.array([value], self.schema.arrow).cast(spark_arrow_type(self.schema.arrow))
         except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
@@ -111,7 +107,7 @@ class AvroDecoder:
             row, text = min(errors.items())
             raise BadRow(
                 f"{len(errors)} values cannot be decoded, the first is number {row} of its batch: {text}. "
-                "on_bad='keep' gives such rows an error text instead, on_bad='null' makes them null"
+                "on_bad='keep' gives such rows an error text, on_bad='null' makes them null"
             )
 
 
@@ -123,19 +119,19 @@ def _read(
     objects: list[Any],
     errors: dict[int, str],
 ) -> None:
-    """Read some rows' payloads into ``objects``, or what is wrong with them into ``errors``."""
+    """Read the payloads of ``rows`` into ``objects``, or their errors into ``errors``."""
     same = None if writer == reader else reader  # compared once, not by fastavro for each value
     for row in rows:
         data = payloads[row]
         stream = BytesIO(data)
         try:
             objects[row] = schemaless_reader(stream, writer, same)
-        except Exception as error:  # any bytes may stand here, and fastavro raises what they lead to
+        except Exception as error:  # fastavro raises different errors for invalid bytes
             errors[row] = f"{type(error).__name__}: {error}"
             continue
         if stream.tell() != len(data):
             objects[row] = None
-            errors[row] = f"{len(data) - stream.tell()} bytes are left behind the value"
+            errors[row] = f"{len(data) - stream.tell()} bytes are left after the value"
 
 
 _writers: dict[tuple[Registry, SchemaRef], Schema] = {}
@@ -151,7 +147,7 @@ def _writer_schema(registry: Registry, ref: SchemaRef) -> Schema:
 
 
 def spark_arrow_type(kind: ArrowType) -> ArrowType:
-    """An Arrow type with times as Spark has them, in microseconds."""
+    """An Arrow type with Spark's unit of time, microseconds."""
     if pa.types.is_struct(kind):
         return pa.struct([pa.field(field.name, spark_arrow_type(field.type)) for field in kind])
     if pa.types.is_list(kind):

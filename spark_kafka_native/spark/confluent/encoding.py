@@ -11,24 +11,24 @@ import pyarrow as pa
 from fastavro import schemaless_writer
 
 from spark_kafka_native.spark.confluent.schemas import AvroSchema
-from spark_kafka_native.spark.confluent.wire import ArrowType, Column, SchemaRef, join, pc
+from spark_kafka_native.spark.confluent.wire import ArrowArray, ArrowType, SchemaRef, join, pc
 
 
 class EncodeError(ValueError):
-    """A row that the schema has no place for."""
+    """A row that does not fit the schema."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvroEncoder:
-    """How values are encoded: with ``schema``, which headers name by ``ref``; None: without a header. Picklable."""
+    """Encodes values with ``schema``, whose id or GUID in the header is ``ref``; None: no header. Picklable."""
 
     schema: AvroSchema
     ref: SchemaRef | None
 
-    def encode(self, values: Column) -> Column:
+    def encode(self, values: ArrowArray) -> ArrowArray:
         """Encode a column of the schema's type; null stays null.
 
-        Raises EncodeError naming the row: a null where the schema has none, a word that its enum does not have.
+        Raises EncodeError naming the row: a null where the schema allows none, an unknown value of an enum.
         """
         try:
             plain = _objects(values, self.schema.arrow, self.schema.raw)
@@ -43,15 +43,15 @@ class AvroEncoder:
         stream = BytesIO()
         try:
             schemaless_writer(stream, self.schema.parsed, value)
-        except Exception as error:  # fastavro raises what a misfit leads to
+        except Exception as error:  # fastavro raises different errors for invalid values
             raise EncodeError(f"value number {row} of its batch does not fit the schema: {error}") from error
         return stream.getvalue()
 
 
-def _objects(values: Column, typed: ArrowType, raw: ArrowType) -> list[Any]:
-    """``values`` as fastavro takes them: fields of structs by name, times as the numbers they are on the wire.
+def _objects(values: ArrowArray, typed: ArrowType, raw: ArrowType) -> list[Any]:
+    """``values`` as fastavro takes them: structs as dictionaries, times as the numbers of the wire format.
 
-    Times are rounded down to their unit. A field that is not there is left to the schema's default.
+    Times are rounded down to their unit. A missing field has the schema's default.
     """
     kind = values.type
     if pa.types.is_struct(raw) and pa.types.is_struct(kind):
@@ -73,7 +73,7 @@ def _objects(values: Column, typed: ArrowType, raw: ArrowType) -> list[Any]:
     return _leaves(values.cast(typed).cast(raw))
 
 
-def _structs(values: Column, typed: ArrowType, raw: ArrowType) -> list[Any]:
+def _structs(values: ArrowArray, typed: ArrowType, raw: ArrowType) -> list[Any]:
     names = [field.name for field in values.type]
     if unknown := [name for name in names if raw.get_field_index(name) < 0]:
         raise ValueError(f"the schema has no field {', '.join(unknown)}")
@@ -88,19 +88,19 @@ def _structs(values: Column, typed: ArrowType, raw: ArrowType) -> list[Any]:
     return rows
 
 
-def _leaves(values: Column) -> list[Any]:
+def _leaves(values: ArrowArray) -> list[Any]:
     numbers = pa.types.is_integer(values.type) or pa.types.is_floating(values.type)
     found: list[Any] = values.to_numpy().tolist() if numbers and not values.null_count else values.to_pylist()
     return found
 
 
-def _slices(lists: Column) -> Iterator[slice | None]:
-    """Where each list is among the flattened items; None: it is null."""
+def _slices(lists: ArrowArray) -> Iterator[slice | None]:
+    """The range of each list among the flattened items; None: it is null."""
     lengths = np.asarray(pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False), np.int64)
     ends = np.cumsum(lengths)
     for start, end, null in zip((ends - lengths).tolist(), ends.tolist(), _nulls(lists).tolist(), strict=True):
         yield None if null else slice(start, end)
 
 
-def _nulls(column: Column) -> npt.NDArray[np.bool_]:
+def _nulls(column: ArrowArray) -> npt.NDArray[np.bool_]:
     return np.asarray(column.is_null().to_numpy(zero_copy_only=False), np.bool_)

@@ -1,7 +1,7 @@
-"""A schema registry, by Confluent's own client (the extra ``avro``).
+"""A schema registry, through Confluent's client (the extra ``avro``).
 
-What travels to Spark's workers is where the registry is and how to get in; each worker process has one client, which
-keeps every schema that it has been given: schemas never change under their ids.
+Spark's workers get the registry's URL and credentials. Each worker process has one client and caches every schema,
+because the schema of an id never changes.
 """
 
 import atexit
@@ -20,39 +20,39 @@ from spark_kafka_native.spark.confluent.wire import SchemaRef
 
 _AVRO: Final = "AVRO"
 _ABOUT_THE_SCHEMA: Final = frozenset({40401, 40402, 40403, 409, 42201})
-"""Error codes: subject, version or schema not found; incompatible; not valid. Others are about the registry."""
+"""Error codes: subject, version or schema not found; incompatible; not valid. Others are the registry's."""
 
 
 class RegistryError(RuntimeError):
-    """The registry cannot be asked, or refuses to answer: nothing is known about any schema."""
+    """The registry is unavailable or refuses the request."""
 
 
 class NoSuchSchema(ValueError):
-    """The registry does not have this schema, or it is no Avro schema."""
+    """The registry does not have this schema, or it is not an Avro schema."""
 
 
 @dataclass(frozen=True, slots=True)
 class RegisteredSchema:
-    """A schema's JSON and that of all schemas it refers to, those referred to first."""
+    """A schema's JSON, and the JSON of all schemas that it refers to, in the order of their references."""
 
     text: str
     references: tuple[str, ...] = ()
     schema_id: int | None = None
-    """Known for the latest version of a subject."""
+    """Set for the latest version of a subject."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Registry:
-    """Where a registry is. Frozen and picklable; shows neither its settings nor what is in its URL but the host."""
+    """A registry's URL and settings. Frozen and picklable; ``repr`` shows only the hosts of its URL."""
 
     settings: tuple[tuple[str, Any], ...]
-    """Of Confluent's client, by its names."""
+    """Of Confluent's client, by name."""
 
     @classmethod
     def at(cls, registry: "str | Mapping[str, Any] | Registry") -> "Registry":
         """``http://host:8081``, or settings of Confluent's client: ``url``, ``basic.auth.user.info`` and others.
 
-        Raises ValueError: there is no URL among them.
+        Raises ValueError: there is no URL.
         """
         if isinstance(registry, Registry):
             return registry
@@ -75,17 +75,17 @@ class Registry:
 
     def schema(self, ref: SchemaRef) -> RegisteredSchema:
         """The schema of an id or GUID. Raises NoSuchSchema; RegistryError."""
-        return _asked_once(self, ref)
+        return _fetched_once(self, ref)
 
     def latest(self, subject: str) -> RegisteredSchema:
-        """The newest version of a subject, as of now. Raises NoSuchSchema; RegistryError."""
+        """The newest version of a subject. Raises NoSuchSchema; RegistryError."""
         found = self._ask(f"subject {subject}", lambda client: client.get_latest_version(subject))
         return replace(self._with_references(f"subject {subject}", found.schema), schema_id=found.schema_id)
 
     def register(self, subject: str, text: str) -> int:
         """Register a schema under a subject, unless it is there, and return its id.
 
-        Raises NoSuchSchema: the registry refuses it, as for being incompatible; RegistryError.
+        Raises NoSuchSchema: the registry refuses it, for example as incompatible; RegistryError.
         """
         registered: int = self._ask(
             f"subject {subject}", lambda client: client.register_schema(subject, Schema(text, _AVRO))
@@ -106,39 +106,39 @@ class Registry:
         return RegisteredSchema(schema.schema_str, tuple(texts.values()))
 
     def _collect(self, schema: Any, texts: dict[tuple[str, int], str]) -> None:
-        """Put what ``schema`` refers to into ``texts``, depth first."""
+        """Add the schemas that ``schema`` refers to to ``texts``, depth first."""
         for reference in schema.references or ():
-            place = (reference.subject, reference.version)
-            if place not in texts:
-                found = self._version(*place)
+            version = (reference.subject, reference.version)
+            if version not in texts:
+                found = self._version(*version)
                 self._collect(found.schema, texts)
-                texts[place] = found.schema.schema_str
+                texts[version] = found.schema.schema_str
 
     def _version(self, subject: str, version: int) -> Any:
         what = f"version {version} of subject {subject}"
         return self._ask(what, lambda client: client.get_version(subject, version))
 
-    def _ask(self, what: str, question: Any) -> Any:
+    def _ask(self, what: str, request: Any) -> Any:
         client = _client(self)
         try:
-            return question(client)
+            return request(client)
         except SchemaRegistryError as error:
             if error.error_code in _ABOUT_THE_SCHEMA:
-                raise NoSuchSchema(f"{what}: the registry says: {error.error_message}") from None
+                raise NoSuchSchema(f"{what}: the registry responded: {error.error_message}") from None
             reason = f"HTTP {error.http_status_code}: {error.error_message}"
-        except Exception as error:  # whatever its HTTP library raises
+        except Exception as error:  # errors of its HTTP library
             reason = type(error).__name__
-        # Texts of the HTTP library may hold the URL, and so a password.
-        raise RegistryError(f"the schema registry at {self.where} did not tell {what}: {reason}")
+        # Errors of the HTTP library may contain the URL with a password.
+        raise RegistryError(f"the schema registry at {self.where} did not return {what}: {reason}")
 
 
 _clients: dict[Registry, SchemaRegistryClient] = {}
-_turn = threading.Lock()
+_lock = threading.Lock()
 
 
 def _client(registry: Registry) -> SchemaRegistryClient:
     """This process's client of a registry."""
-    with _turn:
+    with _lock:
         client = _clients.get(registry)
         if client is None:
             client = _clients[registry] = SchemaRegistryClient(dict(registry.settings))
@@ -152,5 +152,5 @@ def _close_clients() -> None:
 
 
 @functools.lru_cache(maxsize=4096)
-def _asked_once(registry: Registry, ref: SchemaRef) -> RegisteredSchema:
+def _fetched_once(registry: Registry, ref: SchemaRef) -> RegisteredSchema:
     return registry._fetch(ref)  # noqa: SLF001 -- its own cache

@@ -1,8 +1,8 @@
-"""Avro schemas: what Spark calls their types, and how their values pass through Arrow.
+"""Avro schemas, and the Spark and Arrow types of their values.
 
-Types are those of Spark's own Avro functions: enum is string, fixed is binary, a union with null is the other type,
-int with long is bigint, float with double is double. Dates, times and instants are never made Python objects: they are
-read and written as the numbers that they are on the wire, and Arrow knows what they mean.
+Types are those of Spark's Avro functions: enum is string, fixed is binary, a union with null is the other type, int
+with long is bigint, float with double is double. Dates and times never become Python objects: they are read and written
+as the numbers of the wire format, and Arrow converts them.
 """
 
 import json
@@ -35,7 +35,7 @@ from pyspark.sql.types import (
 )
 
 SchemaJson = str | Mapping[str, Any] | list[Any]
-"""A schema as JSON, or what ``json.loads`` makes of it."""
+"""A schema as JSON, or the result of ``json.loads``."""
 
 
 class SchemaError(ValueError):
@@ -44,7 +44,7 @@ class SchemaError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """One type: Spark's, Arrow's with the unit of the wire, and Arrow's with the plain number of the wire."""
+    """One type: Spark's, Arrow's with the unit of the wire format, and Arrow's of the number in the wire format."""
 
     spark: DataType
     arrow: pa.DataType
@@ -53,17 +53,17 @@ class _Kind:
 
 @dataclass(frozen=True, slots=True)
 class AvroSchema:
-    """A schema, ready for use."""
+    """A parsed schema."""
 
     text: str
-    """JSON, as a registry has it; what the other fields are made from."""
+    """JSON, from which the other fields are derived."""
     parsed: Schema
-    """For fastavro, without the logical types that Arrow takes care of."""
+    """For fastavro, without the logical types that Arrow converts."""
     spark: DataType
     arrow: pa.DataType
-    """What fastavro's values become at first ..."""
+    """The type of values that fastavro has read."""
     raw: pa.DataType
-    """... and what Arrow's values become before fastavro writes them."""
+    """The type of values that fastavro writes."""
 
     def __reduce__(self) -> Any:
         return avro_schema, (self.text,)
@@ -95,22 +95,22 @@ _NAMED: Final = frozenset({"record", "error", "enum", "fixed"})
 
 
 def avro_schema(schema: SchemaJson, references: Iterable[str] = ()) -> AvroSchema:
-    """A schema from its JSON. ``references``: the JSON of schemas that it refers to by name, those referred to first.
+    """A schema from its JSON. ``references``: the JSON of schemas that it refers to by name, in that order.
 
-    Raises SchemaError: it is none, or one without a Spark type (recursive; a union of several types).
+    Raises SchemaError: it is invalid, or has no Spark type (recursive; a union of several types).
     """
     once = _resolved(schema, references)
-    kind = _Walk().kind(once, "the schema")
+    kind = _TypeMapper().kind(once, "the schema")
     return AvroSchema(json.dumps(once), parse_schema(_plain(once)), kind.spark, kind.arrow, kind.raw)
 
 
 def writer_schema(schema: SchemaJson, references: Iterable[str] = ()) -> Schema:
-    """A schema as fastavro reads with it, whether or not Spark has a type for it. Raises SchemaError: it is none."""
+    """A schema for fastavro, whether or not Spark has a type for it. Raises SchemaError: it is invalid."""
     return parse_schema(_plain(_resolved(schema, references)))
 
 
 def _resolved(schema: SchemaJson, references: Iterable[str]) -> Any:
-    """A schema in one piece: checked, names in full, what it refers to written into it."""
+    """A validated schema with full names and with the schemas that it refers to."""
     try:
         known: dict[str, Any] = {}
         for text in references:
@@ -121,8 +121,8 @@ def _resolved(schema: SchemaJson, references: Iterable[str]) -> Any:
         raise SchemaError(f"this is no Avro schema: {type(error).__name__}: {error}") from error
 
 
-class _Walk:
-    """One walk over a schema whose names are resolved."""
+class _TypeMapper:
+    """Maps a schema whose names are resolved to types."""
 
     def __init__(self) -> None:
         self._named: dict[str, Any] = {}
@@ -189,7 +189,7 @@ class _Walk:
 
 
 def _plain(schema: Any) -> Any:
-    """``schema`` without the logical types whose values fastavro shall leave as they are on the wire."""
+    """``schema`` without the logical types whose values fastavro must not convert."""
     if isinstance(schema, list):
         return [_plain(branch) for branch in schema]
     if not isinstance(schema, dict):
@@ -205,7 +205,7 @@ def _plain(schema: Any) -> Any:
 
 
 def _defined_once(schema: Any, known: Mapping[str, Any], seen: set[str]) -> Any:
-    """``schema`` with every named type written out where it comes first, and by its name from then on."""
+    """``schema`` with every named type defined at its first use, and named at later ones."""
     if isinstance(schema, list):
         return [_defined_once(branch, known, seen) for branch in schema]
     if isinstance(schema, str):

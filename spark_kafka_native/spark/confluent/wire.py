@@ -1,14 +1,14 @@
 """Values in Confluent's wire format: a header that names a schema, then the data.
 
 ======  ==========================================  =====================================================
-Magic   Behind it                                   Where
+Magic   Content                                     Position
 ======  ==========================================  =====================================================
 0       the schema's id, 4 bytes, big-endian        before the data
 1       the schema's GUID, 16 bytes                 before the data, or in the record's header
                                                     ``__value_schema_id`` or ``__key_schema_id``
 ======  ==========================================  =====================================================
 
-Whole columns at once; nothing here looks at the data.
+All functions work on whole columns and do not read the data.
 """
 
 import struct
@@ -24,10 +24,10 @@ import pyarrow.compute
 
 from spark_kafka_native.client.producer.key_hashes import spans_of
 
-Column = Any
-"""``pa.Array``, of which the stubs know each type for itself."""
+ArrowArray = Any
+"""``pa.Array``, which the stubs define for each type."""
 ArrowType = Any
-"""``pa.DataType``, likewise."""
+"""``pa.DataType``, which the stubs define for each type."""
 pc: Any = pyarrow.compute
 
 ID_MAGIC: Final = b"\x00"
@@ -37,24 +37,24 @@ GUID_HEADER_BYTES: Final = 17
 MAX_SCHEMA_ID: Final = 2**31 - 1
 
 SchemaRef = int | UUID
-"""What a header names a schema by."""
+"""The id or GUID of a schema in a header."""
 
 
 @dataclass(frozen=True, slots=True)
 class Framed:
-    """A column taken apart.
+    """The headers and the data of a column.
 
-    ``codes``: int64[n], each row's place in ``refs``, -1 for rows without a header and nulls. ``payloads``: the data
-    behind the header, null where there is none.
+    ``codes``: int64[n], each row's index in ``refs``, -1 for null and for rows without a header. ``payloads``: the data
+    after the header, null if there is none.
     """
 
     refs: Sequence[SchemaRef]
     codes: npt.NDArray[np.int64]
-    payloads: Column
+    payloads: ArrowArray
 
 
-def split(values: Column, in_headers: Column | None = None) -> Framed:
-    """Take a binary column apart. ``in_headers``: what the records' headers say, which goes first; null: nothing."""
+def split(values: ArrowArray, in_headers: ArrowArray | None = None) -> Framed:
+    """Split a binary column. ``in_headers``: references in record headers, which take precedence; null: none."""
     values = values.cast(pa.binary())
     heads = _heads(values)
     payloads = _without_heads(values, heads.sizes)
@@ -67,8 +67,8 @@ def split(values: Column, in_headers: Column | None = None) -> Framed:
     return Framed(refs, codes, payloads)
 
 
-def join(ref: SchemaRef, payloads: Column) -> Column:
-    """Put the header of a schema before each value; null stays null."""
+def join(ref: SchemaRef, payloads: ArrowArray) -> ArrowArray:
+    """The header of a schema, then the value, for each value; null stays null."""
     head = pa.scalar(build_header(ref), pa.binary())
     return pc.binary_join_element_wise(head, payloads.cast(pa.binary()), pa.scalar(b"", pa.binary()))
 
@@ -78,10 +78,10 @@ def build_header(ref: SchemaRef) -> bytes:
     return GUID_MAGIC + ref.bytes if isinstance(ref, UUID) else struct.pack(">bI", 0, ref)
 
 
-def from_record_headers(headers: Column, name: str) -> Column:
-    """The value of each record's last header ``name``: binary, null where there is none.
+def from_record_headers(headers: ArrowArray, name: str) -> ArrowArray:
+    """The value of each record's last header ``name``: binary, or null.
 
-    ``headers`` is list<struct<key: string, value: binary>>, as the source and Spark have it.
+    ``headers`` is list<struct<key: string, value: binary>>, as of the source and of Spark.
     """
     parents = np.asarray(pc.list_parent_indices(headers).to_numpy(zero_copy_only=False), np.int64)
     entries = pc.list_flatten(headers)
@@ -89,21 +89,21 @@ def from_record_headers(headers: Column, name: str) -> Column:
         return pa.nulls(len(headers), pa.binary())
     matches = pc.equal(pc.struct_field(entries, "key"), name).fill_null(False)
     found = np.flatnonzero(_bools(matches))
-    places = np.full(len(headers), -1, np.int64)
-    places[parents[found]] = found  # of several, the last
-    taken = pc.struct_field(entries, "value").take(pa.array(places, mask=places < 0))
+    positions = np.full(len(headers), -1, np.int64)
+    positions[parents[found]] = found  # the last of several
+    taken = pc.struct_field(entries, "value").take(pa.array(positions, mask=positions < 0))
     return taken.cast(pa.binary())
 
 
 @dataclass(frozen=True, slots=True)
 class _Heads:
-    """Each value's header: ``content`` is uint8[n, 17], of which ``sizes``, int64[n], count; 0: there is none."""
+    """Each value's header: ``content`` is uint8[n, 17]; ``sizes``, int64[n], are the bytes of each, 0 for none."""
 
     sizes: npt.NDArray[np.int64]
     content: npt.NDArray[np.uint8]
 
 
-def _heads(values: Column) -> _Heads:
+def _heads(values: ArrowArray) -> _Heads:
     data, starts, lengths = spans_of(values)
     rows = len(starts)
     sizes, content = np.zeros(rows, np.int64), np.zeros((rows, GUID_HEADER_BYTES), np.uint8)
@@ -116,8 +116,8 @@ def _heads(values: Column) -> _Heads:
     return _Heads(sizes, content)
 
 
-def _without_heads(values: Column, sizes: npt.NDArray[np.int64]) -> Column:
-    """What is left of each value behind its header; null where there is none."""
+def _without_heads(values: ArrowArray, sizes: npt.NDArray[np.int64]) -> ArrowArray:
+    """The bytes of each value after its header; null if there is none."""
     data, starts, lengths = spans_of(values)
     if not len(starts):
         return values
@@ -138,7 +138,7 @@ def _without_heads(values: Column, sizes: npt.NDArray[np.int64]) -> Column:
 
 
 def _named_schemas(heads: _Heads) -> tuple[list[SchemaRef], npt.NDArray[np.int64]]:
-    """The different schemas that headers name, and which of them each row names; -1: none."""
+    """The different schemas in the headers, and the index of each row's schema; -1: none."""
     refs: list[SchemaRef] = []
     codes = np.full(len(heads.sizes), -1, np.int64)
     with_id, with_guid = (np.flatnonzero(heads.sizes == size) for size in (ID_HEADER_BYTES, GUID_HEADER_BYTES))
@@ -156,5 +156,5 @@ def _named_schemas(heads: _Heads) -> tuple[list[SchemaRef], npt.NDArray[np.int64
     return refs, codes
 
 
-def _bools(column: Column) -> npt.NDArray[np.bool_]:
+def _bools(column: ArrowArray) -> npt.NDArray[np.bool_]:
     return np.asarray(column.to_numpy(zero_copy_only=False), np.bool_)

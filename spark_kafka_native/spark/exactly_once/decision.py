@@ -1,7 +1,7 @@
-"""Decisions, and the records that they are in the topic of decisions.
+"""Decisions, and their records in the topic of decisions.
 
-A decision is one transaction: records with the handles of its tasks, if it has any, and behind them the record that
-makes it whole. Values are JSON, so that a console consumer shows them.
+A decision is one transaction: records with the handles of its tasks, if it has any, and after them the record
+``decision``. Values are JSON, so that a console consumer shows them.
 
     handles-<i>   {"version":1, "fence":[id,epoch], "handles":[[transactional id, producer id, epoch, spans],...]}
                   spans: [[topic, partition, from offset, until offset],...]
@@ -9,8 +9,8 @@ makes it whole. Values are JSON, so that a console consumer shows them.
                   {"version":1, "fence":[id,epoch], "state":"finished", "owner":["query",id], "batch":7}
                   {"version":1, "fence":[id,epoch], "state":"released"}
 
-The last record ``decision`` counts. Parts count if they stand right before it and have its fence; what older decisions
-have left is skipped, and goes when the topic is compacted.
+The last record ``decision`` is valid. Its parts come right before it and have its fence. Records of older decisions are
+skipped, and removed when the topic is compacted.
 """
 
 import json
@@ -21,21 +21,21 @@ from typing import Any, Final
 
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.batch import ProducerIdAndEpoch
-from spark_kafka_native.spark.exactly_once.effects import End, Entry, Log, Written
-from spark_kafka_native.spark.exactly_once.errors import ExactlyOnceError, Trouble, command
+from spark_kafka_native.spark.exactly_once.effects import DecisionLog, DecisionRecord, End, WrittenRange
+from spark_kafka_native.spark.exactly_once.errors import ErrorKind, ExactlyOnceError, command
 
 VERSION: Final = 1
 PART_BYTES: Final = 256 * 1024
-"""Size at which another part begins; a part may become twice as large, far below a topic's usual bound of 1 MiB."""
+"""Size at which another part begins; a part may become twice as large, well below max.message.bytes (1 MiB)."""
 PARTITIONS_AT_ONCE: Final = 2_000
-"""A task that has written to more partitions is spread over several entries, which are joined again."""
+"""A task that has written to more partitions has several handle entries, which are joined when they are read."""
 
 _DECISION: Final = b"decision"
 _PART: Final = "handles-"
 
 
 class OwnerKind(StrEnum):
-    """Who uses a prefix."""
+    """The kind of query that uses a prefix."""
 
     QUERY = "query"
     JOB = "job"
@@ -54,24 +54,24 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class Handle:
-    """A task's transaction, left open: all that is needed to end it, and what it has in which partitions."""
+    """A task's open transaction: its producer, and the offsets that it has written in each partition."""
 
     transactional_id: str
     producer: ProducerIdAndEpoch
-    written: tuple[Written, ...]
+    written: tuple[WrittenRange, ...]
 
     @property
     def end(self) -> End:
-        """What to end."""
+        """The request to end the transaction."""
         return End(self.transactional_id, self.producer)
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A batch is to be committed, or all of it has been."""
+    """A batch is to be committed, or (``finished``) all of it is committed."""
 
     fence: ProducerIdAndEpoch
-    """Who decided; also where another one writes down that it is finished."""
+    """The driver's producer that decided, also if another one marks the decision as finished."""
     owner: Owner
     batch_id: int
     handles: tuple[Handle, ...] = ()
@@ -82,12 +82,12 @@ class Decision:
         return replace(self, handles=(), finished=True)
 
 
-def decision_entries(decision: Decision) -> tuple[Entry, ...]:
+def decision_records(decision: Decision) -> tuple[DecisionRecord, ...]:
     """The records of a decision, in order."""
     fence = _pair(decision.fence)
     head = _dump({"version": VERSION, "fence": fence, "handles": []}).removesuffix(b"]}")
     parts = tuple(
-        Entry(f"{_PART}{index}".encode(), b"%s%s]}" % (head, b",".join(handles)))
+        DecisionRecord(f"{_PART}{index}".encode(), b"%s%s]}" % (head, b",".join(handles)))
         for index, handles in enumerate(_parts(decision.handles))
     )
     header: dict[str, Any] = {
@@ -99,44 +99,44 @@ def decision_entries(decision: Decision) -> tuple[Entry, ...]:
     }
     if not decision.finished:
         header["parts"] = len(parts)
-    return (*parts, Entry(_DECISION, _dump(header)))
+    return (*parts, DecisionRecord(_DECISION, _dump(header)))
 
 
-def released_entries(fence: ProducerIdAndEpoch) -> tuple[Entry, ...]:
-    """The record that makes a prefix anybody's."""
-    return (Entry(_DECISION, _dump({"version": VERSION, "fence": _pair(fence), "state": "released"})),)
+def released_records(fence: ProducerIdAndEpoch) -> tuple[DecisionRecord, ...]:
+    """The record that allows any query to use the prefix."""
+    return (DecisionRecord(_DECISION, _dump({"version": VERSION, "fence": _pair(fence), "state": "released"})),)
 
 
-class NotThere(Exception):
-    """What was read does not reach back to where the last decision begins."""
+class TailTooShort(Exception):
+    """The records that were read begin after the first record of the last decision."""
 
 
-def last_decision(topic: str, log: Log) -> Decision | None:
+def last_decision(topic: str, log: DecisionLog) -> Decision | None:
     """The last decision in a log; None: there is none, or the prefix was released after it.
 
-    Raises NotThere, unless the log is whole. Raises ExactlyOnceError (CORRUPT): it is not understood, or a part is
-    missing. Nothing else is looked at: what stands before it is history.
+    Raises TailTooShort, unless the log is whole; ExactlyOnceError (CORRUPT): the last decision is invalid, or a part of
+    it is missing. Earlier records are not parsed.
     """
-    last = max((index for index, entry in enumerate(log.entries) if entry.key == _DECISION), default=None)
+    last = max((index for index, entry in enumerate(log.records) if entry.key == _DECISION), default=None)
     if last is None:
         if log.whole:
             return None
-        raise NotThere
-    begin = max((index + 1 for index in range(last) if log.entries[index].key == _DECISION), default=0)
-    parts = {entry.key: entry for entry in log.entries[begin:last]}
+        raise TailTooShort
+    begin = max((index + 1 for index in range(last) if log.records[index].key == _DECISION), default=0)
+    parts = {entry.key: entry for entry in log.records[begin:last]}
     try:
-        return _read(topic, _load(topic, log.entries[last]), parts)
+        return _read(topic, _load(topic, log.records[last]), parts)
     except _PartMissing as missing:
         if log.whole:
             raise _corrupt(topic, f"part {missing} of the last decision is missing") from None
-        raise NotThere from None
+        raise TailTooShort from None
 
 
 class _PartMissing(Exception):
     pass
 
 
-def _read(topic: str, header: Mapping[str, Any], parts: Mapping[bytes, Entry]) -> Decision | None:
+def _read(topic: str, header: Mapping[str, Any], parts: Mapping[bytes, DecisionRecord]) -> Decision | None:
     try:
         state, fence = header["state"], _producer(header["fence"])
         if state == "released":
@@ -159,7 +159,7 @@ def _read(topic: str, header: Mapping[str, Any], parts: Mapping[bytes, Entry]) -
                 handles[handle.transactional_id] = replace(handle, written=written)
         return replace(decision, handles=tuple(handles.values()))
     except (KeyError, TypeError, ValueError) as error:
-        raise _corrupt(topic, f"the last decision is not understood ({type(error).__name__}: {error})") from None
+        raise _corrupt(topic, f"the last decision is invalid ({type(error).__name__}: {error})") from None
 
 
 def _parts(handles: Sequence[Handle]) -> Iterator[list[bytes]]:
@@ -182,13 +182,13 @@ def _parts(handles: Sequence[Handle]) -> Iterator[list[bytes]]:
 def _handle(entry: Any) -> Handle:
     transactional_id, producer_id, epoch, spans = entry
     written = tuple(
-        Written(TopicPartition(_text(topic), _number(partition)), _number(first), _number(until))
+        WrittenRange(TopicPartition(_text(topic), _number(partition)), _number(first), _number(until))
         for topic, partition, first, until in spans
     )
     return Handle(_text(transactional_id), _producer([producer_id, epoch]), written)
 
 
-def _load(topic: str, entry: Entry) -> Mapping[str, Any]:
+def _load(topic: str, entry: DecisionRecord) -> Mapping[str, Any]:
     try:
         value = json.loads(entry.value)
     except ValueError:  # among them UnicodeDecodeError
@@ -235,8 +235,8 @@ def _shown(key: bytes) -> str:
 
 def _corrupt(topic: str, what: str) -> ExactlyOnceError:
     return ExactlyOnceError(
-        Trouble.CORRUPT,
-        f"topic {topic}: {what}. Nothing was decided or written because of it. Did anybody but this sink write to the "
-        "topic? This makes its prefix usable again, forgets the last batch, and aborts what of it is not committed: "
+        ErrorKind.CORRUPT,
+        f"topic {topic}: {what}. Nothing was decided or written. Has another program written to the topic? This "
+        "command makes the prefix usable again, deletes the last decision and aborts its open transactions: "
         + command("release", topic.removesuffix(".decisions")),
     )

@@ -1,8 +1,8 @@
-"""What the protocol asks of Kafka. Each effect says what it is answered; an error is thrown in as a KafkaError.
+"""The requests of the protocol to Kafka, each with its result after ``->``. An error is thrown in as a KafkaError.
 
-Whoever runs effects tries again what may pass (a broker that starts, CONCURRENT_TRANSACTIONS, a lost reply) until its
-deadline, and throws the last error in after it. A request that was sent and not answered may have been carried out, or
-may still be: no step takes such an error for a no.
+The runner retries retriable errors (a broker that starts, CONCURRENT_TRANSACTIONS, a lost response) until its deadline,
+and then throws the last error in. A request without a response may have been executed, or may still be: no step
+concludes from such an error that it was not.
 """
 
 from collections.abc import Generator
@@ -18,10 +18,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class InitProducer:
-    """InitProducerId -> ProducerIdAndEpoch. Aborts what is open under the id, and fences who had it.
+    """InitProducerId -> ProducerIdAndEpoch. Aborts the id's open transaction, and fences its producer.
 
-    ``claimed``: go on from this producer and fence it; refused with PRODUCER_FENCED if another one has come (KIP-360).
-    ``once``: never sent again when an answer is lost, because a late copy would abort the transaction that follows.
+    ``claimed``: continue from this producer and fence it; PRODUCER_FENCED if there is a newer one (KIP-360).
+    ``once``: no retry if the response is lost, because a late duplicate would abort the next transaction.
     """
 
     transactional_id: str
@@ -32,15 +32,15 @@ class InitProducer:
 
 @dataclass(frozen=True, slots=True)
 class WriteRows:
-    """The rows of a task in a transaction of this producer, flushed and left open -> tuple of Written."""
+    """The rows of a task in a transaction of this producer, flushed and left open -> tuple of WrittenRange."""
 
     transactional_id: str
     producer: ProducerIdAndEpoch
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """What a transaction has in one partition: between these offsets, among what others have there."""
+class WrittenRange:
+    """Offsets between which a transaction has records in one partition; other producers' records may be among them."""
 
     partition: TopicPartition
     from_offset: int
@@ -51,7 +51,7 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class DecisionRecord:
     """A record of the topic of decisions."""
 
     key: bytes
@@ -60,15 +60,15 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Open a transaction of this producer and write entries in it -> None, once all in-sync replicas have them.
+    """Open a transaction of this producer and write records in it -> None, once all in-sync replicas have them.
 
-    Sequence numbers of a producer begin at 0 in each process, and go on within it.
+    Sequence numbers of a producer begin at 0 in each process, and continue within it.
     """
 
     topic: str
     transactional_id: str
     producer: ProducerIdAndEpoch
-    entries: tuple[Entry, ...]
+    records: tuple[DecisionRecord, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +83,8 @@ class End:
 class EndTransactions:
     """EndTxn for each -> tuple of ProducerIdAndEpoch | KafkaError in the same order.
 
-    The transactional id's producer from then on: the transaction has ended as requested, now or before. Errors are
-    returned, not raised, so that no transaction waits for another.
+    ProducerIdAndEpoch is the id's next producer: the transaction has ended as requested, now or before. Errors are
+    returned, not raised, so that one transaction does not delay another.
     """
 
     ends: tuple[End, ...]
@@ -93,29 +93,29 @@ class EndTransactions:
 
 @dataclass(frozen=True, slots=True)
 class ReadDecisions:
-    """The topic of decisions, read_committed -> Log.
+    """The topic of decisions, read_committed -> DecisionLog.
 
-    Up to where the log ends when the reading begins, however long a transaction there stays undecided: what lies behind
-    the last stable offset is waited for. A topic that does not exist is made.
+    Reads to the log end offset at the start of the read. Waits while an open transaction keeps the last stable offset
+    below it. Creates the topic if it does not exist.
     """
 
     topic: str
     at_most: int | None
-    """Only the last so many offsets; None: from the beginning."""
+    """Number of last offsets to read; None: from the beginning."""
 
 
 @dataclass(frozen=True, slots=True)
-class Log:
-    """What was read of the topic of decisions, in order."""
+class DecisionLog:
+    """The records that were read from the topic of decisions, in order."""
 
-    entries: tuple[Entry, ...]
+    records: tuple[DecisionRecord, ...]
     whole: bool
-    """Whether it begins where the log does."""
+    """Whether ``records`` begin at the start of the log."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListOpen:
-    """ListTransactions, ongoing ones, on every broker -> tuple of transactional ids. Others may be among them."""
+    """ListTransactions (ongoing) on every broker -> tuple of transactional ids, maybe some with another prefix."""
 
     prefix: str
 
@@ -129,7 +129,7 @@ class Describe:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What a coordinator knows of a transactional id."""
+    """The coordinator's state of a transactional id."""
 
     state: str
     """Kafka's name: Ongoing, PrepareCommit, CompleteAbort, ..."""
@@ -140,9 +140,9 @@ class Described:
 
 @dataclass(frozen=True, slots=True)
 class AbortOpen:
-    """InitProducerId on each -> tuple of KafkaError | None. What is open is aborted, and its writer fenced.
+    """InitProducerId for each -> tuple of KafkaError | None. Aborts the open transaction and fences its producer.
 
-    CONCURRENT_TRANSACTIONS says that this has begun: it is an answer, and no error here.
+    CONCURRENT_TRANSACTIONS means that the abort has begun. It is no error here.
     """
 
     transactional_ids: tuple[str, ...]
@@ -158,6 +158,6 @@ Effect: TypeAlias = (
     InitProducer | WriteRows | Append | EndTransactions | ReadDecisions | ListOpen | Describe | AbortOpen | Now
 )
 Answer: TypeAlias = Any
-"""What each effect says that it is answered."""
+"""The result that the effect's docstring names."""
 Steps: TypeAlias = Generator[Effect, Answer, T]
 Ended: TypeAlias = ProducerIdAndEpoch | KafkaError

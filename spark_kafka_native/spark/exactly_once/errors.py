@@ -1,4 +1,4 @@
-"""Why exactly-once stops. The text names the prefix and what to do; the kind is stable, the sentences are not."""
+"""Errors of exactly-once. The text names the prefix and what to do; the kind is stable, the text is not."""
 
 from enum import StrEnum
 from typing import Final
@@ -9,40 +9,40 @@ _SERVERS: Final = "--bootstrap-server HOST:PORT"
 
 
 def command(action: str, prefix: str) -> str:
-    """What users type to repair a prefix; ``ExactlyOnceError.at`` puts the cluster's servers in."""
+    """The command line that repairs a prefix; ``ExactlyOnceError.at`` inserts the cluster's servers."""
     return f"python -m spark_kafka_native.tools exactly-once {action} {prefix} {_SERVERS}"
 
 
-class Trouble(StrEnum):
-    """What stopped a batch."""
+class ErrorKind(StrEnum):
+    """The reason for which a batch stops."""
 
     FENCED = "FENCED"
-    """Another run has taken the prefix over. Nothing of this one will be decided."""
+    """Another run uses the prefix now. This run makes no decision."""
     NOT_ALIVE = "NOT_ALIVE"
-    """A task's transaction is over, or nearly so, before the decision: the batch has to run again."""
+    """A task's transaction ended before the decision, or is about to: the batch has to run again."""
     UNKNOWN = "OUTCOME_UNKNOWN"
-    """Whether the batch is decided, or all of it committed, could not be found out."""
+    """It is unknown whether the batch is decided, or whether all of it is committed."""
     LOST = "LOST"
-    """The batch is decided and the broker has aborted a part of it."""
+    """The batch is decided, and the broker has aborted some of its transactions."""
     REFUSED = "REFUSED"
-    """The batch does not follow the last one that was decided with this prefix."""
+    """The batch does not follow the last decided batch of this prefix."""
     CORRUPT = "CORRUPT"
-    """The topic of decisions has what this version does not understand."""
+    """The topic of decisions has invalid records, or records of a later release."""
     MIXED = "MIXED"
-    """The tasks' messages do not belong together."""
+    """The tasks' messages belong to different batches."""
 
 
 class ExactlyOnceError(PicklableError, RuntimeError):
-    """Exactly-once cannot go on. ``str()`` has the kind in brackets."""
+    """The exactly-once sink stops. ``str()`` has the kind in brackets."""
 
-    def __init__(self, trouble: Trouble, message: str) -> None:
-        self.trouble = trouble
+    def __init__(self, kind: ErrorKind, message: str) -> None:
+        self.kind = kind
         self.message = message
-        super().__init__(f"[PYKAFKA_EXACTLY_ONCE.{trouble.value}] {message}")
+        super().__init__(f"[PYKAFKA_EXACTLY_ONCE.{kind.value}] {message}")
 
     def at(self, servers: str) -> "ExactlyOnceError":
-        """The same error, its commands complete; ``servers`` is ``host:port[,host:port...]``."""
-        return ExactlyOnceError(self.trouble, self.message.replace(_SERVERS, f"--bootstrap-server {servers}"))
+        """The same error with complete command lines; ``servers`` is ``host:port[,host:port...]``."""
+        return ExactlyOnceError(self.kind, self.message.replace(_SERVERS, f"--bootstrap-server {servers}"))
 
 
 _FENCED: Final = frozenset(
@@ -52,10 +52,10 @@ _REFUSED: Final = _FENCED | {ErrorCode.INVALID_TXN_STATE, ErrorCode.TRANSACTIONA
 
 
 def is_fenced(error: KafkaError) -> bool:
-    """Whether a coordinator says that the producer is not the id's any more. It never will be again."""
+    """Whether the coordinator has fenced the producer."""
     return error.code in _FENCED
 
 
 def is_refused(error: KafkaError) -> bool:
-    """Whether a coordinator has answered that a transaction cannot be ended so: it is over, or never began."""
+    """Whether the coordinator has refused to end a transaction: it has ended, or never began."""
     return error.code in _REFUSED

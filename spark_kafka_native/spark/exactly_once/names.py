@@ -1,10 +1,10 @@
 """The names that belong to a prefix: transactional ids, and the topic of decisions.
 
-    <prefix>.driver                                                     whoever decides
-    <prefix>.decisions                                                  the topic in which decisions are
+    <prefix>.driver                                                     the driver's transactional id
+    <prefix>.decisions                                                  the topic of decisions
     <prefix>.<producer id>.<epoch>.<batch id>.<task attempt id>.<try>   one task's transaction
 
-Five numbers, no more and no fewer, so that the ids of ``a`` and of ``a.1`` are told apart.
+Exactly five numbers, so that the ids of the prefixes ``a`` and ``a.1`` differ.
 """
 
 import re
@@ -23,19 +23,19 @@ _DECISIONS: Final = ".decisions"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataId:
-    """What the transactional id of a task says. It is used for one transaction, ever."""
+    """The numbers in a task's transactional id, which is used for one transaction only."""
 
     fence: ProducerIdAndEpoch
-    """The driver's producer at the time of planning. No two plannings have the same."""
+    """The driver's producer of the plan. No two plans have the same."""
     batch_id: int
     task_attempt_id: int
     attempt: int
-    """How many ids of the task came before: one whose first answer was lost is left alone."""
+    """Number of earlier ids of the task: an id whose first response was lost is not used again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
-    """Names of one ``transactional.id.prefix``. Raises ValueError: the prefix cannot be used."""
+    """Names of one ``transactional.id.prefix``. Raises ValueError: the prefix is invalid."""
 
     prefix: str
 
@@ -51,7 +51,7 @@ class Names:
 
     @property
     def decisions_topic(self) -> str:
-        """The topic in which decisions are: one partition, compacted."""
+        """The topic of decisions: one partition, compacted."""
         return self.prefix + _DECISIONS
 
     def data_id(self, data_id: DataId) -> str:
@@ -61,7 +61,7 @@ class Names:
         return ".".join((self.prefix, *map(str, numbers)))
 
     def parse(self, transactional_id: str) -> DataId | None:
-        """What an id says; None for one that no task with this prefix has."""
+        """The numbers in an id; None: it is no id of a task with this prefix."""
         if not transactional_id.startswith(f"{self.prefix}."):
             return None
         found = _NUMBERS.fullmatch(transactional_id, len(self.prefix) + 1)
@@ -78,7 +78,7 @@ def names_of_topic(topic: str) -> Names | None:
 
 
 def names_of_task(transactional_id: str) -> Names | None:
-    """The names to which a task's transactional id belongs; None for an id of anybody else."""
+    """The names to which a task's transactional id belongs; None for any other id."""
     names = _names(transactional_id.rsplit(".", _NUMBERS_OF_A_TASK)[0])
     return names if names is not None and names.parse(transactional_id) is not None else None
 
@@ -86,5 +86,5 @@ def names_of_task(transactional_id: str) -> Names | None:
 def _names(prefix: str) -> Names | None:
     try:
         return Names(prefix=prefix)
-    except ValueError:  # nobody can have this prefix
+    except ValueError:  # an invalid prefix
         return None

@@ -1,4 +1,4 @@
-"""Options that mean something only beside others, and those that contradict each other."""
+"""Options that need other options, and options that contradict each other."""
 
 import functools
 import logging
@@ -13,9 +13,9 @@ _log = logging.getLogger(__name__)
 
 
 def check_companions(values: Mapping[str, Any]) -> None:
-    """Raise OptionError for an option that would mean nothing without another that was not given.
+    """Raise OptionError for an option that has no effect without another one.
 
-    One that the JVM connector would take without a word only gets a warning.
+    If the JVM connector ignores it silently, log a warning instead.
     """
     for edge in ("starting", "ending"):
         _check_default(values, edge)
@@ -39,7 +39,7 @@ def check_companions(values: Mapping[str, Any]) -> None:
 
 
 def check_rates(values: Mapping[str, Any]) -> None:
-    """Raise OptionError where the least and the most that a micro-batch reads contradict each other."""
+    """Raise OptionError if ``minOffsetsPerTrigger`` is greater than ``maxOffsetsPerTrigger``."""
     least, most = values.get("minOffsetsPerTrigger"), values.get("maxOffsetsPerTrigger")
     if least is None:
         if "maxTriggerDelay" in values:
@@ -58,5 +58,5 @@ def _check_default(values: Mapping[str, Any], edge: str) -> None:
 
 @functools.cache
 def remark(text: str) -> None:
-    """Log it once per process: Spark has the options of a query parsed several times."""
+    """Log a warning once per process, because Spark parses the options of a query several times."""
     _log.warning("%s", text)

@@ -1,4 +1,4 @@
-"""The options of ``delivery.guarantee`` = exactly-once: what they mean together, and what does not go with them."""
+"""The options of ``delivery.guarantee`` = exactly-once, and the options that contradict it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,20 +15,20 @@ PREFIX: Final = "transactional.id.prefix"
 TIMEOUT: Final = "kafka.transaction.timeout.ms"
 RECOVERY: Final = "transaction.recovery.time.ms"
 DEFAULT_TIMEOUT_MS: Final = 900_000
-"""What brokers allow unless they are told otherwise (``transaction.max.timeout.ms``)."""
+"""The default of the brokers' ``transaction.max.timeout.ms``."""
 DEFAULT_RECOVERY_MS: Final = 300_000
 LEAST_TIMEOUT_MS: Final = 30_000
 LEAST_REST_MS: Final = 20_000
-"""What there has to be of the timeout besides the time for a restart, or no batch would ever be committed."""
+"""Least part of the timeout besides the time for a restart, without which no batch would be committed."""
 _DECISION_MS: Final = 30_000
 _SWEEP_MS: Final = 10_000
-"""Brokers look for transactions that are open for too long this often (by default)."""
+"""Default of the brokers' transaction.abort.timed.out.transaction.cleanup.interval.ms."""
 _ASYNC_PROGRESS: Final = "asyncProgressTrackingEnabled"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExactlyOnce:
-    """Under which names a query writes, and how long its transactions may be open."""
+    """The names and the timing of a query's transactions."""
 
     names: Names
     timing: Timing
@@ -37,7 +37,7 @@ class ExactlyOnce:
 def exactly_once(
     values: Mapping[str, Any], client: ClientConfig, options_of_spark: Mapping[str, str]
 ) -> ExactlyOnce | None:
-    """What the options say; None: at least once. ``options_of_spark``: all options by lower-case name.
+    """The parsed options; None: at least once. ``options_of_spark``: all options by lower-case name.
 
     Raises OptionError.
     """
@@ -55,7 +55,7 @@ def exactly_once(
 
 
 def timing_of(timeout_ms: int, recovery_ms: int) -> Timing:
-    """How long transactions may be open, from the two options. Decisions get a quarter of what is left for writing."""
+    """Timing from the two options. A decision gets a quarter of the time for writing, and at most 30 s."""
     decision_ms = min(_DECISION_MS, (timeout_ms - recovery_ms) // 4)
     return Timing(
         transaction_timeout_ms=timeout_ms,

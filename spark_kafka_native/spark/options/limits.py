@@ -1,4 +1,4 @@
-"""Which offset limits the options of a query ask for, and whether a batch query can run between them."""
+"""The offset limits in the options of a query, and their validation for a batch query."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -26,7 +26,7 @@ _STARTING_TIMES: Final = frozenset({"startingTimestamp", "startingOffsetsByTimes
 
 
 def starting_limit(values: Mapping[str, Any], *, default: Earliest | Latest) -> OffsetLimit:
-    """Where the query starts; a timestamp for all goes before timestamps by partition, and those before offsets."""
+    """The start of a query. A timestamp for all overrides timestamps by partition, and both override offsets."""
     no_match = values.get("startingOffsetsByTimestampStrategy", NoMatch.ERROR)
     if values.get("startingOffsets") == "committed" and not values.keys() & _STARTING_TIMES:
         otherwise = values.get("startingOffsetsWithoutCommit", default)
@@ -35,7 +35,7 @@ def starting_limit(values: Mapping[str, Any], *, default: Earliest | Latest) -> 
 
 
 def ending_limit(values: Mapping[str, Any]) -> OffsetLimit:
-    """Where the query ends, in the same order of precedence. No record that late: the partition's end."""
+    """The end of a query, as ``starting_limit``. Without a record at or after a timestamp it is the partition's end."""
     return _limit(values, "ending", NoMatch.LATEST, Latest())
 
 
@@ -50,7 +50,7 @@ def _limit(values: Mapping[str, Any], edge: str, no_match: NoMatch, default: Off
 
 
 def check_batch_limits(starting: OffsetLimit, ending: OffsetLimit) -> None:
-    """Raise OptionError where nothing can lie between two limits of a batch query."""
+    """Raise OptionError if no offset can be between the limits of a batch query."""
     _check_not(starting, Latest(), "startingOffsets")
     _check_not(ending, Earliest(), "endingOffsets")
     match starting, ending:
@@ -75,7 +75,7 @@ def check_batch_limits(starting: OffsetLimit, ending: OffsetLimit) -> None:
 
 
 def _check_not(limit: OffsetLimit, edge: Earliest | Latest, option: str) -> None:
-    """Raise OptionError where ``limit`` says ``edge`` for anything."""
+    """Raise OptionError if ``limit`` is ``edge``, for all partitions or for some."""
     where = _naming(limit, edge)
     if limit == edge or where:
         name = "earliest" if edge == Earliest() else "latest"
@@ -83,7 +83,7 @@ def _check_not(limit: OffsetLimit, edge: Earliest | Latest, option: str) -> None
 
 
 def _naming(limit: OffsetLimit, edge: Earliest | Latest) -> str:
-    """`` for a-0, topicB`` where a limit says ``edge`` of them; empty where it does not."""
+    """`` for a-0, topicB`` if a limit is ``edge`` for them; empty if for none."""
     if not isinstance(limit, SpecificOffsets | PartitionTimestamps):
         return ""
     special = EARLIEST_OFFSET if edge == Earliest() else LATEST_OFFSET
@@ -96,7 +96,7 @@ def _naming(limit: OffsetLimit, edge: Earliest | Latest) -> str:
 
 
 def _check_same_partitions(start: Mapping[TopicPartition, Any], end: Mapping[TopicPartition, Any], what: str) -> None:
-    """Both ends of a batch must be given for the same partitions."""
+    """Raise OptionError if the limits name different partitions."""
     if one_sided := start.keys() ^ end.keys():
         text = f"must name the same partitions as 'starting{what}'; not in both: {listed(one_sided)}"
         raise OptionError(f"ending{what}", text)
@@ -112,7 +112,7 @@ def _check_order(
 
 
 def _later(start: Position | Ago, end: Position | Ago) -> bool:
-    """Whether ``start`` lies behind ``end``, as far as that can be said without a look at the topic or a clock."""
+    """Whether ``start`` is greater than ``end``; False if that depends on the topic or the time."""
     match start, end:
         case int(), int():
             return 0 <= end < start

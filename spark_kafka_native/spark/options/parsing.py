@@ -1,8 +1,7 @@
 """Option strings -> ``SourceOptions`` and ``SinkOptions``; every error of an option is raised here.
 
-Names are read in any case. ``kafka.*`` options are Kafka client properties, checked by ``ClientConfig``. A name that
-nobody knows is an error with the nearest name as a suggestion, and so is one that the JVM connector knows and this
-source does not: a query never runs otherwise than its options say.
+Names are case-insensitive. ``kafka.*`` options are Kafka client properties, validated by ``ClientConfig``. An unknown
+name is an error with the nearest name as a suggestion, and so is an option that only the JVM connector has.
 """
 
 import dataclasses
@@ -36,7 +35,7 @@ class Query(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
-    """What a query reads and how; frozen and picklable, it travels to the tasks."""
+    """The parsed options of a source; frozen and pickled to the tasks."""
 
     client: ClientConfig
     subscription: Subscription
@@ -44,55 +43,55 @@ class SourceOptions:
     ending: OffsetLimit
     """``Latest`` in a stream."""
     bind_at_load: bool
-    """Whether a batch looks earliest and latest up once, when its DataFrame is loaded, and not in the tasks."""
+    """Whether a batch looks up earliest and latest once, when its DataFrame is loaded, and not in the tasks."""
     max_offsets_per_trigger: int | None
     min_offsets_per_trigger: int | None
     max_trigger_delay_ms: int
     """Longest wait for ``min_offsets_per_trigger``."""
     min_partitions: int | None
     max_partitions: int | None
-    """Most tasks to share the ranges out to; None: each range has one."""
+    """Most tasks that the ranges are assigned to; None: one task for each range."""
     max_records_per_partition: int | None
     fail_on_data_loss: bool
     include_headers: bool
     offset_retries: int
     offset_retry_interval_ms: int
     poll_timeout_ms: int | None
-    """Longest wait of a task for records; None: as long as the client waits for anything."""
+    """Longest wait of a task for records; None: ``default.api.timeout.ms``."""
     max_decompressed_batch_bytes: int
-    """Bytes that a task accepts of one record batch, decompressed."""
+    """Most decompressed bytes of one record batch."""
     group_id: str | None
-    """The consumer group that ``Committed`` and ``commit_to_group`` are about."""
+    """The consumer group of ``Committed`` and ``commit_to_group``."""
     commit_to_group: bool
-    """Whether a stream commits what it has finished; there is a ``group_id`` then."""
+    """Whether a stream commits the offsets of finished micro-batches; needs ``group_id``."""
     jvm_checkpoint: str | None
-    """Directory of a checkpoint that the JVM connector wrote."""
+    """Checkpoint directory of the JVM connector."""
     invalid_utf8: str
-    """What becomes of bytes that are not UTF-8 in a string column: replace, null, fail or keep."""
+    """Handling of bytes that are not UTF-8 in a string column: replace, null, fail or keep."""
     filter_pushdown: bool
-    """Whether filters may narrow a batch read, if Spark hands any over."""
+    """Whether pushed filters may narrow a batch read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkOptions:
-    """Where a query writes; frozen and picklable, it travels to the tasks."""
+    """The parsed options of a sink; frozen and pickled to the tasks."""
 
     client: ClientConfig
     topic: str | None
-    """Topic of every row; None: the column ``topic`` says."""
+    """Topic of every row; None: that in the column ``topic``."""
     include_timestamp: bool = False
-    """Whether a column ``timestamp`` is the records' time."""
+    """Whether the column ``timestamp`` is the records' timestamp."""
     partitioner: str | None = None
-    """A name or ``module:function`` (see ``client.producer.partitioners``); None: what ``client`` says."""
+    """A name or ``module:function`` (see ``client.producer.partitioners``); None: that of ``client``."""
     exactly_once: ExactlyOnce | None = None
-    """Names and times of transactions; None: at least once."""
+    """None: at least once."""
 
 
 _SPARKS_OWN: Final = frozenset(
     {
-        # Table properties, which reach a source or sink made by SQL.
+        # Table properties, which Spark passes to a source or sink of a SQL table.
         *("collation", "comment", "external", "is_managed_location", "location", "owner", "provider", "table_type"),
-        # load(path), save(path), start(path): has no meaning here, and Spark adds it unasked in places.
+        # load(path), save(path), start(path): has no effect here, and Spark sometimes adds it.
         "path",
         # Options of a streaming query rather than of its sink.
         *("checkpointlocation", "queryname"),
@@ -103,14 +102,14 @@ _SPARKS_OWN: Final = frozenset(
 _SPARKS_OWN_PREFIX: Final = "option."
 
 _OF_DATABRICKS: Final[Mapping[str, str]] = {
-    "bytesestimatewindowlength": "the progress listener of this package tells bytes and lag",
-    "databricks.servicecredential": "options 'kafka.security.protocol' and 'kafka.sasl.mechanism' say how to log in",
+    "bytesestimatewindowlength": "the progress listener of this package reports bytes and lag",
+    "databricks.servicecredential": "use options 'kafka.security.protocol' and 'kafka.sasl.mechanism'",
 }
-"""Options that people bring along from there, and what to do in their place."""
+"""Options of Databricks' connector, and what to use instead."""
 
 _REFUSED_BY_SOURCE: Final[Mapping[str, str]] = {
-    "auto.offset.reset": "is not supported; option 'startingOffsets' says where a new query starts",
-    "enable.auto.commit": "is not supported; the query's checkpoint keeps what has been read",
+    "auto.offset.reset": "is not supported; use option 'startingOffsets' for a new query",
+    "enable.auto.commit": "is not supported; the query's checkpoint has its offsets",
     "interceptor.classes": "is not supported; Java interceptors cannot run here",
     "key.deserializer": "is not supported; keys are read as binary, cast the column key instead",
     "transactional.id": "is not supported; a source writes nothing",
@@ -118,8 +117,8 @@ _REFUSED_BY_SOURCE: Final[Mapping[str, str]] = {
 }
 _REFUSED_BY_SINK: Final[Mapping[str, str]] = {
     "key.serializer": "is not supported; keys are written as they are, string or binary",
-    "transactional.id": "is not supported; tasks write side by side, and two producers of one name fence each other: "
-    "options 'delivery.guarantee' and 'transactional.id.prefix' have each of them use a name of its own",
+    "transactional.id": "is not supported; tasks write concurrently, and producers with the same id fence each other: "
+    "use options 'delivery.guarantee' and 'transactional.id.prefix', with which each task has its own id",
     "value.serializer": "is not supported; values are written as they are, string or binary",
 }
 
@@ -165,9 +164,9 @@ def parse_source_options(options: Mapping[str, str], query: Query) -> SourceOpti
 
 
 def check_source_options(options: Mapping[str, str]) -> SourceOptions:
-    """Check options at ``load()``, where Spark does not say yet whether a batch or a stream is meant.
+    """Check options at ``load()``, when it is not known yet whether the query is a batch or a stream.
 
-    Raises OptionError if neither could run with them.
+    Raises OptionError if the options are invalid for both.
     """
     try:
         return parse_source_options(options, Query.STREAM)
@@ -204,7 +203,7 @@ def _split_off_spark(options: Mapping[str, str]) -> dict[str, str]:
 def _parse_table(
     given: Mapping[str, str], table: tuple[Option, ...], *, other_side: tuple[Option, ...]
 ) -> dict[str, Any]:
-    """Values of the options that were given, by the table's spelling of their names."""
+    """Values of the given options, by their names in the table."""
     by_name = {option.name.lower(): option for option in table}
     values: dict[str, Any] = {}
     for name, text in given.items():
@@ -225,7 +224,7 @@ def _parse_one(option: Option, text: str) -> Any:
 def _unknown(name: str, table: tuple[Option, ...], other_side: tuple[Option, ...]) -> OptionError:
     if name in _OF_DATABRICKS:
         return OptionError(
-            name, f"belongs to the connector of Databricks, not to Apache Spark's; {_OF_DATABRICKS[name]}"
+            name, f"is an option of Databricks' connector, not of Apache Spark's; {_OF_DATABRICKS[name]}"
         )
     side, other = ("source", "sink") if table is SOURCE_OPTIONS else ("sink", "source")
     near = nearest_name(name, [option.name for option in table])
@@ -242,8 +241,8 @@ def _client(given: Mapping[str, str], refused: Mapping[str, str]) -> ClientConfi
         if name in properties:
             raise OptionError(f"kafka.{name}", reason)
     if "bootstrap.servers" not in properties:
-        # Spark hands the OPTIONS of a catalog table to a Python source when the table is made, and never again.
-        hint = "" if given else "; a table made by CREATE TABLE ... USING needs its options in WITH (...) at each use"
+        # Spark passes the OPTIONS of a catalog table to a Python source only when the table is created.
+        hint = "" if given else "; a table of CREATE TABLE ... USING needs its options in WITH (...) at each use"
         raise OptionError("kafka.bootstrap.servers", f"is required: host:port[,host:port...]{hint}")
     try:
         return _parsed_once(frozenset(properties.items()))
@@ -254,7 +253,7 @@ def _client(given: Mapping[str, str], refused: Mapping[str, str]) -> ClientConfi
 
 @functools.lru_cache(maxsize=64)
 def _parsed_once(properties: frozenset[tuple[str, str]]) -> ClientConfig:
-    """Spark makes writers anew for every micro-batch: what a configuration has to say, it logs once per process."""
+    """Parsed once per process, because Spark makes new writers for every micro-batch, and parsing may log warnings."""
     return dataclasses.replace(ClientConfig.parse(dict(properties)), option_prefix="kafka.")
 
 
@@ -262,7 +261,7 @@ def _one_subscription(values: Mapping[str, Any]) -> Subscription:
     names = ("subscribe", "subscribePattern", "assign")
     given = [name for name in names if name in values]
     if not given:
-        raise OptionError("subscribe", "or one of subscribePattern, assign is required: it says what to read")
+        raise OptionError("subscribe", "or one of subscribePattern, assign is required")
     if len(given) > 1:
         others = " and ".join(repr(name) for name in given[1:])
         raise OptionError(given[0], f"contradicts {others}; give only one of them")

@@ -1,6 +1,6 @@
 """The options of the ``pykafka`` source and sink, one table each: name, default, legal values, meaning.
 
-Parsing (``parsing.py``) and the documentation are both made from these tables, so they cannot drift apart.
+Parsing (``parsing.py``) and docs/options.md use these tables.
 """
 
 from collections.abc import Callable
@@ -31,32 +31,32 @@ from spark_kafka_native.spark.options.values import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """One option; its name may be written in any case."""
+    """One option; its name is case-insensitive."""
 
     name: str
     default: str
     """As documented; empty: none."""
     legal: str
-    """The values it takes, in words."""
+    """The legal values, for the documentation."""
     doc: str
     parse: Callable[[str], Any]
-    """From the text to the value. Raises ValueError saying what is wrong."""
+    """From the text to the value. Raises ValueError with the reason."""
     batch: bool = True
     stream: bool = True
     ignored_in_batch: bool = False
-    """Whether a batch query that cannot use it runs all the same, with a warning, as in Spark's JVM connector."""
+    """Whether a batch query ignores the option with a warning, as Spark's JVM connector does."""
 
 
 _SERVERS: Final = Option(
     name="kafka.bootstrap.servers",
     default="",
     legal="host:port[,host:port...]",
-    doc="Servers asked for the cluster's members; required. Any other `kafka.` option is a Kafka client property.",
+    doc="Brokers for the first connection; required. Any other `kafka.` option is a Kafka client property.",
     parse=str,
 )
 _OFFSETS: Final = 'JSON such as `{"topicA":{"0":23,"1":-1},"topicB":"earliest"}` (-2 earliest, -1 latest)'
 _WORDS: Final = "earliest, latest, latest-N (N offsets before the end)"
-_TIME: Final = "epoch ms, ISO 8601 with a zone such as 2026-11-20T10:00:00Z, or -10m: so long before now"
+_TIME: Final = "epoch ms, ISO 8601 with a zone such as 2026-11-20T10:00:00Z, or -10m: ten minutes before now"
 _TIMESTAMPS: Final = 'JSON such as `{"topicA":{"0":1700000000000}}`'
 
 SOURCE_OPTIONS: Final[tuple[Option, ...]] = (
@@ -86,51 +86,51 @@ SOURCE_OPTIONS: Final[tuple[Option, ...]] = (
         name="startingOffsets",
         default="latest (stream), earliest (batch)",
         legal=f"{_WORDS}, committed or {_OFFSETS}",
-        doc="Where a new query starts; a restarted one goes on from its checkpoint. JSON names every partition, unless "
-        "startingOffsetsDefault is given. A batch cannot start at latest. Partitions found later start at earliest. "
-        "committed: where the consumer group kafka.group.id has got to.",
+        doc="Where a new query starts; a restarted query continues from its checkpoint. JSON names every partition, "
+        "unless startingOffsetsDefault is given. A batch cannot start at latest. Partitions found later start at "
+        "earliest. committed: at the committed offsets of the consumer group kafka.group.id.",
         parse=starting_offsets,
     ),
     Option(
         name="startingOffsetsByTimestamp",
         default="",
         legal=_TIMESTAMPS,
-        doc="Start each partition at its first record of this time (epoch ms) or later. Goes before startingOffsets.",
+        doc="Start each partition at its first record of this time (epoch ms) or later. Overrides startingOffsets.",
         parse=parse_timestamps,
     ),
     Option(
         name="startingTimestamp",
         default="",
         legal=_TIME,
-        doc="The same time for all partitions. Goes before startingOffsetsByTimestamp.",
+        doc="The same time for all partitions. Overrides startingOffsetsByTimestamp.",
         parse=point_in_time,
     ),
     Option(
         name="startingOffsetsByTimestampStrategy",
         default="error",
         legal="error, latest",
-        doc="What to do where no record is as late as a starting timestamp: fail, or start at the end.",
+        doc="What to do if all records are earlier than a starting timestamp: fail, or start at the end.",
         parse=no_match,
     ),
     Option(
         name="startingOffsetsDefault",
         default="",
         legal=_WORDS,
-        doc="Where partitions start that the JSON of startingOffsets or startingOffsetsByTimestamp does not name.",
+        doc="Start of partitions that the JSON of startingOffsets or startingOffsetsByTimestamp does not name.",
         parse=parse_position,
     ),
     Option(
         name="startingOffsetsWithoutCommit",
         default="latest (stream), earliest (batch)",
         legal=_WORDS,
-        doc="Where partitions start of which the group has committed nothing; with startingOffsets=committed.",
+        doc="Start of partitions for which the group has no committed offset; with startingOffsets=committed.",
         parse=parse_word,
     ),
     Option(
         name="endingOffsets",
         default="latest",
         legal=f"{_WORDS} or {_OFFSETS}",
-        doc="Where a batch query ends, but not at earliest; latest is looked up as bindOffsets says.",
+        doc="Where a batch query ends; earliest is an error. bindOffsets determines when latest is looked up.",
         parse=parse_offset_limit,
         stream=False,
     ),
@@ -138,7 +138,7 @@ SOURCE_OPTIONS: Final[tuple[Option, ...]] = (
         name="endingOffsetsByTimestamp",
         default="",
         legal=_TIMESTAMPS,
-        doc="End each partition before its first record of this time (epoch ms) or later. Goes before endingOffsets.",
+        doc="End each partition before its first record of this time (epoch ms) or later. Overrides endingOffsets.",
         parse=parse_timestamps,
         stream=False,
     ),
@@ -146,7 +146,7 @@ SOURCE_OPTIONS: Final[tuple[Option, ...]] = (
         name="endingTimestamp",
         default="",
         legal=_TIME,
-        doc="The same time for all partitions. Goes before endingOffsetsByTimestamp.",
+        doc="The same time for all partitions. Overrides endingOffsetsByTimestamp.",
         parse=point_in_time,
         stream=False,
     ),
@@ -154,7 +154,7 @@ SOURCE_OPTIONS: Final[tuple[Option, ...]] = (
         name="endingOffsetsDefault",
         default="",
         legal=_WORDS,
-        doc="Where partitions end that the JSON of endingOffsets or endingOffsetsByTimestamp does not name.",
+        doc="End of partitions that the JSON of endingOffsets or endingOffsetsByTimestamp does not name.",
         parse=parse_position,
         stream=False,
     ),
@@ -162,9 +162,9 @@ SOURCE_OPTIONS: Final[tuple[Option, ...]] = (
         name="bindOffsets",
         default="task",
         legal="task, load",
-        doc="When a batch looks up earliest and latest; use load where rows are shuffled, cached or joined with "
-        "themselves. task: in every attempt of a task, as the JVM connector does; a task that Spark runs again, having "
-        "lost an executor, reads more than at first, and a shuffle can then lose and double rows. If a "
+        doc="When a batch looks up earliest and latest; use load if rows are shuffled, cached or joined with "
+        "themselves. task: in every attempt of a task, as the JVM connector does; a task that Spark runs again, after "
+        "the loss of an executor, can read more than at first, and a shuffle can then lose and duplicate rows. If a "
         "topic is deleted and created again while they run, some tasks can read the old topic and others the new one, "
         "as with the JVM connector. "
         "load: once for a DataFrame, at load(), or at its first use if a schema is given, so that every action and "
@@ -180,7 +180,7 @@ SOURCE_OPTIONS: Final[tuple[Option, ...]] = (
         name="maxOffsetsPerTrigger",
         default="",
         legal="an integer, at least 1",
-        doc="Most offsets one micro-batch reads, shared out in proportion to what waits in each partition.",
+        doc="Most offsets that one micro-batch reads, distributed in proportion to the lag of each partition.",
         parse=integer(1),
         batch=False,
         ignored_in_batch=True,
@@ -189,7 +189,7 @@ SOURCE_OPTIONS: Final[tuple[Option, ...]] = (
         name="minOffsetsPerTrigger",
         default="",
         legal="an integer, at least 1, at most maxOffsetsPerTrigger",
-        doc="A micro-batch waits until so many offsets can be read, but no longer than maxTriggerDelay.",
+        doc="A micro-batch waits until this many offsets can be read, but no longer than maxTriggerDelay.",
         parse=integer(1),
         batch=False,
         ignored_in_batch=True,
@@ -207,30 +207,30 @@ SOURCE_OPTIONS: Final[tuple[Option, ...]] = (
         name="minPartitions",
         default="",
         legal="an integer, at least 1",
-        doc="Tasks to aim at: with fewer partitions than that, large ones are read by several tasks.",
+        doc="Desired number of tasks: with fewer partitions than that, several tasks read a large one.",
         parse=integer(1, INT32_MAX),
     ),
     Option(
         name="maxPartitions",
         default="",
         legal="an integer, at least 1 and at least minPartitions",
-        doc="Tasks to aim at from above: with more partitions than that, several are read by one task, with one Fetch "
-        "for all that a broker leads. maxRecordsPerPartition may make more tasks.",
+        doc="Desired limit of tasks: with more partitions than that, one task reads several, with one Fetch for all "
+        "partitions of a leader. maxRecordsPerPartition may make more tasks.",
         parse=integer(1, INT32_MAX),
     ),
     Option(
         name="maxRecordsPerPartition",
         default="",
         legal="an integer, at least 1",
-        doc="Most offsets one task reads.",
+        doc="Most offsets that one task reads.",
         parse=integer(1),
     ),
     Option(
         name="failOnDataLoss",
         default="true",
         legal="true, false",
-        doc="Whether a query stops when records that it was going to read are gone (deleted by retention, or with "
-        "their topic), or reads on with a warning.",
+        doc="Whether a query stops if records that it has not read yet were deleted (by retention, or with their "
+        "topic), or continues with a warning.",
         parse=boolean,
     ),
     Option(
@@ -244,46 +244,46 @@ SOURCE_OPTIONS: Final[tuple[Option, ...]] = (
         name="fetchOffset.numRetries",
         default="3",
         legal="an integer, at least 0",
-        doc="How often partitions that are missing, or that end before the place the query has reached, are looked up "
-        "again before that is believed.",
+        doc="How often the source looks up partitions again that are missing, or that end before the query's offset, "
+        "before it reports a loss.",
         parse=integer(0, INT32_MAX),
     ),
     Option(
         name="fetchOffset.retryIntervalMs",
         default="1000",
         legal="an integer, at least 0",
-        doc="Pause before such a look-up.",
+        doc="Pause before such a lookup.",
         parse=integer(0, INT32_MAX),
     ),
     Option(
         name="kafkaConsumer.pollTimeoutMs",
         default="",
         legal="an integer, at least 1",
-        doc="Longest wait of a task for records that should be there; without it kafka.default.api.timeout.ms.",
+        doc="Longest wait of a task for records; without it kafka.default.api.timeout.ms.",
         parse=integer(1),
     ),
     Option(
         name="maxDecompressedBatchBytes",
         default=str(MAX_DECOMPRESSED_BYTES),
         legal=f"an integer, 1 to {INT32_MAX}",
-        doc="Most bytes that one record batch may decompress to. A larger one ends the query with an error that names "
-        "its partition and offset. Rows of a batch, headers included, take several times its decompressed size.",
+        doc="Most bytes of one decompressed record batch. A larger one ends the query with an error that names its "
+        "partition and offset. Rows of a batch, including headers, take several times its decompressed size.",
         parse=integer(1, INT32_MAX),
     ),
     Option(
         name="kafka.group.id",
         default="",
         legal="a consumer group",
-        doc="The group of commitOffsetsToGroup and of startingOffsets=committed; reading does not join it.",
+        doc="The group of commitOffsetsToGroup and of startingOffsets=committed. The source does not join it.",
         parse=not_empty,
     ),
     Option(
         name="commitOffsetsToGroup",
         default="false",
         legal="true, false",
-        doc="Whether a stream commits what it has finished to kafka.group.id, for tools that show lag. A second group, "
-        "named after it with .pykafka-topics, keeps the ids of its topics: by them a topic is recognised that was "
-        "deleted and created again while the query was down.",
+        doc="Whether a stream commits the offsets of finished micro-batches to kafka.group.id, for tools that show "
+        "lag. A second group with the suffix .pykafka-topics stores the ids of its topics. With them a restarted query "
+        "finds a topic that was deleted and created again meanwhile.",
         parse=boolean,
         batch=False,
     ),
@@ -291,15 +291,15 @@ SOURCE_OPTIONS: Final[tuple[Option, ...]] = (
         name="groupIdPrefix",
         default="",
         legal="any text",
-        doc="Accepted and without effect: reading joins no group, so none is named.",
+        doc="Accepted and without effect, because the source joins no group.",
         parse=str,
     ),
     Option(
         name="jvmCheckpoint",
         default="",
         legal="a local path, or a URI of file, s3, gs, abfs, hdfs",
-        doc="Checkpoint directory that Spark's JVM connector wrote and this query goes on from, if its first batch was "
-        "not finished; or, of several sources, the directory of the one meant.",
+        doc="Checkpoint directory of Spark's JVM connector from which this query continues, if its first batch was "
+        "not finished; with several sources the directory of one source.",
         parse=not_empty,
         batch=False,
     ),
@@ -307,16 +307,16 @@ SOURCE_OPTIONS: Final[tuple[Option, ...]] = (
         name="invalidUtf8",
         default="replace",
         legal="replace, null, fail, keep",
-        doc="What a string column of a schema of one's own makes of bytes that are not UTF-8.",
+        doc="How a string column of a user schema handles bytes that are not UTF-8.",
         parse=one_of("replace", "null", "fail", "keep"),
     ),
     Option(
         name="filterPushdown",
         default="false",
         legal="true, false",
-        doc="Whether filters on topic, partition, offset and a least timestamp narrow what is read; needs "
-        "`spark.sql.python.filterPushdown.enabled` too. Load a DataFrame of its own for it: Spark uses the plan of the "
-        "last filtered scan for all that the same DataFrame is used for, without filters too.",
+        doc="Whether filters on topic, partition, offset and a least timestamp narrow the offsets that are read; also "
+        "needs `spark.sql.python.filterPushdown.enabled`. Load a separate DataFrame for it: Spark uses the plan of the "
+        "last filtered scan for all uses of the same DataFrame, also for those without filters.",
         parse=boolean,
         stream=False,
     ),
@@ -328,7 +328,7 @@ SINK_OPTIONS: Final[tuple[Option, ...]] = (
         name="topic",
         default="",
         legal="a topic name",
-        doc="Topic of every row; without it, rows name theirs in the column topic.",
+        doc="Topic of every row; without it the column topic names the topic of each row.",
         parse=topic,
     ),
     Option(
@@ -342,17 +342,17 @@ SINK_OPTIONS: Final[tuple[Option, ...]] = (
         name="includeTimestamp",
         default="false",
         legal="true, false",
-        doc="Whether a column timestamp is the records' time. Otherwise, as with the JVM connector, such a column is "
-        "ignored and records have the time at which they are written.",
+        doc="Whether the column timestamp is the records' timestamp. Otherwise, as with the JVM connector, such a "
+        "column is ignored and records have the time at which they are written.",
         parse=boolean,
     ),
     Option(
         name="partitioner",
         default="default",
         legal=f"{', '.join(PARTITIONERS)} or module:function",
-        doc="Where rows go whose column partition is null or missing. The names are librdkafka's; default is Java's, "
-        "and so are sticky and round_robin. A function takes the keys (pyarrow.BinaryArray) and the number of "
-        "partitions, and returns a partition for each key.",
+        doc="Chooses the partition of rows whose column partition is null or missing. The names are librdkafka's; "
+        "default, sticky and round_robin are those of the Java client. A function takes the keys "
+        "(pyarrow.BinaryArray) and the number of partitions, and returns a partition for each key.",
         parse=check_partitioner,
     ),
     Option(
@@ -360,7 +360,7 @@ SINK_OPTIONS: Final[tuple[Option, ...]] = (
         default="at-least-once",
         legal="at-least-once, exactly-once",
         doc="exactly-once: a batch is written in transactions that are committed together, and never written twice. "
-        "Consumers have to read with isolation.level=read_committed, and see a batch once all of it is there; see "
+        "Consumers have to read with isolation.level=read_committed, and see a batch once it is committed; see "
         "docs/exactly-once.md.",
         parse=one_of("at-least-once", "exactly-once"),
     ),
@@ -368,24 +368,24 @@ SINK_OPTIONS: Final[tuple[Option, ...]] = (
         name="transactional.id.prefix",
         default="",
         legal="1 to 239 letters, digits, dots, underscores and hyphens",
-        doc="Required with exactly-once, and only then: what the names of all transactions begin with, and that of the "
-        "topic `<prefix>.decisions`. No two queries may share it, and a query keeps it for life.",
+        doc="Required with exactly-once, and only then: the prefix of all transactional ids, and of the topic "
+        "`<prefix>.decisions`. Two queries must not use the same prefix, and a query must not change it.",
         parse=id_prefix,
     ),
     Option(
         name="kafka.transaction.timeout.ms",
         default="900000 (with exactly-once)",
         legal="an integer, at least 30000",
-        doc="With exactly-once: the longest time from a task's first row to the commit of its batch, and a restart in "
-        "between; brokers abort what is open for longer. At most their transaction.max.timeout.ms.",
+        doc="With exactly-once: the longest time from a task's first row to the commit of its batch, including a "
+        "restart; brokers abort transactions that are open for longer. At most their transaction.max.timeout.ms.",
         parse=integer(1, INT32_MAX),
     ),
     Option(
         name="transaction.recovery.time.ms",
         default="300000, or a third of the timeout if that is less",
         legal="an integer, at least 1, less than kafka.transaction.timeout.ms by 20000",
-        doc="With exactly-once: how long a restart may take. A batch is committed only while each of its transactions "
-        "has so much time left; else it is aborted and runs again.",
+        doc="With exactly-once: the longest time of a restart. A batch is committed only if each of its transactions "
+        "has at least this time left; otherwise it is aborted and runs again.",
         parse=integer(1, INT32_MAX),
     ),
 )

@@ -1,7 +1,4 @@
-"""From the text of an option to its value: the kinds of values that the tables of options name.
-
-Every function here raises ValueError saying what is wrong; who calls it adds the option's name.
-"""
+"""Parsers of option values. Every function raises ValueError with the reason; the caller adds the option's name."""
 
 import re
 from collections.abc import Callable
@@ -51,7 +48,7 @@ def boolean(text: str) -> bool:
 
 
 def one_of(*choices: str) -> Callable[[str], str]:
-    """One of a few words, read in any case."""
+    """One of ``choices``, case-insensitive."""
 
     def parse(text: str) -> str:
         folded = text.strip().lower()
@@ -82,7 +79,7 @@ def duration_ms(text: str) -> int:
 
 
 def point_in_time(text: str) -> int | Ago:
-    """Epoch milliseconds; ISO 8601 with a zone, ``2026-11-20T10:00:00Z``; or ``-10m``, so long before now."""
+    """Epoch milliseconds; ISO 8601 with a zone, ``2026-11-20T10:00:00Z``; or ``-10m``, ten minutes before now."""
     stripped = text.strip()
     if re.fullmatch(r"[+-]?[0-9]+", stripped):
         return integer(0)(stripped)
@@ -90,7 +87,9 @@ def point_in_time(text: str) -> int | Ago:
         try:
             return Ago(duration_ms=duration_ms(stripped[1:]))
         except ValueError:
-            raise ValueError(f"{text!r} is not so long before now; expected e.g. -90s, -10m, -1h or -2 days") from None
+            raise ValueError(
+                f"{text!r} is not a duration before now; expected e.g. -90s, -10m, -1h or -2 days"
+            ) from None
     try:
         moment = datetime.fromisoformat(stripped)
     except ValueError:
@@ -110,7 +109,7 @@ def no_match(text: str) -> NoMatch:
 
 
 def topic(text: str) -> str:
-    """The name of a topic, which may have white space around it."""
+    """A topic name; surrounding white space is removed."""
     name = text.strip()
     if problem := topic_name_problem(name):
         raise ValueError(problem)
@@ -118,12 +117,12 @@ def topic(text: str) -> str:
 
 
 def id_prefix(text: str) -> str:
-    """What names of transactions begin with; a topic is named after it too."""
+    """The prefix of transactional ids, and of a topic name."""
     return Names(prefix=text.strip()).prefix
 
 
 def subscribe(text: str) -> Subscribe:
-    """Names of topics with commas between them."""
+    """Topic names separated by commas."""
     topics = tuple(sorted({name.strip() for name in text.split(",")} - {""}))
     if not topics:
         raise ValueError(f"{text!r} names no topic")
@@ -151,5 +150,5 @@ def subscribe_pattern(text: str) -> SubscribePattern:
 
 
 def starting_offsets(text: str) -> OffsetLimit | Literal["committed"]:
-    """Offsets as ``parse_offset_limit`` reads them, or ``committed``: which group's, and else, other options say."""
+    """As ``parse_offset_limit``, or ``committed``, whose group is another option."""
     return COMMITTED if text.strip().lower() == COMMITTED else parse_offset_limit(text, COMMITTED)

@@ -1,1 +1,1 @@
-"""What the driver decides: which partitions, how far, in how many tasks, and what was lost."""
+"""Planning on the driver: partitions, offset ranges, tasks and data loss."""

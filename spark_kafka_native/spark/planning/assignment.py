@@ -6,19 +6,19 @@ from spark_kafka_native.spark.errors import PlanError, listed
 from spark_kafka_native.spark.options.parsing import SourceOptions
 from spark_kafka_native.spark.planning.bounds import OffsetSource
 from spark_kafka_native.spark.planning.pacing import Clock
-from spark_kafka_native.spark.subscription import Selection, describe, select, topics_to_look_up
+from spark_kafka_native.spark.subscription import SelectedPartitions, describe, select, topics_to_look_up
 
 
-def select_partitions(options: SourceOptions, source: OffsetSource) -> Selection:
-    """What the subscription finds, and what it misses."""
+def select_partitions(options: SourceOptions, source: OffsetSource) -> SelectedPartitions:
+    """The partitions of the subscription, and those that are missing."""
     return select(options.subscription, source.topics(topics_to_look_up(options.subscription)))
 
 
-def select_existing(options: SourceOptions, source: OffsetSource, clock: Clock) -> Selection:
-    """As ``select_partitions``, with every topic that was asked for by name.
+def select_existing(options: SourceOptions, source: OffsetSource, clock: Clock) -> SelectedPartitions:
+    """As ``select_partitions``, but every topic that the option names must exist.
 
-    A topic that was just made may be unknown to some brokers yet: missing ones are looked for again as
-    ``fetchOffset.numRetries`` says. Raises PlanError naming the topics.
+    Some brokers may not know a new topic yet, so missing topics are looked up again, ``fetchOffset.numRetries`` times.
+    Raises PlanError naming the topics.
     """
     for attempt in range(options.offset_retries + 1):
         if attempt:
@@ -30,8 +30,8 @@ def select_existing(options: SourceOptions, source: OffsetSource, clock: Clock) 
 
 
 def unknown_topics(options: SourceOptions, topics: Iterable[str]) -> PlanError:
-    """The error for topics that were asked for by name and are not in the cluster."""
+    """The error for topics that the option names and the cluster does not have."""
     servers = ",".join(str(server) for server in options.client.bootstrap_servers)
-    asked = describe(options.subscription)
-    text = f"topics {listed(topics)} of option {asked} do not exist in the cluster at {servers}"
+    option = describe(options.subscription)
+    text = f"topics {listed(topics)} of option {option} do not exist in the cluster at {servers}"
     return PlanError("KAFKA_UNKNOWN_TOPIC", text)

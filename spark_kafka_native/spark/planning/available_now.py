@@ -1,4 +1,4 @@
-"""Trigger.AvailableNow: the ends that a run stops at, and whether they can still be reached."""
+"""Trigger.AvailableNow: validation of the end offsets at which a run stops."""
 
 from collections.abc import Iterable, Mapping
 from uuid import UUID
@@ -7,15 +7,15 @@ from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.errors import DataLossError, listed
 from spark_kafka_native.spark.offsets import OffsetMap
 
-_ADVICE = "Nothing after the last finished batch was written; start the query again to read what is there now"
+_ADVICE = "Nothing after the last finished batch was written; start the query again to read the present records"
 
 
 def check_reachable(
-    end: OffsetMap, latest: Mapping[TopicPartition, int], promised: Mapping[str, UUID], found: Mapping[str, UUID]
+    end: OffsetMap, latest: Mapping[TopicPartition, int], planned: Mapping[str, UUID], found: Mapping[str, UUID]
 ) -> None:
-    """Raise DataLossError if a batch that ends at ``end`` cannot be what was promised: what is gone will not come.
+    """Raise DataLossError if records up to ``end`` no longer exist, whatever ``failOnDataLoss`` is.
 
-    ``promised`` and ``found`` are ids of topics, then and now. ``failOnDataLoss`` does not matter here.
+    ``planned`` and ``found`` are the topic ids at the start of the run and now.
     """
     if lost := end.keys() - latest.keys():
         raise _unreachable(
@@ -28,7 +28,7 @@ def check_reachable(
             f"partitions {listed(short)} end before the offset that this query with Trigger.AvailableNow was to reach: "
             "the topic was created again or its log truncated",
         )
-    if other := [topic for topic in promised if topic in found and found[topic] != promised[topic]]:
+    if other := [topic for topic in planned if topic in found and found[topic] != planned[topic]]:
         raise _unreachable(
             "TOPIC_RECREATED",
             f"topics {listed(other)} were deleted and created again during a query with Trigger.AvailableNow",
@@ -36,12 +36,12 @@ def check_reachable(
 
 
 def check_same_partitions(end: Iterable[TopicPartition], target: Mapping[TopicPartition, int]) -> None:
-    """Raise DataLossError if a batch is to read partitions that the run was not promised."""
+    """Raise DataLossError if a batch has partitions that the run did not find at its start."""
     if surplus := set(end) - target.keys():
         raise _unreachable(
             "MISMATCHED_TOPIC_PARTITIONS_BETWEEN_END_OFFSET_AND_PREFETCHED",
-            f"partitions {listed(surplus)} are to be read by a query with Trigger.AvailableNow that did not find them "
-            "when it began",
+            f"a batch of a query with Trigger.AvailableNow has partitions {listed(surplus)}, which the query did "
+            "not find when it began",
         )
 
 

@@ -1,10 +1,10 @@
-"""What a batch query reads: decided once, when its plan is made, and bound to real offsets when its tasks run.
+"""The ranges of a batch query, planned once and bound to real offsets when its tasks run.
 
-Spark asks a Python source for its partitions once per ``load()`` and uses them for every action on the DataFrame. So
-that a second action sees what has arrived since, ranges keep -2 (earliest) and -1 (latest) where the options say so.
-With option ``bindOffsets=load`` they do not: ``bind_batch_query`` is called once, and all plans are made of its ranges.
+Spark calls ``partitions`` of a Python source once per ``load()`` and uses the result for every action on the DataFrame.
+To let a second action read later records, ranges keep -2 (earliest) and -1 (latest) of the options. With option
+``bindOffsets=load``, ``bind_batch_query`` is called once, and all plans use its ranges.
 
-Where offsets were looked up, ranges have the leader that returned them. So a task notices a topic that was deleted and
+A range whose offsets were looked up has the leader that returned them. So a task detects a topic that was deleted and
 created again, and a log that was truncated before the end of the range.
 """
 
@@ -28,7 +28,7 @@ _NO_BOUNDS = Bounds(earliest={}, latest={}, leaders={})
 
 
 def bind_batch_query(options: SourceOptions, source: OffsetSource, clock: Clock) -> tuple[OffsetRange, ...]:
-    """The ranges that a batch query would read now, with real offsets; sorted by partition.
+    """The ranges that a batch query reads now, with real offsets; sorted by partition.
 
     Raises as ``plan_batch_query``.
     """
@@ -45,11 +45,11 @@ def plan_batch_query(
     narrowing: Narrowing = EVERYTHING,
     bound: tuple[OffsetRange, ...] | None = None,
 ) -> list[Task]:
-    """The tasks of a batch query, their ranges sorted by partition; without what ``narrowing`` does not want.
+    """The tasks of a batch query, their ranges sorted by partition and narrowed by ``narrowing``.
 
-    ``bound`` is what ``bind_batch_query`` has returned for the query's DataFrame, None: nothing was bound before.
-    Raises PlanError: unknown topics, or limits that do not fit together; DataLossError: records asked for by offset do
-    not exist and ``failOnDataLoss`` is true.
+    ``bound``: the result of ``bind_batch_query`` for the query's DataFrame; None: the ranges are not bound.
+    Raises PlanError: unknown topics, or limits that do not fit together; DataLossError: records at the requested
+    offsets do not exist and ``failOnDataLoss`` is true.
     """
     bounds, ranges = _NO_BOUNDS, list(bound or ())
     if bound is None:
@@ -73,7 +73,7 @@ def plan_batch_query(
 
 
 def _limits(options: SourceOptions, source: OffsetSource, clock: Clock) -> tuple[OffsetMap, OffsetMap]:
-    """Where each partition starts and ends; -2 and -1 stay as they are."""
+    """The start and the end of each partition; -2 and -1 are not looked up."""
     selection = select_existing(options, source, clock)
     if selection.missing_partitions:
         _log.warning("assigned partitions that do not exist are not read: %s", listed(selection.missing_partitions))
@@ -83,14 +83,14 @@ def _limits(options: SourceOptions, source: OffsetSource, clock: Clock) -> tuple
 
 
 def _needs_bounds(options: SourceOptions, start: OffsetMap, end: OffsetMap) -> bool:
-    """Whether the query is more than all of every partition, whatever that is when the tasks run."""
+    """Whether a plan needs offsets; not for all partitions from earliest to latest in any number of tasks."""
     sizes = (options.min_partitions, options.max_partitions, options.max_records_per_partition)
     is_sized = sizes != (None, None, None)
     return is_sized or bool(set(start.values()) - {EARLIEST_OFFSET} or set(end.values()) - {LATEST_OFFSET})
 
 
 def _ranges(options: SourceOptions, start: OffsetMap, end: OffsetMap, bounds: Bounds) -> list[OffsetRange]:
-    """The range of each partition, checked against the partition where its bounds are known."""
+    """The range of each partition, validated if its bounds are known."""
     ranges: list[OffsetRange] = []
     for tp in sorted(start.keys() & end.keys()):
         leader = bounds.leaders.get(tp)
@@ -104,7 +104,7 @@ def _ranges(options: SourceOptions, start: OffsetMap, end: OffsetMap, bounds: Bo
 def _checked(
     options: SourceOptions, tp: TopicPartition, start: int, end: int, first: int, last: int
 ) -> tuple[int, int]:
-    """The limits of a partition that has the offsets ``[first, last)``."""
+    """The validated limits of a partition that has the offsets ``[first, last)``."""
     from_offset = last if start == LATEST_OFFSET else start
     known_from = first if from_offset == EARLIEST_OFFSET else from_offset
     known_until = last if end == LATEST_OFFSET else end

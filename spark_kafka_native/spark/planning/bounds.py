@@ -1,4 +1,4 @@
-"""From offset limits to offsets: which partition starts or ends where, asked of a cluster through ``OffsetSource``."""
+"""From offset limits to offsets, looked up in a cluster through ``OffsetSource``."""
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -30,11 +30,11 @@ from spark_kafka_native.spark.planning.pacing import Clock
 
 _SETTLING_TRIES: Final = 5
 _NO_RECORD = -1
-"""Answer to a timestamp later than that of every record."""
+"""The offset that ListOffsets returns for a timestamp later than that of every record."""
 
 
 class OffsetSource(Protocol):
-    """All that planning wants to know of a cluster. Calls block, retry within the client's deadlines, then raise."""
+    """The lookups that planning needs from a cluster. Calls block, retry within the client's deadlines, then raise."""
 
     def topics(self, names: Iterable[str] | None) -> dict[str, tuple[int, ...]]:
         """Partition numbers of the named topics that exist, or of all but the internal ones."""
@@ -43,58 +43,58 @@ class OffsetSource(Protocol):
     def list_offsets(self, wanted: Mapping[TopicPartition, int]) -> OffsetMap:
         """Offsets for -2 (first), -1 (end) or an epoch ms.
 
-        -1 where no record is that late. A partition that does not exist is left out of the answer.
+        -1 if no record is at or after a timestamp. Partitions that do not exist are left out.
         """
         ...
 
     def leaders(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, PartitionLeader]:
-        """Where to read each of ``partitions``."""
+        """The leader of each of ``partitions``."""
         ...
 
     def latest_timestamps(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """The largest timestamp of all records of each partition, in ms; left out where that cannot be told."""
+        """The largest timestamp of each partition, in ms; left out if unknown."""
         ...
 
     def ends_of_epochs(self, epochs: Mapping[TopicPartition, int]) -> OffsetMap:
-        """The offset at which each leader epoch ended in the present leader's log; left out where none can tell."""
+        """The end offset of each leader epoch in the present leader's log; left out if unknown."""
         ...
 
     def topic_ids(self, topics: Iterable[str]) -> Mapping[str, UUID]:
-        """Ids of topics as the last answer to ``topics`` about them had it; those without one are left out."""
+        """Ids of topics in the last result of ``topics``; topics without an id are left out."""
         ...
 
     def committed(
         self, group_id: str, partitions: Iterable[TopicPartition], *, timeout_ms: float | None = None
     ) -> Mapping[TopicPartition, CommittedOffset]:
-        """What a consumer group has committed of ``partitions``; those without a commit are left out."""
+        """The committed offsets of a consumer group; partitions without a commit are left out."""
         ...
 
     def commit(
         self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset], *, timeout_ms: float | None = None
     ) -> None:
-        """Commit in the name of a group without members."""
+        """Commit offsets for a group without members."""
         ...
 
 
 class Edge(Enum):
-    """Which end of a query a limit describes."""
+    """The start or the end of a query."""
 
     STARTING = "start"
     ENDING = "end"
 
     @property
     def option(self) -> str:
-        """The option that sets offsets for this end."""
+        """The option for its offsets."""
         return "startingOffsets" if self is Edge.STARTING else "endingOffsets"
 
 
 def bind_limit(
     limit: OffsetLimit, partitions: Sequence[TopicPartition], source: OffsetSource, clock: Clock, edge: Edge
 ) -> OffsetMap:
-    """One offset for each of ``partitions``; -2 and -1 stay as they are, all else is looked up.
+    """One offset for each of ``partitions``; -2 and -1 are kept, other limits are looked up.
 
-    A partition that is gone when it is looked up is left out. Raises PlanError: the limit names other partitions than
-    these, or no record is as late as a starting timestamp.
+    A partition that was deleted before the lookup is left out. Raises PlanError: the limit names other partitions, or
+    all records are earlier than a starting timestamp.
     """
     match limit:
         case Earliest():
@@ -122,7 +122,7 @@ def bind_limit(
 
 
 def resolve(offsets: Mapping[TopicPartition, int], source: OffsetSource) -> OffsetMap:
-    """Offsets with every -2 and -1 looked up; partitions that the cluster does not have are left out then."""
+    """Offsets with every -2 and -1 looked up; of these, partitions that the cluster does not have are left out."""
     special = {tp: offset for tp, offset in offsets.items() if offset < 0}
     looked_up = source.list_offsets(special) if special else {}
     return {tp: looked_up.get(tp, offset) for tp, offset in offsets.items() if offset >= 0 or tp in looked_up}
@@ -161,7 +161,7 @@ def look_up_bounds(source: OffsetSource, partitions: Sequence[TopicPartition]) -
 
 
 def may_move(limit: OffsetLimit, tp: TopicPartition) -> bool:
-    """Whether looking ``limit`` up a second time can give a later offset although no record was deleted."""
+    """Whether a second lookup of ``limit`` can return a later offset although no record was deleted."""
     match limit:
         case Earliest():
             return False
@@ -184,7 +184,7 @@ def _position_may_move(position: Position | None) -> bool:
 
 
 def _settle(positions: Mapping[TopicPartition, Position], source: OffsetSource) -> OffsetMap:
-    """Positions with those before the end looked up."""
+    """Positions as offsets; ``BeforeLatest`` is looked up."""
     settled = {tp: position for tp, position in positions.items() if isinstance(position, int)}
     counts = {tp: position.count for tp, position in positions.items() if isinstance(position, BeforeLatest)}
     if counts:
@@ -222,7 +222,7 @@ def _check_same(
     missing = set(assigned) - named if default is None else set()
     if not missing and not surplus:
         return
-    parts = [f"not given: {listed(missing)} (option '{edge.option}Default' can speak for them)"] if missing else []
+    parts = [f"not given: {listed(missing)} (option '{edge.option}Default' sets their position)"] if missing else []
     parts += [f"given but not read by the query: {listed(surplus)}"] if surplus else []
     must = "must name every partition that the query reads, and no other"
     raise PlanError(code, f"option '{option}' {must}; {'; '.join(parts)}")

@@ -16,14 +16,14 @@ from spark_kafka_native.protocol.wire import ZERO_UUID
 from spark_kafka_native.spark.offsets import OffsetMap
 
 _VANISHING_TRIES: Final = 5
-"""Partitions may go one by one while they are looked up; a cluster where that happens so often is not usable."""
+"""Most repetitions of a lookup because partitions were deleted during it."""
 
 
 class ClusterOffsets:
-    """What planning wants to know, asked over the connections that this process shares."""
+    """``OffsetSource`` over the connections that this process shares."""
 
     def __init__(self, config: ClientConfig) -> None:
-        """Connects to nobody yet."""
+        """Does not connect yet."""
         self._config = config
         self._topic_ids: dict[str, UUID] = {}
 
@@ -43,13 +43,13 @@ class ClusterOffsets:
         found = _partitions(answer, leave_out_internal=False)
         if not unsettled:
             return found
-        # Asked again, this time waiting for what is under way, and raising what is forbidden.
+        # The second request waits while a topic is being created, and raises authorization errors.
         settled = self._cluster.metadata(unsettled)
         self._topic_ids |= _ids(settled)
         return found | _partitions(settled, leave_out_internal=False)
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, UUID]:
-        """Ids as the last answer to ``topics`` had them; brokers before 2.8 have none. Asks nobody."""
+        """Ids in the last result of ``topics``, without a request; brokers before 2.8 have none."""
         return {name: self._topic_ids[name] for name in topics if name in self._topic_ids}
 
     def list_offsets(self, wanted: Mapping[TopicPartition, int]) -> OffsetMap:
@@ -64,19 +64,19 @@ class ClusterOffsets:
             except KafkaError as error:
                 if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     raise
-                trouble = error
+                unknown = error
             else:
                 return {tp: listed.offset for tp, listed in found.items()}
             existing = self.topics(sorted({tp.topic for tp in pending}))
             pending = {tp: at for tp, at in pending.items() if tp.partition in existing.get(tp.topic, ())}
-        raise trouble
+        raise unknown
 
     def leaders(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionLeader]:
-        """Where to read each partition; from memory if that is fresh. Raises as ``list_offsets``."""
+        """The leader of each partition, from cached metadata if it is fresh. Raises as ``list_offsets``."""
         return self._cluster.leaders(partitions)
 
     def latest_timestamps(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Largest timestamps, of open transactions' records too; brokers before 3.0 tell none. Raises as `leaders`."""
+        """Largest timestamps, also of open transactions; brokers before 3.0 return none. Raises as `leaders`."""
         wanted = dict.fromkeys(partitions, MAX_TIMESTAMP)
         try:
             found = list_offsets(self._cluster, wanted, isolation=READ_UNCOMMITTED)
@@ -87,13 +87,13 @@ class ClusterOffsets:
         return {tp: listed.timestamp for tp, listed in found.items() if listed.offset >= 0}
 
     def ends_of_epochs(self, epochs: Mapping[TopicPartition, int]) -> OffsetMap:
-        """Where leader epochs ended; brokers before 2.3 tell none. Raises as ``leaders``."""
+        """End offsets of leader epochs; brokers before 2.3 return none. Raises as ``leaders``."""
         return {tp: end.end_offset for tp, end in ends_of_epochs(self._cluster, epochs).items()}
 
     def committed(
         self, group_id: str, partitions: Iterable[TopicPartition], *, timeout_ms: float | None = None
     ) -> dict[TopicPartition, CommittedOffset]:
-        """A group's commits; with ``read_committed`` those of transactions under way are waited for.
+        """A group's committed offsets; ``read_committed`` waits for offsets in open transactions.
 
         Raises KafkaError naming the group; BrokerUnreachable.
         """
@@ -103,7 +103,7 @@ class ClusterOffsets:
     def commit(
         self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset], *, timeout_ms: float | None = None
     ) -> None:
-        """Commit from outside the group's membership. Raises as ``committed``."""
+        """Commit offsets for a group without members. Raises as ``committed``."""
         commit_offsets(self._cluster, group_id, offsets, timeout_ms=timeout_ms)
 
     @property

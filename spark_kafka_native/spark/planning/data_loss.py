@@ -1,6 +1,6 @@
-"""From the offsets of a micro-batch to the ranges to read, and to the records among them that are gone.
+"""From the offsets of a micro-batch to the ranges to read, and to the records that are lost.
 
-Planning is pure; ``accept_or_raise`` is where ``failOnDataLoss`` decides.
+Planning is pure; ``accept_or_raise`` applies ``failOnDataLoss``.
 """
 
 import logging
@@ -19,17 +19,17 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataLoss:
-    """Records that were to be read and cannot be; ``reason`` is a clause that names partitions and offsets."""
+    """Records that a query cannot read any more; ``reason`` is a clause that names partitions and offsets."""
 
     kind: DataLossKind
     reason: str
     lasting: bool = True
-    """Whether a query that is started again finds it out again."""
+    """Whether a restarted query finds the same loss."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchPlan:
-    """Ranges to read, sorted by partition, none empty; and what of the batch is lost, to be refused or accepted."""
+    """Non-empty ranges to read, sorted by partition, and the losses of the batch."""
 
     ranges: tuple[OffsetRange, ...]
     losses: tuple[DataLoss, ...]
@@ -44,9 +44,9 @@ def plan_batch(
 ) -> BatchPlan:
     """The micro-batch from ``start`` to ``end``, given the first offsets that the cluster has now.
 
-    A partition that is not in ``start`` is read from its first offset. ``earliest`` must cover every partition to be
-    read that still exists. ``alarm_at_new_topics``: a topic that is not in ``start`` at all came by itself, so a first
-    offset above 0 means that records were deleted before the query saw them; otherwise the user has just added it.
+    A partition that is not in ``start`` is read from its first offset. ``earliest`` must have every partition to be
+    read that still exists. ``alarm_at_new_topics``: a topic that is not in ``start`` was created during the query, so a
+    first offset above 0 means that records were deleted unread; otherwise the user has added the topic.
     """
     losses: list[DataLoss] = []
     ranges: list[OffsetRange] = []
@@ -80,11 +80,11 @@ def plan_replayed_first_batch(
     earliest: Mapping[TopicPartition, int],
     may_have_moved: Callable[[TopicPartition], bool],
 ) -> BatchPlan:
-    """The first batch of a query that died before it finished it; Spark kept its ``end``, not its start.
+    """The first batch of a query that failed before finishing it; Spark has stored its ``end``, not its start.
 
-    The start has been looked up again. Where that may give another answer than the first time (``latest``), the first
-    batch was made empty on purpose, so it is empty again; elsewhere the start is what it was, unless records were
-    deleted since. Partitions that only the new look-up found belong to the next batch.
+    The start was looked up again. Partitions for which that may return another offset (``latest``) were empty in the
+    first batch, and are empty again. The start of other partitions is the same, unless records were deleted. Partitions
+    that only the second lookup found belong to the next batch.
     """
     start = {tp: offset for tp, offset in looked_up_again.items() if tp in end}
     steady_start = {tp: offset for tp, offset in start.items() if not may_have_moved(tp)}
@@ -99,7 +99,9 @@ def accept_or_raise(loss: DataLoss, *, fail: bool) -> None:
     """Raise a loss as DataLossError if ``fail`` (``failOnDataLoss``) is set; otherwise log it."""
     if fail:
         raise DataLossError.of(loss.kind, loss.reason, lasting=loss.lasting)
-    _log.warning("[KAFKA_DATA_LOSS.%s] %s; failOnDataLoss is false, reading on", loss.kind.value, loss.reason)
+    _log.warning(
+        "[KAFKA_DATA_LOSS.%s] %s; failOnDataLoss is false, so the query continues", loss.kind.value, loss.reason
+    )
 
 
 def aged_out(tp: TopicPartition, from_offset: int, first: int) -> DataLoss:
@@ -111,24 +113,24 @@ def aged_out(tp: TopicPartition, from_offset: int, first: int) -> DataLoss:
 
 
 def not_there_yet(tp: TopicPartition, last: int, until_offset: int) -> DataLoss:
-    """Offsets ``[last, until_offset)`` of a partition were asked for and do not exist."""
+    """Offsets ``[last, until_offset)`` of a partition were requested and do not exist."""
     return DataLoss(
         kind=DataLossKind.COULD_NOT_READ,
         reason=f"offsets [{last}, {until_offset}) of {tp} do not exist: the partition ends at offset {last}",
     )
 
 
-def truncated(tp: TopicPartition, diverged_at: int, reach: int) -> DataLoss:
-    """The log was cut at ``diverged_at`` although it was known up to ``reach``; other records may stand there now."""
+def truncated(tp: TopicPartition, diverged_at: int, known_until: int) -> DataLoss:
+    """The log was truncated at ``diverged_at``, below ``known_until``; other records may have these offsets now."""
     return DataLoss(
         kind=DataLossKind.OFFSET_CHANGED,
         reason=f"the log of {tp} was truncated at offset {diverged_at} by a leader that lacked the records from there "
-        f"to offset {reach}; what stands there now are other records",
+        f"to offset {known_until}; other records have these offsets now",
     )
 
 
 def recreated(tp: TopicPartition, from_offset: int, until_offset: int) -> DataLoss:
-    """The topic that offsets ``[from_offset, until_offset)`` were planned for has been replaced by another."""
+    """The topic of the planned offsets ``[from_offset, until_offset)`` was deleted and created again."""
     return DataLoss(
         kind=DataLossKind.TOPIC_RECREATED,
         reason=f"offsets [{from_offset}, {until_offset}) of {tp} are gone: the topic was deleted and created again",
@@ -138,17 +140,17 @@ def recreated(tp: TopicPartition, from_offset: int, until_offset: int) -> DataLo
 def other_topic(
     change: Recreated, start: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int]
 ) -> DataLoss:
-    """A topic that was read up to ``start`` is another one now; it ends at ``latest``.
+    """A topic that was read up to ``start`` was created again; it ends at ``latest``.
 
-    Where it is shorter than what was read, the loss has the name that it would have without ids.
+    If it ends before ``start``, the kind of loss is the same as without topic ids.
     """
     shorter = [tp for tp in change.partitions if latest.get(tp, start[tp]) < start[tp]]
     ends = "".join(f"; the end of {tp} was changed from {start[tp]} to {latest[tp]}" for tp in shorter[:1])
     return DataLoss(
         kind=DataLossKind.OFFSET_CHANGED if shorter else DataLossKind.TOPIC_RECREATED,
         reason=f"topic {change.topic} was deleted and created again (its id was {format_id(change.old_id)}, it is "
-        f"{format_id(change.new_id)} now){ends}. What was not read of the old one is gone; offsets of the old one mean "
-        "nothing in the new one, which is read from its first offset",
+        f"{format_id(change.new_id)} now){ends}. Unread records of the old topic are lost. The new topic is read from "
+        "its first offset, because offsets of the old topic are not valid in it",
     )
 
 
@@ -182,7 +184,7 @@ def deleted_partitions(partitions: Iterable[TopicPartition]) -> DataLoss:
     """Partitions of the query that the cluster no longer has."""
     return DataLoss(
         kind=DataLossKind.PARTITIONS_DELETED,
-        reason=f"partitions {listed(partitions)} were being read; now the cluster does not have them, or the options "
+        reason=f"partitions {listed(partitions)} were read before; now the cluster does not have them, or the options "
         "of the query do not name them",
     )
 
@@ -190,8 +192,8 @@ def deleted_partitions(partitions: Iterable[TopicPartition]) -> DataLoss:
 def _starts_late(tp: TopicPartition, first: int) -> DataLoss:
     return DataLoss(
         kind=DataLossKind.ADDED_PARTITION_STARTS_LATE,
-        reason=f"{tp} is new to the query, yet it starts at offset {first}: the records before were deleted unread, or "
-        "it is older than the pattern that finds it now",
+        reason=f"{tp} is new to the query, yet it starts at offset {first}: earlier records were deleted unread, or "
+        "the partition is older than the pattern that matches it now",
     )
 
 
@@ -199,10 +201,10 @@ def _went_back(tp: TopicPartition, start: int, end: int) -> DataLoss:
     return DataLoss(
         kind=DataLossKind.OFFSET_CHANGED,
         reason=f"{tp} is to be read from offset {start} on, but its end was changed from {start} to {end}: "
-        "the topic was created again, its log truncated, or a starting offset lies beyond the end",
+        "the topic was created again, its log truncated, or a starting offset is greater than the end",
     )
 
 
 def lagging_partitions(known: OffsetMap, latest: Mapping[TopicPartition, int]) -> list[TopicPartition]:
-    """Partitions of ``known`` that ``latest`` lacks or puts at a smaller offset: gone, or a stale answer."""
+    """Partitions of ``known`` that ``latest`` lacks or has at a smaller offset: deleted, or stale metadata."""
     return [tp for tp, offset in known.items() if latest.get(tp, -1) < offset]

@@ -1,15 +1,14 @@
-"""A query's progress, committed to a consumer group for tools that show lag, and for queries that start from there.
+"""A query's progress, committed to a consumer group for tools that show lag, and for queries that start from it.
 
-Spark's checkpoint alone says where the query goes on; the group is told, never asked. Three rules:
+The query continues from Spark's checkpoint alone, never from the group. Three rules:
 
-1. Only finished micro-batches are committed: what ``latestOffset`` is called with. A run with Trigger.AvailableNow is
-   committed to its last offset; Trigger.Once ends without that call, so its batch is committed by the next run.
-2. A commit never goes backwards, unless the topic is another one (its id says so) or the old commit lies beyond its
-   end. Running queries commit once a second at most. Unchanged partitions are committed again only when a run begins
-   and every six hours after, because brokers let a commit of a group without members expire, by default in a week.
-3. A commit that a broker refuses for good when a run makes its first one fails the query: it was asked for and can
-   never work (no permission; a group with members, who alone may commit). Once a run has committed, no trouble with
-   the group ends it: it warns, reads on, and tries again.
+1. Only offsets of finished micro-batches are committed: the argument of ``latestOffset``. A run with
+   Trigger.AvailableNow is committed to its last offset. Trigger.Once ends without that call, so the next run commits.
+2. A committed offset never decreases, unless the topic has another id or the offset is greater than the end. Running
+   queries commit at most once a second. Unchanged partitions are committed again only when a run begins and every six
+   hours, because brokers expire the offsets of a group without members, by default after a week.
+3. If the broker rejects the first commit of a run with an error that is not retriable (no permission; a group with
+   members), the query fails. After its first commit a run logs such errors, continues, and retries.
 """
 
 import logging
@@ -30,21 +29,21 @@ from spark_kafka_native.spark.planning.topic_ids import CommitMark, TopicIds
 from spark_kafka_native.spark.planning.topic_register import TopicRegister
 
 COMMIT_TIMEOUT_MS: Final = 5_000.0
-"""How long the group may hold a running query up."""
+"""Timeout of a commit, during which a running query waits."""
 INTERVAL_MS: Final = 1_000.0
-"""Pause between two commits of a running query."""
+"""Interval of commits of a running query."""
 MOST_PARTITIONS: Final = 2_000
-"""Of one commit: it is one message in ``__consumer_offsets``, which may have 1 MiB."""
+"""Most partitions of one OffsetCommit, which is one record batch of at most 1 MiB in ``__consumer_offsets``."""
 REFRESH_MS: Final = 6 * 3600 * 1000.0
-"""How often what has not changed is committed again."""
+"""Interval at which unchanged offsets are committed again."""
 LONGEST_PAUSE_MS: Final = 60_000.0
-"""Pauses after failed commits double up to this."""
+"""Upper bound of the pause after failed commits, which doubles."""
 
 _log = logging.getLogger(__name__)
 
 
 class GroupProgress:
-    """What one run of a query has committed to ``group_id``."""
+    """The commits of one run of a query to ``group_id``."""
 
     def __init__(self, group_id: str, source: OffsetSource, clock: Clock) -> None:
         self._group_id = group_id
@@ -59,7 +58,7 @@ class GroupProgress:
         self._refresh_at_ms = -math.inf
 
     def commits(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
-        """What has been committed of ``partitions``. Raises KafkaError naming the group, PlanError as ``report``."""
+        """The committed offsets of ``partitions``. Raises KafkaError naming the group, PlanError as ``report``."""
         try:
             self._learn(partitions)
         except KafkaError as error:
@@ -70,15 +69,15 @@ class GroupProgress:
         return {tp: commit for tp, commit in found.items() if commit is not None}
 
     def registered(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, UUID]:
-        """The topics of partitions that have no commit any more, as they were when they had one."""
+        """The registered topic ids of partitions that have no committed offset any more."""
         lost = [tp for tp in partitions if self._committed.get(tp) is None]
         ids = self._register.recall({tp.topic for tp in lost}) if lost else {}
         return {tp: ids[tp.topic] for tp in lost if tp.topic in ids}
 
     def report(self, finished: OffsetMap, ends: Mapping[TopicPartition, int], ids: TopicIds, *, at_once: bool) -> None:
-        """Commit ``finished`` where that is news, if it is time or to be ``at_once``; ``ends``: partitions that exist.
+        """Commit the changes in ``finished`` if the interval is over or ``at_once``; ``ends`` has existing partitions.
 
-        Raises PlanError: the first commit of this run was refused for good.
+        Raises PlanError: the broker rejected the first commit of this run.
         """
         now_ms = self._clock.now_ms()
         refresh = now_ms >= self._refresh_at_ms
@@ -86,17 +85,17 @@ class GroupProgress:
             return
         try:
             self._learn([tp for tp in finished if tp in ends], timeout_ms=COMMIT_TIMEOUT_MS)
-            reached = {
+            offsets = {
                 tp: CommittedOffset(offset=offset, metadata=ids.metadata_of(tp))
                 for tp, offset in finished.items()
                 if tp in ends
             }
-            news = {
+            changed = {
                 tp: commit
-                for tp, commit in reached.items()
-                if _is_news(self._committed[tp], commit, ends[tp], refresh=refresh)
+                for tp, commit in offsets.items()
+                if _is_changed(self._committed[tp], commit, ends[tp], refresh=refresh)
             }
-            for some in _chunks(news):
+            for some in _chunks(changed):
                 self._source.commit(self._group_id, some, timeout_ms=COMMIT_TIMEOUT_MS)
                 self._committed |= some
         except KafkaError as error:
@@ -120,7 +119,7 @@ class GroupProgress:
         if not error.retriable and not self._has_committed:
             raise self._refused(error) from error
         _log.warning(
-            "the progress of the query could not be committed to group %s: %s; tried again in %d s",
+            "offsets of the query could not be committed to group %s: %s; retrying in %d s",
             self._group_id,
             error,
             self._pause_ms // 1000,
@@ -131,13 +130,13 @@ class GroupProgress:
     def _refused(self, error: KafkaError) -> PlanError:
         return PlanError(
             "KAFKA_GROUP_COMMIT_REFUSED",
-            f"option 'commitOffsetsToGroup' cannot be honoured for the group of option 'kafka.group.id', "
-            f"{self._group_id}: {error}. Name a group that is the query's own and that it has permission to read, or "
-            "leave the option out",
+            f"option 'commitOffsetsToGroup': the broker rejects commits to the group of option 'kafka.group.id', "
+            f"{self._group_id}: {error}. Name a group that no consumer uses and that the user has permission to read, "
+            "or remove the option",
         )
 
 
-def _is_news(known: CommittedOffset | None, commit: CommittedOffset, end: int, *, refresh: bool) -> bool:
+def _is_changed(known: CommittedOffset | None, commit: CommittedOffset, end: int, *, refresh: bool) -> bool:
     if known is None or _is_of_another_topic(known.metadata, commit.metadata):
         return True
     if commit.offset == known.offset:
@@ -146,7 +145,7 @@ def _is_news(known: CommittedOffset | None, commit: CommittedOffset, end: int, *
 
 
 def _is_of_another_topic(known: str, metadata: str) -> bool:
-    if known == metadata:  # as nearly always: nothing is to be parsed then
+    if known == metadata:  # the usual case, without parsing
         return False
     old, new = CommitMark.parse(known), CommitMark.parse(metadata)
     return old is not None and new is not None and old.topic_id != new.topic_id

@@ -1,14 +1,14 @@
-r"""Where a query of Spark's JVM connector began, as its checkpoint says.
+r"""The initial offsets of a query of Spark's JVM connector, from its checkpoint.
 
-Spark keeps the end of every micro-batch, for every source alike, in ``offsets/``. The start of the first one each
-source must keep for itself. The JVM connector writes it to ``sources/<number of the source>/0``::
+Spark stores the end of every micro-batch in ``offsets/``. Each source stores the start of the first one. The JVM
+connector writes it to ``sources/<number of the source>/0``::
 
     one byte | "v1\n" | {"topic":{"0":23}}        since Spark 2.1.1; the byte is 0
     one byte | {"topic":{"0":23}}                  Spark 2.1.0; the byte is the text's length
 
-A Python source is told no path, so a query whose first batch the JVM connector began and did not finish needs option
-``jvmCheckpoint``. Paths without a scheme and ``file:`` are local; others (``s3://``, ``gs://``, ``abfs://``,
-``hdfs://``) are read by pyarrow's file systems with the credentials that those find: Spark's own are in the JVM.
+A Python source does not get the path, so a query whose first batch the JVM connector began and did not finish needs
+option ``jvmCheckpoint``. Paths without a scheme and ``file:`` are local. Other paths (``s3://``, ``gs://``, ``abfs://``,
+``hdfs://``) are read by pyarrow's file systems with their default credentials, because Spark's are in the JVM.
 """
 
 import json
@@ -28,21 +28,21 @@ _VERSION: Final = 1
 
 
 class Directory(Protocol):
-    """A directory somewhere; paths are relative to it, with slashes."""
+    """A directory; paths are relative to it, with slashes."""
 
     def names(self, path: str) -> list[str]:
-        """Entries of a directory, sorted; none if it is not there."""
+        """Entries of a directory, sorted; none if it does not exist."""
         ...
 
     def read(self, path: str) -> bytes | None:
-        """A file's bytes; None if it is not there."""
+        """A file's bytes; None if it does not exist."""
         ...
 
 
 def read_initial_offsets(location: str) -> OffsetMap:
-    """The start of the first batch, from a checkpoint directory or from a source's directory in one.
+    """The start of the first batch, from a checkpoint directory or from the directory of one of its sources.
 
-    Raises OptionError: nothing is there, or there are several sources, or a later version of Spark wrote it.
+    Raises OptionError: there is no file, there are several sources, or a later version of Spark wrote it.
     """
     try:
         directory = _directory(location)
@@ -51,7 +51,7 @@ def read_initial_offsets(location: str) -> OffsetMap:
     except OSError as error:
         raise OptionError(OPTION, f"{location} cannot be read: {error}") from error
     if content is None:
-        raise OptionError(OPTION, f"{location} has no file {name}: it is not the checkpoint of the JVM connector")
+        raise OptionError(OPTION, f"{location} has no file {name}: it is no checkpoint of the JVM connector")
     try:
         return parse_initial_offsets(content)
     except ValueError as error:
@@ -59,7 +59,7 @@ def read_initial_offsets(location: str) -> OffsetMap:
 
 
 def parse_initial_offsets(content: bytes) -> OffsetMap:
-    """The bytes of ``sources/<n>/0`` -> offsets. Raises ValueError saying what is wrong."""
+    """The bytes of ``sources/<n>/0`` -> offsets. Raises ValueError with the reason."""
     try:
         text = content[1:].decode()
     except UnicodeDecodeError as error:
@@ -67,9 +67,9 @@ def parse_initial_offsets(content: bytes) -> OffsetMap:
     if text.startswith("v"):
         version, _, text = text.partition("\n")
         if not re.fullmatch(r"v[1-9][0-9]*", version):
-            raise ValueError(f"its first line is {version[:20]!r}, which is no version")
+            raise ValueError(f"its first line {version[:20]!r} is no version")
         if int(version[1:]) > _VERSION:
-            raise ValueError(f"it has version {version}, and v{_VERSION} is the last one known; a later Spark wrote it")
+            raise ValueError(f"version {version} is later than v{_VERSION}, the last known one; a later Spark wrote it")
     stored = json.loads(text)
     if not isinstance(stored, dict):
         raise ValueError(f"expected a JSON object of topics, found {text[:40]!r}")
@@ -82,7 +82,7 @@ def _file(directory: Directory, location: str) -> str:
     files = [f"sources/{name}/0" for name in directory.names("sources") if "0" in directory.names(f"sources/{name}")]
     if len(files) > 1:
         several = ", ".join(name.removesuffix("/0") for name in files)
-        raise OptionError(OPTION, f"{location} has several sources; name the directory of the one meant: {several}")
+        raise OptionError(OPTION, f"{location} has several sources; name the directory of one source: {several}")
     return files[0] if files else "sources/0/0"
 
 
@@ -96,7 +96,7 @@ def _directory(location: str) -> Directory:
 
 
 _NOT_THERE: Final = (FileNotFoundError, NotADirectoryError, ValueError)
-"""ValueError: of a NUL or a surrogate. Path.is_dir and is_file answer False for every OSError since Python 3.14."""
+"""ValueError: a NUL or a surrogate. Path.is_dir and is_file return False for every OSError since Python 3.14."""
 
 
 class _Local:
@@ -118,10 +118,10 @@ class _Local:
 
 
 class _Remote:
-    """A directory on a file system of pyarrow."""
+    """A directory in a file system of pyarrow."""
 
     def __init__(self, location: str) -> None:
-        from pyarrow import ArrowInvalid, fs  # noqa: PLC0415  # loads file systems that few need
+        from pyarrow import ArrowInvalid, fs  # noqa: PLC0415  # takes time, and few queries need it
 
         try:
             self._fs, self._root = fs.FileSystem.from_uri(location)

@@ -1,7 +1,7 @@
-"""The ends of all partitions of a stream, asked of the cluster no more often than is useful.
+"""The end offsets of all partitions of a stream, with a limited rate of requests.
 
-Spark asks for the latest offset every 11 ms or so while it has nothing to do. The cluster is asked four times a second
-then, for the list of partitions once a second, and at once again as soon as something moves.
+While Spark is idle it calls ``latestOffset`` about every 11 ms. The source then sends ListOffsets four times a second
+and Metadata once a second, and at every call again after offsets have moved.
 """
 
 import logging
@@ -16,16 +16,16 @@ from spark_kafka_native.spark.planning.bounds import OffsetSource
 from spark_kafka_native.spark.planning.data_loss import lagging_partitions
 from spark_kafka_native.spark.planning.pacing import Clock, RefreshPacer
 from spark_kafka_native.spark.planning.topic_ids import TopicIds
-from spark_kafka_native.spark.subscription import Selection
+from spark_kafka_native.spark.subscription import SelectedPartitions
 
 PARTITIONS_EVERY_MS: Final = 1_000.0
-"""How often an idle stream looks for new partitions."""
+"""Interval at which an idle stream looks up partitions."""
 
 _log = logging.getLogger(__name__)
 
 
 class LatestOffsets:
-    """The last answer, and when to ask again."""
+    """The end offsets of the last lookup, and the time of the next one."""
 
     def __init__(self, options: SourceOptions, source: OffsetSource, clock: Clock, ids: TopicIds) -> None:
         self._options = options
@@ -33,25 +33,24 @@ class LatestOffsets:
         self._clock = clock
         self._ids = ids
         self._pacer = RefreshPacer()
-        self._selection: Selection | None = None
+        self._selection: SelectedPartitions | None = None
         self._selected_at_ms = 0.0
         self._warned: set[str] = set()
         self._believed: Collection[str] = frozenset()
-        """Topics and partitions that were looked for in vain."""
+        """Topics and partitions that several lookups did not find."""
         self.known: OffsetMap | None = None
-        """The last answer; None before the first."""
+        """The result of the last lookup; None before the first."""
 
     @property
     def due(self) -> bool:
-        """Whether it is time to ask."""
+        """Whether the next lookup is due."""
         return self.known is None or self._pacer.due(self._clock.now_ms())
 
-    def ask(self, known: OffsetMap) -> OffsetMap:
-        """The ends of all partitions, by a query that has read up to ``known``.
+    def look_up(self, known: OffsetMap) -> OffsetMap:
+        """The end offsets of all partitions, for a query that has read up to ``known``.
 
-        Topics that are missing, and partitions that are gone or shorter than ``known``, are looked at again before
-        that is believed; once it is, it is not waited for a second time. A topic that has another id than the one that
-        was read needs no second look.
+        Missing topics and partitions, and partitions that end before ``known``, are looked up several times. The next
+        call does not repeat these lookups. A topic with another id than the one that was read needs no repetition.
         """
         latest: OffsetMap = {}
         unknown: set[str] = set()
@@ -59,7 +58,7 @@ class LatestOffsets:
         for attempt in range(self._options.offset_retries + 1):
             if attempt:
                 self._clock.sleep_ms(self._options.offset_retry_interval_ms)
-            selection = self._select(anew=attempt > 0)
+            selection = self._select(refresh=attempt > 0)
             latest = self._source.list_offsets(dict.fromkeys(selection.partitions, LATEST_OFFSET))
             unknown = set(selection.missing_topics) - {tp.topic for tp in known}
             lagging = lagging_partitions(known, latest)
@@ -77,15 +76,15 @@ class LatestOffsets:
         return latest
 
     def warn_once(self, message: str) -> None:
-        """Log what would otherwise be said many times a second."""
+        """Log a warning once, not at every lookup."""
         if message not in self._warned:
             self._warned.add(message)
             _log.warning("%s", message)
 
-    def _select(self, *, anew: bool) -> Selection:
+    def _select(self, *, refresh: bool) -> SelectedPartitions:
         now_ms = self._clock.now_ms()
         recent = self._pacer.idle and now_ms < self._selected_at_ms + PARTITIONS_EVERY_MS
-        if self._selection is None or anew or not recent:
+        if self._selection is None or refresh or not recent:
             self._selection = select_partitions(self._options, self._source)
             self._selected_at_ms = now_ms
             self._ids.note(self._source.topic_ids({tp.topic for tp in self._selection.partitions}))

@@ -1,9 +1,9 @@
-"""Logs that were cut between two micro-batches: found by the leader epochs in which a query has planned (KIP-320).
+"""Truncations between two micro-batches, found by the leader epochs of earlier plans (KIP-320).
 
-A task compares logs from its plan on. What a new leader lacked of the batches before would show to nobody: its other
-records have the same offsets. So the driver remembers who led when each partition was planned last, and when that has
-changed asks the new leader where the old one's epoch ended. A checkpoint has no epochs; after a restart the first plan
-is where remembering begins.
+A task detects a truncation after its plan. A truncation of earlier batches is not visible in offsets, because other
+records may have the same ones. So the driver stores the leader of each partition's last plan. If it has changed, the
+new leader returns the end offset of the old leader's epoch. A checkpoint has no epochs: after a restart the first plan
+stores them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,20 +18,20 @@ from spark_kafka_native.spark.planning.ranges import OffsetRange
 
 
 class LeaderEpochs:
-    """Who led the partitions of one running query when they were planned last."""
+    """The leaders of a running query's partitions in their last plans."""
 
     def __init__(self) -> None:
         self._leaders: dict[TopicPartition, PartitionLeader] = {}
         self._cuts: dict[TopicPartition, tuple[int, int]] = {}
-        """Where a batch starts by Spark's account, and where its log was cut below that."""
+        """The start of a batch that Spark has stored, and the lower offset at which the log was truncated."""
 
     def compare(
         self, ranges: Sequence[OffsetRange], start: OffsetMap, source: OffsetSource
     ) -> tuple[list[OffsetRange], list[DataLoss]]:
-        """The ranges of the micro-batch from ``start``, and what was cut off below it; ``leader`` of each is set.
+        """The ranges of the micro-batch from ``start``, and the losses below it; ``leader`` of each range is set.
 
-        A range whose log was cut begins at the cut: the records from there to ``start`` have not been read, others
-        have. Planned once more, as Spark does for every use of the stream in a query, the ranges are the same.
+        A range whose log was truncated begins at the truncation, because the new records below ``start`` have not been
+        read. A repeated plan, which Spark makes for every use of the stream in a query, returns the same ranges.
         """
         leaders = {piece.topic_partition: piece.leader for piece in ranges if piece.leader is not None}
         before = self._epochs_before(leaders, start)
@@ -40,13 +40,13 @@ class LeaderEpochs:
             if end < start[tp]:
                 self._cuts[tp] = (start[tp], end)
         self._leaders |= leaders
-        losses = [replace(truncated(tp, at, reach), lasting=False) for tp, (reach, at) in sorted(self._cuts.items())]
+        losses = [replace(truncated(tp, cut, begin), lasting=False) for tp, (begin, cut) in sorted(self._cuts.items())]
         return [self._from_cut(piece) for piece in ranges], losses
 
     def _epochs_before(
         self, leaders: Mapping[TopicPartition, PartitionLeader], start: OffsetMap
     ) -> dict[TopicPartition, int]:
-        """The epochs of partitions that were planned with earlier leaders; a topic made again has other epochs."""
+        """The epochs of partitions that were planned with earlier leaders of the same topic id."""
         return {
             tp: known.leader_epoch
             for tp, leader in leaders.items()

@@ -1,10 +1,9 @@
-"""What a batch query needs not read, because its filters drop those records anyway.
+"""The records that a batch query need not read, because its filters drop them.
 
-A narrowing only says what may be left out: whoever narrows must still filter what is read. It is safe with record
-times in any order: the first offset with a record of time T or later has only earlier times before it, so a lower bound
-on time is a place to start. An upper bound is not a place to end, since a later record may have an earlier time; not
-even where brokers stamp the records, because clocks step back and leaders change. Option ``endingTimestamp`` ends
-there for those who want that.
+A narrowing is not exact: Spark must still filter the records that are read. It is correct for timestamps in any order.
+All records before the first record at or after time T are earlier than T, so a lower bound on time gives a start. An
+upper bound gives no end, because a later record may have an earlier timestamp, even with LogAppendTime, because clocks
+are set back and leaders change. Option ``endingTimestamp`` ends there if the user wants that.
 """
 
 import operator
@@ -22,8 +21,8 @@ from spark_kafka_native.spark.planning.ranges import OffsetRange
 _NOTHING_FOUND: Final = -1
 
 
-class Comparison(Enum):
-    """How a column is compared with a value."""
+class Operator(Enum):
+    """Operators of conditions."""
 
     EQUAL = "="
     IN = "in"
@@ -33,13 +32,13 @@ class Comparison(Enum):
     AT_LEAST = ">="
 
 
-_HOLDS: Final[Mapping[Comparison, Callable[[Any, Any], bool]]] = {
-    Comparison.EQUAL: operator.eq,
-    Comparison.IN: lambda found, values: found in values,
-    Comparison.LESS: operator.lt,
-    Comparison.AT_MOST: operator.le,
-    Comparison.MORE: operator.gt,
-    Comparison.AT_LEAST: operator.ge,
+_HOLDS: Final[Mapping[Operator, Callable[[Any, Any], bool]]] = {
+    Operator.EQUAL: operator.eq,
+    Operator.IN: lambda found, values: found in values,
+    Operator.LESS: operator.lt,
+    Operator.AT_MOST: operator.le,
+    Operator.MORE: operator.gt,
+    Operator.AT_LEAST: operator.ge,
 }
 
 
@@ -48,25 +47,25 @@ class Condition:
     """``column`` compared with ``value``, as in ``partition < 3``; a tuple of values for IN."""
 
     column: str
-    comparison: Comparison
+    operator: Operator
     value: Any
 
     def holds(self, found: object) -> bool:
         """Whether a row with ``found`` in the column is wanted."""
-        return _HOLDS[self.comparison](found, self.value)
+        return _HOLDS[self.operator](found, self.value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Narrowing:
-    """What all wanted records have in common. The default wants everything."""
+    """Conditions that all wanted records meet. The default has none."""
 
     on_partition: tuple[Condition, ...] = ()
     """Conditions on the columns ``topic`` and ``partition``; all must hold."""
     from_offset: int = 0
     until_offset: int | None = None
-    """Offsets that are wanted, in every partition alike; None: to the end."""
+    """Offsets that are wanted in every partition; None: to the end."""
     from_timestamp_ms: int | None = None
-    """Records of earlier times are not wanted, nor such without a time. At least 0."""
+    """At least 0. Earlier records, and records without a timestamp, are not wanted."""
 
     def wants(self, tp: TopicPartition) -> bool:
         """Whether any record of a partition may be wanted."""
@@ -78,10 +77,10 @@ EVERYTHING: Final = Narrowing()
 
 
 def narrow(ranges: Iterable[OffsetRange], narrowing: Narrowing, source: OffsetSource) -> list[OffsetRange]:
-    """The ranges of a batch query without what its filters would drop; ends that are open stay so where they may.
+    """The ranges of a batch query, narrowed by its filters; ``LATEST_OFFSET`` is kept if possible.
 
-    The cluster is asked only if the filters bound offsets or times. Ranges keep from being taken for lost what is
-    merely not wanted: none ends up outside what its partition has now.
+    Offsets are looked up only if the filters bound offsets or times. Narrowed ranges are within the present offsets of
+    their partitions, so that no loss is reported for records that are not wanted.
     """
     wanted = [piece for piece in ranges if narrowing.wants(piece.topic_partition)]
     by_time = _lowest_by_time(wanted, narrowing.from_timestamp_ms, source)
@@ -97,7 +96,7 @@ def narrow(ranges: Iterable[OffsetRange], narrowing: Narrowing, source: OffsetSo
             narrowed.append(piece)
             continue
         lowest = narrowing.from_offset
-        if not 0 <= piece.from_offset < first[tp]:  # else records of the time may be among those that are gone
+        if not 0 <= piece.from_offset < first[tp]:  # else wanted records may be among the deleted ones
             lowest = max(lowest, by_time.get(tp, 0))
         cut = _cut(piece, (first[tp], last[tp]), lowest, narrowing.until_offset)
         if cut is not None:
@@ -106,13 +105,13 @@ def narrow(ranges: Iterable[OffsetRange], narrowing: Narrowing, source: OffsetSo
 
 
 def _cut(piece: OffsetRange, bounds: tuple[int, int], lowest: int, until_offset: int | None) -> OffsetRange | None:
-    """A range from ``lowest`` to ``until_offset``, both moved into what there is; None: nothing of it is wanted."""
+    """A range from ``lowest`` to ``until_offset``, both within the present offsets; None: nothing is wanted."""
     first, last = bounds
     from_offset, end = piece.from_offset, piece.until_offset
     known_from = first if from_offset == EARLIEST_OFFSET else from_offset
     known_end = last if end == LATEST_OFFSET else end
     if lowest > known_from:
-        # Beyond the end a range would ask for records that do not exist; from the end on, only for those that come.
+        # A range must not start after the end, where no records exist; from the end it reads only later records.
         from_offset = known_from = min(lowest, max(known_end, known_from))
     if until_offset is not None and until_offset < known_end:
         end = known_end = max(until_offset, known_from)
@@ -123,19 +122,19 @@ def _cut(piece: OffsetRange, bounds: tuple[int, int], lowest: int, until_offset:
 
 
 def _lowest_by_time(ranges: Sequence[OffsetRange], timestamp_ms: int | None, source: OffsetSource) -> OffsetMap:
-    """Before which offset a partition has no record of ``timestamp_ms`` or later; left out where that is not known."""
+    """The offset below which all records are earlier than ``timestamp_ms``; left out if unknown."""
     if timestamp_ms is None or not ranges:
         return {}
     found = _first_at([piece.topic_partition for piece in ranges], timestamp_ms, source)
-    others = _in_another_log(ranges, source)
-    return {tp: offset for tp, offset in found.items() if tp not in others}
+    changed = _in_another_log(ranges, source)
+    return {tp: offset for tp, offset in found.items() if tp not in changed}
 
 
 def _in_another_log(ranges: Sequence[OffsetRange], source: OffsetSource) -> set[TopicPartition]:
-    """Partitions that do not have the topic id and the leader epoch that their ranges were planned with.
+    """Partitions whose topic id or leader epoch has changed since their ranges were planned.
 
-    Offsets of a time that were looked up before say nothing of these ranges. Read whole, they are compared by their
-    tasks, which report the loss; left out, they would be missing without an error.
+    Offsets by time are not valid for these ranges. Their tasks read the whole ranges and report the loss. Without their
+    ranges the loss would not be reported.
     """
     planned = {piece.topic_partition: piece.leader for piece in ranges if piece.leader is not None}
     if not planned:
@@ -150,7 +149,7 @@ def _in_another_log(ranges: Sequence[OffsetRange], source: OffsetSource) -> set[
 
 
 def _first_at(partitions: list[TopicPartition], timestamp_ms: int, source: OffsetSource) -> OffsetMap:
-    """The first offset with a record of a time or later; of partitions without one the end, if that is certain."""
+    """The first offset of a record at or after a time; the end if it is certain that there is no such record."""
     try:
         ends = source.list_offsets(dict.fromkeys(partitions, LATEST_OFFSET))
         found = source.list_offsets(dict.fromkeys(partitions, timestamp_ms))
@@ -159,7 +158,7 @@ def _first_at(partitions: list[TopicPartition], timestamp_ms: int, source: Offse
             return {}
         raise
     without = [tp for tp, offset in found.items() if offset == _NOTHING_FOUND and tp in ends]
-    # "None" alone is no proof: brokers give up at a segment in an old format, though later segments have records.
+    # No offset does not prove that: brokers stop at a segment in an old format, although later segments have records.
     latest = source.latest_timestamps(without) if without else {}
     passed = {tp: ends[tp] for tp, time_ms in latest.items() if time_ms < timestamp_ms}
     return {tp: offset for tp, offset in found.items() if offset >= 0} | passed

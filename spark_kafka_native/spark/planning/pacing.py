@@ -1,4 +1,4 @@
-"""How often an idle stream asks the cluster for news, by a clock that tests can replace."""
+"""The rate of offset lookups of an idle stream, and a clock that tests can replace."""
 
 import time
 from dataclasses import dataclass
@@ -6,14 +6,14 @@ from typing import Final, Protocol
 
 
 class Clock(Protocol):
-    """Time as the stream sees it."""
+    """The clock of a stream."""
 
     def now_ms(self) -> float:
-        """Milliseconds of a clock that never goes back."""
+        """Milliseconds of a monotonic clock."""
         ...
 
     def epoch_ms(self) -> float:
-        """Milliseconds since 1970, as the timestamps of records count."""
+        """Milliseconds since 1970, as in the timestamps of records."""
         ...
 
     def sleep_ms(self, duration_ms: float) -> None:
@@ -39,7 +39,7 @@ class SystemClock:
 
 @dataclass(slots=True)
 class RefreshPacer:
-    """When to look offsets up again: at once after they moved, then at pauses that double up to a quarter second."""
+    """The time of the next offset lookup: at once after offsets have moved, then at pauses that double up to 250 ms."""
 
     SHORTEST_MS: Final = 15.0
     LONGEST_MS: Final = 250.0
@@ -48,15 +48,15 @@ class RefreshPacer:
     _due_at_ms: float = 0.0
 
     def due(self, now_ms: float) -> bool:
-        """Whether it is time."""
+        """Whether the next lookup is due."""
         return now_ms >= self._due_at_ms
 
     @property
     def idle(self) -> bool:
-        """Whether nothing had moved at the last look-up."""
+        """Whether no offset had moved at the last lookup."""
         return self._pause_ms > 0
 
     def looked_up(self, now_ms: float, *, moved: bool) -> None:
-        """Note a look-up, made at ``now_ms``."""
+        """Record a lookup at ``now_ms``."""
         self._pause_ms = 0.0 if moved else min(max(2 * self._pause_ms, self.SHORTEST_MS), self.LONGEST_MS)
         self._due_at_ms = now_ms + self._pause_ms

@@ -1,7 +1,7 @@
-"""How ranges become tasks: one each, or, with option ``maxPartitions``, whole ranges together. Pure.
+"""Assigns ranges to tasks: one range each, or, with option ``maxPartitions``, several whole ranges. Pure.
 
-Ranges are laid side by side by leader and the row is cut into tasks of about the same number of offsets, so that a task
-mostly has one broker to ask. Leaders may have moved when a batch is planned once more: other tasks then read the same.
+Ranges are sorted by leader, and the sequence is cut into tasks of about the same number of offsets, so that most tasks
+read from one broker. If leaders have changed when a batch is planned again, other tasks read the same ranges.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.planning.ranges import OffsetRange, bind_range
 
 Task: TypeAlias = tuple[OffsetRange, ...]
-"""What one task reads, the value of its ``InputPartition``: one range or several, at most one of each partition."""
+"""The ranges of one task, the value of its ``InputPartition``; at most one range of each partition."""
 _Sized: TypeAlias = tuple[OffsetRange, int]
 
 _NOWHERE = -1
@@ -25,13 +25,12 @@ def pack(
     max_partitions: int | None = None,
     max_records_per_partition: int | None = None,
 ) -> list[Task]:
-    """Every range in one task; pieces of one partition follow each other in ``ranges`` and stay in their order.
+    """Assign every range to one task; ranges of one partition are adjacent in ``ranges`` and keep their order.
 
-    There are at most ``max_partitions`` tasks, or as many as ``max_records_per_partition`` needs when they are filled
-    one behind the other; a range alone may have more than that. Where that limit plays no part, no task has more
-    offsets than an even share and the largest range together. ``bounds`` are today's first and end offsets, for ranges
-    that start at -2 or end at -1: those count as they are today, and stay as they are. Pieces of a partition that meet
-    become one range.
+    There are at most ``max_partitions`` tasks, or as many as ``max_records_per_partition`` requires if they are filled
+    one after the other; a single range may exceed that. Without that limit no task has more offsets than an equal share
+    plus the largest range. ``bounds`` are the present first and end offsets, for the size of ranges that start at -2 or
+    end at -1, which are kept. Adjacent ranges of a partition in one task are joined.
     """
     if max_partitions is None or len(ranges) <= max_partitions:
         return [(piece,) for piece in ranges]
@@ -56,9 +55,9 @@ def _node_of(piece: OffsetRange) -> int:
 
 
 def _share_out(sized: Sequence[_Sized], count: int, most: int | None) -> list[list[OffsetRange]]:
-    """``count`` tasks of even size, more if none may have more offsets than ``most``.
+    """``count`` tasks of equal size, or more if ``most`` offsets per task require that.
 
-    What is left is shared out anew behind every task, and each task leaves at least one range for each one to come.
+    The share is computed again after every task, and each task leaves at least one range for each later one.
     """
     left = sum(_weight(size) for _, size in sized)
     tasks: list[list[OffsetRange]] = []
@@ -79,12 +78,12 @@ def _share_out(sized: Sequence[_Sized], count: int, most: int | None) -> list[li
 
 
 def _weight(size: int) -> int:
-    """An empty range costs something, too, and may have records by the time it is read."""
+    """At least 1: an empty range also costs a request, and may have records when it is read."""
     return max(size, 1)
 
 
 def _fill(sized: Iterable[_Sized], most: int) -> list[list[OffsetRange]]:
-    """As many ranges in each task as ``most`` offsets allow, one task behind the other."""
+    """As many ranges in each task as ``most`` offsets allow, one task after the other."""
     tasks: list[list[OffsetRange]] = []
     offsets = 0
     for piece, size in sized:

@@ -1,4 +1,4 @@
-"""Ranges of offsets, and how large ones are cut. Pure and deterministic: a replayed batch is cut as it was at first."""
+"""Offset ranges, and how large ones are split. Pure and deterministic: a replayed batch has the same ranges."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -9,10 +9,10 @@ from spark_kafka_native.spark.offsets import EARLIEST_OFFSET, LATEST_OFFSET
 
 
 class OffsetRange(NamedTuple):
-    """What a task reads of a partition: ``[from_offset, until_offset)``.
+    """Offsets ``[from_offset, until_offset)`` of a partition.
 
-    A batch query may leave ``from_offset`` at -2 and ``until_offset`` at -1: the task then reads from the first offset
-    that there is, to the end that there is, when it runs.
+    In a batch query ``from_offset`` may be -2 and ``until_offset`` -1: the task looks up the first and the end offset
+    when it runs.
     """
 
     topic: str
@@ -20,18 +20,18 @@ class OffsetRange(NamedTuple):
     from_offset: int
     until_offset: int
     from_earliest: bool = False
-    """Whether the partition is read from its first record: records that go before they are read are not missed then."""
+    """Whether the partition is read from its first record: records that are deleted before that are no loss then."""
     leader: PartitionLeader | None = None
-    """Where to read it, so that the task need not ask; and the topic's id, so that it reads no other of that name."""
+    """The leader of the plan, with the topic id, so that the task detects another topic of the same name."""
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """The partition that is read."""
+        """The partition of the range."""
         return TopicPartition(self.topic, self.partition)
 
     @property
     def size(self) -> int:
-        """Offsets in the range; meaningless while an end is -1 or -2."""
+        """Number of offsets; not valid if a limit is -1 or -2."""
         return self.until_offset - self.from_offset
 
     def __str__(self) -> str:
@@ -48,11 +48,11 @@ def range_of(tp: TopicPartition, from_offset: int, until_offset: int) -> OffsetR
 def split_ranges(
     ranges: Iterable[OffsetRange], *, min_partitions: int | None = None, max_records_per_partition: int | None = None
 ) -> list[OffsetRange]:
-    """Ranges with known ends -> non-empty ranges of even size, in the same order.
+    """Ranges with real offsets -> non-empty ranges of equal size, in the same order.
 
-    First no range keeps more than ``max_records_per_partition`` offsets; then, if there are still fewer than
-    ``min_partitions`` ranges, the large ones are cut further, in proportion to their size. Rounding may leave the count
-    beside ``min_partitions``. The rules are those of Spark's JVM connector (``KafkaOffsetRangeCalculator``).
+    First ranges are split to at most ``max_records_per_partition`` offsets. If there are still fewer than
+    ``min_partitions`` ranges, large ones are split further, in proportion to their size. Rounding may give another
+    count. The rules are those of Spark's JVM connector (``KafkaOffsetRangeCalculator``).
     """
     pieces = [piece for piece in ranges if piece.size > 0]
     if max_records_per_partition is not None:
@@ -69,10 +69,10 @@ def split_unbound_ranges(
     min_partitions: int | None = None,
     max_records_per_partition: int | None = None,
 ) -> list[OffsetRange]:
-    """As ``split_ranges``, for ranges that start at -2 or end at -1; ``bounds`` are today's first and end offsets.
+    """As ``split_ranges``, for ranges that start at -2 or end at -1; ``bounds`` are the present first and end offsets.
 
-    Cut points are real offsets; the first piece of a partition keeps its -2 and the last its -1, so records that arrive
-    later are still read. For the same reason a range up to -1 is kept when it is empty today.
+    The first range of a partition keeps its -2 and the last its -1, so that later records are also read. For the same
+    reason an empty range up to -1 is kept. Offsets between them are real.
     """
     unbound = {piece.topic_partition: piece for piece in ranges}
     bound = {tp: bind_range(piece, *bounds.get(tp, (0, 0))) for tp, piece in unbound.items()}
@@ -92,14 +92,14 @@ def bind_range(piece: OffsetRange, first: int, end: int) -> OffsetRange:
 
 
 def _between(piece: OffsetRange, from_offset: int, until_offset: int) -> OffsetRange:
-    """The range with other ends. A topic may have ten thousand partitions: nothing is made anew that stays as it is."""
+    """The range with other limits; the same object if they are equal, because there may be 10,000 partitions."""
     if from_offset == piece.from_offset and until_offset == piece.until_offset:
         return piece
     return piece._replace(from_offset=from_offset, until_offset=until_offset)
 
 
 def _loosen_ends(whole: OffsetRange, pieces: list[OffsetRange]) -> list[OffsetRange]:
-    """The pieces of a range, the first from where it begins and the last to where it ends, looked up or not."""
+    """The split ranges, the first and the last with the limits of the whole range."""
     if whole.from_offset == EARLIEST_OFFSET:
         whole = whole._replace(from_earliest=True)
     if len(pieces) <= 1:
@@ -125,7 +125,7 @@ def _share(size: int, total: int, parts: int) -> int:
 
 
 def _cut(piece: OffsetRange, parts: int) -> list[OffsetRange]:
-    """``parts`` ranges, the longer ones last; fewer where there are not so many offsets."""
+    """``parts`` ranges, the longer ones last; fewer if there are fewer offsets."""
     if parts == 1:
         return [piece]
     cut: list[OffsetRange] = []

@@ -1,4 +1,4 @@
-"""How far one trigger reads. Pure and deterministic: a replayed batch is planned as it was the first time."""
+"""The end of a rate-limited micro-batch. Pure and deterministic: a replayed batch has the same plan."""
 
 import heapq
 from collections.abc import Mapping, Sequence
@@ -8,19 +8,19 @@ from spark_kafka_native.spark.offsets import OffsetMap
 
 
 def limit_offsets(start: Mapping[TopicPartition, int], available: OffsetMap, max_offsets: int) -> OffsetMap:
-    """How far to read when at most ``max_offsets`` offsets may be read between ``start`` and ``available``.
+    """The end of a batch that reads at most ``max_offsets`` offsets between ``start`` and ``available``.
 
-    ``start`` has every partition of ``available``. If all fits, the answer is ``available``. Otherwise exactly
-    ``max_offsets`` are taken: each partition's share is in proportion to what it has waiting, and at least one. If
-    there are more waiting partitions than offsets, they take turns: the turn follows from ``start``, which moves on by
-    ``max_offsets`` each time, so no partition waits for ever and nothing has to be remembered. A partition whose end
-    went back is passed on as it is, for the planner to report.
+    ``start`` has every partition of ``available``. If there are no more offsets than that, the result is ``available``.
+    Otherwise the batch has exactly ``max_offsets``: each partition's share is in proportion to its lag, and at least
+    one. With more partitions than offsets, partitions alternate: the first one depends on ``start``, whose sum grows by
+    ``max_offsets`` in each batch, so that every partition is read without stored state. A partition whose end is below
+    its start is passed on for the planner to report.
     """
     waiting = {tp: available[tp] - start[tp] for tp in sorted(available) if available[tp] > start[tp]}
     if sum(waiting.values()) <= max_offsets:
         return dict(available)
     if len(waiting) > max_offsets:
-        shares = _take_turns(list(waiting), sum(start.values()), max_offsets)
+        shares = _rotate(list(waiting), sum(start.values()), max_offsets)
     else:
         shares = _apportion(waiting, max_offsets)
     return {tp: start[tp] + shares.get(tp, 0) if tp in waiting else end for tp, end in available.items()}
@@ -31,9 +31,9 @@ def delay_batch(
 ) -> bool:
     """Whether a micro-batch from ``start`` should wait until ``min_offsets`` offsets can be read.
 
-    ``start`` has every partition of ``available``. ``waited_ms`` is the time since the last batch that was not held
-    back: infinite for the first, which never waits. A partition that is gone, or whose end went back, is reported by
-    the planner and not kept for later.
+    ``start`` has every partition of ``available``. ``waited_ms`` is the time since the last batch: infinite for the
+    first batch, which never waits. A batch with a deleted partition, or with an end below its start, does not wait,
+    because the planner reports it.
     """
     if waited_ms >= max_delay_ms or start.keys() - available.keys():
         return False
@@ -41,12 +41,12 @@ def delay_batch(
     return min(sizes, default=0) >= 0 and sum(sizes) < min_offsets
 
 
-def _take_turns(waiting: Sequence[TopicPartition], turn: int, max_offsets: int) -> OffsetMap:
-    return {waiting[(turn + i) % len(waiting)]: 1 for i in range(max_offsets)}
+def _rotate(waiting: Sequence[TopicPartition], first: int, max_offsets: int) -> OffsetMap:
+    return {waiting[(first + i) % len(waiting)]: 1 for i in range(max_offsets)}
 
 
 def _apportion(waiting: OffsetMap, max_offsets: int) -> OffsetMap:
-    """Shares of ``max_offsets`` in proportion to ``waiting``; each at least 1, none above what waits, exact in sum."""
+    """Shares of ``max_offsets`` in proportion to ``waiting``; each at least 1 and at most its lag; exact in sum."""
     total = sum(waiting.values())
     shares = {tp: max(max_offsets * size // total, 1) for tp, size in waiting.items()}
     over = sum(shares.values()) - max_offsets
@@ -61,7 +61,7 @@ def _apportion(waiting: OffsetMap, max_offsets: int) -> OffsetMap:
 
 
 def _take_back(shares: OffsetMap, over: int) -> None:
-    """Take ``over`` single offsets back, each from the largest share of the moment."""
+    """Subtract ``over`` single offsets, each from the largest share."""
     largest = [(-share, tp) for tp, share in shares.items()]
     heapq.heapify(largest)
     for _ in range(over):

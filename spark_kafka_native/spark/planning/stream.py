@@ -1,19 +1,18 @@
-"""What the driver of a stream knows: where it started, how far it may read, and what the next micro-batch is.
+"""The offsets of a stream on the driver: its start, its end, and the next micro-batch.
 
-Spark keeps the end of every micro-batch in its checkpoint but, for a Python source, never the start of the first. If a
-query dies between writing the end of batch 0 and finishing it, Spark asks for the initial offset again and reads from
-there: with ``startingOffsets=latest`` that skips whatever arrived in between. Hence three rules:
+Spark stores the end of every micro-batch in its checkpoint but, for a Python source, not the start of the first. If a
+query fails between writing the end of batch 0 and finishing it, Spark calls ``initialOffset`` again and reads from that
+offset: with ``startingOffsets=latest`` that skips the records that arrived in between. So there are three rules:
 
-1. In the first batch of a new query, every partition whose start would be looked up differently later (``latest``, a
-   group's commits) ends where it starts. Spark runs that batch although it is empty, and its end is the start, written
-   down. Partitions that start at ``earliest`` or at a given offset are looked up the same again and need no such
-   detour, so a query from ``earliest`` has no extra batch, in particular not with Trigger.AvailableNow. With
-   AvailableNow and ``latest`` the empty batch is what makes the next run go on from here.
-2. When that first batch is replayed, those partitions are empty again, whatever the initial offset is by now.
-3. A first batch that the JVM connector wrote follows neither rule: it keeps the start in a file of its own. Without
-   option ``jvmCheckpoint``, which says where that is, such a batch is refused: where it starts would be a guess.
+1. In the first batch of a new query, every partition whose start may be another offset at a later lookup (``latest``,
+   committed offsets) ends at its start. Spark runs that empty batch, and stores the start as its end. A later lookup of
+   ``earliest`` or a given offset returns the same start, so a query from ``earliest`` has no extra batch, in particular
+   not with Trigger.AvailableNow. With AvailableNow and ``latest`` the next run continues from the empty batch.
+2. When that first batch is replayed, those partitions are empty again, whatever the initial offset is now.
+3. The JVM connector does not use these rules, and stores the start of its first batch in a file. Such a batch is an
+   error without option ``jvmCheckpoint``, the path of that file, because its start is unknown.
 
-A topic that was deleted and made again is known by its id (``topic_ids``); what is finished may be committed to a
+A topic that was deleted and created again is found by its id (``topic_ids``). Finished offsets may be committed to a
 consumer group (``group_progress``).
 """
 
@@ -48,9 +47,9 @@ from spark_kafka_native.spark.subscription import SubscribePattern, describe
 
 
 class StreamOffsets:
-    """Offsets of one running stream; lives in the driver's source process, never pickled, not thread-safe.
+    """Offsets of one running stream, in the driver's source process; never pickled, not thread-safe.
 
-    The cluster is reached through ``source`` alone, so that this logic is tested without one.
+    All requests go through ``source``, so that tests need no cluster.
     """
 
     def __init__(self, options: SourceOptions, source: OffsetSource, clock: Clock) -> None:
@@ -63,7 +62,7 @@ class StreamOffsets:
         group = options.group_id if options.commit_to_group else None
         self._progress = None if group is None else GroupProgress(group, source, clock)
         self._initial: OffsetMap | None = None
-        self._asked_for_latest = False
+        self._latest_called = False
         self._planned = False
         self._replayed: tuple[OffsetMap, OffsetMap] | None = None
         self._available_now = False
@@ -72,10 +71,10 @@ class StreamOffsets:
         self._last_batch_ms = -math.inf
 
     def initial(self) -> OffsetMap:
-        """Where a new query starts; the same answer for the life of this object, as Spark asks twice.
+        """The start of a new query; constant for the life of this object, because Spark calls it twice.
 
-        Raises PlanError: a topic asked for by name does not exist, or the starting limit names other partitions;
-        OptionError: option ``jvmCheckpoint`` does not lead to a start.
+        Raises PlanError: a topic that the option names does not exist, or the starting limit names other partitions;
+        OptionError: option ``jvmCheckpoint`` has no initial offsets.
         """
         if self._initial is None:
             if self._options.jvm_checkpoint is not None:
@@ -94,31 +93,31 @@ class StreamOffsets:
         return dict(self._initial)
 
     def read_what_is_available_now(self) -> None:
-        """Stop at what the cluster has when ``latest`` is called first, not now.
+        """Stop at the end offsets of the first call of ``latest``, not of now.
 
-        Between the two Spark may replay a batch of an earlier run, which has its own end.
+        Before that call Spark may replay a batch of an earlier run, which has its own end.
         """
         self._available_now = True
 
     def latest(self, start: OffsetMap, max_offsets: int | None = None, min_offsets: int | None = None) -> OffsetMap:
         """The end of the micro-batch that begins at ``start``; ``start`` itself if there is nothing to read.
 
-        Reads at most ``max_offsets`` offsets, and waits for ``min_offsets`` as long as ``maxTriggerDelay`` says, but
-        not in the first batch with records, nor with Trigger.AvailableNow, which would leave the last ones unread; None
-        stands for no limit. Never empty unless ``start`` is: an empty offset in the checkpoint would make every
-        partition new, and read again from its first record.
+        The batch has at most ``max_offsets`` offsets, and waits for ``min_offsets`` up to ``maxTriggerDelay``, but not
+        the first batch with records, nor with Trigger.AvailableNow, which would leave the last records unread. None: no
+        limit. The result is empty only if ``start`` is: with an empty offset in the checkpoint every partition would be
+        new, and read again from its first record.
 
-        All that is before ``start`` is finished, and is committed to the group if that is wanted.
+        Offsets before ``start`` are finished, and are committed to the group if the option is set.
         """
-        is_new = not self._asked_for_latest and not self._planned and start == self._initial
-        if not self._asked_for_latest and not is_new:
-            self._go_on(start)
-        self._asked_for_latest = True
+        is_new = not self._latest_called and not self._planned and start == self._initial
+        if not self._latest_called and not is_new:
+            self._resume(start)
+        self._latest_called = True
         self._ids.settle(start)
         available = self._available(start)
         end = self._end_of_batch(start, available, max_offsets, min_offsets, is_first_batch=is_new)
         if self._progress is not None:
-            # Before the first batch of a new topic, so that no restart takes the old offsets for the new topic's.
+            # Before the first batch of a new topic, so that a restart does not apply the old offsets to the new topic.
             at_once = (self._available_now and end == start) or (bool(self._ids.awaiting) and end != start)
             finished = self._ids.translated(start)
             self._progress.report(finished, available, self._ids, at_once=at_once)
@@ -126,17 +125,17 @@ class StreamOffsets:
 
     @property
     def known_latest(self) -> OffsetMap | None:
-        """The ends of all partitions at the last look-up; None before the first."""
+        """The end offsets of all partitions at the last lookup; None before the first."""
         return self._ends.known
 
     def plan(self, start: OffsetMap, end: OffsetMap, *, from_elsewhere: bool = False) -> list[Task]:
         """The tasks of the micro-batch from ``start`` to ``end``; ``from_elsewhere``: another connector wrote the end.
 
-        Raises DataLossError: records in it are gone and ``failOnDataLoss`` is true; or a batch of Trigger.AvailableNow
-        cannot be what was promised, in which case the option does not matter. PlanError: rule 3.
+        Raises DataLossError: its records are lost and ``failOnDataLoss`` is true, or, whatever that option is, end
+        offsets of Trigger.AvailableNow no longer exist. PlanError: rule 3.
         """
         self._check_available_now(end)
-        replays = not self._asked_for_latest
+        replays = not self._latest_called
         if replays:
             if self._initial is not None and from_elsewhere and self._options.jvm_checkpoint is None:
                 raise _start_unknown()
@@ -166,7 +165,7 @@ class StreamOffsets:
             max_records_per_partition=self._options.max_records_per_partition,
         )
 
-    # --- what there is to read
+    # --- end offsets
 
     def _available(self, start: OffsetMap) -> OffsetMap:
         if self._available_now:
@@ -179,7 +178,7 @@ class StreamOffsets:
         return self._ends.known
 
     def _look(self, start: OffsetMap) -> OffsetMap:
-        latest = self._ends.ask(self._ids.translated(start))
+        latest = self._ends.look_up(self._ids.translated(start))
         self._find_recreated(start, latest)
         return latest
 
@@ -214,12 +213,12 @@ class StreamOffsets:
         return end
 
     def _first_end(self, start: OffsetMap, available: OffsetMap) -> OffsetMap:
-        """The end of batch 0: see rule 1 above. Partitions found since the start come with the next batch."""
+        """The end of batch 0 by rule 1 above. Partitions found after the start belong to the next batch."""
         return {tp: start[tp] if self._may_move(tp) else available[tp] for tp in start if tp in available}
 
     @property
     def _looked_up_again(self) -> bool:
-        """In a replay: whether its start is another look at the cluster, and not what Spark or a file has kept."""
+        """In a replay: whether its start was looked up again, and not read from Spark or a file."""
         return self._initial is not None and self._options.jvm_checkpoint is None
 
     def _may_move(self, tp: TopicPartition) -> bool:
@@ -239,10 +238,10 @@ class StreamOffsets:
         earliest = self._earliest([tp for tp in end if end[tp] > start.get(tp, -1)])
         return plan_batch(start, end, earliest, alarm_at_new_topics=self._topics_come_by_themselves)
 
-    # --- topics that are other topics now
+    # --- topics that were deleted and created again
 
-    def _go_on(self, start: OffsetMap) -> None:
-        """A query goes on from its checkpoint, perhaps after a batch that was replayed."""
+    def _resume(self, start: OffsetMap) -> None:
+        """Continue from the checkpoint, perhaps after a replayed batch."""
         if self._replayed is None:
             self._remember_topics(start)
         else:
@@ -250,13 +249,13 @@ class StreamOffsets:
             self._ids.settle_at({tp: reached[tp] for tp in self._ids.awaiting if tp in reached}, start)
 
     def _remember_topics(self, start: OffsetMap) -> None:
-        """The topics that an earlier run has read, as the group's commits say."""
+        """Load the topic ids of an earlier run from the group's commits."""
         if self._progress is not None:
             self._ids.resume(self._progress.commits(start), start)
             self._ids.belong(self._progress.registered(start))
 
     def _returned(self, available: OffsetMap) -> OffsetMap:
-        """Where to go on in partitions that were gone for a while, so that none of their records is read twice."""
+        """The next offsets of partitions that were missing for a while, so that no record is read twice."""
         if not self._ids.absent_topics:
             return {}
         return self._ids.returned(available, self._source.topic_ids(self._ids.absent_topics))
@@ -268,14 +267,14 @@ class StreamOffsets:
             self._ids.accept(change, self._earliest([tp for tp in change.partitions if tp in latest]), start)
 
     def _replay(self, start: OffsetMap, end: OffsetMap) -> tuple[OffsetMap, OffsetMap]:
-        """A batch of an earlier run, whose topics may have been made again since; Spark asks once or several times.
+        """The limits of a batch of an earlier run, whose topics may have been created again since.
 
-        Of a new topic it reads from the first offset up to the old end, or as far as there is something.
+        Of a new topic the batch has the first offset to the old end, or to the end of the topic if that is lower.
         """
         if self._replayed is None:
             self._replayed = start, end
             if self._progress is not None:
-                select_partitions(self._options, self._source)  # brings the ids of now
+                select_partitions(self._options, self._source)  # for the present topic ids
                 self._remember_topics(start)
                 latest = self._source.list_offsets(dict.fromkeys(start, LATEST_OFFSET))
                 self._find_recreated(start, latest)
@@ -284,7 +283,7 @@ class StreamOffsets:
                     self._replayed = self._ids.translated(start), reached
         return self._replayed
 
-    # --- what is wrong
+    # --- data loss
 
     @property
     def _topics_come_by_themselves(self) -> bool:
@@ -293,10 +292,10 @@ class StreamOffsets:
     def _nothing_left(self, start: OffsetMap) -> None:
         if not start:
             return
-        reason = f"every topic of {describe(self._options.subscription)} is gone; it was read up to {_as_json(start)}"
+        reason = f"no topic of {describe(self._options.subscription)} exists any more; read up to {_as_json(start)}"
         if self._options.fail_on_data_loss and not self._topics_come_by_themselves:
             raise DataLossError.of(DataLossKind.PARTITIONS_DELETED, reason)
-        self._ends.warn_once(f"{reason}. The query waits for them to come back")
+        self._ends.warn_once(f"{reason}. The query waits for such a topic")
 
     def _check_available_now(self, end: OffsetMap) -> None:
         if self._target is None or not end:
@@ -305,16 +304,16 @@ class StreamOffsets:
         topics = {tp.topic for tp in end}
         self._source.topics(sorted(topics))
         latest = self._source.list_offsets(dict.fromkeys(end, LATEST_OFFSET))
-        promised = {topic: topic_id for topic, topic_id in self._target_ids.items() if topic in topics}
-        check_reachable(end, latest, promised, self._source.topic_ids(topics))
+        planned = {topic: topic_id for topic, topic_id in self._target_ids.items() if topic in topics}
+        check_reachable(end, latest, planned, self._source.topic_ids(topics))
 
 
 def _start_unknown() -> PlanError:
     return PlanError(
         "KAFKA_START_OF_FIRST_BATCH_UNKNOWN",
-        "the checkpoint has a first micro-batch that was begun by Spark's JVM connector and not finished. Where it "
-        "starts stands in the checkpoint's directory 'sources', which Spark does not show to a Python source. Set "
-        "option 'jvmCheckpoint' to the path of the checkpoint directory, or let the JVM connector finish that batch. "
+        "the checkpoint has a first micro-batch that Spark's JVM connector began and did not finish. Its start is in "
+        "the checkpoint's directory 'sources', whose path a Python source does not get. Set option 'jvmCheckpoint' to "
+        "the path of the checkpoint directory, or finish that batch with the JVM connector. "
         "Nothing was read",
     )
 

@@ -1,18 +1,18 @@
-"""Which topic a query's offsets belong to, by its id: one that was deleted and made again is another topic.
+"""The topic ids of a query's offsets: a topic that was deleted and created again has another id.
 
-Offsets alone show that only while the new topic is shorter than the place that the query has reached. Ids show it at
-once, also when the new topic has overtaken: offsets [0, n) of the new topic would then never be read, and nobody told.
+Offsets alone show a new topic only while it ends before the query's offset. Ids also show a longer one, whose first
+records would otherwise be skipped without an error.
 
-While a query runs, the ids of the first look are remembered. Across restarts they are known if the query commits to a
-consumer group: the id goes along in the commit's metadata, spelled as Kafka spells it, and into a register
-(``topic_register``), because brokers drop the commits of a topic that is deleted::
+A running query stores the ids of the first lookup. Restarts know them if the query commits to a consumer group: the
+commit's metadata has the id in Kafka's form, and so has a register (``topic_register``), because brokers delete the
+commits of a deleted topic::
 
     pykafka:1:<topic id>                  the committed offset belongs to this topic
-    pykafka:1:<topic id>:<old offset>     so does this one; but as long as the checkpoint stands at the old offset, that
-                                          is the place at which the topic before was left
+    pykafka:1:<topic id>:<old offset>     so does this one; but while the checkpoint is at the old offset, that offset
+                                          belongs to the topic before
 
-Any other metadata says nothing. The second form is committed before the first batch of a new topic is run, so that a
-restart at any moment knows of which topic the checkpoint speaks.
+Other metadata are ignored. The second form is committed before the first batch of a new topic, so that a restart at any
+time knows which topic the checkpoint belongs to.
 """
 
 import re
@@ -29,14 +29,14 @@ from spark_kafka_native.protocol.wire import ZERO_UUID
 from spark_kafka_native.spark.offsets import OffsetMap
 
 MOST_ABSENT: Final = 10_000
-"""Partitions that were deleted whose places are kept, in case they were not."""
+"""Most missing partitions whose offsets are kept, in case they were not deleted."""
 
 _METADATA: Final = re.compile(r"pykafka:1:([A-Za-z0-9_-]{22})(?::([0-9]{1,19}))?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recreated:
-    """A topic that has another id than the one that the query has read; ``partitions`` are those read, sorted."""
+    """A topic with another id than the query has read; ``partitions`` are those read, sorted."""
 
     topic: str
     old_id: UUID
@@ -46,14 +46,14 @@ class Recreated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitMark:
-    """The metadata of a commit: the topic that its offset belongs to, and where the topic before was left."""
+    """The metadata of a commit: the topic id of its offset, and the last offset of the topic before."""
 
     topic_id: UUID
     left_at: int | None = None
 
     @classmethod
     def parse(cls, metadata: str) -> "CommitMark | None":
-        """None: somebody else wrote it, or a later release of this."""
+        """None: metadata of another program or a later release."""
         found = _METADATA.fullmatch(metadata)
         if found is None:
             return None
@@ -66,10 +66,10 @@ class CommitMark:
 
 
 class TopicIds:
-    """The ids that the offsets of one running query belong to.
+    """The topic ids of the offsets of one running query.
 
-    Between the moment at which a new topic is seen and the end of the first micro-batch that reads it, the offsets that
-    Spark calls its start are still those of the old topic. ``translated`` says where they are in the new one.
+    From the lookup that finds a new topic to the end of its first micro-batch, Spark's start offsets still belong to
+    the old topic. ``translated`` replaces them by offsets of the new one.
     """
 
     def __init__(self) -> None:
@@ -78,29 +78,29 @@ class TopicIds:
         self._positions: OffsetMap = {}
         self._seen_at: OffsetMap = {}
         self._seen: dict[str, list[UUID]] = {}
-        """Ids of each topic as they came up; one that is not the last comes from a broker that lags behind."""
+        """Ids of each topic in the order of lookups; one that is not the last is from a broker with stale metadata."""
         self._absent: dict[TopicPartition, tuple[UUID, int]] = {}
 
     def note(self, topic_ids: Mapping[str, UUID]) -> None:
-        """Take note of ids as the cluster tells them: only the order in which they come up says which is later."""
+        """Record ids of a lookup. The order of lookups determines which id is later."""
         for topic, topic_id in topic_ids.items():
             seen = self._seen.setdefault(topic, [])
             if topic_id not in seen:
                 seen.append(topic_id)
 
     def belong(self, ids: Mapping[TopicPartition, UUID]) -> None:
-        """Take note of the topics that offsets belong to, where that is known."""
+        """Record the topic ids of offsets."""
         self._ids |= ids
 
     def begin(self, partitions: Iterable[TopicPartition], topic_ids: Mapping[str, UUID]) -> None:
-        """Partitions that come with a batch of which nothing is read: their ends belong to the topic of now."""
+        """Record the present topic ids of new partitions that a batch does not read."""
         for tp in partitions:
             current = topic_ids.get(tp.topic)
             if current is not None and not self._is_replaced(tp.topic, current):
                 self._ids.setdefault(tp, current)
 
     def resume(self, commits: Mapping[TopicPartition, CommittedOffset], start: OffsetMap) -> None:
-        """Take up what an earlier run has committed, at Spark's ``start``."""
+        """Load the commits of an earlier run, at Spark's ``start``."""
         for tp, commit in commits.items():
             mark = CommitMark.parse(commit.metadata)
             if mark is None:
@@ -112,10 +112,10 @@ class TopicIds:
         self._seen_at = start
 
     def look(self, partitions: Iterable[TopicPartition], topic_ids: Mapping[str, UUID]) -> list[Recreated]:
-        """The topics that have been made again since their ids were noted; an id seen first is taken as it is.
+        """The topics whose ids have changed; the first id of a topic is recorded.
 
-        A topic without an id, because it is gone or its brokers are old, is left until it has one. An id that another
-        has replaced comes from a broker that lags behind, and says nothing.
+        A topic without an id, because it was deleted or its brokers are old, is skipped. An id that another one has
+        replaced is stale metadata, and is ignored.
         """
         self.note(topic_ids)
         telling = {topic: at for topic, at in topic_ids.items() if not self._is_replaced(topic, at)}
@@ -133,20 +133,20 @@ class TopicIds:
         ]
 
     def accept(self, change: Recreated, positions: Mapping[TopicPartition, int], start: OffsetMap) -> None:
-        """Read the new topic on at ``positions``, for as long as Spark's start is ``start``.
+        """Read the new topic from ``positions`` while Spark's start is ``start``.
 
-        Where a first offset was not found the place is still the old topic's, until another look finds it.
+        A partition without a first offset keeps the old topic's offset until a later lookup.
         """
         seen = self._seen.setdefault(change.topic, [change.new_id])
         if change.old_id not in seen:
             seen.insert(0, change.old_id)
-        places = {tp: offset for tp, offset in positions.items() if tp in change.partitions}
-        self._new_ids |= dict.fromkeys(places, change.new_id)
-        self._positions |= places
+        found = {tp: offset for tp, offset in positions.items() if tp in change.partitions}
+        self._new_ids |= dict.fromkeys(found, change.new_id)
+        self._positions |= found
         self._seen_at = start
 
     def settle(self, start: OffsetMap) -> None:
-        """Spark has got to ``start``: if it has moved on, its offsets are those of the new topics, and of no others."""
+        """Spark's start is ``start``: if it has changed, its offsets belong to the new topics."""
         if start is self._seen_at or start == self._seen_at:
             return
         known = self._ids | self._new_ids
@@ -156,34 +156,33 @@ class TopicIds:
         self._seen_at = start
 
     def _keep_absent(self, before: OffsetMap, known: Mapping[TopicPartition, UUID], start: OffsetMap) -> None:
-        """Keep the places of partitions that ``start`` has no more, those that were left last."""
+        """Keep the last offsets of partitions that are no longer in ``start``, up to ``MOST_ABSENT``."""
         gone = [tp for tp in before.keys() - start.keys() if tp in known]
         self._absent |= {tp: (known[tp], before[tp]) for tp in gone}
         if self._absent:
-            absent = [(tp, place) for tp, place in self._absent.items() if tp not in start]
+            absent = [(tp, last) for tp, last in self._absent.items() if tp not in start]
             self._absent = dict(absent[-MOST_ABSENT:])
 
     def returned(self, partitions: Iterable[TopicPartition], topic_ids: Mapping[str, UUID]) -> OffsetMap:
-        """Where to go on in partitions that were absent for a while, deleted as it seemed, and are of the same topic.
+        """The next offsets of partitions that were missing for a while and have the same topic id.
 
-        They belong to it again. A new topic of that name is another one, and begins at its first offset; an id that
-        another has replaced says nothing.
+        They belong to the query again. A partition of a new topic starts at its first offset. Stale ids are ignored.
         """
         self.note(topic_ids)
-        places: OffsetMap = {}
+        positions: OffsetMap = {}
         for tp in partitions:
             current = topic_ids.get(tp.topic)
             if current is not None and tp in self._absent:
                 topic_id, offset = self._absent[tp]
                 if current == topic_id or self._is_replaced(tp.topic, current):
-                    self._ids[tp], places[tp] = topic_id, offset
-        return places
+                    self._ids[tp], positions[tp] = topic_id, offset
+        return positions
 
     def confirmed(self, tp: TopicPartition, leaders: Mapping[TopicPartition, PartitionLeader]) -> PartitionLeader:
-        """The leader of a partition that is to be read, with the id of the topic that its offsets belong to.
+        """The leader of a partition to be read, with the topic id of its offsets.
 
-        Metadata may have come to know of a new topic since the offsets were looked up; a task must not read that by
-        the offsets of the old one. What a partition is read by first is what its offsets belong to from then on.
+        Metadata may have a new topic since the offsets were looked up; a task must not apply the old offsets to it. The
+        id of a partition's first read is recorded as the id of its offsets.
         """
         leader = leaders[tp]
         if leader.topic_id == ZERO_UUID:
@@ -198,11 +197,11 @@ class TopicIds:
 
     @property
     def absent_topics(self) -> set[str]:
-        """Topics whose partitions the query has read and has no more."""
+        """Topics with partitions that the query has read and that are missing now."""
         return {tp.topic for tp in self._absent}
 
     def settle_at(self, positions: OffsetMap, start: OffsetMap) -> None:
-        """As ``settle``, when it is known already that Spark will be at ``start``, where the logs end before that."""
+        """As ``settle``, before Spark is at ``start``, for logs that end before it."""
         self._positions = {tp: offset for tp, offset in positions.items() if start.get(tp, offset) != offset}
         for tp in self._new_ids.keys() - self._positions.keys():
             self._ids[tp] = self._new_ids.pop(tp)
@@ -210,30 +209,30 @@ class TopicIds:
 
     @property
     def awaiting(self) -> Mapping[TopicPartition, int]:
-        """Partitions whose start is still the old topic's, with the place to read the new one from."""
+        """Partitions whose start belongs to the old topic, with the first offset to read of the new one."""
         return self._positions
 
     def translated(self, start: OffsetMap) -> OffsetMap:
-        """``start`` with offsets of old topics replaced by those to read the new ones from."""
+        """``start`` with offsets of old topics replaced by the first offsets to read of the new ones."""
         return (
             start | {tp: offset for tp, offset in self._positions.items() if tp in start} if self._positions else start
         )
 
     def moved_on(self, start: OffsetMap, end: OffsetMap) -> OffsetMap:
-        """``end``, one offset less where it happens to be the number at which the old topic was left.
+        """``end``, one offset less if it equals the last offset of the old topic.
 
-        Spark compares offsets, and would take the new topic's records for read.
+        Spark compares offsets, and would otherwise skip the new topic's records as read.
         """
         same = [tp for tp, offset in self._positions.items() if offset < end.get(tp, offset) == start.get(tp)]
         return end | {tp: end[tp] - 1 for tp in same} if same else end
 
     def by_topic(self, partitions: Iterable[TopicPartition]) -> dict[str, UUID]:
-        """The ids of the topics that ``partitions`` belong to, new ones where those are being read."""
+        """The topic ids of ``partitions``; of a recreated topic the new one."""
         known = self._ids | self._new_ids
         return {tp.topic: known[tp] for tp in partitions if tp in known}
 
     def metadata_of(self, tp: TopicPartition) -> str:
-        """What to commit along with the translated offset of ``tp``; empty if its topic has no id."""
+        """The commit metadata for the translated offset of ``tp``; empty if its topic has no id."""
         if tp in self._positions:
             return str(CommitMark(topic_id=self._new_ids[tp], left_at=self._seen_at.get(tp)))
         topic_id = self._ids.get(tp)

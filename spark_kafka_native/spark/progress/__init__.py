@@ -1,1 +1,1 @@
-"""What running queries tell: how far behind their topics they are, and how fast they go."""
+"""Reports of running queries: lag, rows and bytes."""

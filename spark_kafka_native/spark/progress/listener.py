@@ -1,4 +1,4 @@
-"""A listener that keeps the last reports of every query: ``spark.streams.addListener(LagListener())``."""
+"""A listener that stores the last reports of every query: ``spark.streams.addListener(LagListener())``."""
 
 import logging
 import threading
@@ -19,16 +19,16 @@ from spark_kafka_native.spark.progress.report import QueryReport, report_of
 _log = logging.getLogger(__name__)
 
 REPORTS_KEPT: Final = 100
-"""Reports kept of each run of a query, the newest ones."""
+"""Most reports of each run of a query."""
 ENDED_RUNS_KEPT: Final = 100
-"""Runs whose reports are kept after their end."""
+"""Most ended runs whose reports are kept."""
 
 
 class LagListener(StreamingQueryListener):
     """Reports of the session's queries, newest last, for dashboards, alerts and tests.
 
-    ``on_report`` is called with each report, on Spark's listener thread: be quick, or hand over. What it raises is
-    logged and goes no further, so that one bad alert does not end the reports. Reading is safe from any thread.
+    ``on_report`` is called with each report, on Spark's listener thread, which it must not block. Its exceptions are
+    logged and do not end the reports. Reading is thread-safe.
     """
 
     def __init__(self, on_report: Callable[[QueryReport], object] | None = None) -> None:
@@ -39,22 +39,22 @@ class LagListener(StreamingQueryListener):
 
     @property
     def latest(self) -> dict[str, QueryReport]:
-        """The newest report of each run that has made one, by run id."""
+        """The newest report of each run, by run id."""
         with self._lock:
             return {run_id: reports[-1] for run_id, reports in self._reports.items() if reports}
 
     def reports(self, run_id: str) -> tuple[QueryReport, ...]:
-        """The reports of one run, oldest first; none for a run that is not known."""
+        """The reports of one run, oldest first; none for an unknown run."""
         with self._lock:
             return tuple(self._reports.get(str(run_id), ()))
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802  # Spark's name
-        """Make room for the run's reports."""
+        """Create the run's list of reports."""
         with self._lock:
             self._reports.setdefault(str(event.runId), deque(maxlen=REPORTS_KEPT))
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802  # Spark's name
-        """Keep the report of a micro-batch, and pass it on."""
+        """Store the report of a micro-batch, and call ``on_report``."""
         report = report_of(event.progress.json)
         with self._lock:
             self._reports.setdefault(report.run_id, deque(maxlen=REPORTS_KEPT)).append(report)
@@ -62,14 +62,14 @@ class LagListener(StreamingQueryListener):
             return
         try:
             self._on_report(report)
-        except Exception:  # a user's function: what it raises must not end the listening
+        except Exception:  # a user's function, whose errors must not end the listener
             _log.exception("on_report failed for batch %d of query %s", report.batch_id, report.query_id)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802  # Spark's name
-        """Nothing to do: an idle query's last report stands."""
+        """Do nothing: the last report of an idle query remains valid."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802  # Spark's name
-        """Forget the run that ended longest ago, if there are too many."""
+        """Delete the reports of the run that ended first, if there are too many."""
         with self._lock:
             self._ended.append(str(event.runId))
             if len(self._ended) > ENDED_RUNS_KEPT:

@@ -1,9 +1,9 @@
 """The progress that Spark reports of a micro-batch -> ``QueryReport``: lag, rows and bytes.
 
-A Python source cannot add metrics of its own to Spark's progress, as Spark's JVM connector does. But the progress has
-the offsets that each source has reached and those that it knows of, and that is all that the lag needs.
+A Python source cannot add custom metrics to Spark's progress, as Spark's JVM connector does. But the progress has the
+end offset and the latest offset of each source, and the lag is their difference.
 
-Bytes are told only for queries that count them: see ``count_bytes``.
+Bytes are reported only for queries that count them: see ``count_bytes``.
 """
 
 import json
@@ -19,7 +19,7 @@ from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.offsets import OffsetMap, parse_offsets
 
 BYTES_OBSERVATION: Final = "pykafka.bytes"
-"""The name under which ``count_bytes`` observes."""
+"""The name of the observation of ``count_bytes``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class Lag:
     partitions: int
 
     def as_metrics(self) -> dict[str, str]:
-        """The three metrics of the JVM connector's progress, by their names and in the form that they have there."""
+        """The three metrics of the JVM connector's progress, with its names and formats."""
         return {
             "minOffsetsBehindLatest": str(self.min_offsets),
             "maxOffsetsBehindLatest": str(self.max_offsets),
@@ -43,75 +43,75 @@ class Lag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryReport:
-    """One micro-batch, or one look of an idle query for news."""
+    """One micro-batch, or one trigger of an idle query."""
 
     query_id: str
     run_id: str
     name: str | None
     batch_id: int
     timestamp: str
-    """When the trigger began, ISO 8601, UTC."""
+    """The start of the trigger, ISO 8601, UTC."""
     trigger_ms: int
-    """How long it took."""
+    """The duration of the trigger."""
     rows: int
     rows_per_s: float
-    """Rows by the time that it took to process them."""
+    """Rows by processing time."""
     lag: Lag | None
-    """Of all ``pykafka`` sources (and Kafka sources of the JVM) together; None where nothing is known of them yet."""
+    """Of all ``pykafka`` sources, and Kafka sources of the JVM, together; None: their offsets are unknown yet."""
     size_bytes: int | None
-    """Keys and values that were read; None: the query does not count them."""
+    """Bytes of keys and values; None: the query does not count them."""
 
     @property
     def bytes_per_s(self) -> float | None:
-        """Bytes by the time that the trigger took."""
+        """Bytes by the duration of the trigger."""
         if self.size_bytes is None:
             return None
         return 1000 * self.size_bytes / self.trigger_ms if self.trigger_ms else 0.0
 
 
 def lag_of(consumed: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int]) -> Lag | None:
-    """How far ``consumed`` is behind ``latest``; None if there is no partition to be behind in.
+    """The lag of ``consumed`` to ``latest``; None if ``latest`` has no partition.
 
-    Of a partition that has not been read at all everything counts, from offset 0. ``latest`` may be older than
-    ``consumed``, as it is a little older than the batch; that is no lag.
+    The lag of a partition that has not been read counts from offset 0. ``latest`` may be lower than ``consumed``,
+    because it was looked up before the batch; the lag is 0 then.
     """
     if not latest:
         return None
-    behind = [max(end - consumed.get(tp, 0), 0) for tp, end in latest.items()]
-    total = sum(behind)
+    lags = [max(end - consumed.get(tp, 0), 0) for tp, end in latest.items()]
+    total = sum(lags)
     return Lag(
-        min_offsets=min(behind),
-        max_offsets=max(behind),
-        avg_offsets=total / len(behind),
+        min_offsets=min(lags),
+        max_offsets=max(lags),
+        avg_offsets=total / len(lags),
         total_offsets=total,
-        partitions=len(behind),
+        partitions=len(lags),
     )
 
 
 def report_of(progress: str | Mapping[str, Any]) -> QueryReport:
-    """``query.lastProgress.json``, or the object that it holds -> a report. Raises ValueError: it is no progress."""
-    told: Mapping[str, Any] = json.loads(progress) if isinstance(progress, str) else progress
-    if "batchId" not in told or "sources" not in told:
+    """``query.lastProgress.json``, as text or parsed -> a report. Raises ValueError: it is no progress."""
+    parsed: Mapping[str, Any] = json.loads(progress) if isinstance(progress, str) else progress
+    if "batchId" not in parsed or "sources" not in parsed:
         raise ValueError("not the progress of a streaming query: 'batchId' or 'sources' is missing")
-    sources = told["sources"]
+    sources = parsed["sources"]
     return QueryReport(
-        query_id=str(told["id"]),
-        run_id=str(told["runId"]),
-        name=told.get("name"),
-        batch_id=told["batchId"],
-        timestamp=told["timestamp"],
-        trigger_ms=(told.get("durationMs") or {}).get("triggerExecution", 0),
+        query_id=str(parsed["id"]),
+        run_id=str(parsed["runId"]),
+        name=parsed.get("name"),
+        batch_id=parsed["batchId"],
+        timestamp=parsed["timestamp"],
+        trigger_ms=(parsed.get("durationMs") or {}).get("triggerExecution", 0),
         rows=sum(source.get("numInputRows") or 0 for source in sources),
         rows_per_s=sum(_number(source.get("processedRowsPerSecond")) for source in sources),
         lag=_lag(sources),
-        size_bytes=_observed_bytes(told.get("observedMetrics") or {}),
+        size_bytes=_observed_bytes(parsed.get("observedMetrics") or {}),
     )
 
 
 def count_bytes(df: DataFrame) -> DataFrame:
-    """The rows of a ``pykafka`` source as they are, with the bytes of keys and values counted for the reports.
+    """The same rows of a ``pykafka`` source, with the bytes of keys and values counted for the reports.
 
-    Call it on what ``load()`` returned, before anything else. It costs one sum over the lengths of both columns.
+    Call it on the result of ``load()``, before other operations. It adds one sum over the lengths of both columns.
     Raises ValueError: the rows have neither a column ``key`` nor ``value``.
     """
     lengths = [F.coalesce(F.octet_length(name), F.lit(0)) for name in ("key", "value") if name in df.columns]
@@ -134,28 +134,28 @@ def _lag(sources: Iterable[Mapping[str, Any]]) -> Lag | None:
     return lag_of(consumed, latest)
 
 
-def _offsets(told: object) -> OffsetMap | None:
-    """The offsets of a source; None: there are none yet, or the source is none of Kafka's."""
-    if isinstance(told, str):
+def _offsets(stored: object) -> OffsetMap | None:
+    """The offsets of a source; None: there are none yet, or it is no Kafka source."""
+    if isinstance(stored, str):
         try:
-            told = json.loads(told)
+            stored = json.loads(stored)
         except ValueError:
             return None
-    if not isinstance(told, Mapping):
+    if not isinstance(stored, Mapping):
         return None
     try:
-        return parse_offsets(told)
+        return parse_offsets(stored)
     except ValueError:
         return None
 
 
-def _number(told: object) -> float:
-    """Spark spells what is not a finite number as text, or leaves it out."""
-    return float(told) if isinstance(told, int | float) else 0.0
+def _number(value: object) -> float:
+    """0 for numbers that are not finite, which Spark writes as text or leaves out."""
+    return float(value) if isinstance(value, int | float) else 0.0
 
 
 def _observed_bytes(observed: Mapping[str, Any]) -> int | None:
-    told = observed.get(BYTES_OBSERVATION)
-    if not isinstance(told, Mapping):
+    found = observed.get(BYTES_OBSERVATION)
+    if not isinstance(found, Mapping):
         return None
-    return int(told.get("bytes") or 0)
+    return int(found.get("bytes") or 0)

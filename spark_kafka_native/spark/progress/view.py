@@ -1,8 +1,8 @@
-"""Running queries as a table that keeps itself up to date, in a terminal or a notebook.
+"""A table of running queries that is updated, in a terminal or a notebook.
 
     watch(spark)                 until all queries have ended, or Ctrl-C, or the notebook's stop button
 
-``watch`` only looks: it neither stops nor starts a query.
+``watch`` neither stops nor starts a query.
 """
 
 import importlib
@@ -21,30 +21,30 @@ from rich.text import Text
 
 from spark_kafka_native.spark.progress.report import QueryReport, report_of
 
-_NUMBERS: Final = ("batch", "rows", "rows/s", "bytes/s", "behind", "most\nbehind", "trigger")
+_NUMBERS: Final = ("batch", "rows", "rows/s", "bytes/s", "lag", "max\nlag", "trigger")
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryState:
-    """One query at a moment."""
+    """The state of one query."""
 
     name: str
     status: str
-    """``running``, ``ended`` or what it failed with."""
+    """``running``, ``ended`` or ``failed`` with the error."""
     report: QueryReport | None
     """Of its last micro-batch; None before the first."""
 
 
 def query_states(queries: Iterable[StreamingQuery]) -> list[QueryState]:
-    """Look at queries once. The name of one without a name is the first part of its id."""
+    """The present states of queries. A query without a name has the first part of its id as name."""
     return [_state(query) for query in queries]
 
 
 def progress_table(states: Sequence[QueryState]) -> Table:
-    """The states as a table; in a notebook, the last expression of a cell is enough to show it.
+    """The states as a table, which a notebook shows as the result of a cell.
 
-    ``bytes/s`` is left out where no query has it. In a narrow terminal names are cut before numbers are.
+    ``bytes/s`` is left out if no query counts bytes. In a narrow terminal names are shortened before numbers.
     """
     rows = [_cells(state.report) for state in states]
     shown = [column for column, title in enumerate(_NUMBERS) if title != "bytes/s" or any(row[column] for row in rows)]
@@ -66,9 +66,9 @@ def watch(
     for_s: float | None = None,
     console: Console | None = None,
 ) -> list[QueryState]:
-    """Show queries until all have ended, ``for_s`` seconds are over or Ctrl-C is pressed; their last states.
+    """Show queries until all have ended, ``for_s`` seconds have passed or Ctrl-C is pressed; return their last states.
 
-    ``queries``: those to show; None: all that are active when it is called. Looks every ``every_s`` seconds.
+    ``queries``: the queries to show; None: those that are active at the call. Updates every ``every_s`` seconds.
     """
     watched = spark.streams.active if queries is None else list(queries)
     screen = console or Console()
@@ -91,7 +91,7 @@ def watch(
 
 
 class _Terminal:
-    """A table that is drawn over itself; one that cannot be, because the output is a file, is printed once."""
+    """A table that is updated in place; if the output is a file, it is printed once."""
 
     def __init__(self, console: Console) -> None:
         self._live = Live(console=console, auto_refresh=False)
@@ -108,16 +108,16 @@ class _Terminal:
 
 
 class _Notebook:
-    """A table in the output of a cell, which is replaced."""
+    """A table that is updated in the output of a cell."""
 
     def __init__(self) -> None:
         self._handle: Any = None
 
     def __enter__(self) -> None:
-        """Nothing is shown yet."""
+        """Show nothing yet."""
 
     def __exit__(self, *_: object) -> None:
-        """The last table stays."""
+        """Keep the last table."""
 
     def update(self, table: Table) -> None:
         """Show it."""
@@ -129,9 +129,9 @@ class _Notebook:
 
 
 def _state(query: StreamingQuery) -> QueryState:
-    # Order matters: progress that was made before the end is seen even if the query ends while it is looked at.
+    # Read isActive first, so that the progress of a query that ends meanwhile is complete.
     active = query.isActive
-    last = query.lastProgress
+    last: Any = query.lastProgress  # its stub says dict
     failure = None if active else query.exception()
     status = "running" if active else "ended"
     if failure is not None:
@@ -139,14 +139,8 @@ def _state(query: StreamingQuery) -> QueryState:
     return QueryState(
         name=query.name or str(query.id)[:8],
         status=status,
-        report=None if last is None else report_of(_json_of(last)),
+        report=None if last is None else report_of(last.json),
     )
-
-
-def _json_of(progress: Any) -> str:
-    """Spark 4 hands an object over, whose ``json`` is its text."""
-    told: str = progress.json
-    return told
 
 
 def _cells(report: QueryReport | None) -> tuple[str, ...]:

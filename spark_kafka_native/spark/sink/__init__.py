@@ -1,1 +1,1 @@
-"""What Spark calls to write: rows and writers."""
+"""The sink: writers and their rows."""

@@ -1,6 +1,6 @@
-"""Carries out what the exactly-once protocol asks of Kafka: one effect after the other, with the client.
+"""Executes the effects of the exactly-once protocol with the client.
 
-Every effect is tried again over what passes for as long as ``default.api.timeout.ms`` says, for itself.
+Retriable errors of an effect are retried for ``default.api.timeout.ms``.
 """
 
 import dataclasses
@@ -40,21 +40,20 @@ from spark_kafka_native.spark.exactly_once.errors import ExactlyOnceError
 
 T = TypeVar("T")
 Send = Callable[[Producer], None]
-"""Hands the rows of a task to a producer."""
+"""Sends the rows of a task with a producer."""
 
 _REPLICAS: Final = 3
 _IN_SYNC: Final = 2
-"""Of the topic of decisions, where there are so many brokers: as of Kafka's own topic of transactions."""
+"""Replication factor and min.insync.replicas of the topic of decisions, as of __transaction_state."""
 _REQUEST_BYTES: Final = 1 << 20
-"""Room for a record with many handles, whatever ``max.request.size`` says about a task's rows."""
+"""Least ``max.request.size`` for a decision, whose records may have many handles."""
 _GONE: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def carry_out(cluster: Cluster, steps: ask.Steps[T], *, send: Send | None = None, partitioner: str | None = None) -> T:
-    """Go through ``steps``: what they return, or raise; commands in errors name the cluster's servers.
+    """Run ``steps`` and return their result; commands in errors name the cluster's servers.
 
-    ``send`` and ``partitioner`` are for steps that write rows. An error of ``send`` that is none of Kafka's is thrown
-    into the steps too.
+    ``send`` and ``partitioner`` are for steps that write rows. All errors of ``send`` are thrown into the steps.
     """
     runner = _Runner(cluster, send, partitioner)
     try:
@@ -62,7 +61,7 @@ def carry_out(cluster: Cluster, steps: ask.Steps[T], *, send: Send | None = None
         while True:
             try:
                 answer = runner.answer(effect)
-            except Exception as error:  # the steps decide what becomes of any error
+            except Exception as error:  # the steps handle all errors
                 effect = steps.throw(error)
             else:
                 effect = steps.send(answer)
@@ -76,7 +75,7 @@ def carry_out(cluster: Cluster, steps: ask.Steps[T], *, send: Send | None = None
 
 
 class _Runner:
-    """What is known between the effects of one run: identities, and producers with their sequence numbers."""
+    """The state of one run: the transaction version, and producers with their sequence numbers."""
 
     def __init__(self, cluster: Cluster, send: Send | None, partitioner: str | None) -> None:
         self._cluster = cluster
@@ -86,12 +85,12 @@ class _Runner:
         self._appending: dict[ProducerIdAndEpoch, tuple[Producer, TransactionScope]] = {}
 
     def close(self) -> None:
-        """Give connections back."""
+        """Discard the producers."""
         for producer, _ in self._appending.values():
             producer.discard()
 
     def answer(self, effect: ask.Effect) -> ask.Answer:
-        """Carry one effect out. Raises KafkaError."""
+        """Execute one effect. Raises KafkaError."""
         match effect:
             case ask.InitProducer():
                 return self._init(effect)
@@ -128,7 +127,7 @@ class _Runner:
                 once=effect.once,
             )
         except ProducerFailed as error:
-            raise KafkaError(error.code, error.detail) from error  # retriable or not as its code is
+            raise KafkaError(error.code, error.detail) from error  # retriable if its code is
         self._version = found.transaction_version
         return ProducerIdAndEpoch(found.producer_id, found.producer_epoch)
 
@@ -150,8 +149,8 @@ class _Runner:
 
     # --- writing
 
-    def _write(self, effect: ask.WriteRows) -> tuple[ask.Written, ...]:
-        assert self._send is not None, "these steps write rows"
+    def _write(self, effect: ask.WriteRows) -> tuple[ask.WrittenRange, ...]:
+        assert self._send is not None, "these steps need send"
         scope = TransactionScope(self._cluster, self._identity(effect.transactional_id, effect.producer))
         producer = Producer(self._cluster, partitioner=self._partitioner, scope=scope)
         try:
@@ -161,15 +160,15 @@ class _Runner:
             producer.discard()
         return self._written(scope.handle().partitions)
 
-    def _written(self, found: Sequence[WrittenPartition]) -> tuple[ask.Written, ...]:
-        """Where records are. Where an acknowledgement did not tell, somewhere in what the partition has."""
-        vague = [each.partition for each in found if each.from_offset == UNKNOWN_OFFSET]
-        first = self._offsets(vague, EARLIEST)
-        until = self._offsets(vague, LATEST)
+    def _written(self, found: Sequence[WrittenPartition]) -> tuple[ask.WrittenRange, ...]:
+        """The offsets of records; those of the whole partition if an acknowledgement had none."""
+        unknown = [each.partition for each in found if each.from_offset == UNKNOWN_OFFSET]
+        first = self._offsets(unknown, EARLIEST)
+        until = self._offsets(unknown, LATEST)
         return tuple(
-            ask.Written(each.partition, first[each.partition], until[each.partition])
+            ask.WrittenRange(each.partition, first[each.partition], until[each.partition])
             if each.partition in first
-            else ask.Written(each.partition, each.from_offset, each.until_offset)
+            else ask.WrittenRange(each.partition, each.from_offset, each.until_offset)
             for each in found
         )
 
@@ -177,15 +176,15 @@ class _Runner:
         producer, scope = self._appender(effect)
         scope.restart()
         columns: dict[str, Any] = {
-            "key": pa.array([entry.key for entry in effect.entries], pa.binary()),
-            "value": pa.array([entry.value for entry in effect.entries], pa.binary()),
-            "partition": pa.array([0] * len(effect.entries), pa.int32()),
+            "key": pa.array([entry.key for entry in effect.records], pa.binary()),
+            "value": pa.array([entry.value for entry in effect.records], pa.binary()),
+            "partition": pa.array([0] * len(effect.records), pa.int32()),
         }
         producer.send(effect.topic, pa.RecordBatch.from_pydict(columns))
         producer.flush()
 
     def _appender(self, effect: ask.Append) -> tuple[Producer, TransactionScope]:
-        """The producer that goes on with the sequence numbers of its name."""
+        """The producer that continues the sequence numbers of its id."""
         found = self._appending.get(effect.producer)
         if found is None:
             cluster = self._cluster
@@ -205,13 +204,13 @@ class _Runner:
 
     # --- the topic of decisions
 
-    def _read(self, effect: ask.ReadDecisions) -> ask.Log:
-        self._make(effect.topic)
+    def _read(self, effect: ask.ReadDecisions) -> ask.DecisionLog:
+        self._create_topic(effect.topic)
         partition = TopicPartition(effect.topic, 0)
         begin = self._offsets([partition], EARLIEST)[partition]
         end = self._offsets([partition], LATEST)[partition]
         start = begin if effect.at_most is None else max(begin, end - effect.at_most)
-        entries: list[ask.Entry] = []
+        records: list[ask.DecisionRecord] = []
         wanted = PartitionRange(partition=partition, from_offset=start, until_offset=end)
         with Fetcher(
             self._cluster,
@@ -222,18 +221,18 @@ class _Runner:
         ) as fetcher:
             for _, batch in fetcher:
                 pairs: Any = zip(batch.column("key").to_pylist(), batch.column("value").to_pylist(), strict=True)
-                entries += [ask.Entry(key or b"", value or b"") for key, value in pairs]
-        return ask.Log(tuple(entries), whole=start == begin)
+                records += [ask.DecisionRecord(key or b"", value or b"") for key, value in pairs]
+        return ask.DecisionLog(tuple(records), whole=start == begin)
 
-    def _make(self, topic: str) -> None:
-        """Have a topic with one partition. Raises KafkaError: it has more."""
+    def _create_topic(self, topic: str) -> None:
+        """Create the topic if it does not exist. Raises KafkaError: it has several partitions."""
         metadata = self._cluster.metadata([topic], missing_ok=True, timeout_ms=self._patience_ms)
         found = metadata.topics.get(topic)
         if found is not None and found.error is ErrorCode.NONE:
             if len(found.partitions) != 1:
                 raise KafkaError(
                     ErrorCode.INVALID_PARTITIONS,
-                    f"topic {topic} has {len(found.partitions)} partitions, and decisions need one",
+                    f"topic {topic} has {len(found.partitions)} partitions instead of one",
                 )
             return
         if found is None or found.error is _GONE:
@@ -244,20 +243,20 @@ class _Runner:
             except TopicsError as error:
                 if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                     raise
-        # Until it is known: no broker is to make it by itself, without these settings.
+        # Wait until it is known, so that no broker creates it automatically without these settings.
         self._cluster.retrying(
             lambda deadline: self._cluster.metadata([topic], timeout_ms=deadline.remaining_ms), self._patience_ms
         )
 
     def _offsets(self, partitions: Sequence[TopicPartition], position: int) -> dict[TopicPartition, int]:
-        """First or last offsets; the last are high watermarks."""
+        """First offsets or high watermarks."""
         if not partitions:
             return {}
         wanted = dict.fromkeys(partitions, position)
         found = list_offsets(self._cluster, wanted, isolation=READ_UNCOMMITTED, timeout_ms=self._patience_ms)
         return {partition: listed.offset for partition, listed in found.items()}
 
-    # --- looking
+    # --- transactions
 
     def _list(self, effect: ask.ListOpen) -> tuple[str, ...]:
         found = list_transactions(

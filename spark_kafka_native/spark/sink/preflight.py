@@ -1,4 +1,4 @@
-"""What a cluster has to allow for exactly-once: looked at once per process, before anything is begun."""
+"""Checks of a cluster's configs for exactly-once, once per process, before the first batch is planned."""
 
 from typing import Final
 
@@ -17,9 +17,9 @@ _checked: set[tuple[ClientConfig, ExactlyOnce]] = set()
 
 
 def check_cluster(cluster: Cluster, chosen: ExactlyOnce) -> None:
-    """Raise OptionError where brokers would refuse the timeout, or would forget decisions; KafkaError: none answers.
+    """Raise OptionError if brokers would reject the timeout or delete decisions; KafkaError: no broker responds.
 
-    What this user may not look at is left to later errors.
+    Configs that the user has no permission to describe are not checked.
     """
     if (cluster.config, chosen) in _checked:
         return
@@ -32,8 +32,8 @@ def check_cluster(cluster: Cluster, chosen: ExactlyOnce) -> None:
     if policy is not None and policy != "compact":
         raise OptionError(
             PREFIX,
-            f"topic {topic} has {_POLICY}={policy}, and its last records must never go: set {_POLICY}=compact, or "
-            "choose another prefix",
+            f"topic {topic} has {_POLICY}={policy}, and its last records must not be deleted: set {_POLICY}=compact, "
+            "or choose another prefix",
         )
     _checked.add((cluster.config, chosen))
 
@@ -44,7 +44,7 @@ def _a_broker(cluster: Cluster) -> Resource:
 
 
 def _setting(cluster: Cluster, resource: Resource, name: str) -> str | None:
-    """None: it is not there, or not to be known."""
+    """The value of a config; None: it does not exist, or there is no permission to describe it."""
     try:
         found = describe_configs(cluster, resource, [name]).get(name)
     except KafkaError as error:

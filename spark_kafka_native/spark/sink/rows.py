@@ -1,4 +1,4 @@
-"""Rows on their way into a topic: which columns count, and from Spark's small batches to large ones of one topic each.
+"""Rows of the sink: their columns, and large batches of one topic each from Spark's small batches.
 
 =========  =========================================  ==========================================================
 Column     Type                                       Meaning
@@ -39,8 +39,8 @@ from spark_kafka_native.spark.errors import PlanError
 from spark_kafka_native.spark.gathering import gathered
 
 ROWS_PER_SEND: Final = 50_000
-"""Spark hands over at most 10,000 rows at a time (spark.sql.execution.arrow.maxRecordsPerBatch); encoding is cheaper
-by the row in larger batches, unless the rows are large themselves."""
+"""Spark passes at most 10,000 rows at a time (spark.sql.execution.arrow.maxRecordsPerBatch); larger batches take less
+time per row, unless the rows are large."""
 
 _TEXT: Final = "a string or binary"
 _TIME: Final = "a timestamp while option 'includeTimestamp' is true"
@@ -54,17 +54,17 @@ _ARROW_TYPES: Final[Mapping[str, pa.DataType]] = {
     "timestamp": pa.timestamp("us", tz="UTC"),
 }
 _NO_TIMESTAMP_MICROS: Final = -1000
-"""How the source shows a record that has no time."""
+"""The timestamp of the source for a record without one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkRows:
-    """How rows of one query become records; frozen and picklable, it travels to the tasks."""
+    """The columns and the topic of a query's rows; frozen and pickled to the tasks."""
 
     columns: tuple[str, ...]
     """Columns that are written, in the order of the table above."""
     topic: str | None
-    """Topic of every row; None: the column says."""
+    """Topic of every row; None: that in the column."""
 
     def by_topic(self, batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, pa.RecordBatch]]:
         """Spark's batches -> large batches, the rows of each by topic, in order and without the column topic.
@@ -78,7 +78,7 @@ class SinkRows:
                 yield _split_by_topic(rows)
 
     def _pick(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The columns to write, strings as binary; copies nothing but headers that are a map."""
+        """The columns to write, strings as binary; copies only headers that are a map."""
         wanted = {name: _ARROW_TYPES[name] for name in self.columns}
         arrays = [_as(arrow_type, batch.column(name)) for name, arrow_type in wanted.items()]
         if "timestamp" in wanted:
@@ -91,7 +91,7 @@ class SinkRows:
 
 
 def sink_rows(schema: StructType, topic: str | None, *, include_timestamp: bool = False) -> SinkRows:
-    """Check a query's columns. Raises PlanError naming the column, before any task runs."""
+    """Validate a query's columns. Raises PlanError naming the column, before any task runs."""
     names = [column.name for column in schema.fields]
     types = {column.name: column.dataType for column in schema.fields}
     if "value" not in types:
@@ -144,7 +144,7 @@ def _bad_column(text: str) -> PlanError:
 
 
 def _as(arrow_type: pa.DataType, column: "pa.Array[Any]") -> "pa.Array[Any]":
-    """A column as it is to be; text as its bytes without a look at them."""
+    """A column as ``arrow_type``; text as its bytes, without validation."""
     is_text = arrow_type == pa.binary() and column.type == pa.string()
     found: pa.Array[Any] = column.view(arrow_type) if is_text else column.cast(arrow_type)
     return found
@@ -157,7 +157,7 @@ def _check_header_names(rows: pa.RecordBatch) -> None:
 
 
 def _checked_times(times: "pa.Array[Any]") -> "pa.Array[Any]":
-    """Times of records; null where a row has none."""
+    """Timestamps of records; null if a row has none."""
     micros: Any = times.cast(pa.int64())
     if (pc.min(micros).as_py() or 0) >= 0:
         return times
@@ -168,7 +168,7 @@ def _checked_times(times: "pa.Array[Any]") -> "pa.Array[Any]":
         earliest = pc.min(micros).cast(pa.timestamp("us")).as_py()
         raise PlanError(
             "PYKAFKA_NEGATIVE_TIMESTAMP_IN_DATA",
-            f"column 'timestamp' has {earliest} UTC; Kafka has no times before 1970-01-01. Null there is the time of "
+            f"column 'timestamp' has {earliest} UTC; Kafka has no times before 1970-01-01. Null means the time of "
             "writing",
         )
     checked: pa.Array[Any] = micros.cast(times.type)

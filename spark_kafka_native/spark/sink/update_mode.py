@@ -1,11 +1,11 @@
-"""``outputMode("update")`` into topics, which Spark does not let a Python sink do by itself.
+"""``outputMode("update")`` into topics, which Spark does not support for a Python sink.
 
     counts.writeStream.outputMode("update").option("checkpointLocation", "...").foreachBatch(
         write_updates({"kafka.bootstrap.servers": "broker:9092", "topic": "counts"})
     ).start()
 
-Every micro-batch's changed rows are appended, as Spark's JVM connector does in update mode. Delivery is at least once,
-as it is there: a micro-batch that is run again is written again.
+The changed rows of every micro-batch are appended, as by Spark's JVM connector in update mode. Delivery is at least
+once, as with the JVM connector: a repeated micro-batch is written again.
 """
 
 from collections.abc import Mapping
@@ -22,12 +22,12 @@ FORMAT = "pykafka"
 
 @dataclass(frozen=True, slots=True, repr=False)
 class KafkaUpdates:
-    """A function for ``foreachBatch``. Picklable, as Spark Connect sends it to the server."""
+    """A function for ``foreachBatch``. Picklable, because Spark Connect sends it to the server."""
 
     options: Mapping[str, str]
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:  # noqa: ARG002 -- Spark passes it
-        """Append a micro-batch's rows; returns once every one is acknowledged."""
+        """Append a micro-batch's rows; returns after all are acknowledged."""
         batch.write.format(FORMAT).mode("append").options(**self.options).save()
 
     def __repr__(self) -> str:
@@ -35,10 +35,10 @@ class KafkaUpdates:
 
 
 def write_updates(options: Mapping[str, object] | None = None, /, **more: object) -> KafkaUpdates:
-    """What to give to ``foreachBatch`` so that rows go to topics, with the options of ``format("pykafka")``.
+    """A function for ``foreachBatch`` that writes rows to topics, with the options of ``format("pykafka")``.
 
-    ``write_updates(servers_and_security, topic="counts")`` joins both. Raises OptionError at once, before a query
-    starts. Rows need the columns that the sink takes: value, and maybe key, topic, partition, headers, timestamp.
+    ``write_updates(servers_and_security, topic="counts")`` joins both. Raises OptionError before a query starts. Rows
+    have the columns of the sink: value, and optionally key, topic, partition, headers, timestamp.
     """
     named = {name: str(value) for name, value in {**(options or {}), **more}.items()}
     if parse_sink_options(named).exactly_once is not None:

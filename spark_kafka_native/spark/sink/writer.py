@@ -1,7 +1,7 @@
-"""The writers, batch and streaming: a task sends its rows and returns once every one is acknowledged.
+"""The writers, batch and streaming: a task sends its rows and returns after all are acknowledged.
 
-Delivery is at least once: a task that Spark runs again sends its rows again. Retries inside a task send nothing twice,
-as the producer is idempotent (unless ``kafka.enable.idempotence`` or ``kafka.acks`` say otherwise).
+Delivery is at least once: a task that Spark runs again sends its rows again. Retries in a task write no duplicates,
+because the producer is idempotent (unless ``kafka.enable.idempotence`` or ``kafka.acks`` disable that).
 """
 
 import logging
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskWritten(WriterCommitMessage):
-    """What one task wrote, all of it acknowledged."""
+    """The acknowledged rows of one task."""
 
     rows_by_topic: tuple[tuple[str, int], ...]
 
@@ -49,16 +49,16 @@ class PyKafkaWriter(DataSourceArrowWriter):
         return write_rows(self._options, self._rows, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Nothing is left to do: rows are readable from the moment they are acknowledged."""
+        """Do nothing: acknowledged rows are readable."""
         _log.debug("wrote %d rows", total_rows(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Rows of tasks that succeeded stay in their topics: a log cannot take them back."""
+        """Log that rows of tasks that succeeded stay in their topics."""
         _log.warning("the write failed; %d rows of tasks that succeeded stay in their topics", total_rows(messages))
 
 
 class PyKafkaStreamWriter(DataSourceStreamArrowWriter):
-    """Appends micro-batches to topics. Pickled into every task; made anew for each batch, so it keeps no state."""
+    """Appends micro-batches to topics. Pickled into every task; without state, because each batch has a new one."""
 
     def __init__(self, options: SinkOptions, rows: SinkRows) -> None:
         self._options = options
@@ -69,11 +69,11 @@ class PyKafkaStreamWriter(DataSourceStreamArrowWriter):
         return write_rows(self._options, self._rows, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's name
-        """Nothing is left to do: rows are readable from the moment they are acknowledged."""
+        """Do nothing: acknowledged rows are readable."""
         _log.debug("batch %d: wrote %d rows", batchId, total_rows(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's name
-        """Rows of tasks that succeeded stay in their topics, and are written again when the batch is."""
+        """Log that rows of tasks that succeeded stay in their topics; a repeated batch writes them again."""
         _log.warning(
             "batch %d failed; %d rows of tasks that succeeded stay in their topics", batchId, total_rows(messages)
         )
@@ -82,7 +82,7 @@ class PyKafkaStreamWriter(DataSourceStreamArrowWriter):
 def write_rows(options: SinkOptions, rows: SinkRows, batches: Iterator[pa.RecordBatch]) -> TaskWritten:
     """Send Spark's batches and wait until all of their rows are acknowledged.
 
-    Raises TaskError: rows could not be written; PlanError: a row has no topic, a header no name, or a time cannot be.
+    Raises TaskError: rows could not be written; PlanError: a row without a topic, a header without a name, a bad time.
     """
     task_begins()
     try:
@@ -96,7 +96,7 @@ def write_rows(options: SinkOptions, rows: SinkRows, batches: Iterator[pa.Record
 
 
 def send_rows(producer: Producer, rows: SinkRows, batches: Iterator[pa.RecordBatch]) -> tuple[tuple[str, int], ...]:
-    """Hand Spark's batches to a producer -> rows by topic, sorted.
+    """Send Spark's batches with a producer -> rows by topic, sorted.
 
     Raises KafkaError, PartitionerError: rows could not be written; PlanError: as ``write_rows``.
     """
@@ -112,42 +112,42 @@ def send_rows(producer: Producer, rows: SinkRows, batches: Iterator[pa.RecordBat
 def _failed(error: KafkaError | PartitionerError) -> TaskError:
     return TaskError(
         f"writing failed: {error}. {advice(error)} No row was lost: rows that were acknowledged stay in their topics, "
-        "and a task that Spark runs again, or a query started again, writes all of its rows, those a second time"
+        "and a repeated task, or a restarted query, writes all of its rows, including those again"
     )
 
 
 def advice(error: KafkaError | PartitionerError) -> str:
-    """Which option to look at after an error in writing."""
+    """The option that concerns an error in writing."""
     match error:
         case BrokerUnreachable():
             return (
-                "Option 'kafka.bootstrap.servers' says where the cluster is, 'kafka.max.block.ms' and "
-                "'kafka.delivery.timeout.ms' how long to try."
+                "Option 'kafka.bootstrap.servers' names the brokers; 'kafka.max.block.ms' and "
+                "'kafka.delivery.timeout.ms' bound the retries."
             )
         case NoSuchPartition():
-            return "Column 'partition' names it; null there, or no such column, leaves the choice to the partitioner."
+            return "It is from column 'partition'; without that column, or for null, the partitioner chooses one."
         case KafkaError(code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
-            return "A topic must exist, or brokers be set up to create it; 'kafka.max.block.ms' says how long to wait."
+            return "A topic must exist, or brokers must create it; option 'kafka.max.block.ms' bounds the wait."
         case RecordTooLarge():
             return (
-                "Option 'kafka.max.request.size' says how large a record may be; the topic's max.message.bytes must "
-                "allow it too."
+                "Option 'kafka.max.request.size' bounds the size of a record, and so does the topic's "
+                "max.message.bytes."
             )
         case PartitionerError():
             return "Option 'partitioner' names it."
         case ProduceError(code=ErrorCode.MESSAGE_TOO_LARGE):
-            return "The topic's max.message.bytes bounds a batch; option 'kafka.batch.size' says how large ours are."
+            return "The topic's max.message.bytes bounds a batch; option 'kafka.batch.size' sets the size of batches."
         case ProduceError(code=ErrorCode.INVALID_TIMESTAMP):
             return (
                 "The topic's message.timestamp.before.max.ms and message.timestamp.after.max.ms bound the times of "
                 "records; they come from column 'timestamp' while option 'includeTimestamp' is true."
             )
         case KafkaError(retriable=True) | ProduceError(code=ErrorCode(retriable=True)):
-            return "Option 'kafka.delivery.timeout.ms' says how long errors that may pass are tried again."
+            return "Option 'kafka.delivery.timeout.ms' bounds the retries of such errors."
         case _:
-            return "Trying again does not help."
+            return "A retry does not help."
 
 
 def total_rows(messages: Sequence[WriterCommitMessage | None]) -> int:
-    """Rows of the tasks that have told."""
+    """Rows in all messages."""
     return sum(message.rows for message in messages if isinstance(message, TaskWritten))

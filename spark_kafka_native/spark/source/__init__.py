@@ -1,1 +1,1 @@
-"""What Spark calls to read: readers, columns, and the tasks."""
+"""The source: readers, columns and tasks."""

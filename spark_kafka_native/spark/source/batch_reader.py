@@ -21,19 +21,19 @@ from spark_kafka_native.spark.source.schema import Layout
 
 _BIND_OFFSETS: Final = "bindoffsets"
 _PUSHDOWN_WORKER: Final = "data_source_pushdown_filters"
-"""The Python program that Spark plans a read with if it has filters to push down; another one, if not."""
+"""The Python program that plans a read with filters to push down; without filters it is another one."""
 
 
 _REMEMBERED_LOADS: Final = 1000
 _narrowings: dict[str, Narrowing] = {}
-"""What the filters of each ``load()`` were when they came first, in this worker process, which Spark uses again."""
+"""The first filters of each ``load()``, in this worker process, which Spark reuses."""
 
 
 class BoundRanges:
-    """The ranges that a DataFrame was bound to. Pickled to the processes that plan, but not to the tasks.
+    """The bound ranges of a DataFrame. Pickled to the processes that plan, but not to the tasks.
 
-    Spark pickles the source and its reader a second time, into every task. 10,000 ranges are a megabyte there, and a
-    task has those that it needs in its partition. So copies made after ``begin_planning`` have no ranges.
+    Spark pickles the source and its reader again into every task. 10,000 ranges take a megabyte, and a task has its
+    ranges in its partition. So copies made after ``begin_planning`` have no ranges.
     """
 
     def __init__(self, ranges: tuple[OffsetRange, ...]) -> None:
@@ -41,12 +41,12 @@ class BoundRanges:
         self._is_planning = False
 
     def begin_planning(self) -> None:
-        """Note that a reader has been made, which Spark pickles for the tasks next."""
+        """Omit the ranges from later copies, which are for tasks."""
         self._is_planning = True
 
     @property
     def ranges(self) -> tuple[OffsetRange, ...]:
-        """All ranges. Raises RuntimeError in a copy that was made for a task."""
+        """All ranges. Raises RuntimeError in a task."""
         if self._ranges is None:
             raise RuntimeError("the ranges of bindOffsets=load are not available in a task")
         return self._ranges
@@ -59,7 +59,7 @@ class BoundRanges:
 def bound_at_load(given: Mapping[str, str]) -> BoundRanges | None:
     """The ranges that a ``load()`` with these options reads; None if it does not bind offsets.
 
-    Invalid options are no error here, because only the reader or writer that parses them next knows their purpose.
+    Invalid options are no error here, because the reader or writer that parses them next reports them.
     Raises PlanError, DataLossError, KafkaError.
     """
     if _BIND_OFFSETS not in {name.lower() for name in given}:
@@ -76,16 +76,16 @@ def bound_at_load(given: Mapping[str, str]) -> BoundRanges | None:
 def batch_reader(
     options: SourceOptions, layout: Layout, load_id: str, bound: BoundRanges | None = None
 ) -> "PyKafkaReader":
-    """The reader for the process that this is called in: one that takes filters only where Spark has some.
+    """A reader with ``pushFilters`` if Spark pushes filters in this process, otherwise one without.
 
-    While ``spark.sql.python.filterPushdown.enabled`` is false, as it is by default, Spark refuses a reader that
-    defines ``pushFilters``. What the switch says is not told; but with filters to push Spark plans in a worker of its
-    own, whose name is on the command line. In a Spark that names it otherwise filters are not pushed, and no more.
+    While ``spark.sql.python.filterPushdown.enabled`` is false, which is the default, Spark rejects a reader that
+    defines ``pushFilters``. A source does not get that setting. But Spark plans with filters in another worker program,
+    whose name is on the command line. If a Spark release renames it, filters are not pushed.
 
-    The switch alone is not enough: Spark (4.3.0) keeps the plan of the last filtered scan for all that use the same
-    DataFrame, an unfiltered action among them, and would leave out what only another filter does not want. So option
-    ``filterPushdown`` has to say that this one is not used in other ways. ``load_id`` tells DataFrames apart, and
-    ``bound`` is what ``bound_at_load`` has returned for this one.
+    The setting alone is not enough: Spark (4.3.0) uses the plan of the last filtered scan for all uses of the same
+    DataFrame, also for an unfiltered action, which would then lack rows. So the user confirms with option
+    ``filterPushdown`` that the DataFrame has no other use. ``load_id`` identifies the DataFrame, and ``bound`` is the
+    result of ``bound_at_load`` for it.
     """
     if bound is not None:
         bound.begin_planning()
@@ -103,7 +103,7 @@ class PyKafkaReader(DataSourceReader):
         self._narrowing = EVERYTHING
 
     def partitions(self) -> list[InputPartition]:
-        """The tasks. Spark asks once per ``load()``, or once for each scan with filters to push."""
+        """The tasks. Spark calls it once per ``load()``, or once for each scan with filters to push."""
         source = ClusterOffsets(self._options.client)
         bound = None if self._bound is None else self._bound.ranges
         tasks = plan_batch_query(self._options, source, SystemClock(), self._narrowing, bound)
@@ -116,16 +116,16 @@ class PyKafkaReader(DataSourceReader):
 
 
 class PyKafkaFilteringReader(PyKafkaReader):
-    """Reads no more of the topics than the filters of the query need; Spark plans it anew for every filtered scan."""
+    """Reads only the offsets that the query's filters need; Spark plans it for every filtered scan."""
 
     def __init__(self, options: SourceOptions, layout: Layout, load_id: str, bound: BoundRanges | None) -> None:
         super().__init__(options, layout, bound)
         self._load_id = load_id
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # Spark's name
-        """Take note of filters on topic, partition, offset and timestamp. Spark is to apply all of them itself.
+        """Use filters on topic, partition, offset and timestamp. Spark also applies all of them.
 
-        A DataFrame that comes with other filters than before is read whole: both scans may run with this plan.
+        A DataFrame with other filters than before is read whole, because both scans may run with this plan.
         """
         narrowing = narrowing_of(filters, self._layout)
         first = _narrowings.setdefault(self._load_id, narrowing)

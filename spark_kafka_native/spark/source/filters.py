@@ -1,8 +1,7 @@
-"""The filters of a batch query -> what of the topics need not be read at all.
+"""The filters of a batch query -> a narrowing of its ranges.
 
-Spark hands over conditions that must all hold, each on one column. Those on topic, partition, offset and timestamp
-narrow the read. None is declared dealt with: Spark goes on filtering, so a filter that says nothing here costs nothing,
-and a narrowing need only be safe, not exact.
+Spark pushes conditions that must all hold, each on one column. Those on topic, partition, offset and timestamp narrow
+the read. All filters are returned to Spark, which applies them again, so a narrowing need not be exact.
 """
 
 import datetime
@@ -21,25 +20,25 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from spark_kafka_native.spark.planning.narrowing import EVERYTHING, Comparison, Condition, Narrowing
-from spark_kafka_native.spark.source.schema import Column, Layout
+from spark_kafka_native.spark.planning.narrowing import EVERYTHING, Condition, Narrowing, Operator
+from spark_kafka_native.spark.source.schema import Layout, SourceColumn
 
-_COMPARISONS: Final[dict[type[Filter], Comparison]] = {
-    EqualTo: Comparison.EQUAL,
-    In: Comparison.IN,
-    LessThan: Comparison.LESS,
-    LessThanOrEqual: Comparison.AT_MOST,
-    GreaterThan: Comparison.MORE,
-    GreaterThanOrEqual: Comparison.AT_LEAST,
+_OPERATORS: Final[dict[type[Filter], Operator]] = {
+    EqualTo: Operator.EQUAL,
+    In: Operator.IN,
+    LessThan: Operator.LESS,
+    LessThanOrEqual: Operator.AT_MOST,
+    GreaterThan: Operator.MORE,
+    GreaterThanOrEqual: Operator.AT_LEAST,
 }
-_LOWER_BOUNDS: Final = frozenset({Comparison.EQUAL, Comparison.IN, Comparison.MORE, Comparison.AT_LEAST})
-_UPPER_BOUNDS: Final = frozenset({Comparison.EQUAL, Comparison.IN, Comparison.LESS, Comparison.AT_MOST})
+_LOWER_BOUNDS: Final = frozenset({Operator.EQUAL, Operator.IN, Operator.MORE, Operator.AT_LEAST})
+_UPPER_BOUNDS: Final = frozenset({Operator.EQUAL, Operator.IN, Operator.LESS, Operator.AT_MOST})
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICROSECOND: Final = datetime.timedelta(microseconds=1)
 
 
 def narrowing_of(filters: Iterable[Filter], layout: Layout) -> Narrowing:
-    """What all rows that pass ``filters`` have in common, as far as a narrower read can come of it."""
+    """The conditions of ``filters`` that narrow a read."""
     narrowing = EVERYTHING
     for pushed in filters:
         found = _condition(pushed, layout)
@@ -48,22 +47,22 @@ def narrowing_of(filters: Iterable[Filter], layout: Layout) -> Narrowing:
     return narrowing
 
 
-def _condition(pushed: Filter, layout: Layout) -> tuple[Column, Condition] | None:
-    """A filter that compares one of the source's columns with values that are not null; None for others."""
-    comparison = _COMPARISONS.get(type(pushed))
-    if comparison is None:
+def _condition(pushed: Filter, layout: Layout) -> tuple[SourceColumn, Condition] | None:
+    """A filter that compares one of the source's columns with values that are not null; None for other filters."""
+    operator = _OPERATORS.get(type(pushed))
+    if operator is None:
         return None
-    attribute: tuple[str, ...] = pushed.attribute  # type: ignore[attr-defined]  # every comparison has one
-    value: Any = pushed.value  # type: ignore[attr-defined]  # every comparison has one
+    attribute: tuple[str, ...] = pushed.attribute  # type: ignore[attr-defined]  # every operator has one
+    value: Any = pushed.value  # type: ignore[attr-defined]  # every operator has one
     column = layout.source_of(attribute[0]) if len(attribute) == 1 else None
-    if comparison is Comparison.IN:
+    if operator is Operator.IN:
         value = tuple(one for one in value if one is not None)
     if column is None or value is None:
         return None
-    return column, Condition(column=column.source, comparison=comparison, value=value)
+    return column, Condition(column=column.source, operator=operator, value=value)
 
 
-def _narrowed(narrowing: Narrowing, column: Column, condition: Condition) -> Narrowing:
+def _narrowed(narrowing: Narrowing, column: SourceColumn, condition: Condition) -> Narrowing:
     match column.source:
         case "topic" | "partition":
             return replace(narrowing, on_partition=(*narrowing.on_partition, condition))
@@ -79,7 +78,7 @@ def _narrowed(narrowing: Narrowing, column: Column, condition: Condition) -> Nar
             from_ms, _ = _whole_numbers(condition if pa.types.is_integer(column.arrow_type) else _in_micros(condition))
             if from_ms is not None and not pa.types.is_integer(column.arrow_type):
                 from_ms = -(-from_ms // 1000)
-            # Records without a time have -1: nothing earlier than 1970 can be sought.
+            # Records without a timestamp have -1, so a bound before 1970 does not narrow.
             if from_ms is None or from_ms < max(narrowing.from_timestamp_ms or 0, 0):
                 return narrowing
             return replace(narrowing, from_timestamp_ms=from_ms)
@@ -88,20 +87,20 @@ def _narrowed(narrowing: Narrowing, column: Column, condition: Condition) -> Nar
 
 
 def _whole_numbers(condition: Condition) -> tuple[int | None, int | None]:
-    """The half-open range of whole numbers outside of which a condition holds for none; None: no bound there."""
-    comparison, value = condition.comparison, condition.value
+    """The half-open range of integers for which a condition can hold; None: no bound."""
+    operator, value = condition.operator, condition.value
     smallest, largest = value, value
-    if comparison is Comparison.IN:
-        # A list of nothing but nulls lets nothing through.
+    if operator is Operator.IN:
+        # No row passes a list of nulls only.
         smallest, largest = min(value, default=0), max(value, default=-1)
-    from_number = smallest + (comparison is Comparison.MORE) if comparison in _LOWER_BOUNDS else None
-    until_number = largest + (comparison is not Comparison.LESS) if comparison in _UPPER_BOUNDS else None
+    from_number = smallest + (operator is Operator.MORE) if operator in _LOWER_BOUNDS else None
+    until_number = largest + (operator is not Operator.LESS) if operator in _UPPER_BOUNDS else None
     return from_number, until_number
 
 
 def _in_micros(condition: Condition) -> Condition:
-    """A condition on times as one on microseconds since 1970, whole numbers."""
-    if condition.comparison is Comparison.IN:
+    """A condition on times as one on microseconds since 1970."""
+    if condition.operator is Operator.IN:
         return replace(condition, value=tuple(map(_micros, condition.value)))
     return replace(condition, value=_micros(condition.value))
 

@@ -1,7 +1,7 @@
-"""The headers of records in the shapes that a user schema may ask for: an array of key and value, or a map.
+"""The headers of records as an array of key and value, or as a map, whichever a user schema has.
 
-Kafka allows a header key more than once. An array has all of them in order; a map has the last, the one that counts by
-Kafka's own convention.
+Kafka allows several headers with the same key. An array has all of them in order; a map has the last one, as
+``Headers.lastHeader`` in Kafka.
 """
 
 from collections.abc import Callable
@@ -13,13 +13,13 @@ import pyarrow as pa
 from spark_kafka_native.records.arrow.schema import I64
 
 Convert = Callable[["pa.Array[Any]"], "pa.Array[Any]"]
-"""Header values, a binary column, to what the schema wants."""
+"""Converts header values, a binary column, to the type of the schema."""
 
 
 def shape_headers(headers: "pa.Array[Any]", arrow_type: pa.DataType, convert: Convert) -> "pa.Array[Any]":
     """``list<struct<key: string, value: binary>>`` as ``arrow_type``, a list or a map with string keys.
 
-    A record without headers is null in either.
+    A record without headers is null.
     """
     lists: Any = headers
     offsets: I64 = np.asarray(lists.offsets, dtype=np.int64)
@@ -43,20 +43,20 @@ def shape_headers(headers: "pa.Array[Any]", arrow_type: pa.DataType, convert: Co
 
 
 def _without_end(missing: Any) -> Any:
-    """Which rows are null, with one more for the offset behind the last row."""
+    """The null rows, with one more element for the offset after the last row."""
     return np.append(np.asarray(missing), False)
 
 
 def _last_of_each_key(keys: Any, offsets: I64) -> I64 | None:
-    """Places of the headers that no later one of the same record has the key of, ascending; None: all of them."""
+    """Indexes of the last header of each key in each record, ascending; None: all headers."""
     if not len(keys):
         return None
     rows = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     codes = np.asarray(keys.dictionary_encode().indices, dtype=np.int64)
     marks = rows * (int(codes.max()) + 1) + codes
-    # np.unique tells of each mark the first place; seen from behind that is the last.
-    _, places = np.unique(marks[::-1], return_index=True)
-    if len(places) == len(marks):
+    # np.unique returns the first index of each mark; in the reversed array that is the last one.
+    _, indexes = np.unique(marks[::-1], return_index=True)
+    if len(indexes) == len(marks):
         return None
-    last: I64 = np.sort(len(marks) - 1 - places)
+    last: I64 = np.sort(len(marks) - 1 - indexes)
     return last

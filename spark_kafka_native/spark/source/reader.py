@@ -1,6 +1,6 @@
-"""Offset ranges -> batches for Spark. Runs in a Python worker that is used for one task after the other.
+"""Offset ranges -> batches for Spark. Runs in a Python worker, which runs one task after the other.
 
-Connections belong to the process (``shared_cluster``), so the next task finds them open.
+Connections belong to the process (``shared_cluster``) and are reused by the next task.
 """
 
 from collections.abc import Iterator, Sequence
@@ -46,14 +46,11 @@ from spark_kafka_native.spark.source.shaper import RowShaper
 from spark_kafka_native.spark.workers import task_begins
 
 TARGET_ROWS: Final = 40_000
-"""Rows in one batch, up to half more: with 1,000 Spark takes half as many rows a second as with 50,000."""
+"""Rows of one batch, up to half more: with 1,000 Spark reads half as many rows a second as with 50,000."""
 
 
 def read_task(options: SourceOptions, layout: Layout, task: Task | None) -> Iterator[pa.RecordBatch]:
-    """The records of a task, as `read_ranges`; none for None.
-
-    Spark runs one task of a batch query that has no partitions, and gives it None.
-    """
+    """The records of a task, as `read_ranges`; none for None, with which Spark runs a batch without partitions."""
     task_begins()
     return read_ranges(options, layout, task) if task else iter(())
 
@@ -63,11 +60,11 @@ def read_ranges(options: SourceOptions, layout: Layout, pieces: Sequence[OffsetR
 
     Raises TaskError naming range and option; DataLossError if records are gone and ``failOnDataLoss`` is true.
     """
-    return gathered(_Reader(options, layout, pieces).batches(), TARGET_ROWS)
+    return gathered(_TaskReader(options, layout, pieces).batches(), TARGET_ROWS)
 
 
-class _Reader:
-    """Ranges of different partitions, and what is known of them while they are read."""
+class _TaskReader:
+    """Reads ranges of different partitions."""
 
     def __init__(self, options: SourceOptions, layout: Layout, pieces: Sequence[OffsetRange]) -> None:
         self._options = options
@@ -76,7 +73,7 @@ class _Reader:
         self._bound: dict[TopicPartition, OffsetRange] = {}
         """With real offsets."""
         self._is_planned = {tp for tp, piece in self._pieces.items() if _is_planned(piece)}
-        """Partitions whose topic id is that of the plan, or was looked up just now."""
+        """Partitions whose topic id is from the plan, or was looked up by this task."""
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The records, each batch from one partition. Raises as `read_ranges`."""
@@ -118,7 +115,7 @@ class _Reader:
             self._skip_or_raise([self._pieces[tp]], KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, str(tp)))
 
     def _skip_or_raise(self, pieces: Sequence[OffsetRange], error: KafkaError) -> None:
-        """Accept that topics do not exist any more, if ``failOnDataLoss`` is false. Raises TaskError otherwise."""
+        """Skip topics that do not exist any more if ``failOnDataLoss`` is false. Raises TaskError otherwise."""
         if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or self._options.fail_on_data_loss:
             raise failed(listed(str(piece) for piece in pieces), error) from error
         self._accept(deleted_partitions([piece.topic_partition for piece in pieces]))
@@ -134,11 +131,11 @@ class _Reader:
                 fetcher.assign(_wanted(piece, from_offset=self._after_gap(piece, error)))
             case LogTruncated():
                 self._accept(replace(truncated(tp, error.diverged_at, error.position), lasting=False))
-                # What took the place of the lost records was not read before, at whatever offsets it stands.
+                # The new records at the offsets of the lost ones have not been read.
                 from_offset = max(error.diverged_at, piece.from_offset)
                 fetcher.assign(_wanted(piece, from_offset=from_offset, is_same_log=False))
             case TopicRecreated() if tp not in self._is_planned and position == piece.from_offset:
-                # The task has bound the range by metadata in memory from before the topic was created again.
+                # The task has bound the range with cached metadata of the topic before.
                 self._is_planned.add(tp)
                 fetcher.remove(tp)
                 self._bound.pop(tp)
@@ -146,7 +143,7 @@ class _Reader:
                 if tp in self._bound:
                     fetcher.assign(_wanted(self._bound[tp]))
             case TopicRecreated():
-                # Of which topic the rows are that were read by its name is not known (``planned_topics``).
+                # The topic of rows that were fetched by its name is unknown (``named_topics``).
                 lost_from = piece.from_offset if fetcher.named_topics else position
                 self._accept(recreated(tp, lost_from, piece.until_offset))
                 fetcher.remove(tp)
@@ -167,7 +164,7 @@ class _Reader:
 
 
 def _wanted(piece: OffsetRange, *, from_offset: int | None = None, is_same_log: bool = True) -> PartitionRange:
-    """A range for the fetcher; without ``is_same_log``, whatever the present leader has."""
+    """A range for the fetcher; without ``is_same_log`` it is not checked for a truncation."""
     return PartitionRange(
         partition=piece.topic_partition,
         from_offset=piece.from_offset if from_offset is None else from_offset,
@@ -178,7 +175,7 @@ def _wanted(piece: OffsetRange, *, from_offset: int | None = None, is_same_log: 
 
 
 def bind_ranges(options: SourceOptions, pieces: Sequence[OffsetRange]) -> dict[TopicPartition, OffsetRange]:
-    """Ranges with -2 and -1 replaced by what the partitions have at this moment; left out where there is none.
+    """Ranges with -2 and -1 replaced by the present offsets; partitions without offsets are left out.
 
     An end before the start is a loss. Raises KafkaError; DataLossError.
     """
@@ -194,7 +191,7 @@ def bind_ranges(options: SourceOptions, pieces: Sequence[OffsetRange]) -> dict[T
             continue
         bound[tp] = bind_range(piece, firsts.get(tp, 0), lasts.get(tp, 0))
         if piece.until_offset == LATEST_OFFSET:
-            # The broker that answered leads in this epoch, or an earlier one, and has the log up to the end it named.
+            # The broker that returned the end is the leader of this epoch or an earlier one, and has the log up to it.
             planned = _planned_leader(piece)
             leader = shared_cluster(options.client).known_leader(tp) or planned
             if leader and planned and planned.topic_id != ZERO_UUID:
@@ -207,7 +204,7 @@ def bind_ranges(options: SourceOptions, pieces: Sequence[OffsetRange]) -> dict[T
 
 
 def _planned_leader(piece: OffsetRange) -> PartitionLeader | None:
-    """The leader whose topic id and epoch the start of a range belongs to; None for earliest, which the task binds."""
+    """The leader of the plan's start offset; None for earliest, which the task looks up."""
     return None if piece.from_offset == EARLIEST_OFFSET else piece.leader
 
 
@@ -222,8 +219,8 @@ def _listed(source: ClusterOffsets, pieces: Sequence[OffsetRange], special: int)
 def failed(what: str, error: KafkaError) -> TaskError:
     """The error of a task whose ``what`` could not be read."""
     return TaskError(
-        f"reading {what} failed: {error}. {_advice(error)} Nothing was skipped: a task that Spark runs again, or a "
-        "query started again, reads the range from its first offset"
+        f"reading {what} failed: {error}. {_advice(error)} No record was skipped: a repeated task, or a "
+        "restarted query, reads the range from its first offset"
     )
 
 
@@ -231,24 +228,23 @@ def _advice(error: KafkaError) -> str:
     match error:
         case BrokerUnreachable():
             return (
-                "Option 'kafka.bootstrap.servers' says where the cluster is, "
-                "'kafka.default.api.timeout.ms' how long to try."
+                "Option 'kafka.bootstrap.servers' names the brokers; 'kafka.default.api.timeout.ms' bounds the retries."
             )
         case FetchTimeout():
             return (
-                "Option 'kafkaConsumer.pollTimeoutMs' says how long to wait for records, by default as long as "
+                "Option 'kafkaConsumer.pollTimeoutMs' bounds the wait for records; its default is "
                 "'kafka.default.api.timeout.ms'."
             )
         case BatchTooLarge():
             return "Raise option 'maxDecompressedBatchBytes' to read a larger record batch."
         case CorruptRecords():
             return (
-                "Option 'startingOffsets' of a new query can begin behind the damage; 'kafka.check.crcs' set to false "
-                "reads records whose checksum alone is wrong."
+                "With option 'startingOffsets' a new query can begin after the damaged batch; with 'kafka.check.crcs' "
+                "set to false it reads records of which only the checksum is wrong."
             )
         case KafkaError(code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
-            return "Load the DataFrame again to read what is there now: its partitions were fixed when it was loaded."
+            return "Load the DataFrame again to read the present topics: its partitions were determined by load()."
         case KafkaError(retriable=True):
-            return "Option 'kafka.default.api.timeout.ms' says how long errors that may pass are tried again."
+            return "Option 'kafka.default.api.timeout.ms' bounds the retries of such errors."
         case _:
-            return "Trying again does not help."
+            return "A retry does not help."

@@ -1,8 +1,8 @@
-"""The source's columns: as Spark declares them, and as Arrow carries them.
+"""The source's columns: their Spark types and their Arrow types.
 
 ===============  ===========================================  =====================================================
-Column           Spark type; others that a user schema may     Arrow type
-                 ask for
+SourceColumn           Spark type; other types that a user schema    Arrow type
+                 may have
 ===============  ===========================================  =====================================================
 key, value       binary; string                               binary; string
 topic            string                                       string
@@ -14,9 +14,9 @@ headers          array<struct<key:string,value:binary>>;      list<struct<key: s
                  map<string,binary>; string for binary        null: none
 ===============  ===========================================  =====================================================
 
-All are nullable. ``headers`` comes with ``includeHeaders=true``. A user schema may name any of the columns, in any
-order: columns that it leaves out are not decoded, which is the one way to prune them. Numbers inside keys and values
-are not among the types: Kafka does not say how they are written, and Spark's own functions read every way there is.
+All are nullable. ``headers`` needs ``includeHeaders=true``. A user schema may name any of the columns, in any order.
+Columns that it leaves out are not decoded; Spark does not prune columns of a Python source otherwise. Keys and values
+have no numeric types, because Kafka does not define their format; Spark's functions parse them.
 """
 
 from collections.abc import Mapping
@@ -69,66 +69,66 @@ _CHOICES: Final[Mapping[str, str]] = {
 }
 _MAY_BE_NULL: Final = frozenset({"key", "value", "headers"})
 CONSTANT: Final = frozenset({"topic", "partition"})
-"""Columns with one value in all rows of a task; the record bytes do not have them."""
+"""Columns with one value in all rows of a partition, which are not in the record."""
 RECORD_FIELD: Final[Mapping[str, str]] = {"timestampType": "timestamp_type"}
-"""What the record decoder calls a column, where it is not the same."""
+"""Names of the record decoder that differ from the column's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
-    """One column that leaves the source: its name there, which of the source's columns it is, its Arrow type."""
+class SourceColumn:
+    """One output column: its name, the source's column that it is, its Arrow type."""
 
     name: str
     source: str
     arrow_type: pa.DataType
     nullable: bool
     has_text_values: bool = False
-    """Whether bytes of the record become text in it: a key, a value, or the values of headers."""
+    """Whether a key, a value or header values are decoded to text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """The columns that leave the source, in order; frozen and picklable, it travels to the tasks."""
+    """The output columns, in order; frozen and pickled to the tasks."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[SourceColumn, ...]
     invalid_utf8: str = REPLACE
-    """What becomes of bytes that are to be text and are not UTF-8: a value of option ``invalidUtf8``."""
+    """The value of option ``invalidUtf8``, for text that is not UTF-8."""
 
     @property
     def arrow_schema(self) -> pa.Schema:
-        """The Arrow twin of the Spark schema; every batch a task yields has exactly this one."""
+        """The Arrow schema of all batches."""
         return pa.schema([pa.field(column.name, column.arrow_type, column.nullable) for column in self.columns])
 
     @property
     def record_fields(self) -> tuple[str, ...]:
-        """What to have decoded, by the decoder's names; never nothing, for a batch without columns has no length."""
+        """The fields to decode, by the decoder's names; at least one, because a batch without columns has no length."""
         fields = [
             RECORD_FIELD.get(column.source, column.source) for column in self.columns if column.source not in CONSTANT
         ]
         if any(column.arrow_type == _ARROW_TYPES["timestamp"] for column in self.columns) or (
             self.invalid_utf8 == FAIL and any(column.has_text_values for column in self.columns)
         ):
-            fields.append("offset")  # errors name it
+            fields.append("offset")  # for errors
         return tuple(dict.fromkeys(fields)) or ("offset",)
 
-    def source_of(self, name: str) -> Column | None:
-        """The column that leaves the source under a name."""
+    def source_of(self, name: str) -> SourceColumn | None:
+        """The output column of this name."""
         return next((column for column in self.columns if column.name.lower() == name.lower()), None)
 
 
 def source_schema(*, include_headers: bool) -> StructType:
-    """The schema of a source that no user schema was given for."""
+    """The schema of a source without a user schema."""
     names = [name for name in _SPARK_TYPES if include_headers or name != "headers"]
     return StructType([StructField(name, _SPARK_TYPES[name], nullable=True) for name in names])
 
 
 def layout_of(schema: StructType, invalid_utf8: str = REPLACE) -> Layout:
-    """A schema, the source's own or a user's -> what leaves the source. Names are matched in any case.
+    """A schema, the source's or a user's -> the output columns. Names are case-insensitive.
 
-    Raises PlanError: a column that the source does not have, or not with that type, or one that may be null.
+    Raises PlanError: an unknown column, a type that the source does not support, a NOT NULL column that may be null.
     """
     by_name = {name.lower(): name for name in _SPARK_TYPES}
-    columns: list[Column] = []
+    columns: list[SourceColumn] = []
     for wanted in schema.fields:
         source = by_name.get(wanted.name.lower())
         if source is None:
@@ -140,7 +140,7 @@ def layout_of(schema: StructType, invalid_utf8: str = REPLACE) -> Layout:
     return Layout(columns=tuple(columns), invalid_utf8=invalid_utf8)
 
 
-def _column(source: str, wanted: StructField) -> Column:
+def _column(source: str, wanted: StructField) -> SourceColumn:
     if not wanted.nullable and source in _MAY_BE_NULL:
         raise PlanError("PYKAFKA_SCHEMA", f"column {wanted.name!r} cannot be NOT NULL: records may lack it")
     arrow_type = _headers_type(wanted.dataType) if source == "headers" else _plain_type(source, wanted.dataType)
@@ -150,13 +150,13 @@ def _column(source: str, wanted: StructField) -> Column:
             "PYKAFKA_SCHEMA", f"column {wanted.name!r} has type {text}, not {wanted.dataType.simpleString()}"
         )
     is_text = pa.types.is_string(_values_type(arrow_type)) and source not in CONSTANT
-    return Column(
+    return SourceColumn(
         name=wanted.name, source=source, arrow_type=arrow_type, nullable=wanted.nullable, has_text_values=is_text
     )
 
 
 def _plain_type(source: str, wanted: DataType) -> pa.DataType | None:
-    """The Arrow type of a column that is no headers; None: it does not come in that type."""
+    """The Arrow type of a column other than headers; None: the type is not supported."""
     if source in {"key", "value"} and isinstance(wanted, StringType):
         return pa.string()
     if source == "timestamp" and wanted == LongType():
@@ -165,7 +165,7 @@ def _plain_type(source: str, wanted: DataType) -> pa.DataType | None:
 
 
 def _headers_type(wanted: DataType) -> pa.DataType | None:
-    """The same for headers. Keys are never null and values may be, so a schema that rules those out is refused."""
+    """The Arrow type of headers; None: not supported. Keys are never null; the schema must allow null values."""
     match wanted:
         case MapType(keyType=StringType(), valueType=BinaryType() | StringType(), valueContainsNull=True):
             return pa.map_(pa.string(), _bytes_type(wanted.valueType))
@@ -190,7 +190,7 @@ def _bytes_type(wanted: DataType) -> pa.DataType:
 
 
 def _values_type(arrow_type: pa.DataType) -> pa.DataType:
-    """The type of what was bytes in the record: of header values, or of the column itself."""
+    """The type of header values, or of the column itself."""
     found: pa.DataType = arrow_type
     if isinstance(arrow_type, pa.MapType):
         found = arrow_type.item_type

@@ -1,4 +1,4 @@
-"""From fetched records of one partition to the batches that Spark gets."""
+"""From fetched records of one partition to the batches for Spark."""
 
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -9,15 +9,15 @@ from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.arrow.utf8 import NotUtf8, decode_utf8
 from spark_kafka_native.spark.errors import TaskError
 from spark_kafka_native.spark.source.header_shapes import shape_headers
-from spark_kafka_native.spark.source.schema import CONSTANT, RECORD_FIELD, Column, Layout
+from spark_kafka_native.spark.source.schema import CONSTANT, RECORD_FIELD, Layout, SourceColumn
 
 MAX_TIMESTAMP_MS: Final = (2**63 - 1) // 1000
-"""The largest time that microseconds in an int64 can hold."""
+"""The largest timestamp in microseconds in an int64."""
 
 
 @dataclass(slots=True, kw_only=True)
 class RowShaper:
-    """Makes decoded records of one partition into batches of a layout; lives as long as a task."""
+    """Converts decoded records of one partition to batches of a layout, for one task."""
 
     layout: Layout
     partition: TopicPartition
@@ -28,15 +28,14 @@ class RowShaper:
         self._schema = self.layout.arrow_schema
 
     def shape(self, records: pa.RecordBatch) -> pa.RecordBatch:
-        """Records with the columns ``layout.record_fields`` -> the batch that Spark gets. Copies as little as can be.
+        """Records with the columns ``layout.record_fields`` -> the batch for Spark, mostly without copies.
 
-        Raises TaskError: bytes that are to be text are not UTF-8, and option ``invalidUtf8`` is ``fail``; a time is out
-        of range for Spark's timestamp.
+        Raises TaskError: text is not UTF-8 and option ``invalidUtf8`` is ``fail``; a timestamp is out of range.
         """
         arrays = [self._column(column, records) for column in self.layout.columns]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
-    def _column(self, column: Column, records: pa.RecordBatch) -> "pa.Array[Any]":
+    def _column(self, column: SourceColumn, records: pa.RecordBatch) -> "pa.Array[Any]":
         if column.source in CONSTANT:
             return self._constant(column, records.num_rows)
         array = records.column(RECORD_FIELD.get(column.source, column.source))
@@ -50,8 +49,8 @@ class RowShaper:
             case _:
                 return self._text(column, array, records)
 
-    def _times(self, column: Column, times: "pa.Array[Any]", records: pa.RecordBatch) -> "pa.Array[Any]":
-        """Milliseconds as bigint, or as Spark's timestamp, whose microseconds do not reach as far."""
+    def _times(self, column: SourceColumn, times: "pa.Array[Any]", records: pa.RecordBatch) -> "pa.Array[Any]":
+        """Milliseconds as bigint, or as Spark's timestamp in microseconds, which has a smaller range."""
         try:
             return times.cast(column.arrow_type)
         except pa.ArrowInvalid:
@@ -63,32 +62,32 @@ class RowShaper:
                 f"'{column.name}' of type timestamp cannot hold; a schema with the column as bigint reads milliseconds"
             ) from None
 
-    def _text(self, column: Column, array: "pa.Array[Any]", records: pa.RecordBatch) -> "pa.Array[Any]":
+    def _text(self, column: SourceColumn, array: "pa.Array[Any]", records: pa.RecordBatch) -> "pa.Array[Any]":
         try:
             return decode_utf8(array, self.layout.invalid_utf8)
         except NotUtf8 as error:
             raise self._not_utf8(column, records, error.row) from None
 
-    def _headers(self, column: Column, array: "pa.Array[Any]", records: pa.RecordBatch) -> "pa.Array[Any]":
+    def _headers(self, column: SourceColumn, array: "pa.Array[Any]", records: pa.RecordBatch) -> "pa.Array[Any]":
         def convert(values: "pa.Array[Any]") -> "pa.Array[Any]":
             return decode_utf8(values, self.layout.invalid_utf8) if column.has_text_values else values
 
         try:
             return shape_headers(array, column.arrow_type, convert)
         except NotUtf8 as error:
-            # Of a map only the headers that count are converted, so the row is looked for one by one.
+            # Only the last header of each key was converted for a map, so the row is searched here.
             row = next(row for row in range(len(array)) if not _has_text_headers(array[row].as_py()))
             raise self._not_utf8(column, records, row) from error
 
-    def _not_utf8(self, column: Column, records: pa.RecordBatch, row: int) -> TaskError:
+    def _not_utf8(self, column: SourceColumn, records: pa.RecordBatch, row: int) -> TaskError:
         offset = records.column("offset")[row].as_py()
         return TaskError(
             f"{self.partition}: column '{column.name}' of the record at offset {offset} is not UTF-8. Option "
-            "'invalidUtf8' set to replace, null or keep reads on; a schema with the column as binary reads it as it is"
+            "'invalidUtf8' set to replace, null or keep continues; a schema with the column as binary reads the bytes"
         )
 
-    def _constant(self, column: Column, length: int) -> "pa.Array[Any]":
-        """One value, ``length`` times; made once for the longest batch so far and sliced for the others."""
+    def _constant(self, column: SourceColumn, length: int) -> "pa.Array[Any]":
+        """One value, ``length`` times; a slice of the array for the longest batch so far."""
         known = self._constants.get(column.source)
         if known is None or len(known) < length:
             value: Any = self.partition.topic if column.source == "topic" else self.partition.partition

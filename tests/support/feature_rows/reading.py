@@ -23,7 +23,10 @@ DATA_LOSS: Final = Section(
             _SAME,
         ),
         Feature(
-            "loss.changed", "A log that ends before the query's place", "`PARTITION_OFFSET_CHANGED`, or goes on", _SAME
+            "loss.changed",
+            "A log that ends before the query's offset",
+            "`PARTITION_OFFSET_CHANGED`, or a warning",
+            _SAME,
         ),
         Feature(
             "loss.agedOut",

@@ -1,4 +1,4 @@
-"""What a source reads and what it is told: columns, options, positions and client parameters."""
+"""The source: columns, options, positions and client parameters."""
 
 from typing import Final
 
@@ -102,7 +102,7 @@ OPTIONAL: Final = Section(
             "source.groupIdPrefix",
             "`groupIdPrefix`",
             "prefix of generated group ids",
-            "taken, and said to have no effect: reading joins no group, so none is named",
+            "accepted with a warning and without effect, because the source joins no group",
         ),
         Feature(
             "source.groupId",

@@ -1,1 +1,1 @@
-"""Where loads are stored: a directory on a file system, or a prefix of an object store."""
+"""Storage of loads: a directory in a file system, or a prefix of an object store."""

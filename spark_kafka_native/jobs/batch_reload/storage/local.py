@@ -1,4 +1,4 @@
-"""Loads in a directory on a file system."""
+"""Loads in a directory of a file system."""
 
 import contextlib
 import itertools
@@ -12,10 +12,10 @@ from spark_kafka_native.jobs.batch_reload.storage.storage import SAMPLE_SIZE, TE
 
 
 class LocalStorage:
-    """A directory on this machine, or on a file system that all of Spark's nodes have mounted at the same place."""
+    """A directory on this machine, or in a file system that all of Spark's nodes have mounted at the same path."""
 
     def __init__(self, root: str) -> None:
-        """``root`` need not be there yet."""
+        """``root`` need not exist yet."""
         self._root = os.path.abspath(root)
 
     @property
@@ -77,7 +77,7 @@ class LocalStorage:
         for directory, _, names in os.walk(self._path(folder), onerror=_raise_unless_missing):
             for name in names:
                 full = os.path.join(directory, name)
-                with contextlib.suppress(FileNotFoundError):  # it went while we looked
+                with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
                     status = os.stat(full)
                     found[os.path.relpath(full, self._root)] = Stored(status.st_size, status.st_mtime)
         return found
@@ -103,8 +103,8 @@ class LocalStorage:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(full)
         folder = os.path.dirname(full)
-        with contextlib.suppress(OSError):  # it is not empty, or somebody was quicker
-            while os.path.dirname(folder) != self._root:  # those at the top stay: others may be about to write there
+        with contextlib.suppress(OSError):  # not empty, or already deleted
+            while os.path.dirname(folder) != self._root:  # top-level folders are kept for other runs
                 os.rmdir(folder)
                 folder = os.path.dirname(folder)
 

@@ -1,4 +1,4 @@
-"""Where a load is stored, as the job's arguments say it."""
+"""The location of a load, from the job's arguments."""
 
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit

@@ -1,4 +1,4 @@
-"""Loads on object stores, through fsspec and the client that it has for each: s3fs, gcsfs, adlfs.
+"""Loads in object stores, through fsspec and its clients: s3fs, gcsfs, adlfs.
 
 ``create`` is one PUT with the condition that there is no such object yet (S3: ``If-None-Match``, Google:
 ``ifGenerationMatch=0``, Azure: ``overwrite=False``). An object is visible once its PUT has ended, and never in part.
@@ -25,7 +25,7 @@ _CLIENTS: Final = {
 
 
 class ObjectStorage:
-    """A prefix of an object store. Credentials are found as the store's own client finds them, unless options say."""
+    """A prefix of an object store. The store's client finds credentials, unless options have them."""
 
     def __init__(self, url: str, options: Mapping[str, str]) -> None:
         """Raises UsageError: not a store that can keep a load, or its client is not installed."""
@@ -59,23 +59,23 @@ class ObjectStorage:
 
     def read(self, path: str) -> bytes:
         """An object's content."""
-        with self._told():
+        with self._translated():
             return bytes(self._files.cat_file(self._path(path)))
 
     def create(self, path: str, data: bytes) -> None:
         """One conditional PUT."""
-        with self._told():
+        with self._translated():
             self._files.pipe_file(self._path(path), data, mode="create")
 
     def put(self, path: str, data: bytes) -> None:
         """One PUT."""
-        with self._told():
+        with self._translated():
             self._files.pipe_file(self._path(path), data)
 
     @contextlib.contextmanager
     def open_input(self, path: str) -> Iterator[IO[bytes]]:
         """An object's content as a stream."""
-        with self._told(), self._files.open(self._path(path), "rb") as stream:
+        with self._translated(), self._files.open(self._path(path), "rb") as stream:
             yield stream
 
     @contextlib.contextmanager
@@ -86,7 +86,7 @@ class ObjectStorage:
 
     def list(self, folder: str) -> dict[str, Stored]:
         """Objects whose names begin with the folder's."""
-        with self._told():
+        with self._translated():
             self._files.invalidate_cache()
             found = self._files.find(self._path(folder), detail=True)
         return {
@@ -97,7 +97,7 @@ class ObjectStorage:
     def sample(self, folder: str) -> tuple[str, ...]:
         """Names below a prefix; S3 and Google return one page, Azure's client reads the whole level."""
         path = self._path(folder).rstrip("/")
-        with self._told():
+        with self._translated():
             self._files.invalidate_cache()
             try:
                 if self._scheme in {"s3", "s3a"}:
@@ -116,17 +116,17 @@ class ObjectStorage:
 
     def remove(self, path: str) -> None:
         """Delete an object."""
-        with contextlib.suppress(FileNotFoundError), self._told():
+        with contextlib.suppress(FileNotFoundError), self._translated():
             self._files.rm_file(self._path(path))
 
     @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
-        """Make OSErrors of what a store's client raises in its own words, such as that it has no credentials."""
+    def _translated(self) -> Iterator[None]:
+        """Convert errors of a store's client, such as missing credentials, to OSErrors."""
         try:
             yield
         except OSError:
             raise
-        except Exception as error:  # each store's client has errors of its own
+        except Exception as error:  # each store's client has different errors
             raise OSError(f"{self._url}: {type(error).__name__}: {error}") from error
 
     def _path(self, path: str) -> str:

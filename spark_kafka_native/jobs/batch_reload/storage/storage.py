@@ -1,8 +1,8 @@
-"""Where a load is kept: a directory on a file system, or a prefix of an object store.
+"""The interface of storages: a directory in a file system, or a prefix of an object store.
 
-All that a load asks of its storage is that a file can be **created as a whole, and only if there is none yet**.
-Local file systems do it with ``link()``, object stores with a conditional PUT (``object_storage.py``). Nothing is ever
-renamed, and no directory means anything by being there.
+A load needs one operation: **create a file atomically, and only if it does not exist yet**. Local file systems do it
+with ``link()``, object stores with a conditional PUT (``object_storage.py``). Files are never renamed, and directories
+have no meaning.
 """
 
 import contextlib
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import IO, Final, Protocol
 
 SAMPLE_SIZE: Final = 500
-"""Most names that ``Storage.sample`` reads; half of a page of S3's listing, which s3fs asks for by the half."""
+"""Most names that ``Storage.sample`` reads; half of a page of S3's listing, as s3fs requests it."""
 TEMPORARY_PREFIX: Final = ".creating-"
 """Prefix of the name of a local file that is not complete yet."""
 
@@ -32,7 +32,7 @@ class Storage(Protocol):
         ...
 
     def location(self, path: str) -> str:
-        """A file's whole name, as Spark reads it."""
+        """A file's URL for Spark."""
         ...
 
     def read(self, path: str) -> bytes:
@@ -40,7 +40,7 @@ class Storage(Protocol):
         ...
 
     def create(self, path: str, data: bytes) -> None:
-        """Make a file that is there as a whole, and durable, or not at all. Raises FileExistsError."""
+        """Create a durable file atomically. Raises FileExistsError."""
         ...
 
     def put(self, path: str, data: bytes) -> None:
@@ -52,7 +52,7 @@ class Storage(Protocol):
         ...
 
     def open_output(self, path: str) -> contextlib.AbstractContextManager[IO[bytes]]:
-        """A stream into a new file, durable once the block is left; a block that fails may leave some of it."""
+        """A stream into a new file, durable after the block; a block that fails may leave an incomplete file."""
         ...
 
     def list(self, folder: str) -> dict[str, Stored]:
@@ -71,15 +71,15 @@ class Storage(Protocol):
         ...
 
     def remove(self, path: str) -> None:
-        """Delete a file; none is no error."""
+        """Delete a file, if it exists."""
         ...
 
 
 def create_own(storage: Storage, path: str, data: bytes) -> None:
-    """As ``Storage.create``, but a file with this very content is taken as made.
+    """As ``Storage.create``, but succeeds if the file exists with the same content.
 
-    An object store's client may repeat a PUT whose answer was lost, and then finds the file of the first. So ``data``
-    must be of one run only. Raises FileExistsError: another run's file; OSError.
+    An object store's client may repeat a PUT whose response was lost, and then finds the file of the first one. So
+    ``data`` must be unique to the run. Raises FileExistsError: another run's file; OSError.
     """
     try:
         storage.create(path, data)
@@ -96,5 +96,5 @@ def _holds(storage: Storage, path: str, data: bytes) -> bool:
 
 
 def is_whole(path: str) -> bool:
-    """Whether a listed file is one, rather than what a crash has left of making one."""
+    """Whether a listed file is complete, and not a temporary file that a crash has left."""
     return not path.rpartition("/")[2].startswith(TEMPORARY_PREFIX)

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from spark_kafka_native.jobs import quickstart
 from spark_kafka_native.jobs.batch_reload.command import main as batch_reload
-from spark_kafka_native.jobs.session import said_only_on_failure, set_default, spark_session, stderr_into
+from spark_kafka_native.jobs.session import printed_on_failure, set_default, spark_session, stderr_into
 
 
 @pytest.mark.parametrize("job", [batch_reload, quickstart.main])
@@ -52,7 +52,7 @@ def jvm_says(text: str) -> "subprocess.Popen[bytes]":
 
 
 def test_what_the_jvm_says_is_dropped_when_all_goes_well(capfd: pytest.CaptureFixture[str]) -> None:
-    with said_only_on_failure() as messages:
+    with printed_on_failure() as messages:
         with stderr_into(messages):
             jvm = jvm_says("WARN: nobody needs to know")
         jvm.communicate(b"\n")
@@ -72,7 +72,7 @@ def test_what_the_jvm_said_is_shown_when_it_fails(
     failure: Exception, shown: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def job() -> None:
-        with said_only_on_failure() as messages:
+        with printed_on_failure() as messages:
             with stderr_into(messages):
                 jvm = jvm_says("ERROR: this is why")
             jvm.communicate(b"\n")
@@ -84,7 +84,7 @@ def test_what_the_jvm_said_is_shown_when_it_fails(
 
 
 def test_stderr_is_itself_again_when_the_jvm_does_not_start(capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(FileNotFoundError), said_only_on_failure() as messages, stderr_into(messages):
+    with pytest.raises(FileNotFoundError), printed_on_failure() as messages, stderr_into(messages):
         subprocess.Popen(["no-such-java"])
     print("heard", file=sys.stderr, flush=True)
     assert capfd.readouterr().err == "heard\n"

@@ -14,7 +14,7 @@ from spark_kafka_native.client.transactions.describe_transactions import (
     describe_transactions,
     list_transactions,
 )
-from spark_kafka_native.spark.exactly_once.batch import Message
+from spark_kafka_native.spark.exactly_once.batch import TaskMessage
 from spark_kafka_native.spark.exactly_once.commit import commit
 from spark_kafka_native.spark.exactly_once.decision import Owner, OwnerKind
 from spark_kafka_native.spark.exactly_once.effects import AbortOpen, Steps
@@ -43,7 +43,7 @@ class Query:
         self.names = Names(prefix=prefix)
         self.topic = topic
 
-    def write(self, batch_id: int, owner: Owner = QUERY) -> Message:
+    def write(self, batch_id: int, owner: Owner = QUERY) -> TaskMessage:
         planned = carry_out(self.cluster, plan(self.names, TIMING))
         rows = pa.RecordBatch.from_pydict({"value": pa.array([b"batch %d" % batch_id], pa.binary())})
 
@@ -52,7 +52,7 @@ class Query:
 
         return carry_out(self.cluster, task(planned, owner, batch_id, 0, TIMING, has_rows=True), send=send)
 
-    def commit(self, message: Message, *, killed: bool = False) -> None:
+    def commit(self, message: TaskMessage, *, killed: bool = False) -> None:
         steps = commit(self.names, [message], TIMING)
         carry_out(self.cluster, killed_after_decision(steps) if killed else steps)
 
@@ -127,7 +127,7 @@ def test_a_decision_can_be_taken_back_until_something_of_it_is_readable(on_broke
     prefix = query.names.prefix
     query.commit(query.write(0))
     again = on_broker("exactly-once", "run-again", prefix)
-    assert (again.status, "no decided batch waits to be committed" in again.err) == (1, True)
+    assert (again.status, "there is no decided batch" in again.err) == (1, True)
     decided = query.write(1)
     with pytest.raises(Killed):
         query.commit(decided, killed=True)

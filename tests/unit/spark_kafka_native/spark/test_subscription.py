@@ -5,7 +5,7 @@ import pytest
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.subscription import (
     Assign,
-    Selection,
+    SelectedPartitions,
     Subscribe,
     SubscribePattern,
     Subscription,
@@ -23,8 +23,8 @@ def tps(*names: str) -> tuple[TopicPartition, ...]:
     return tuple(TopicPartition(name.rpartition("-")[0], int(name.rpartition("-")[2])) for name in names)
 
 
-def selected(*names: str, topics: tuple[str, ...] = (), partitions: tuple[str, ...] = ()) -> Selection:
-    return Selection(partitions=tps(*names), missing_topics=topics, missing_partitions=tps(*partitions))
+def selected(*names: str, topics: tuple[str, ...] = (), partitions: tuple[str, ...] = ()) -> SelectedPartitions:
+    return SelectedPartitions(partitions=tps(*names), missing_topics=topics, missing_partitions=tps(*partitions))
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def selected(*names: str, topics: tuple[str, ...] = (), partitions: tuple[str, .
         ),
     ],
 )
-def test_selection(subscription: Subscription, expected: Selection) -> None:
+def test_selection(subscription: Subscription, expected: SelectedPartitions) -> None:
     assert select(subscription, CLUSTER) == expected
 
 

@@ -113,7 +113,7 @@ WRITTEN = "Rows with load_id mine are written, and count only if the history of 
 def test_an_append_that_cannot_be_published_says_what_is_written(tmp_path: Path) -> None:
     story = Story(tmp_path, Full(str(tmp_path)))
     story.produce("t", 0, 5)
-    with pytest.raises(ReloadError, match=f"whether it has happened is not known: .*No space left.*{WRITTEN}"):
+    with pytest.raises(ReloadError, match=f"it is unknown whether the version exists: .*No space left.*{WRITTEN}"):
         append(story, "mine", lambda _: None)
 
 

@@ -139,7 +139,7 @@ def test_tasks_that_report_too_little_or_too_much_are_not_believed(story: Story)
         return run_here(task, [*items, items[0]], result, watch)
 
     for runner in (forgetful, twice):
-        with pytest.raises(ReloadError, match="4 ranges were to be written"):
+        with pytest.raises(ReloadError, match="4 ranges were planned"):
             story.load(max_records_per_task=10, runner=runner)
     assert story.records() == []
 
@@ -189,7 +189,7 @@ def test_of_two_runs_at_once_one_wins_and_the_other_leaves_nothing(story: Story)
     def another_run(_: OffsetRange) -> None:
         story.load()
 
-    with pytest.raises(Conflict, match="published t-0 in version 1 while this one was at it"):
+    with pytest.raises(Conflict, match="published t-0 in version 1 meanwhile"):
         story.load(before_task=another_run)
     assert story.records() == story.produced()
     assert story.unnamed_files() == []
@@ -217,7 +217,7 @@ def test_run_that_was_cleaned_away_in_its_sleep_cannot_publish(story: Story) -> 
         if len(slept) == 2:
             assert story.clean().dead_loads == ("sleeper",)
 
-    with pytest.raises(Conflict, match="taken for dead"):
+    with pytest.raises(Conflict, match="has removed this run as dead"):
         story.load(max_records_per_task=10, before_task=sleep, load_id="sleeper")
     story.load()
     assert story.records() == story.produced()

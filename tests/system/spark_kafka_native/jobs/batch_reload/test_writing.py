@@ -49,7 +49,7 @@ class Load:
         self._source = ClusterOffsets(options.client)
         self._target = target
         self._job = WriteJob(
-            place=StorageLocation(url=str(target)),
+            location=StorageLocation(url=str(target)),
             load_id="l",
             source=options,
             layout=layout_of(user_schema(offset='"long"', value='"string"')),

@@ -87,10 +87,10 @@ def test_bad_rows_and_guids_in_spark(
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ({}, "give schema, or registry and the subject whose newest version it is"),
-        ({"registry": "http://127.0.0.1:1"}, "give schema, or registry and the subject"),
+        ({}, "give schema, or registry and subject"),
+        ({"registry": "http://127.0.0.1:1"}, "give schema, or registry and subject"),
         ({"schema": ORDER, "on_bad": "skip"}, "on_bad='skip' is not one of fail, null, keep"),
-        ({"schema": ORDER, "headers": "headers", "framed": False}, "headers would name it"),
+        ({"schema": ORDER, "headers": "headers", "framed": False}, "headers cannot name their schema"),
         ({"schema": ORDER, "registry": {}}, "a schema registry needs its 'url'"),
     ],
 )
@@ -103,8 +103,8 @@ def test_decode_arguments_that_do_not_fit_together(arguments: dict[str, Any], co
     ("arguments", "complaint"),
     [
         ({"schema": ORDER}, "a header needs schema_id, or registry and subject; framed=False writes none"),
-        ({"schema": ORDER, "framed": False, "schema_id": 1}, "schema_id says nothing"),
-        ({"schema_id": 1}, "give schema, or registry and the subject"),
+        ({"schema": ORDER, "framed": False, "schema_id": 1}, "schema_id has no effect"),
+        ({"schema_id": 1}, "give schema, or registry and subject"),
     ],
 )
 def test_encode_arguments_that_do_not_fit_together(arguments: dict[str, Any], complaint: str) -> None:

@@ -98,8 +98,8 @@ def test_bad_rows_are_null_or_kept_with_their_errors(registry: StubRegistry) -> 
         assert decoded.values.to_pylist() == [ROW, None, None, None, None, None, ROW]
         assert sorted(decoded.errors) == [1, 2, 3, 4]
         assert "does not begin with magic byte" in decoded.errors[1]
-        assert decoded.errors[3] == "1 bytes are left behind the value"
-        assert "schema 4711: the registry says: Schema not found" in decoded.errors[4]
+        assert decoded.errors[3] == "1 bytes are left after the value"
+        assert "schema 4711: the registry responded: Schema not found" in decoded.errors[4]
 
 
 @pytest.mark.feature("more.avro")

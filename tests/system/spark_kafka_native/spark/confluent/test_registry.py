@@ -44,9 +44,9 @@ def test_schemas_that_refer_to_others_come_with_them(registry: StubRegistry) -> 
 
 def test_what_the_registry_does_not_have(registry: StubRegistry) -> None:
     asked = Registry.at(registry.url)
-    with pytest.raises(NoSuchSchema, match="schema 7: the registry says: Schema not found"):
+    with pytest.raises(NoSuchSchema, match="schema 7: the registry responded: Schema not found"):
         asked.schema(7)
-    with pytest.raises(NoSuchSchema, match="subject absent: the registry says: "):
+    with pytest.raises(NoSuchSchema, match="subject absent: the registry responded: "):
         asked.latest("absent")
     proto = registry.add("proto", "syntax", kind="PROTOBUF")
     with pytest.raises(NoSuchSchema, match=rf"schema {proto} is PROTOBUF, not Avro"):
@@ -55,7 +55,7 @@ def test_what_the_registry_does_not_have(registry: StubRegistry) -> None:
 
 def test_a_schema_that_is_refused(registry: StubRegistry) -> None:
     registry.frozen_subjects = frozenset({"orders-value"})
-    with pytest.raises(NoSuchSchema, match="subject orders-value: the registry says: incompatible"):
+    with pytest.raises(NoSuchSchema, match="subject orders-value: the registry responded: incompatible"):
         Registry.at(registry.url).register("orders-value", '"string"')
 
 
@@ -63,13 +63,13 @@ def test_a_schema_that_is_refused(registry: StubRegistry) -> None:
 def test_a_registry_that_is_out_of_order_says_nothing_about_schemas(registry: StubRegistry, status: int) -> None:
     registry.failing_with = status
     with pytest.raises(
-        RegistryError, match=rf"the schema registry at 127.0.0.1:\d+ did not tell schema 1: HTTP {status}"
+        RegistryError, match=rf"the schema registry at 127.0.0.1:\d+ did not return schema 1: HTTP {status}"
     ):
         Registry.at({"url": registry.url, **QUICK}).schema(1)
 
 
 def test_a_registry_that_is_not_there() -> None:
-    with pytest.raises(RegistryError, match=r"at 127.0.0.1:1 did not tell schema 1: \w+Error$"):
+    with pytest.raises(RegistryError, match=r"at 127.0.0.1:1 did not return schema 1: \w+Error$"):
         Registry.at({"url": "http://127.0.0.1:1", **QUICK}).schema(1)
 
 

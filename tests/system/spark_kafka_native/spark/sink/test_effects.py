@@ -21,7 +21,7 @@ from spark_kafka_native.spark.exactly_once import effects as ask
 from spark_kafka_native.spark.sink.effects import carry_out
 from tests.support.scripted_broker import Drop, Refuse, ScriptedCluster
 
-ENTRIES = (ask.Entry(b"handles-0", b"{}"), ask.Entry(b"decision", b"{}"))
+ENTRIES = (ask.DecisionRecord(b"handles-0", b"{}"), ask.DecisionRecord(b"decision", b"{}"))
 
 
 @pytest.fixture(params=[1, 2], ids=["level1", "level2"])
@@ -87,8 +87,8 @@ def test_rows_are_written_and_left_open(brokers: ScriptedCluster, cluster: Clust
 
     written = carry_out(cluster, one(ask.WriteRows("p.1.0.0.0.0", producer)), send=send)
     assert sorted(written, key=lambda each: each.partition) == [
-        ask.Written(TopicPartition("t", 0), 0, 1),
-        ask.Written(TopicPartition("t", 1), 0, 2),
+        ask.WrittenRange(TopicPartition("t", 0), 0, 1),
+        ask.WrittenRange(TopicPartition("t", 1), 0, 2),
     ]
     (found,) = answered(cluster, ask.Describe(("p.1.0.0.0.0",)))
     assert (found.state, found.producer) == ("Ongoing", producer)
@@ -105,7 +105,7 @@ def test_where_rows_are_is_told_roughly_if_no_broker_has_told(
         to.send("t", pa.RecordBatch.from_pydict({"value": [b"a"], "partition": pa.array([1], pa.int32())}))
 
     (written,) = carry_out(cluster, one(ask.WriteRows("p.1.0.0.0.0", producer)), send=send)
-    assert written == ask.Written(TopicPartition("t", 1), 0, 1)
+    assert written == ask.WrittenRange(TopicPartition("t", 1), 0, 1)
 
 
 def test_any_error_is_the_steps_to_decide_about(cluster: Cluster) -> None:
@@ -138,24 +138,26 @@ def test_decisions_are_written_read_and_made_room_for(brokers: ScriptedCluster, 
 
     (last,) = carry_out(cluster, steps())
     assert isinstance(last, ProducerIdAndEpoch)
-    assert answered(cluster, ask.ReadDecisions("p.decisions", None)) == ask.Log((*ENTRIES, ENTRIES[1]), whole=True)
+    assert answered(cluster, ask.ReadDecisions("p.decisions", None)) == ask.DecisionLog(
+        (*ENTRIES, ENTRIES[1]), whole=True
+    )
     tail = answered(cluster, ask.ReadDecisions("p.decisions", 1))
-    assert (tail.entries, tail.whole) == (ENTRIES[1:], False)
+    assert (tail.records, tail.whole) == (ENTRIES[1:], False)
     assert len(brokers.requests(ProduceRequest)) == 2
 
 
 def test_large_records_of_decisions_pass_where_rows_must_be_small(brokers: ScriptedCluster) -> None:
     with Cluster(brokers.config(default_api_timeout_ms=20_000, max_request_size=2_000)) as cluster:
         driver = begun(cluster, "p.driver")
-        entry = ask.Entry(b"handles-0", b"x" * 300_000)
+        entry = ask.DecisionRecord(b"handles-0", b"x" * 300_000)
         answered(cluster, ask.Append("p.decisions", "p.driver", driver, (entry,)))
-        assert answered(cluster, ask.ReadDecisions("p.decisions", None)).entries == (entry,)
+        assert answered(cluster, ask.ReadDecisions("p.decisions", None)).records == (entry,)
 
 
 def test_a_topic_of_decisions_is_made_and_has_one_partition(brokers: ScriptedCluster, cluster: Cluster) -> None:
-    assert answered(cluster, ask.ReadDecisions("q.decisions", 64)) == ask.Log((), whole=True)
+    assert answered(cluster, ask.ReadDecisions("q.decisions", 64)) == ask.DecisionLog((), whole=True)
     assert len(cluster.metadata(["q.decisions"]).topics["q.decisions"].partitions) == 1
-    with pytest.raises(KafkaError, match="topic t has 2 partitions, and decisions need one"):
+    with pytest.raises(KafkaError, match="topic t has 2 partitions instead of one"):
         answered(cluster, ask.ReadDecisions("t", 64))
 
 

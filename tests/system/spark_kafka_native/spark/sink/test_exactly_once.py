@@ -13,7 +13,7 @@ from broker_embedded.testing import BrokerProcess, EmbeddedBroker
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.spark.datasource import PyKafkaDataSource
 from spark_kafka_native.spark.errors import OptionError, TaskError
-from spark_kafka_native.spark.exactly_once.batch import Outcome
+from spark_kafka_native.spark.exactly_once.batch import TaskOutcome
 from spark_kafka_native.spark.exactly_once.errors import ExactlyOnceError
 from spark_kafka_native.spark.sink import exactly_once
 from spark_kafka_native.spark.sink.effects import carry_out
@@ -123,9 +123,9 @@ def test_a_micro_batch_with_attempts_that_fail_or_lose(sink: Sink) -> None:
         sink.task(planned, (1 / 0 for _ in range(1)))
     messages = [sink.task(planned, ["a"]), sink.task(planned, ["b", "c"]), sink.task(planned, iter([batch([])]))]
     assert [(each.message.outcome, each.rows) for each in messages] == [
-        (Outcome.WRITTEN, 1),
-        (Outcome.WRITTEN, 2),
-        (Outcome.EMPTY, 0),
+        (TaskOutcome.WRITTEN, 1),
+        (TaskOutcome.WRITTEN, 2),
+        (TaskOutcome.EMPTY, 0),
     ]
     sink.shows([])
     sink.stream_writer().commit(messages, 0)
@@ -139,7 +139,7 @@ def test_a_batch_that_was_decided_is_skipped_to_its_last_row(sink: Sink) -> None
     left = [batch(["a"]), batch(["rest"])]
     rows = iter(left)
     message = sink.task(pickle.dumps(sink.stream_writer()), rows)
-    assert (message.message.outcome, next(rows, None)) == (Outcome.SKIPPED, None)
+    assert (message.message.outcome, next(rows, None)) == (TaskOutcome.SKIPPED, None)
     sink.stream_writer().commit([message], 0)
     sink.run(1, ["b"])
     sink.shows(["a", "b"])
@@ -170,7 +170,7 @@ def test_a_batch_that_is_given_up_leaves_nothing(sink: Sink) -> None:
 def test_a_decided_batch_is_not_given_up(sink: Sink, caplog: pytest.LogCaptureFixture) -> None:
     message = sink.run(0, ["a"])
     sink.stream_writer().abort([message], 0)
-    assert f"prefix {sink.prefix}: batch 0 was decided before, and has been committed" in caplog.messages
+    assert f"prefix {sink.prefix}: batch 0 was decided before and is committed" in caplog.messages
     sink.shows(["a"])
 
 
@@ -222,7 +222,7 @@ def test_inside_foreach_batch_it_is_refused(sink: Sink) -> None:
 
 def test_a_task_that_is_not_told_its_batch_fails(sink: Sink) -> None:
     planned = pickle.dumps(sink.stream_writer())
-    with pytest.raises(TaskError, match="does not tell this task which batch of which query it is"):
+    with pytest.raises(TaskError, match="has not set the query and batch of this task"):
         sink.task(planned, ["a"], None)
 
 
@@ -259,9 +259,9 @@ def test_trouble_in_tasks_and_at_the_end_says_what_is_safe(sink: Sink, monkeypat
         raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "broker 1")
 
     monkeypatch.setattr(exactly_once, "carry_out", fails)
-    with pytest.raises(TaskError, match=r"writing failed: .*broker 1.* Nothing of this task can be read with"):
+    with pytest.raises(TaskError, match=r"writing failed: .*broker 1.* No row of this task can be read with"):
         sink.task(planned, ["a"])
-    with pytest.raises(ExactlyOnceError, match=r"OUTCOME_UNKNOWN\] prefix .*: The commit did not come to its end"):
+    with pytest.raises(ExactlyOnceError, match=r"OUTCOME_UNKNOWN\] prefix .*: The commit failed"):
         sink.stream_writer().commit([message], 0)
     with pytest.raises(ExactlyOnceError, match=r"OUTCOME_UNKNOWN\] prefix .*: The abort did not come to its end"):
         sink.stream_writer().abort([message], 0)

@@ -257,7 +257,7 @@ def test_a_refused_password_is_not_shown_again(end: int) -> None:
     }
     with (
         ScriptedCluster(topics={"t": PARTITIONS}, guard=guard) as brokers,
-        pytest.raises(TaskError, match=r"reading t-0 offsets .*, t-3 offsets .* failed: .*Trying again does not"),
+        pytest.raises(TaskError, match=r"reading t-0 offsets .*, t-3 offsets .* failed: .*A retry does not"),
     ):
         read(options(brokers, **login), task(0, end))
 

@@ -25,7 +25,7 @@ def options(*more: str) -> dict[str, str]:
 def test_defaults() -> None:
     said = parse_arguments(PLAIN)
     assert (said.start, said.until, said.format, said.columns) == (None, None, None, ())
-    assert (said.action, said.keep_versions, said.lease_s, said.place.url) == ("load", 10, 3600.0, "/data")
+    assert (said.action, said.keep_versions, said.lease_s, said.location.url) == ("load", 10, 3600.0, "/data")
     assert parsed("--since-last-run").start is None
     assert options() == {
         "kafka.bootstrap.servers": "k:9092",
@@ -67,7 +67,7 @@ def test_other_formats() -> None:
     said = parse_arguments(
         [*SOURCE, "--format", "jdbc", "--state", "/state", "--write-option", "url=jdbc:x=y", "--columns", "key, value"]
     )
-    assert (said.place.url, said.target, said.columns) == ("/state", None, ("key", "value"))
+    assert (said.location.url, said.target, said.columns) == ("/state", None, ("key", "value"))
     assert dict(said.write_options) == {"url": "jdbc:x=y"}
     table = parse_arguments([*SOURCE, "--format", "delta", "--state", "/state", "--table", "raw"])
     assert table.table == "raw"
@@ -90,12 +90,12 @@ def test_clean_and_verify_need_less() -> None:
         ([*PLAIN, "--from", "soon"], "--from: 'soon' is not a point in time"),
         ([*PLAIN, "--until", "2026-11-20T10:00:00"], "--until: .* no time zone"),
         ([*PLAIN, "--from-offsets", "{"], "--from-offsets: not valid JSON"),
-        ([*PLAIN, "--option", "startingOffsets=latest"], "--option startingOffsets: say it with --from"),
-        ([*PLAIN, "--option", "MinPartitions=4"], "--option MinPartitions: say it with --min-tasks"),
-        ([*PLAIN, "--option", "failOnDataLoss=false"], "say it with --accept-data-loss"),
+        ([*PLAIN, "--option", "startingOffsets=latest"], "--option startingOffsets: use --from"),
+        ([*PLAIN, "--option", "MinPartitions=4"], "--option MinPartitions: use --min-tasks"),
+        ([*PLAIN, "--option", "failOnDataLoss=false"], "use --accept-data-loss"),
         ([*PLAIN, "--properties-file", "/no/such/file"], "--properties-file"),
         ([*PLAIN, "--format", "parket"], r"^--format: parket is no file format of this job; did you mean parquet\?"),
-        ([*PLAIN, "--format", "jdbc"], "--state: jdbc is no file format"),
+        ([*PLAIN, "--format", "jdbc"], "--state is required for positions: jdbc"),
         ([*PLAIN, "--format", "jdbc", "--state", "/s", "--table", "t"], "--table: is in place of --target"),
         ([*SOURCE, "--format", "jdbc", "--state", "/s", "--compression", "gzip"], "--compression: is for file formats"),
         ([*PLAIN, "--table", "t"], "--table: is for formats other than parquet"),

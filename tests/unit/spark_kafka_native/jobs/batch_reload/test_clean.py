@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_native.jobs.batch_reload.clean import clean, find_rubbish
+from spark_kafka_native.jobs.batch_reload.clean import clean, find_unneeded
 from spark_kafka_native.jobs.batch_reload.errors import Conflict
 from spark_kafka_native.jobs.batch_reload.leases import Lease
 from spark_kafka_native.jobs.batch_reload.storage.local import LocalStorage
@@ -102,7 +102,7 @@ def test_dead_run_that_wakes_up_in_the_middle_stops_the_clean(loaded: Story) -> 
             super().create(path, data)
 
     loaded.storage.create("_loads/sleeper/t/0.json", b"")
-    with pytest.raises(Conflict, match="run sleeper has woken up and published"):
+    with pytest.raises(Conflict, match="run sleeper has resumed and published"):
         loaded.clean(storage=Slow(loaded.storage.url))
     assert loaded.records() == loaded.produced()
 
@@ -122,5 +122,5 @@ def test_target_where_nothing_has_been_published(story: Story) -> None:
 
 def test_half_made_files_go_when_they_are_old(loaded: Story) -> None:
     (loaded.root / "_manifests" / ".creating-1").write_bytes(b"12")
-    assert find_rubbish(loaded.storage, 0.0, lease_s=0.0, keep_versions=9).files == ()
+    assert find_unneeded(loaded.storage, 0.0, lease_s=0.0, keep_versions=9).files == ()
     assert loaded.clean(keep_versions=9).files == ("_manifests/.creating-1",)

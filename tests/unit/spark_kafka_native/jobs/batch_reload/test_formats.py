@@ -132,5 +132,5 @@ def test_avro_without_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_text_of_other_columns_is_refused() -> None:
-    with pytest.raises(UsageError, match="the one column value"):
+    with pytest.raises(UsageError, match="only the column value"):
         written("text", None, [], SCHEMA)

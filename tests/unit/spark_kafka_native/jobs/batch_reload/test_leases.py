@@ -83,4 +83,4 @@ def test_lease_that_a_listing_does_not_show_is_an_error_that_names_it(story: Sto
 def test_lease_of_others_that_cannot_be_read(story: Story) -> None:
     story.storage.create("_leases/odd.json", b"[")
     (run,) = other_runs(story.storage, "mine", NOW_S)
-    assert (run.load_id, run.holder) == ("odd", "somebody")
+    assert (run.load_id, run.holder) == ("odd", "another run")

@@ -10,7 +10,7 @@ from spark_kafka_native.jobs.batch_reload.manifest import (
     Made,
     Manifest,
     ManifestError,
-    Part,
+    ManifestPart,
     What,
     from_json,
     part_from_json,
@@ -68,7 +68,7 @@ def test_round_trip() -> None:
     assert from_json(to_json(WHOLE), "x").rows == 12
 
 
-PART = Part(path="_loads/l/entries-1.json", entries=2, rows=9, bytes=300, crc32c=5)
+PART = ManifestPart(path="_loads/l/entries-1.json", entries=2, rows=9, bytes=300, crc32c=5)
 
 
 def test_round_trip_with_parts() -> None:
@@ -141,7 +141,7 @@ def test_whole_offsets_have_no_problem() -> None:
         (manifest(entry(0, 5), p0=9), "t-0 has the position 9, and its files end at 5"),
         (manifest(entry(0, 5)), "t-0 has files and no position"),
         (manifest(entry(5, 5), p0=5), "t-0 offsets [5, 5) is empty"),
-        (manifest(entry(0, 5, path="a"), entry(5, 6, path="a"), p0=6), "a stands there twice"),
+        (manifest(entry(0, 5, path="a"), entry(5, 6, path="a"), p0=6), "a is there twice"),
     ],
 )
 def test_problems_are_named(wrong: Manifest, said: str) -> None:

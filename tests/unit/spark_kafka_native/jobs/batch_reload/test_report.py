@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from spark_kafka_native.jobs.batch_reload.clean import Rubbish
+from spark_kafka_native.jobs.batch_reload.clean import Unneeded
 from spark_kafka_native.jobs.batch_reload.report import (
     cleaned_line,
     complaints,
@@ -15,7 +15,7 @@ from spark_kafka_native.jobs.batch_reload.report import (
     progress_bar,
     report_table,
 )
-from spark_kafka_native.jobs.batch_reload.verify import Checked, Report, Verdict
+from spark_kafka_native.jobs.batch_reload.verify import Checked, RangeVerdict, Report
 from tests.support.reload_driver import Story
 
 
@@ -33,9 +33,9 @@ def test_plan_with_counts(story: Story) -> None:
     story.produce("t", 1, 10)
     story.age_out("t", 0, 1600)
     lines = printed(plan_table(story.plan(story.version(), max_records_per_task=300, accept_loss=True)))
-    assert lines[0] == "partition from until offsets tasks files there are"
+    assert lines[0] == "partition from until offsets tasks files"
     assert lines[2:] == [
-        "t-0 1,600 2,000 400 2 offsets [1500, 1600) are gone",
+        "t-0 1,600 2,000 400 2 offsets [1500, 1600) were deleted",
         "t-1 0 10 10 1",
         "all 410 3",
     ]
@@ -44,7 +44,7 @@ def test_plan_with_counts(story: Story) -> None:
     assert again[2] == "t-0 0 2,000 2,000 1 replaces 2"
 
 
-def checked(verdict: Verdict, *, rows: int = 1000, counted: int = 1000) -> Checked:
+def checked(verdict: RangeVerdict, *, rows: int = 1000, counted: int = 1000) -> Checked:
     return Checked(
         topic="t",
         partition=0,
@@ -62,14 +62,14 @@ def test_verdicts_and_what_is_wrong() -> None:
     report = Report(
         version=3,
         problems=("t-0 offsets [5, 6) are in no file",),
-        checked=(checked(Verdict.SAME), checked(Verdict.SAME), checked(Verdict.DIFFERENT, counted=999)),
+        checked=(checked(RangeVerdict.SAME), checked(RangeVerdict.SAME), checked(RangeVerdict.DIFFERENT, counted=999)),
     )
     assert printed(report_table(report))[2:] == ["t different 1 1,000", "t same 2 2,000"]
     assert complaints(report) == [
         "t-0 offsets [5, 6) are in no file",
         "t-0 offsets [0, 1000) different: 1,000 rows, 999 in the topic (a.json)",
     ]
-    many = Report(version=3, problems=(), checked=(checked(Verdict.MISSING),) * 300)
+    many = Report(version=3, problems=(), checked=(checked(RangeVerdict.MISSING),) * 300)
     assert complaints(many)[-1] == "and 100 more"
 
 
@@ -82,7 +82,7 @@ def test_how_it_went(story: Story) -> None:
     assert said == "loaded 1,500 records in 2 files of 1 partitions into /data, version 1"
     appended = loaded_line(made, "another", plan, "jdbc")
     assert appended == "loaded 1,500 offsets of 1 partitions into jdbc, version 1"
-    removed = Rubbish(dead_loads=("d",), versions=(1, 2), files=("a",), leases=(), bytes=1000)
+    removed = Unneeded(dead_loads=("d",), versions=(1, 2), files=("a",), leases=(), bytes=1000)
     assert cleaned_line(removed) == "removed 1 files (1,000 bytes, of 1 dead runs among others) and 2 versions"
 
 

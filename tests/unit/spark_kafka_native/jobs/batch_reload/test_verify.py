@@ -7,7 +7,7 @@ import pytest
 
 from spark_kafka_native.jobs.batch_reload.manifest import Entry, What
 from spark_kafka_native.jobs.batch_reload.storage.local import LocalStorage
-from spark_kafka_native.jobs.batch_reload.verify import MAX_TASKS, Checked, Report, Verdict, check_entry, grouped
+from spark_kafka_native.jobs.batch_reload.verify import MAX_TASKS, Checked, RangeVerdict, Report, check_entry, grouped
 from tests.support.reload_driver import Story
 
 
@@ -25,11 +25,11 @@ def checked(story: Story, entry: Entry, counted: int | None, *, compacted: bool 
 
 @pytest.mark.feature("reload.verify")
 def test_counts_are_compared_with_the_topic(story: Story, entry: Entry) -> None:
-    assert checked(story, entry, 10).verdict == Verdict.SAME
-    assert checked(story, entry, None).verdict == Verdict.AGED_OUT
-    assert checked(story, entry, 9).verdict == Verdict.DIFFERENT
-    assert checked(story, entry, 9, compacted=True).verdict == Verdict.COMPACTED
-    assert checked(story, entry, 11, compacted=True).verdict == Verdict.DIFFERENT
+    assert checked(story, entry, 10).verdict == RangeVerdict.SAME
+    assert checked(story, entry, None).verdict == RangeVerdict.AGED_OUT
+    assert checked(story, entry, 9).verdict == RangeVerdict.DIFFERENT
+    assert checked(story, entry, 9, compacted=True).verdict == RangeVerdict.COMPACTED
+    assert checked(story, entry, 11, compacted=True).verdict == RangeVerdict.DIFFERENT
 
 
 def flip_a_bit(path: Path) -> None:
@@ -42,12 +42,14 @@ def flip_a_bit(path: Path) -> None:
 @pytest.mark.parametrize(
     ("harm", "verdict"),
     [
-        (flip_a_bit, Verdict.DAMAGED),
-        (lambda path: path.write_bytes(path.read_bytes()[:-1]), Verdict.DAMAGED),
-        (lambda path: path.unlink(), Verdict.MISSING),
+        (flip_a_bit, RangeVerdict.DAMAGED),
+        (lambda path: path.write_bytes(path.read_bytes()[:-1]), RangeVerdict.DAMAGED),
+        (lambda path: path.unlink(), RangeVerdict.MISSING),
     ],
 )
-def test_files_are_read_again(story: Story, entry: Entry, harm: Callable[[Path], object], verdict: Verdict) -> None:
+def test_files_are_read_again(
+    story: Story, entry: Entry, harm: Callable[[Path], object], verdict: RangeVerdict
+) -> None:
     assert isinstance(story.storage, LocalStorage)
     harm(story.root / entry.path)
     assert checked(story, entry, 10).verdict == verdict
@@ -59,9 +61,9 @@ def test_ranges_without_a_file(story: Story, entry: Entry) -> None:
         Entry(topic="t", partition=0, from_offset=10, until_offset=12, load_id="l", what=what)
         for what in (What.EMPTY, What.LOST)
     )
-    assert checked(story, empty, 0).verdict == Verdict.SAME
-    assert checked(story, empty, 1).verdict == Verdict.DIFFERENT
-    assert checked(story, lost, None).verdict == Verdict.NOT_KEPT
+    assert checked(story, empty, 0).verdict == RangeVerdict.SAME
+    assert checked(story, empty, 1).verdict == RangeVerdict.DIFFERENT
+    assert checked(story, lost, None).verdict == RangeVerdict.NOT_KEPT
 
 
 def entries(*sizes: int) -> list[Entry]:
@@ -87,6 +89,6 @@ def test_tasks_have_about_the_same_to_read_and_are_not_too_many() -> None:
 
 def test_report_is_good_when_all_is(story: Story, entry: Entry) -> None:
     good, bad = checked(story, entry, 10), checked(story, entry, 9)
-    assert Report(version=1, problems=(), checked=(good,)).good
-    assert not Report(version=1, problems=(), checked=(good, bad)).good
-    assert not Report(version=1, problems=("a gap",), checked=(good,)).good
+    assert Report(version=1, problems=(), checked=(good,)).correct
+    assert not Report(version=1, problems=(), checked=(good, bad)).correct
+    assert not Report(version=1, problems=("a gap",), checked=(good,)).correct

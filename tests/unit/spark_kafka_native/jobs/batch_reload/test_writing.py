@@ -51,7 +51,7 @@ def test_attempt_that_fails_takes_its_file_along(story: Story) -> None:
 def job_on(story: Story) -> WriteJob:
     options = {"kafka.bootstrap.servers": "nobody:1", "subscribe": "t"}
     return WriteJob(
-        place=StorageLocation(url=story.storage.url),
+        location=StorageLocation(url=story.storage.url),
         load_id="l",
         source=parse_source_options(options, Query.BATCH),
         layout=layout_of(source_schema(include_headers=True)),

@@ -5,28 +5,28 @@ from collections.abc import Sequence
 import pytest
 
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.spark.exactly_once.abort import GivenUp, abort
-from spark_kafka_native.spark.exactly_once.batch import Last, Message, Plan
+from spark_kafka_native.spark.exactly_once.abort import AbortResult, abort
+from spark_kafka_native.spark.exactly_once.batch import LastBatch, TaskMessage, WritePlan
 from spark_kafka_native.spark.exactly_once.commit import commit
 from spark_kafka_native.spark.exactly_once.effects import EndTransactions
-from spark_kafka_native.spark.exactly_once.errors import ExactlyOnceError, Trouble
+from spark_kafka_native.spark.exactly_once.errors import ErrorKind, ExactlyOnceError
 from spark_kafka_native.spark.exactly_once.plan import plan
 from tests.support.exactly_once_driver import NAMES, QUERY, TIMING, SimulatedKafka
 
 
 @pytest.fixture
-def found(kafka: SimulatedKafka) -> Plan:
+def found(kafka: SimulatedKafka) -> WritePlan:
     return kafka.run(plan(NAMES, TIMING))
 
 
 @pytest.fixture
-def messages(kafka: SimulatedKafka, found: Plan) -> list[Message]:
+def messages(kafka: SimulatedKafka, found: WritePlan) -> list[TaskMessage]:
     return [kafka.write(found, 0, attempt) for attempt in range(2)]
 
 
-def given_up(kafka: SimulatedKafka, messages: Sequence[Message | None]) -> bool:
+def given_up(kafka: SimulatedKafka, messages: Sequence[TaskMessage | None]) -> bool:
     result = kafka.run(abort(NAMES, messages, TIMING))
-    assert isinstance(result, GivenUp)
+    assert isinstance(result, AbortResult)
     return not result.decided
 
 
@@ -36,7 +36,7 @@ def test_without_a_message_there_is_nothing_to_do(kafka: SimulatedKafka) -> None
 
 
 def test_what_is_not_decided_is_aborted_with_all_attempts(
-    kafka: SimulatedKafka, found: Plan, messages: list[Message]
+    kafka: SimulatedKafka, found: WritePlan, messages: list[TaskMessage]
 ) -> None:
     kafka.write(found, 0, 7)
     assert given_up(kafka, [messages[0], None])
@@ -44,23 +44,23 @@ def test_what_is_not_decided_is_aborted_with_all_attempts(
     assert kafka.readable() == []
 
 
-def test_a_commit_that_still_runs_decides_nothing_any_more(kafka: SimulatedKafka, messages: list[Message]) -> None:
+def test_a_commit_that_still_runs_decides_nothing_any_more(kafka: SimulatedKafka, messages: list[TaskMessage]) -> None:
     """Nothing of it is open yet when the batch is given up."""
     assert given_up(kafka, messages)
     with pytest.raises(ExactlyOnceError) as caught:
         kafka.run(commit(NAMES, messages, TIMING))
-    assert caught.value.trouble is Trouble.FENCED
+    assert caught.value.kind is ErrorKind.FENCED
     assert kafka.readable() == []
 
 
-def test_a_decision_that_is_open_is_aborted(kafka: SimulatedKafka, messages: list[Message]) -> None:
+def test_a_decision_that_is_open_is_aborted(kafka: SimulatedKafka, messages: list[TaskMessage]) -> None:
     kafka.run_until(commit(NAMES, messages, TIMING), EndTransactions)
     assert given_up(kafka, messages)
     assert kafka.transaction("orders.driver") == "CompleteAbort"
     assert kafka.open_ids() == []
 
 
-def test_a_decided_batch_is_completed_instead(kafka: SimulatedKafka, messages: list[Message]) -> None:
+def test_a_decided_batch_is_completed_instead(kafka: SimulatedKafka, messages: list[TaskMessage]) -> None:
     kafka.failing = {"end orders.1.0.0.1.0": ErrorCode.REQUEST_TIMED_OUT}
     with pytest.raises(ExactlyOnceError, match="OUTCOME_UNKNOWN"):
         kafka.run(commit(NAMES, messages, TIMING))
@@ -70,14 +70,14 @@ def test_a_decided_batch_is_completed_instead(kafka: SimulatedKafka, messages: l
     assert kafka.readable() == [(0, 0), (0, 1)]
 
 
-def test_a_finished_batch_stays_as_it_is(kafka: SimulatedKafka, messages: list[Message]) -> None:
+def test_a_finished_batch_stays_as_it_is(kafka: SimulatedKafka, messages: list[TaskMessage]) -> None:
     kafka.run(commit(NAMES, messages, TIMING))
     assert not given_up(kafka, messages)
     assert [asked for asked in kafka.asked if asked.startswith("end")] == []
     assert kafka.readable() == [(0, 0), (0, 1)]
 
 
-def test_a_newer_driver_is_not_disturbed(kafka: SimulatedKafka, messages: list[Message]) -> None:
+def test_a_newer_driver_is_not_disturbed(kafka: SimulatedKafka, messages: list[TaskMessage]) -> None:
     newer = kafka.run(plan(NAMES, TIMING))
     theirs = [kafka.write(newer, 0, 5)]
     kafka.run_until(commit(NAMES, theirs, TIMING), EndTransactions)
@@ -87,17 +87,17 @@ def test_a_newer_driver_is_not_disturbed(kafka: SimulatedKafka, messages: list[M
     assert "init orders.driver" not in kafka.asked
 
 
-def test_a_skipped_batch_is_left_alone(kafka: SimulatedKafka, messages: list[Message]) -> None:
+def test_a_skipped_batch_is_left_alone(kafka: SimulatedKafka, messages: list[TaskMessage]) -> None:
     kafka.run(commit(NAMES, messages, TIMING))
     again = kafka.run(plan(NAMES, TIMING))
-    assert again.last == Last(QUERY, 0)
+    assert again.last == LastBatch(QUERY, 0)
     assert given_up(kafka, [kafka.write(again, 0, 9)])
     assert kafka.readable() == [(0, 0), (0, 1)]
 
 
 @pytest.mark.parametrize("api", ["describe orders.driver", "init orders.driver", "read"])
 def test_who_cannot_find_out_leaves_everything_as_it_is(
-    kafka: SimulatedKafka, messages: list[Message], api: str
+    kafka: SimulatedKafka, messages: list[TaskMessage], api: str
 ) -> None:
     kafka.failing = {api: ErrorCode.COORDINATOR_NOT_AVAILABLE}
     with pytest.raises(KafkaError, match="COORDINATOR_NOT_AVAILABLE"):

@@ -6,9 +6,17 @@ from typing import Any
 import pytest
 
 from spark_kafka_native.records.batch import ProducerIdAndEpoch
-from spark_kafka_native.spark.exactly_once.batch import Last, Message, Outcome, Plan, is_new, joined, summary
+from spark_kafka_native.spark.exactly_once.batch import (
+    LastBatch,
+    TaskMessage,
+    TaskOutcome,
+    WritePlan,
+    is_new,
+    joined,
+    summary,
+)
 from spark_kafka_native.spark.exactly_once.decision import Decision, Handle, Owner, OwnerKind
-from spark_kafka_native.spark.exactly_once.errors import ExactlyOnceError, Trouble
+from spark_kafka_native.spark.exactly_once.errors import ErrorKind, ExactlyOnceError
 from spark_kafka_native.spark.exactly_once.names import Names
 
 FENCE = ProducerIdAndEpoch(1, 0)
@@ -17,8 +25,8 @@ JOB = Owner(OwnerKind.JOB, "j")
 NAMES = Names(prefix="orders")
 
 
-def planned(last: Last | None) -> Plan:
-    return Plan("orders", FENCE, last)
+def planned(last: LastBatch | None) -> WritePlan:
+    return WritePlan("orders", FENCE, last)
 
 
 @pytest.mark.parametrize(
@@ -26,13 +34,13 @@ def planned(last: Last | None) -> Plan:
     [
         (None, QUERY, 0, True),
         (None, QUERY, 57, True),
-        (Last(QUERY, 4), QUERY, 5, True),
-        (Last(QUERY, 4), QUERY, 4, False),
-        (Last(JOB, 0), Owner(OwnerKind.JOB, "k"), 0, True),
+        (LastBatch(QUERY, 4), QUERY, 5, True),
+        (LastBatch(QUERY, 4), QUERY, 4, False),
+        (LastBatch(JOB, 0), Owner(OwnerKind.JOB, "k"), 0, True),
     ],
 )
 def test_the_last_batch_is_skipped_and_the_next_written(
-    last: Last | None, owner: Owner, batch_id: int, new: bool
+    last: LastBatch | None, owner: Owner, batch_id: int, new: bool
 ) -> None:
     assert is_new(planned(last), owner, batch_id) is new
 
@@ -40,32 +48,37 @@ def test_the_last_batch_is_skipped_and_the_next_written(
 @pytest.mark.parametrize(
     ("last", "owner", "batch_id", "said"),
     [
-        (Last(QUERY, 4), QUERY, 3, "last batch was 4, and the query is at batch 3"),
-        (Last(QUERY, 4), QUERY, 6, "last batch was 4, and the query is at batch 6"),
-        (Last(QUERY, 4), Owner(OwnerKind.QUERY, "r"), 5, "was of streaming query q, and this is streaming query r"),
-        (Last(JOB, 0), QUERY, 0, "was of batch write j, and this is streaming query q"),
-        (Last(QUERY, 4), JOB, 0, "in use by streaming query q"),
+        (LastBatch(QUERY, 4), QUERY, 3, "last batch was 4, and the query is at batch 3"),
+        (LastBatch(QUERY, 4), QUERY, 6, "last batch was 4, and the query is at batch 6"),
+        (
+            LastBatch(QUERY, 4),
+            Owner(OwnerKind.QUERY, "r"),
+            5,
+            "was of streaming query q, and this is streaming query r",
+        ),
+        (LastBatch(JOB, 0), QUERY, 0, "was of batch write j, and this is streaming query q"),
+        (LastBatch(QUERY, 4), JOB, 0, "in use by streaming query q"),
     ],
 )
-def test_anything_else_is_refused(last: Last, owner: Owner, batch_id: int, said: str) -> None:
+def test_anything_else_is_refused(last: LastBatch, owner: Owner, batch_id: int, said: str) -> None:
     with pytest.raises(ExactlyOnceError, match=said) as caught:
         is_new(planned(last), owner, batch_id)
-    assert caught.value.trouble is Trouble.REFUSED
+    assert caught.value.kind is ErrorKind.REFUSED
     assert "release orders" in str(caught.value)
 
 
-def message(number: int | None = None, **changed: Any) -> Message:
+def message(number: int | None = None, **changed: Any) -> TaskMessage:
     handle = None if number is None else Handle(f"orders.1.0.5.{number}.0", ProducerIdAndEpoch(number, 0), ())
-    outcome = Outcome.EMPTY if number is None else Outcome.WRITTEN
+    outcome = TaskOutcome.EMPTY if number is None else TaskOutcome.WRITTEN
     fields = {"fence": FENCE, "owner": QUERY, "batch_id": 5, "outcome": outcome, "handle": handle}
-    return Message(**{**fields, **changed})
+    return TaskMessage(**{**fields, **changed})
 
 
 def test_messages_of_one_batch_are_joined() -> None:
     batch = joined(NAMES, [message(1), message(), message(2)])
     assert [handle.producer.producer_id for handle in batch.handles] == [1, 2]
     assert (batch.fence, batch.owner, batch.batch_id, batch.skipped) == (FENCE, QUERY, 5, False)
-    assert joined(NAMES, [message(outcome=Outcome.SKIPPED)]).skipped
+    assert joined(NAMES, [message(outcome=TaskOutcome.SKIPPED)]).skipped
 
 
 @pytest.mark.parametrize(
@@ -75,21 +88,21 @@ def test_messages_of_one_batch_are_joined() -> None:
         [message(1), message(2, fence=ProducerIdAndEpoch(1, 1))],
         [message(1), message(2, batch_id=6)],
         [message(1), message(2, owner=JOB)],
-        [message(1), message(outcome=Outcome.SKIPPED)],
+        [message(1), message(outcome=TaskOutcome.SKIPPED)],
         [message(1), message(1)],
     ],
 )
-def test_messages_of_several_batches_are_refused(messages: list[Message]) -> None:
+def test_messages_of_several_batches_are_refused(messages: list[TaskMessage]) -> None:
     with pytest.raises(ExactlyOnceError, match="are not those of one batch") as caught:
         joined(NAMES, messages)
-    assert caught.value.trouble is Trouble.MIXED
+    assert caught.value.kind is ErrorKind.MIXED
 
 
 def test_what_travels_can_be_pickled() -> None:
-    travelling = (planned(Last(QUERY, 4)), message(1))
+    travelling = (planned(LastBatch(QUERY, 4)), message(1))
     assert pickle.loads(pickle.dumps(travelling)) == travelling
 
 
 def test_tasks_are_told_the_last_batch_alone() -> None:
     assert summary(None) is None
-    assert summary(Decision(FENCE, QUERY, 4, finished=True)) == Last(QUERY, 4)
+    assert summary(Decision(FENCE, QUERY, 4, finished=True)) == LastBatch(QUERY, 4)

@@ -5,32 +5,32 @@ from dataclasses import replace
 import pytest
 
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.spark.exactly_once.batch import Last, Message, Plan
+from spark_kafka_native.spark.exactly_once.batch import LastBatch, TaskMessage, WritePlan
 from spark_kafka_native.spark.exactly_once.commit import commit
 from spark_kafka_native.spark.exactly_once.effects import EndTransactions
 from spark_kafka_native.spark.exactly_once.ending import read_last
-from spark_kafka_native.spark.exactly_once.errors import ExactlyOnceError, Trouble
+from spark_kafka_native.spark.exactly_once.errors import ErrorKind, ExactlyOnceError
 from spark_kafka_native.spark.exactly_once.plan import plan
 from tests.support.exactly_once_driver import NAMES, QUERY, TIMING, SimulatedKafka
 
 
 @pytest.fixture
-def found(kafka: SimulatedKafka) -> Plan:
+def found(kafka: SimulatedKafka) -> WritePlan:
     return kafka.run(plan(NAMES, TIMING))
 
 
-def written(kafka: SimulatedKafka, found: Plan, tasks: int = 2) -> list[Message]:
+def written(kafka: SimulatedKafka, found: WritePlan, tasks: int = 2) -> list[TaskMessage]:
     return [kafka.write(found, 0, attempt) for attempt in range(tasks)]
 
 
-def refused(kafka: SimulatedKafka, messages: list[Message]) -> ExactlyOnceError:
+def refused(kafka: SimulatedKafka, messages: list[TaskMessage]) -> ExactlyOnceError:
     with pytest.raises(ExactlyOnceError) as caught:
         kafka.run(commit(NAMES, messages, TIMING))
     assert kafka.readable() == []
     return caught.value
 
 
-def test_all_is_readable_and_written_down(kafka: SimulatedKafka, found: Plan) -> None:
+def test_all_is_readable_and_written_down(kafka: SimulatedKafka, found: WritePlan) -> None:
     kafka.run(commit(NAMES, written(kafka, found), TIMING))
     assert kafka.readable() == [(0, 0), (0, 1)]
     last = kafka.run(read_last(NAMES))
@@ -38,78 +38,80 @@ def test_all_is_readable_and_written_down(kafka: SimulatedKafka, found: Plan) ->
     assert (last.owner, last.batch_id, last.finished, last.fence) == (QUERY, 0, True, found.fence)
 
 
-def test_nothing_is_readable_before_the_decision(kafka: SimulatedKafka, found: Plan) -> None:
+def test_nothing_is_readable_before_the_decision(kafka: SimulatedKafka, found: WritePlan) -> None:
     messages = written(kafka, found)
     kafka.run_until(commit(NAMES, messages, TIMING), EndTransactions)
     assert kafka.readable() == []
     assert kafka.transaction("orders.driver") == "Ongoing"
 
 
-def test_tasks_are_looked_at_inside_the_transaction_that_decides(kafka: SimulatedKafka, found: Plan) -> None:
+def test_tasks_are_looked_at_inside_the_transaction_that_decides(kafka: SimulatedKafka, found: WritePlan) -> None:
     kafka.run(commit(NAMES, written(kafka, found, tasks=1), TIMING))
     first = [asked.partition(" ")[0] for asked in kafka.asked if not asked.startswith("add")]
     assert first[:4] == ["produce", "describe", "now", "end"]
 
 
-def test_attempts_that_nobody_asked_for_are_aborted(kafka: SimulatedKafka, found: Plan) -> None:
+def test_attempts_that_nobody_asked_for_are_aborted(kafka: SimulatedKafka, found: WritePlan) -> None:
     messages = written(kafka, found, tasks=1)
     kafka.write(found, 0, 8)
-    later = Plan("orders", replace(found.fence, epoch=found.fence.epoch + 1), None)
+    later = WritePlan("orders", replace(found.fence, epoch=found.fence.epoch + 1), None)
     kafka.write(later, 1, 9)
     kafka.run(commit(NAMES, messages, TIMING))
     assert kafka.open_ids() == [f"orders.1.{later.fence.epoch}.1.9.0"]
 
 
-def test_trouble_with_leftovers_fails_no_batch(kafka: SimulatedKafka, found: Plan) -> None:
+def test_trouble_with_leftovers_fails_no_batch(kafka: SimulatedKafka, found: WritePlan) -> None:
     kafka.failing = {f"list orders.1.{found.fence.epoch}": ErrorCode.BROKER_NOT_AVAILABLE}
     kafka.run(commit(NAMES, written(kafka, found), TIMING))
     assert kafka.asked[-1].startswith("list")
     assert kafka.readable() == [(0, 0), (0, 1)]
 
 
-def test_a_batch_without_rows_counts(kafka: SimulatedKafka, found: Plan) -> None:
+def test_a_batch_without_rows_counts(kafka: SimulatedKafka, found: WritePlan) -> None:
     kafka.run(commit(NAMES, [kafka.write(found, 0, attempt, rows=False) for attempt in range(2)], TIMING))
     assert len(kafka.state.log) == 1
     again = kafka.run(plan(NAMES, TIMING))
-    assert again.last == Last(QUERY, 0)
+    assert again.last == LastBatch(QUERY, 0)
 
 
-def test_a_transaction_that_is_over_is_not_decided(kafka: SimulatedKafka, found: Plan) -> None:
+def test_a_transaction_that_is_over_is_not_decided(kafka: SimulatedKafka, found: WritePlan) -> None:
     messages = written(kafka, found)
     kafka.advance(seconds=61)
     error = refused(kafka, messages)
-    assert error.trouble is Trouble.NOT_ALIVE
+    assert error.kind is ErrorKind.NOT_ALIVE
     assert "transaction orders.1.0.0.0.0 is over (CompleteAbort, producer" in str(error)
 
 
-def test_a_transaction_that_is_nearly_over_is_not_decided(kafka: SimulatedKafka, found: Plan) -> None:
+def test_a_transaction_that_is_nearly_over_is_not_decided(kafka: SimulatedKafka, found: WritePlan) -> None:
     messages = written(kafka, found)
     kafka.advance(seconds=31)
     error = refused(kafka, messages)
-    assert error.trouble is Trouble.NOT_ALIVE
+    assert error.kind is ErrorKind.NOT_ALIVE
     assert "has 29000 ms left of its timeout of 60000 ms, less than the margin of 30000" in str(error)
 
 
-def test_a_transaction_of_which_the_broker_knows_nothing_is_not_decided(kafka: SimulatedKafka, found: Plan) -> None:
+def test_a_transaction_of_which_the_broker_knows_nothing_is_not_decided(
+    kafka: SimulatedKafka, found: WritePlan
+) -> None:
     messages = written(kafka, found)
     kafka.state = kafka.state._replace(ids=tuple(item for item in kafka.state.ids if item[0] == "orders.driver"))
     error = refused(kafka, messages)
-    assert error.trouble is Trouble.NOT_ALIVE
+    assert error.kind is ErrorKind.NOT_ALIVE
     assert "is not known to the broker" in str(error)
 
 
-def test_a_driver_that_rests_for_too_long_decides_nothing(kafka: SimulatedKafka, found: Plan) -> None:
+def test_a_driver_that_rests_for_too_long_decides_nothing(kafka: SimulatedKafka, found: WritePlan) -> None:
     """Everything was alive when it looked; then it stood still."""
     steps = commit(NAMES, written(kafka, found), TIMING)
     stopped_at = kafka.run_until(steps, EndTransactions)
     kafka.advance(seconds=11)
     with pytest.raises(ExactlyOnceError) as caught:
         kafka.go_on(steps, stopped_at)
-    assert caught.value.trouble is Trouble.FENCED
+    assert caught.value.kind is ErrorKind.FENCED
     assert kafka.readable() == []
 
 
-def test_a_skipped_batch_is_decided_and_finished(kafka: SimulatedKafka, found: Plan) -> None:
+def test_a_skipped_batch_is_decided_and_finished(kafka: SimulatedKafka, found: WritePlan) -> None:
     kafka.run(commit(NAMES, written(kafka, found), TIMING))
     again = kafka.run(plan(NAMES, TIMING))
     skipped = [kafka.write(again, 0, 5)]
@@ -117,13 +119,13 @@ def test_a_skipped_batch_is_decided_and_finished(kafka: SimulatedKafka, found: P
     assert kafka.asked == ["read"]
     assert kafka.readable() == [(0, 0), (0, 1)]
     kafka.run(commit(NAMES, [kafka.write(again, 1, 6)], TIMING))
-    with pytest.raises(ExactlyOnceError, match="is not the last one now") as caught:
+    with pytest.raises(ExactlyOnceError, match="is no longer the last one") as caught:
         kafka.run(commit(NAMES, skipped, TIMING))
-    assert caught.value.trouble is Trouble.FENCED
+    assert caught.value.kind is ErrorKind.FENCED
 
 
 @pytest.mark.parametrize("api", ["produce", "describe", "end orders.driver"])
-def test_an_answer_that_does_not_come_is_no_answer(kafka: SimulatedKafka, found: Plan, api: str) -> None:
+def test_an_answer_that_does_not_come_is_no_answer(kafka: SimulatedKafka, found: WritePlan, api: str) -> None:
     messages = written(kafka, found)
     kafka.failing = {api: ErrorCode.REQUEST_TIMED_OUT}
     with pytest.raises(KafkaError, match="REQUEST_TIMED_OUT"):

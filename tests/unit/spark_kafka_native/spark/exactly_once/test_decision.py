@@ -15,20 +15,20 @@ from spark_kafka_native.spark.exactly_once import decision as module
 from spark_kafka_native.spark.exactly_once.decision import (
     Decision,
     Handle,
-    NotThere,
     Owner,
     OwnerKind,
-    decision_entries,
+    TailTooShort,
+    decision_records,
     last_decision,
-    released_entries,
+    released_records,
 )
-from spark_kafka_native.spark.exactly_once.effects import Entry, Log, Written
-from spark_kafka_native.spark.exactly_once.errors import ExactlyOnceError, Trouble
+from spark_kafka_native.spark.exactly_once.effects import DecisionLog, DecisionRecord, WrittenRange
+from spark_kafka_native.spark.exactly_once.errors import ErrorKind, ExactlyOnceError
 
 FENCE = ProducerIdAndEpoch(4_294_967_296, 3)
 QUERY = Owner(OwnerKind.QUERY, "c0ffee")
 NUMBERS = st.integers(min_value=0, max_value=2**53)
-SPANS = st.builds(Written, st.builds(TopicPartition, st.sampled_from(("a", "b")), NUMBERS), NUMBERS, NUMBERS)
+SPANS = st.builds(WrittenRange, st.builds(TopicPartition, st.sampled_from(("a", "b")), NUMBERS), NUMBERS, NUMBERS)
 HANDLES = st.builds(
     Handle,
     st.text(min_size=1, max_size=20),
@@ -45,7 +45,7 @@ DECISIONS = st.builds(
 
 
 def handle(number: int, partitions: int = 1) -> Handle:
-    spans = tuple(Written(TopicPartition("events", index), number, number + 5) for index in range(partitions))
+    spans = tuple(WrittenRange(TopicPartition("events", index), number, number + 5) for index in range(partitions))
     return Handle(f"p.1.0.7.{number}.0", ProducerIdAndEpoch(1000 + number, 0), spans)
 
 
@@ -53,12 +53,12 @@ def decision(*handles: Handle) -> Decision:
     return Decision(FENCE, QUERY, 7, handles)
 
 
-def read(*entries: Entry, whole: bool = True) -> Decision | None:
-    return last_decision("p.decisions", Log(entries, whole))
+def read(*records: DecisionRecord, whole: bool = True) -> Decision | None:
+    return last_decision("p.decisions", DecisionLog(records, whole))
 
 
 def test_records_are_spelled() -> None:
-    assert [(entry.key, json.loads(entry.value)) for entry in decision_entries(decision(handle(1)))] == [
+    assert [(entry.key, json.loads(entry.value)) for entry in decision_records(decision(handle(1)))] == [
         (
             b"handles-0",
             {
@@ -84,9 +84,9 @@ def test_records_are_spelled() -> None:
 @settings(max_examples=50)
 @given(DECISIONS)
 def test_a_decision_is_read_as_it_was_written(given_decision: Decision) -> None:
-    assert read(*decision_entries(given_decision)) == given_decision
+    assert read(*decision_records(given_decision)) == given_decision
     finished = given_decision.as_finished()
-    assert read(*decision_entries(finished)) == finished
+    assert read(*decision_records(finished)) == finished
     assert finished.fence == given_decision.fence
     assert finished.handles == ()
 
@@ -96,101 +96,107 @@ def test_the_last_decision_counts() -> None:
         decision(handle(1), handle(2)),
         replace(decision(handle(3)), fence=ProducerIdAndEpoch(5, 9), batch_id=8),
     )
-    assert read(*decision_entries(first), *decision_entries(second)) == second
-    assert read(*decision_entries(first), *decision_entries(first.as_finished())) == first.as_finished()
+    assert read(*decision_records(first), *decision_records(second)) == second
+    assert read(*decision_records(first), *decision_records(first.as_finished())) == first.as_finished()
 
 
 def test_a_released_prefix_and_an_empty_log_have_none() -> None:
     assert read() is None
-    assert read(*decision_entries(decision(handle(1)).as_finished()), *released_entries(FENCE)) is None
+    assert read(*decision_records(decision(handle(1)).as_finished()), *released_records(FENCE)) is None
 
 
 def test_large_decisions_are_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PART_BYTES", 200)
     monkeypatch.setattr(module, "PARTITIONS_AT_ONCE", 3)
     large = decision(*(handle(number, partitions=number % 8) for number in range(20)))
-    entries = decision_entries(large)
-    assert len(entries) > 10
-    assert max(len(entry.value) for entry in entries) < 600
-    assert read(*entries) == large
+    records = decision_records(large)
+    assert len(records) > 10
+    assert max(len(entry.value) for entry in records) < 600
+    assert read(*records) == large
 
 
 def test_many_tasks_with_many_partitions_fit() -> None:
     large = decision(*(handle(number, partitions=100) for number in range(200)), handle(200, partitions=5_000))
-    entries = decision_entries(large)
-    assert len(entries) == 4
-    assert max(len(entry.value) for entry in entries) < 600_000
-    assert read(*entries) == large
+    records = decision_records(large)
+    assert len(records) == 4
+    assert max(len(entry.value) for entry in records) < 600_000
+    assert read(*records) == large
 
 
 def test_what_was_read_may_begin_anywhere() -> None:
     older, last = decision(handle(1)), replace(decision(handle(2), handle(3)), fence=ProducerIdAndEpoch(9, 9))
-    entries = (*decision_entries(older), *decision_entries(last))
-    for start in range(len(entries)):
-        if start <= len(entries) - len(decision_entries(last)):
-            assert read(*entries[start:], whole=False) == last
+    records = (*decision_records(older), *decision_records(last))
+    for start in range(len(records)):
+        if start <= len(records) - len(decision_records(last)):
+            assert read(*records[start:], whole=False) == last
         else:
-            with pytest.raises(NotThere):
-                read(*entries[start:], whole=False)
-    with pytest.raises(NotThere):
+            with pytest.raises(TailTooShort):
+                read(*records[start:], whole=False)
+    with pytest.raises(TailTooShort):
         read(whole=False)
 
 
 def test_what_compaction_has_left_of_older_decisions_is_skipped() -> None:
     """Parts with the numbers 1 and 2 of an older decision stand before the present one, which has part 0 alone."""
     older = replace(decision(), fence=ProducerIdAndEpoch(1, 1))
-    stale = Entry(b"handles-1", json.dumps({"version": 1, "fence": [1, 1], "handles": []}).encode())
+    stale = DecisionRecord(b"handles-1", json.dumps({"version": 1, "fence": [1, 1], "handles": []}).encode())
     last = decision(handle(1))
-    assert read(stale, *decision_entries(older)[-1:], *decision_entries(last)) == last
-    assert read(*decision_entries(last)[:1], stale, *decision_entries(last)[1:]) == last
+    assert read(stale, *decision_records(older)[-1:], *decision_records(last)) == last
+    assert read(*decision_records(last)[:1], stale, *decision_records(last)[1:]) == last
 
 
 def test_what_stands_before_the_last_decision_is_not_looked_at() -> None:
     last = decision(handle(1))
-    strange = (Entry(b"something", b"\xff"), Entry(b"decision", b"{"), Entry(b"handles-7", b""))
-    assert read(*strange, *decision_entries(last)) == last
+    strange = (
+        DecisionRecord(b"something", b"\xff"),
+        DecisionRecord(b"decision", b"{"),
+        DecisionRecord(b"handles-7", b""),
+    )
+    assert read(*strange, *decision_records(last)) == last
     assert read(*strange[:1]) is None
 
 
 def test_a_part_of_another_decision_is_no_part() -> None:
     last = decision(handle(1))
-    stale = Entry(b"handles-0", json.dumps({"version": 1, "fence": [1, 1], "handles": []}).encode())
+    stale = DecisionRecord(b"handles-0", json.dumps({"version": 1, "fence": [1, 1], "handles": []}).encode())
     with pytest.raises(ExactlyOnceError, match="part 0 of the last decision is missing"):
-        read(stale, decision_entries(last)[-1])
-    with pytest.raises(NotThere):
-        read(stale, decision_entries(last)[-1], whole=False)
+        read(stale, decision_records(last)[-1])
+    with pytest.raises(TailTooShort):
+        read(stale, decision_records(last)[-1], whole=False)
 
 
-def header(**changed: Any) -> Entry:
-    value = {**json.loads(decision_entries(decision())[-1].value), **changed}
-    return Entry(b"decision", json.dumps({key: item for key, item in value.items() if item is not None}).encode())
+def header(**changed: Any) -> DecisionRecord:
+    value = {**json.loads(decision_records(decision())[-1].value), **changed}
+    return DecisionRecord(
+        b"decision", json.dumps({key: item for key, item in value.items() if item is not None}).encode()
+    )
 
 
 @pytest.mark.parametrize(
     ("entry", "said"),
     [
-        (Entry(b"decision", b""), "is not JSON"),
-        (Entry(b"decision", b"\xff\xfe{"), "is not JSON"),
-        (Entry(b"decision", b"[1]"), "has no version"),
-        (Entry(b"decision", b'{"state":"decided"}'), "has no version"),
-        (Entry(b"decision", b'{"version":true}'), "has no version"),
-        (Entry(b"decision", b'{"version":2}'), "use the release that wrote it"),
+        (DecisionRecord(b"decision", b""), "is not JSON"),
+        (DecisionRecord(b"decision", b"\xff\xfe{"), "is not JSON"),
+        (DecisionRecord(b"decision", b"[1]"), "has no version"),
+        (DecisionRecord(b"decision", b'{"state":"decided"}'), "has no version"),
+        (DecisionRecord(b"decision", b'{"version":true}'), "has no version"),
+        (DecisionRecord(b"decision", b'{"version":2}'), "use the release that wrote it"),
         (header(state="undone"), "state 'undone'"),
         (header(state=None), "KeyError"),
         (header(batch="7"), "'7' is no such number"),
         (header(batch=-2), "-2 is no such number"),
         (header(parts=None), "KeyError"),
         (header(owner=["cron", "x"]), "cron"),
-        (header(owner="x"), "not understood"),
+        (header(owner="x"), "last decision is invalid"),
         (header(owner=["query", 7]), "7 is no text"),
-        (header(fence=[1]), "not understood"),
+        (header(fence=[1]), "last decision is invalid"),
         (header(fence=[1, True]), "True is no such number"),
     ],
 )
-def test_bad_input_is_told(entry: Entry, said: str) -> None:
+def test_bad_input_is_told(entry: DecisionRecord, said: str) -> None:
     with pytest.raises(ExactlyOnceError, match=said) as caught:
         read(entry)
-    assert caught.value.trouble is Trouble.CORRUPT
+    assert caught.value.kind is ErrorKind.CORRUPT
     assert "topic p.decisions" in str(caught.value)
 
 
@@ -198,13 +204,15 @@ def test_bad_input_is_told(entry: Entry, said: str) -> None:
     "handles", [None, [["id", 1, 0]], [["id", 1, 0, [["t", 0, 1]]]], [[1, 1, 0, []]], [["id", -1, 0, []]], 7]
 )
 def test_a_bad_part_is_told(handles: Any) -> None:
-    part = Entry(b"handles-0", json.dumps({"version": 1, "fence": [FENCE.producer_id, 3], "handles": handles}).encode())
-    with pytest.raises(ExactlyOnceError, match="not understood"):
+    part = DecisionRecord(
+        b"handles-0", json.dumps({"version": 1, "fence": [FENCE.producer_id, 3], "handles": handles}).encode()
+    )
+    with pytest.raises(ExactlyOnceError, match="last decision is invalid"):
         read(part, header(parts=1))
 
 
 @given(st.binary(max_size=60), st.binary(max_size=12))
 def test_any_bytes_are_told_or_understood(value: bytes, key: bytes) -> None:
-    for entry in (Entry(key, value), Entry(b"decision", value)):
+    for entry in (DecisionRecord(key, value), DecisionRecord(b"decision", value)):
         with suppress(ExactlyOnceError):
             assert read(entry) is None

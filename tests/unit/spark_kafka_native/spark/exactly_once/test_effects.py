@@ -4,7 +4,7 @@ import pickle
 
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.batch import ProducerIdAndEpoch
-from spark_kafka_native.spark.exactly_once.effects import End, EndTransactions, InitProducer, Written
+from spark_kafka_native.spark.exactly_once.effects import End, EndTransactions, InitProducer, WrittenRange
 
 
 def test_effects_are_values() -> None:
@@ -12,7 +12,7 @@ def test_effects_are_values() -> None:
     assert pickle.loads(pickle.dumps(ends)) == ends
     assert hash(ends) == hash(EndTransactions((End("p.1.2.3.4.0", ProducerIdAndEpoch(7, 1)),), commit=True))
     assert InitProducer("p.driver", 1000) != InitProducer("p.driver", 1000, claimed=ProducerIdAndEpoch(7, 0))
-    assert Written(TopicPartition("t", 1), 0, 5) == Written(TopicPartition("t", 1), 0, 5)
+    assert WrittenRange(TopicPartition("t", 1), 0, 5) == WrittenRange(TopicPartition("t", 1), 0, 5)
 
 
 def test_a_producer_says_who_it_is() -> None:

@@ -5,23 +5,32 @@ import pytest
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.batch import ProducerIdAndEpoch
-from spark_kafka_native.spark.exactly_once.decision import Decision, Handle, decision_entries
+from spark_kafka_native.spark.exactly_once.decision import Decision, Handle, decision_records
 from spark_kafka_native.spark.exactly_once.effects import (
+    DecisionLog,
     Describe,
     Described,
     End,
     EndTransactions,
-    Log,
     ReadDecisions,
-    Written,
+    WrittenRange,
 )
-from spark_kafka_native.spark.exactly_once.ending import TAIL, Fates, commit_handles, look_up, read_last, told
-from spark_kafka_native.spark.exactly_once.errors import ExactlyOnceError, Trouble
+from spark_kafka_native.spark.exactly_once.ending import (
+    TAIL,
+    HandleStates,
+    commit_handles,
+    driver_error,
+    look_up,
+    read_last,
+)
+from spark_kafka_native.spark.exactly_once.errors import ErrorKind, ExactlyOnceError
 from tests.support.exactly_once_driver import NAMES, QUERY
 
 HANDLES = tuple(
     Handle(
-        f"orders.1.0.0.{number}.0", ProducerIdAndEpoch(10 + number, 0), (Written(TopicPartition("t", number), 5, 9),)
+        f"orders.1.0.0.{number}.0",
+        ProducerIdAndEpoch(10 + number, 0),
+        (WrittenRange(TopicPartition("t", number), 5, 9),),
     )
     for number in range(3)
 )
@@ -32,16 +41,18 @@ def test_the_end_of_the_log_is_read_first() -> None:
     steps = read_last(NAMES)
     assert next(steps) == ReadDecisions("orders.decisions", TAIL)
     with pytest.raises(StopIteration) as stop:
-        steps.send(Log(decision_entries(DECISION), whole=False))
+        steps.send(DecisionLog(decision_records(DECISION), whole=False))
     assert stop.value.value == DECISION
 
 
 def test_all_of_the_log_is_read_where_its_end_is_not_enough() -> None:
     steps = read_last(NAMES)
     next(steps)
-    assert steps.send(Log(decision_entries(DECISION)[1:], whole=False)) == ReadDecisions("orders.decisions", None)
+    assert steps.send(DecisionLog(decision_records(DECISION)[1:], whole=False)) == ReadDecisions(
+        "orders.decisions", None
+    )
     with pytest.raises(StopIteration) as stop:
-        steps.send(Log(decision_entries(DECISION), whole=True))
+        steps.send(DecisionLog(decision_records(DECISION), whole=True))
     assert stop.value.value == DECISION
 
 
@@ -64,7 +75,7 @@ def test_what_has_become_of_transactions_is_looked_up() -> None:
                 None,
             )
         )
-    assert stop.value.value == Fates(HANDLES[:1], HANDLES[1:2], HANDLES[2:])
+    assert stop.value.value == HandleStates(HANDLES[:1], HANDLES[1:2], HANDLES[2:])
     again = look_up(HANDLES)
     next(again)
     with pytest.raises(StopIteration) as stop:
@@ -75,7 +86,7 @@ def test_what_has_become_of_transactions_is_looked_up() -> None:
                 described("PrepareCommit", ProducerIdAndEpoch(12, 1)),
             )
         )
-    assert stop.value.value == Fates(HANDLES[2:], (), HANDLES[:2])
+    assert stop.value.value == HandleStates(HANDLES[2:], (), HANDLES[:2])
 
 
 REFUSED = KafkaError(ErrorCode.PRODUCER_FENCED)
@@ -85,19 +96,19 @@ UNANSWERED = KafkaError(ErrorCode.REQUEST_TIMED_OUT)
 @pytest.mark.parametrize(
     ("error", "found", "trouble"),
     [
-        (REFUSED, described("CompleteAbort", ProducerIdAndEpoch(11, 1)), Trouble.LOST),
-        (REFUSED, described("Empty", ProducerIdAndEpoch(11, 1)), Trouble.LOST),
-        (REFUSED, described("CompleteCommit", ProducerIdAndEpoch(99, 1)), Trouble.LOST),
-        (REFUSED, None, Trouble.LOST),
+        (REFUSED, described("CompleteAbort", ProducerIdAndEpoch(11, 1)), ErrorKind.LOST),
+        (REFUSED, described("Empty", ProducerIdAndEpoch(11, 1)), ErrorKind.LOST),
+        (REFUSED, described("CompleteCommit", ProducerIdAndEpoch(99, 1)), ErrorKind.LOST),
+        (REFUSED, None, ErrorKind.LOST),
         (REFUSED, described("CompleteCommit", ProducerIdAndEpoch(11, 1)), None),
         (UNANSWERED, described("CompleteCommit", ProducerIdAndEpoch(11, 1)), None),
         (UNANSWERED, described("PrepareCommit", ProducerIdAndEpoch(11, 1)), None),
-        (UNANSWERED, described("Ongoing", ProducerIdAndEpoch(11, 0)), Trouble.UNKNOWN),
-        (UNANSWERED, None, Trouble.UNKNOWN),
+        (UNANSWERED, described("Ongoing", ProducerIdAndEpoch(11, 0)), ErrorKind.UNKNOWN),
+        (UNANSWERED, None, ErrorKind.UNKNOWN),
     ],
 )
 def test_a_transaction_that_is_not_known_to_be_committed_is_looked_up(
-    error: KafkaError, found: Described | None, trouble: Trouble | None
+    error: KafkaError, found: Described | None, trouble: ErrorKind | None
 ) -> None:
     steps = commit_handles(NAMES, DECISION)
     assert next(steps) == EndTransactions(
@@ -110,8 +121,8 @@ def test_a_transaction_that_is_not_known_to_be_committed_is_looked_up(
         return
     with pytest.raises(ExactlyOnceError) as caught:
         steps.send((found,))
-    assert caught.value.trouble is trouble
-    if trouble is Trouble.LOST:
+    assert caught.value.kind is trouble
+    if trouble is ErrorKind.LOST:
         assert "1 of its 3 transactions" in str(caught.value)
         assert "t-1 offsets 5 to 8 are not readable" in str(caught.value)
 
@@ -122,13 +133,13 @@ def test_a_loss_goes_before_what_is_not_known() -> None:
     steps.send((UNANSWERED, REFUSED, ProducerIdAndEpoch(12, 1)))
     with pytest.raises(ExactlyOnceError) as caught:
         steps.send((None, described("CompleteAbort", ProducerIdAndEpoch(11, 1))))
-    assert caught.value.trouble is Trouble.LOST
+    assert caught.value.kind is ErrorKind.LOST
 
 
 def test_only_a_no_is_told_as_one() -> None:
-    assert told(NAMES, UNANSWERED) is UNANSWERED
-    fenced = told(NAMES, REFUSED)
+    assert driver_error(NAMES, UNANSWERED) is UNANSWERED
+    fenced = driver_error(NAMES, REFUSED)
     assert isinstance(fenced, ExactlyOnceError)
-    assert "another run of the query has taken it over" in str(fenced)
-    over = told(NAMES, KafkaError(ErrorCode.INVALID_TXN_STATE))
-    assert "its transaction is over" in str(over)
+    assert "another run of the query has fenced this one" in str(fenced)
+    over = driver_error(NAMES, KafkaError(ErrorCode.INVALID_TXN_STATE))
+    assert "its transaction has ended" in str(over)

@@ -5,14 +5,14 @@ import pickle
 import pytest
 
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.spark.exactly_once.errors import ExactlyOnceError, Trouble, is_fenced, is_refused
+from spark_kafka_native.spark.exactly_once.errors import ErrorKind, ExactlyOnceError, is_fenced, is_refused
 
 
 def test_the_kind_stands_in_the_text_and_survives_pickling() -> None:
-    error = ExactlyOnceError(Trouble.LOST, "a sentence")
+    error = ExactlyOnceError(ErrorKind.LOST, "a sentence")
     again = pickle.loads(pickle.dumps(error))
     assert str(again) == str(error) == "[PYKAFKA_EXACTLY_ONCE.LOST] a sentence"
-    assert again.trouble is Trouble.LOST
+    assert again.kind is ErrorKind.LOST
 
 
 @pytest.mark.parametrize(

@@ -4,16 +4,16 @@ import pytest
 
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.records.batch import ProducerIdAndEpoch
-from spark_kafka_native.spark.exactly_once.batch import Last, Plan
+from spark_kafka_native.spark.exactly_once.batch import LastBatch, WritePlan
 from spark_kafka_native.spark.exactly_once.commit import commit
 from spark_kafka_native.spark.exactly_once.decision import Owner, OwnerKind
 from spark_kafka_native.spark.exactly_once.effects import EndTransactions
-from spark_kafka_native.spark.exactly_once.errors import ExactlyOnceError, Trouble
+from spark_kafka_native.spark.exactly_once.errors import ErrorKind, ExactlyOnceError
 from spark_kafka_native.spark.exactly_once.plan import plan
 from tests.support.exactly_once_driver import NAMES, QUERY, TIMING, SimulatedKafka
 
 
-def planned(kafka: SimulatedKafka) -> Plan:
+def planned(kafka: SimulatedKafka) -> WritePlan:
     return kafka.run(plan(NAMES, TIMING))
 
 
@@ -25,13 +25,13 @@ def decided_and_left(kafka: SimulatedKafka, tasks: int = 2) -> None:
         kafka.failing[f"end {name}"] = ErrorCode.REQUEST_TIMED_OUT
     with pytest.raises(ExactlyOnceError) as caught:
         kafka.run(commit(NAMES, messages, TIMING))
-    assert caught.value.trouble is Trouble.UNKNOWN
+    assert caught.value.kind is ErrorKind.UNKNOWN
     kafka.failing.clear()
 
 
 def test_a_new_prefix_has_no_last_batch(kafka: SimulatedKafka) -> None:
     found = planned(kafka)
-    assert found == Plan("orders", ProducerIdAndEpoch(1, 0), None)
+    assert found == WritePlan("orders", ProducerIdAndEpoch(1, 0), None)
     assert kafka.asked == ["list orders", "init orders.driver", "read"]
 
 
@@ -43,9 +43,9 @@ def test_an_earlier_driver_decides_nothing_any_more(kafka: SimulatedKafka) -> No
     found = planned(kafka)
     messages = [kafka.write(found, 0, 0)]
     planned(kafka)
-    with pytest.raises(ExactlyOnceError, match="another run of the query has taken it over") as caught:
+    with pytest.raises(ExactlyOnceError, match="another run of the query has fenced this one") as caught:
         kafka.run(commit(NAMES, messages, TIMING))
-    assert caught.value.trouble is Trouble.FENCED
+    assert caught.value.kind is ErrorKind.FENCED
     assert kafka.readable() == []
 
 
@@ -62,8 +62,8 @@ def test_a_decided_batch_is_completed(kafka: SimulatedKafka) -> None:
     assert kafka.readable() == []
     found = planned(kafka)
     assert kafka.readable() == [(0, 0), (0, 1)]
-    assert found.last == Last(QUERY, 0)
-    assert planned(kafka).last == Last(QUERY, 0)
+    assert found.last == LastBatch(QUERY, 0)
+    assert planned(kafka).last == LastBatch(QUERY, 0)
     assert [asked for asked in kafka.asked if asked.startswith("end")] == []  # it is written down
 
 
@@ -71,9 +71,9 @@ def test_who_comes_after_a_completion_can_decide(kafka: SimulatedKafka) -> None:
     """Planning has written with its producer; the sequence numbers of the next process begin at 0 again."""
     decided_and_left(kafka, tasks=1)
     job = Owner(OwnerKind.JOB, "j")
-    found = Plan("orders", planned(kafka).fence, None)
+    found = WritePlan("orders", planned(kafka).fence, None)
     kafka.run(commit(NAMES, [kafka.write(found, 0, 7, job)], TIMING))
-    assert planned(kafka).last == Last(job, 0)
+    assert planned(kafka).last == LastBatch(job, 0)
     assert kafka.readable() == [(0, 0), (0, 7)]
 
 
@@ -92,11 +92,11 @@ def test_what_the_broker_has_aborted_stops_everything(kafka: SimulatedKafka) -> 
     for _ in range(2):
         with pytest.raises(ExactlyOnceError) as caught:
             planned(kafka)
-        assert caught.value.trouble is Trouble.LOST
+        assert caught.value.kind is ErrorKind.LOST
     text = str(caught.value)
     assert "2 of its 2 transactions" in text
     assert "rows-0 offsets 0 to 0, rows-1 offsets 0 to 0" in text
-    assert "so it can run again as a whole: python -m spark_kafka_native.tools exactly-once run-again orders" in text
+    assert "so the whole batch can run again: python -m spark_kafka_native.tools exactly-once run-again orders" in text
 
 
 def test_a_part_that_the_broker_has_aborted_stops_everything(kafka: SimulatedKafka) -> None:
@@ -108,7 +108,7 @@ def test_a_part_that_the_broker_has_aborted_stops_everything(kafka: SimulatedKaf
     kafka.advance(seconds=61)
     with pytest.raises(ExactlyOnceError) as caught:
         planned(kafka)
-    assert caught.value.trouble is Trouble.LOST
+    assert caught.value.kind is ErrorKind.LOST
     assert "1 of its 2 transactions" in str(caught.value)
     assert "rows-1 offsets 0 to 0 are not readable" in str(caught.value)
     assert "recover --accept-loss orders" in str(caught.value)
@@ -134,8 +134,8 @@ def test_a_loss_can_be_accepted(kafka: SimulatedKafka) -> None:
     decided_and_left(kafka)
     kafka.advance(seconds=61)
     found = kafka.run(plan(NAMES, TIMING, accept_loss=True))
-    assert found.last == Last(QUERY, 0)
-    assert planned(kafka).last == Last(QUERY, 0)
+    assert found.last == LastBatch(QUERY, 0)
+    assert planned(kafka).last == LastBatch(QUERY, 0)
 
 
 def test_who_cannot_find_out_whether_all_is_committed_stops(kafka: SimulatedKafka) -> None:
@@ -143,7 +143,7 @@ def test_who_cannot_find_out_whether_all_is_committed_stops(kafka: SimulatedKafk
     kafka.failing["end orders.1.0.0.1.0"] = ErrorCode.COORDINATOR_NOT_AVAILABLE
     with pytest.raises(ExactlyOnceError) as caught:
         kafka.run(plan(NAMES, TIMING, accept_loss=True))
-    assert caught.value.trouble is Trouble.UNKNOWN
+    assert caught.value.kind is ErrorKind.UNKNOWN
     kafka.failing.clear()
     planned(kafka)
     assert kafka.readable() == [(0, 0), (0, 1)]
@@ -158,7 +158,7 @@ def test_an_answer_that_was_lost_is_looked_up(kafka: SimulatedKafka) -> None:
     kafka.state = kafka.state._replace(log=(decided,))  # as before it was written down
     kafka.failing["end orders.1.0.0.0.0"] = ErrorCode.REQUEST_TIMED_OUT
     found = kafka.run(plan(NAMES, TIMING))
-    assert found.last == Last(QUERY, 0)
+    assert found.last == LastBatch(QUERY, 0)
 
 
 def test_what_cannot_be_asked_stops_planning(kafka: SimulatedKafka) -> None:

@@ -5,13 +5,13 @@ import pytest
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.batch import ProducerIdAndEpoch
-from spark_kafka_native.spark.exactly_once.batch import Last, Outcome, Plan
-from spark_kafka_native.spark.exactly_once.effects import InitProducer, Written
+from spark_kafka_native.spark.exactly_once.batch import LastBatch, TaskOutcome, WritePlan
+from spark_kafka_native.spark.exactly_once.effects import InitProducer, WrittenRange
 from spark_kafka_native.spark.exactly_once.errors import ExactlyOnceError
 from spark_kafka_native.spark.exactly_once.task import task
 from tests.support.exactly_once_driver import QUERY, TIMING, SimulatedKafka
 
-PLAN = Plan("orders", ProducerIdAndEpoch(1, 4), None)
+PLAN = WritePlan("orders", ProducerIdAndEpoch(1, 4), None)
 
 
 def test_rows_are_left_in_an_open_transaction(kafka: SimulatedKafka) -> None:
@@ -20,27 +20,27 @@ def test_rows_are_left_in_an_open_transaction(kafka: SimulatedKafka) -> None:
         PLAN.fence,
         QUERY,
         0,
-        Outcome.WRITTEN,
+        TaskOutcome.WRITTEN,
     )
     assert message.handle is not None
     assert message.handle.transactional_id == "orders.1.4.0.3.0"
-    assert message.handle.written == (Written(TopicPartition("rows", 3), 0, 1),)
+    assert message.handle.written == (WrittenRange(TopicPartition("rows", 3), 0, 1),)
     assert kafka.open_ids() == ["orders.1.4.0.3.0"]
 
 
 def test_without_rows_nothing_is_asked(kafka: SimulatedKafka) -> None:
     message = kafka.write(PLAN, 0, 3, rows=False)
-    assert (message.outcome, message.handle, kafka.asked) == (Outcome.EMPTY, None, [])
+    assert (message.outcome, message.handle, kafka.asked) == (TaskOutcome.EMPTY, None, [])
 
 
 def test_the_last_batch_is_skipped(kafka: SimulatedKafka) -> None:
-    message = kafka.write(Plan("orders", ProducerIdAndEpoch(1, 4), Last(QUERY, 6)), 6, 3)
-    assert (message.outcome, message.handle, kafka.asked) == (Outcome.SKIPPED, None, [])
+    message = kafka.write(WritePlan("orders", ProducerIdAndEpoch(1, 4), LastBatch(QUERY, 6)), 6, 3)
+    assert (message.outcome, message.handle, kafka.asked) == (TaskOutcome.SKIPPED, None, [])
 
 
 def test_a_batch_that_does_not_follow_is_refused_before_anything_is_written(kafka: SimulatedKafka) -> None:
     with pytest.raises(ExactlyOnceError, match="REFUSED"):
-        kafka.write(Plan("orders", ProducerIdAndEpoch(1, 4), Last(QUERY, 6)), 8, 3)
+        kafka.write(WritePlan("orders", ProducerIdAndEpoch(1, 4), LastBatch(QUERY, 6)), 8, 3)
     assert kafka.asked == []
 
 

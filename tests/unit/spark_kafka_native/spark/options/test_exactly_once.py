@@ -88,7 +88,7 @@ def test_a_short_timeout_leaves_a_third_for_restarts() -> None:
         ({"kafka.retries": "0"}, "'kafka.retries': must not be 0"),
         ({"kafka.enable.idempotence": "false"}, "'kafka.enable.idempotence': must be true"),
         ({"asyncProgressTrackingEnabled": " TRUE"}, "'asyncProgressTrackingEnabled': cannot be true"),
-        ({"kafka.transactional.id": "mine"}, "'delivery.guarantee' and 'transactional.id.prefix' have each of them"),
+        ({"kafka.transactional.id": "mine"}, "use options 'delivery.guarantee' and 'transactional.id.prefix'"),
     ],
 )
 def test_what_cannot_be(more: dict[str, str], says: str) -> None:

@@ -209,7 +209,7 @@ UNKNOWN_NAMES: list[BadOptions] = [
     (BASE | {"zzz": "1"}, "zzz", "is not an option of the pykafka source"),
     (BASE | {"topic": "t"}, "topic", "belongs to the sink, not to the source"),
     (BASE | {"_mockSystemTime": ""}, "_mocksystemtime", "is not an option of the pykafka source"),
-    (BASE | {"databricks.serviceCredential": "x"}, "databricks.servicecredential", "connector of Databricks"),
+    (BASE | {"databricks.serviceCredential": "x"}, "databricks.servicecredential", "option of Databricks' connector"),
     (BASE | {"bytesEstimateWindowLength": "9s"}, "bytesestimatewindowlength", "the progress listener"),
 ]
 OF_CLIENT = {

@@ -62,7 +62,7 @@ def test_points_in_time(text: str, moment: int | Ago) -> None:
         ("yesterday", "is not a point in time"),
         ("10m", "is not a point in time"),
         ("now-10m", "is not a point in time"),
-        ("-10 moons", r"'-10 moons' is not so long before now; expected e\.g\. -90s, -10m"),
+        ("-10 moons", r"'-10 moons' is not a duration before now; expected e\.g\. -90s, -10m"),
         ("-5", "-5 is out of bounds"),
         ("1969-12-31T23:59:59Z", "-1000 is out of bounds"),
         ("9223372036854775808", "out of bounds"),

@@ -100,9 +100,7 @@ def test_available_now_leaves_no_tail_below_min_offsets(cluster: FakeCluster, ma
 
 def test_partitions_that_were_not_promised_are_not_read() -> None:
     check_same_partitions([T0], {T0: 1, T1: 1})
-    with pytest.raises(
-        DataLossError, match=r"partitions t-2 are to be read by a query with Trigger\.AvailableNow"
-    ) as c:
+    with pytest.raises(DataLossError, match=r"a query with Trigger\.AvailableNow") as c:
         check_same_partitions([T0, T2], {T0: 1, T1: 1})
     assert c.value.code == "KAFKA_DATA_LOSS.MISMATCHED_TOPIC_PARTITIONS_BETWEEN_END_OFFSET_AND_PREFETCHED"
 

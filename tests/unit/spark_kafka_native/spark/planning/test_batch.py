@@ -9,7 +9,7 @@ from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.errors import DataLossError, PlanError
 from spark_kafka_native.spark.options.parsing import Query, SourceOptions, parse_source_options
 from spark_kafka_native.spark.planning.batch import bind_batch_query, plan_batch_query
-from spark_kafka_native.spark.planning.narrowing import EVERYTHING, Comparison, Condition, Narrowing
+from spark_kafka_native.spark.planning.narrowing import EVERYTHING, Condition, Narrowing, Operator
 from spark_kafka_native.spark.planning.ranges import OffsetRange
 from tests.support.fake_offsets import FakeCluster, ManualClock
 
@@ -228,7 +228,7 @@ def test_plans_of_a_bound_query_read_the_same_whatever_happens_to_the_topic(clus
         *("t-0 offsets [2, 4)", "t-0 offsets [4, 7)", "t-0 offsets [7, 10)"),
         "t-1 offsets [2, 4)",
     ]
-    second = Narrowing(on_partition=(Condition(column="partition", comparison=Comparison.EQUAL, value=1),))
+    second = Narrowing(on_partition=(Condition(column="partition", operator=Operator.EQUAL, value=1),))
     assert from_bound(cluster, bound, second) == ["t-1 offsets [2, 4)"]
     late = Narrowing(from_offset=5, from_timestamp_ms=300)
     assert from_bound(cluster, bound, late) == ["t-0 offsets [5, 10)"]

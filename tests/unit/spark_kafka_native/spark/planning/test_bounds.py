@@ -156,7 +156,7 @@ def test_a_default_speaks_for_no_partition_that_is_not_read(cluster: FakeCluster
 
 
 def test_partitions_that_are_not_given_can_have_a_default(cluster: FakeCluster) -> None:
-    with pytest.raises(PlanError, match=r"not given: topicA-1, topicB-0 \(option 'endingOffsetsDefault' can"):
+    with pytest.raises(PlanError, match=r"not given: topicA-1, topicB-0 \(option 'endingOffsetsDefault' sets"):
         bind_limit(SpecificOffsets(offsets={A0: 2}), ALL, cluster, CLOCK, Edge.ENDING)
 
 

@@ -118,7 +118,7 @@ def test_commit_that_is_refused_at_the_start_fails_the_query(cluster: FakeCluste
     cluster.commit_error = trouble
     running = query(cluster).start()
     with pytest.raises(
-        PlanError, match=r"option 'commitOffsetsToGroup' cannot be honoured .*'kafka\.group\.id', g: "
+        PlanError, match=r"option 'commitOffsetsToGroup': the broker rejects commits .*'kafka\.group\.id', g: "
     ) as c:
         running.trigger()
     assert c.value.code == "KAFKA_GROUP_COMMIT_REFUSED"

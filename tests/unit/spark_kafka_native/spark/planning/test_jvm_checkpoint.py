@@ -42,9 +42,9 @@ def test_initial_offset_without_partitions() -> None:
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        (b'\0v2\n{"t":{"0":3}}', "version v2, and v1 is the last one known"),
+        (b'\0v2\n{"t":{"0":3}}', "version v2 is later than v1"),
         (b'\0v99999\n{"t":{"0":3}}', "version v99999"),
-        (b"\0vx\n{}", "'vx', which is no version"),
+        (b"\0vx\n{}", "'vx' is no version"),
         (b"\0v1", "Expecting value"),
         (b"", "Expecting value"),
         (b"\0", "Expecting value"),
@@ -88,13 +88,13 @@ def test_source_that_is_not_kafka_is_passed_over(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("location", ["nothing/here", "file:///nothing/here", "file:///a%00b", "/a/\ud800"])
 def test_nothing_there(location: str) -> None:
-    with pytest.raises(OptionError, match="has no file 0: it is not the checkpoint"):
+    with pytest.raises(OptionError, match="has no file 0: it is no checkpoint"):
         read_initial_offsets(location)
 
 
 def test_what_is_no_regular_file_is_not_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "0")
-    with pytest.raises(OptionError, match="has no file 0: it is not the checkpoint"):
+    with pytest.raises(OptionError, match="has no file 0: it is no checkpoint"):
         read_initial_offsets(str(tmp_path))
 
 

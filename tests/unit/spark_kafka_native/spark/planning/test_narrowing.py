@@ -9,7 +9,7 @@ from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.offsets import OffsetMap
 from spark_kafka_native.spark.options.parsing import Query, parse_source_options
 from spark_kafka_native.spark.planning.batch import plan_batch_query
-from spark_kafka_native.spark.planning.narrowing import EVERYTHING, Comparison, Condition, Narrowing, narrow
+from spark_kafka_native.spark.planning.narrowing import EVERYTHING, Condition, Narrowing, Operator, narrow
 from spark_kafka_native.spark.planning.ranges import OffsetRange, range_of
 from tests.support.fake_offsets import FakeCluster, ManualClock
 
@@ -33,7 +33,7 @@ def ends(pieces: list[OffsetRange]) -> list[tuple[int, int, int]]:
 
 def test_nothing_to_narrow_asks_nobody(cluster: FakeCluster) -> None:
     assert narrow(ALL, EVERYTHING, cluster) == ALL
-    only = Narrowing(on_partition=(Condition(column="partition", comparison=Comparison.MORE, value=0),))
+    only = Narrowing(on_partition=(Condition(column="partition", operator=Operator.MORE, value=0),))
     assert narrow(ALL, only, cluster) == ALL[1:]
     assert cluster.requests == []
 

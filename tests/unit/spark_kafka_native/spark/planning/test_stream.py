@@ -392,5 +392,5 @@ def test_new_query_that_starts_where_another_did(cluster: FakeCluster, jvm_check
 
 
 def test_checkpoint_that_is_not_there_is_named(cluster: FakeCluster, tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match=r"option 'jvmCheckpoint': .* has no file 0: it is not"):
+    with pytest.raises(OptionError, match=r"option 'jvmCheckpoint': .* has no file 0: it is no"):
         query(cluster, jvmCheckpoint=str(tmp_path)).start().stream.initial()

@@ -80,7 +80,7 @@ def test_recreated_topic_is_read_from_its_first_offset(
         running.later()
     assert running.read.get(T0, []) == list(range(ends[0]))
     assert running.read.get(T1, []) == list(range(ends[1]))
-    assert caplog.text.count("which is read from its first offset") == 1
+    assert caplog.text.count("is read from its first offset") == 1
     cluster.produce("t", 0, 2)
     running.later().run_to_the_end()
     assert running.read[T0] == list(range(ends[0] + 2))

@@ -8,7 +8,7 @@ from spark_kafka_native.client.admin.groups import CommittedOffset
 from spark_kafka_native.net.address import HostPort
 from spark_kafka_native.net.errors import BrokerUnreachable
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.spark.planning.topic_register import MOST_METADATA_BYTES, SHELF, SUFFIX, TopicRegister
+from spark_kafka_native.spark.planning.topic_register import MOST_METADATA_BYTES, REGISTER_TOPIC, SUFFIX, TopicRegister
 from tests.support.fake_offsets import FakeCluster
 
 GROUP = f"g{SUFFIX}"
@@ -34,7 +34,7 @@ def test_what_was_noted_is_recalled_by_the_next_run(cluster: FakeCluster, count:
     ids = ids_of(count)
     register(cluster).note(ids, refresh=False)
     assert register(cluster).recall([*ids, "unknown"]) == ids
-    assert {tp.topic for tp in cluster.groups.get(GROUP, {})} <= {SHELF}
+    assert {tp.topic for tp in cluster.groups.get(GROUP, {})} <= {REGISTER_TOPIC}
     assert "g" not in cluster.groups, "lag tools show the group as it is"
 
 
@@ -87,12 +87,12 @@ def test_cluster_without_the_topic_has_no_register_yet(cluster: FakeCluster) -> 
 
 
 def test_what_is_forbidden_is_said_once(cluster: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
-    cluster.commit_error = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, SHELF)
+    cluster.commit_error = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, REGISTER_TOPIC)
     noting = register(cluster)
     for _ in range(3):
         noting.note(ids_of(2), refresh=False)
     assert cluster.requests.count("commit") == 1
-    assert caplog.text.count("will not be recognised") == 1
+    assert caplog.text.count("will not be detected") == 1
     assert noting.recall(["topic-0"]) == {}
 
 
@@ -117,7 +117,7 @@ def test_ids_that_cannot_be_recalled_are_left_out(cluster: FakeCluster, caplog: 
     cluster.committed = refuse  # type: ignore[assignment, method-assign]  # a cluster that refuses
     recalling = register(cluster)
     assert recalling.recall(ids) == {}
-    assert caplog.text.count("will not be recognised") == 1
+    assert caplog.text.count("will not be detected") == 1
     cluster.committed = known  # type: ignore[method-assign]
     assert register(cluster).recall(ids) == ids
 

@@ -98,10 +98,10 @@ def lines(text: str) -> list[str]:
 def test_a_terminal_of_80_columns_shows_whole_words_and_numbers() -> None:
     """As README's example, which counts no bytes."""
     assert lines(drawn(Counting("visits"), width=80)) == [
-        "                                                  most",
-        " query   state    batch   rows  rows/s  behind  behind   trigger",
-        " ───────────────────────────────────────────────────────────────",
-        " visits  running      0  1,234     617   2,050   2,000  2,000 ms",
+        "                                                 max",
+        " query   state    batch   rows  rows/s    lag    lag   trigger",
+        " ─────────────────────────────────────────────────────────────",
+        " visits  running      0  1,234     617  2,050  2,000  2,000 ms",
     ]
 
 

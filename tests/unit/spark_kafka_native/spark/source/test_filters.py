@@ -24,7 +24,7 @@ from pyspark.sql.datasource import (
 )
 
 from spark_kafka_native.protocol.topic import TopicPartition
-from spark_kafka_native.spark.planning.narrowing import EVERYTHING, Comparison, Condition, Narrowing, narrow
+from spark_kafka_native.spark.planning.narrowing import EVERYTHING, Condition, Narrowing, Operator, narrow
 from spark_kafka_native.spark.planning.ranges import OffsetRange, bind_range, range_of
 from spark_kafka_native.spark.source.filters import narrowing_of
 from spark_kafka_native.spark.source.schema import layout_of, source_schema
@@ -65,11 +65,11 @@ def after(**delta: int) -> datetime.datetime:
         (GreaterThan(("timestamp",), datetime.datetime(1969, 1, 1, tzinfo=datetime.UTC)), EVERYTHING),
         (
             EqualTo(("partition",), 1),
-            Narrowing(on_partition=(Condition(column="partition", comparison=Comparison.EQUAL, value=1),)),
+            Narrowing(on_partition=(Condition(column="partition", operator=Operator.EQUAL, value=1),)),
         ),
         (
             In(("topic",), ("a", "b")),
-            Narrowing(on_partition=(Condition(column="topic", comparison=Comparison.IN, value=("a", "b")),)),
+            Narrowing(on_partition=(Condition(column="topic", operator=Operator.IN, value=("a", "b")),)),
         ),
         (EqualTo(("value",), b"x"), EVERYTHING),
         (EqualTo(("offset",), None), EVERYTHING),

@@ -233,7 +233,7 @@ def test_how_long_to_wait_for_records(log: Log) -> None:
         (BatchTooLarge(T0, 10, 1_000), "'maxDecompressedBatchBytes'"),
         (CorruptRecords(T0, 10, "bad CRC"), "'kafka.check.crcs'"),
         (KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, "t-0"), "'kafka.default.api.timeout.ms'"),
-        (KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "t"), "Trying again does not help."),
+        (KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "t"), "A retry does not help."),
     ],
 )
 @pytest.mark.parametrize("parsed", [options(), CARELESS])
@@ -246,7 +246,7 @@ def test_failed_task_says_where_what_to_turn_and_what_is_safe(
     text = str(caught.value)
     assert text.startswith("reading t-0 offsets [7, 15) failed: ")
     assert says in text
-    assert "Nothing was skipped" in text
+    assert "No record was skipped" in text
     assert caught.value.__cause__ is trouble
     assert log.open_fetchers == 0
 

@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 
-from spark_kafka_native.spark.source.spelling import Spelling
+from spark_kafka_native.spark.source.offset_texts import OffsetTexts
 
 OURS, JVM = '{"t": {"0": 10}}', '{"t":{"0":10}}'
 
@@ -24,25 +24,25 @@ def runner(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def test_text_of_each_offset_is_known_by_the_object(runner: ModuleType) -> None:
-    spelling = Spelling.listen()
+    texts = OffsetTexts.recorded()
     start, end = runner.json.loads(OURS), runner.json.loads(JVM)
     assert start == end
-    assert not spelling.is_foreign(start)
-    assert spelling.is_foreign(end)
-    assert not spelling.is_foreign({"t": {"0": 10}}), "nobody handed that over"
+    assert not texts.is_of_another_connector(start)
+    assert texts.is_of_another_connector(end)
+    assert not texts.is_of_another_connector({"t": {"0": 10}}), "nobody handed that over"
     runner.json.loads(OURS)
     runner.json.loads(OURS)
-    assert not spelling.is_foreign(end), "only the last two are kept"
+    assert not texts.is_of_another_connector(end), "only the last two are kept"
 
 
 @pytest.mark.parametrize("text", ['{"t": {"1": 4, "0": 10}}', "{}", '{"t\\u00e9": {"0": 1}}'])
 def test_what_python_would_write_is_ours(runner: ModuleType, text: str) -> None:
-    spelling = Spelling.listen()
-    assert not spelling.is_foreign(runner.json.loads(text))
+    texts = OffsetTexts.recorded()
+    assert not texts.is_of_another_connector(runner.json.loads(text))
 
 
 def test_runner_goes_on_as_before(runner: ModuleType) -> None:
-    Spelling.listen()
+    OffsetTexts.recorded()
     assert runner.json.dumps({"t": {"0": 10}}) == OURS
     assert runner.json.JSONDecodeError is __import__("json").JSONDecodeError
     with pytest.raises(ValueError, match="Expecting value"):
@@ -51,9 +51,9 @@ def test_runner_goes_on_as_before(runner: ModuleType) -> None:
 
 def test_other_processes_are_left_alone() -> None:
     before = sys.modules["__main__"].__dict__.get("json")
-    spelling = Spelling.listen()
+    texts = OffsetTexts.recorded()
     assert sys.modules["__main__"].__dict__.get("json") is before
-    assert not spelling.is_foreign({"t": {"0": 10}})
+    assert not texts.is_of_another_connector({"t": {"0": 10}})
 
 
 def test_the_runner_still_parses_offsets_as_is_assumed() -> None:
