@@ -6,6 +6,7 @@ import os
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Self, TypeVar, cast
+from uuid import UUID
 
 from dirty_equals import IsInt
 
@@ -18,11 +19,7 @@ from broker_embedded.platform.timers import VirtualTimers
 from broker_embedded.records.coordinator_record import CoordinatorRecord, encode_batch
 from broker_embedded.server.dispatch import Dispatcher, Intercept, Peer
 from spark_kafka_native.protocol.framing import decode_response, request_frame
-from spark_kafka_native.protocol.messages.create_topics import (
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-)
+from spark_kafka_native.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from spark_kafka_native.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from spark_kafka_native.protocol.messages.produce import (
     PartitionProduceData,
@@ -128,15 +125,15 @@ class BrokerDriver:
         self.run(self.broker.close())
         self._loop.close()
 
-    def restart(self) -> None:
-        """Close in order and open again."""
+    def restart(self, settings: Mapping[str, object] | None = None) -> None:
+        """Close in order and open again, with these settings added."""
+        self.settings |= settings or {}
         self.run(self.broker.close())
         self.open()
 
     def passing_for(self, release: str) -> Self:
-        """Close in order and open again as a broker of another release of Kafka, with its versions of its APIs."""
-        self.settings["as.version"] = release
-        self.restart()
+        """Restart with ``as.version``."""
+        self.restart({"as.version": release})
         return self
 
     def drop(self) -> None:
@@ -182,6 +179,19 @@ class BrokerDriver:
         """Ask without waiting for the answer; None is no answer."""
         return self._loop.create_task(self._ask(request, version, client_id))
 
+    def pending(self, request: Request[ResponseT], version: int) -> "asyncio.Task[ResponseT | None]":
+        """Begin a request that the broker does not answer at once."""
+        task = self.begin(request, version)
+        self.settle()
+        assert not task.done()
+        return task
+
+    def answer(self, task: "asyncio.Task[ResponseT | None]") -> ResponseT:
+        """Wait for the response of a request that was begun."""
+        answer = self.run(task)
+        assert answer is not None, "there was no answer"
+        return answer
+
     def ask(
         self,
         request: Request[ResponseT],
@@ -223,6 +233,14 @@ class BrokerDriver:
         wanted = CreatableTopic(name=topic, num_partitions=partitions, replication_factor=1, configs=pairs)
         (result,) = self.ask(CreateTopicsRequest(topics=(wanted,)), 7).topics
         assert result.error_code == 0, result
+
+    def delete(self, topic: str) -> None:
+        """Delete a topic."""
+        self.run(self.broker.topic_lifecycle.delete(self.broker.image.topics[topic]))
+
+    def topic_id(self, topic: str) -> UUID:
+        """The id of an existing topic."""
+        return self.broker.image.topics[topic].topic_id
 
     def produce(
         self, topic: str, records: bytes | bytearray | None, partition: int = 0, *, acks: int = -1, version: int = 9

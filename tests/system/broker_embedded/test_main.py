@@ -1,5 +1,3 @@
-"""The command line: options, settings, one line when ready, and clear words when it cannot be."""
-
 import subprocess
 import sys
 import urllib.request

@@ -1,5 +1,3 @@
-"""The fixtures that users' tests get, and what they cost those that do not use them."""
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Everything that a broker does by the clock, seen through a socket, in a time that only the test moves."""
-
 import threading
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Servers for the tests of our client: the bundled broker, Apache Kafka, and librdkafka's mock brokers."""
-
 from collections.abc import Iterator, Mapping
 
 import pytest

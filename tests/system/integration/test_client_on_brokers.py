@@ -1,5 +1,3 @@
-"""Our client on the bundled broker, on librdkafka's mock brokers and on Apache Kafka: whole columns out and back in."""
-
 import threading
 import time
 from datetime import datetime
@@ -155,9 +153,6 @@ def test_offsets_of_many_partitions(cluster: Cluster, topic_on: TopicMaker) -> N
         producer.send(topic, numbered(6000, 120))
     assert {at.offset for at in list_offsets(cluster, dict.fromkeys(partitions, EARLIEST)).values()} == {0}
     assert {at.offset for at in list_offsets(cluster, dict.fromkeys(partitions, LATEST)).values()} == {50}
-
-
-# --- look-ups by time, limits and errors: what the mock brokers do not do
 
 
 @on_brokers

@@ -1,5 +1,3 @@
-"""The exactly-once sink in a Spark session, on both brokers: restarts, batches that fail, prefixes that are taken."""
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

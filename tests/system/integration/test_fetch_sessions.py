@@ -1,5 +1,3 @@
-"""Fetch sessions, limits and waits, request by request: the bundled broker and Apache Kafka answer the same."""
-
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from uuid import UUID

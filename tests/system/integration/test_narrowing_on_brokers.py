@@ -1,5 +1,3 @@
-"""A read that begins at a time loses no record of that time or later, however the times of the records lie."""
-
 import random
 from typing import Any
 

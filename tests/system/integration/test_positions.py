@@ -1,5 +1,3 @@
-"""Where queries start and end, looked up on the bundled broker and on Apache Kafka."""
-
 import time
 
 import pyarrow as pa

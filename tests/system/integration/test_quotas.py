@@ -1,5 +1,3 @@
-"""Client quotas: the bundled broker and Apache Kafka hold clients back in the same way, and ours lives with it."""
-
 import functools
 import itertools
 import time
@@ -137,8 +135,6 @@ def test_who_changes_too_much_is_refused(client: Client) -> None:
     assert 0 < wait_ms <= 6000
 
 
-# --- our client -------------------------------------------------------------------------------------------------------
-
 OUR_RATE = 1_000_000.0
 PIECES = 30
 """Of a tenth of what a window allows: the rate is above the quota for more than a second."""
@@ -246,9 +242,6 @@ def test_our_client_lives_with_a_request_quota(limited: Client, ours: Cluster, t
     with OneRange(ours, partition, 0, ROWS) as fetcher:
         assert sum(records.num_rows for records in fetcher) == ROWS
     write(ours, topic, 0, 1)
-
-
-# --- setting and describing -------------------------------------------------------------------------------------------
 
 
 def change(client: Client, *entries: RequestedEntryData, validate_only: bool = False) -> list[int]:

@@ -1,5 +1,3 @@
-"""Our client logs in at the bundled broker and at Apache Kafka, or is refused, in the same way."""
-
 from collections.abc import Iterator
 
 import pytest

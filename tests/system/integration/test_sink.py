@@ -1,5 +1,3 @@
-"""What rows become in a topic: the sink's table of columns and options, without Spark around it, on both brokers."""
-
 import sys
 import time
 from collections.abc import Iterator

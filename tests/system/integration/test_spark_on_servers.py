@@ -1,5 +1,3 @@
-"""The data source on the bundled broker, on librdkafka's mock brokers and on Apache Kafka: rows out and back in."""
-
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,3 @@
-"""What the driver's side of a stream keeps in a cluster and learns from it: group commits, topic ids, few requests."""
-
 import itertools
 from collections.abc import Callable, Iterator
 

@@ -1,5 +1,3 @@
-"""What the broker's own tests share."""
-
 from collections.abc import Iterator
 from pathlib import Path
 

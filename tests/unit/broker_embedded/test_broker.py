@@ -1,5 +1,3 @@
-"""A broker without sockets: opening what is there, by the clock, failing disks, closing in order."""
-
 import asyncio
 import errno
 import json
@@ -37,9 +35,6 @@ def reopened(driver: BrokerDriver) -> Broker:
 
 def directories(driver: BrokerDriver) -> set[str]:
     return {path.name for path in driver.data_dir.iterdir() if path.is_dir()}
-
-
-# --- opening ---------------------------------------------------------------------------------------------------------
 
 
 def test_everything_is_there_after_a_restart(broker: BrokerDriver) -> None:
@@ -202,9 +197,6 @@ def test_a_directory_of_another_topic_of_that_name_is_for_a_person_to_decide(bro
     broker.open()
 
 
-# --- by the clock ----------------------------------------------------------------------------------------------------
-
-
 def test_retention_goes_by_the_clock(broker: BrokerDriver) -> None:
     broker.create("t", retention_ms="1000", segment_bytes="150", file_delete_delay_ms="500")
     for _ in range(3):
@@ -267,8 +259,7 @@ def test_checkpoints_are_written(broker: BrokerDriver) -> None:
 
 
 def test_silent_producers_are_forgotten(broker: BrokerDriver) -> None:
-    broker.settings["producer.id.expiration.ms"] = 1000
-    broker.restart()
+    broker.restart({"producer.id.expiration.ms": 1000})
     broker.create("t")
     broker.produce("t", idempotent(batch(b"a"), producer_id=5, sequence=0))
     broker.clock.advance(1001)
@@ -276,9 +267,6 @@ def test_silent_producers_are_forgotten(broker: BrokerDriver) -> None:
     # Unknown now, it may begin anywhere; before, this would be a repetition.
     answer = broker.produce("t", idempotent(batch(b"a"), producer_id=5, sequence=0))
     assert (answer.error_code, answer.base_offset) == (0, 1)
-
-
-# --- disks that fail -------------------------------------------------------------------------------------------------
 
 
 def test_a_full_disk_refuses_one_partition_and_the_broker_lives() -> None:
@@ -337,9 +325,6 @@ def test_closing_with_a_failed_log_is_logged_and_recovered_from(caplog: pytest.L
     broker._loop.close()
 
 
-# --- the event loop is not held up -----------------------------------------------------------------------------------
-
-
 class SlowFileSystem(RealFileSystem):
     """Removing takes as long as the test wants."""
 
@@ -357,7 +342,7 @@ def test_removing_files_does_not_hold_up_the_event_loop(tmp_path: Path) -> None:
     with BrokerDriver(tmp_path / "data", file_system=slow) as broker:
         broker.create("t", file_delete_delay_ms="0")
         broker.create("u")
-        broker.run(broker.broker.topic_lifecycle.delete(broker.broker.image.topics["t"]))
+        broker.delete("t")
 
         async def story() -> None:
             removing = asyncio.create_task(broker.broker.maintenance.remove_deleted_files())
@@ -369,9 +354,6 @@ def test_removing_files_does_not_hold_up_the_event_loop(tmp_path: Path) -> None:
 
         broker.run(story())
         assert directories(broker) == {"u-0", "v-0"}
-
-
-# --- topics that come by themselves ----------------------------------------------------------------------------------
 
 
 def test_topics_made_by_being_asked_for(broker: BrokerDriver) -> None:

@@ -1,5 +1,3 @@
-"""Readers of committed records: how far they come, what they pass over, and what wakes them."""
-
 import asyncio
 from pathlib import Path
 from typing import Any, cast
@@ -51,9 +49,6 @@ def producers(broker: BrokerDriver, *names: str) -> list[DirectProducer]:
     return [DirectProducer(broker, name).begin() for name in names]
 
 
-# --- fetching --------------------------------------------------------------------------------------------------------
-
-
 def test_they_come_up_to_the_oldest_open_transaction(broker: BrokerDriver) -> None:
     broker.create("t")
     first, second = producers(broker, "a", "b")
@@ -99,8 +94,7 @@ def test_a_marker_ends_their_wait(broker: BrokerDriver) -> None:
     broker.settle()
     assert not waiting.done()
     writer.commit()
-    answer = broker.run(waiting)
-    assert answer is not None
+    answer = broker.answer(waiting)
     data = answer.responses[0].partitions[0]
     assert (data.last_stable_offset, data.aborted_transactions) == (2, ())
     assert values_in(data)[:1] == [b"x"]
@@ -116,8 +110,7 @@ def test_the_marker_of_another_ends_their_wait(broker: BrokerDriver) -> None:
     waiting = broker.begin(fetch_request("t", isolation_level=1, max_wait_ms=60_000, min_bytes=150), 11)
     broker.settle()
     first.abort()
-    answer = broker.run(waiting)
-    assert answer is not None
+    answer = broker.answer(waiting)
     (aborted,) = answer.responses[0].partitions[0].aborted_transactions or ()
     assert (aborted.producer_id, aborted.first_offset) == (first.id, 0)
 
@@ -136,9 +129,6 @@ def test_a_timeout_lets_them_go_on(broker: BrokerDriver, level: int) -> None:
     broker.run(broker.broker.transactions.abort_timed_out())
     assert all_values(broker) == ["yes"]
     assert lost.send("t").error_code == ErrorCode.INVALID_PRODUCER_EPOCH
-
-
-# --- looking for offsets ---------------------------------------------------------------------------------------------
 
 
 def test_offsets_that_they_may_look_for(broker: BrokerDriver) -> None:
@@ -160,9 +150,6 @@ def test_offsets_that_they_may_look_for(broker: BrokerDriver) -> None:
     writer.commit()
     assert [found(LATEST, committed=flag) for flag in (False, True)] == [(4, -1), (4, -1)]
     assert found(2000, committed=True) == (1, 5000)
-
-
-# --- logs that get smaller -------------------------------------------------------------------------------------------
 
 
 def test_records_of_an_open_transaction_may_be_deleted(broker: BrokerDriver) -> None:
@@ -234,9 +221,6 @@ def test_a_compacted_topic(tmp_path: Path, restart: str) -> None:
         kept = [value for value in all_values(broker) if value != "filler"]
         assert kept == ["4", "open", "2"]
         assert all(value != "bad" for value in all_values(broker, committed=False)[:-1])
-
-
-# --- after a restart -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("restart", ["restart", "crash"])

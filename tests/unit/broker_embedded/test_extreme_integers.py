@@ -95,9 +95,6 @@ def test_every_integer_may_be_extreme(frames: FrameTarget, api: Api) -> None:
     outlive(frames.broker)
 
 
-# --- of a producer and of members that exist --------------------------------------------------------------------------
-
-
 def topic_id(broker: BrokerDriver) -> UUID:
     topic = broker.broker.image.topic("t")
     assert topic is not None

@@ -1,5 +1,3 @@
-"""Opening a log in a process of its own, which may open few files."""
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""A broker that may open few files, or none for a moment; and one that has lost all of its logs."""
-
 import contextlib
 import resource
 import shutil

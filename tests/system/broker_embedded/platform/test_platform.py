@@ -1,5 +1,3 @@
-"""The real file system between two processes."""
-
 import subprocess
 import sys
 from pathlib import Path

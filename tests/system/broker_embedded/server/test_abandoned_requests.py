@@ -1,5 +1,3 @@
-"""Clients that leave while the broker looks at records for them: the work ends, and no other client waits for it."""
-
 import socket
 import struct
 import threading

@@ -1,5 +1,3 @@
-"""Connections over real sockets: framing, order, one request at a time, and every way to end."""
-
 import asyncio
 import logging
 import random

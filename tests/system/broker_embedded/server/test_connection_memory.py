@@ -1,5 +1,3 @@
-"""What connections cost in memory: as much as is asked for, within the broker's bounds, and nothing while they rest."""
-
 import asyncio
 import contextlib
 import struct

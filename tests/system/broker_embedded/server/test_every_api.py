@@ -1,5 +1,3 @@
-"""Every API that the broker serves answers in every version, over sockets, whichever release it passes for."""
-
 from collections.abc import Iterator
 from pathlib import Path
 

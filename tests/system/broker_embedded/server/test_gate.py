@@ -1,5 +1,3 @@
-"""SASL over sockets: who gets in, who is closed, and what each of them hears."""
-
 import socket
 import struct
 from collections.abc import Iterator

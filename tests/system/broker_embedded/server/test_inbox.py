@@ -1,5 +1,3 @@
-"""Requests as they are received: whole, in pieces, too large, and in how much memory."""
-
 import random
 import socket
 import struct

@@ -1,5 +1,3 @@
-"""What clients may take of a broker: connections, memory and time; and those who take as much as they can."""
-
 import contextlib
 import resource
 import socket
@@ -66,9 +64,6 @@ def in_loop(broker: EmbeddedBroker, function: Callable[[], Any]) -> Any:
         return function()
 
     return broker._call(call())
-
-
-# --- connections ------------------------------------------------------------------------------------------------------
 
 
 def test_connections_that_rest_are_closed_and_those_that_wait_are_not(tmp_path: Path) -> None:
@@ -201,9 +196,6 @@ def test_a_stop_does_not_wait_for_those_who_are_to_be_refused(tmp_path: Path) ->
             other.sock.close()
 
 
-# --- silence that quotas ask for --------------------------------------------------------------------------------------
-
-
 def test_who_exceeds_a_quota_is_answered_and_not_heard_for_a_while(tmp_path: Path) -> None:
     with broker_with(tmp_path) as broker, RawClient(broker.bootstrap_servers) as client:
         alter(client, {"client-id": "raw"}, producer_byte_rate=100.0)
@@ -225,9 +217,6 @@ def test_a_stop_does_not_wait_for_those_who_are_silent(tmp_path: Path, monkeypat
         assert client.ask(produce_request("t", batch(b"x" * 1400)), 9).throttle_time_ms > 0
         broker.stop()
         assert client.is_closed()
-
-
-# --- memory -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_budget_for_large_requests_is_kept(tmp_path: Path) -> None:

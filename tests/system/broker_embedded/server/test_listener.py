@@ -1,5 +1,3 @@
-"""Listening sockets: addresses, ports, and systems that have no descriptor left."""
-
 import asyncio
 import errno
 import logging
@@ -20,28 +18,25 @@ async def connect(port: int, host: str = "127.0.0.1") -> asyncio.StreamWriter:
     return writer
 
 
-def test_port_0_takes_a_free_one_and_connections_are_handed_over() -> None:
-    async def story() -> None:
-        accepted: asyncio.Queue[tuple[socket.socket, str]] = asyncio.Queue()
-        listener = Listener(at("127.0.0.1"), 50)
-        assert listener.address == f"127.0.0.1:{listener.port}"
-        assert listener.port > 0
-        listener.start(lambda sock, peer: accepted.put_nowait((sock, peer)))
-        for _ in range(3):
-            writer = await connect(listener.port)
-            sock, peer = await asyncio.wait_for(accepted.get(), 10)
-            assert peer == "{}:{}".format(*writer.get_extra_info("sockname"))
-            assert not sock.getblocking()
-            assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
-            assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
-            sock.close()
-            writer.close()
-        listener.close()
-        listener.close()
-        with pytest.raises(ConnectionRefusedError):
-            await connect(listener.port)
-
-    asyncio.run(story())
+async def test_port_0_takes_a_free_one_and_connections_are_handed_over() -> None:
+    accepted: asyncio.Queue[tuple[socket.socket, str]] = asyncio.Queue()
+    listener = Listener(at("127.0.0.1"), 50)
+    assert listener.address == f"127.0.0.1:{listener.port}"
+    assert listener.port > 0
+    listener.start(lambda sock, peer: accepted.put_nowait((sock, peer)))
+    for _ in range(3):
+        writer = await connect(listener.port)
+        sock, peer = await asyncio.wait_for(accepted.get(), 10)
+        assert peer == "{}:{}".format(*writer.get_extra_info("sockname"))
+        assert not sock.getblocking()
+        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        sock.close()
+        writer.close()
+    listener.close()
+    listener.close()
+    with pytest.raises(ConnectionRefusedError):
+        await connect(listener.port)
 
 
 async def several_iterations() -> None:
@@ -50,77 +45,65 @@ async def several_iterations() -> None:
         await asyncio.sleep(0)  # each iteration asks the system which sockets are ready
 
 
-def test_clients_wait_while_there_is_no_room() -> None:
-    async def story() -> None:
-        accepted: asyncio.Queue[socket.socket] = asyncio.Queue()
-        room = [2]
+async def test_clients_wait_while_there_is_no_room() -> None:
+    accepted: asyncio.Queue[socket.socket] = asyncio.Queue()
+    room = [2]
 
-        def accept(sock: socket.socket, _: str) -> None:
-            room[0] -= 1
-            accepted.put_nowait(sock)
+    def accept(sock: socket.socket, _: str) -> None:
+        room[0] -= 1
+        accepted.put_nowait(sock)
 
-        listener = Listener(at("127.0.0.1"), 50)
-        listener.start(accept, lambda: room[0] > 0)
-        writers = [await connect(listener.port) for _ in range(5)]
-        for _ in range(2):
-            (await asyncio.wait_for(accepted.get(), 10)).close()
-        for left in (2, 0):
-            await several_iterations()
-            assert accepted.empty()
-            room[0] = 1 if left else 5
-            listener.resume()
-            listener.resume()
-            for _ in range(room[0] if left else 2):
-                (await asyncio.wait_for(accepted.get(), 10)).close()
-        for writer in writers:
-            writer.close()
-        room[0] = 0
-        writers = [await connect(listener.port)]
+    listener = Listener(at("127.0.0.1"), 50)
+    listener.start(accept, lambda: room[0] > 0)
+    writers = [await connect(listener.port) for _ in range(5)]
+    for _ in range(2):
+        (await asyncio.wait_for(accepted.get(), 10)).close()
+    for left in (2, 0):
         await several_iterations()
-        listener.close()
+        assert accepted.empty()
+        room[0] = 1 if left else 5
         listener.resume()
-        writers[0].close()
-
-    asyncio.run(story())
-
-
-def test_clients_wait_between_binding_and_starting() -> None:
-    async def story() -> None:
-        listener = Listener(at("127.0.0.1"), 50)
-        writer = await connect(listener.port)
-        accepted = asyncio.Event()
-
-        def accept(sock: socket.socket, _: str) -> None:
-            sock.close()
-            accepted.set()
-
-        listener.start(accept)
-        await asyncio.wait_for(accepted.wait(), 10)
-        listener.close()
+        listener.resume()
+        for _ in range(room[0] if left else 2):
+            (await asyncio.wait_for(accepted.get(), 10)).close()
+    for writer in writers:
         writer.close()
-
-    asyncio.run(story())
-
-
-def test_a_name_with_several_addresses_has_one_port() -> None:
-    async def story() -> None:
-        listener = Listener(at("localhost"), 50)
-        families = {info[0] for info in socket.getaddrinfo("localhost", None, type=socket.SOCK_STREAM)}
-        assert 1 <= len(listener._sockets) <= len(families)
-        assert {sock.getsockname()[1] for sock in listener._sockets} == {listener.port}
-        listener.close()
-
-    asyncio.run(story())
+    room[0] = 0
+    writers = [await connect(listener.port)]
+    await several_iterations()
+    listener.close()
+    listener.resume()
+    writers[0].close()
 
 
-def test_an_address_that_is_taken_is_named() -> None:
-    async def story() -> None:
-        listener = Listener(at("127.0.0.1"), 50)
-        with pytest.raises(ListenError, match=f"cannot listen on 127.0.0.1:{listener.port}: Address already in use"):
-            Listener(at("127.0.0.1", listener.port), 50)
-        listener.close()
+async def test_clients_wait_between_binding_and_starting() -> None:
+    listener = Listener(at("127.0.0.1"), 50)
+    writer = await connect(listener.port)
+    accepted = asyncio.Event()
 
-    asyncio.run(story())
+    def accept(sock: socket.socket, _: str) -> None:
+        sock.close()
+        accepted.set()
+
+    listener.start(accept)
+    await asyncio.wait_for(accepted.wait(), 10)
+    listener.close()
+    writer.close()
+
+
+async def test_a_name_with_several_addresses_has_one_port() -> None:
+    listener = Listener(at("localhost"), 50)
+    families = {info[0] for info in socket.getaddrinfo("localhost", None, type=socket.SOCK_STREAM)}
+    assert 1 <= len(listener._sockets) <= len(families)
+    assert {sock.getsockname()[1] for sock in listener._sockets} == {listener.port}
+    listener.close()
+
+
+async def test_an_address_that_is_taken_is_named() -> None:
+    listener = Listener(at("127.0.0.1"), 50)
+    with pytest.raises(ListenError, match=f"cannot listen on 127.0.0.1:{listener.port}: Address already in use"):
+        Listener(at("127.0.0.1", listener.port), 50)
+    listener.close()
 
 
 def test_a_host_that_is_not_there_is_named() -> None:
@@ -128,7 +111,7 @@ def test_a_host_that_is_not_there_is_named() -> None:
         Listener(at("nowhere.invalid"), 50)
 
 
-def test_without_descriptors_the_listener_rests_and_goes_on(
+async def test_without_descriptors_the_listener_rests_and_goes_on(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("broker_embedded.server.listener._PAUSE_S", 0.01)
@@ -152,7 +135,7 @@ def test_without_descriptors_the_listener_rests_and_goes_on(
         def close(self) -> None:
             self._sock.close()
 
-    async def story() -> None:
+    with caplog.at_level(logging.WARNING):
         listener = Listener(at("127.0.0.1"), 50)
         tired = Exhausted(listener._sockets[0])
         listener._sockets = [tired]  # type: ignore[list-item]  # as much of a socket as is needed
@@ -168,7 +151,4 @@ def test_without_descriptors_the_listener_rests_and_goes_on(
         assert tired.calls >= 2
         listener.close()
         writer.close()
-
-    with caplog.at_level(logging.WARNING):
-        asyncio.run(story())
     assert "cannot accept connections on 127.0.0.1" in caplog.text

@@ -1,5 +1,3 @@
-"""The port for metrics, and whoever comes to it."""
-
 import socket
 import urllib.error
 import urllib.request

@@ -1,5 +1,3 @@
-"""What is sent arrives whole and in order: by buffers, by sendfile, and where neither can go on at once."""
-
 import errno
 import os
 import random

@@ -1,5 +1,3 @@
-"""A broker from start to stop, in order, and what happens when the start fails half way."""
-
 import asyncio
 import logging
 import socket
@@ -37,55 +35,43 @@ def test_a_stop_leaves_the_directory_in_order(tmp_path: Path, caplog: pytest.Log
     assert caplog.messages == []
 
 
-def test_a_failure_inside_stops_the_broker_too(tmp_path: Path) -> None:
-    async def story() -> None:
+async def test_a_failure_inside_stops_the_broker_too(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError):
         async with running_broker(CONFIG, str(tmp_path)):
             raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        asyncio.run(story())
     assert (tmp_path / ".kafka_cleanshutdown").exists()
 
 
-def test_a_cancelled_broker_stops_in_order(tmp_path: Path) -> None:
+async def test_a_cancelled_broker_stops_in_order(tmp_path: Path) -> None:
     async def serve(ready: asyncio.Event) -> None:
         async with running_broker(CONFIG, str(tmp_path)):
             ready.set()
             await asyncio.Event().wait()
 
-    async def story() -> None:
-        ready = asyncio.Event()
-        task = asyncio.create_task(serve(ready))
-        await asyncio.wait_for(ready.wait(), 20)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(story())
+    ready = asyncio.Event()
+    task = asyncio.create_task(serve(ready))
+    await asyncio.wait_for(ready.wait(), 20)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
     assert (tmp_path / ".kafka_cleanshutdown").exists()
 
 
-def test_a_taken_port_leaves_the_data_alone(tmp_path: Path) -> None:
-    async def story() -> None:
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            async with running_broker(at(taken.getsockname()[1]), str(tmp_path / "data")):
-                raise AssertionError("it should not have started")
-
-    with pytest.raises(ListenError, match="Address already in use"):
-        asyncio.run(story())
+async def test_a_taken_port_leaves_the_data_alone(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        broker = running_broker(at(taken.getsockname()[1]), str(tmp_path / "data"))
+        with pytest.raises(ListenError, match="Address already in use"):
+            await broker.__aenter__()
     assert not (tmp_path / "data").exists()
 
 
-def test_a_locked_directory_gives_the_port_back(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with running_broker(CONFIG, str(tmp_path)) as server:
-            with socket.create_server(("127.0.0.1", 0)) as free:
-                port = free.getsockname()[1]
-            with pytest.raises(DataDirectoryError, match="in use by another broker"):
-                async with running_broker(at(port), str(tmp_path)):
-                    raise AssertionError("it should not have started")
-            with socket.create_server(("127.0.0.1", port)):
-                pass
-            assert server.connection_count == 0
-
-    asyncio.run(story())
+async def test_a_locked_directory_gives_the_port_back(tmp_path: Path) -> None:
+    async with running_broker(CONFIG, str(tmp_path)) as server:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        with pytest.raises(DataDirectoryError, match="in use by another broker"):
+            async with running_broker(at(port), str(tmp_path)):
+                raise AssertionError("it should not have started")
+        with socket.create_server(("127.0.0.1", port)):
+            pass
+        assert server.connection_count == 0

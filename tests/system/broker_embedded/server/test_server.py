@@ -1,5 +1,3 @@
-"""The broker over real sockets: every API in every version, and clients that behave badly."""
-
 import logging
 import random
 import select
@@ -45,9 +43,6 @@ def client(broker: EmbeddedBroker) -> Iterator[RawClient]:
 def assert_alive(broker: EmbeddedBroker) -> None:
     with RawClient(broker.bootstrap_servers) as other:
         assert other.ask(MetadataRequest(topics=None), 12).brokers
-
-
-# --- records through the socket --------------------------------------------------------------------------------------
 
 
 def test_records_of_all_sizes_come_back_by_sendfile(broker: EmbeddedBroker, client: RawClient) -> None:
@@ -126,9 +121,6 @@ def test_a_topic_deleted_while_it_is_sent_arrives_until_its_files_are_removed(
         assert len(values_in(answer.responses[0].partitions[0])) == 5
 
 
-# --- clients that behave badly ---------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("data", "said"),
     [
@@ -199,9 +191,6 @@ def test_a_client_that_is_too_new_finds_its_way(client: RawClient) -> None:
     (own,) = answer.api_keys
     request = ApiVersionsRequest(client_software_name="a", client_software_version="1")
     assert client.ask(request, own.max_version).error_code == 0
-
-
-# --- addresses --------------------------------------------------------------------------------------------
 
 
 def test_each_listener_tells_its_own_address(tmp_path: Path) -> None:

@@ -1,5 +1,3 @@
-"""Connections whose client is to be silent after an answer: it waits, is bounded like any other, and may leave."""
-
 import asyncio
 import contextlib
 

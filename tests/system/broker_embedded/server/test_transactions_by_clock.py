@@ -1,5 +1,3 @@
-"""What becomes of transactions whose producers are gone: by the clock, and after the process was killed."""
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""What the command line says of control ports, and where the broker and its port are."""
-
 import asyncio
 import json
 import urllib.request
@@ -24,15 +22,7 @@ def test_options_name_what_is_wrong() -> None:
     assert ControlOptions.parse("0.0.0.0:0", allow_remote=True).address.host == "0.0.0.0"
 
 
-def test_the_lines_say_where_broker_and_port_are(tmp_path: Path) -> None:
-    async def story() -> None:
-        settings = {
-            "listeners": "PLAINTEXT://127.0.0.1:0,SECOND://127.0.0.1:0",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SECOND:PLAINTEXT",
-        }
-        async with controlled_broker(settings, str(tmp_path), ControlOptions.parse("127.0.0.1:0")) as lines:
-            first, second, port = lines
-            await asyncio.to_thread(look, first, second, port)
+async def test_the_lines_say_where_broker_and_port_are(tmp_path: Path) -> None:
 
     def look(first: str, second: str, port: str) -> None:
         for line in (first, second):
@@ -40,4 +30,10 @@ def test_the_lines_say_where_broker_and_port_are(tmp_path: Path) -> None:
         with urllib.request.urlopen(port.removeprefix("controlled at "), timeout=60) as answer:
             assert json.loads(answer.read())["bootstrap_servers"] == first.removeprefix("listening on ")
 
-    asyncio.run(story())
+    settings = {
+        "listeners": "PLAINTEXT://127.0.0.1:0,SECOND://127.0.0.1:0",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SECOND:PLAINTEXT",
+    }
+    async with controlled_broker(settings, str(tmp_path), ControlOptions.parse("127.0.0.1:0")) as lines:
+        first, second, port = lines
+        await asyncio.to_thread(look, first, second, port)

@@ -1,5 +1,3 @@
-"""Commands, by the words that come over HTTP, and what a broker does about them."""
-
 import asyncio
 import json
 from collections.abc import Iterator

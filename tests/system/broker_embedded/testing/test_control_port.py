@@ -1,5 +1,3 @@
-"""The control port as any HTTP client sees it, well-behaved or not."""
-
 import http.client
 import json
 import socket

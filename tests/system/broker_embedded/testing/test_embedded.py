@@ -1,5 +1,3 @@
-"""A broker in a thread: killed and started again in one process, on clocks of all kinds, with a port or without."""
-
 import json
 import threading
 import urllib.request

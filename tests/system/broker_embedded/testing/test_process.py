@@ -1,5 +1,3 @@
-"""A broker in a process of its own, with and without a control port."""
-
 import os
 from pathlib import Path
 

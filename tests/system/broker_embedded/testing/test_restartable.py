@@ -1,5 +1,3 @@
-"""Starting, stopping and killing a broker in one event loop, again and again."""
-
 import asyncio
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -19,46 +17,40 @@ def told(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
     asyncio.run(asyncio.wait_for(story(), 60))
 
 
-def test_every_run_is_at_the_same_place(tmp_path: Path) -> None:
-    async def story() -> None:
-        broker = RestartableBroker(SETTINGS, tmp_path)
-        for ask in (lambda: broker.server, lambda: broker.address):
-            with pytest.raises(NotRunning, match="does not run"):
-                ask()
+async def test_every_run_is_at_the_same_place(tmp_path: Path) -> None:
+    broker = RestartableBroker(SETTINGS, tmp_path)
+    for ask in (lambda: broker.server, lambda: broker.address):
+        with pytest.raises(NotRunning, match="does not run"):
+            ask()
+    broker.start()
+    address = broker.address
+    for end in (broker.stop, broker.kill, broker.stop):
+        await end()
+        assert not broker.is_running
+        await end()
         broker.start()
-        address = broker.address
-        for end in (broker.stop, broker.kill, broker.stop):
-            await end()
-            assert not broker.is_running
-            await end()
-            broker.start()
-            broker.start()
-            assert broker.address == address
-        await broker.stop()
-
-    told(story)
-
-
-def test_a_kill_stops_what_the_broker_had_planned(tmp_path: Path) -> None:
-    async def story() -> None:
-        clock = ManualClock()
-        broker = RestartableBroker({**SETTINGS, "log.retention.check.interval.ms": 1000}, tmp_path, clock=clock)
         broker.start()
-        killed = broker.server.broker
-        await killed.topics.create(CreatableTopic(name="t", num_partitions=1, replication_factor=1))
-        done: list[str] = []
-        killed.timers.at(clock.now_ms() + 5, lambda: done.append("planned before"))
-        await broker.kill()
-        killed.timers.at(clock.now_ms() + 5, lambda: done.append("planned after"))
-        await broker.advance(10_000)
-        assert done == []
-        broker.start()
-        assert broker.server.broker.partitions.get(*TopicPartition("t", 0)) is not None
-        await broker.advance(10_000)
-        assert done == []
-        await broker.stop()
+        assert broker.address == address
+    await broker.stop()
 
-    told(story)
+
+async def test_a_kill_stops_what_the_broker_had_planned(tmp_path: Path) -> None:
+    clock = ManualClock()
+    broker = RestartableBroker({**SETTINGS, "log.retention.check.interval.ms": 1000}, tmp_path, clock=clock)
+    broker.start()
+    killed = broker.server.broker
+    await killed.topics.create(CreatableTopic(name="t", num_partitions=1, replication_factor=1))
+    done: list[str] = []
+    killed.timers.at(clock.now_ms() + 5, lambda: done.append("planned before"))
+    await broker.kill()
+    killed.timers.at(clock.now_ms() + 5, lambda: done.append("planned after"))
+    await broker.advance(10_000)
+    assert done == []
+    broker.start()
+    assert broker.server.broker.partitions.get(*TopicPartition("t", 0)) is not None
+    await broker.advance(10_000)
+    assert done == []
+    await broker.stop()
 
 
 def test_every_listener_is_bound_again() -> None:

@@ -1,5 +1,3 @@
-"""Users of brokers for tests: they log in by every mechanism, in both kinds of brokers, after every restart."""
-
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,3 @@
-"""Tools of the bundled broker, a KAFKA_HOME, and files to dump."""
-
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,3 @@
-"""A KAFKA_HOME, used as programs use Apache Kafka's."""
-
 import os
 import signal
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Options of all tools, and the files that they name."""
-
 from pathlib import Path
 
 import pytest

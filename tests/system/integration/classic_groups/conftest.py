@@ -1,5 +1,3 @@
-"""Both brokers set up for classic groups that begin at once, and members that speak to them in raw requests."""
-
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack

@@ -1,5 +1,3 @@
-"""Classic groups beside positions and administration, unchanged on the bundled broker and on Apache Kafka."""
-
 from typing import Any
 
 import pytest
@@ -19,8 +17,6 @@ from tests.support.raw_client import RawClient
 from tests.support.raw_members import described, stabilize, sync_all
 from tests.support.raw_offsets import committed_offset
 from tests.system.integration.classic_groups.conftest import MakeMember
-
-# --- positions -------------------------------------------------------------------------------------------------------
 
 
 def test_who_may_commit_when(server: Server, member: MakeMember, admin: RawClient, group_id: str) -> None:
@@ -78,9 +74,6 @@ def test_positions_that_members_need_are_not_deleted(
     assert committed_offset(admin, group_id, read) == -1
     assert delete("no-such-group") == (ErrorCode.GROUP_ID_NOT_FOUND, {})
     assert delete("") == (ErrorCode.INVALID_GROUP_ID, {})
-
-
-# --- administration --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("version", range(7))

@@ -1,5 +1,3 @@
-"""Other libraries' consumers in classic groups, unchanged on the bundled broker and on Apache Kafka."""
-
 import time
 from collections.abc import Callable
 from contextlib import ExitStack

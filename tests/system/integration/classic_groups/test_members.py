@@ -1,5 +1,3 @@
-"""Members of classic groups, unchanged on the bundled broker and on Apache Kafka: their life, and refusals."""
-
 from typing import Any
 
 import pytest
@@ -12,8 +10,6 @@ from tests.support.group_driver import subscription
 from tests.support.raw_client import RawClient
 from tests.support.raw_members import described, join_all, stabilize, sync_all
 from tests.system.integration.classic_groups.conftest import MakeMember
-
-# --- the life of a group ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("version", range(10))
@@ -111,9 +107,6 @@ def test_a_follower_that_comes_back_unchanged_disturbs_nobody(member: MakeMember
     assert {each.joined().generation_id for each in (leader, follower)} == {answer.generation_id + 1}
 
 
-# --- static members (KIP-345, KIP-814) -------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("version", [5, 8, 9])
 def test_a_static_leader_takes_its_place_again(server: Server, member: MakeMember, version: int) -> None:
     before, follower, after = member(instance_id="i"), member(), member(instance_id="i")
@@ -156,9 +149,6 @@ def test_an_administrator_lets_static_members_go(member: MakeMember, admin: RawC
         (None, ErrorCode.UNKNOWN_MEMBER_ID),
     }
     assert described(admin, group_id).group_state == "Empty"
-
-
-# --- who is refused, and how -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

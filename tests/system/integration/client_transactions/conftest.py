@@ -1,5 +1,3 @@
-"""Both brokers at both levels of ``transaction.version``, and producers of our client that write to them."""
-
 import itertools
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple

@@ -1,5 +1,3 @@
-"""Transactions ended by handle: twice, after lost answers, too late, by somebody else; found and described."""
-
 import pytest
 from dirty_equals import IsOneOf
 

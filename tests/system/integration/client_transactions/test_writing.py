@@ -1,5 +1,3 @@
-"""Rows and offsets in transactions of our client: what readers of committed records see, on both brokers."""
-
 import pickle
 import subprocess
 import sys

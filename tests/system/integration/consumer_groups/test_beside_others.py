@@ -1,5 +1,3 @@
-"""Consumer groups beside positions, other APIs, the classic protocol and librdkafka, unchanged on both brokers."""
-
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -26,7 +24,6 @@ from tests.support.raw_consumers import RawConsumer, describe, settle
 from tests.support.raw_members import RawMember
 
 MakeMember = Callable[..., RawConsumer]
-# --- beside the other APIs of groups ----------------------------------------------------------------------------------
 
 
 def committed(client: RawClient, group_id: str, topic: str, member_id: str | None, epoch: int) -> tuple[int, int]:
@@ -117,9 +114,6 @@ def test_groups_of_both_kinds_are_listed_and_deleted(
     assert deleted() == ErrorCode.NONE
     assert describe(admin, group_id).error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert describe(admin, "").error_code == ErrorCode.INVALID_GROUP_ID
-
-
-# --- from one protocol to the other -----------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -215,9 +209,6 @@ def test_classic_members_with_other_protocols_are_refused(member: MakeMember, cl
     for fields in ({"protocol_type": "connect"}, {"protocols": ()}):
         answer = classic.client.ask(classic.join_request(**fields), 9)
         assert answer.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-
-
-# --- librdkafka -------------------------------------------------------------------------------------------------------
 
 
 def test_consumers_of_librdkafka_share_a_topic_and_take_over(server: Server, group_id: str, topic: str) -> None:

@@ -1,5 +1,3 @@
-"""Members of consumer groups, unchanged on the bundled broker and on Apache Kafka: their life, and refusals."""
-
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +13,6 @@ from tests.support.raw_consumers import RawConsumer, as_topics, describe, make_t
 from tests.support.waiting import eventually
 
 MakeMember = Callable[..., RawConsumer]
-# --- the life of a group ----------------------------------------------------------------------------------------------
 
 
 def test_epochs_of_a_member_alone(member: MakeMember, admin: RawClient, group_id: str, topic: str) -> None:
@@ -173,9 +170,6 @@ def settle_regex(alone: RawConsumer, count: int) -> None:
     eventually(alone.beaten, HasLen(count))
 
 
-# --- refusals ---------------------------------------------------------------------------------------------------------
-
-
 JOIN: dict[str, Any] = {
     "member_epoch": 0,
     "rebalance_timeout_ms": 1000,
@@ -246,9 +240,6 @@ def test_a_full_group(member: MakeMember, topic: str) -> None:
         member(topic).join()
     answer = member(topic).ask(**JOIN)
     assert ErrorCode.of(answer.error_code) is ErrorCode.GROUP_MAX_SIZE_REACHED
-
-
-# --- static members ---------------------------------------------------------------------------------------------------
 
 
 def test_a_static_member_comes_back_to_what_it_had(

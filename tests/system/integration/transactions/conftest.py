@@ -1,5 +1,3 @@
-"""Both brokers set up for transactions that time out soon, and producers that speak to them in raw requests."""
-
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack

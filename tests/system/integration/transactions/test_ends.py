@@ -1,5 +1,3 @@
-"""EndTxn: repeated, out of place, beside others; and partitions that a transaction does not have. On both brokers."""
-
 import pytest
 
 from spark_kafka_native.protocol.errors import ErrorCode

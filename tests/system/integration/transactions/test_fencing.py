@@ -1,5 +1,3 @@
-"""Who may write in the name of a transactional id (KIP-98, KIP-360, KIP-890), on both brokers."""
-
 from typing import Any
 
 import pytest

@@ -1,5 +1,3 @@
-"""Offsets of groups in transactions, on both brokers."""
-
 from typing import Any
 
 import pytest

@@ -1,5 +1,3 @@
-"""Offsets that are pending in transactions, beside whatever else happens to their group, on both brokers."""
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -94,9 +92,6 @@ def test_stable_offsets_in_the_first_version_that_has_them(
     producer.abort()
 
 
-# --- deleting --------------------------------------------------------------------------------------------------------
-
-
 def test_a_deleted_offset_takes_the_pending_one_along(
     producer: RawProducer, reader: RawClient, topic: str, group_id: str
 ) -> None:
@@ -133,9 +128,6 @@ def test_a_group_is_there_from_its_first_pending_offset_on(
     assert is_listed(reader, group_id)
     producer.abort()
     become(reader, group_id, {})
-
-
-# --- members ---------------------------------------------------------------------------------------------------------
 
 
 def test_members_of_a_classic_group(

@@ -1,5 +1,3 @@
-"""What administrators ask about transactions and do to them (KIP-664), on both brokers."""
-
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from spark_kafka_native.protocol.messages.list_transactions import ListTransactionsRequest

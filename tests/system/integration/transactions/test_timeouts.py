@@ -1,5 +1,3 @@
-"""Transactions that nobody ends: they are aborted when their time is over, on both brokers."""
-
 from spark_kafka_native.protocol.errors import ErrorCode
 from tests.support.raw_client import RawClient
 from tests.support.transaction_driver import code

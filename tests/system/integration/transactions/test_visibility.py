@@ -1,5 +1,3 @@
-"""What readers see of transactions, unchanged on the bundled broker and on Apache Kafka."""
-
 import time
 
 import pytest

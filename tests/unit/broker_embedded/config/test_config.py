@@ -1,5 +1,3 @@
-"""The broker's settings: defaults, Kafka's names for log settings, listeners."""
-
 from collections.abc import Mapping
 
 import pytest

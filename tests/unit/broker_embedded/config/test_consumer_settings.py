@@ -1,5 +1,3 @@
-"""Settings of consumer groups: Kafka's defaults and bounds, the broker's and a group's own."""
-
 from typing import Any
 
 import pytest

@@ -1,5 +1,3 @@
-"""A broker on a disk that fails when it is told to."""
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""The broker's settings as groups take them."""
-
 from uuid import UUID
 
 from broker_embedded.config.config import BrokerConfig
@@ -23,6 +21,7 @@ def context(**given: object) -> ReplayContext:
 
 def test_defaults_are_the_same_on_both_sides() -> None:
     assert context().classic == ClassicConfig()
+    assert context().consumer.config("g") == ConsumerConfig()
 
 
 def test_settings_of_classic_groups() -> None:
@@ -39,10 +38,6 @@ def test_settings_of_classic_groups() -> None:
 def test_records_are_written_as_the_release_does() -> None:
     versions = context(as_version="2.2").classic.record_versions
     assert versions == RecordVersions(offset=3, classic_group=2)
-
-
-def test_settings_of_consumer_groups_are_asked_for_by_id() -> None:
-    assert context().consumer.config("g") == ConsumerConfig()
 
 
 def topic(name: str, number: int, partitions: int = 1) -> TopicImage:

@@ -1,10 +1,9 @@
-"""Timers of groups: prolonged at no cost, due when they are due."""
-
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any
+
+import pytest
 
 from broker_embedded.coordinator.group_timers import GroupTimers
+from broker_embedded.coordinator.key_locks import KeyLocks
 from broker_embedded.groups.group import CancelTimer, SetTimer
 from broker_embedded.platform.platform import ManualClock
 from broker_embedded.platform.timers import VirtualTimers
@@ -12,88 +11,109 @@ from broker_embedded.platform.timers import VirtualTimers
 KEY, OTHER = ("session", "m"), ("join",)
 
 
-def run(story: Callable[[GroupTimers, VirtualTimers, list[tuple[str, str]]], Coroutine[Any, Any, None]]) -> None:
-    async def begin() -> None:
-        timers = VirtualTimers(ManualClock())
-        fired: list[tuple[str, str]] = []
-        await story(GroupTimers(timers, lambda group, key: fired.append((group, key[0]))), timers, fired)
-
-    asyncio.run(begin())
+def group_timers() -> tuple[GroupTimers, VirtualTimers, list[tuple[str, str]]]:
+    timers = VirtualTimers(ManualClock())
+    fired: list[tuple[str, str]] = []
+    return GroupTimers(timers, lambda group, key: fired.append((group, key[0]))), timers, fired
 
 
-def test_timers_fire_once_and_in_order() -> None:
-    async def story(groups: GroupTimers, timers: VirtualTimers, fired: list[tuple[str, str]]) -> None:
-        groups.change("g", SetTimer(key=KEY, after_ms=20))
-        groups.change("h", SetTimer(key=KEY, after_ms=10))
-        groups.change("g", SetTimer(key=OTHER, after_ms=15))
-        await timers.advance(100)
-        assert fired == [("h", "session"), ("g", "join"), ("g", "session")]
-        assert groups.count == 0
-
-    run(story)
+async def test_timers_fire_once_and_in_order() -> None:
+    groups, timers, fired = group_timers()
+    groups.change("g", SetTimer(key=KEY, after_ms=20))
+    groups.change("h", SetTimer(key=KEY, after_ms=10))
+    groups.change("g", SetTimer(key=OTHER, after_ms=15))
+    await timers.advance(100)
+    assert fired == [("h", "session"), ("g", "join"), ("g", "session")]
+    assert groups.count == 0
 
 
-def test_a_timer_that_is_prolonged_fires_later() -> None:
-    async def story(groups: GroupTimers, timers: VirtualTimers, fired: list[tuple[str, str]]) -> None:
+async def test_a_timer_that_is_prolonged_fires_later() -> None:
+    groups, timers, fired = group_timers()
+    groups.change("g", SetTimer(key=KEY, after_ms=10))
+    for _ in range(10):
+        await timers.advance(6)
         groups.change("g", SetTimer(key=KEY, after_ms=10))
-        for _ in range(10):
-            await timers.advance(6)
-            groups.change("g", SetTimer(key=KEY, after_ms=10))
-        await timers.advance(9)
-        assert fired == []
-        assert groups.count == 1
-        await timers.advance(1)
-        assert fired == [("g", "session")]
-        assert groups.count == 0
-
-    run(story)
-
-
-def test_a_timer_that_is_shortened_fires_earlier() -> None:
-    async def story(groups: GroupTimers, timers: VirtualTimers, fired: list[tuple[str, str]]) -> None:
-        groups.change("g", SetTimer(key=KEY, after_ms=1000))
-        groups.change("g", SetTimer(key=KEY, after_ms=10))
-        await timers.advance(10)
-        assert fired == [("g", "session")]
-        await timers.advance(2000)
-        assert len(fired) == 1
-
-    run(story)
+    await timers.advance(9)
+    assert fired == []
+    assert groups.count == 1
+    await timers.advance(1)
+    assert fired == [("g", "session")]
+    assert groups.count == 0
+    for after_ms in (1000, 10):  # and earlier if it is shortened
+        groups.change("h", SetTimer(key=KEY, after_ms=after_ms))
+    await timers.advance(10)
+    await timers.advance(2000)
+    assert fired == [("g", "session"), ("h", "session")]
 
 
-def test_a_timer_that_is_cancelled_never_fires() -> None:
-    async def story(groups: GroupTimers, timers: VirtualTimers, fired: list[tuple[str, str]]) -> None:
-        for group in ("g", "h", "i"):
-            for key in (KEY, OTHER):
-                groups.change(group, SetTimer(key=key, after_ms=10))
-        groups.change("g", CancelTimer(key=KEY))
-        groups.change("g", CancelTimer(key=("nothing",)))
-        groups.change("nobody", CancelTimer(key=KEY))
-        groups.cancel_all("h")
-        groups.cancel_all("nobody")
-        assert groups.count == 3
-        groups.change("i", CancelTimer(key=OTHER))
-        await timers.advance(10)
-        assert fired == [("g", "join"), ("i", "session")]
-        groups.change("g", SetTimer(key=KEY, after_ms=10))
-        groups.close()
-        await timers.advance(10)
-        assert len(fired) == 2
-
-    run(story)
-
-
-def test_a_timer_may_be_set_again_as_it_fires() -> None:
-    async def story(_: GroupTimers, timers: VirtualTimers, fired: list[tuple[str, str]]) -> None:
-        groups: GroupTimers
-
-        def again(group: str, key: tuple[str, ...]) -> None:
-            fired.append((group, key[0]))
+async def test_a_timer_that_is_cancelled_never_fires() -> None:
+    groups, timers, fired = group_timers()
+    for group in ("g", "h", "i"):
+        for key in (KEY, OTHER):
             groups.change(group, SetTimer(key=key, after_ms=10))
+    groups.change("g", CancelTimer(key=KEY))
+    groups.change("g", CancelTimer(key=("nothing",)))
+    groups.change("nobody", CancelTimer(key=KEY))
+    groups.cancel_all("h")
+    groups.cancel_all("nobody")
+    assert groups.count == 3
+    groups.change("i", CancelTimer(key=OTHER))
+    await timers.advance(10)
+    assert fired == [("g", "join"), ("i", "session")]
+    groups.change("g", SetTimer(key=KEY, after_ms=10))
+    groups.close()
+    await timers.advance(10)
+    assert len(fired) == 2
 
-        groups = GroupTimers(timers, again)
-        groups.change("g", SetTimer(key=KEY, after_ms=0))
-        await timers.advance(30)
-        assert len(fired) == 4
 
-    run(story)
+async def test_a_timer_may_be_set_again_as_it_fires() -> None:
+    _, timers, fired = group_timers()
+    groups: GroupTimers
+
+    def again(group: str, key: tuple[str, ...]) -> None:
+        fired.append((group, key[0]))
+        groups.change(group, SetTimer(key=key, after_ms=10))
+
+    groups = GroupTimers(timers, again)
+    groups.change("g", SetTimer(key=KEY, after_ms=0))
+    await timers.advance(30)
+    assert len(fired) == 4
+
+
+async def test_locks_of_one_key_are_held_in_order_beside_those_of_other_keys() -> None:
+    locks, events = KeyLocks(), list[str]()
+
+    async def take(name: str, holder: str) -> None:
+        async with locks.hold(name):
+            assert name in locks
+            events.append(f"{holder} begins")
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            events.append(f"{holder} ends")
+
+    await asyncio.gather(take("a", "first"), take("a", "second"), take("b", "other"))
+    assert "a" not in locks
+    lines = [line for line in events if "other" not in line]
+    assert lines == ["first begins", "first ends", "second begins", "second ends"]
+    assert events.index("other begins") < events.index("first ends")
+
+
+async def test_the_lock_is_released_when_its_holder_fails_or_a_waiting_task_is_cancelled() -> None:
+
+    async def fail(locks: KeyLocks) -> None:
+        async with locks.hold("a"):
+            waiting = asyncio.create_task(take(locks))
+            await asyncio.sleep(0)
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+            raise ValueError("of its own")
+
+    async def take(locks: KeyLocks) -> None:
+        async with locks.hold("a"):
+            pass
+
+    locks = KeyLocks()
+    with pytest.raises(ValueError, match="of its own"):
+        await fail(locks)
+    await take(locks)
+    assert "a" not in locks

@@ -1,5 +1,3 @@
-"""Offsets in transactions, in a broker: through restarts, compaction, and while the disk is waited for."""
-
 import asyncio
 import random
 from collections.abc import Sequence
@@ -17,6 +15,7 @@ from spark_kafka_native.protocol.messages.txn_offset_commit import TxnOffsetComm
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.control import ControlType, encode_end_txn_marker
 from tests.support.broker_driver import BrokerDriver
+from tests.support.refusals import refused
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 P, Q = 7, 8
@@ -24,7 +23,7 @@ WEEK_MS = 7 * 24 * 3_600_000
 
 
 def wanted(broker: BrokerDriver, partition: TopicPartition, to: int) -> list[OffsetCommit]:
-    topic_id = broker.broker.image.topics["t"].topic_id
+    topic_id = broker.topic_id("t")
     return [OffsetCommit(partition=partition, topic_id=topic_id, offset=to, leader_epoch=0, metadata="")]
 
 
@@ -72,20 +71,16 @@ def offsets(broker: BrokerDriver, group: str = "g") -> dict[TopicPartition, int]
 
 
 def is_unstable(broker: BrokerDriver, partition: TopicPartition = T0, group: str = "g") -> bool:
-    return broker.broker.groups.offsets.is_unstable(group, partition, broker.broker.image.topics["t"].topic_id)
+    return broker.broker.groups.offsets.is_unstable(group, partition, broker.topic_id("t"))
 
 
 @pytest.fixture(params=[False, True], ids=["at once", "on disk"])
 def with_topic(broker: BrokerDriver, request: pytest.FixtureRequest) -> BrokerDriver:
     """A broker with topic t, where appends are carried out at once, or wait for the disk."""
     if request.param:
-        broker.settings["log.flush.interval.messages"] = 1
-        broker.restart()
+        broker.restart({"log.flush.interval.messages": 1})
     broker.create("t", partitions=2)
     return broker
-
-
-# --- from commit to marker -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("how", ["restart", "crash"])
@@ -121,9 +116,7 @@ def test_its_batch_is_a_producers_and_part_of_its_transaction(with_topic: Broker
     assert (entry.producer_id, entry.epoch, entry.transaction_first_offset) == (P, 3, 0)
     assert (log.last_stable_offset, log.high_watermark) == (0, 1)
     commit(broker, to=6, producer=P, epoch=3)  # it has no sequence numbers that could be out of order
-    with pytest.raises(KafkaError) as caught:
-        commit(broker, to=7, producer=P, epoch=2)
-    assert caught.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert refused(commit, broker, to=7, producer=P, epoch=2).code is ErrorCode.INVALID_PRODUCER_EPOCH
     assert log.high_watermark == 2
 
 
@@ -156,18 +149,13 @@ def test_groups_of_several_partitions_end_one_by_one(broker: BrokerDriver) -> No
 
 
 def test_where_groups_are_kept_is_not_known_before_there_is_a_log(broker: BrokerDriver) -> None:
-    with pytest.raises(KafkaError) as caught:
-        broker.broker.groups.offsets_partition("g")
-    assert caught.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
-
-
-# --- what else happens to pending ones -------------------------------------------------------------------------------
+    assert refused(broker.broker.groups.offsets_partition, "g").code is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 def test_a_deleted_topic_takes_pending_ones_along(with_topic: BrokerDriver) -> None:
     broker = with_topic
     commit(broker, to=5, producer=P)
-    broker.run(broker.broker.topic_lifecycle.delete(broker.broker.image.topics["t"]))
+    broker.delete("t")
     broker.create("t", partitions=2)
     assert not is_unstable(broker)
     end(broker, P, commit=True)
@@ -193,21 +181,17 @@ def test_a_group_lives_as_long_as_it_has_pending_ones(with_topic: BrokerDriver) 
 def test_with_the_offsets_topic_pending_ones_are_gone(with_topic: BrokerDriver) -> None:
     broker = with_topic
     commit(broker, to=5, producer=P)
-    broker.run(broker.broker.topic_lifecycle.delete(broker.broker.image.topics["__consumer_offsets"]))
+    broker.delete("__consumer_offsets")
     assert not is_unstable(broker)
     broker.restart()
     assert not is_unstable(broker)
-
-
-# --- while the disk is waited for ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("decision", "decided"), [(True, {T0: 5}), (False, {})])
 def test_a_marker_may_be_heard_of_before_the_commit_in_front_of_it(
     broker: BrokerDriver, decision: bool, decided: dict[TopicPartition, int]
 ) -> None:
-    broker.settings["log.flush.interval.messages"] = 1
-    broker.restart()
+    broker.restart({"log.flush.interval.messages": 1})
     broker.create("t", partitions=2)
     groups = broker.broker.groups
     broker.run(groups.make_ready())
@@ -260,9 +244,6 @@ def test_commits_of_many_transactions_at_once(with_topic: BrokerDriver) -> None:
             {T0: number} if number % 2 == 0 else {} for number in range(20)
         ]
         broker.restart()
-
-
-# --- compaction ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -1,5 +1,3 @@
-"""Markers: one in each partition that can take one, heard by those who wait, and by groups."""
-
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
@@ -106,12 +104,9 @@ def test_a_log_that_cannot_be_written() -> None:
 def test_readers_of_committed_records_go_on(broker: BrokerDriver) -> None:
     producer = opened(broker, T0)
     request = fetch_request("t", isolation_level=1, min_bytes=1, max_wait_ms=60_000)
-    waiting = broker.begin(request, 11)
-    broker.settle()
-    assert not waiting.done()
+    waiting = broker.pending(request, 11)
     write(broker, producer, T0)
-    answer = broker.run(waiting)
-    assert answer is not None
+    answer = broker.answer(waiting)
     assert answer.responses[0].partitions[0].last_stable_offset == 2
 
 
@@ -142,8 +137,7 @@ def test_offsets_of_a_group_count_with_the_marker_of_their_partition(
     broker: BrokerDriver, commit: bool, flush: bool
 ) -> None:
     if flush:
-        broker.settings["log.flush.interval.messages"] = 1
-        broker.restart()
+        broker.restart({"log.flush.interval.messages": 1})
     groups = broker.broker.groups
     broker.run(groups.make_ready())
     partition = groups.offsets_partition("g")
@@ -153,9 +147,7 @@ def test_offsets_of_a_group_count_with_the_marker_of_their_partition(
     request = TxnOffsetCommitRequest(
         transactional_id="id", group_id="g", producer_id=producer.producer_id, producer_epoch=producer.epoch
     )
-    wanted = OffsetCommit(
-        partition=T0, topic_id=broker.broker.image.topics["t"].topic_id, offset=5, leader_epoch=0, metadata=""
-    )
+    wanted = OffsetCommit(partition=T0, topic_id=broker.topic_id("t"), offset=5, leader_epoch=0, metadata="")
     assert set(broker.run(groups.commit_in_transaction(request, [wanted])).values()) == {ErrorCode.NONE}
     assert T0 not in groups.offsets.all_committed("g")
     write(broker, producer, partition, commit=commit)

@@ -1,5 +1,3 @@
-"""Regular expressions are matched in a thread of their own: the event loop continues, and the broker can stop."""
-
 import asyncio
 import threading
 import weakref
@@ -19,6 +17,7 @@ from broker_embedded.platform.timers import timers_for
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from tests.support.broker_driver import BrokerDriver
+from tests.support.refusals import refused
 from tests.support.waiting import eventually_async
 
 DEADLINE_S = 30
@@ -203,46 +202,40 @@ def test_names_are_matched_in_parts_and_all_count(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(PatternError):
         asyncio.run(matcher.matching("(", names))
     matcher.stop()
-    with pytest.raises(KafkaError) as refused:
-        asyncio.run(matcher.matching("a.", names))
-    assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert refused(asyncio.run, matcher.matching("a.", names)).code is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 @pytest.mark.parametrize("names", [[], ["x1"]])
-def test_the_event_loop_runs_other_tasks_after_each_compilation(compiled: list[str], names: list[str]) -> None:
+async def test_the_event_loop_runs_other_tasks_after_each_compilation(compiled: list[str], names: list[str]) -> None:
     matcher = PatternMatcher(timers_for(ManualClock()))
     expressions = [f"x{number}" for number in range(5)]
 
-    async def story() -> None:
-        seen = set[int]()
+    seen = set[int]()
 
-        async def watch() -> None:
-            while len(compiled) < len(expressions):
-                seen.add(len(compiled))
-                await asyncio.sleep(0)
+    async def watch() -> None:
+        while len(compiled) < len(expressions):
+            seen.add(len(compiled))
+            await asyncio.sleep(0)
 
-        found, _ = await asyncio.gather(matcher.matching_each("g", expressions, names), watch())
-        assert found == {regex: frozenset({"x1"} & {regex} & set(names)) for regex in expressions}
-        assert seen >= {1, 2, 3, 4}
-
-    asyncio.run(story())
+    found, _ = await asyncio.gather(matcher.matching_each("g", expressions, names), watch())
+    assert found == {regex: frozenset({"x1"} & {regex} & set(names)) for regex in expressions}
+    assert seen >= {1, 2, 3, 4}
     matcher.stop()
 
 
-def test_kept_expressions_take_a_bounded_number_of_bytes(compiled: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_kept_expressions_take_a_bounded_number_of_bytes(
+    compiled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(pattern_matcher, "MAX_KEPT_BYTES", 3 * MAX_PROGRAM_BYTES)
     matcher = PatternMatcher(timers_for(ManualClock()))
 
-    async def story() -> None:
-        for _ in range(2):
-            await matcher.matching_each("g", ["a+", "b+"], ["a"])
-            await matcher.matching_each("h", ["c+", "d+"], ["a"])
-            assert matcher.kept_bytes == 3 * MAX_PROGRAM_BYTES
-        matcher.forget("g")
-        matcher.forget("g")
-        assert matcher.kept_bytes == MAX_PROGRAM_BYTES
-
-    asyncio.run(story())
+    for _ in range(2):
+        await matcher.matching_each("g", ["a+", "b+"], ["a"])
+        await matcher.matching_each("h", ["c+", "d+"], ["a"])
+        assert matcher.kept_bytes == 3 * MAX_PROGRAM_BYTES
+    matcher.forget("g")
+    matcher.forget("g")
+    assert matcher.kept_bytes == MAX_PROGRAM_BYTES
     matcher.stop()
     assert compiled == ["a+", "b+", "c+", "d+", "d+"]
 
@@ -261,7 +254,9 @@ class Counted(Pattern):
         return sum(pattern.max_bytes for pattern in cls.live)
 
 
-def test_compiled_expressions_take_a_bounded_number_of_bytes_during_a_lookup(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_compiled_expressions_take_a_bounded_number_of_bytes_during_a_lookup(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(pattern_matcher, "Pattern", Counted)
     monkeypatch.setattr(pattern_matcher, "MAX_KEPT_BYTES", 3 * MAX_PROGRAM_BYTES)
     monkeypatch.setattr(pattern_matcher, "_MAX_PENDING", 1)
@@ -276,41 +271,35 @@ def test_compiled_expressions_take_a_bounded_number_of_bytes_during_a_lookup(mon
 
     monkeypatch.setattr(Counted, "fullmatch", observed)
 
-    async def story() -> None:
-        groups = [matcher.matching_each(f"g{number}", [f"{number}.*", f"x{number}+"], ["1a"]) for number in range(10)]
-        found = await asyncio.gather(*groups, *(matcher.matching(f"{number}a+", ["1a"]) for number in range(10)))
-        assert [len(each) for each in found] == [2] * 10 + [0, 1] + [0] * 8
-
-    asyncio.run(story())
+    groups = [matcher.matching_each(f"g{number}", [f"{number}.*", f"x{number}+"], ["1a"]) for number in range(10)]
+    found = await asyncio.gather(*groups, *(matcher.matching(f"{number}a+", ["1a"]) for number in range(10)))
+    assert [len(each) for each in found] == [2] * 10 + [0, 1] + [0] * 8
     matcher.stop()
     # Each of the two threads may still hold the expression that it has just finished, beside the pending one.
     assert 3 * MAX_PROGRAM_BYTES < most <= 7 * MAX_PROGRAM_BYTES
 
 
-def test_requests_that_are_pending_keep_no_group_from_its_lookup(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_requests_that_are_pending_keep_no_group_from_its_lookup(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pattern_matcher, "_MAX_PENDING", 1)
     monkeypatch.setattr(pattern_matcher, "_SLICE_NS", 0)
     matcher = PatternMatcher(timers_for(ManualClock()))
 
-    async def story() -> None:
-        order = list[str]()
+    order = list[str]()
 
-        async def request(name: str) -> None:
-            await matcher.matching("a+", [str(number) for number in range(100)])
-            order.append(name)
+    async def request(name: str) -> None:
+        await matcher.matching("a+", [str(number) for number in range(100)])
+        order.append(name)
 
-        async def lookup() -> None:
-            await matcher.matching_each("g", ["b+"], ["b"])
-            order.append("lookup")
+    async def lookup() -> None:
+        await matcher.matching_each("g", ["b+"], ["b"])
+        order.append("lookup")
 
-        await asyncio.gather(request("first"), request("second"), lookup())
-        assert order == ["lookup", "first", "second"]
-
-    asyncio.run(story())
+    await asyncio.gather(request("first"), request("second"), lookup())
+    assert order == ["lookup", "first", "second"]
     matcher.stop()
 
 
-def test_a_lookup_of_a_group_does_not_wait_for_a_name_of_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_lookup_of_a_group_does_not_wait_for_a_name_of_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
     begun, released = threading.Event(), threading.Event()
 
     def fullmatch(_: object, name: str) -> bool:
@@ -322,21 +311,18 @@ def test_a_lookup_of_a_group_does_not_wait_for_a_name_of_a_request(monkeypatch: 
     monkeypatch.setattr(Pattern, "fullmatch", fullmatch)
     matcher = PatternMatcher(timers_for(ManualClock()))
 
-    async def story() -> None:
-        request = asyncio.ensure_future(matcher.matching("a+", ["transactional-id"]))
-        await eventually_async(begun.is_set, True)
-        try:
-            async with asyncio.timeout(DEADLINE_S):
-                assert await matcher.matching_each("g", ["b+"], ["b"]) == {"b+": {"b"}}
-        finally:
-            released.set()
-        assert await request == {"transactional-id"}
-
-    asyncio.run(story())
+    request = asyncio.ensure_future(matcher.matching("a+", ["transactional-id"]))
+    await eventually_async(begun.is_set, True)
+    try:
+        async with asyncio.timeout(DEADLINE_S):
+            assert await matcher.matching_each("g", ["b+"], ["b"]) == {"b+": {"b"}}
+    finally:
+        released.set()
+    assert await request == {"transactional-id"}
     matcher.stop()
 
 
-def test_a_slow_expression_gives_others_a_turn_after_a_slice_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_slow_expression_gives_others_a_turn_after_a_slice_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """The clock passes as if each name of the first expression took longer than a slice."""
     now_ns, order = 0, list[str]()
 
@@ -350,12 +336,9 @@ def test_a_slow_expression_gives_others_a_turn_after_a_slice_of_time(monkeypatch
     monkeypatch.setattr("time.perf_counter_ns", lambda: now_ns)
     matcher = PatternMatcher(timers_for(ManualClock()))
 
-    async def story() -> None:
-        slow, quick = [f"slow{number}" for number in range(10)], [f"quick{number}" for number in range(300)]
-        found = await asyncio.gather(matcher.matching("a", slow), matcher.matching("b", quick))
-        assert [len(names) for names in found] == [10, 300]
-
-    asyncio.run(story())
+    slow, quick = [f"slow{number}" for number in range(10)], [f"quick{number}" for number in range(300)]
+    found = await asyncio.gather(matcher.matching("a", slow), matcher.matching("b", quick))
+    assert [len(names) for names in found] == [10, 300]
     matcher.stop()
     last_quick = max(index for index, name in enumerate(order) if name.startswith("quick"))
     assert sum(name.startswith("slow") for name in order[:last_quick]) <= 3

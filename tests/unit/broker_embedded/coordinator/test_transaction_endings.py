@@ -1,5 +1,3 @@
-"""Transactions that others end than their producers: time, an administrator, a topic that is deleted."""
-
 import asyncio
 import logging
 
@@ -29,9 +27,6 @@ WEEK_MS = 7 * 24 * 3_600_000
 def broker(disk: tuple[BrokerDriver, FaultyFileSystem]) -> BrokerDriver:
     """The same on a disk that works."""
     return disk[0]
-
-
-# --- by the clock ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("how", [None, "restart", "crash"])
@@ -119,16 +114,13 @@ def test_an_id_that_cannot_be_forgotten_stays(
     assert "the expired transactional id id cannot be deleted" in caplog.text
 
 
-# --- topics that are deleted -----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("commit", [True, False])
 def test_a_topic_that_is_deleted_amid_a_transaction_keeps_nobody(broker: BrokerDriver, commit: bool) -> None:
     broker.create("u")
     mine = Coordinated(broker)
     mine.begin()
     mine.write(b"a", T0, TopicPartition("u", 0))
-    broker.run(broker.broker.topic_lifecycle.delete(broker.broker.image.topics["u"]))
+    broker.delete("u")
     mine.end(commit=commit)
     assert mine.state == ("CompleteCommit" if commit else "CompleteAbort")
     assert is_stable(broker)
@@ -138,7 +130,7 @@ def test_with_the_transaction_topic_all_is_forgotten_and_what_went_on_is_aborted
     mine = Coordinated(broker)
     old = mine.begin()
     mine.write(b"a", T0, T1)
-    broker.run(broker.broker.topic_lifecycle.delete(broker.broker.image.topics["__transaction_state"]))
+    broker.delete("__transaction_state")
     assert not broker.broker.transactions.all
     assert (committed(broker), is_stable(broker), is_stable(broker, T1)) == ([], True, True)
     assert mine.refused() is ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -161,13 +153,10 @@ def test_what_is_decided_when_the_transaction_topic_goes_is_carried_out(
     mine.end()
     assert mine.state == "PrepareCommit"
     faults.heal()
-    broker.run(broker.broker.topic_lifecycle.delete(broker.broker.image.topics["__transaction_state"]))
+    broker.delete("__transaction_state")
     assert committed(broker) == [b"a"]
     broker.advance(10_000)
     assert len(markers(broker)) == 1
-
-
-# --- administrators ---------------------------------------------------------------------------------------------------
 
 
 def test_a_partition_that_an_administrator_has_ended_does_not_keep_the_others(

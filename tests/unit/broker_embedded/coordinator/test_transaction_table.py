@@ -1,5 +1,3 @@
-"""The table of transactional ids: what counts is in the log, and what is in the log counts."""
-
 import asyncio
 import functools
 import logging
@@ -16,6 +14,7 @@ from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from tests.support.broker_driver import BrokerDriver
 from tests.support.configs import TOPIC, put
 from tests.support.disk import MemoryFileSystem
+from tests.support.refusals import refused
 
 EMPTY = Transaction(transactional_id="id", producer_id=5, producer_epoch=0, timeout_ms=1000, updated_ms=7)
 ONGOING = replace(EMPTY, state=TransactionState.ONGOING, started_ms=9, updated_ms=9)
@@ -47,10 +46,6 @@ def test_what_is_written_counts_at_once_and_after_the_start(broker: BrokerDriver
         broker.run(table.write(known, table.load_epoch))
         assert table.get("id") == known
         assert read_again(broker) == {"id": known}
-
-
-def test_what_is_forgotten_is_forgotten_for_good(broker: BrokerDriver, table: TransactionTable) -> None:
-    broker.run(table.write(EMPTY, table.load_epoch))
     broker.run(table.forget("id", table.load_epoch))
     assert (table.get("id"), read_again(broker)) == (None, {})
 
@@ -75,15 +70,12 @@ def test_what_has_gone_on_for_too_long_is_found(broker: BrokerDriver, table: Tra
 def test_nothing_of_an_old_term_is_written(broker: BrokerDriver, table: TransactionTable) -> None:
     broker.run(table.write(EMPTY, table.load_epoch))
     assert table.unload() == {"id": EMPTY}
-    with pytest.raises(KafkaError) as caught:
-        broker.run(table.write(ONGOING, table.load_epoch - 1))
-    assert caught.value.code is ErrorCode.NOT_COORDINATOR
+    assert refused(broker.run, table.write(ONGOING, table.load_epoch - 1)).code is ErrorCode.NOT_COORDINATOR
     assert (dict(table.all), read_again(broker)) == ({}, {"id": EMPTY})
 
 
 def test_what_is_given_up_while_the_disk_is_waited_for_does_not_count(broker: BrokerDriver) -> None:
-    broker.settings["log.flush.interval.messages"] = 1
-    broker.restart()
+    broker.restart({"log.flush.interval.messages": 1})
     broker.run(broker.broker.transactions.make_ready())
     table = broker.broker.transactions._table
 
@@ -93,9 +85,7 @@ def test_what_is_given_up_while_the_disk_is_waited_for_does_not_count(broker: Br
         table.unload()
         await task
 
-    with pytest.raises(KafkaError) as caught:
-        broker.run(give_up_meanwhile())
-    assert caught.value.code is ErrorCode.NOT_COORDINATOR
+    assert refused(broker.run, give_up_meanwhile()).code is ErrorCode.NOT_COORDINATOR
     assert dict(table.all) == {}
 
 
@@ -143,8 +133,7 @@ def test_nothing_is_written_to_too_few_replicas(broker: BrokerDriver) -> None:
 
 
 def test_the_topic_is_made_as_the_settings_say(broker: BrokerDriver) -> None:
-    broker.settings |= {"transaction.state.log.num.partitions": 5, "transaction.state.log.segment.bytes": 1_048_576}
-    broker.restart()
+    broker.restart({"transaction.state.log.num.partitions": 5, "transaction.state.log.segment.bytes": 1_048_576})
     broker.run(broker.broker.transactions.make_ready())
     topic = broker.broker.image.topics["__transaction_state"]
     assert len(topic.partitions) == 5

@@ -1,5 +1,3 @@
-"""Transactions on their way: who has which id, who appends in its name, how each ends."""
-
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +20,7 @@ from tests.support.coordinator_driver import (
     markers,
 )
 from tests.support.disk import MemoryFileSystem
+from tests.support.refusals import refused
 
 BOTH = pytest.mark.parametrize("version", [TV_0, TV_2])
 
@@ -32,9 +31,6 @@ def broker() -> Iterator[BrokerDriver]:
     with BrokerDriver(Path("/data"), file_system=MemoryFileSystem()) as broker:
         broker.create("t", partitions=2)
         yield broker
-
-
-# --- the way of a transaction ----------------------------------------------------------------------------------------
 
 
 @BOTH
@@ -58,7 +54,10 @@ def test_a_transaction_from_its_begin_to_its_end(
 
 
 @BOTH
-def test_one_transaction_after_the_other(broker: BrokerDriver, version: TransactionVersion) -> None:
+@pytest.mark.parametrize("flush", [False, True])
+def test_one_transaction_after_the_other(broker: BrokerDriver, version: TransactionVersion, flush: bool) -> None:
+    if flush:
+        broker.restart({"log.flush.interval.messages": 1})
     mine = Coordinated(broker, version=version)
     mine.begin()
     for number in range(6):
@@ -120,9 +119,6 @@ def test_a_producer_whose_epochs_are_used_up_gets_another_id(broker: BrokerDrive
     assert committed(broker) == [b"a", b"b"]
 
 
-# --- who has the id (KIP-98, KIP-360) --------------------------------------------------------------------------------
-
-
 def test_another_producer_aborts_what_goes_on_and_fences(broker: BrokerDriver) -> None:
     old, new = Coordinated(broker), Coordinated(broker)
     old.begin()
@@ -131,9 +127,7 @@ def test_another_producer_aborts_what_goes_on_and_fences(broker: BrokerDriver) -
     assert (producer.producer_id, new.state) == (old.producer.producer_id, "Empty")
     assert producer.epoch > old.producer.epoch
     assert old.refused() is ErrorCode.PRODUCER_FENCED
-    with pytest.raises(KafkaError) as caught:
-        old.add(T1)
-    assert caught.value.code is ErrorCode.PRODUCER_FENCED
+    assert refused(old.add, T1).code is ErrorCode.PRODUCER_FENCED
     new.write(b"new", T0)
     new.end()
     assert committed(broker) == [b"new"]
@@ -149,18 +143,13 @@ def test_another_producer_aborts_what_goes_on_and_fences(broker: BrokerDriver) -
     ],
 )
 def test_who_cannot_begin(broker: BrokerDriver, name: str, timeout_ms: int, code: ErrorCode) -> None:
-    with pytest.raises(KafkaError) as caught:
-        Coordinated(broker, name).begin(timeout_ms=timeout_ms)
-    assert caught.value.code is code
+    assert refused(lambda: Coordinated(broker, name).begin(timeout_ms=timeout_ms)).code is code
     assert not broker.broker.transactions.all
 
 
 def test_nobody_ends_what_is_not_there(broker: BrokerDriver) -> None:
     assert Coordinated(broker).refused() is ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert Coordinated(broker, "").refused() is ErrorCode.INVALID_REQUEST
-
-
-# --- appends in its name ---------------------------------------------------------------------------------------------
 
 
 def test_who_appends_asks_first(broker: BrokerDriver) -> None:
@@ -174,13 +163,9 @@ def test_who_appends_asks_first(broker: BrokerDriver) -> None:
         transactions.check_partitions("id", mine.producer, {T0, T1})
     assert caught.value.code is ErrorCode.TRANSACTION_ABORTABLE
     mine.end()
-    with pytest.raises(KafkaError) as caught:
-        transactions.check_partitions("id", mine.producer, {T0})
-    assert caught.value.code is ErrorCode.TRANSACTION_ABORTABLE
+    assert refused(transactions.check_partitions, "id", mine.producer, {T0}).code is ErrorCode.TRANSACTION_ABORTABLE
     old = ProducerIdAndEpoch(producer_id=mine.producer.producer_id, epoch=0)
-    with pytest.raises(KafkaError) as caught:
-        transactions.check_partitions("id", old, {T0})
-    assert caught.value.code is ErrorCode.PRODUCER_FENCED
+    assert refused(transactions.check_partitions, "id", old, {T0}).code is ErrorCode.PRODUCER_FENCED
 
 
 def test_no_end_comes_between_a_check_and_an_append_in_the_same_turn(broker: BrokerDriver) -> None:
@@ -211,8 +196,7 @@ def test_no_end_comes_between_a_check_and_an_append_in_the_same_turn(broker: Bro
 
 
 def test_requests_about_one_id_at_once_take_turns(broker: BrokerDriver) -> None:
-    broker.settings["log.flush.interval.messages"] = 1
-    broker.restart()
+    broker.restart({"log.flush.interval.messages": 1})
     transactions = broker.broker.transactions
 
     async def all_at_once() -> list[ProducerIdAndEpoch]:
@@ -224,8 +208,7 @@ def test_requests_about_one_id_at_once_take_turns(broker: BrokerDriver) -> None:
 
 
 def test_a_client_that_leaves_leaves_its_decision_behind(broker: BrokerDriver) -> None:
-    broker.settings["log.flush.interval.messages"] = 1
-    broker.restart()
+    broker.restart({"log.flush.interval.messages": 1})
     mine = Coordinated(broker)
     mine.begin()
     mine.write(b"a", T0)
@@ -243,26 +226,13 @@ def test_a_client_that_leaves_leaves_its_decision_behind(broker: BrokerDriver) -
     assert committed(broker) == [b"a"]
 
 
-def test_transactions_work_alike_when_appends_wait_for_the_disk(broker: BrokerDriver) -> None:
-    broker.settings["log.flush.interval.messages"] = 1
-    broker.restart()
-    mine = Coordinated(broker)
-    mine.begin()
-    for number in range(3):
-        mine.write(b"%d" % number, T0, T1)
-        mine.end(commit=number != 1)
-    assert committed(broker) == committed(broker, T1) == [b"0", b"2"]
-
-
-# --- start and stop --------------------------------------------------------------------------------------------------
-
-
 def test_a_broker_that_stops_takes_no_more(broker: BrokerDriver) -> None:
     mine = Coordinated(broker)
     mine.begin()
     mine.add(T0)
     broker.broker.transactions.release()
     assert mine.refused() is ErrorCode.NOT_COORDINATOR
-    with pytest.raises(KafkaError) as caught:
-        broker.broker.transactions.check_partitions("id", mine.producer, {T0})
-    assert caught.value.code is ErrorCode.NOT_COORDINATOR
+    assert (
+        refused(broker.broker.transactions.check_partitions, "id", mine.producer, {T0}).code
+        is ErrorCode.NOT_COORDINATOR
+    )

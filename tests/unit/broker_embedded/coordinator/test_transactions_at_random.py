@@ -1,5 +1,3 @@
-"""Several transactional ids on a broker that crashes anywhere: what is visible in the end is whole transactions."""
-
 import functools
 import itertools
 import random
@@ -16,12 +14,8 @@ from tests.support.coordinator_driver import TV_0, TV_2, Coordinated, committed,
 from tests.support.disk import FaultyFileSystem, MemoryFileSystem, SimulatedCrash
 
 PARTITIONS: Final = [TopicPartition("t", index) for index in range(3)]
-FENCED: Final = {
-    ErrorCode.INVALID_PRODUCER_ID_MAPPING,
-    ErrorCode.INVALID_TXN_STATE,
-    ErrorCode.PRODUCER_FENCED,
-}
-"""What a producer hears whose transaction somebody else has ended."""
+FENCED: Final = {ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.INVALID_TXN_STATE, ErrorCode.PRODUCER_FENCED}
+"""The errors of a producer whose transaction another client has ended."""
 STEPS: Final = 60
 LONG_MS: Final = 61_000
 

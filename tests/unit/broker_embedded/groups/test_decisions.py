@@ -1,4 +1,4 @@
-"""Decisions depend on the type of the group: classic, consumer, or none."""
+import dataclasses
 
 import pytest
 
@@ -8,11 +8,13 @@ from broker_embedded.groups.consumer.config import ConsumerContext
 from broker_embedded.groups.consumer.group import ConsumerGroup
 from broker_embedded.groups.consumer.member import ConsumerMember
 from broker_embedded.groups.group import Group, Outcome
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from broker_embedded.records.coordinator_record import CoordinatorRecord
+from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.heartbeat import HeartbeatRequest
 from spark_kafka_native.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from spark_kafka_native.protocol.messages.offset_commit import OffsetCommitRequest
 from spark_kafka_native.protocol.messages.sync_group import SyncGroupRequest
+from tests.support.refusals import refused
 
 CLASSIC = ClassicGroup(group_id="g", config=ClassicConfig())
 MEMBER = ConsumerMember(member_id="m", subscribed_topic_regex="a.*")
@@ -26,9 +28,7 @@ def test_unknown_members_are_refused_by_groups_of_every_type(group: Group | None
         lambda: decisions.heartbeat(group, HeartbeatRequest(group_id="g", member_id="x"), 0),
         lambda: decisions.sync(group, SyncGroupRequest(group_id="g", member_id="x"), 1, 0),
     ):
-        with pytest.raises(KafkaError) as caught:
-            decide()
-        assert caught.value.code is ErrorCode.UNKNOWN_MEMBER_ID
+        assert refused(decide).code is ErrorCode.UNKNOWN_MEMBER_ID
     left = decisions.leave(group, LeaveGroupRequest(group_id="g", members=(MemberIdentity(member_id="x"),)), 0).answer
     assert [member.error_code for member in left.members] == [ErrorCode.UNKNOWN_MEMBER_ID]  # type: ignore[union-attr]  # no wait
 
@@ -36,9 +36,14 @@ def test_unknown_members_are_refused_by_groups_of_every_type(group: Group | None
 @pytest.mark.parametrize(("version", "code"), [(8, ErrorCode.ILLEGAL_GENERATION), (9, ErrorCode.GROUP_ID_NOT_FOUND)])
 def test_a_commit_of_a_member_needs_a_group(version: int, code: ErrorCode) -> None:
     assert decisions.check_commit(None, OffsetCommitRequest(group_id="g"), version) == ()
-    with pytest.raises(KafkaError) as caught:
-        decisions.check_commit(None, OffsetCommitRequest(group_id="g", generation_id_or_member_epoch=0), version)
-    assert caught.value.code is code
+    assert (
+        refused(
+            lambda: decisions.check_commit(
+                None, OffsetCommitRequest(group_id="g", generation_id_or_member_epoch=0), version
+            )
+        ).code
+        is code
+    )
 
 
 def test_a_timer_of_a_group_that_was_deleted_changes_nothing() -> None:
@@ -50,3 +55,20 @@ def test_only_consumer_groups_subscribe_to_regular_expressions() -> None:
     for group in (None, CLASSIC):
         assert not decisions.subscribed_regexes(group)
         assert decisions.regexes_resolved(group, {"a.*": frozenset({"a"})}, 1, 0) == Outcome(answer=None)
+
+
+def test_a_simple_group_is_a_classic_one_without_a_protocol() -> None:
+    group: Group = ClassicGroup(group_id="g", config=ClassicConfig())
+    assert (group.group_type, group.state_name, group.protocol_type, group.is_empty) == ("classic", "Empty", "", True)
+
+
+def test_an_outcome_that_says_no_more_changes_nothing() -> None:
+    outcome = Outcome(answer=5)
+    assert (outcome.records, outcome.timers, outcome.replies) == ((), (), ())
+    assert (outcome.group, outcome.removed, outcome.otherwise) == (None, False, None)
+
+
+def test_an_outcome_cannot_be_changed_after_it_was_decided() -> None:
+    outcome = Outcome(answer=5, records=(CoordinatorRecord(key=b"k", value=None),))
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        outcome.answer = 6  # type: ignore[misc]  # what must fail

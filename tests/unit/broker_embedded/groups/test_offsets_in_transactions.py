@@ -1,5 +1,3 @@
-"""Offsets that are committed in transactions: pending, decided, overtaken; live and as read from the log."""
-
 from collections.abc import Iterable
 from dataclasses import replace
 from uuid import UUID
@@ -12,7 +10,8 @@ from broker_embedded.groups.classic.group import ClassicConfig, ClassicGroup, Cl
 from broker_embedded.groups.classic.member import ClassicMember
 from broker_embedded.groups.group import Group, Outcome
 from broker_embedded.groups.offsets import GroupOffsets, OffsetCommit
-from broker_embedded.groups.pending_offsets import OpenTransaction
+from broker_embedded.groups.pending_offsets import OpenTransaction, PendingOffsets, Position
+from broker_embedded.groups.records import OffsetCommitValue
 from broker_embedded.groups.replay import ReplayContext, replay
 from broker_embedded.records.coordinator_record import encode_batch
 from broker_embedded.records.last_records import LastRecords
@@ -119,9 +118,6 @@ def story() -> Story:
     return Story()
 
 
-# --- pending, then decided -------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("restarts", [False, True])
 @pytest.mark.parametrize(("commit", "offset"), [(True, 7), (False, 5)])
 def test_a_commit_is_pending_until_the_marker(story: Story, commit: bool, offset: int, restarts: bool) -> None:
@@ -152,13 +148,6 @@ def test_markers_of_others_decide_nothing(story: Story) -> None:
     assert (story.offset(), story.unstable(A0)) == (None, [True])
 
 
-def test_several_groups_in_one_transaction(story: Story) -> None:
-    for group in "gh":
-        story.commit(A0, to=5, producer=P, group=group)
-    story.end(P, commit=True)
-    assert [story.offset(group=group) for group in "gh"] == [5, 5]
-
-
 def test_what_counts_is_what_was_written_last_not_what_was_decided_last(story: Story) -> None:
     story.commit(A0, to=1, producer=P)
     story.commit(A0, to=2, producer=Q)
@@ -172,31 +161,17 @@ def test_what_counts_is_what_was_written_last_not_what_was_decided_last(story: S
         story.restart()
 
 
-def test_the_same_partition_twice_in_a_transaction(story: Story) -> None:
-    story.commit(A0, to=1, producer=P)
-    story.commit(A0, to=2, producer=P)
-    story.end(P, commit=True)
-    assert story.offset() == 2
-
-
 def test_a_position_of_a_topic_made_again_is_not_pending(story: Story) -> None:
     story.commit(A0, to=5, producer=P)
-    assert [story.state.is_unstable("g", A0, topic_id) for topic_id in (ID, UUID(int=2), ZERO_UUID)] == [
-        True,
-        False,
-        True,
-    ]
+    unstable = [story.state.is_unstable("g", A0, topic_id) for topic_id in (ID, UUID(int=2), ZERO_UUID)]
+    assert unstable == [True, False, True]
+    story.state.clear()
+    assert story.unstable(A0) == [False]
 
 
 def test_a_note_too_long_is_refused_for_its_partition(story: Story) -> None:
     assert story.commit(A0, to=5, producer=P, metadata="x" * 9) == {A0: ErrorCode.OFFSET_METADATA_TOO_LARGE}
     assert (story.log, story.groups) == ([], {})
-
-
-def test_a_member_of_no_group_is_refused(story: Story) -> None:
-    request = TxnOffsetCommitRequest(group_id="g", producer_id=P, generation_id=1, member_id="m")
-    with pytest.raises(KafkaError, match="ILLEGAL_GENERATION"):
-        story.state.commit_in_transaction(None, request, [], now_ms=0, config=CONFIG)
 
 
 def test_a_group_is_asked_who_may_commit(story: Story) -> None:
@@ -205,13 +180,11 @@ def test_a_group_is_asked_who_may_commit(story: Story) -> None:
         group_id="g", config=CONFIG, state=ClassicState.STABLE, generation=3, leader="m", members={"m": member}
     )
     request = TxnOffsetCommitRequest(group_id="g", producer_id=P, generation_id=2, member_id="m")
-    with pytest.raises(KafkaError, match="ILLEGAL_GENERATION"):
-        story.state.commit_in_transaction(group, request, [], now_ms=0, config=CONFIG)
+    for known in (None, group):
+        with pytest.raises(KafkaError, match="ILLEGAL_GENERATION"):
+            story.state.commit_in_transaction(known, request, [], now_ms=0, config=CONFIG)
     outcome = story.state.commit_in_transaction(group, replace(request, generation_id=3), [], now_ms=0, config=CONFIG)
     assert (outcome.answer, outcome.timers) == ({}, ())
-
-
-# --- deleting and growing old ----------------------------------------------------------------------------------------
 
 
 def test_a_position_that_is_forgotten_takes_what_is_pending_along(story: Story) -> None:
@@ -265,14 +238,6 @@ def test_neither_a_position_nor_a_group_expires_while_something_is_pending(story
         story.restart()
 
 
-def test_everything_can_be_forgotten(story: Story) -> None:
-    story.commit(A0, to=5, producer=P)
-    story.state.clear()
-    assert story.unstable(A0) == [False]
-
-
-# --- whatever happens ------------------------------------------------------------------------------------------------
-
 _PARTITIONS = st.sampled_from([A0, A1])
 _PRODUCERS = st.sampled_from([P, Q, 9])
 _STEPS = st.one_of(
@@ -307,3 +272,64 @@ def test_a_log_says_what_was_seen_when_it_was_written(
         play(story, after)
     assert restarted.state.all_committed("g") == running.state.all_committed("g")
     assert restarted.unstable(A0, A1) == running.unstable(A0, A1)
+
+
+FIRST, SECOND = OpenTransaction(0, 1), OpenTransaction(0, 2)
+
+
+def position(offset: int, log_offset: int) -> Position:
+    return Position(OffsetCommitValue(offset=offset), log_offset)
+
+
+@pytest.fixture
+def pending() -> PendingOffsets:
+    """Two transactions have committed for a-0 of group g, the first one also for others."""
+    pending = PendingOffsets()
+    pending.add(FIRST, "g", A0, position(5, 10))
+    pending.add(SECOND, "g", A0, position(6, 11))
+    pending.add(FIRST, "g", A1, position(7, 12))
+    pending.add(FIRST, "h", A0, position(8, 13))
+    return pending
+
+
+def test_they_are_found_by_group_and_partition(pending: PendingOffsets) -> None:
+    assert set(pending.groups) == {"g", "h"}
+    assert set(pending.partitions("g")) == {A0, A1}
+    assert {found.value.offset for found in pending.of("g", A0)} == {5, 6}
+    assert (set(pending.partitions("i")), set(pending.of("h", A1))) == (set(), set())
+
+
+def test_a_transaction_commits_anew(pending: PendingOffsets) -> None:
+    pending.add(FIRST, "g", A0, position(9, 14))
+    assert {found.value.offset for found in pending.of("g", A0)} == {6, 9}
+    assert ("g", A0, position(9, 14)) in pending.end(FIRST, 15)
+
+
+def test_the_end_of_a_transaction_takes_out_what_is_its_own(pending: PendingOffsets) -> None:
+    ended = pending.end(FIRST, 20)
+    assert ended == [("g", A0, position(5, 10)), ("g", A1, position(7, 12)), ("h", A0, position(8, 13))]
+    assert (set(pending.groups), set(pending.partitions("g"))) == ({"g"}, {A0})
+    assert pending.end(FIRST, 21) == []
+    assert pending.end(SECOND, 22) == [("g", A0, position(6, 11))]
+    assert set(pending.groups) == set()
+
+
+def test_transactions_of_one_producer_in_two_partitions_are_two(pending: PendingOffsets) -> None:
+    assert pending.end(OpenTransaction(1, FIRST.producer_id), 20) == []
+
+
+def test_what_is_behind_the_marker_is_of_the_next_transaction(pending: PendingOffsets) -> None:
+    assert pending.end(FIRST, 11) == [("g", A0, position(5, 10))]
+    assert pending.end(FIRST, 20) == [("g", A1, position(7, 12)), ("h", A0, position(8, 13))]
+
+
+def test_what_is_discarded_does_not_come_back(pending: PendingOffsets) -> None:
+    for _ in range(2):
+        pending.discard("g", A0)
+    pending.discard("h", A0)
+    assert (set(pending.groups), set(pending.partitions("g"))) == ({"g"}, {A1})
+    assert pending.end(SECOND, 20) == []
+    assert pending.end(FIRST, 20) == [("g", A1, position(7, 12))]
+    pending.add(FIRST, "g", A0, position(5, 21))
+    pending.clear()
+    assert (set(pending.groups), pending.end(FIRST, 22)) == (set(), [])

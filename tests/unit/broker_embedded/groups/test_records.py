@@ -1,5 +1,3 @@
-"""Records of __consumer_offsets: Kafka's bytes, and nothing else taken for them."""
-
 from dataclasses import replace
 from uuid import UUID
 
@@ -7,6 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker_embedded.groups.classic.group import ClassicConfig, ClassicGroup
+from broker_embedded.groups.classic.records import group_tombstone, new_group_record
+from broker_embedded.groups.group import Group
 from broker_embedded.groups.records import (
     OffsetCommitKey,
     OffsetCommitValue,
@@ -14,6 +15,7 @@ from broker_embedded.groups.records import (
     offset_record,
     read_offset_record,
 )
+from broker_embedded.groups.replay import ReplayContext, replay
 from broker_embedded.records.coordinator_record import CoordinatorRecord
 from spark_kafka_native.protocol.wire import ZERO_UUID
 from spark_kafka_native.records.errors import CorruptBatch
@@ -62,14 +64,6 @@ def test_an_expiry_time_asks_for_the_version_that_has_one(version: int) -> None:
     record = offset_record(KEY, OffsetCommitValue(expire_timestamp=11), RecordVersions(offset=version))
     assert record.value is not None
     assert record.value[:2] == b"\x00\x01"
-
-
-def test_a_commit_with_an_expiry_of_its_own_takes_the_version_that_has_one() -> None:
-    record = offset_record(KEY, OffsetCommitValue(offset=5, metadata="", commit_timestamp=9, expire_timestamp=11))
-    assert (
-        record.value
-        == b"\x00\x01" + (5).to_bytes(8, "big") + b"\x00\x00" + (9).to_bytes(8, "big") + b"\0" * 7 + b"\x0b"
-    )
 
 
 @pytest.mark.parametrize(
@@ -132,3 +126,38 @@ def test_what_is_written_is_read(
         offset=offset, leader_epoch=epoch, metadata=metadata, commit_timestamp=timestamp, topic_id=topic_id
     )
     assert read_offset_record(offset_record(key, value)) == (key, value)
+
+
+CONTEXT = ReplayContext(classic=ClassicConfig(max_size=7))
+POSITION = OffsetCommitKey(group="g", topic="t", partition=0)
+
+
+def after(*records: CoordinatorRecord) -> dict[str, Group]:
+    groups: dict[str, Group] = {}
+    for record in records:
+        replay(groups, record, CONTEXT)
+    return groups
+
+
+def test_a_position_makes_a_simple_group() -> None:
+    record = offset_record(POSITION, OffsetCommitValue(offset=5))
+    assert after(record) == {"g": ClassicGroup(group_id="g", config=CONTEXT.classic)}
+    assert after(offset_record(POSITION, None)) == {}
+
+
+def test_a_position_does_not_touch_a_group_that_is_there() -> None:
+    made = new_group_record("g", 9)
+    assert after(made, offset_record(POSITION, OffsetCommitValue(offset=5))) == after(made)
+    assert after(made, offset_record(POSITION, None)) == after(made)
+
+
+def test_a_tombstone_ends_a_group() -> None:
+    assert after(new_group_record("g", 9), new_group_record("h", 9), group_tombstone("g")).keys() == {"h"}
+    assert after(group_tombstone("g")) == {}
+
+
+def test_records_of_unknown_kinds_are_ignored_and_keys_without_a_version_are_corrupt() -> None:
+    assert after(CoordinatorRecord(key=b"\x00\x63rest", value=b"x")) == {}
+    for key in (b"", b"\x00"):
+        with pytest.raises(CorruptBatch):
+            after(CoordinatorRecord(key=key, value=b"x"))

@@ -1,5 +1,3 @@
-"""AlterConfigs: all settings of a resource are replaced, or none."""
-
 import pytest
 
 from spark_kafka_native.protocol.errors import ErrorCode

@@ -1,5 +1,3 @@
-"""ApiVersions: the ranges and features of a release, the client's name, the way back for clients that are too new."""
-
 import pytest
 
 from broker_embedded.config.releases import RELEASE_NAMES, release

@@ -1,5 +1,3 @@
-"""ConsumerGroupDescribe: members, what they have, what they shall have."""
-
 from pathlib import Path
 
 import pytest
@@ -11,8 +9,8 @@ from spark_kafka_native.protocol.messages.consumer_group_describe import (
 )
 from spark_kafka_native.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from spark_kafka_native.protocol.messages.create_topics import CreatableTopic
-from spark_kafka_native.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from tests.support.broker_driver import BrokerDriver
+from tests.support.members import join_request
 
 
 def describe(
@@ -53,11 +51,7 @@ def test_a_member_in_every_detail(broker: BrokerDriver) -> None:
     assert (member.client_id, member.subscribed_topic_names, member.subscribed_topic_regex) == ("me", ("t",), "u.*")
     assert member.member_type == 1
     (has,) = member.assignment.topic_partitions
-    assert (has.topic_id, has.topic_name, has.partitions) == (
-        broker.broker.image.topics["t"].topic_id,
-        "t",
-        (0, 1),
-    )
+    assert (has.topic_id, has.topic_name, has.partitions) == (broker.topic_id("t"), "t", (0, 1))
     assert member.target_assignment == member.assignment
 
 
@@ -77,7 +71,7 @@ def test_what_a_member_gives_back_is_still_its_own(broker: BrokerDriver) -> None
 
 def test_topics_that_are_gone_are_left_out(broker: BrokerDriver) -> None:
     join(broker, "a")
-    broker.run(broker.broker.topic_lifecycle.delete(broker.broker.image.topics["t"]))
+    broker.delete("t")
     (member,) = describe(broker).members
     assert (member.assignment.topic_partitions, member.target_assignment.topic_partitions) == ((), ())
     assert CreatableTopic(name="t").name in member.subscribed_topic_names
@@ -85,27 +79,15 @@ def test_topics_that_are_gone_are_left_out(broker: BrokerDriver) -> None:
 
 def test_members_of_the_classic_protocol(broker: BrokerDriver) -> None:
     join(broker, "a")
-    metadata = b"\x00\x01" + b"\x00\x00\x00\x01\x00\x01t" + b"\xff\xff\xff\xff" + b"\x00\x00\x00\x00"
-    request = JoinGroupRequest(
-        group_id="g",
-        session_timeout_ms=10_000,
-        rebalance_timeout_ms=10_000,
-        protocol_type="consumer",
-        protocols=(JoinGroupRequestProtocol(name="range", metadata=metadata),),
-    )
-    member_id = broker.ask(request, 3).member_id
+    member_id = broker.ask(join_request(), 3).member_id
     types = {member.member_id: member.member_type for member in describe(broker).members}
     assert types == {"a": 1, member_id: 0}
     assert {member.member_type for member in describe(broker, version=0).members} == {-1}
 
 
-def test_the_first_assignor_is_for_groups_that_choose_none(broker: BrokerDriver) -> None:
-    join(broker, "a")
-    assert describe(broker).assignor_name == "uniform"
-
-
 def test_operations_are_told_on_request(broker: BrokerDriver) -> None:
     join(broker, "a")
+    assert describe(broker).assignor_name == "uniform"
     allowed = describe(broker, operations=True).authorized_operations
     assert [code for code in range(16) if allowed >> code & 1] == [3, 6, 8, 10, 11]
 
@@ -115,13 +97,7 @@ def test_what_is_no_consumer_group(broker: BrokerDriver) -> None:
     unknown = describe(broker, "x")
     assert (unknown.error_code, unknown.error_message) == (ErrorCode.GROUP_ID_NOT_FOUND, "Group x not found.")
     assert (unknown.group_state, unknown.members) == ("", ())
-    request = JoinGroupRequest(
-        group_id="c",
-        session_timeout_ms=10_000,
-        protocol_type="consumer",
-        protocols=(JoinGroupRequestProtocol(name="range"),),
-    )
-    broker.ask(request, 4)
+    broker.ask(join_request("c"), 4)
     classic = describe(broker, "c")
     assert classic.error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert classic.error_message == "Group c not a consumer group."

@@ -1,5 +1,3 @@
-"""CreatePartitions: wider for good, or only checked."""
-
 import pytest
 
 from spark_kafka_native.protocol.errors import ErrorCode

@@ -1,5 +1,3 @@
-"""CreateTopics: made for good, or only checked; refused one by one."""
-
 from typing import Any
 from uuid import UUID
 
@@ -48,7 +46,7 @@ def test_a_topic_in_every_version(broker: BrokerDriver, version: int) -> None:
     if version >= 5:
         assert (result.num_partitions, result.replication_factor) == (3, 1)
     if version >= 7:
-        assert result.topic_id == broker.broker.image.topics["t"].topic_id != UUID(int=0)
+        assert result.topic_id == broker.topic_id("t") != UUID(int=0)
 
 
 @pytest.mark.parametrize("how", ["restart", "crash"])
@@ -61,8 +59,7 @@ def test_a_topic_is_there_for_good(broker: BrokerDriver, how: str) -> None:
 
 
 def test_minus_one_is_the_brokers_default(broker: BrokerDriver) -> None:
-    broker.settings["num.partitions"] = 5
-    broker.restart()
+    broker.restart({"num.partitions": 5})
     create(broker, wanted(), version=4)
     assert partitions_of(broker, "t") == 5
 
@@ -108,8 +105,7 @@ def test_replicas_by_hand(broker: BrokerDriver) -> None:
 
 
 def test_the_settings_come_back_with_where_they_are_from(broker: BrokerDriver) -> None:
-    broker.settings["log.segment.bytes"] = "2000000"
-    broker.restart()
+    broker.restart({"log.segment.bytes": "2000000"})
     (result,) = create(broker, wanted(configs=configs(retention_ms="5")), version=5)
     assert result.configs is not None
     found = {config.name: (config.value, config.config_source) for config in result.configs}

@@ -1,5 +1,3 @@
-"""DeleteRecords: partitions start later, for good."""
-
 import pytest
 
 from spark_kafka_native.protocol.errors import ErrorCode

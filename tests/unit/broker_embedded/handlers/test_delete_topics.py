@@ -1,5 +1,3 @@
-"""DeleteTopics: gone for every client, and for good."""
-
 from uuid import UUID
 
 import pytest
@@ -32,7 +30,7 @@ def test_topics_by_name_in_every_version(broker: BrokerDriver, version: int) -> 
 
 def test_topics_by_id(broker: BrokerDriver) -> None:
     broker.create("a")
-    topic_id = broker.broker.image.topics["a"].topic_id
+    topic_id = broker.topic_id("a")
     states = (DeleteTopicState(topic_id=topic_id), DeleteTopicState(topic_id=UUID(int=5)), DeleteTopicState())
     results = broker.ask(DeleteTopicsRequest(topics=states), 6).responses
     assert [(result.name, result.topic_id, result.error_code) for result in results] == [
@@ -73,8 +71,7 @@ def test_a_topic_named_twice_stays(broker: BrokerDriver) -> None:
 
 @pytest.mark.parametrize(("version", "code"), [(2, ErrorCode.INVALID_REQUEST), (3, ErrorCode.TOPIC_DELETION_DISABLED)])
 def test_the_broker_may_forbid_it(broker: BrokerDriver, version: int, code: ErrorCode) -> None:
-    broker.settings["delete.topic.enable"] = False
-    broker.restart()
+    broker.restart({"delete.topic.enable": False})
     broker.create("a")
     assert by_name(broker, "a", version=version) == [code]
     assert set(broker.broker.image.topics) == {"a"}

@@ -1,5 +1,3 @@
-"""DescribeConfigs: every version, names to choose by, resources that there are not."""
-
 import asyncio
 from pathlib import Path
 from typing import Any
@@ -9,6 +7,7 @@ import pytest
 from broker_embedded.handlers import describe_configs
 from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from spark_kafka_native.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from tests.support.broker_driver import BrokerDriver
 from tests.support.configs import BROKER, GROUP, LOGGER, TOPIC, described, put
 
@@ -50,13 +49,9 @@ def test_no_names_ask_for_all(broker: BrokerDriver, keys: tuple[str, ...] | None
     broker.create("t")
     resource = DescribeConfigsResource(resource_type=TOPIC, resource_name="t", configuration_keys=keys)
     (result,) = broker.ask(DescribeConfigsRequest(resources=(resource,)), 4).results
+    assert described(broker, TOPIC, "t", "no.such").configs == ()
     assert len(result.configs) > 10
     assert all(config.synonyms == () and config.documentation is None for config in result.configs)
-
-
-def test_names_that_are_not_there_are_left_out(broker: BrokerDriver) -> None:
-    broker.create("t")
-    assert described(broker, TOPIC, "t", "no.such").configs == ()
 
 
 def test_each_resource_stands_for_itself(broker: BrokerDriver) -> None:
@@ -65,13 +60,8 @@ def test_each_resource_stands_for_itself(broker: BrokerDriver) -> None:
     resources = tuple(DescribeConfigsResource(resource_type=kind, resource_name=name) for kind, name in wanted)
     results = broker.ask(DescribeConfigsRequest(resources=resources), 1).results
     assert [(result.resource_type, result.resource_name) for result in results] == list(wanted)
-    assert [result.error_code for result in results] == [
-        0,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        0,
-        ErrorCode.INVALID_REQUEST,
-        0,
-    ]
+    unknown, invalid = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_REQUEST
+    assert [result.error_code for result in results] == [0, unknown, 0, invalid, 0]
     assert [bool(result.configs) for result in results] == [True, False, True, False, True]
 
 
@@ -143,3 +133,25 @@ def test_groups_without_settings_are_described_up_to_a_bound(
     assert [result.resource_name for result in results] == list(names)
     assert [result.error_code for result in results] == [0, 0, 0, ErrorCode.INVALID_REQUEST, 0, 42]
     assert "at most 3 groups" in (results[3].error_message or "")
+
+
+def listed(broker: BrokerDriver, *types: int) -> list[tuple[str, int]]:
+    answer = broker.ask(ListConfigResourcesRequest(resource_types=types), 1)
+    assert answer.error_code == 0
+    return [(resource.resource_name, resource.resource_type) for resource in answer.config_resources]
+
+
+def test_all_and_some(broker: BrokerDriver) -> None:
+    broker.create("b")
+    broker.create("a")
+    assert listed(broker) == [("1", 8), ("1", 4), ("a", 2), ("b", 2)]
+    assert listed(broker, 2) == [("a", 2), ("b", 2)]
+    assert listed(broker, 2, 4) == [("1", 4), ("a", 2), ("b", 2)]
+    assert listed(broker, 16) == listed(broker, 32) == []
+    answer = broker.ask(ListConfigResourcesRequest(), 0)  # v0 lists subscriptions to metrics only
+    assert (answer.error_code, answer.config_resources) == (0, ())
+
+
+def test_a_type_that_does_not_exist(broker: BrokerDriver) -> None:
+    answer = broker.ask(ListConfigResourcesRequest(resource_types=(2, 64)), 1)
+    assert (answer.error_code, answer.config_resources) == (ErrorCode.UNSUPPORTED_VERSION, ())

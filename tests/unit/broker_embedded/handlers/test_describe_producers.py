@@ -1,5 +1,3 @@
-"""DescribeProducers: who has written to a partition with sequence numbers."""
-
 import pytest
 
 from broker_embedded.log.append.incoming import Terms

@@ -1,5 +1,3 @@
-"""DescribeTopicPartitions: page by page through topics and partitions."""
-
 import pytest
 
 from spark_kafka_native.protocol.errors import ErrorCode
@@ -76,8 +74,7 @@ def test_pages(
 
 
 def test_the_broker_has_a_limit_too(broker: BrokerDriver) -> None:
-    broker.settings["max.request.partition.size.limit"] = 2
-    broker.restart()
+    broker.restart({"max.request.partition.size.limit": 2})
     assert summary(page(broker)) == [("a", [0]), ("b", [0]), ("next b", [1])]
 
 

@@ -1,5 +1,3 @@
-"""EndTxn: what every version says of how a transaction ends, and of who goes on."""
-
 import pytest
 
 from spark_kafka_native.protocol.errors import ErrorCode

@@ -1,5 +1,3 @@
-"""Fetch: what is there, within limits; what comes while the client waits; and what is wrong with the question."""
-
 import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
@@ -67,7 +65,8 @@ def test_records_in_every_version_with_names(broker: BrokerDriver, version: int)
     broker.produce("t", batch(b"0", b"1"))
     broker.produce("t", batch(b"2"))
     data = broker.fetch("t", 0, version=version)
-    assert values_in(data) == [b"0", b"1", b"2"]
+    assert values_in(data) == values_in(broker.fetch("t", 1, version=version)) == [b"0", b"1", b"2"]
+    assert values_in(broker.fetch("t", 2, replica_id=-2, version=version)) == [b"2"], "a debugging consumer"
     assert (data.high_watermark, data.last_stable_offset) == (3, 3)
     assert data.aborted_transactions is None
     if version >= 5:
@@ -80,18 +79,12 @@ def test_records_in_every_version_with_names(broker: BrokerDriver, version: int)
 def test_records_by_topic_id(broker: BrokerDriver, version: int) -> None:
     broker.create("t")
     broker.produce("t", batch(b"0"))
-    topic_id = broker.broker.image.topics["t"].topic_id
+    topic_id = broker.topic_id("t")
     (topic,) = broker.ask(by_id(topic_id), version).responses
     assert topic.topic_id == topic_id
     assert values_in(topic.partitions[0]) == [b"0"]
     (topic,) = broker.ask(by_id(UUID(int=5)), version).responses
     assert code(topic.partitions[0]) is ErrorCode.UNKNOWN_TOPIC_ID
-
-
-def test_the_whole_batch_comes_for_an_offset_inside_it(broker: BrokerDriver) -> None:
-    broker.create("t")
-    broker.produce("t", batch(b"0", b"1", b"2"))
-    assert values_in(broker.fetch("t", 1)) == [b"0", b"1", b"2"]
 
 
 @pytest.mark.parametrize("offset", [-1, 2, 100])
@@ -141,8 +134,7 @@ def test_a_partition_with_nothing_leaves_the_first_batch_to_the_next(broker: Bro
 
 
 def test_the_broker_limits_the_answer_too(broker: BrokerDriver) -> None:
-    broker.settings["fetch.max.bytes"] = 1024
-    broker.restart()
+    broker.restart({"fetch.max.bytes": 1024})
     broker.create("t")
     for _ in range(3):
         broker.produce("t", batch(b"x" * 1000))
@@ -190,17 +182,11 @@ def test_followers_are_turned_away(broker: BrokerDriver, version: int, others: d
     broker.create("t")
     topic = FetchTopic(
         topic="t",
-        topic_id=broker.broker.image.topics["t"].topic_id,
+        topic_id=broker.topic_id("t"),
         partitions=(FetchPartition(partition=0, partition_max_bytes=1),),
     )
     answer = broker.ask(FetchRequest(topics=(topic,), **others), version)  # type: ignore[arg-type]  # by name
     assert code(answer.responses[0].partitions[0]) is ErrorCode.NOT_LEADER_OR_FOLLOWER
-
-
-def test_a_debugging_consumer_is_served(broker: BrokerDriver) -> None:
-    broker.create("t")
-    broker.produce("t", batch(b"0"))
-    assert values_in(broker.fetch("t", replica_id=-2)) == [b"0"]
 
 
 def test_committed_readers_get_an_empty_list_of_aborted_transactions(broker: BrokerDriver) -> None:
@@ -211,23 +197,13 @@ def test_committed_readers_get_an_empty_list_of_aborted_transactions(broker: Bro
     assert data.aborted_transactions == ()
 
 
-def wait_for(broker: BrokerDriver, request: FetchRequest, version: int = 11) -> "asyncio.Task[FetchResponse | None]":
-    """A Fetch that is waiting now."""
-    task = broker.begin(request, version)
-    broker.settle()
-    assert not task.done()
-    return task
-
-
 def values(broker: BrokerDriver, task: "asyncio.Task[FetchResponse | None]") -> list[bytes]:
-    answer = broker.run(task)
-    assert answer is not None
-    return values_in(answer.responses[0].partitions[0])
+    return values_in(broker.answer(task).responses[0].partitions[0])
 
 
 def test_an_append_wakes_who_waits(broker: BrokerDriver) -> None:
     broker.create("t")
-    tasks = [wait_for(broker, fetch_request("t", max_wait_ms=LONG_MS, min_bytes=1)) for _ in range(3)]
+    tasks = [broker.pending(fetch_request("t", max_wait_ms=LONG_MS, min_bytes=1), 11) for _ in range(3)]
     broker.produce("t", batch(b"0"))
     assert [values(broker, task) for task in tasks] == [[b"0"]] * 3
     assert broker.broker.delayed.count == 0
@@ -247,21 +223,20 @@ def test_an_append_wakes_who_is_about_to_wait(broker: BrokerDriver) -> None:
 def test_the_wait_ends_when_enough_has_come_and_not_before(broker: BrokerDriver) -> None:
     broker.create("t", partitions=2)
     one = len(batch(b"x" * 100))
-    task = wait_for(broker, many(broker, {"t": {0: 0, 1: 0}}, max_wait_ms=LONG_MS, min_bytes=3 * one))
+    task = broker.pending(many(broker, {"t": {0: 0, 1: 0}}, max_wait_ms=LONG_MS, min_bytes=3 * one), 11)
     for index in (0, 1):
         broker.produce("t", batch(b"x" * 100), index)
         broker.settle()
         assert not task.done()
     broker.produce("t", batch(b"x" * 100), 1)
-    answer = broker.run(task)
-    assert answer is not None
+    answer = broker.answer(task)
     assert [size(part) for part in answer.responses[0].partitions] == [one, 2 * one]
 
 
 def test_the_wait_ends_with_its_time(broker: BrokerDriver) -> None:
     broker.create("t")
     broker.produce("t", batch(b"0"))
-    task = wait_for(broker, fetch_request("t", max_wait_ms=500, min_bytes=1 << 20))
+    task = broker.pending(fetch_request("t", max_wait_ms=500, min_bytes=1 << 20), 11)
     broker.advance(499)
     assert not task.done()
     broker.advance(1)
@@ -270,7 +245,7 @@ def test_the_wait_ends_with_its_time(broker: BrokerDriver) -> None:
 
 def test_a_partition_that_is_missing_does_not_cut_the_wait_short(broker: BrokerDriver) -> None:
     broker.create("t")
-    task = wait_for(broker, many(broker, {"t": {0: 0, 9: 0}}, max_wait_ms=LONG_MS, min_bytes=1))
+    task = broker.pending(many(broker, {"t": {0: 0, 9: 0}}, max_wait_ms=LONG_MS, min_bytes=1), 11)
     broker.produce("t", batch(b"0"))
     assert values(broker, task) == [b"0"]
 
@@ -284,18 +259,17 @@ def test_nothing_asked_or_nothing_there_is_answered_at_once(broker: BrokerDriver
 @pytest.mark.parametrize("again", [False, True])
 def test_a_topic_deleted_while_somebody_waits_ends_the_wait(broker: BrokerDriver, again: bool) -> None:
     broker.create("t")
-    task = wait_for(broker, fetch_request("t", max_wait_ms=LONG_MS, min_bytes=1))
-    broker.run(broker.broker.topic_lifecycle.delete(broker.broker.image.topics["t"]))
+    task = broker.pending(fetch_request("t", max_wait_ms=LONG_MS, min_bytes=1), 11)
+    broker.delete("t")
     if again:
         broker.create("t")
-    answer = broker.run(task)
-    assert answer is not None
+    answer = broker.answer(task)
     assert code(answer.responses[0].partitions[0]) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_a_stop_answers_who_waits(broker: BrokerDriver) -> None:
     broker.create("t")
-    task = wait_for(broker, fetch_request("t", max_wait_ms=LONG_MS, min_bytes=1))
+    task = broker.pending(fetch_request("t", max_wait_ms=LONG_MS, min_bytes=1), 11)
     broker.broker.delayed.release()
     assert values(broker, task) == []
 
@@ -305,9 +279,6 @@ def test_a_partition_named_twice_is_answered_once(broker: BrokerDriver) -> None:
     part = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1)
     answer = broker.ask(FetchRequest(topics=(FetchTopic(topic="t", partitions=(part, part)),)), 11)
     assert len(answer.responses[0].partitions) == 1
-
-
-# --- versions of before the record batches ----------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -348,10 +319,9 @@ def test_v3_gets_the_first_message_whole(old_broker: BrokerDriver) -> None:
 
 
 def test_an_old_client_waits_too(old_broker: BrokerDriver) -> None:
-    task = wait_for(old_broker, fetch_request("t", 3, max_wait_ms=LONG_MS, min_bytes=1), 2)
+    task = old_broker.pending(fetch_request("t", 3, max_wait_ms=LONG_MS, min_bytes=1), 2)
     old_broker.produce("t", batch(b"d"))
-    answer = old_broker.run(task)
-    assert answer is not None
+    answer = old_broker.answer(task)
     assert [value for _, value in old_values(answer.responses[0].partitions[0])] == [b"d"]
 
 

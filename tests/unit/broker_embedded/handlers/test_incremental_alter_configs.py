@@ -1,5 +1,3 @@
-"""IncrementalAlterConfigs: single settings change, all that one resource is asked for or none."""
-
 import errno
 from pathlib import Path
 

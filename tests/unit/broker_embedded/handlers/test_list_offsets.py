@@ -1,5 +1,3 @@
-"""ListOffsets: the ends of a log, and the record for a time."""
-
 import threading
 from typing import Any
 
@@ -56,15 +54,15 @@ def test_both_ends_and_a_time_in_every_version(filled: BrokerDriver, version: in
     assert place(look_up(filled, EARLIEST, version)) == (0, 0, -1)
     assert place(look_up(filled, 1500, version)) == (0, 1, 3000)
     assert place(look_up(filled, 3001, version)) == (0, -1, -1)
+    for timestamp, offset, found_ms in [(0, 0, 1000), (1000, 0, 1000), (1001, 1, 3000), (3000, 1, 3000)]:
+        assert place(look_up(filled, timestamp, version)) == (0, offset, found_ms)
+    for level, replica_id in ((1, -1), (0, -2), (1, -2)):
+        found = look_up(filled, LATEST, max(version, 2), isolation_level=level, replica_id=replica_id)
+        assert place(found) == (0, 3, -1)
+    for timestamp in (-7, -(2**63)):
+        assert look_up(filled, timestamp, version).error_code == ErrorCode.UNSUPPORTED_VERSION
     epoch = look_up(filled, LATEST, version).leader_epoch
     assert epoch == (0 if version >= 4 else -1)
-
-
-@pytest.mark.parametrize(
-    ("timestamp", "offset", "found_ms"), [(0, 0, 1000), (1000, 0, 1000), (1001, 1, 3000), (3000, 1, 3000)]
-)
-def test_the_first_record_at_or_after_a_time(filled: BrokerDriver, timestamp: int, offset: int, found_ms: int) -> None:
-    assert place(look_up(filled, timestamp)) == (0, offset, found_ms)
 
 
 @pytest.mark.parametrize(
@@ -84,23 +82,11 @@ def test_special_timestamps_from_their_version_on(
     assert look_up(filled, timestamp, since - 1).error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_unknown_special_timestamps(filled: BrokerDriver) -> None:
-    for timestamp in (-7, -(2**63)):
-        assert look_up(filled, timestamp, 11).error_code == ErrorCode.UNSUPPORTED_VERSION
-
-
 @pytest.mark.parametrize("timestamp", [MAX_TIMESTAMP, 0])
 def test_an_empty_log_has_no_record_for_any_time(broker: BrokerDriver, timestamp: int) -> None:
     broker.create("t")
     assert place(look_up(broker, timestamp)) == (0, -1, -1)
     assert place(look_up(broker, LATEST)) == (0, 0, -1)
-
-
-@pytest.mark.parametrize("isolation_level", [0, 1])
-@pytest.mark.parametrize("replica_id", [-1, -2])
-def test_readers_of_all_kinds(filled: BrokerDriver, isolation_level: int, replica_id: int) -> None:
-    found = look_up(filled, LATEST, isolation_level=isolation_level, replica_id=replica_id)
-    assert place(found) == (0, 3, -1)
 
 
 def test_what_retention_took_is_before_the_beginning(filled: BrokerDriver) -> None:

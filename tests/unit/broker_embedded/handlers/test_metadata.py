@@ -1,5 +1,3 @@
-"""Metadata: who is there, which topics, and which of them come into being by being asked for."""
-
 from uuid import UUID
 
 import pytest
@@ -49,7 +47,7 @@ def test_a_topic_in_every_version(broker: BrokerDriver, version: int) -> None:
     if version >= 7:
         assert {part.leader_epoch for part in topic.partitions} == {0}
     if version >= 10:
-        assert topic.topic_id == broker.broker.image.topics["t"].topic_id
+        assert topic.topic_id == broker.topic_id("t")
 
 
 def test_all_topics_and_no_topics(broker: BrokerDriver) -> None:
@@ -88,14 +86,12 @@ def test_many_who_ask_at_once_get_the_same_topic(broker: BrokerDriver) -> None:
 
 
 def test_the_broker_may_forbid_it(broker: BrokerDriver) -> None:
-    broker.settings["auto.create.topics.enable"] = False
-    broker.restart()
+    broker.restart({"auto.create.topics.enable": False})
     assert about(broker, "new", create=True).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_new_topics_take_the_brokers_defaults(broker: BrokerDriver) -> None:
-    broker.settings["num.partitions"] = 4
-    broker.restart()
+    broker.restart({"num.partitions": 4})
     assert len(about(broker, "new", create=True).partitions) == 4
 
 
@@ -123,7 +119,7 @@ def test_the_brokers_own_topics(broker: BrokerDriver) -> None:
 @pytest.mark.parametrize("version", [12, 13])
 def test_topics_by_id(broker: BrokerDriver, version: int) -> None:
     broker.create("a")
-    topic_id = broker.broker.image.topics["a"].topic_id
+    topic_id = broker.topic_id("a")
     wanted = tuple(MetadataRequestTopic(topic_id=wanted, name=None) for wanted in (topic_id, UUID(int=5)))
     found, unknown = broker.ask(MetadataRequest(topics=wanted), version).topics
     assert (found.name, found.topic_id, found.error_code) == ("a", topic_id, 0)

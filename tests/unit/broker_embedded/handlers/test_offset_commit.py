@@ -1,5 +1,3 @@
-"""OffsetCommit: stored for good, in every version; refused partition by partition."""
-
 from uuid import UUID
 
 import pytest
@@ -54,7 +52,7 @@ def test_offsets_in_versions_of_old_brokers(broker: BrokerDriver) -> None:
 
 def test_offsets_by_topic_id(broker: BrokerDriver) -> None:
     broker.create("t")
-    topic_id = broker.broker.image.topics["t"].topic_id
+    topic_id = broker.topic_id("t")
     topics = tuple(
         OffsetCommitRequestTopic(topic_id=wanted, partitions=(part(0, 5), part(9, 5)))
         for wanted in (topic_id, UUID(int=5))
@@ -122,8 +120,7 @@ def test_a_retention_time_beyond_all_clocks_keeps_the_offset(broker: BrokerDrive
 
 
 def test_a_commit_too_large_for_the_log_is_refused_as_a_whole(broker: BrokerDriver) -> None:
-    broker.settings["message.max.bytes"] = 300
-    broker.restart()
+    broker.restart({"message.max.bytes": 300})
     broker.create("t", partitions=2)
     codes = commit(broker, part(0, 5, "x" * 300), part(1, 5))
     assert codes == [ErrorCode.UNKNOWN_SERVER_ERROR] * 2
@@ -135,7 +132,7 @@ def test_a_deleted_topic_takes_its_offsets_along(broker: BrokerDriver) -> None:
     broker.create("u")
     commit(broker, part(0, 5))
     commit(broker, part(0, 6), topic="u")
-    broker.run(broker.broker.topic_lifecycle.delete(broker.broker.image.topics["t"]))
+    broker.delete("t")
     broker.create("t")
     for _ in range(2):
         assert (committed(broker), committed(broker, topic="u")) == (None, 6)
@@ -145,7 +142,7 @@ def test_a_deleted_topic_takes_its_offsets_along(broker: BrokerDriver) -> None:
 def test_deleting_the_offsets_topic_forgets_all(broker: BrokerDriver) -> None:
     broker.create("t")
     commit(broker, part(0, 5))
-    broker.run(broker.broker.topic_lifecycle.delete(broker.broker.image.topics["__consumer_offsets"]))
+    broker.delete("__consumer_offsets")
     assert committed(broker) is None
     assert commit(broker, part(0, 7)) == [0]
     broker.restart()
@@ -153,8 +150,7 @@ def test_deleting_the_offsets_topic_forgets_all(broker: BrokerDriver) -> None:
 
 
 def test_commits_that_wait_for_the_disk(broker: BrokerDriver) -> None:
-    broker.settings["log.flush.interval.messages"] = 1
-    broker.restart()
+    broker.restart({"log.flush.interval.messages": 1})
     broker.create("t")
     assert commit(broker, part(0, 5)) == [0]
     assert committed(broker) == 5

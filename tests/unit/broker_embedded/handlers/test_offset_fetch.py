@@ -1,5 +1,3 @@
-"""OffsetFetch: what was committed, -1 for the rest, no error for groups that nobody knows."""
-
 from uuid import UUID
 
 import pytest
@@ -92,7 +90,7 @@ def test_several_groups_in_new_versions(filled: BrokerDriver, version: int) -> N
 
 
 def test_topics_by_id(filled: BrokerDriver) -> None:
-    topic_id = filled.broker.image.topics["t"].topic_id
+    topic_id = filled.topic_id("t")
     topics = tuple(
         OffsetFetchRequestTopics(topic_id=wanted, partition_indexes=(0,)) for wanted in (topic_id, UUID(int=5))
     )
@@ -131,9 +129,6 @@ def test_offsets_of_a_topic_made_again_are_not_its_own(filled: BrokerDriver) -> 
     for topics in ((asked,), None):
         request = OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id="g", topics=topics),))
         assert flat(filled.ask(request, 8).groups[0]).get(("t", 0), (-1, -1, "", 0)) == (-1, -1, "", 0)
-
-
-# --- stable positions (KIP-447) --------------------------------------------------------------------------------------
 
 
 def commit_in_transaction(broker: BrokerDriver, topic: str, partition: int, offset: int) -> None:

@@ -1,5 +1,3 @@
-"""Produce v0-v2, Fetch v0-v3 and ListOffsets v0: message sets from and for clients of the years before 0.11."""
-
 from typing import Any
 
 import pytest
@@ -70,9 +68,6 @@ def consumed(broker: BrokerDriver, **options: Any) -> list[LogRecord]:
     return found
 
 
-# --- there and back --------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("release", RELEASES)
 def test_a_producer_and_a_consumer_of_each_release(broker: BrokerDriver, release: str, codec: CompressionType) -> None:
@@ -113,9 +108,6 @@ def test_a_release_of_today_closes_the_connection(broker: BrokerDriver) -> None:
         with pytest.raises(CloseConnection):
             broker.fetch("t", version=version)
     assert broker.values("t") == []
-
-
-# --- Produce ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
@@ -205,9 +197,6 @@ def test_a_topics_codec(broker: BrokerDriver, name: str) -> None:
     assert {shape[1] for shape in shapes(raw(broker.fetch("t")))} == {wanted}
 
 
-# --- Fetch -----------------------------------------------------------------------------------------------------------
-
-
 def test_zstd_is_not_for_old_consumers(old: BrokerDriver) -> None:
     old.produce("t", batch(b"a"))
     old.produce("t", write_batch([LogRecord(0, NOW_MS, None, b"z")], base_offset=0, compression=ZSTD))
@@ -247,9 +236,6 @@ def test_consumers_of_today_get_old_formats_as_they_are(broker: BrokerDriver) ->
     broker.produce("t", sent, version=2)
     broker.passing_for("4.0")
     assert raw(broker.fetch("t", version=11)) == sent
-
-
-# --- ListOffsets v0 --------------------------------------------------------------------------------------------------
 
 
 def offsets_before(broker: BrokerDriver, time: int, most: int = 10, **others: Any) -> ListOffsetsPartitionResponse:
@@ -298,9 +284,6 @@ def test_there_are_no_times_in_format_v0(broker: BrokerDriver) -> None:
     assert [look_up(time).offset for time in (-1, -2)] == [1, 0]
 
 
-# --- the broker's own records ----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("release", ["0.9", "0.10.2"])
 def test_offsets_are_kept_in_the_format_of_their_time(broker: BrokerDriver, release: str) -> None:
     topic(broker, release)
@@ -313,7 +296,7 @@ def test_offsets_are_kept_in_the_format_of_their_time(broker: BrokerDriver, rele
         reopen()
         logs = [broker.broker.partitions.get("__consumer_offsets", index).log for index in range(3)]
         assert {header.magic for log in logs for header, _ in batches_of(log)} == {MAGICS[release]}
-        topic_id = broker.broker.image.topics["t"].topic_id
+        topic_id = broker.topic_id("t")
         value = broker.broker.groups.offsets.committed("g", TopicPartition("t", 0), topic_id)
         assert value is not None
         assert value.offset == 4

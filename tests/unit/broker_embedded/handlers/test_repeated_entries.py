@@ -1,5 +1,3 @@
-"""An entry that a request repeats is answered once, or with a few bytes: a small request has no large response."""
-
 import dataclasses
 from collections.abc import Iterator
 from typing import Any, Final, TypeVar
@@ -7,7 +5,6 @@ from typing import Any, Final, TypeVar
 import pytest
 
 from broker_embedded.handlers.support.registry import Api, apis_of
-from broker_embedded.handlers.support.responses import merge_repeated
 from spark_kafka_native.protocol.codec import encode
 from spark_kafka_native.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -209,21 +206,3 @@ def test_a_long_topic_name_is_not_repeated_for_each_partition(
     broker: BrokerDriver, request_: Request[Any], version: int
 ) -> None:
     check_size(broker, request_, version, "partitions", 0)
-
-
-@dataclasses.dataclass(frozen=True)
-class Entry:
-    name: str
-    items: tuple[int, ...] | None
-
-
-def test_items_of_entries_with_the_same_key_are_joined_in_order() -> None:
-    entries = [Entry("b", (2, 1, 2)), Entry("a", ()), Entry("b", (3, 1)), Entry("c", (1,)), Entry("c", None)]
-    assert merge_repeated(entries, lambda entry: entry.name, joined="items") == (
-        Entry("b", (2, 1, 3)),
-        Entry("a", ()),
-        Entry("c", None),
-    )
-    assert merge_repeated([Entry("c", None), Entry("c", (1,))], lambda entry: entry.name, joined="items") == (
-        Entry("c", None),
-    )

@@ -1,5 +1,3 @@
-"""TxnOffsetCommit: pending until the transaction ends, in every version; refused partition by partition."""
-
 import asyncio
 from typing import Any
 
@@ -69,7 +67,7 @@ class Producer:
 
 
 def committed(broker: BrokerDriver, partition: int = 0, group: str = "g") -> int | None:
-    topic_id = broker.broker.image.topics["t"].topic_id
+    topic_id = broker.topic_id("t")
     value = broker.broker.groups.offsets.committed(group, TopicPartition("t", partition), topic_id)
     return None if value is None else value.offset
 
@@ -113,8 +111,7 @@ def test_what_is_missing_or_too_long_is_refused_and_the_rest_stored(broker: Brok
 
 
 def test_brokers_may_be_told_not_to_ask(broker: BrokerDriver) -> None:
-    broker.settings["transaction.partition.verification.enable"] = False
-    broker.restart()
+    broker.restart({"transaction.partition.verification.enable": False})
     broker.create("t", partitions=2)
     producer = Producer(broker)
     assert producer.commit((0, 5), version=4) == [0]
@@ -172,8 +169,7 @@ def test_members_commit_for_their_group(broker: BrokerDriver, producer: Producer
 def test_commits_and_the_end_at_once_take_turns(broker: BrokerDriver, version: int, flush: bool) -> None:
     """Whatever is answered with success is in front of the marker, and what is refused is not in the log."""
     if flush:
-        broker.settings["log.flush.interval.messages"] = 1
-        broker.restart()
+        broker.restart({"log.flush.interval.messages": 1})
     broker.create("t", partitions=2)
     producers = [Producer(broker, f"tx-{number}") for number in range(4)]
     for producer in producers:
@@ -188,7 +184,7 @@ def test_commits_and_the_end_at_once_take_turns(broker: BrokerDriver, version: i
     codes = {part.error_code for answer in late if answer for part in answer.topics[0].partitions}
     refusals = {ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.INVALID_TXN_STATE}
     assert codes <= {ErrorCode.NONE, *refusals}
-    topic_id = broker.broker.image.topics["t"].topic_id
+    topic_id = broker.topic_id("t")
     assert [committed(broker, index) for index in (0, 1)] == [5, 6 if ErrorCode.NONE in codes else None]
     for index in (0, 1):
         assert not broker.broker.groups.offsets.is_unstable("g", TopicPartition("t", index), topic_id)

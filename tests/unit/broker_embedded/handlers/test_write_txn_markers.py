@@ -1,5 +1,3 @@
-"""WriteTxnMarkers: transactions that nobody else ends are ended; every partition is answered by itself."""
-
 import pytest
 
 from spark_kafka_native.protocol.errors import ErrorCode

@@ -1,5 +1,3 @@
-"""Compactions in any sequence with writes, restarts and crashes leave what they must, and nothing else."""
-
 import random
 
 from hypothesis import settings

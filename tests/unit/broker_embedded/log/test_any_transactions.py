@@ -1,5 +1,3 @@
-"""Transactions in any sequence with restarts, crashes, compaction and retention: readers see what they must."""
-
 import random
 from dataclasses import dataclass, field
 

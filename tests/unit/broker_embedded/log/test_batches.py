@@ -1,5 +1,3 @@
-"""Stepping through a file of batches: small ones, large ones, and every way to be no batch."""
-
 import random
 
 import pytest

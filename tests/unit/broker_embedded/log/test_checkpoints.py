@@ -1,5 +1,3 @@
-"""The text files beside the logs: byte for byte, missing, and damaged."""
-
 import random
 from collections.abc import Callable
 from uuid import UUID
@@ -8,7 +6,9 @@ import pytest
 
 from broker_embedded.log import checkpoints
 from broker_embedded.log.checkpoints import CorruptCheckpoint, MetaProperties
-from broker_embedded.platform.platform import read_file, write_file
+from broker_embedded.log.data_directory import DataDirectory
+from broker_embedded.log.deleted import DeletedDirectories
+from broker_embedded.platform.platform import Platform, read_file, write_file
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.disk import FaultyFileSystem, MemoryFileSystem, SimulatedCrash
 
@@ -36,23 +36,39 @@ def test_a_checkpoint_without_entries_or_without_a_file_is_empty(disk: MemoryFil
 
 
 @pytest.mark.parametrize(
-    ("raw", "problem"),
+    ("read", "raw", "problem"),
     [
-        (b"1\n0\n", "format '1' is not 0"),
-        (b"0\n", "holds 0 entries, but says nothing"),
-        (b"0\n1\na 0 1", "cut off within a line"),
-        (b"0\n2\na 0 1\n", "holds 1 entries, but says 2"),
-        (b"0\n1\na 0\n", "does not have 3 words"),
-        (b"0\n1\na x 5\n", "invalid literal"),
-        (b"0\n1\na 0 five\n", "invalid literal"),
-        (b"\xff\xfe", "not UTF-8 text"),
-        (b"garbage\n", "format 'garbage'"),
+        (checkpoints.read_offsets, b"1\n0\n", "format '1' is not 0"),
+        (checkpoints.read_offsets, b"0\n", "holds 0 entries, but says nothing"),
+        (checkpoints.read_offsets, b"0\n1\na 0 1", "cut off within a line"),
+        (checkpoints.read_offsets, b"0\n2\na 0 1\n", "holds 1 entries, but says 2"),
+        (checkpoints.read_offsets, b"0\n1\na 0\n", "does not have 3 words"),
+        (checkpoints.read_offsets, b"0\n1\na x 5\n", "invalid literal"),
+        (checkpoints.read_offsets, b"0\n1\na 0 five\n", "invalid literal"),
+        (checkpoints.read_offsets, b"\xff\xfe", "not UTF-8 text"),
+        (checkpoints.read_offsets, b"garbage\n", "format 'garbage'"),
+        (checkpoints.read_partition_metadata, b"version: 0\n", ""),
+        (checkpoints.read_partition_metadata, b"topic_id: Ys7CKosNTU-cP10vLYwadw\n", ""),
+        (checkpoints.read_partition_metadata, b"version: x\ntopic_id: Ys7CKosNTU-cP10vLYwadw", ""),
+        (checkpoints.read_partition_metadata, b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA", ""),
+        (checkpoints.read_partition_metadata, b"version: 0\ntopic_id: !!", ""),
+        (checkpoints.read_meta_properties, b"version=2\n", "version '2' is neither 0 nor 1"),
+        (checkpoints.read_meta_properties, b"version=1\nnode.id=1\n", "cluster.id is missing"),
+        (checkpoints.read_meta_properties, b"version=1\ncluster.id=a\n", "node.id is missing"),
+        (checkpoints.read_meta_properties, b"version=1\ncluster.id=a\nnode.id=one\n", "invalid literal"),
+        (
+            checkpoints.read_meta_properties,
+            b"version=1\ncluster.id=a\nnode.id=1\ndirectory.id=x\n",
+            "no base64 id",
+        ),
     ],
 )
-def test_a_damaged_checkpoint_says_what_is_wrong(disk: MemoryFileSystem, raw: bytes, problem: str) -> None:
+def test_a_corrupt_checkpoint_is_refused_with_the_reason(
+    disk: MemoryFileSystem, read: Callable[[MemoryFileSystem, str], object], raw: bytes, problem: str
+) -> None:
     write_file(disk, PATH, raw)
     with pytest.raises(CorruptCheckpoint, match=r"^/file: ") as caught:
-        checkpoints.read_offsets(disk, PATH)
+        read(disk, PATH)
     assert problem in str(caught.value)
 
 
@@ -72,22 +88,6 @@ def test_partition_metadata(disk: MemoryFileSystem) -> None:
     assert checkpoints.read_partition_metadata(disk, PATH) == TOPIC_ID
 
 
-@pytest.mark.parametrize(
-    "raw",
-    [
-        b"version: 0\n",
-        b"topic_id: Ys7CKosNTU-cP10vLYwadw\n",
-        b"version: x\ntopic_id: Ys7CKosNTU-cP10vLYwadw",
-        b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA",
-        b"version: 0\ntopic_id: !!",
-    ],
-)
-def test_damaged_partition_metadata_is_noticed(disk: MemoryFileSystem, raw: bytes) -> None:
-    write_file(disk, PATH, raw)
-    with pytest.raises(CorruptCheckpoint):
-        checkpoints.read_partition_metadata(disk, PATH)
-
-
 def test_meta_properties(disk: MemoryFileSystem) -> None:
     meta = MetaProperties(cluster_id="my-cluster", node_id=3, directory_id=TOPIC_ID)
     assert checkpoints.read_meta_properties(disk, PATH) is None
@@ -103,32 +103,6 @@ def test_meta_properties_of_kafka_read(disk: MemoryFileSystem) -> None:
     found = checkpoints.read_meta_properties(disk, PATH)
     assert found is not None
     assert (found.cluster_id, found.node_id) == ("abc", 7)
-
-
-@pytest.mark.parametrize(
-    ("raw", "problem"),
-    [
-        (b"version=2\n", "version '2' is neither 0 nor 1"),
-        (b"version=1\nnode.id=1\n", "cluster.id is missing"),
-        (b"version=1\ncluster.id=a\n", "node.id is missing"),
-        (b"version=1\ncluster.id=a\nnode.id=one\n", "invalid literal"),
-        (b"version=1\ncluster.id=a\nnode.id=1\ndirectory.id=x\n", "no base64 id"),
-    ],
-)
-def test_damaged_meta_properties_say_what_is_wrong(disk: MemoryFileSystem, raw: bytes, problem: str) -> None:
-    write_file(disk, PATH, raw)
-    with pytest.raises(CorruptCheckpoint, match=problem):
-        checkpoints.read_meta_properties(disk, PATH)
-
-
-def test_the_word_of_a_clean_shutdown_is_taken_once(disk: MemoryFileSystem) -> None:
-    assert not checkpoints.take_clean_shutdown(disk, PATH, "/")
-    checkpoints.write_clean_shutdown(disk, PATH)
-    assert read_file(disk, PATH) == b'{"version":0,"brokerEpoch":-1}'
-    disk.crash()
-    assert checkpoints.take_clean_shutdown(disk, PATH, "/")
-    disk.crash()
-    assert not disk.exists(PATH)
 
 
 def offsets(files: FaultyFileSystem, value: int) -> None:
@@ -161,3 +135,58 @@ def test_a_crash_leaves_the_old_or_the_new_file(write: Callable[[FaultyFileSyste
                     write(faults, 2)
             disk.crash(random.Random(seed) if seed else None)
             assert read_file(disk, PATH) in ({new} if finished else {old, new})
+
+
+def test_one_holder_at_a_time(disk: MemoryFileSystem) -> None:
+    first, second = DataDirectory("/a/b", disk), DataDirectory("/a/b", disk)
+    first.lock()
+    assert first.locked
+    with pytest.raises(OSError, match="in use by another broker"):
+        second.lock()
+    assert not second.locked
+    first.unlock()
+    first.unlock()
+    second.lock()
+    assert str(second) == second.path == "/a/b"
+
+
+def test_a_new_directory_survives_a_crash_as_it_was_claimed(disk: MemoryFileSystem) -> None:
+    directory = DataDirectory("/a/b", disk)
+    directory.lock()
+    meta = directory.claim(3, "mine")
+    assert (meta.node_id, meta.cluster_id, meta.directory_id != UUID(int=0)) == (3, "mine", True)
+    disk.crash()
+    assert directory.claim(3, None) == meta
+    with pytest.raises(CorruptCheckpoint, match="belongs to cluster mine, not yours"):
+        directory.claim(3, "yours")
+    with pytest.raises(CorruptCheckpoint, match=r"belongs to node 3, not 4; is it node\.id=3\?"):
+        directory.claim(4, None)
+
+
+def test_the_clean_shutdown_file_is_deleted_when_it_is_read(disk: MemoryFileSystem) -> None:
+    directory = DataDirectory("/data", disk)
+    directory.lock()
+    assert not directory.take_clean_shutdown()
+    directory.leave_clean_shutdown()
+    assert read_file(disk, "/data/.kafka_cleanshutdown") == b'{"version":0,"brokerEpoch":-1}'
+    disk.crash()
+    assert directory.take_clean_shutdown()
+    disk.crash()
+    assert not directory.take_clean_shutdown()
+
+
+def test_logs_and_what_is_none(disk: MemoryFileSystem) -> None:
+    directory = DataDirectory("/data", disk)
+    directory.lock()
+    aside = "t-3.0123456789abcdef0123456789abcdef-stray"
+    gone = "t-1.0123456789abcdef0123456789abcdef-delete"
+    for name in ("t-0", "a-b-12", gone, aside, "lost+found", "__cluster_metadata-0", "remote-log-index-cache"):
+        disk.make_directory(directory.file(name))
+    disk.create(directory.file("some-file"))
+    deleted = DeletedDirectories(Platform(file_system=disk, max_open_files=4))
+    assert directory.find_logs(deleted, elapsed_ms=7) == [TopicPartition("a-b", 12), TopicPartition("t", 0)]
+    assert (deleted.remove_due(6), deleted.remove_due(7)) == (0, 1)
+    assert disk.exists(directory.file(aside))
+    disk.make_directory("/data/nonsense")
+    with pytest.raises(OSError, match="a data directory must contain only logs"):
+        directory.find_logs(deleted, elapsed_ms=7)

@@ -1,5 +1,3 @@
-"""Directories of deleted logs: their names, and when they go."""
-
 import errno
 import threading
 from collections.abc import Callable

@@ -1,5 +1,3 @@
-"""Offset and time index: Kafka's bytes, lookups, sanity, growth, and files that change behind our back."""
-
 import struct
 from bisect import bisect_right
 from functools import partial

@@ -1,5 +1,3 @@
-"""Small batches that decompress to much: bounded memory and errors, and no append waits for another's inspection."""
-
 import dataclasses
 import threading
 import tracemalloc
@@ -253,9 +251,6 @@ def test_a_set_that_is_larger_than_a_segment_is_refused_before_all_of_it_is_read
     assert one.log.log_end_offset == 0
 
 
-# --- the cleaner -----------------------------------------------------------------------------------------------------
-
-
 def cleaner(offsets: OffsetMap, latest: int) -> BatchCleaner:
     rules = Rules(
         now_ms=NOW_MS,
@@ -302,9 +297,6 @@ def test_a_batch_of_several_blocks_is_cleaned_as_one(
     again = cleaner(offsets, 2999).clean(bytes(cleaned.data), header)
     assert again is not None
     assert bytes(again.data) == bytes(cleaned.data)
-
-
-# --- the log's lock --------------------------------------------------------------------------------------------------
 
 
 def test_an_append_does_not_wait_for_the_inspection_of_another(monkeypatch: pytest.MonkeyPatch) -> None:

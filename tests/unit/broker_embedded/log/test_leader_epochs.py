@@ -1,5 +1,3 @@
-"""Leader epochs: where each began, and what is left of them when the log gets shorter."""
-
 import pytest
 
 from broker_embedded.log.checkpoints import CorruptCheckpoint
@@ -30,7 +28,7 @@ def test_epochs_begin_with_their_first_batch(epochs: LeaderEpochs) -> None:
 
 def test_no_epoch_is_none(epochs: LeaderEpochs) -> None:
     epochs.assign(-1, 0)
-    assert (epochs.latest, epochs.epoch_of(5), epochs.entries) == (None, None, ())
+    assert (epochs.latest, epochs.epoch_of(5), epochs.entries, epochs.end_of(0, 77)) == (None, None, (), None)
 
 
 def test_an_epoch_without_records_gives_way(epochs: LeaderEpochs) -> None:
@@ -115,7 +113,3 @@ def test_where_an_epoch_ended(epochs: LeaderEpochs, epoch: int, expected: tuple[
     for known, offset in ((1, 5), (2, 10), (5, 30)):
         epochs.assign(known, offset)
     assert epochs.end_of(epoch, 77) == expected
-
-
-def test_without_epochs_none_has_ended(epochs: LeaderEpochs) -> None:
-    assert epochs.end_of(0, 77) is None

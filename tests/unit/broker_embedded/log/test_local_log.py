@@ -1,5 +1,3 @@
-"""The files of a log: rolling, flushing by call, count and time, truncation, closing, and errors of the disk."""
-
 import errno
 
 import pytest
@@ -106,11 +104,10 @@ def test_an_abandoned_log_writes_nothing(driver: LogDriver) -> None:
     assert "it was abandoned" in refused(driver.append).detail
 
 
-# --- complete segments -----------------------------------------------------------------------------------------------
-
-
-def test_complete_segments_are_flushed_without_being_asked_for(driver: LogDriver) -> None:
-    for _ in range(7):
+def test_complete_segments_are_flushed_in_the_background(driver: LogDriver) -> None:
+    driver.append()
+    assert not driver.log.local.flush_rolled()
+    for _ in range(6):
         driver.append()
     driver.faults.steps = []
     assert driver.log.local.flush_rolled()
@@ -122,11 +119,6 @@ def test_complete_segments_are_flushed_without_being_asked_for(driver: LogDriver
     driver.flushed = driver.checkpointed = 5
     driver.crash()
     assert driver.log.log_end_offset == 5
-
-
-def test_a_log_of_one_segment_has_nothing_to_flush_by_itself(driver: LogDriver) -> None:
-    driver.append()
-    assert not driver.log.local.flush_rolled()
 
 
 def test_a_flush_counts_what_was_flushed_by_itself_before(driver: LogDriver) -> None:
@@ -159,9 +151,6 @@ def test_what_retention_took_need_not_be_flushed() -> None:
     assert driver.log.local.remove_retired(driver.clock.now_ms()) > 0
     driver.log.local._sync(view, until=len(view.segments), complete=15)
     assert driver.log.offline is None
-
-
-# --- rolling ---------------------------------------------------------------------------------------------------------
 
 
 def leave_empty_log(driver: LogDriver, base_offset: int) -> None:
@@ -240,9 +229,6 @@ def test_a_failed_roll_leaves_no_file(driver: LogDriver) -> None:
     driver.check()
 
 
-# --- truncation ------------------------------------------------------------------------------------------------------
-
-
 def test_truncation_keeps_whole_batches_only(driver: LogDriver) -> None:
     sent = {"producer_id": 1, "producer_epoch": 0}
     for sequence in range(0, 24, 2):
@@ -253,6 +239,6 @@ def test_truncation_keeps_whole_batches_only(driver: LogDriver) -> None:
     assert driver.log.epochs.latest == 1
     driver.append(count=2, base_sequence=10, **sent)
     assert driver.log.truncate_to(12) == 12
-    assert refused(lambda: driver.log.truncate_to(13)).code is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert refused(driver.log.truncate_to, 13).code is ErrorCode.OFFSET_OUT_OF_RANGE
     driver.reopen()
     driver.check()

@@ -1,5 +1,3 @@
-"""A log: appending, rolling, flushing, closing, deleting; a disk that fails; a machine that stops at any step."""
-
 import errno
 import random
 from contextlib import suppress
@@ -25,9 +23,6 @@ def driver() -> LogDriver:
     return LogDriver(SMALL)
 
 
-# --- appending -------------------------------------------------------------------------------------------------------
-
-
 def test_offsets_are_given_in_order(driver: LogDriver) -> None:
     assert driver.append(count=3) == AppendResult(
         base_offset=0, last_offset=2, log_append_time_ms=-1, log_start_offset=0, duplicate=False
@@ -43,7 +38,7 @@ def test_several_batches_are_appended_together_or_not_at_all(driver: LogDriver) 
     result = driver.log.append(memoryview(two), leader_epoch=0)
     assert (result.base_offset, result.last_offset) == (0, 2)
     bad = joined([batch(b"d"), batch(b"e", records_count=5)])
-    assert refused(lambda: driver.log.append(bad, leader_epoch=0)).code is ErrorCode.CORRUPT_MESSAGE
+    assert refused(driver.log.append, bad, leader_epoch=0).code is ErrorCode.CORRUPT_MESSAGE
     driver.values = [b"a", b"b", b"c"]
     driver.check()
 
@@ -69,9 +64,6 @@ def test_new_settings_count_from_the_next_append(driver: LogDriver) -> None:
     driver.append()
     driver.log.reconfigure(driver.config.parse({"max.message.bytes": 10}))
     assert refused(driver.append).code is ErrorCode.MESSAGE_TOO_LARGE
-
-
-# --- rolling ---------------------------------------------------------------------------------------------------------
 
 
 def test_segments_are_full_by_bytes(driver: LogDriver) -> None:
@@ -106,16 +98,13 @@ def test_rolling_an_empty_segment_changes_nothing(driver: LogDriver) -> None:
     assert driver.log.local.view.bases == (0, 1)
 
 
-# --- a disk that fails -----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("space", range(0, 80, 7))
 def test_a_full_disk_refuses_and_goes_on_when_there_is_space(driver: LogDriver, space: int) -> None:
     driver.append()
     before = driver.files()
     driver.faults.space = space
     sent = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0}
-    error = refused(lambda: driver.append(count=2, **sent))
+    error = refused(driver.append, count=2, **sent)
     assert (error.code, "No space left" in error.detail) == (ErrorCode.KAFKA_STORAGE_ERROR, True)
     assert driver.files() == before
     driver.check()
@@ -213,9 +202,6 @@ def test_bytes_that_cannot_be_cut_off_take_the_log_offline(driver: LogDriver) ->
         assert "is offline: cannot cut off" in refused(use).detail
     driver.reopen(clean=False)
     driver.check()
-
-
-# --- any sequence, any crash -----------------------------------------------------------------------------------------
 
 
 def everything(driver: LogDriver) -> None:

@@ -1,7 +1,4 @@
-"""All logs of a data directory: starting, closing, making, deleting, looking after them."""
-
 import errno
-from collections.abc import Callable
 from contextlib import suppress
 from uuid import UUID
 
@@ -11,22 +8,13 @@ from broker_embedded.config.log_config import LogConfig
 from broker_embedded.log.manager import LogManager
 from broker_embedded.platform.platform import Platform, write_file
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
-from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.manager_driver import SMALL, T0, T1, TOPIC_ID, U0, ManagerDriver
+from tests.support.refusals import refused
 
 
 @pytest.fixture
 def driver() -> ManagerDriver:
     return ManagerDriver()
-
-
-def refused(use: Callable[[], object]) -> KafkaError:
-    with pytest.raises(KafkaError) as caught:
-        use()
-    return caught.value
-
-
-# --- starting and closing --------------------------------------------------------------------------------------------
 
 
 def test_a_new_data_directory_is_made_and_named(driver: ManagerDriver) -> None:
@@ -62,7 +50,7 @@ def test_a_topic_that_could_not_be_created_for_lack_of_descriptors_can_be_create
     for step in ("create partition.metadata*", "remove_tree *"):
         driver.faults.fail(step, errno.EMFILE)
     for _ in range(2):
-        assert refused(lambda: driver.manager.create(T0, TOPIC_ID)).code is ErrorCode.KAFKA_STORAGE_ERROR
+        assert refused(driver.manager.create, T0, TOPIC_ID).code is ErrorCode.KAFKA_STORAGE_ERROR
     driver.faults.heal()
     driver.manager.create(T0, TOPIC_ID)
     driver.append(T0, 3)
@@ -103,8 +91,8 @@ def test_a_directory_in_use_is_not_touched(driver: ManagerDriver) -> None:
 
 def test_a_directory_of_another_cluster_or_node_is_not_touched(driver: ManagerDriver) -> None:
     driver.manager.close()
-    assert "belongs to cluster" in refused(lambda: driver.start(cluster_id="other")).detail
-    assert "belongs to node 1, not 2" in refused(lambda: driver.start(node_id=2)).detail
+    assert "belongs to cluster" in refused(driver.start, cluster_id="other").detail
+    assert "belongs to node 1, not 2" in refused(driver.start, node_id=2).detail
     driver.start()
 
 
@@ -211,9 +199,6 @@ def test_checkpoints_that_cannot_be_written_leave_no_word_either(driver: Manager
     assert driver.ends() == {"t-0": 1}
 
 
-# --- making and deleting ---------------------------------------------------------------------------------------------
-
-
 def test_new_logs_survive_a_crash(driver: ManagerDriver) -> None:
     driver.manager.create_all([T0, T1], TOPIC_ID)
     driver.crash()
@@ -223,14 +208,14 @@ def test_new_logs_survive_a_crash(driver: ManagerDriver) -> None:
 
 def test_a_log_that_is_there_is_not_made_again(driver: ManagerDriver) -> None:
     driver.manager.create(T0, TOPIC_ID)
-    assert refused(lambda: driver.manager.create_all([T1, T0], TOPIC_ID)).code is ErrorCode.TOPIC_ALREADY_EXISTS
+    assert refused(driver.manager.create_all, [T1, T0], TOPIC_ID).code is ErrorCode.TOPIC_ALREADY_EXISTS
     assert driver.ends() == {"t-0": 0}
 
 
 @pytest.mark.parametrize("step", ["make_directory t-1", "create 0*.log", "sync partition.metadata.tmp"])
 def test_logs_are_made_all_or_none(driver: ManagerDriver, step: str) -> None:
     driver.faults.fail(step)
-    error = refused(lambda: driver.manager.create_all([T0, T1], TOPIC_ID))
+    error = refused(driver.manager.create_all, [T0, T1], TOPIC_ID)
     assert (error.code, "cannot create t" in error.detail) == (ErrorCode.KAFKA_STORAGE_ERROR, True)
     driver.faults.heal()
     assert (driver.ends(), "t-0" in driver.names()) == ({}, False)
@@ -280,18 +265,6 @@ def test_a_topic_made_again_starts_from_nothing(driver: ManagerDriver) -> None:
     assert driver.ends() == {"t-0": 6}
 
 
-def test_names_of_deleted_directories_fit_the_file_system(driver: ManagerDriver) -> None:
-    partition = TopicPartition("x" * 249, 0)
-    driver.manager.create(partition, TOPIC_ID)
-    driver.manager.delete(partition)
-    assert max(map(len, driver.names())) == 255
-    driver.kill()
-    assert driver.manager.remove_deleted(driver.clock.now_ms()) == 1
-
-
-# --- looking after ---------------------------------------------------------------------------------------------------
-
-
 def test_a_tick_does_retention_for_all_even_if_one_fails(driver: ManagerDriver) -> None:
     driver.manager.create_all([T0, T1], TOPIC_ID)
     for partition in (T0, T1):
@@ -300,9 +273,8 @@ def test_a_tick_does_retention_for_all_even_if_one_fails(driver: ManagerDriver) 
     driver.manager.logs[T0].local.abandon()
     driver.manager.tick(driver.clock.now_ms(), driver.clock.now_ms())
     assert driver.manager.logs[T1].log_start_offset == 6
-    assert [entry.name for entry in driver.disk.list_directory("/data/t-1") if ".log" in entry.name] == [
-        f"{6:020d}.log"
-    ]
+    names = [entry.name for entry in driver.disk.list_directory("/data/t-1")]
+    assert [name for name in names if ".log" in name] == [f"{6:020d}.log"]
 
 
 def test_logs_are_flushed_when_their_time_has_come(driver: ManagerDriver) -> None:
@@ -317,17 +289,6 @@ def test_logs_are_flushed_when_their_time_has_come(driver: ManagerDriver) -> Non
     assert driver.manager.logs[T1].offline is not None
 
 
-def test_checkpoints_are_written_only_when_they_say_something_new(driver: ManagerDriver) -> None:
-    driver.manager.create(T0, TOPIC_ID)
-    driver.append(T0, 6)
-    driver.manager.logs[T0].local.flush()
-    driver.manager.checkpoint_recovery_points()
-    assert driver.text("recovery-point-offset-checkpoint") == "0\n1\nt 0 5\n"
-    driver.faults.steps = []
-    driver.manager.checkpoint_recovery_points()
-    assert driver.faults.steps == []
-
-
 def test_hidden_records_stay_hidden_after_a_crash(driver: ManagerDriver) -> None:
     driver.manager.create(T0, TOPIC_ID)
     driver.append(T0, 6)
@@ -335,14 +296,14 @@ def test_hidden_records_stay_hidden_after_a_crash(driver: ManagerDriver) -> None
     assert driver.manager.delete_records(T0, 3) == 3
     driver.crash()
     assert (driver.manager.logs[T0].log_start_offset, driver.ends()) == (3, {"t-0": 6})
-    assert refused(lambda: driver.manager.delete_records(U0, 0)).code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert refused(driver.manager.delete_records, U0, 0).code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_hidden_records_that_cannot_be_written_down_are_an_error(driver: ManagerDriver) -> None:
     driver.manager.create(T0, TOPIC_ID)
     driver.append(T0, 6)
     driver.faults.fail("* log-start-offset-checkpoint*")
-    error = refused(lambda: driver.manager.delete_records(T0, 3))
+    error = refused(driver.manager.delete_records, T0, 3)
     assert error.code is ErrorCode.KAFKA_STORAGE_ERROR
     assert "t-0: " in str(error)
     driver.faults.heal()
@@ -367,7 +328,7 @@ def test_what_a_crash_left_of_a_deleted_log_is_forgotten_at_the_start(driver: Ma
     driver.append(T0, 12)
     driver.manager.cleaned_offsets.put(T0, 10)
     driver.faults.fail("* cleaner-offset-checkpoint*")
-    assert refused(lambda: driver.manager.delete(T0)).code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert refused(driver.manager.delete, T0).code is ErrorCode.KAFKA_STORAGE_ERROR
     driver.faults.heal()
     driver.kill()
     assert driver.text("cleaner-offset-checkpoint") == "0\n0\n"

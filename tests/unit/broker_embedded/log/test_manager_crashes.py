@@ -1,5 +1,3 @@
-"""All logs of a data directory, and a machine that stops amid anything, or a disk that is full."""
-
 import random
 from contextlib import suppress
 

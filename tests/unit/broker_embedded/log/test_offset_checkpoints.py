@@ -1,5 +1,3 @@
-"""Checkpoints of all logs together: written when they say something new, and how far logs were compacted."""
-
 import threading
 
 import pytest
@@ -95,11 +93,6 @@ def test_how_far_logs_were_compacted(files: FaultyFileSystem) -> None:
     files.steps = []
     again.keep({T1: None})
     assert files.steps == []
-
-
-def test_a_log_that_has_gone_meanwhile_leaves_nothing(files: FaultyFileSystem) -> None:
-    checkpoints = OffsetCheckpoints(files, "/data")
-    cleaned = CleanedOffsets(checkpoints, "cleaned")
-    cleaned.put(T0, 10, unless=lambda: True)
-    cleaned.put(T1, 20, unless=lambda: False)
-    assert (cleaned.get(T0), checkpoints.read("cleaned")) == (None, {T1: 20})
+    again.put(T0, 10, unless=lambda: True)
+    again.put(T1, 20, unless=lambda: False)
+    assert (again.get(T0), checkpoints.read("cleaned")) == (None, {T1: 20})

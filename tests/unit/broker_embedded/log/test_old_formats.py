@@ -1,5 +1,3 @@
-"""Logs in which all message formats stand: read, searched by time, cut, recovered, preallocated."""
-
 import random
 from concurrent.futures import ThreadPoolExecutor
 
@@ -8,11 +6,13 @@ import pytest
 from broker_embedded.log.batches import batch_headers
 from broker_embedded.log.timestamp_lookup import OffsetTimestamp
 from broker_embedded.platform.platform import read_file
+from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.records.batch import CompressionType
 from spark_kafka_native.records.legacy import CODECS
 from tests.support.batches import NOW_MS
 from tests.support.log_driver import DIRECTORY, batches_of
 from tests.support.old_format_log import OldFormatLog
+from tests.support.refusals import refused
 
 NONE, GZIP = CompressionType.NONE, CompressionType.GZIP
 FIRST = f"{DIRECTORY}/00000000000000000000.log"
@@ -190,9 +190,6 @@ def test_segments_roll_by_the_time_in_old_messages() -> None:
     assert log.log.local.view.bases == (0, 2)
 
 
-# --- ListOffsets v0 --------------------------------------------------------------------------------------------------
-
-
 def test_offsets_before_a_time() -> None:
     log = OldFormatLog()
     assert log.log.reader.offsets_before(None) == [0]
@@ -211,9 +208,6 @@ def test_offsets_before_a_time() -> None:
     assert log.log.reader.offsets_before(start - 1) == []
     log.log.retention.delete_records(3)
     assert log.log.reader.offsets_before(start + 2000) == [4, 3, 3]
-
-
-# --- preallocate -----------------------------------------------------------------------------------------------------
 
 
 def test_a_preallocated_segment_has_its_full_size_until_it_is_closed() -> None:
@@ -256,8 +250,7 @@ def test_a_failed_append_leaves_nothing_though_it_gives_back_what_was_preallocat
     log = OldFormatLog(preallocate=True, segment_bytes=1000)
     log.put_batch(b"a")
     log.faults.fail("write *.log")
-    with pytest.raises(Exception, match="KAFKA_STORAGE_ERROR"):
-        log.put_batch(b"x" * 200)
+    assert refused(log.put_batch, b"x" * 200).code is ErrorCode.KAFKA_STORAGE_ERROR
     log.faults.heal()
     log.put_batch(b"b")
     assert summary(log) == [(0, b"a"), (1, b"b")]

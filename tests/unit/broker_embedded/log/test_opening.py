@@ -1,5 +1,3 @@
-"""Opening a directory: its name, whose it is, and what stands beside the segments."""
-
 from uuid import UUID
 
 import pytest
@@ -13,6 +11,7 @@ from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.disk import FaultyFileSystem, MemoryFileSystem
 from tests.support.log_driver import DIRECTORY, LogDriver
+from tests.support.refusals import refused
 
 TOPIC_ID = UUID(int=77)
 METADATA = f"{DIRECTORY}/{PARTITION_METADATA}"
@@ -45,6 +44,10 @@ def files() -> FaultyFileSystem:
 
 
 def test_a_new_log_is_marked_with_its_topic_before_anything_else(files: FaultyFileSystem) -> None:
+    assert opened(files).topic_id is None
+    files.remove_tree(DIRECTORY)
+    files.make_directory(DIRECTORY)
+    files.steps = []
     log = opened(files, TOPIC_ID)
     assert (log.partition, log.topic_id, log.log_start_offset, log.log_end_offset) == (("t", 0), TOPIC_ID, 0, 0)
     first_segment = files.steps.index("create 00000000000000000000.log")
@@ -55,15 +58,7 @@ def test_a_new_log_is_marked_with_its_topic_before_anything_else(files: FaultyFi
 
 def test_a_directory_of_another_topic_is_not_taken(files: FaultyFileSystem) -> None:
     opened(files, TOPIC_ID)
-    with pytest.raises(KafkaError) as caught:
-        opened(files, UUID(int=78))
-    assert caught.value.code is ErrorCode.INCONSISTENT_TOPIC_ID
-
-
-def test_a_directory_without_an_id_gets_one(files: FaultyFileSystem) -> None:
-    assert opened(files).topic_id is None
-    assert opened(files, TOPIC_ID).topic_id == TOPIC_ID
-    assert opened(files).topic_id == TOPIC_ID
+    assert refused(opened, files, UUID(int=78)).code is ErrorCode.INCONSISTENT_TOPIC_ID
 
 
 def test_damaged_partition_metadata_is_not_guessed_at(files: FaultyFileSystem) -> None:

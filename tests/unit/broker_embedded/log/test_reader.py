@@ -1,5 +1,3 @@
-"""Asking a log: bounds, reading on while segments go, whole batches, and errors of the disk."""
-
 import os
 import threading
 from collections.abc import Callable
@@ -17,6 +15,7 @@ from broker_embedded.platform.platform import Clock, Platform
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from tests.support.batches import batch, rows
 from tests.support.log_driver import DIRECTORY, LogDriver
+from tests.support.refusals import refused
 
 SMALL = {"segment.bytes": 400, "index.interval.bytes": 100}
 
@@ -29,17 +28,10 @@ def driver() -> LogDriver:
     return driver
 
 
-def code_of(use: object, *args: object, **more: object) -> ErrorCode:
-    assert callable(use)
-    with pytest.raises(KafkaError) as caught:
-        use(*args, **more)
-    return caught.value.code
-
-
 def test_offsets_outside_of_the_log(driver: LogDriver) -> None:
     driver.log.retention.delete_records(5)
     for offset in (-1, 0, 4, 25):
-        assert code_of(driver.log.reader.read, offset, max_bytes=100) is ErrorCode.OFFSET_OUT_OF_RANGE
+        assert refused(driver.log.reader.read, offset, max_bytes=100).code is ErrorCode.OFFSET_OUT_OF_RANGE
     assert [driver.log.reader.read(offset, max_bytes=100).base_offset for offset in (5, 6, 24)] == [4, 6, 24]
 
 
@@ -52,27 +44,24 @@ def test_sizes_and_offsets(driver: LogDriver) -> None:
 
 def test_a_disk_that_fails_to_read(driver: LogDriver) -> None:
     driver.faults.fail("read *.log")
-    assert code_of(driver.log.reader.read, 0, max_bytes=100) is ErrorCode.KAFKA_STORAGE_ERROR
-    assert code_of(driver.log.reader.offset_for_timestamp, 0) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert refused(driver.log.reader.read, 0, max_bytes=100).code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert refused(driver.log.reader.offset_for_timestamp, 0).code is ErrorCode.KAFKA_STORAGE_ERROR
     driver.faults.heal()
     driver.check()
 
 
 def test_bytes_that_are_no_batch(driver: LogDriver) -> None:
     driver.disk.open(f"{DIRECTORY}/00000000000000000000.log").write_at(0, bytes(100))
-    assert code_of(driver.log.reader.read, 0, max_bytes=100) is ErrorCode.CORRUPT_MESSAGE
-
-
-def test_a_file_that_is_gone_though_the_log_still_has_it(driver: LogDriver) -> None:
+    assert refused(driver.log.reader.read, 0, max_bytes=100).code is ErrorCode.CORRUPT_MESSAGE
     driver.disk.remove(f"{DIRECTORY}/00000000000000000000.log")
     driver.log.local.platform.open_files.forget(f"{DIRECTORY}/00000000000000000000.log")
-    assert code_of(driver.log.reader.read, 0, max_bytes=100) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert refused(driver.log.reader.read, 0, max_bytes=100).code is ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def test_a_closed_log_says_so(driver: LogDriver) -> None:
     driver.log.close()
-    assert code_of(driver.log.reader.read, 0, max_bytes=100) is ErrorCode.KAFKA_STORAGE_ERROR
-    assert code_of(driver.log.reader.offset_for_timestamp, 0) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert refused(driver.log.reader.read, 0, max_bytes=100).code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert refused(driver.log.reader.offset_for_timestamp, 0).code is ErrorCode.KAFKA_STORAGE_ERROR
     assert driver.log.offline == "it is closed"
 
 

@@ -1,5 +1,3 @@
-"""Logs that were not closed, or were damaged: what is kept, what goes, and that it is said."""
-
 from collections.abc import Callable
 
 import pytest
@@ -150,9 +148,6 @@ def test_batches_of_another_place_are_not_taken(driver: LogDriver) -> None:
     driver.check()
 
 
-# --- indexes ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
 @pytest.mark.parametrize("base", [0, 15])
 @pytest.mark.parametrize("damage", ["missing", "cut", "zeroes", "too long"])
@@ -186,9 +181,6 @@ def test_an_index_without_a_log_goes(driver: LogDriver, caplog: pytest.LogCaptur
     driver.check()
     assert not any(name.startswith(f"{77:020d}") for name in driver.files())
     assert caplog.text.count("an index without its log, removed") == 3
-
-
-# --- leftovers -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("clean", [True, False])
@@ -254,9 +246,6 @@ def test_the_rest_of_a_swap_that_was_nearly_finished(driver: LogDriver) -> None:
     assert path(0, ".index").removeprefix(f"{DIRECTORY}/") in driver.files()
 
 
-# --- start offsets ---------------------------------------------------------------------------------------------------
-
-
 def test_a_log_that_ends_before_its_start_begins_anew_there(
     driver: LogDriver, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -282,19 +271,16 @@ def test_the_start_offset_is_that_of_the_checkpoint_or_of_the_files(driver: LogD
     assert driver.log.log_start_offset == 5
 
 
-def test_an_empty_directory_is_an_empty_log() -> None:
-    driver = LogDriver()
-    for name in driver.files():
-        driver.disk.remove(f"{DIRECTORY}/{name}")
-    driver.reopen(clean=False)
-    assert (driver.log.log_start_offset, driver.log.log_end_offset) == (0, 0)
-    driver.append()
-    driver.check()
-
-
-def test_an_empty_last_segment_gives_its_name_as_the_end(driver: LogDriver) -> None:
+def test_an_empty_segment_or_directory_has_its_base_offset_as_end_offset(driver: LogDriver) -> None:
     driver.log.local.roll()
     driver.reopen(clean=False)
     assert (driver.log.log_end_offset, driver.log.local.view.bases[-1]) == (20, 20)
+    driver.append()
+    driver.check()
+    for name in driver.files():
+        driver.disk.remove(f"{DIRECTORY}/{name}")
+    driver.values, driver.flushed, driver.checkpointed = [], 0, 0
+    driver.reopen(clean=False)
+    assert (driver.log.log_start_offset, driver.log.log_end_offset) == (0, 0)
     driver.append()
     driver.check()

@@ -1,5 +1,3 @@
-"""Retention and DeleteRecords: which segments may be deleted, the log start offset, the disk later."""
-
 import errno
 from dataclasses import dataclass
 from typing import Any, cast
@@ -44,35 +42,29 @@ def deletable(segments: list[Segment], *, start: int = 0, **settings: Any) -> in
     return count_deletable(cast("list[LogSegment]", segments), config, log_start_offset=start, now_ms=NOW_MS)[0]
 
 
-def test_without_limits_all_stay() -> None:
-    assert deletable(SEGMENTS) == 0
-
-
-@pytest.mark.parametrize(("start", "count"), [(0, 0), (9, 0), (10, 1), (19, 1), (39, 3), (40, 3)])
-def test_segments_before_the_start_offset_go_but_never_the_last(start: int, count: int) -> None:
-    assert deletable(SEGMENTS, start=start) == count
-
-
 @pytest.mark.parametrize(
-    ("limit", "count"), [(1000, 0), (400, 0), (399, 0), (301, 0), (300, 1), (101, 2), (100, 3), (0, 4)]
+    ("settings", "count"),
+    [
+        ({}, 0),
+        *(({"start": start}, count) for start, count in [(9, 0), (10, 1), (19, 1), (39, 3), (40, 3)]),
+        *(
+            ({"retention_bytes": size}, count)
+            for size, count in [(1000, 0), (301, 0), (300, 1), (101, 2), (100, 3), (0, 4)]
+        ),
+        *(({"retention_ms": age}, count) for age, count in [(500, 0), (400, 0), (399, 1), (250, 2), (99, 4), (0, 4)]),
+        ({"start": 10, "retention_bytes": 200}, 2),
+        ({"start": 10, "retention_bytes": 200, "retention_ms": 150}, 3),
+    ],
 )
-def test_by_size_the_rest_never_falls_below_the_limit(limit: int, count: int) -> None:
-    assert deletable(SEGMENTS, retention_bytes=limit) == count
+def test_segments_are_deletable_by_log_start_offset_size_and_age(settings: dict[str, Any], count: int) -> None:
+    assert deletable(SEGMENTS, **settings) == count
 
 
-@pytest.mark.parametrize(("limit", "count"), [(500, 0), (400, 0), (399, 1), (250, 2), (99, 4), (0, 4)])
-def test_by_age_of_the_youngest_record(limit: int, count: int) -> None:
-    assert deletable(SEGMENTS, retention_ms=limit) == count
-
-
-def test_a_young_segment_keeps_older_ones_behind_it() -> None:
-    assert deletable([Segment(0, 1, NOW_MS), Segment(1, 1, 0)], retention_ms=10) == 0
-
-
-def test_an_empty_active_segment_stays() -> None:
+def test_an_empty_active_segment_and_segments_before_a_young_one_stay() -> None:
     assert deletable([*SEGMENTS, EMPTY], retention_ms=0) == 4
     assert deletable([*SEGMENTS, EMPTY], retention_bytes=0) == 4
     assert deletable([EMPTY], retention_ms=0, retention_bytes=0) == 0
+    assert deletable([Segment(0, 1, NOW_MS), Segment(1, 1, 0)], retention_ms=10) == 0
 
 
 @pytest.mark.parametrize(("policy", "count"), [("compact", 1), ("compact,delete", 4), ("", 1)])
@@ -80,11 +72,6 @@ def test_without_delete_in_the_policy_only_the_start_offset_counts(policy: str, 
     config = LogConfig.parse({"cleanup.policy": policy})
     limits = {"cleanup_policy": config.cleanup_policy, "retention_bytes": 0, "retention_ms": 0}
     assert deletable(SEGMENTS, start=10, **limits) == count
-
-
-def test_the_limits_add_up() -> None:
-    assert deletable(SEGMENTS, start=10, retention_bytes=200) == 2
-    assert deletable(SEGMENTS, start=10, retention_bytes=200, retention_ms=150) == 3
 
 
 def test_the_reason_is_given() -> None:
@@ -95,9 +82,6 @@ def test_the_reason_is_given() -> None:
     assert reason() == "it ends before the log start offset 10"
     assert reason(retention_bytes=5) == "the later segments have retention.bytes = 5"
     assert reason(retention_ms=5) == "it is older than retention.ms = 5"
-
-
-# --- segments on the disk --------------------------------------------------------------------------------------------
 
 
 def test_old_segments_leave_the_log_at_once_and_the_disk_later() -> None:
@@ -181,7 +165,7 @@ def test_deleted_records_are_hidden_and_their_segments_go(driver: LogDriver) -> 
     assert driver.log.retention.delete_records(3) == 7
     assert driver.log.retention.delete_old_segments() == 1
     assert driver.log.local.view.bases == (5, 10)
-    assert refused(lambda: driver.log.retention.delete_records(13)).code is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert refused(driver.log.retention.delete_records, 13).code is ErrorCode.OFFSET_OUT_OF_RANGE
     assert driver.log.retention.delete_records(-1) == 12
     assert driver.log.retention.delete_old_segments() == 1
     assert driver.contents() == []
@@ -194,10 +178,10 @@ def test_records_are_only_deleted_where_the_policy_deletes(driver: LogDriver, po
     for _ in range(6):
         driver.append()
     driver.log.reconfigure(driver.config.parse({"cleanup.policy": policy}, driver.config))
-    if refused_:
-        error = refused(lambda: driver.log.retention.delete_records(3))
-        assert error.code is ErrorCode.POLICY_VIOLATION
-        assert f"t-0: records cannot be deleted under cleanup.policy={policy}" in error.detail
-    else:
-        assert driver.log.retention.delete_records(3) == 3
-    assert driver.log.log_start_offset == (0 if refused_ else 3)
+    if not refused_:
+        assert driver.log.retention.delete_records(3) == driver.log.log_start_offset == 3
+        return
+    error = refused(driver.log.retention.delete_records, 3)
+    assert error.code is ErrorCode.POLICY_VIOLATION
+    assert f"t-0: records cannot be deleted under cleanup.policy={policy}" in error.detail
+    assert driver.log.log_start_offset == 0

@@ -1,5 +1,3 @@
-"""Segments whose files are removed a little after they left their log."""
-
 import pytest
 
 from broker_embedded.config.log_config import LogConfig

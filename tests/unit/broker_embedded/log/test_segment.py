@@ -1,5 +1,3 @@
-"""One segment: sparse indexes while appending, when it is full, finding batches, cutting, renaming."""
-
 import struct
 from typing import Any
 
@@ -85,23 +83,14 @@ def test_index_entries_come_once_enough_was_appended(driver: SegmentDriver) -> N
     assert read_file(driver.files, segment_path("/t-0", BASE, ".timeindex")) == times
 
 
-def test_an_interval_of_zero_indexes_all_but_the_first() -> None:
-    driver = SegmentDriver(index_interval_bytes=0)
-    for _ in range(5):
-        driver.append()
-    assert len(driver.segment.offset_index) == 4
-
-
 def test_batches_are_located_by_any_of_their_offsets(driver: SegmentDriver) -> None:
     positions = [driver.append(count=3) for _ in range(50)]
     for segment in (driver.segment, driver.reopened()):
         for offset in range(BASE, BASE + 150):
             located = segment.locate(offset, segment.size)
             assert located is not None
-            assert (located[0], located[1].base_offset) == (
-                positions[(offset - BASE) // 3],
-                offset - (offset - BASE) % 3,
-            )
+            batch_number, delta = divmod(offset - BASE, 3)
+            assert (located[0], located[1].base_offset) == (positions[batch_number], offset - delta)
         assert segment.locate(BASE + 150, segment.size) is None
         assert segment.locate(BASE + 149, positions[-1]) is None
 
@@ -150,10 +139,9 @@ def test_the_next_offset_is_found_from_the_last_entry(driver: SegmentDriver) -> 
     assert driver.reopened().next_offset() == BASE + 80
 
 
-# --- rolling ---------------------------------------------------------------------------------------------------------
-
-
-def test_an_empty_segment_takes_anything(driver: SegmentDriver) -> None:
+def test_an_empty_segment_takes_any_batch_within_reach_of_its_index(driver: SegmentDriver) -> None:
+    assert not driver.should_roll(offset=BASE + 2**31 - 1)
+    assert driver.should_roll(offset=BASE + 2**31)
     assert not driver.should_roll(size=10**6, segment_bytes=100, segment_ms=1, segment_index_bytes=4)
 
 
@@ -184,11 +172,8 @@ def test_a_compacted_segment_ages_no_longer_than_records_may_wait(driver: Segmen
 
 
 def test_segments_end_up_to_the_jitter_earlier_each_at_its_own_time() -> None:
-    config, platform, ends = (
-        LogConfig(segment_ms=1000, segment_jitter_ms=400),
-        Platform(file_system=MemoryFileSystem()),
-        set(),
-    )
+    config, platform = LogConfig(segment_ms=1000, segment_jitter_ms=400), Platform(file_system=MemoryFileSystem())
+    ends = set()
     for base in range(20):
         segment, data = LogSegment.create("/", base, config, platform), batch(b"v", timestamps=5000)
         segment.append(data, [PlacedBatch(position=0, size=len(data), last_offset=base, max_timestamp=5000)])
@@ -200,9 +185,6 @@ def test_segments_end_up_to_the_jitter_earlier_each_at_its_own_time() -> None:
         ends.add(next(age for age in range(2000) if is_over(age)))
     assert len(ends) > 10
     assert 600 < min(ends) < max(ends) <= 1001
-
-
-def test_a_jitter_longer_than_the_time_ends_no_segment_at_once() -> None:
     driver = SegmentDriver(segment_ms=10, segment_jitter_ms=10**12)
     driver.append(timestamp=5000)
     assert not driver.should_roll(timestamp=5000, segment_ms=10)
@@ -214,6 +196,9 @@ def test_without_timestamps_the_clock_counts(driver: SegmentDriver) -> None:
     assert not driver.should_roll(timestamp=NO_TIMESTAMP, segment_ms=100)
     driver.clock.advance(1)
     assert driver.should_roll(timestamp=NO_TIMESTAMP, segment_ms=100)
+    assert driver.segment.retention_timestamp() == NOW_MS, "the time of the last write"
+    driver.append(timestamp=77)
+    assert driver.segment.retention_timestamp() == 77
 
 
 @pytest.mark.parametrize(("index_bytes", "appends"), [(16, 4), (24, 2)])
@@ -228,14 +213,6 @@ def test_a_segment_is_full_when_an_index_is(index_bytes: int, appends: int) -> N
     assert rolls.index(True) == (0 if index_bytes == 16 else appends - 1)
 
 
-def test_an_offset_too_far_for_the_index_needs_a_new_segment(driver: SegmentDriver) -> None:
-    assert not driver.should_roll(offset=BASE + 2**31 - 1)
-    assert driver.should_roll(offset=BASE + 2**31)
-
-
-# --- times -----------------------------------------------------------------------------------------------------------
-
-
 def test_the_largest_timestamp_and_who_had_it_first(driver: SegmentDriver) -> None:
     assert driver.segment.largest == TimestampOffset(NO_TIMESTAMP, BASE)
     for timestamp in (500, 900, 900, 700):
@@ -243,16 +220,6 @@ def test_the_largest_timestamp_and_who_had_it_first(driver: SegmentDriver) -> No
     assert driver.segment.largest == TimestampOffset(900, BASE + 3)
     driver.segment.finish()
     assert driver.reopened().largest == TimestampOffset(900, BASE + 3)
-
-
-def test_age_counts_from_the_last_write_if_no_record_has_a_time(driver: SegmentDriver) -> None:
-    driver.append(timestamp=NO_TIMESTAMP)
-    assert driver.segment.retention_timestamp() == NOW_MS
-    driver.append(timestamp=77)
-    assert driver.segment.retention_timestamp() == 77
-
-
-# --- failing, cutting, removing --------------------------------------------------------------------------------------
 
 
 def test_a_failed_append_leaves_nothing(driver: SegmentDriver) -> None:
@@ -331,9 +298,6 @@ def test_a_segment_at_rest_keeps_no_file_open(driver: SegmentDriver) -> None:
     assert sizes.size == driver.segment.size
     with pytest.raises(OSError, match="Input/output"):
         sizes.file()
-
-
-# --- names -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_segment_goes_on_under_other_names(driver: SegmentDriver) -> None:

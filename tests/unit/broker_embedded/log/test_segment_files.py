@@ -1,5 +1,3 @@
-"""Names of a segment's files, and giving them others while they are in use."""
-
 import pytest
 
 from broker_embedded.log.segment_files import INDEX, LOG, SWAP, Part, rename, rename_deleted, segment_path

@@ -1,5 +1,3 @@
-"""The first record of a time or later: through sparse indexes, compressed batches, times that go back and forth."""
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -149,14 +147,7 @@ def test_the_batches_that_a_segment_remembers_are_bounded(monkeypatch: pytest.Mo
     for offset, header in enumerate(headers[:5]):
         one.overstated.remember(header, 50 + offset)
     one.overstated.remember(headers[5], 100)  # what the header says
-    assert list(map(one.overstated.largest_in, headers)) == [
-        100,
-        100,
-        52,
-        53,
-        54,
-        100,
-    ]
+    assert list(map(one.overstated.largest_in, headers)) == [100, 100, 52, 53, 54, 100]
 
 
 def test_a_lookup_that_is_cancelled_stops_between_pieces_and_between_batches() -> None:

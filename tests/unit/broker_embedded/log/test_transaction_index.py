@@ -1,5 +1,3 @@
-"""The index of aborted transactions: Kafka's bytes, lookups over a range, cutting."""
-
 import struct
 
 import pytest

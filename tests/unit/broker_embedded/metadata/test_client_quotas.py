@@ -1,5 +1,3 @@
-"""The broker's quotas: in force as soon as they are answered, after every restart, and never half."""
-
 import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar

@@ -1,5 +1,3 @@
-"""How settings change: set, deleted, added to, all or nothing."""
-
 import pytest
 
 from broker_embedded.config.log_config import LogConfig

@@ -1,5 +1,3 @@
-"""Settings as they are told: values, sources, synonyms, types."""
-
 import pytest
 
 from broker_embedded.config.settings import INT_MAX, LONG_MAX, Setting
@@ -11,8 +9,7 @@ OF_TOPIC, OF_BROKER, OF_CLUSTER, STATIC, DEFAULT = 1, 2, 3, 4, 5
 
 
 def started_with(broker: BrokerDriver, **settings: str) -> BrokerDriver:
-    broker.settings |= {key.replace("_", "."): value for key, value in settings.items()}
-    broker.restart()
+    broker.restart({key.replace("_", "."): value for key, value in settings.items()})
     return broker
 
 

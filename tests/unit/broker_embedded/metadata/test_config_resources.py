@@ -1,5 +1,3 @@
-"""Which resources there are, and what is refused of those that there are not."""
-
 import pytest
 
 from broker_embedded.metadata.config_changes import ResourceType

@@ -1,5 +1,3 @@
-"""Settings made at run time: they hold at once and after every kind of end, and one that fails has not been made."""
-
 import asyncio
 import errno
 import logging

@@ -1,5 +1,3 @@
-"""The broker's loggers in Kafka's words."""
-
 import logging
 from collections.abc import Iterator
 

@@ -1,5 +1,3 @@
-"""Producer ids: each one once, through crashes at any step and disks that fail."""
-
 import asyncio
 import contextlib
 import random

@@ -1,5 +1,3 @@
-"""What a start makes of topics.json and of the directories that are there."""
-
 from uuid import UUID
 
 import pytest

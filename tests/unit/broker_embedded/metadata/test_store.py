@@ -1,5 +1,3 @@
-"""The metadata store: a change is written, prepared, visible and applied in this order, or it has not happened."""
-
 import asyncio
 import dataclasses
 import errno
@@ -113,24 +111,21 @@ def test_a_watcher_that_cannot_prepare_undoes_the_change(store: MetadataStore, f
         assert found.current.configs.cluster == {"a": "1"}
 
 
-def test_changes_of_different_kinds_do_not_wait_for_each_other(store: MetadataStore) -> None:
-    async def both() -> None:
-        applied = asyncio.Event()
+async def test_changes_of_different_kinds_do_not_wait_for_each_other(store: MetadataStore) -> None:
+    applied = asyncio.Event()
 
-        async def wait(*_: Metadata) -> None:
-            await applied.wait()
+    async def wait(*_: Metadata) -> None:
+        await applied.wait()
 
-        store.watch(TOPICS, wait)
-        slow = asyncio.create_task(store.commit(TOPICS, lambda now: _with_id(now, "c")))
-        await asyncio.sleep(0)
-        first = store.current.next_producer_id
-        await store.commit(PRODUCER_IDS, lambda now: dataclasses.replace(now, next_producer_id=first + 5))
-        assert not slow.done()
-        applied.set()
-        await slow
-        assert (store.current.next_producer_id, store.current.image.cluster_id) == (first + 5, "c")
-
-    asyncio.run(both())
+    store.watch(TOPICS, wait)
+    slow = asyncio.create_task(store.commit(TOPICS, lambda now: _with_id(now, "c")))
+    await asyncio.sleep(0)
+    first = store.current.next_producer_id
+    await store.commit(PRODUCER_IDS, lambda now: dataclasses.replace(now, next_producer_id=first + 5))
+    assert not slow.done()
+    applied.set()
+    await slow
+    assert (store.current.next_producer_id, store.current.image.cluster_id) == (first + 5, "c")
 
 
 def test_changes_of_topics_and_configs_wait_for_each_other(store: MetadataStore) -> None:

@@ -1,5 +1,3 @@
-"""Metrics as text: every line is one that Prometheus reads, whatever topics are called."""
-
 import re
 from collections import Counter
 

@@ -1,5 +1,3 @@
-"""What a broker tells of itself, after a day of work."""
-
 import dataclasses
 
 import pytest

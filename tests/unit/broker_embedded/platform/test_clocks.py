@@ -1,5 +1,3 @@
-"""The machine's clock, and those that tests move."""
-
 import time
 
 import pytest

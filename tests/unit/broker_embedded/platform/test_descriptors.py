@@ -1,5 +1,3 @@
-"""How file descriptors are shared between log files and connections."""
-
 import resource
 from collections.abc import Callable
 

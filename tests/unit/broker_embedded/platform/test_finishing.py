@@ -1,69 +1,76 @@
-"""Work goes on to its end although whoever wanted it has left."""
-
 import asyncio
 
 import pytest
 
+from broker_embedded.platform.cancellation import NEVER_CANCELLED, Cancellation, WorkCancelled
 from broker_embedded.platform.finishing import Finishing
 
 
-def test_results_and_errors_come_through() -> None:
+async def test_results_and_errors_come_through() -> None:
     async def good() -> int:
         return 5
 
     async def bad() -> int:
         raise ZeroDivisionError
 
-    async def story() -> None:
-        finishing = Finishing()
-        assert await finishing.finish(good()) == 5
-        with pytest.raises(ZeroDivisionError):
-            await finishing.finish(bad())
-        await finishing.settle()
-
-    asyncio.run(story())
+    finishing = Finishing()
+    assert await finishing.finish(good()) == 5
+    with pytest.raises(ZeroDivisionError):
+        await finishing.finish(bad())
+    await finishing.settle()
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_a_cancelled_caller_does_not_stop_the_work(fails: bool) -> None:
-    async def story() -> None:
-        finishing, gate = Finishing(), asyncio.Event()
-        done: list[str] = []
+async def test_a_cancelled_caller_does_not_stop_the_work(fails: bool) -> None:
+    finishing, gate = Finishing(), asyncio.Event()
+    done: list[str] = []
 
-        async def work() -> None:
-            await gate.wait()
-            done.append("to its end")
-            if fails:
-                raise ZeroDivisionError  # nobody hears it, and nobody complains that nobody did
+    async def work() -> None:
+        await gate.wait()
+        done.append("to its end")
+        if fails:
+            raise ZeroDivisionError  # nobody hears it, and nobody complains that nobody did
 
-        caller = asyncio.create_task(finishing.finish(work()))
+    caller = asyncio.create_task(finishing.finish(work()))
+    await asyncio.sleep(0)
+    caller.cancel()
+    await asyncio.gather(caller, return_exceptions=True)
+    settling = asyncio.create_task(finishing.settle())
+    await asyncio.sleep(0)
+    assert (done, settling.done()) == ([], False)
+    gate.set()
+    await asyncio.wait_for(settling, 10)
+    assert done == ["to its end"]
+
+
+async def test_abandoned_work_stops_where_it_is() -> None:
+    finishing = Finishing()
+    done: list[str] = []
+
+    async def work() -> None:
         await asyncio.sleep(0)
-        caller.cancel()
-        await asyncio.gather(caller, return_exceptions=True)
-        settling = asyncio.create_task(finishing.settle())
-        await asyncio.sleep(0)
-        assert (done, settling.done()) == ([], False)
-        gate.set()
-        await asyncio.wait_for(settling, 10)
-        assert done == ["to its end"]
+        done.append("nothing of this")
 
-    asyncio.run(story())
+    task = finishing.begin(work())
+    finishing.abandon()
+    await asyncio.gather(task, return_exceptions=True)
+    await finishing.settle()
+    assert task.cancelled()
+    assert done == []
 
 
-def test_abandoned_work_stops_where_it_is() -> None:
-    async def story() -> None:
-        finishing = Finishing()
-        done: list[str] = []
+def test_work_goes_on_until_it_is_cancelled_and_says_the_first_reason() -> None:
+    cancellation = Cancellation()
+    items = cancellation.between(range(10))
+    assert [next(items), next(items)] == [0, 1]
+    cancellation.cancel("the first")
+    cancellation.cancel("another")
+    with pytest.raises(WorkCancelled, match="the first"):
+        next(items)
+    with pytest.raises(WorkCancelled):
+        cancellation.check()
 
-        async def work() -> None:
-            await asyncio.sleep(0)
-            done.append("nothing of this")
 
-        task = finishing.begin(work())
-        finishing.abandon()
-        await asyncio.gather(task, return_exceptions=True)
-        await finishing.settle()
-        assert task.cancelled()
-        assert done == []
-
-    asyncio.run(story())
+def test_what_nobody_cancels_is_never_stopped() -> None:
+    NEVER_CANCELLED.check()
+    assert list(NEVER_CANCELLED.between("abc")) == ["a", "b", "c"]

@@ -1,5 +1,3 @@
-"""The cache of open files."""
-
 import os
 import resource
 import threading

@@ -1,5 +1,3 @@
-"""The real file system and the clocks; and that the simulated disk does what it says."""
-
 import gc
 import os
 import random
@@ -190,9 +188,6 @@ def test_a_platform_is_real_unless_told_otherwise() -> None:
     platform = Platform()
     assert isinstance(platform.clock, SystemClock)
     assert isinstance(platform.file_system, RealFileSystem)
-
-
-# --- the simulated disk ----------------------------------------------------------------------------------------------
 
 
 def test_a_crash_loses_what_was_not_synced() -> None:

@@ -1,9 +1,7 @@
-"""Work on records: dropped before it begins, cancelled while it runs, and the memory of its request kept until then."""
-
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from collections.abc import Awaitable
+from typing import Any, Self
 
 import pytest
 
@@ -17,7 +15,7 @@ from tests.support.waiting import eventually_async
 class Work:
     """Pieces of work, by name; those that were told to wait do so until they are released, and check then."""
 
-    def __init__(self, threads: int) -> None:
+    def __init__(self, threads: int = 1) -> None:
         self.threads = RecordThreads("test", threads, timers_for(ManualClock()))
         self.begun: list[str] = []
         self._released = threading.Event()
@@ -37,18 +35,13 @@ class Work:
     def release(self) -> None:
         self._released.set()
 
+    async def __aenter__(self) -> Self:
+        return self
 
-def run(story: Callable[[Work], Coroutine[Any, Any, None]], *, threads: int = 1) -> None:
-    async def whole() -> None:
-        work = Work(threads)
-        try:
-            await asyncio.wait_for(story(work), 60)
-        finally:
-            work.release()
-            work.threads.cancel_all("the test is over")
-            work.threads.join()
-
-    asyncio.run(whole())
+    async def __aexit__(self, *_: object) -> None:
+        self.release()
+        self.threads.cancel_all("the test is over")
+        self.threads.join()
 
 
 async def cancelled(piece: Awaitable[object]) -> str:
@@ -57,8 +50,9 @@ async def cancelled(piece: Awaitable[object]) -> str:
     return str(caught.value)
 
 
-def test_results_and_errors_come_through_in_the_order_of_the_calls() -> None:
-    async def story(work: Work) -> None:
+async def test_results_and_errors_come_through_in_the_order_of_the_calls() -> None:
+    async with Work() as work:
+
         def fails(_: Cancellation) -> None:
             raise ZeroDivisionError
 
@@ -70,12 +64,10 @@ def test_results_and_errors_come_through_in_the_order_of_the_calls() -> None:
             await failing
         assert work.begun == ["a", "b", "c"]
 
-    run(story)
-
 
 @pytest.mark.parametrize("closes", [False, True])
-def test_a_client_that_leaves_drops_what_has_not_begun_and_cancels_what_has(closes: bool) -> None:
-    async def story(work: Work) -> None:
+async def test_a_client_that_leaves_drops_what_has_not_begun_and_cancels_what_has(closes: bool) -> None:
+    async with Work() as work:
         here, gone = ClientPresence(), ClientPresence()
         running, waiting, other = work.piece("running", gone), work.piece("waiting", gone), work.piece("other", here)
         unanswered = work.piece("acks=0", gone, is_awaited=False)
@@ -96,11 +88,9 @@ def test_a_client_that_leaves_drops_what_has_not_begun_and_cancels_what_has(clos
         assert await cancelled(work.piece("later", gone)) == reason
         assert work.begun == ["running", "other", *(() if closes else ("acks=0",))]
 
-    run(story)
 
-
-def test_what_a_client_that_waits_needs_begins_before_acks_0_pieces_of_clients_that_left() -> None:
-    async def story(work: Work) -> None:
+async def test_what_a_client_that_waits_needs_begins_before_acks_0_pieces_of_clients_that_left() -> None:
+    async with Work() as work:
         gone = [ClientPresence() for _ in range(3)]
         running = work.piece("running")
         await work.wait_for("running")
@@ -114,11 +104,9 @@ def test_what_a_client_that_waits_needs_begins_before_acks_0_pieces_of_clients_t
         await asyncio.gather(running, awaited, present, *left)
         assert work.begun == ["running", "acks=0", "awaited", "left0", "left1", "left2"]
 
-    run(story)
 
-
-def test_acks_0_pieces_of_clients_that_left_begin_though_pieces_that_are_awaited_keep_coming() -> None:
-    async def story(work: Work) -> None:
+async def test_acks_0_pieces_of_clients_that_left_begin_though_pieces_that_are_awaited_keep_coming() -> None:
+    async with Work() as work:
         gone = ClientPresence()
         running = work.piece("running")
         await work.wait_for("running")
@@ -130,11 +118,9 @@ def test_acks_0_pieces_of_clients_that_left_begin_though_pieces_that_are_awaited
         await asyncio.gather(running, *left, *others)
         assert [work.begun.index(name) for name in ("left0", "left1")] == [17, 34]
 
-    run(story)
 
-
-def test_acks_0_pieces_of_clients_that_left_run_in_half_of_the_threads_and_can_be_cancelled() -> None:
-    async def story(work: Work) -> None:
+async def test_acks_0_pieces_of_clients_that_left_run_in_half_of_the_threads_and_can_be_cancelled() -> None:
+    async with Work(2) as work:
         presences = [ClientPresence() for _ in range(4)]
         pieces = [work.piece(f"left{index}", one, is_awaited=False) for index, one in enumerate(presences)]
         for one in presences:
@@ -150,11 +136,9 @@ def test_acks_0_pieces_of_clients_that_left_run_in_half_of_the_threads_and_can_b
         await asyncio.gather(awaited, pieces[0], pieces[3])
         assert work.begun == ["left0", "awaited", "left3"]
 
-    run(story, threads=2)
 
-
-def test_a_broker_that_stops_cancels_acks_0_pieces_of_clients_that_left() -> None:
-    async def story(work: Work) -> None:
+async def test_a_broker_that_stops_cancels_acks_0_pieces_of_clients_that_left() -> None:
+    async with Work(2) as work:
         gone = ClientPresence()
         pieces = [work.piece(name, gone, is_awaited=False) for name in ("running", "waiting")]
         gone.leave()
@@ -162,11 +146,9 @@ def test_a_broker_that_stops_cancels_acks_0_pieces_of_clients_that_left() -> Non
         work.threads.cancel_all("the broker stops")
         assert await cancelled(pieces[1]) == "the broker stops"
 
-    run(story, threads=2)
 
-
-def test_a_caller_that_is_cancelled_cancels_its_piece() -> None:
-    async def story(work: Work) -> None:
+async def test_a_caller_that_is_cancelled_cancels_its_piece() -> None:
+    async with Work() as work:
         running, waiting, other = (work.piece(name) for name in ("running", "waiting", "other"))
         await work.wait_for("running")
         for piece in (running, waiting):
@@ -176,11 +158,10 @@ def test_a_caller_that_is_cancelled_cancels_its_piece() -> None:
         assert work.begun == ["running", "other"]
         assert [running.cancelled(), waiting.cancelled()] == [True, True]
 
-    run(story)
 
+async def test_a_request_of_many_pieces_waits_for_the_other_connections_before_each() -> None:
+    async with Work() as work:
 
-def test_a_request_of_many_pieces_waits_for_the_other_connections_before_each() -> None:
-    async def story(work: Work) -> None:
         async def many() -> None:
             for number in range(3):
                 await work.piece(f"many{number}")
@@ -193,11 +174,9 @@ def test_a_request_of_many_pieces_waits_for_the_other_connections_before_each() 
         await asyncio.gather(first, *others)
         assert work.begun == ["many0", "a", "b", "many1", "many2"]
 
-    run(story)
 
-
-def test_a_broker_that_stops_cancels_all_and_takes_no_more() -> None:
-    async def story(work: Work) -> None:
+async def test_a_broker_that_stops_cancels_all_and_takes_no_more() -> None:
+    async with Work() as work:
         running, waiting = work.piece("running"), work.piece("waiting")
         await work.wait_for("running")
         work.threads.cancel_all("the broker stops")
@@ -207,8 +186,6 @@ def test_a_broker_that_stops_cancels_all_and_takes_no_more() -> None:
         assert await cancelled(running) == "the broker stops"
         assert await cancelled(work.piece("later")) == "the broker stops"
         assert work.begun == ["running"]
-
-    run(story)
 
 
 def test_memory_is_released_when_the_last_work_has_ended() -> None:

@@ -1,9 +1,7 @@
-"""Doing things later: by the system's time, and by clocks that are moved, where order is all that counts."""
-
 import asyncio
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable
 from typing import Any
 
 import pytest
@@ -15,10 +13,6 @@ from tests.support.waiting import eventually_async
 
 HOUR_MS = 3_600_000
 ONE_DAY_MS = 24 * HOUR_MS
-
-
-def told(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(asyncio.wait_for(story(), 30))
 
 
 class Diary:
@@ -46,157 +40,130 @@ def test_a_clock_that_can_be_moved_has_timers_that_go_by_it() -> None:
     assert type(timers_for(ShiftedClock())) is VirtualTimers
 
 
-# --- a clock that is moved -------------------------------------------------------------------------------------------
+async def test_what_falls_due_is_done_in_the_order_of_its_time() -> None:
+    timers = VirtualTimers(ManualClock())
+    diary = Diary(timers)
+    for what, in_ms in (("c", 30), ("a", 10), ("b", 20), ("b again", 20), ("d", 31)):
+        diary.plan(what, in_ms)
+    diary.plan("cancelled", 15).cancel()
+    await timers.advance(9)
+    assert diary.entries == []
+    await timers.advance(21)
+    assert diary.entries == [("a", 10), ("b", 20), ("b again", 20), ("c", 30)]
+    await timers.advance(ONE_DAY_MS)
+    assert diary.entries[-1] == ("d", 31)
+    assert timers.now_ms() - diary.begun_ms == 30 + ONE_DAY_MS
+    assert timers.elapsed_ms() == 30 + ONE_DAY_MS
 
 
-def test_what_falls_due_is_done_in_the_order_of_its_time() -> None:
-    async def story() -> None:
-        timers = VirtualTimers(ManualClock())
-        diary = Diary(timers)
-        for what, in_ms in (("c", 30), ("a", 10), ("b", 20), ("b again", 20), ("d", 31)):
-            diary.plan(what, in_ms)
-        diary.plan("cancelled", 15).cancel()
-        await timers.advance(9)
-        assert diary.entries == []
-        await timers.advance(21)
-        assert diary.entries == [("a", 10), ("b", 20), ("b again", 20), ("c", 30)]
-        await timers.advance(ONE_DAY_MS)
-        assert diary.entries[-1] == ("d", 31)
-        assert timers.now_ms() - diary.begun_ms == 30 + ONE_DAY_MS
-        assert timers.elapsed_ms() == 30 + ONE_DAY_MS
-
-    told(story)
+async def test_nothing_falls_due_while_the_clock_stands() -> None:
+    timers = VirtualTimers(ManualClock())
+    task = asyncio.create_task(timers.sleep(1))
+    await timers.advance(0)
+    assert not task.done()
+    assert timers._alarm is None, "the event loop's own clock counts"
+    await timers.advance(1)
+    assert task.done()
 
 
-def test_nothing_falls_due_while_the_clock_stands() -> None:
-    async def story() -> None:
-        timers = VirtualTimers(ManualClock())
-        task = asyncio.create_task(timers.sleep(1))
-        await timers.advance(0)
-        assert not task.done()
-        assert timers._alarm is None, "the event loop's own clock counts"
-        await timers.advance(1)
-        assert task.done()
-
-    told(story)
+async def test_what_is_due_already_is_done_without_a_move_but_not_at_once() -> None:
+    timers = VirtualTimers(ManualClock())
+    diary = Diary(timers)
+    diary.plan("now", 0)
+    diary.plan("long ago", -HOUR_MS)
+    assert diary.entries == []
+    assert await eventually_async(lambda: diary.events, HasLen(2)) == ["long ago", "now"]
 
 
-def test_what_is_due_already_is_done_without_a_move_but_not_at_once() -> None:
-    async def story() -> None:
-        timers = VirtualTimers(ManualClock())
-        diary = Diary(timers)
-        diary.plan("now", 0)
-        diary.plan("long ago", -HOUR_MS)
-        assert diary.entries == []
-        assert await eventually_async(lambda: diary.events, HasLen(2)) == ["long ago", "now"]
+async def test_what_follows_is_done_before_the_clock_moves_on() -> None:
+    timers = VirtualTimers(ManualClock())
+    diary, woken = Diary(timers), asyncio.Event()
 
-    told(story)
-
-
-def test_what_follows_is_done_before_the_clock_moves_on() -> None:
-    async def story() -> None:
-        timers = VirtualTimers(ManualClock())
-        diary, woken = Diary(timers), asyncio.Event()
-
-        async def sleeper() -> None:
-            for number in range(3):
-                await timers.sleep(10)
-                diary.write(f"round {number}")
-            woken.set()
-
-        async def behind_many_others() -> None:
-            await woken.wait()
-            for _ in range(40):
-                await asyncio.sleep(0)
-            diary.write("followed")
-
-        tasks = [asyncio.create_task(sleeper()), asyncio.create_task(behind_many_others())]
-        await timers.advance(HOUR_MS)
-        assert diary.entries == [("round 0", 10), ("round 1", 20), ("round 2", 30), ("followed", 30)]
-        await asyncio.gather(*tasks)
-
-    told(story)
-
-
-def test_the_clock_waits_for_work_in_threads() -> None:
-    async def story() -> None:
-        timers = VirtualTimers(ManualClock())
-        diary, may_end = Diary(timers), threading.Event()
-
-        async def worker() -> None:
+    async def sleeper() -> None:
+        for number in range(3):
             await timers.sleep(10)
-            with timers.working():
-                assert await asyncio.to_thread(may_end.wait, 30)
-            diary.write("worked")
-            await timers.sleep(10)
-            diary.write("and slept")
+            diary.write(f"round {number}")
+        woken.set()
 
-        task = asyncio.create_task(worker())
-        moving = asyncio.create_task(timers.advance(HOUR_MS))
-        await eventually_async(lambda: timers._working, 1)
-        assert timers.now_ms() - diary.begun_ms == 10
-        may_end.set()
-        await moving
-        assert diary.entries == [("worked", 10), ("and slept", 20)]
-        await task
+    async def behind_many_others() -> None:
+        await woken.wait()
+        for _ in range(40):
+            await asyncio.sleep(0)
+        diary.write("followed")
 
-    told(story)
+    tasks = [asyncio.create_task(sleeper()), asyncio.create_task(behind_many_others())]
+    await timers.advance(HOUR_MS)
+    assert diary.entries == [("round 0", 10), ("round 1", 20), ("round 2", 30), ("followed", 30)]
+    await asyncio.gather(*tasks)
 
 
-def test_chores_are_done_a_few_times_in_a_long_advance_and_at_its_end() -> None:
-    async def story() -> None:
-        timers = VirtualTimers(ManualClock())
-        diary = Diary(timers)
+async def test_the_clock_waits_for_work_in_threads() -> None:
+    timers = VirtualTimers(ManualClock())
+    diary, may_end = Diary(timers), threading.Event()
 
-        async def chore(interval_ms: int) -> None:
-            while True:
-                await timers.pause(interval_ms)
-                diary.write("chore")
+    async def worker() -> None:
+        await timers.sleep(10)
+        with timers.working():
+            assert await asyncio.to_thread(may_end.wait, 30)
+        diary.write("worked")
+        await timers.sleep(10)
+        diary.write("and slept")
 
-        task = asyncio.create_task(chore(1000))
-        await timers.advance(3500)
-        assert diary.entries == [("chore", 1000), ("chore", 2000), ("chore", 3000)]
-        diary.entries.clear()
-        await timers.advance(7 * ONE_DAY_MS)
-        times = [ms for _, ms in diary.entries]
-        assert times[0] == 4000
-        assert times[-1] == 7 * ONE_DAY_MS + 3500
-        assert 10 < len(times) < 20
-        diary.entries.clear()
-        await timers.advance(999)
-        assert diary.entries == []
-        await timers.advance(1)
-        assert len(diary.entries) == 1
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-    told(story)
+    task = asyncio.create_task(worker())
+    moving = asyncio.create_task(timers.advance(HOUR_MS))
+    await eventually_async(lambda: timers._working, 1)
+    assert timers.now_ms() - diary.begun_ms == 10
+    may_end.set()
+    await moving
+    assert diary.entries == [("worked", 10), ("and slept", 20)]
+    await task
 
 
-def test_two_advances_at_once_take_turns() -> None:
-    async def story() -> None:
-        timers = VirtualTimers(ManualClock())
-        diary = Diary(timers)
-        diary.plan("a", 10)
-        diary.plan("b", 20)
-        await asyncio.gather(timers.advance(10), timers.advance(10))
-        assert diary.entries == [("a", 10), ("b", 20)]
-        assert timers.now_ms() - diary.begun_ms == 20
+async def test_chores_are_done_a_few_times_in_a_long_advance_and_at_its_end() -> None:
+    timers = VirtualTimers(ManualClock())
+    diary = Diary(timers)
 
-    told(story)
+    async def chore(interval_ms: int) -> None:
+        while True:
+            await timers.pause(interval_ms)
+            diary.write("chore")
+
+    task = asyncio.create_task(chore(1000))
+    await timers.advance(3500)
+    assert diary.entries == [("chore", 1000), ("chore", 2000), ("chore", 3000)]
+    diary.entries.clear()
+    await timers.advance(7 * ONE_DAY_MS)
+    times = [ms for _, ms in diary.entries]
+    assert times[0] == 4000
+    assert times[-1] == 7 * ONE_DAY_MS + 3500
+    assert 10 < len(times) < 20
+    diary.entries.clear()
+    await timers.advance(999)
+    assert diary.entries == []
+    await timers.advance(1)
+    assert len(diary.entries) == 1
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
-def test_the_clock_is_not_put_back() -> None:
-    async def story() -> None:
-        timers = VirtualTimers(ManualClock())
-        with pytest.raises(ValueError, match="by -1 ms"):
-            await timers.advance(-1)
+async def test_two_advances_at_once_take_turns() -> None:
+    timers = VirtualTimers(ManualClock())
+    diary = Diary(timers)
+    diary.plan("a", 10)
+    diary.plan("b", 20)
+    await asyncio.gather(timers.advance(10), timers.advance(10))
+    assert diary.entries == [("a", 10), ("b", 20)]
+    assert timers.now_ms() - diary.begun_ms == 20
 
-    told(story)
+
+async def test_the_clock_is_not_put_back() -> None:
+    timers = VirtualTimers(ManualClock())
+    with pytest.raises(ValueError, match="by -1 ms"):
+        await timers.advance(-1)
 
 
-def test_a_broken_callback_stops_nobody_else(caplog: pytest.LogCaptureFixture) -> None:
-    async def story() -> None:
+async def test_a_broken_callback_stops_nobody_else(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.ERROR):
         timers = VirtualTimers(ManualClock())
         diary = Diary(timers)
 
@@ -207,71 +174,56 @@ def test_a_broken_callback_stops_nobody_else(caplog: pytest.LogCaptureFixture) -
         diary.plan("after it", 11)
         await timers.advance(20)
         assert diary.events == ["after it"]
-
-    with caplog.at_level(logging.ERROR):
-        told(story)
     assert "broken" in caplog.text
 
 
-def test_cancelling_twice_or_late_or_in_thousands() -> None:
-    async def story() -> None:
-        timers = VirtualTimers(ManualClock())
-        diary = Diary(timers)
-        done = diary.plan("done", 1)
-        many = [diary.plan(f"{number}", 10) for number in range(5000)]
-        await timers.advance(1)
-        done.cancel()
-        for timer in many[1:]:
-            timer.cancel()
-            timer.cancel()
-        assert len(timers._queue) < 100
-        await timers.advance(10)
-        assert diary.events == ["done", "0"]
-        assert not timers._queue
-
-    told(story)
+async def test_cancelling_twice_or_late_or_in_thousands() -> None:
+    timers = VirtualTimers(ManualClock())
+    diary = Diary(timers)
+    done = diary.plan("done", 1)
+    many = [diary.plan(f"{number}", 10) for number in range(5000)]
+    await timers.advance(1)
+    done.cancel()
+    for timer in many[1:]:
+        timer.cancel()
+        timer.cancel()
+    assert len(timers._queue) < 100
+    await timers.advance(10)
+    assert diary.events == ["done", "0"]
+    assert not timers._queue
 
 
-def test_a_callback_may_cancel_another_of_the_same_time() -> None:
-    async def story() -> None:
-        timers = VirtualTimers(ManualClock())
-        diary = Diary(timers)
-        timers.at(diary.begun_ms + 5, lambda: victims.pop().cancel())
-        victims = [diary.plan("second", 5)]
-        await timers.advance(5)
-        assert diary.entries == []
-
-    told(story)
+async def test_a_callback_may_cancel_another_of_the_same_time() -> None:
+    timers = VirtualTimers(ManualClock())
+    diary = Diary(timers)
+    timers.at(diary.begun_ms + 5, lambda: victims.pop().cancel())
+    victims = [diary.plan("second", 5)]
+    await timers.advance(5)
+    assert diary.entries == []
 
 
-def test_a_cancelled_sleep_leaves_no_timer() -> None:
-    async def story() -> None:
-        timers = VirtualTimers(ManualClock())
-        task = asyncio.create_task(timers.sleep(HOUR_MS))
-        await timers.advance(0)
-        assert len(timers._queue) == 1
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        await timers.advance(HOUR_MS)
-        assert not timers._queue
-
-    told(story)
+async def test_a_cancelled_sleep_leaves_no_timer() -> None:
+    timers = VirtualTimers(ManualClock())
+    task = asyncio.create_task(timers.sleep(HOUR_MS))
+    await timers.advance(0)
+    assert len(timers._queue) == 1
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await timers.advance(HOUR_MS)
+    assert not timers._queue
 
 
-def test_a_loop_that_never_rests_does_not_stop_the_clock() -> None:
-    async def story() -> None:
-        timers = VirtualTimers(ManualClock())
+async def test_a_loop_that_never_rests_does_not_stop_the_clock() -> None:
+    timers = VirtualTimers(ManualClock())
 
-        async def busy() -> None:
-            while True:
-                await asyncio.sleep(0)
+    async def busy() -> None:
+        while True:
+            await asyncio.sleep(0)
 
-        task: Awaitable[None] = asyncio.create_task(busy())
-        diary = Diary(timers)
-        diary.plan("done", 10)
-        await timers.advance(10)
-        assert diary.events == ["done"]
-        assert isinstance(task, asyncio.Task)
-        task.cancel()
-
-    told(story)
+    task: Awaitable[None] = asyncio.create_task(busy())
+    diary = Diary(timers)
+    diary.plan("done", 10)
+    await timers.advance(10)
+    assert diary.events == ["done"]
+    assert isinstance(task, asyncio.Task)
+    task.cancel()

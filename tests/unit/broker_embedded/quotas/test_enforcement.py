@@ -1,5 +1,3 @@
-"""Allowances: who waits, for how long, and who shares with whom."""
-
 from collections.abc import Mapping
 
 import pytest
@@ -84,9 +82,6 @@ def test_clients_that_were_not_heard_of_for_an_hour_are_forgotten(allowance: Rat
     allowance.record("user-7", "", 1, later_ms)
     allowance.record("new", "", 1, later_ms + 1)
     assert allowance.clients == 2
-
-
-# --- changes ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -1,5 +1,3 @@
-"""Rates as Apache Kafka measures them: what counts, for how long, and how long a client must be silent."""
-
 import math
 import random
 

@@ -1,5 +1,3 @@
-"""Records of coordinators in batches of any format."""
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

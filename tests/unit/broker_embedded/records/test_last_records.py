@@ -1,5 +1,3 @@
-"""Which records of a log count: committed, aborted, pending, overtaken and removed ones."""
-
 import pytest
 
 from broker_embedded.records.coordinator_record import CoordinatorRecord, encode_batch

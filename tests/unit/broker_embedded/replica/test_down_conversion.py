@@ -1,5 +1,3 @@
-"""What consumers of old message formats get: everything, in a format they know, about as much as they asked for."""
-
 import errno
 from typing import Any, Self
 
@@ -21,6 +19,7 @@ from tests.support.log_driver import DIRECTORY, region_bytes
 from tests.support.message_sets import messages_in, shapes
 from tests.support.old_format_log import ALL_BYTES, OldFormatLog
 from tests.support.record_batches import marker
+from tests.support.refusals import refused
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = CompressionType
 
@@ -200,9 +199,7 @@ def test_a_disk_that_fails_is_told() -> None:
     log = OldFormatLog()
     log.put_batch(b"x")
     region = FileRegion(BrokenFile(), 0, 100)
-    with pytest.raises(KafkaError) as caught:
-        down_convert(log.log, 0, (region,), magic=1, until_offset=1)
-    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert refused(down_convert, log.log, 0, (region,), magic=1, until_offset=1).code is ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def test_the_records_converted_for_one_answer_are_bounded_and_the_rest_comes_next(

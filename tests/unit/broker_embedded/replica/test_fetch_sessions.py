@@ -1,5 +1,3 @@
-"""Fetch sessions as a client lives through them: what stays known, what is told again, and who must make room."""
-
 import itertools
 import random
 from collections.abc import Iterable, Mapping
@@ -25,6 +23,7 @@ from spark_kafka_native.protocol.messages.fetch import (
     ForgottenTopic,
     ReplicaState,
 )
+from tests.support.refusals import refused
 
 IDS = {"a": UUID(int=1), "b": UUID(int=2), "c": UUID(int=3)}
 BY_NAME, BY_ID = 12, 13
@@ -222,9 +221,7 @@ def test_a_request_that_was_overtaken_tells_nothing(story: Story) -> None:
     reads = [Read(each, high_watermark=20) for each in slow.partitions]
     story.begin(session=101, epoch=2)
     assert slow.select(reads) == []
-    with pytest.raises(KafkaError) as caught:
-        slow.finish(reads)
-    assert caught.value.code is ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    assert refused(slow.finish, reads).code is ErrorCode.INVALID_FETCH_SESSION_EPOCH
     assert reads[0].wanted.high_watermark == 10
 
 
@@ -259,9 +256,6 @@ def test_an_id_without_a_topic_gets_its_name_as_soon_as_there_is_one() -> None:
     del story.names[IDS["a"]]
     assert [each.topic for each in story.begin(session=101, epoch=2).partitions] == ["a", "new"]
     assert [each.topic for each in story.begin(["a1"], session=101, epoch=3).partitions] == ["a", "new", None]
-
-
-# --- room -------------------------------------------------------------------------------------------------------------
 
 
 def test_who_finds_no_room_goes_without() -> None:

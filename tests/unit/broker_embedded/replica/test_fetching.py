@@ -1,5 +1,3 @@
-"""Reading partitions for a Fetch: in turn, within limits, in the format that the client knows, and again."""
-
 import asyncio
 from typing import Any
 from uuid import UUID
@@ -111,7 +109,7 @@ def test_what_is_wrong_is_told_at_once_and_without_numbers(
 
 
 def test_another_topic_of_the_name_is_not_the_one_asked_for(broker: BrokerDriver) -> None:
-    right = broker.broker.image.topics["t"].topic_id.int
+    right = broker.topic_id("t").int
     assert codes(reading(broker, wanted(0, topic_id=right), by_id=True)) == [NONE]
     assert codes(reading(broker, wanted(0, topic_id=5), by_id=True)) == [ErrorCode.INCONSISTENT_TOPIC_ID]
     assert codes(reading(broker, wanted(0, topic_id=5))) == [NONE]

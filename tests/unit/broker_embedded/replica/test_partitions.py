@@ -1,5 +1,3 @@
-"""Partitions by name and by id, as long as they are the same ones."""
-
 from typing import Any
 from uuid import UUID
 
@@ -11,6 +9,7 @@ from spark_kafka_native.records.batch import CompressionType, read_header
 from tests.support.batches import NOW_MS, batch
 from tests.support.broker_driver import BrokerDriver
 from tests.support.message_sets import message_set
+from tests.support.refusals import refused
 
 ZSTD = CompressionType.ZSTD
 
@@ -45,11 +44,9 @@ def test_what_is_not_there(broker: BrokerDriver, partition: LocalPartition) -> N
 
 def test_a_partition_made_again_is_another(broker: BrokerDriver, partition: LocalPartition) -> None:
     assert broker.broker.partitions.get_by_id(partition.topic_id, 1) is partition
-    broker.run(broker.broker.topic_lifecycle.delete(broker.broker.image.topics["t"]))
+    broker.delete("t")
     broker.create("t", partitions=2)
-    with pytest.raises(KafkaError) as caught:
-        broker.broker.partitions.get_by_id(partition.topic_id, 1)
-    assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_ID
+    assert refused(broker.broker.partitions.get_by_id, partition.topic_id, 1).code is ErrorCode.UNKNOWN_TOPIC_ID
     assert broker.broker.partitions.get("t", 1).topic_id != partition.topic_id
 
 
@@ -69,9 +66,7 @@ def test_leader_epochs(partition: LocalPartition) -> None:
     partition.check_leader_epoch(-1)
     partition.check_leader_epoch(0)
     for claimed, code in ((1, ErrorCode.UNKNOWN_LEADER_EPOCH), (-2, ErrorCode.FENCED_LEADER_EPOCH)):
-        with pytest.raises(KafkaError) as caught:
-            partition.check_leader_epoch(claimed)
-        assert caught.value.code is code
+        assert refused(partition.check_leader_epoch, claimed).code is code
 
 
 def test_appends_wait_for_the_disk_where_flush_messages_says_so(

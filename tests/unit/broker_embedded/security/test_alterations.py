@@ -1,5 +1,3 @@
-"""Changing credentials, by the rules of Apache Kafka's controller."""
-
 import hashlib
 
 import pytest

@@ -1,5 +1,3 @@
-"""Credentials of SCRAM: made of passwords as the RFCs say, and hidden."""
-
 import base64
 import hashlib
 

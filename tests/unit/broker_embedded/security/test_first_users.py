@@ -1,5 +1,3 @@
-"""The first users of SCRAM, spelled as for kafka-storage.sh."""
-
 import base64
 import hashlib
 

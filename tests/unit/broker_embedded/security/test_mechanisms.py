@@ -1,5 +1,3 @@
-"""What mechanisms have in common."""
-
 import contextlib
 
 import pytest
@@ -8,6 +6,7 @@ from hypothesis import strategies as st
 
 from broker_embedded.security.credentials import ScramCredential
 from broker_embedded.security.mechanisms import PlainServer, SaslRefused, ScramServer, ServerMechanism
+from spark_kafka_native.net.sasl.plain import Plain
 from spark_kafka_native.net.secret import Secret
 
 KNOWN = ScramCredential.of_password("SCRAM-SHA-256", Secret("hunter2"))
@@ -35,3 +34,55 @@ def test_whatever_comes_is_refused_in_words(mechanism: ServerMechanism, token: b
         mechanism.take(token)
     assert str(caught.value)
     assert mechanism.user is None
+
+
+USERS = {"alice": Secret("alice-hunter2"), "bøb": Secret("bøb-hunter2")}
+
+
+def refused(token: bytes) -> str:
+    server = PlainServer(USERS)
+    with pytest.raises(SaslRefused) as caught:
+        server.take(token)
+    assert server.user is None
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("name", USERS)
+def test_our_own_client_gets_in(name: str) -> None:
+    server = PlainServer(USERS)
+    assert server.user is None
+    assert server.take(Plain(name, USERS[name]).first()) == b""
+    assert server.user == name
+
+
+def test_who_acts_as_itself_gets_in() -> None:
+    server = PlainServer(USERS)
+    server.take(b"alice\0alice\0alice-hunter2")
+    assert server.user == "alice"
+
+
+def test_a_wrong_name_and_a_wrong_password_look_the_same() -> None:
+    assert refused(b"\0alice\0wrong") == refused(b"\0nobody\0wrong") == refused(b"\0nobody\0alice-hunter2")
+    assert refused(b"\0alice\0alice-hunter") == refused(b"\0alice\0\xff")
+
+
+@pytest.mark.parametrize(
+    ("token", "words"),
+    [
+        (b"", "expected 3 tokens, got 1"),
+        (b"\0alice", "expected 3 tokens, got 2"),
+        (b"\0alice\0alice-hunter2\0", "expected 3 tokens, got 4"),
+        (b"\0" * 9, "expected 3 tokens, got 4"),
+        (b"\0\0alice-hunter2", "username not specified"),
+        (b"\0alice\0", "password not specified"),
+        (b"bob\0alice\0alice-hunter2", "different from username"),
+        (b"alice\0alice\0wrong", "Invalid username or password"),
+    ],
+)
+def test_what_is_refused(token: bytes, words: str) -> None:
+    assert words in refused(token)
+
+
+def test_without_users_nobody_gets_in() -> None:
+    with pytest.raises(SaslRefused, match="Invalid username"):
+        PlainServer({}).take(b"\0alice\0alice-hunter2")

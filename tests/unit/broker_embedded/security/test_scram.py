@@ -1,5 +1,3 @@
-"""SCRAM from the broker's side: the RFCs' examples, our own client, and everybody who is not who they say."""
-
 import base64
 
 import pytest

@@ -1,5 +1,3 @@
-"""What a client may ask for before, while and after it logs in."""
-
 from collections.abc import Mapping
 from typing import Final
 

@@ -1,5 +1,3 @@
-"""Who is let in: limits on the number of connections, and on how fast they come."""
-
 from collections.abc import Callable
 from typing import Any
 

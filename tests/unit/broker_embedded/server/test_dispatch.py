@@ -1,5 +1,3 @@
-"""From bytes to handlers and back: versions, unknown APIs, bad bytes."""
-
 import inspect
 
 import pytest

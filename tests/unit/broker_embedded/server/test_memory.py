@@ -1,5 +1,3 @@
-"""The budget for large requests: a holder that comes too late is called later; and buffers that are lent."""
-
 import functools
 
 from broker_embedded.server.memory import BUFFER_BYTES, Buffers, RequestMemory
@@ -77,9 +75,6 @@ def test_a_holder_that_waits_no_longer_is_not_called_and_makes_memory_short_for_
     assert not memory.reserve("gone", 5, lambda: None)
     memory.forget("gone")
     assert not memory.is_short
-
-
-# --- buffers ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_buffer_that_is_given_back_is_lent_again() -> None:

@@ -1,5 +1,3 @@
-"""Faults as tests set them: which commands they become, and how they end."""
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Values by name: what is there, what is missing, what is of the wrong kind, what is left over."""
-
 from collections.abc import Callable
 
 import pytest

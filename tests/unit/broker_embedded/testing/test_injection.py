@@ -1,5 +1,3 @@
-"""A broker between whose requests and handlers faults stand: what clients see, and what has really been done."""
-
 import asyncio
 from typing import Any
 
@@ -146,9 +144,6 @@ def test_some_topics_are_made_although_others_fail(broker: BrokerDriver, injecto
     }
     assert {"a", "c"} < broker.broker.image.topics.keys()
     assert "b" not in broker.broker.image.topics
-
-
-# --- fetches, which have sessions ------------------------------------------------------------------------------------
 
 
 def fetch(broker: BrokerDriver, session_id: int, epoch: int, *partitions: int) -> Any:

@@ -1,5 +1,3 @@
-"""Leaders and coordinators that move away and back, and clients that are told so until they have looked again."""
-
 from typing import Any
 
 import pytest

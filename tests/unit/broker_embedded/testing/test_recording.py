@@ -1,5 +1,3 @@
-"""Requests as they came: found again, within bounds, and the same on the other side of JSON."""
-
 import base64
 import json
 from typing import Any

@@ -1,5 +1,3 @@
-"""Answers with an error: for every API and version they can be sent, and say of everything asked for that it failed."""
-
 import dataclasses
 import itertools
 from collections.abc import Iterator

@@ -1,5 +1,3 @@
-"""Faults as people write them, and when they strike."""
-
 from typing import Any
 
 import pytest

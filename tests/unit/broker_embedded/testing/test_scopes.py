@@ -1,5 +1,3 @@
-"""A request cut in two by topic, partition or group, answered in two parts, and the answer put together again."""
-
 import itertools
 from typing import Any
 from uuid import UUID
@@ -243,9 +241,6 @@ def values_of(request: Any, dimension: str) -> list[Any]:
     return [f"{kind}-{number}" for kind in kinds[dimension] for number in range(20)]
 
 
-# --- what can be seen in the answer only -----------------------------------------------------------------------------
-
-
 def partitions(*indexes: int) -> tuple[MetadataResponsePartition, ...]:
     return tuple(MetadataResponsePartition(partition_index=index, leader_id=1) for index in indexes)
 
@@ -340,9 +335,6 @@ def test_offsets_of_all_topics_get_the_error_where_it_is_meant() -> None:
     }
     assert found.pop(("h", "u", 1)) == (88, -1)
     assert set(found.values()) == {(0, 7)}
-
-
-# --- one answer of two -----------------------------------------------------------------------------------------------
 
 
 def test_two_answers_become_one() -> None:

@@ -1,5 +1,3 @@
-"""Records of the coordinators' topics as JSON, as Apache Kafka 4.3's ``DumpLogSegments`` prints them."""
-
 from uuid import UUID
 
 import pytest

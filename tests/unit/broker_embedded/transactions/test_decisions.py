@@ -1,5 +1,3 @@
-"""Decisions about a transactional id, each by a table: what was known, who asks, what comes of it."""
-
 from dataclasses import replace
 from typing import Any
 
@@ -67,9 +65,6 @@ def refusal(call: Any, *arguments: Any, **named: Any) -> ErrorCode:
     return raised.value.code
 
 
-# --- InitProducerId ---------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("claimed", [None, producer(7, OTHER_ID)])
 def test_an_id_that_nobody_knows_begins_at_epoch_0(claimed: ProducerIdAndEpoch | None) -> None:
     new = new_transaction("t", ID, 60_000, NOW_MS)
@@ -132,9 +127,6 @@ def test_who_has_an_id_is_seen_once_its_transaction_is_over(claimed: ProducerIdA
     assert refusal(begin_producer, known, claimed, 60_000, NOW_MS) is CONCURRENT
 
 
-# --- epochs that come to their end -----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("claimed", [None, producer(LAST_EPOCH)])
 @pytest.mark.parametrize("state", DONE)
 def test_after_the_last_epoch_comes_another_producer_id(
@@ -177,9 +169,6 @@ def test_nobody_is_who_was_fenced_with_the_epoch_that_is_left_for_it() -> None:
     for version in TransactionVersion:
         assert refusal(finish, known, claimed, commit=False, version=version) is FENCED
     assert needs_producer_id_to_begin(known, None)
-
-
-# --- fencing ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("version", [TV_0, TV_1])
@@ -225,9 +214,6 @@ def test_fencing_the_last_epoch_takes_the_one_that_is_left(version: TransactionV
     over = complete(decided, NOW_MS)
     assert over.producer == (producer(0, FRESH_ID) if version.bumps_epochs else producer(FENCING_EPOCH))
     assert needs_producer_id_to_begin(over, None) is not version.bumps_epochs
-
-
-# --- partitions -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("state", [EMPTY, ONGOING, COMPLETE_COMMIT, COMPLETE_ABORT])
@@ -288,9 +274,6 @@ def test_partitions_join_only_once_the_last_transaction_is_over(state: Transacti
 def test_what_is_part_of_a_transaction(state: TransactionState) -> None:
     assert missing_partitions(transaction(state), {A, B}) == ({B} if state is ONGOING else {A, B})
     assert missing_partitions(transaction(state), frozenset()) == frozenset()
-
-
-# --- EndTxn -----------------------------------------------------------------------------------------------------------
 
 
 def finish(

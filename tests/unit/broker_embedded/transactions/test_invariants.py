@@ -112,8 +112,6 @@ class Coordinator:
             self.known = read[1]
 
 
-# --- what must hold ---------------------------------------------------------------------------------------------------
-
 AFTER = {
     "Empty": {"Empty", "Ongoing", "PrepareAbort"},
     "Ongoing": {"Ongoing", "PrepareCommit", "PrepareAbort"},
@@ -170,9 +168,6 @@ def check_repeated(world: World, request: Request, answer: ProducerIdAndEpoch | 
                 assert repeated in {answer, ErrorCode.PRODUCER_FENCED}, "the epoch before is not in the log"
             else:
                 assert repeated == answer
-
-
-# --- steps ------------------------------------------------------------------------------------------------------------
 
 
 def requests(world: World, versions: tuple[TransactionVersion, ...]) -> Iterator[Request]:

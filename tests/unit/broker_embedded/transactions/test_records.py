@@ -1,5 +1,3 @@
-"""Records of __transaction_state: Kafka's bytes, and nothing else taken for them."""
-
 import contextlib
 from dataclasses import replace
 

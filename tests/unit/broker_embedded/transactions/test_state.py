@@ -1,5 +1,3 @@
-"""What a transactional id says of itself."""
-
 import pytest
 
 from broker_embedded.transactions.state import LAST_EPOCH, NEVER_MS, Transaction, TransactionState, TransactionVersion

@@ -1,5 +1,3 @@
-"""What others may see of transactional ids."""
-
 from typing import Any
 
 import pytest

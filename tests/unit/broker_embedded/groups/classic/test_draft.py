@@ -1,5 +1,3 @@
-"""A group while a decision is being made."""
-
 import dataclasses
 from dataclasses import replace
 

@@ -1,5 +1,3 @@
-"""One member."""
-
 from dataclasses import replace
 
 import pytest
@@ -11,9 +9,10 @@ from broker_embedded.groups.classic.member import (
     static_member,
     subscribed_topics,
 )
-from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
+from spark_kafka_native.protocol.errors import ErrorCode
 from spark_kafka_native.protocol.messages.join_group import JoinGroupRequestProtocol, JoinGroupResponseMember
 from tests.support.group_driver import subscription
+from tests.support.refusals import refused
 
 MEMBER = ClassicMember(
     member_id="m",
@@ -64,9 +63,7 @@ def test_it_is_described_without_metadata_until_there_is_a_protocol() -> None:
     ],
 )
 def test_a_member_that_is_not_found(member_id: str, instance_id: str | None, code: ErrorCode) -> None:
-    with pytest.raises(KafkaError) as caught:
-        require_member(MEMBERS, member_id, instance_id)
-    assert caught.value.code is code
+    assert refused(require_member, MEMBERS, member_id, instance_id).code is code
 
 
 def test_members_are_found_by_either_id() -> None:

@@ -1,5 +1,3 @@
-"""From one generation to the next."""
-
 import pytest
 
 from broker_embedded.groups.classic.group import ClassicState
@@ -30,26 +28,21 @@ def test_the_first_rebalance_waits_for_others(group: GroupDriver) -> None:
     assert not call.waits
 
 
-def test_the_first_rebalance_waits_on_while_members_come(group: GroupDriver) -> None:
-    call = group.join("a")
-    for name in "bcd":
-        group.advance(ms=2_900)
-        group.join(name)
-    group.advance(ms=12_000 - 3 * 2_900 - 1)
+@pytest.mark.parametrize(
+    ("names", "every_ms", "rebalance_timeout_ms", "end_ms"),
+    [("bcd", 2_900, 60_000, 12_000), ("bcdefgh", 1_000, 8_000, 8_000)],
+)
+def test_the_first_rebalance_waits_while_members_join_up_to_the_rebalance_timeout(
+    group: GroupDriver, names: str, every_ms: int, rebalance_timeout_ms: int, end_ms: int
+) -> None:
+    call = group.join("a", rebalance_timeout_ms=rebalance_timeout_ms)
+    for name in names:
+        group.advance(ms=every_ms)
+        group.join(name, rebalance_timeout_ms=rebalance_timeout_ms)
+    group.advance(ms=end_ms - len(names) * every_ms - 1)
     assert call.waits
     group.advance(ms=1)
-    assert len(call.answer.members) == 4
-
-
-def test_the_first_rebalance_waits_no_longer_than_the_rebalance_timeout(group: GroupDriver) -> None:
-    call = group.join("a", rebalance_timeout_ms=8_000)
-    for name in "bcdefgh":
-        group.advance(ms=1_000)
-        group.join(name, rebalance_timeout_ms=8_000)
-    group.advance(ms=999)
-    assert call.waits
-    group.advance(ms=1)
-    assert len(call.answer.members) == 8
+    assert len(call.answer.members) == 1 + len(names)
 
 
 def test_without_a_delay_the_first_member_goes_on_at_once() -> None:

@@ -1,5 +1,3 @@
-"""Records of classic groups: Kafka's bytes, every version it ever wrote, and nothing else taken for them."""
-
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -16,10 +14,12 @@ from broker_embedded.groups.classic.records import (
     new_group_record,
     read_group_record,
 )
+from broker_embedded.groups.classic.replay import group_of, replay_group
 from broker_embedded.groups.records import RecordVersions
 from broker_embedded.records.coordinator_record import CoordinatorRecord
 from spark_kafka_native.protocol.messages.join_group import JoinGroupRequestProtocol
 from spark_kafka_native.records.errors import CorruptBatch
+from tests.support.group_driver import subscription
 
 MEMBER = ClassicMember(
     member_id="m-1",
@@ -90,6 +90,7 @@ def test_a_new_group_has_nothing_yet() -> None:
 def test_a_tombstone_is_a_key_without_a_value() -> None:
     assert group_tombstone("g") == CoordinatorRecord(key=RAW_KEY, value=None)
     assert read_group_record(group_tombstone("g")) == ("g", None)
+    assert replay_group(group_tombstone("g"), CONFIG) == ("g", None)
 
 
 @pytest.mark.parametrize("version", range(4))
@@ -132,16 +133,16 @@ def test_a_version_that_is_not_known_is_not_guessed_at() -> None:
         read_group_record(CoordinatorRecord(key=RAW_KEY, value=b"\x00\x05"))
 
 
-@pytest.mark.parametrize("length", range(len(raw_value(3))))
-def test_a_record_that_is_cut_short_is_none(length: int) -> None:
+@pytest.mark.parametrize(
+    "record",
+    [
+        *(CoordinatorRecord(key=RAW_KEY, value=raw_value(3)[:length]) for length in range(len(raw_value(3)))),
+        *(CoordinatorRecord(key=RAW_KEY[:length], value=raw_value(3)) for length in range(2, len(RAW_KEY))),
+    ],
+)
+def test_a_truncated_group_record_is_corrupt(record: CoordinatorRecord) -> None:
     with pytest.raises(CorruptBatch):
-        read_group_record(CoordinatorRecord(key=RAW_KEY, value=raw_value(3)[:length]))
-
-
-@pytest.mark.parametrize("length", range(2, len(RAW_KEY)))
-def test_a_key_that_is_cut_short_is_none(length: int) -> None:
-    with pytest.raises(CorruptBatch):
-        read_group_record(CoordinatorRecord(key=RAW_KEY[:length], value=raw_value(3)))
+        read_group_record(record)
 
 
 @given(st.binary(max_size=80))
@@ -151,3 +152,34 @@ def test_damage_is_told_and_never_anything_else(damage: bytes) -> None:
             read_group_record(CoordinatorRecord(key=RAW_KEY, value=start + damage))
         except CorruptBatch:
             continue
+
+
+CONFIG = ClassicConfig(max_size=7)
+
+
+def test_a_group_with_members_is_stable() -> None:
+    members = tuple(
+        MemberMetadata(member_id=member_id, session_timeout=10, subscription=subscription(topic), assignment=b"x")
+        for member_id, topic in (("m", "t"), ("n", "u"))
+    )
+    value = GroupMetadataValue(protocol_type="consumer", generation=5, protocol="range", leader="n", members=members)
+    group = group_of("g", value, CONFIG)
+    assert (group.state, group.generation, group.leader) == (ClassicState.STABLE, 5, "n")
+    assert (group.state_since_ms, group.config) == (None, CONFIG)
+    assert group.subscribed == frozenset({"t", "u"})
+    member = group.members["m"]
+    assert (member.session_timeout_ms, member.rebalance_timeout_ms) == (10, 10)  # old brokers wrote down only one
+    assert (member.metadata("range"), member.assignment) == (subscription("t"), b"x")
+    assert member.must_heartbeat
+
+
+def test_a_leader_that_is_no_member_is_replaced() -> None:
+    value = GroupMetadataValue(protocol="range", leader="gone", members=(MemberMetadata(member_id="m"),))
+    assert group_of("g", value, CONFIG).leader == "m"
+
+
+def test_a_group_without_members_is_empty() -> None:
+    group_id, group = replay_group(new_group_record("g", 9), CONFIG)
+    assert group_id == "g"
+    assert group is not None
+    assert (group.state, group.state_since_ms, group.protocol_type, group.leader) == (ClassicState.EMPTY, 9, "", None)

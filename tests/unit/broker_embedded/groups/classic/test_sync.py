@@ -1,5 +1,3 @@
-"""SyncGroup: assignments come from the leader, through the log."""
-
 import pytest
 
 from broker_embedded.groups.classic.group import ClassicState

@@ -1,12 +1,11 @@
-"""Members of a consumer group that speak the classic protocol."""
-
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from broker_embedded.groups.consumer.config import ConsumerConfig, MigrationPolicy
 from broker_embedded.groups.consumer.member import MemberState
-from broker_embedded.groups.group import Pending
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.join_group import JoinGroupRequestProtocol, JoinGroupResponse
 from spark_kafka_native.protocol.messages.leave_group import MemberIdentity
@@ -42,20 +41,20 @@ def bring_to_rest(group: ConsumerDriver, *clients: ClassicClient) -> None:
     assert group.state == "Stable"
 
 
-def sync_code(group: ConsumerDriver, client: ClassicClient, **fields: object) -> ErrorCode:
+def code_of(request: Callable[[], Any]) -> ErrorCode:
     try:
-        answer = group.classic_sync(client, **fields)
+        answer = request()
     except KafkaError as error:
         return error.code
-    assert not isinstance(answer, Pending)
-    return ErrorCode.of(answer.error_code)
+    return answer if isinstance(answer, ErrorCode) else ErrorCode.of(answer.error_code)
+
+
+def sync_code(group: ConsumerDriver, client: ClassicClient, **fields: object) -> ErrorCode:
+    return code_of(lambda: group.classic_sync(client, **fields))
 
 
 def beat_code(group: ConsumerDriver, client: ClassicClient, **fields: object) -> ErrorCode:
-    try:
-        return group.classic_beat(client, **fields)
-    except KafkaError as error:
-        return error.code
+    return code_of(lambda: group.classic_beat(client, **fields))
 
 
 def test_a_join_is_answered_at_once_with_the_epoch_as_generation(group: ConsumerDriver) -> None:
@@ -115,9 +114,6 @@ def test_an_eager_member_has_nothing_when_it_joins(group: ConsumerDriver) -> Non
         sync_code(group, client, protocol_name="range")
     group.settle()
     assert group.state == "Stable"
-
-
-# --- who may join -----------------------------------------------------------------------------------------------------
 
 
 def test_a_new_member_is_given_its_id_first(group: ConsumerDriver) -> None:
@@ -185,9 +181,6 @@ def test_a_static_member_changes_over_to_the_new_protocol(group: ConsumerDriver)
     had = {f"t-{number}" for number in first.owned["t"]}
     group.join("b", topics=["t"], instance_id="i")
     assert (group.owned("b"), group.member("b").classic) == (had, None)
-
-
-# --- sync, heartbeat, leave -------------------------------------------------------------------------------------------
 
 
 def test_sync_tells_what_a_member_has_and_ends_the_patience_with_it(group: ConsumerDriver, old: ClassicClient) -> None:
@@ -261,8 +254,11 @@ def test_a_member_that_does_not_sync_is_given_up(group: ConsumerDriver) -> None:
     assert client.member_id not in group.consumer_group.members
 
 
-def test_members_of_both_protocols_are_let_go_together(group: ConsumerDriver, old: ClassicClient) -> None:
+def test_a_leave_group_removes_members_of_both_protocols(group: ConsumerDriver, old: ClassicClient) -> None:
     group.join("b", topics=["t"], instance_id="i")
+    epochs = group.epochs
+    assert group.classic_leave(MemberIdentity(member_id="x")) == [ErrorCode.UNKNOWN_MEMBER_ID]
+    assert group.epochs == epochs
     codes = group.classic_leave(
         MemberIdentity(member_id="x"),
         MemberIdentity(member_id="", group_instance_id="j"),
@@ -270,17 +266,6 @@ def test_members_of_both_protocols_are_let_go_together(group: ConsumerDriver, ol
         MemberIdentity(member_id="", group_instance_id="i"),
         MemberIdentity(member_id=old.member_id),
     )
-    assert codes == [
-        ErrorCode.UNKNOWN_MEMBER_ID,
-        ErrorCode.UNKNOWN_MEMBER_ID,
-        ErrorCode.FENCED_INSTANCE_ID,
-        ErrorCode.NONE,
-        ErrorCode.NONE,
-    ]
+    unknown = ErrorCode.UNKNOWN_MEMBER_ID
+    assert codes == [unknown, unknown, ErrorCode.FENCED_INSTANCE_ID, ErrorCode.NONE, ErrorCode.NONE]
     assert list(group.consumer_group.members) == ["a-id"]
-
-
-def test_nobody_let_go_is_nothing_done(group: ConsumerDriver) -> None:
-    epoch = group.epochs
-    assert group.classic_leave(MemberIdentity(member_id="x")) == [ErrorCode.UNKNOWN_MEMBER_ID]
-    assert group.epochs == epoch

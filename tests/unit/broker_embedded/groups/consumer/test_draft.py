@@ -1,9 +1,9 @@
-"""Decisions in the making: what they write, and what they leave alone."""
-
 import pytest
 
 from broker_embedded.groups.classic.group import session_timer
+from broker_embedded.groups.consumer.config import ConsumerConfig
 from broker_embedded.groups.consumer.draft import Draft, member_timers
+from broker_embedded.groups.consumer.migration import classic_metadata
 from broker_embedded.groups.consumer.records import (
     ConsumerGroupPartitionMetadataKey,
     ConsumerGroupPartitionMetadataValue,
@@ -11,7 +11,10 @@ from broker_embedded.groups.consumer.records import (
     read_entry,
 )
 from broker_embedded.groups.group import CancelTimer, SetTimer
+from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native.protocol.messages.join_group import JoinGroupRequestProtocol
 from tests.support.consumer_driver import ConsumerDriver
+from tests.support.refusals import refused
 
 
 @pytest.fixture
@@ -89,3 +92,36 @@ def test_members_that_were_sent_back_are_remembered(group: ConsumerDriver) -> No
     assert outcome.group is not None
     assert draft.group.must_rejoin == {"a-id"}
     assert outcome.records == ()
+
+
+@pytest.fixture
+def static() -> ConsumerDriver:
+    static = ConsumerDriver(ConsumerConfig(assignment_interval_ms=0, max_size=1), t=1)
+    static.join("a", topics=["t"], instance_id="i")
+    return static
+
+
+def test_a_full_group_has_room_for_its_own_members_only(static: ConsumerDriver) -> None:
+    draft = Draft(static.consumer_group, 0)
+    draft.check_size("a-id")
+    assert refused(draft.check_size, "b-id").code is ErrorCode.GROUP_MAX_SIZE_REACHED
+
+
+def test_the_new_self_of_a_static_member_has_all_that_the_last_one_had(static: ConsumerDriver) -> None:
+    draft = Draft(static.consumer_group, 0)
+    last = static.member("a")
+    new = draft.replace_static(last, "b-id")
+    assert (new.member_epoch, new.previous_member_epoch, new.assigned) == (0, 0, last.assigned)
+    assert draft.group.members == {"b-id": new}
+    assert draft.group.targets == {"b-id": static.consumer_group.targets["a-id"]}
+    cancelled = {change.key for change in draft.decided(None).timers if isinstance(change, CancelTimer)}
+    assert ("session", "a-id") in cancelled
+    same_id = Draft(static.consumer_group, 0)
+    same_id.replace_static(last, "a-id")
+    assert same_id.decided(None).timers == ()
+
+
+def test_what_is_kept_of_a_join_group() -> None:
+    kept = classic_metadata(7, (JoinGroupRequestProtocol(name="range", metadata=b"m"),))
+    assert kept.session_timeout_ms == 7
+    assert [(entry.name, entry.metadata) for entry in kept.supported_protocols] == [("range", b"m")]

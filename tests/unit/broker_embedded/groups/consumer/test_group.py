@@ -1,5 +1,4 @@
-"""A group as others ask about it: state, positions, deletion."""
-
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +20,7 @@ from spark_kafka_native.protocol.messages.txn_offset_commit import (
 )
 from tests.support.classic_requests import ClassicClient
 from tests.support.consumer_driver import ConsumerDriver, topic_id
+from tests.support.refusals import refused
 
 
 @pytest.fixture
@@ -33,23 +33,23 @@ def group() -> ConsumerDriver:
     return group
 
 
+def code_of(check: Callable[[], object]) -> ErrorCode:
+    try:
+        check()
+    except KafkaError as error:
+        return error.code
+    return ErrorCode.NONE
+
+
 def commit(group: ConsumerDriver, *partitions: int, version: int = 9, **fields: Any) -> ErrorCode:
     parts = tuple(OffsetCommitRequestPartition(partition_index=number) for number in partitions)
     topic = OffsetCommitRequestTopic(topic_id=topic_id("t"), name="" if version >= 10 else "t", partitions=parts)
     request = OffsetCommitRequest(group_id="g", topics=(topic,), **fields)
-    try:
-        assert group.consumer_group.check_commit(request, version) == ()
-    except KafkaError as error:
-        return error.code
-    return ErrorCode.NONE
+    return code_of(lambda: group.consumer_group.check_commit(request, version))
 
 
 def fetch(group: ConsumerDriver, member_id: str | None, epoch: int) -> ErrorCode:
-    try:
-        group.consumer_group.check_fetch(member_id, epoch)
-    except KafkaError as error:
-        return error.code
-    return ErrorCode.NONE
+    return code_of(lambda: group.consumer_group.check_fetch(member_id, epoch))
 
 
 def test_it_is_a_group_for_the_shell(group: ConsumerDriver) -> None:
@@ -90,13 +90,8 @@ def test_a_member_that_is_behind_commits_what_it_has_had_since(group: ConsumerDr
 
 
 def test_a_member_commits_what_it_is_about_to_give_back(group: ConsumerDriver) -> None:
-    group.group = replace(
-        group.consumer_group,
-        members={
-            **group.consumer_group.members,
-            "a-id": replace(group.member("a"), member_epoch=3),
-        },
-    )
+    members = {**group.consumer_group.members, "a-id": replace(group.member("a"), member_epoch=3)}
+    group.group = replace(group.consumer_group, members=members)
     assert commit(group, 0, 1, member_id="a-id", generation_id_or_member_epoch=2) is ErrorCode.NONE
 
 
@@ -117,11 +112,8 @@ def test_who_may_commit_in_a_transaction(group: ConsumerDriver) -> None:
     def commit_in_transaction(*partitions: int, topic: str = "t", **fields: Any) -> ErrorCode:
         parts = tuple(TxnOffsetCommitRequestPartition(partition_index=number) for number in partitions)
         topics = (TxnOffsetCommitRequestTopic(name=topic, partitions=parts),)
-        try:
-            group.consumer_group.check_commit_in_transaction(TxnOffsetCommitRequest(topics=topics, **fields))
-        except KafkaError as error:
-            return error.code
-        return ErrorCode.NONE
+        request = TxnOffsetCommitRequest(topics=topics, **fields)
+        return code_of(lambda: group.consumer_group.check_commit_in_transaction(request))
 
     assert commit_in_transaction(0) is ErrorCode.NONE, "old clients do not say who they are"
     assert commit_in_transaction(0, group_instance_id="i") is ErrorCode.UNKNOWN_MEMBER_ID
@@ -176,9 +168,7 @@ def test_positions_of_topics_that_are_read_stay(group: ConsumerDriver) -> None:
 
 
 def test_an_empty_group_is_deleted_with_all_its_records(group: ConsumerDriver) -> None:
-    with pytest.raises(KafkaError) as caught:
-        group.consumer_group.check_delete()
-    assert caught.value.code is ErrorCode.NON_EMPTY_GROUP
+    assert refused(group.consumer_group.check_delete).code is ErrorCode.NON_EMPTY_GROUP
     for name in "ab":
         group.leave(name)
     group.consumer_group.check_delete()

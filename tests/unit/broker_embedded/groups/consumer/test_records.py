@@ -1,5 +1,3 @@
-"""Records of consumer groups: Kafka's bytes, every kind of them, and nothing else taken for them."""
-
 from uuid import UUID
 
 import pytest

@@ -1,5 +1,3 @@
-"""Subscriptions by regular expression: when they are looked up, and what follows."""
-
 from dataclasses import replace
 
 import pytest

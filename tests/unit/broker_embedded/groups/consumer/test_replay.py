@@ -1,5 +1,3 @@
-"""What records make of a group: in order, out of order, and left over by compaction."""
-
 from uuid import UUID
 
 import pytest

@@ -1,5 +1,3 @@
-"""What is wrong with a heartbeat as such: every trigger of INVALID_REQUEST, and UNSUPPORTED_ASSIGNOR."""
-
 from typing import Any
 
 import pytest

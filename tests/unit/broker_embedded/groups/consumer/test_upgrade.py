@@ -1,6 +1,5 @@
-"""A classic group becomes a consumer group, with members and without."""
-
 from dataclasses import replace
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -19,6 +18,7 @@ from spark_kafka_native.protocol.messages.leave_group import MemberIdentity
 from tests.support.classic_members import assigned, stable_classic
 from tests.support.classic_requests import ClassicClient
 from tests.support.consumer_driver import ConsumerDriver
+from tests.support.refusals import refused
 
 
 @pytest.fixture
@@ -107,27 +107,25 @@ def test_a_group_that_is_too_large_stays_what_it_is() -> None:
     assert refusal(group) is ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_a_group_of_others_than_consumers_stays_what_it_is(group: ConsumerDriver) -> None:
-    stable_classic(group, "t", protocol_type="connect")
-    assert refusal(group) is ErrorCode.GROUP_ID_NOT_FOUND
-
-
-def test_members_that_say_what_nobody_understands_stay_what_they_are(group: ConsumerDriver) -> None:
-    stable_classic(group, "t", protocols=(JoinGroupRequestProtocol(name="cooperative-sticky", metadata=b"\x00"),))
-    assert refusal(group) is ErrorCode.GROUP_ID_NOT_FOUND
-
-
-def test_what_an_assignor_of_its_own_noted_would_be_lost(group: ConsumerDriver) -> None:
-    stable_classic(group, "t", assignments=[b"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02xy"])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"protocol_type": "connect"},
+        {"protocols": (JoinGroupRequestProtocol(name="cooperative-sticky", metadata=b"\x00"),)},
+        {"assignments": [b"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02xy"]},  # the user data would be lost
+    ],
+)
+def test_a_classic_group_that_a_consumer_group_cannot_express_is_not_upgraded(
+    group: ConsumerDriver, fields: dict[str, Any]
+) -> None:
+    stable_classic(group, "t", **fields)
     assert refusal(group) is ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def test_somebody_who_does_not_join_finds_no_consumer_group(group: ConsumerDriver) -> None:
     stable_classic(group, "t")
     for epoch in (3, -1):
-        with pytest.raises(KafkaError) as caught:
-            group.ask(member_id="x", member_epoch=epoch)
-        assert caught.value.code is ErrorCode.GROUP_ID_NOT_FOUND
+        assert refused(group.ask, member_id="x", member_epoch=epoch).code is ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def test_assignments_are_taken_over_as_they_are(group: ConsumerDriver) -> None:

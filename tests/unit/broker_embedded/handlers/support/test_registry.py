@@ -1,5 +1,3 @@
-"""What is served and what is advertised: all of a release's APIs but those that this broker is known not to have."""
-
 from collections import Counter
 from decimal import Decimal
 from pathlib import Path

@@ -1,11 +1,8 @@
-"""Quotas at work: who exceeds them is answered, told to be silent, and by old releases kept waiting."""
-
 import asyncio
 import math
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -33,9 +30,6 @@ def old_broker(tmp_path: Path) -> Iterator[BrokerDriver]:
     """A broker that passes for 1.1, which throttles before it answers."""
     with BrokerDriver(tmp_path / "old", {"as.version": "1.1"}) as driver:
         yield driver
-
-
-# --- bytes in ---------------------------------------------------------------------------------------------------------
 
 
 def test_who_writes_too_much_is_told_to_be_silent(broker: BrokerDriver) -> None:
@@ -83,9 +77,6 @@ def test_who_wants_no_answer_is_made_to_wait_too(broker: BrokerDriver) -> None:
     alter(broker, ME, producer_byte_rate=100.0)
     assert broker.run(broker.begin(produce_request("t", batch(b"x" * 2000), acks=0), 9)) is None
     assert broker.throttle.wait_ms > 5000
-
-
-# --- bytes out --------------------------------------------------------------------------------------------------------
 
 
 def make(broker: BrokerDriver) -> None:
@@ -141,9 +132,6 @@ def test_a_session_has_not_told_what_was_withheld(broker: BrokerDriver) -> None:
     assert values_in(again.responses[0].partitions[0]) == [b"new"]
 
 
-# --- time -------------------------------------------------------------------------------------------------------------
-
-
 def spend(monkeypatch: pytest.MonkeyPatch, ms: int) -> None:
     monkeypatch.setattr(Throttle, "spent_ns", property(lambda _: ms * 1_000_000))
 
@@ -183,7 +171,7 @@ def test_who_wants_no_answer_is_not_charged_for_time(broker: BrokerDriver, monke
     assert broker.throttle.wait_ms == 0
 
 
-def test_waiting_is_no_work(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_waiting_is_no_work(monkeypatch: pytest.MonkeyPatch) -> None:
     now_ns = 0
 
     def work_for(ns: int) -> None:
@@ -192,48 +180,42 @@ def test_waiting_is_no_work(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(request_cost, "time", SimpleNamespace(perf_counter_ns=lambda: now_ns))
 
-    async def story() -> None:
-        throttle, gate = Throttle(), asyncio.Event()
+    throttle, gate = Throttle(), asyncio.Event()
 
-        async def work() -> int:
-            work_for(5)
-            await gate.wait()
-            work_for(7)
-            return 7
+    async def work() -> int:
+        work_for(5)
+        await gate.wait()
+        work_for(7)
+        return 7
 
-        task = asyncio.create_task(throttle.measured(work()))
-        await asyncio.sleep(0)
-        work_for(1_000_000)  # another request
-        gate.set()
-        assert await task == 7
-        assert throttle.spent_ns == 12
-
-    asyncio.run(story())
+    task = asyncio.create_task(throttle.measured(work()))
+    await asyncio.sleep(0)
+    work_for(1_000_000)  # another request
+    gate.set()
+    assert await task == 7
+    assert throttle.spent_ns == 12
 
 
 @pytest.mark.parametrize("caught", [False, True])
-def test_work_that_is_measured_hears_of_its_cancellation(caught: bool) -> None:
-    async def story() -> None:
-        seen: list[str] = []
+async def test_work_that_is_measured_hears_of_its_cancellation(caught: bool) -> None:
+    seen: list[str] = []
 
-        async def work() -> str:
-            try:
-                await asyncio.Event().wait()
-            except asyncio.CancelledError:
-                seen.append("cancelled")
-                if not caught:
-                    raise
-            await asyncio.sleep(0)
-            return "cleaned up"
-
-        task = asyncio.create_task(Throttle().measured(work()))
+    async def work() -> str:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            seen.append("cancelled")
+            if not caught:
+                raise
         await asyncio.sleep(0)
-        task.cancel()
-        (result,) = await asyncio.gather(task, return_exceptions=True)
-        assert seen == ["cancelled"]
-        assert result == "cleaned up" if caught else isinstance(result, asyncio.CancelledError)
+        return "cleaned up"
 
-    asyncio.run(story())
+    task = asyncio.create_task(Throttle().measured(work()))
+    await asyncio.sleep(0)
+    task.cancel()
+    (result,) = await asyncio.gather(task, return_exceptions=True)
+    assert seen == ["cancelled"]
+    assert result == "cleaned up" if caught else isinstance(result, asyncio.CancelledError)
 
 
 def test_work_that_fails_fails() -> None:
@@ -243,9 +225,6 @@ def test_work_that_fails_fails() -> None:
 
     with pytest.raises(ZeroDivisionError):
         asyncio.run(Throttle().measured(work()))
-
-
-# --- changes ----------------------------------------------------------------------------------------------------------
 
 
 def create(broker: BrokerDriver, name: str, partitions: int, version: int = 7) -> tuple[ErrorCode, int]:
@@ -292,16 +271,6 @@ def test_topics_that_make_themselves_are_counted_too(broker: BrokerDriver) -> No
     assert answer.topics[0].error_code == 0
 
 
-# --- releases that throttle before they answer ------------------------------------------------------------------------
-
-
-def waiting(broker: BrokerDriver, request: Any, version: int) -> "asyncio.Task[Any]":
-    task = broker.begin(request, version)
-    broker.settle()
-    assert not task.done()
-    return task
-
-
 def set_quota(broker: BrokerDriver, **values: float) -> None:
     """Set a quota on a release that has no request for it."""
     ops = [OpData(key=key, value=value) for key, value in values.items()]
@@ -312,12 +281,12 @@ def set_quota(broker: BrokerDriver, **values: float) -> None:
 def test_an_old_release_keeps_the_answer_for_as_long(old_broker: BrokerDriver) -> None:
     make(old_broker)
     set_quota(old_broker, producer_byte_rate=100.0)
-    task = waiting(old_broker, produce_request("t", batch(b"x" * 1400)), 3)
+    task = old_broker.pending(produce_request("t", batch(b"x" * 1400)), 3)
     assert old_broker.broker.partitions.get("t", 0).log.log_end_offset == 1
     old_broker.advance(4000)
     assert not task.done()
     old_broker.advance(2000)
-    answer = old_broker.run(task)
+    answer = old_broker.answer(task)
     assert 4000 < answer.throttle_time_ms < 6000
     assert old_broker.throttle.wait_ms == 0
 
@@ -325,9 +294,9 @@ def test_an_old_release_keeps_the_answer_for_as_long(old_broker: BrokerDriver) -
 def test_an_old_release_sends_the_records_that_it_kept(old_broker: BrokerDriver) -> None:
     filled(old_broker)
     set_quota(old_broker, consumer_byte_rate=100.0)
-    task = waiting(old_broker, fetch_request("t", max_bytes=1), 5)
+    task = old_broker.pending(fetch_request("t", max_bytes=1), 5)
     old_broker.advance(10_000)
-    answer = old_broker.run(task)
+    answer = old_broker.answer(task)
     assert answer.throttle_time_ms > 0
     assert values_in(answer.responses[0].partitions[0]) == [b"x" * 1000]
 
@@ -335,6 +304,6 @@ def test_an_old_release_sends_the_records_that_it_kept(old_broker: BrokerDriver)
 def test_a_stop_lets_go_what_an_old_release_keeps(old_broker: BrokerDriver) -> None:
     make(old_broker)
     set_quota(old_broker, producer_byte_rate=1.0)
-    task = waiting(old_broker, produce_request("t", batch(b"x" * 1400)), 3)
+    task = old_broker.pending(produce_request("t", batch(b"x" * 1400)), 3)
     old_broker.broker.delayed.release()
-    assert old_broker.run(task).responses[0].partition_responses[0].base_offset == 0
+    assert old_broker.answer(task).responses[0].partition_responses[0].base_offset == 0

@@ -1,5 +1,3 @@
-"""Record batches into what the topic stores: another codec, another format, or the same once they were looked into."""
-
 from typing import Any
 
 import pytest

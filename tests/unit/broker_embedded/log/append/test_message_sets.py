@@ -1,5 +1,3 @@
-"""Message sets into a log: stored as they were sent wherever that can be, with offsets and times in the headers."""
-
 import zlib
 from typing import Any
 
@@ -143,9 +141,6 @@ def test_many_messages_take_an_index_entry_as_often_as_batches_do() -> None:
     assert 20 <= log.files()["00000000000000000000.index"] / 8 <= 28
     for offset in range(200):
         assert log.records(offset)[0].offset == offset
-
-
-# --- what is refused -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("magic", [0, 1])

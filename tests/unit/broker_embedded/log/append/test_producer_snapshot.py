@@ -1,5 +1,3 @@
-"""Snapshots of producers: Kafka's bytes, what several entries of one producer mean, and damage."""
-
 import struct
 from dataclasses import replace
 
@@ -31,14 +29,11 @@ def test_bytes_are_kafkas() -> None:
     body += struct.pack(">qhiqiqiq", 2**40, 3, 9, 109, 9, 5000, 7, 100)
     body += struct.pack(">qhiqiqiq", 2**40, 3, 19, 119, 9, 5000, 7, 100)
     body += struct.pack(">qhiqiqiq", 5, 0, -1, -1, 0, 4000, -1, -1)
+    assert encode([]) == sealed(bytes(4))
+    assert decode(encode([])) == []
     assert encode([ENTRY, bare]) == sealed(body)
     assert decode(sealed(body)) == [ENTRY, bare]
     assert decode_entries(sealed(body)) == [*(replace(ENTRY, batches=(batch,)) for batch in ENTRY.batches), bare]
-
-
-def test_no_producers() -> None:
-    assert encode([]) == sealed(bytes(4))
-    assert decode(encode([])) == []
 
 
 def test_entries_of_another_epoch_replace_those_before() -> None:

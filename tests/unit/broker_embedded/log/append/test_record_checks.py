@@ -1,16 +1,26 @@
-"""Single records are refused by name."""
-
+import copy
+from array import array
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from broker_embedded.config.log_config import LogConfig
-from broker_embedded.log.append.incoming import Append, AppendOrigin, InvalidRecords
+from broker_embedded.log.append.incoming import (
+    Append,
+    AppendOrigin,
+    IncomingBatch,
+    InvalidRecords,
+    RecordError,
+    as_one_batch,
+)
 from broker_embedded.log.append.record_checks import check_records
 from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native.records.batch import CompressionType
+from spark_kafka_native.records.formats import iter_any
 from spark_kafka_native.records.record import LogRecord
 from tests.support.batches import NOW_MS
+from tests.support.message_sets import message_set, messages_in
 
 
 def check(*records: tuple[bytes | None, int], **settings: Any) -> None:
@@ -72,3 +82,25 @@ def test_a_record_is_named_once_and_timestamps_make_the_code() -> None:
     code, indexes, detail = refused((None, 5), (b"k", 5), (b"k", 6), (b"k", 7), **settings)
     assert (code, indexes) == (ErrorCode.INVALID_TIMESTAMP, [0, 1, 2, 3])
     assert detail.endswith("; and 1 more")
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("codec", [CompressionType.NONE, CompressionType.GZIP])
+def test_messages_under_one_header(magic: int, codec: CompressionType) -> None:
+    raw = message_set(b"a", b"b", b"c", magic=magic, compression=codec, timestamps=[5, 9, 7])
+    found = list(iter_any(raw))
+    assert len(messages_in(raw)) == 3
+    batch = as_one_batch(found[0][1], [position for position, _ in found], len(raw), 3, 9)
+    assert (batch.position, batch.header.size_in_bytes) == (0, len(raw))
+    assert (batch.header.last_offset_delta, batch.header.records_count) == (2, 3)
+    assert batch.header.max_timestamp == (9 if magic else -1)
+    assert batch.messages.tolist() == [position for position, _ in found]
+    moved = batch.moved(100)
+    assert moved == IncomingBatch(100, batch.header, array("q", (position + 100 for position, _ in found)))
+
+
+def test_records_to_blame_survive_copying() -> None:
+    error = InvalidRecords(ErrorCode.INVALID_TIMESTAMP, "t-0: no", [RecordError(3, f"{NOW_MS} is late")])
+    again = copy.copy(error)
+    assert again.record_errors == error.record_errors == (RecordError(3, f"{NOW_MS} is late"),)
+    assert "INVALID_TIMESTAMP" in str(again)

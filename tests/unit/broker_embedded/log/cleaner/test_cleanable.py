@@ -1,5 +1,3 @@
-"""How much of a log may be compacted now, and whether it is worth it."""
-
 import pytest
 
 from broker_embedded.log.cleaner.cleanable import CleanableRange, cleanable_range, first_dirty_offset

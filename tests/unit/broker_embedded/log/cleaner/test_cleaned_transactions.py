@@ -1,5 +1,3 @@
-"""Transactions as a compaction meets them: what was aborted, and which markers are of no use any more."""
-
 from broker_embedded.log.cleaner.cleaned_transactions import CleanedTransactions
 from broker_embedded.log.transaction_index import AbortedTransaction
 from spark_kafka_native.records.batch import BatchHeader, read_header

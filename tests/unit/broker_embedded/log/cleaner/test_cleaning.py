@@ -1,5 +1,3 @@
-"""A whole compaction of a log: keys, groups of segments, transactions, producers, small memory."""
-
 from typing import Any
 
 import pytest
@@ -27,9 +25,6 @@ SMALL = {"segment.bytes": 300}
 @pytest.fixture
 def driver() -> CompactionDriver:
     return CompactionDriver(SMALL)
-
-
-# --- keys ------------------------------------------------------------------------------------------------------------
 
 
 def test_the_last_record_of_each_key_is_left_with_its_offset(driver: CompactionDriver) -> None:
@@ -156,9 +151,6 @@ def test_a_report_counts(driver: CompactionDriver) -> None:
     assert report.bytes_written < report.bytes_read
 
 
-# --- old formats -----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("release", ["0.9.0", "0.10.2"])
 @pytest.mark.parametrize("codec", [CompressionType.NONE, CompressionType.GZIP, CompressionType.LZ4])
 def test_message_sets_of_old_formats(release: str, codec: CompressionType) -> None:
@@ -193,9 +185,6 @@ KEYED = reference.Batch(records=(reference.Record(b"new", b"a record batch"),))
 
 def stored(driver: CompactionDriver) -> list[LogRecord]:
     return messages_in(slice_bytes(driver.log.reader.read(0, max_bytes=1 << 20)))
-
-
-# --- segments --------------------------------------------------------------------------------------------------------
 
 
 def test_small_segments_become_one(driver: CompactionDriver) -> None:
@@ -293,9 +282,6 @@ def test_neighbours_are_grouped_by_size_and_reach() -> None:
     assert grouped((0, 1, 0, 0), (10, 0, 0, 0), until=2**31 + 1) == [[0, 10]]
     assert grouped((0, 500, 0, 0), (10, 1, 0, 0), until=20) == [[0], [10]]
     assert grouped() == []
-
-
-# --- producers and transactions --------------------------------------------------------------------------------------
 
 
 def test_a_producer_is_known_after_its_records_are_gone(driver: CompactionDriver) -> None:

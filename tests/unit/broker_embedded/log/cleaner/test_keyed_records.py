@@ -1,5 +1,3 @@
-"""Records as compaction sees them: against a codec that is not the product's, whole, cut off and damaged."""
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,6 +1,5 @@
-"""Which logs are compacted and when, what is given up and what is tried again."""
-
 import threading
+from collections.abc import Callable
 from uuid import UUID
 
 import pytest
@@ -30,9 +29,6 @@ def filled(driver: CompactionDriver, count: int = 12) -> CompactionDriver:
 
 def checkpoint(driver: CompactionDriver) -> str:
     return read_file(driver.disk, "/data/cleaner-offset-checkpoint").decode()
-
-
-# --- choosing --------------------------------------------------------------------------------------------------------
 
 
 def test_how_far_a_log_was_compacted_is_written_down(driver: CompactionDriver) -> None:
@@ -105,9 +101,6 @@ def test_the_dirtiest_log_comes_first(driver: CompactionDriver) -> None:
     assert (driver.manager.cleaned_offsets.get(OTHER), driver.manager.cleaned_offsets.get(PARTITION)) == (8, 2)
     assert driver.cleaner.clean_one()
     assert driver.manager.cleaned_offsets.get(PARTITION) == 3
-
-
-# --- what goes wrong -------------------------------------------------------------------------------------------------
 
 
 def test_a_log_that_does_not_read_is_given_up_until_the_next_start(
@@ -193,16 +186,20 @@ def test_a_checkpoint_that_cannot_be_written_is_written_with_the_next_compaction
     assert checkpoint(driver) == "0\n1\nt 0 24\n"
 
 
-def test_a_log_that_is_deleted_while_it_is_compacted(driver: CompactionDriver) -> None:
-    filled(driver)
+def on_spend(driver: CompactionDriver, act: Callable[[], object]) -> None:
+    """Call ``act`` whenever a compaction spends I/O."""
     spend = driver.cleaner._throttler.spend
 
-    def delete_and_spend(size: int, rate: float) -> None:
-        if driver.manager.get(PARTITION) is not None:
-            driver.manager.delete(PARTITION)
+    def act_and_spend(size: int, rate: float) -> None:
+        act()
         spend(size, rate)
 
-    driver.cleaner._throttler.spend = delete_and_spend  # type: ignore[assignment]  # amid a compaction
+    driver.cleaner._throttler.spend = act_and_spend  # type: ignore[assignment]  # a spy
+
+
+def test_a_log_that_is_deleted_while_it_is_compacted(driver: CompactionDriver) -> None:
+    filled(driver)
+    on_spend(driver, lambda: driver.manager.delete(PARTITION))
     assert driver.clean() == 1
     assert driver.cleaner.status.uncleanable == frozenset()
     assert not driver.disk.exists(DIRECTORY)
@@ -212,16 +209,14 @@ def test_a_log_that_is_deleted_when_its_compaction_is_over(driver: CompactionDri
     """Else a topic made again under its name would be taken to be compacted, and on the disk, up to there."""
     driver.put(a="1", b="2", c="3")
     driver.roll()
-    spend = driver.cleaner._throttler.spend
     spent = []
 
-    def spend_and_delete(size: int, rate: float) -> None:
-        spent.append(size)
-        spend(size, rate)
-        if len(spent) == 3:  # the segment was read for its keys, read again, and what stays, all of it, was written
+    def delete_at_the_end() -> None:
+        spent.append(1)
+        if len(spent) == 3:  # the segment was read for its keys, read again, and written as it was
             driver.manager.delete(PARTITION)
 
-    driver.cleaner._throttler.spend = spend_and_delete  # type: ignore[assignment]  # amid a compaction
+    on_spend(driver, delete_at_the_end)
     assert driver.clean() == 1
     assert len(spent) == 3
     assert driver.cleaner.status.last is not None
@@ -237,19 +232,10 @@ def test_a_log_that_is_deleted_when_its_compaction_is_over(driver: CompactionDri
 def test_a_policy_that_changes_ends_a_compaction(driver: CompactionDriver) -> None:
     filled(driver)
     config = LogConfig.parse({"cleanup.policy": "delete"})
-    spend = driver.cleaner._throttler.spend
-
-    def change_and_spend(size: int, rate: float) -> None:
-        driver.log.reconfigure(config)
-        spend(size, rate)
-
-    driver.cleaner._throttler.spend = change_and_spend  # type: ignore[assignment]  # amid a compaction
+    on_spend(driver, lambda: driver.log.reconfigure(config))
     driver.clean()
     assert len(driver.rows()) == 12
     assert not [name for name in driver.files() if name.endswith(".cleaned")]
-
-
-# --- threads ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_cleaner_that_is_stopped_gives_up_soon(driver: CompactionDriver) -> None:

@@ -1,5 +1,3 @@
-"""Compacted segments put in place of their originals, with any crash, full disk or disk error."""
-
 import errno
 import random
 import threading
@@ -260,9 +258,8 @@ def test_readers_run_beside_compactions(tmp_path: Path) -> None:
             except Exception as error:  # whatever it is, the test is to show it
                 wrong.append(repr(error))
 
-    threads = [threading.Thread(target=read)]
-    for thread in threads:
-        thread.start()
+    reader = threading.Thread(target=read)
+    reader.start()
     for round_ in range(4):
         for number in range(40):
             record = reference.Record(b"k%d" % (number % 7), b"%d" % round_ * 20)
@@ -271,8 +268,7 @@ def test_readers_run_beside_compactions(tmp_path: Path) -> None:
         assert cleaner.clean_one()
         manager.tick(Platform().clock.now_ms(), Platform().clock.elapsed_ms())
     done.set()
-    for thread in threads:
-        thread.join()
+    reader.join()
     assert wrong == []
     assert log.offline is None
     assert [row.offset for _, data in batches_of(log) for row in rows(data)] == list(range(153, 160))

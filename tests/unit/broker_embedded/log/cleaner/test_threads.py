@@ -1,5 +1,3 @@
-"""The cleaner's threads beside the event loop: as many as asked for, none when switched off, an end when it is time."""
-
 import asyncio
 import os
 from pathlib import Path
@@ -64,37 +62,31 @@ def test_it_can_be_switched_off() -> None:
     assert compacted(driver) == 0
 
 
-def test_settings_change_while_it_runs() -> None:
+async def test_settings_change_while_it_runs() -> None:
     driver = dirty()
     changing = compaction(driver, threads=0)
 
-    async def story() -> None:
-        await changing.run()
-        assert compacted(driver) == 0
-        changing.use_config(BrokerConfig.parse({"log.cleaner.threads": 2}))
-        await changing.run()
-        changing.use_config(BrokerConfig.parse({"log.cleaner.threads": 3}))
-        await changing.run()
-
-    asyncio.run(story())
+    await changing.run()
+    assert compacted(driver) == 0
+    changing.use_config(BrokerConfig.parse({"log.cleaner.threads": 2}))
+    await changing.run()
+    changing.use_config(BrokerConfig.parse({"log.cleaner.threads": 3}))
+    await changing.run()
     assert compacted(driver) == len(MANY)
     changing.stop()
     changing.join()
 
 
-def test_the_event_loop_goes_on_and_stopping_ends_it_soon() -> None:
+async def test_the_event_loop_goes_on_and_stopping_ends_it_soon() -> None:
     """One byte a second would take it hours."""
     driver = dirty()
     slow = compaction(driver, io_max_bytes_per_second=1)
 
-    async def story() -> None:
-        running = asyncio.create_task(slow.run())
-        await eventually_async(lambda: slow.status.cleaning, IsTrueLike)
-        slow.stop()
-        await running
-        await slow.run()
-
-    asyncio.run(story())
+    running = asyncio.create_task(slow.run())
+    await eventually_async(lambda: slow.status.cleaning, IsTrueLike)
+    slow.stop()
+    await running
+    await slow.run()
     slow.join()
     assert compacted(driver) == 0
     assert driver.manager.logs[MANY[0]].offline is None

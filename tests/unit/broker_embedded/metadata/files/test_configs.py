@@ -1,5 +1,3 @@
-"""configs.json: what goes in comes out, and nothing else is taken."""
-
 import json
 
 import pytest

@@ -1,13 +1,18 @@
-"""Metadata files: replaced as a whole, readable by the broker's user alone if private, never guessed at."""
-
 import errno
+import json
 import logging
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from broker_embedded.metadata.files.credentials import CREDENTIALS
 from broker_embedded.metadata.files.metadata_file import MetadataFile, MetadataFileError, refuse_unknown
+from broker_embedded.metadata.files.quotas import QUOTAS
 from broker_embedded.platform.platform import read_file
+from broker_embedded.quotas.entities import CLIENT_ID, IP, USER, ClientQuotaEntity
+from broker_embedded.security.credentials import ScramCredential, ScramUser
 from tests.support.disk import FaultyFileSystem
 from tests.support.metadata import DATA_DIR, new_disk
 
@@ -103,3 +108,117 @@ def test_the_temporary_file_of_an_interrupted_write_is_removed(
         FILE.remove_unfinished(files, DATA_DIR)
     assert not files.exists(f"{PATH}.tmp")
     assert read_file(files, PATH) == FILE.encode("text")
+
+
+USERS = st.builds(ScramUser, st.text(min_size=1), st.sampled_from(("SCRAM-SHA-256", "SCRAM-SHA-512")))
+ALL = st.builds(
+    ScramCredential,
+    salt=st.binary(),
+    stored_key=st.binary(),
+    server_key=st.binary(),
+    iterations=st.integers(min_value=4096, max_value=16384),
+)
+ONE = {
+    ScramUser("alice", "SCRAM-SHA-256"): ScramCredential(salt=b"s", stored_key=b"t", server_key=b"u", iterations=4096)
+}
+
+
+@given(st.dictionaries(USERS, ALL, max_size=4))
+def test_there_and_back(credentials: dict[ScramUser, ScramCredential]) -> None:
+    raw = CREDENTIALS.encode(credentials)
+    assert CREDENTIALS.decode(raw) == credentials
+    assert CREDENTIALS.encode(CREDENTIALS.decode(raw)) == raw
+
+
+def test_a_credential_is_a_line() -> None:
+    assert CREDENTIALS.encode(ONE).decode().splitlines()[2] == (
+        ' {"user": "alice", "mechanism": "SCRAM-SHA-256", "iterations": 4096, "salt": "cw==", "stored_key": "dA==", '
+        '"server_key": "dQ=="}]}'
+    )
+
+
+def test_every_cut_is_noticed() -> None:
+    raw = CREDENTIALS.encode(ONE).rstrip()
+    for length in range(len(raw)):
+        with pytest.raises(MetadataFileError):
+            CREDENTIALS.decode(raw[:length])
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"version": 2}, "version 2; this broker reads version 1"),
+        ({"more": 1}, "unknown keys more"),
+        ({"credentials": [{"user": "alice"}]}, "KeyError"),
+        ({"credentials": 7}, "TypeError"),
+    ],
+)
+def test_files_of_others(change: dict[str, object], words: str) -> None:
+    with pytest.raises(MetadataFileError, match=words):
+        CREDENTIALS.decode(json.dumps({"version": 1, "credentials": [], **change}).encode())
+
+
+@pytest.mark.parametrize("change", [{"salt": "hunter2"}, {"colour": "hunter2"}, {"iterations": "hunter2"}, {"salt": 7}])
+def test_damage_is_not_repeated(change: dict[str, object]) -> None:
+    document = json.loads(CREDENTIALS.encode(ONE))
+    document["credentials"][0].update(change)
+    with pytest.raises(MetadataFileError) as caught:
+        CREDENTIALS.decode(json.dumps(document).encode())
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_number_beyond_all_numbers_is_damage() -> None:
+    raw = CREDENTIALS.encode(ONE).replace(b"4096", b"1e999")
+    with pytest.raises(MetadataFileError, match="OverflowError"):
+        CREDENTIALS.decode(raw)
+
+
+NAMES = st.none() | st.text(min_size=1)
+ENTITIES = st.builds(
+    ClientQuotaEntity.of,
+    st.dictionaries(st.sampled_from([USER, CLIENT_ID, IP]), NAMES, min_size=1).map(lambda parts: parts.items()),
+)
+VALUES = st.dictionaries(st.text(), st.floats(allow_nan=False), min_size=1)
+
+
+@given(st.dictionaries(ENTITIES, VALUES))
+def test_what_is_written_is_read(quotas: dict[ClientQuotaEntity, dict[str, float]]) -> None:
+    assert QUOTAS.decode(QUOTAS.encode(quotas)) == quotas
+
+
+def test_a_person_can_read_it() -> None:
+    raw = QUOTAS.encode({ClientQuotaEntity.of([(USER, "ann"), (CLIENT_ID, None)]): {"producer_byte_rate": 1024.0}})
+    assert raw == (
+        b'{"version": 1,\n"quotas": [\n'
+        b' {"entity": {"user": "ann", "client-id": null}, "values": {"producer_byte_rate": 1024.0}}]}\n'
+    )
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"[]",
+        b"[" * 100_000,
+        b"{}",
+        b'{"version": 2, "quotas": []}',
+        b'{"version": 1}',
+        b'{"version": 1, "quotas": [], "more": 1}',
+        b'{"version": 1, "quotas": [{"entity": {}}]}',
+        b'{"version": 1, "quotas": [{"entity": {}, "values": {}, "more": 1}]}',
+        b'{"version": 1, "quotas": [{"entity": 5, "values": {}}]}',
+        b'{"version": 1, "quotas": [{"entity": {}, "values": {"a": "x"}}]}',
+        b'{"version": 1, "quotas": [{"entity": {}, "values": {"a": 1%s}}]}' % (b"0" * 400),
+        b"\xff\xfe",
+    ],
+)
+def test_anything_else_is_an_error(raw: bytes) -> None:
+    with pytest.raises(MetadataFileError):
+        QUOTAS.decode(raw)
+
+
+def test_every_cut_is_an_error() -> None:
+    raw = QUOTAS.encode({ClientQuotaEntity.of([(USER, "ann")]): {"producer_byte_rate": 1.0}}).rstrip()
+    for end in range(len(raw)):
+        with pytest.raises(MetadataFileError):
+            QUOTAS.decode(raw[:end])

@@ -1,5 +1,3 @@
-"""topics.json: what is written is read, anything else is refused."""
-
 from uuid import UUID
 
 import pytest

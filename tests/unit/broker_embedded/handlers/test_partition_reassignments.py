@@ -1,5 +1,3 @@
-"""AlterPartitionReassignments: partitions are where they may be."""
-
 import pytest
 
 from spark_kafka_native.protocol.errors import ErrorCode
@@ -7,6 +5,10 @@ from spark_kafka_native.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
+)
+from spark_kafka_native.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
 )
 from tests.support.broker_driver import BrokerDriver
 
@@ -58,3 +60,20 @@ def test_the_error_says_whether_topic_or_partition_is_unknown(broker: BrokerDriv
     answer = broker.ask(AlterPartitionReassignmentsRequest(topics=topics), 1)
     messages = [part.error_message for topic in answer.responses for part in topic.partitions]
     assert messages == ["Unable to find partition t:9.", "Unable to find a topic named missing."]
+
+
+@pytest.mark.parametrize(
+    "topics",
+    [
+        None,
+        (),
+        (
+            ListPartitionReassignmentsTopics(name="t", partition_indexes=(0, 9)),
+            ListPartitionReassignmentsTopics(name="missing", partition_indexes=(0,)),
+        ),
+    ],
+)
+def test_no_moves(broker: BrokerDriver, topics: tuple[ListPartitionReassignmentsTopics, ...] | None) -> None:
+    broker.create("t")
+    answer = broker.ask(ListPartitionReassignmentsRequest(topics=topics), 0)
+    assert (answer.error_code, answer.error_message, answer.topics) == (0, None, ())

@@ -1,5 +1,3 @@
-"""AlterClientQuotas: quotas are set and removed, entity by entity, and hold from the answer on."""
-
 import pytest
 
 from broker_embedded.metadata.files.quotas import QUOTAS
@@ -12,8 +10,54 @@ from spark_kafka_native.protocol.messages.alter_client_quotas import (
     RequestedEntityData,
     RequestedEntryData,
 )
+from spark_kafka_native.protocol.messages.describe_client_quotas import (
+    ComponentData,
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+)
 from tests.support.broker_driver import BrokerDriver, batch
-from tests.support.quotas import entry, quotas_of
+from tests.support.quotas import alter, entry, formatted, quotas_of
+
+EXACT, DEFAULT, ANY = 0, 1, 2
+
+
+def describe(
+    broker: BrokerDriver, *components: tuple[str, int, str | None], version: int = 1, strict: bool = False
+) -> DescribeClientQuotasResponse:
+    parts = (ComponentData(entity_type=kind, match_type=how, match=name) for kind, how, name in components)
+    return broker.ask(DescribeClientQuotasRequest(components=tuple(parts), strict=strict), version)
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_what_matches_is_described(broker: BrokerDriver, version: int) -> None:
+    alter(broker, {"user": "ann"}, producer_byte_rate=1024.0, request_percentage=12.5)
+    alter(broker, {"user": "ann", "client-id": None}, consumer_byte_rate=5.0)
+    alter(broker, {"client-id": "etl"}, consumer_byte_rate=6.0)
+    answer = describe(broker, ("user", EXACT, "ann"), version=version)
+    assert (answer.error_code, answer.error_message) == (0, None)
+    assert formatted(answer) == {
+        "user=ann": {"producer_byte_rate": 1024, "request_percentage": 12.5},
+        "client-id=<default>, user=ann": {"consumer_byte_rate": 5},
+    }
+    assert len(formatted(describe(broker, version=version))) == 3
+    assert list(formatted(describe(broker, ("user", ANY, None), strict=True))) == ["user=ann"]
+
+
+@pytest.mark.parametrize(
+    ("component", "code"),
+    [
+        (("user", EXACT, None), ErrorCode.INVALID_REQUEST),
+        (("", ANY, None), ErrorCode.INVALID_REQUEST),
+        (("team", ANY, None), ErrorCode.UNSUPPORTED_VERSION),
+    ],
+)
+def test_a_filter_that_makes_no_sense(
+    broker: BrokerDriver, component: tuple[str, int, str | None], code: ErrorCode
+) -> None:
+    answer = describe(broker, component)
+    assert (answer.error_code, answer.entries) == (code, None)
+    assert answer.error_message
+
 
 INVALID = ErrorCode.INVALID_REQUEST
 
@@ -53,10 +97,11 @@ def test_each_entity_is_answered_by_itself(broker: BrokerDriver) -> None:
     assert quotas_of(broker) == {"user=bob": {"producer_byte_rate": 1}}
 
 
-def test_validation_alone_changes_nothing(broker: BrokerDriver) -> None:
+def test_validate_only_changes_no_quota(broker: BrokerDriver) -> None:
     request = AlterClientQuotasRequest(entries=(entry({"user": "ann"}, producer_byte_rate=1.0),), validate_only=True)
     assert broker.ask(request, 1).entries[0].error_code == 0
-    assert quotas_of(broker) == {}
+    assert (quotas_of(broker), describe(broker).entries) == ({}, ())
+    assert broker.ask(AlterClientQuotasRequest(), 1) == AlterClientQuotasResponse()
 
 
 def test_a_part_of_an_entity_that_is_named_twice_counts_as_said_last(broker: BrokerDriver) -> None:
@@ -81,7 +126,3 @@ def test_a_file_that_cannot_be_written_is_said_of_every_entity(broker: BrokerDri
     answer = broker.ask(request, 1)
     assert [error(each) for each in answer.entries] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
     assert quotas_of(broker) == {}
-
-
-def test_nothing_is_answered_with_nothing(broker: BrokerDriver) -> None:
-    assert broker.ask(AlterClientQuotasRequest(), 1) == AlterClientQuotasResponse()

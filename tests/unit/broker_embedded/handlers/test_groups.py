@@ -1,0 +1,128 @@
+import pytest
+
+from spark_kafka_native.protocol.errors import ErrorCode
+from spark_kafka_native.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest
+from spark_kafka_native.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
+from spark_kafka_native.protocol.messages.leave_group import LeaveGroupRequest
+from spark_kafka_native.protocol.messages.list_groups import ListedGroup, ListGroupsRequest
+from spark_kafka_native.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from tests.support.broker_driver import BrokerDriver
+from tests.support.group_driver import subscription
+from tests.support.members import begin_join, heartbeat, join_request, stable
+
+
+def describe(broker: BrokerDriver, version: int, *groups: str, operations: bool = False) -> tuple[DescribedGroup, ...]:
+    request = DescribeGroupsRequest(groups=groups, include_authorized_operations=operations)
+    return broker.ask(request, version).groups
+
+
+@pytest.mark.parametrize("version", range(7))
+def test_groups_and_their_members(broker: BrokerDriver, version: int) -> None:
+    ids = [stable(broker, group_id=group, group_instance_id="i") for group in "gh"]
+    described = describe(broker, version, "h", "g")
+    assert [group.group_id for group in described] == ["h", "g"]
+    group = described[1]
+    assert (group.error_code, group.group_state) == (0, "Stable")
+    assert (group.protocol_type, group.protocol_data) == ("consumer", "range")
+    (member,) = group.members
+    assert (member.member_id, member.client_id) == (ids[0], "test")
+    assert member.group_instance_id == ("i" if version >= 4 else None)
+    assert (member.member_metadata, member.member_assignment) == (subscription("t"), b"all")
+
+
+@pytest.mark.parametrize("version", range(7))
+def test_a_group_that_is_not_there(broker: BrokerDriver, version: int) -> None:
+    (group,) = describe(broker, version, "g")
+    assert (group.group_id, group.group_state, group.members) == ("g", "Dead", ())
+    if version >= 6:
+        assert (group.error_code, group.error_message) == (ErrorCode.GROUP_ID_NOT_FOUND, "Group g not found.")
+    else:
+        assert (group.error_code, group.error_message) == (0, None)
+
+
+def test_operations_where_they_are_asked_for(broker: BrokerDriver) -> None:
+    assert (describe(broker, 6), listed(broker)) == ((), {})
+    stable(broker)
+    assert describe(broker, 6, "g")[0].authorized_operations == -(2**31)
+    operations = describe(broker, 6, "g", operations=True)[0].authorized_operations
+    assert {bit for bit in range(32) if operations >> bit & 1} == {3, 6, 8, 10, 11}
+    assert describe(broker, 6, "nobody", operations=True)[0].authorized_operations == -(2**31)
+
+
+@pytest.fixture
+def filled(broker: BrokerDriver) -> BrokerDriver:
+    """A group in each of several states: simple, stable, and one that is about to rebalance."""
+    broker.create("t")
+    parts = (OffsetCommitRequestPartition(partition_index=0, committed_offset=5),)
+    topics = (OffsetCommitRequestTopic(name="t", partitions=parts),)
+    broker.ask(OffsetCommitRequest(group_id="simple", topics=topics), 8)
+    stable(broker, group_id="stable")
+    stable(broker, group_id="connect", protocol_type="connect", protocols={"compatible": b"url"})
+    begin_join(broker, join_request("joining"), 0).cancel()
+    return broker
+
+
+def listed(broker: BrokerDriver, version: int = 5, **filters: tuple[str, ...]) -> dict[str, ListedGroup]:
+    answer = broker.ask(ListGroupsRequest(**filters), version)
+    assert answer.error_code == 0
+    return {group.group_id: group for group in answer.groups}
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_all_groups(filled: BrokerDriver, version: int) -> None:
+    found = listed(filled, version)
+    assert {name: group.protocol_type for name, group in found.items()} == {
+        "simple": "",
+        "stable": "consumer",
+        "connect": "connect",
+        "joining": "consumer",
+    }
+    states = {name: group.group_state for name, group in found.items()}
+    types = {group.group_type for group in found.values()}
+    assert types == ({"classic"} if version >= 5 else {""})
+    if version >= 4:
+        assert states == {"simple": "Empty", "stable": "Stable", "connect": "Stable", "joining": "PreparingRebalance"}
+    else:
+        assert set(states.values()) == {""}
+
+
+@pytest.mark.parametrize(
+    ("filters", "names"),
+    [
+        ({"states_filter": ("Stable",)}, {"stable", "connect"}),
+        ({"states_filter": (" sTaBle ", "empty")}, {"stable", "connect", "simple"}),
+        ({"states_filter": ("Dead",)}, set()),
+        ({"types_filter": ("Classic",)}, {"simple", "stable", "connect", "joining"}),
+        ({"types_filter": ("consumer",)}, set()),
+        ({"types_filter": ("nonsense",)}, set()),
+        ({"states_filter": ("PreparingRebalance",), "types_filter": ("classic", "consumer")}, {"joining"}),
+    ],
+)
+def test_filters(filled: BrokerDriver, filters: dict[str, tuple[str, ...]], names: set[str]) -> None:
+    assert set(listed(filled, 5, **filters)) == names
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_only_empty_groups_go(broker: BrokerDriver, version: int) -> None:
+    gone, stays = (stable(broker, group_id=group) for group in ("gone", "stays"))
+    broker.ask(LeaveGroupRequest(group_id="gone", member_id=gone), 0)
+    answer = broker.ask(DeleteGroupsRequest(groups_names=("gone", "stays", "nobody", "gone")), version)
+    assert set(answer.results) == {
+        DeletableGroupResult(group_id="gone"),
+        DeletableGroupResult(group_id="stays", error_code=ErrorCode.NON_EMPTY_GROUP),
+        DeletableGroupResult(group_id="nobody", error_code=ErrorCode.GROUP_ID_NOT_FOUND),
+    }
+    assert set(broker.broker.groups.all) == {"stays"}
+    broker.restart()
+    assert set(broker.broker.groups.all) == {"stays"}
+    assert heartbeat(broker, stays, group_id="stays") is ErrorCode.NONE
+
+
+def test_a_group_that_was_deleted_begins_anew(broker: BrokerDriver) -> None:
+    broker.ask(LeaveGroupRequest(group_id="g", member_id=stable(broker)), 0)
+    broker.ask(DeleteGroupsRequest(groups_names=("g",)), 2)
+    assert heartbeat(broker, stable(broker), 1) is ErrorCode.NONE
