@@ -1,4 +1,4 @@
-"""Kafka client properties -> ``ClientConfig``, parsed once, at the edge.
+"""Kafka client properties -> ``ClientConfig``, parsed once.
 
 The dataclass is the table: name (``_`` for ``.``), Kafka's default and the bounds of every honoured property. A name
 that is neither here nor in ``java_properties`` is an error. A property that only Kafka's Java clients need is accepted

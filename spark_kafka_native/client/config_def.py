@@ -1,4 +1,4 @@
-"""Kinds of configuration values: from a string, or a plain Python value, to what a ``ClientConfig`` field holds.
+"""Types of properties, as in Kafka's ConfigDef: a string, or a plain Python value -> the value of a field.
 
 A field's name is its property's with ``_`` for ``.``; its default, bounds and meaning stand together in the metadata
 that the functions below put on the dataclass field.
@@ -16,7 +16,7 @@ from spark_kafka_native.protocol.errors import PicklableError
 
 
 class ConfigError(PicklableError, ValueError):
-    """A client property that cannot be used; ``option`` is its Kafka name, ``message`` what is wrong with it."""
+    """An invalid client property; ``option`` is its Kafka name, ``message`` what is wrong with it."""
 
     def __init__(self, option: str, message: str) -> None:
         self.option = option

@@ -1,7 +1,4 @@
-"""Errors of the client. Each names its topic-partition, or its broker.
-
-The names say what happened, in Kafka's words; that they are errors shows where they are raised.
-"""
+"""Errors of the client. Each names its topic-partition, or its broker."""
 
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
@@ -60,10 +57,7 @@ class OffsetOutOfRange(KafkaError):
 
 
 class LogTruncated(KafkaError):
-    """The log was truncated below ``position`` and has other records from ``diverged_at`` on (KIP-320).
-
-    What is at ``diverged_at`` and later now is not what was there when it was read, or planned to be read (KIP-320).
-    """
+    """The log was truncated below ``position`` and has other records from ``diverged_at`` on (KIP-320)."""
 
     _retriable = False
     """What was cut off does not come back."""
@@ -125,7 +119,7 @@ class CorruptRecords(KafkaError):
 
 
 class TopicRecreated(KafkaError):
-    """The topic was deleted and made again under its name: offsets planned for the old one mean nothing in the new."""
+    """The topic was deleted and created again: offsets that were planned for the old topic mean nothing now."""
 
     _retriable = False
     """The old topic does not come back."""

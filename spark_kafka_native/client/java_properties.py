@@ -1,7 +1,7 @@
-"""Properties of Kafka's Java clients that this client does not read, and those whose default is another here.
+"""Properties of Kafka's Java clients that this client does not read, and those with another default.
 
 Together with the fields of ``ClientConfig`` these tables name every consumer, producer and admin property of Apache
-Kafka 4.3. A name that is nowhere is a user's mistake.
+Kafka 4.3. Any other name is an error.
 """
 
 from collections.abc import Mapping

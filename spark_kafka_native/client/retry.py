@@ -1,4 +1,4 @@
-"""Trying again: how long to pause, and for how long at all."""
+"""Retries: the pauses between them, and the error after the deadline."""
 
 import random
 from collections.abc import Callable
@@ -39,21 +39,21 @@ class Backoff:
         self._next_ms = self._first_ms
 
     def next_ms(self) -> float:
-        """The pause before the next try."""
+        """The pause before the next retry."""
         pause = self._next_ms
         self._next_ms = min(2 * pause, self._max_ms)
         return min(pause * (self._jitter or jitter()), self._max_ms)
 
     def reset(self) -> None:
-        """Begin again with the first pause: something worked."""
+        """Begin again with the first pause, after a success."""
         self._next_ms = self._first_ms
 
 
 def give_up(earlier: KafkaError | None, last: KafkaError) -> NoReturn:
-    """Raise one of two errors because time is up.
+    """Raise one of two errors after the deadline.
 
-    The last one may only say that there was no time left to reach a broker; then what a broker said before counts, and
-    what was wrong with other brokers, or with a connection, is said too.
+    If the last error is only that no time was left to reach a broker, the error of a broker before it is raised, with
+    the reasons why other brokers or connections failed.
     """
     if isinstance(earlier, BrokerUnreachable) and isinstance(last, BrokerUnreachable):
         raise BrokerUnreachable({**last.tried, **earlier.tried}, last.purpose, last.after or earlier.after) from last
@@ -67,7 +67,7 @@ def give_up(earlier: KafkaError | None, last: KafkaError) -> NoReturn:
 def retry(action: Callable[[], T], deadline: Deadline, backoff: Backoff) -> T:
     """The first result of ``action`` that is no retriable ``KafkaError``.
 
-    Raises KafkaError: as ``give_up`` once the deadline has passed, and one that is not retriable at once.
+    Raises KafkaError: as ``give_up`` after the deadline; at once if it is not retriable.
     """
     earlier: KafkaError | None = None
     while True:

@@ -304,7 +304,6 @@ class Connection:
     # --- authentication
 
     def _authenticate_first(self, mechanism: Mechanism, deadline: Deadline) -> None:
-        """Raises AuthenticationFailed; BrokerUnreachable: no answer."""
         raw = self._protocol.versions.range_of(SaslAuthenticateRequest) is None
         exchange = Exchange(mechanism, self.address, raw=raw)
         try:

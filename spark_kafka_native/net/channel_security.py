@@ -1,4 +1,4 @@
-"""What a connection does before it is used: encrypt, authenticate."""
+"""Encryption and authentication of connections."""
 
 import dataclasses
 from collections.abc import Callable
@@ -17,7 +17,7 @@ MechanismFactory = Callable[[HostPort], Mechanism]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelSecurity:
-    """How connections are protected; neither part for plain ones."""
+    """How connections are protected; both are None for PLAINTEXT."""
 
     tls: "Tls | None" = None
     sasl: MechanismFactory | None = None
@@ -38,7 +38,7 @@ class ChannelSecurity:
 
     @property
     def protocol(self) -> str:
-        """Kafka's name for it."""
+        """The ``security.protocol``."""
         if self.sasl is None:
             return "PLAINTEXT" if self.tls is None else "SSL"
         return "SASL_PLAINTEXT" if self.tls is None else "SASL_SSL"

@@ -66,7 +66,7 @@ class InFlightRequest:
 
 
 def greeting() -> ApiVersionsRequest:
-    """The question what a broker speaks, and who asks it."""
+    """The ApiVersions request, with the client's name and version (KIP-511)."""
     return ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION)
 
 
@@ -137,13 +137,13 @@ class ClientConnection:
 
     @property
     def versions(self) -> BrokerVersions:
-        """What the broker speaks. Raises LocalProtocolError before it was learnt."""
+        """The broker's API versions. Raises LocalProtocolError before they are known."""
         if self._versions is None:
             raise LocalProtocolError(f"{self.address}: its API versions are not known yet")
         return self._versions
 
     def learn_again(self, answer: ApiVersionsResponse) -> None:
-        """Take what the broker says by now: a cluster's features change while it runs."""
+        """Replace the API versions and features by those of a later response."""
         self._versions = BrokerVersions(self.address, answer)
 
     def greet(self) -> list[Chunk]:
@@ -187,7 +187,7 @@ class ClientConnection:
     def answer(self, frame: Buffer) -> tuple[InFlightRequest, Response]:
         """The oldest in-flight request and its response, whose records are views into ``frame``.
 
-        Raises RemoteProtocolError: the connection is of no use any more.
+        Raises RemoteProtocolError: the connection must be closed.
         """
         sent = self._next_waiting(frame)
         kind, version, view = sent.request.response, sent.version, memoryview(frame)

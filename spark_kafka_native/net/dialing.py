@@ -1,4 +1,4 @@
-"""How connections are made, and what is said when they cannot be."""
+"""Connecting to a broker, and the errors if that fails."""
 
 import contextlib
 import dataclasses
@@ -63,10 +63,10 @@ class Stream(Protocol):
 
 @runtime_checkable
 class Chatty(Protocol):
-    """A stream whose bytes are not all for us."""
+    """A stream that also carries bytes of its own protocol."""
 
     def is_quiet(self) -> bool:
-        """Whether nothing has come but what the stream says to itself."""
+        """Whether all bytes that came are the stream's own."""
 
 
 class Target(NamedTuple):
@@ -164,7 +164,7 @@ def _set_options(sock: socket.socket, options: SocketOptions) -> None:
 
 
 def reason_of(error: BaseException) -> str:
-    """What the system says, as the end of a sentence."""
+    """The system's error message, as the end of a sentence."""
     if isinstance(error, TimeoutError):
         return "no connection within the time allowed"
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)

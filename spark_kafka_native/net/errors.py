@@ -1,7 +1,4 @@
-"""Errors between a client and one broker. Every error names the broker's address.
-
-The names say what happened, in Kafka's words; that they are errors shows where they are raised.
-"""
+"""Errors between a client and one broker. Every error names the broker's address."""
 
 from collections.abc import Mapping
 

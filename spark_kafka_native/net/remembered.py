@@ -1,4 +1,4 @@
-"""An answer that comes again word for word need not be decoded again.
+"""A response with the same bytes as the last one is not decoded again.
 
 A stream asks for its topics' partitions at every trigger, and while nothing moves the brokers' answers are the same
 bytes. Comparing those takes a thousandth of the time that making ten thousand objects of them does, and the caller can
@@ -24,7 +24,6 @@ class RememberedAnswer:
     """The last large answer of one kind, for all connections to a cluster. Threads may share it."""
 
     def __init__(self, kind: type[Response]) -> None:
-        """Nothing is remembered yet."""
         self._kind = kind
         self._last: _Remembered | None = None
 

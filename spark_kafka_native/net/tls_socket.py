@@ -66,7 +66,7 @@ class TlsSocket:
         return self._socket.fileno()
 
     def close(self) -> None:
-        """Close without waiting for the broker's farewell."""
+        """Close without waiting for the broker's close_notify."""
         self._staged = None
         self._socket.close()
 
@@ -75,7 +75,7 @@ class TlsSocket:
         assert not blocking
 
     def recv_into(self, target: memoryview) -> int:
-        """As of a plain socket. Raises AuthenticationFailed: the broker ends the connection for lack of trust."""
+        """As of a plain socket. Raises AuthenticationFailed: the broker refuses the client's certificate."""
         try:
             return self._socket.recv_into(target)
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
@@ -95,7 +95,7 @@ class TlsSocket:
             self._staged = staged
             raise BlockingIOError from None
         except OSError as error:
-            self._hear_last_words()
+            self._raise_refusal()
             if isinstance(error, _ENDS):
                 raise BrokenPipeError("the broker closed the connection") from None
             raise (self._explained(error) if isinstance(error, ssl.SSLError) else error) from None
@@ -112,10 +112,10 @@ class TlsSocket:
             return False
         return False  # unexpected data, or the end
 
-    def _hear_last_words(self) -> None:
-        """Raise AuthenticationFailed if the broker said why it ended the connection, which it may do at any time.
+    def _raise_refusal(self) -> None:
+        """Raise AuthenticationFailed if the broker sent a TLS alert before it ended the connection.
 
-        A broker with TLS 1.3 looks at our certificate when we believe that the handshake is over.
+        With TLS 1.3 a broker checks the client's certificate when the client's handshake is over already.
         """
         try:
             self._socket.recv(1)

@@ -1,4 +1,4 @@
-"""What consumers that speak the classic protocol say to their assignors, and these to them.
+"""Subscriptions and assignments of the classic group protocol (Kafka's ``ConsumerProtocol``).
 
     subscription  =  int16 version | topics | user data | v1: what it owns | v2: generation | v3: rack
     assignment    =  int16 version | partitions | user data
@@ -23,7 +23,7 @@ StructT = TypeVar("StructT", bound=Struct)
 
 
 class MalformedEmbedded(RemoteProtocolError):
-    """The bytes are not what a consumer says to its assignor, or hears from it. The message around them is whole."""
+    """The bytes are no subscription or assignment. The message around them is complete."""
 
 
 @struct
@@ -36,7 +36,7 @@ class TopicPartitions(Struct):
 
 @struct
 class Subscription(Struct):
-    """What a member wants, and what it has."""
+    """The topics that a member subscribes to, and the partitions that it owns."""
 
     topics: tuple[String, ...] = ()
     user_data: Bytes | None = None
@@ -47,7 +47,7 @@ class Subscription(Struct):
 
 @struct
 class Assignment(Struct):
-    """What a member gets."""
+    """The partitions that are assigned to a member."""
 
     assigned_partitions: tuple[TopicPartitions, ...] = ()
     user_data: Bytes | None = None
@@ -72,12 +72,12 @@ def version_of(raw: Buffer) -> int:
 
 
 def encode_subscription(subscription: Subscription, version: int) -> bytes:
-    """A subscription as a member says it."""
+    """The bytes of a subscription."""
     return _encode(subscription, version)
 
 
 def encode_assignment(assignment: Assignment, version: int) -> bytes:
-    """An assignment in a version that its member speaks."""
+    """The bytes of an assignment, in a version that the member reads."""
     return _encode(assignment, version)
 
 

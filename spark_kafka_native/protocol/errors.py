@@ -176,11 +176,11 @@ class ProtocolError(Exception):
 
 
 class LocalProtocolError(ProtocolError):
-    """We tried to send what the protocol, or the version in use, cannot say. Nothing was sent."""
+    """A message that the protocol, or the version in use, cannot carry. Nothing was sent."""
 
 
 class RemoteProtocolError(ProtocolError):
-    """The peer sent bytes that are not the protocol. The connection they came by is of no use any more."""
+    """The peer sent malformed bytes. The connection must be closed."""
 
 
 class PicklableError(Exception):
@@ -200,9 +200,9 @@ class PicklableError(Exception):
 
 
 class KafkaError(PicklableError):
-    """A broker answered with an error code, or must.
+    """An error code of a broker, or of the client about a broker.
 
-    ``detail`` names the topic-partition, group or option it is about; ``str()`` has the code's name and meaning too.
+    ``detail`` names the topic-partition, group or option; ``str()`` has the code's name and meaning, too.
     """
 
     _retriable: ClassVar[bool | None] = None
@@ -232,7 +232,7 @@ class KafkaError(PicklableError):
 
 
 def check_code(error_code: int, detail: str) -> None:
-    """Raise KafkaError about ``detail`` unless the code, as a broker has answered it, says that all is well."""
+    """Raise KafkaError about ``detail`` unless the code of a response is NONE."""
     code = ErrorCode.of(error_code)
     if code is not ErrorCode.NONE:
         raise KafkaError(code, detail)

@@ -1,4 +1,4 @@
-"""Messages are frozen dataclasses; what a version has of them is said beside each field.
+"""Messages are frozen dataclasses, whose fields declare the versions that have them.
 
     @message(api_key=12, versions="0-4", flexible="4+")
     class HeartbeatRequest(Request[HeartbeatResponse]):
@@ -150,7 +150,6 @@ def _generated_init(cls: type[Struct]) -> Callable[..., None]:
 
 
 def _restored(cls: type[Struct], values: tuple[Any, ...]) -> Struct:
-    """What ``pickle`` and ``copy`` make of a message."""
     return cls(**dict(zip(cls.__slots__, values, strict=True)))
 
 
@@ -170,14 +169,14 @@ class Message(Struct):
 
 
 class Response(Message):
-    """An answer of a broker."""
+    """A response of a broker."""
 
     __slots__ = ()
     request: ClassVar["type[Request[Any]]"]
 
 
 class Request(Message, Generic[ResponseT]):
-    """A question to a broker; ``response`` is the class of the answer."""
+    """A request to a broker; ``response`` is the class of its response."""
 
     __slots__ = ()
     response: ClassVar[type[Response]]

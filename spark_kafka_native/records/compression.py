@@ -249,7 +249,6 @@ def _lz4_level(level: int | None) -> int:
 
 
 def _zstd_frame(payload: Buffer, level: int | None) -> bytes:
-    """A frame with its content size."""
     import zstandard  # noqa: PLC0415 -- at first use
 
     level = _ZSTD_DEFAULT_LEVEL if level is None else level

@@ -113,7 +113,6 @@ def decompressed_pieces(
 
 
 def _too_large(codec: CompressionType, max_bytes: int) -> OversizedBatch:
-    """The error for a payload larger than the caller allows."""
     return OversizedBatch(f"{codec.label} payload decompresses to more than {max_bytes} bytes")
 
 

@@ -86,7 +86,6 @@ def _write_wrapper(
 def _append_wrapper(
     out: bytearray, payload: bytearray, last_offset: int, largest: int, magic: int, attributes: int
 ) -> None:
-    """Append a wrapper of the compressed ``payload``; ``attributes`` have its codec."""
     if attributes & _CODEC_MASK == CompressionType.LZ4 and magic == 0:
         payload = break_checksum(payload)
     _append(out, LogRecord(last_offset, largest, None, bytes(payload)), magic, attributes)

@@ -1,6 +1,6 @@
-"""Settings of topics and brokers: read, and changed one by one (KIP-339).
+"""Configs of topics and brokers: DescribeConfigs and IncrementalAlterConfigs (KIP-339).
 
-A broker's settings are asked of that broker; a topic's of any.
+A request about a broker's configs goes to that broker, one about a topic's configs to any broker.
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ from spark_kafka_native.protocol.messages.incremental_alter_configs import (
 
 
 class ResourceType(enum.IntEnum):
-    """What has settings, with Kafka's numbers."""
+    """Types of resources that have configs, with Kafka's numbers."""
 
     TOPIC = 2
     BROKER = 4
@@ -33,7 +33,7 @@ class ResourceType(enum.IntEnum):
 
 
 class ConfigSource(enum.IntEnum):
-    """Where a setting's value comes from, with Kafka's numbers."""
+    """Sources of a config's value, with Kafka's numbers."""
 
     UNKNOWN = 0
     DYNAMIC_TOPIC_CONFIG = 1
@@ -62,7 +62,7 @@ _DELETE: Final = 1
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
-    """Something that has settings. The broker with an empty name stands for the default of all brokers."""
+    """A topic or broker with configs. The broker with an empty name stands for the default of all brokers."""
 
     type: ResourceType
     name: str

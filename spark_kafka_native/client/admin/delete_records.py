@@ -1,4 +1,4 @@
-"""Letting partitions start later: DeleteRecords."""
+"""DeleteRecords: delete the records of partitions before an offset."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ def delete_records(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Deletion:
-    """DeleteRecords, as ``ask_leaders`` asks it."""
+    """DeleteRecords for ``ask_leaders``."""
 
     before: Mapping[TopicPartition, int]
     timeout_ms: int

@@ -1,4 +1,4 @@
-"""Consumer groups from outside: which there are, who is in them, and how they are removed."""
+"""Consumer groups: list, describe and delete them, and delete committed offsets."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -93,7 +93,7 @@ def list_groups(cluster: Cluster, *, timeout_ms: float | None = None) -> list[Gr
 
 
 def describe_group(cluster: Cluster, group_id: str, *, timeout_ms: float | None = None) -> GroupDescription:
-    """One group, of whichever type. Raises KafkaError: GROUP_ID_NOT_FOUND, or what its coordinator says."""
+    """One group of any type. Raises KafkaError: GROUP_ID_NOT_FOUND, or the coordinator's error."""
 
     def describe(connection: Connection, timeout_ms: float) -> GroupDescription:
         try:
@@ -109,7 +109,7 @@ def describe_group(cluster: Cluster, group_id: str, *, timeout_ms: float | None 
 
 
 def delete_group(cluster: Cluster, group_id: str, *, timeout_ms: float | None = None) -> None:
-    """Remove a group and its offsets. Raises KafkaError: NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND."""
+    """Delete a group and its offsets. Raises KafkaError: NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND."""
 
     def delete(connection: Connection, timeout_ms: float) -> None:
         answer = connection.call(DeleteGroupsRequest(groups_names=(group_id,)), timeout_ms=timeout_ms)
@@ -122,7 +122,7 @@ def delete_group(cluster: Cluster, group_id: str, *, timeout_ms: float | None = 
 def delete_offsets(
     cluster: Cluster, group_id: str, partitions: Iterable[TopicPartition], *, timeout_ms: float | None = None
 ) -> dict[TopicPartition, ErrorCode]:
-    """Remove committed offsets; what came of each. Raises KafkaError: the whole group was refused."""
+    """Delete committed offsets; the result of each. Raises KafkaError: the whole group was refused."""
     topics = tuple(
         OffsetDeleteRequestTopic(
             name=name,

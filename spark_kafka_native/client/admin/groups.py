@@ -1,4 +1,4 @@
-"""Consumer groups without membership: their coordinator, and the offsets committed in their name."""
+"""Committed offsets of consumer groups, and their coordinators, without a membership."""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping

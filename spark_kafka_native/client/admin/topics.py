@@ -1,8 +1,8 @@
-"""Topics: made, removed, given more partitions.
+"""CreateTopics, DeleteTopics and CreatePartitions.
 
-Requests go to the controller, or to any broker where the cluster names none. They are sent again while the cluster is
-busy or out of reach; if a try may have been carried out although its answer was lost, a later "exists already" (or, for
-deletion, "is unknown") counts as success.
+Requests go to the controller, or to any broker if the cluster names none, and are retried. If a request may have been
+carried out although its response was lost, a later TOPIC_ALREADY_EXISTS (for a deletion UNKNOWN_TOPIC_OR_PARTITION)
+counts as success.
 """
 
 import dataclasses
@@ -31,7 +31,7 @@ Outcome = tuple[str, int, str | None]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class NewTopic:
-    """A topic to make; -1 leaves a number to the broker (brokers from 2.4 on).
+    """A topic to create; -1 leaves a number to the broker (brokers from 2.4 on).
 
     ``assignments``: the brokers of each partition's replicas, leader first, instead of the two numbers.
     """
@@ -44,7 +44,7 @@ class NewTopic:
 
 
 class TopicsError(KafkaError):
-    """Some of the topics were refused; ``errors`` says which and why. The others were dealt with."""
+    """The errors of some topics, by name. The request succeeded for its other topics."""
 
     _retriable = False
     """It was tried again for as long as allowed."""
@@ -56,7 +56,7 @@ class TopicsError(KafkaError):
 
     @property
     def reasons(self) -> list[str]:
-        """What the broker said of each topic, or what its error code means, without the topic's name before it."""
+        """Each topic's error message, or the meaning of its error code, without the topic's name before it."""
         details = [(error, error.detail.removeprefix(_subject(name, ""))) for name, error in self.errors.items()]
         return [detail.removeprefix(": ") or error.code.message for error, detail in details]
 
@@ -64,7 +64,7 @@ class TopicsError(KafkaError):
 def create_topics(
     cluster: Cluster, topics: Iterable[NewTopic], *, validate_only: bool = False, timeout_ms: float | None = None
 ) -> None:
-    """Make topics, or with ``validate_only`` check that they could be made. Raises TopicsError."""
+    """Create topics, or with ``validate_only`` only check the request. Raises TopicsError."""
     wanted = {topic.name: _creatable(topic) for topic in topics}
 
     def request(names: list[str], left_ms: int) -> CreateTopicsRequest:
@@ -80,7 +80,7 @@ def create_topics(
 
 
 def delete_topics(cluster: Cluster, names: Iterable[str], *, timeout_ms: float | None = None) -> None:
-    """Remove topics and their records. Raises TopicsError."""
+    """Delete topics and their records. Raises TopicsError."""
 
     def request(names: list[str], left_ms: int) -> DeleteTopicsRequest:
         return DeleteTopicsRequest(topic_names=tuple(names), timeout_ms=left_ms)
@@ -100,7 +100,7 @@ def delete_topics(cluster: Cluster, names: Iterable[str], *, timeout_ms: float |
 
 
 def create_partitions(cluster: Cluster, totals: Mapping[str, int], *, timeout_ms: float | None = None) -> None:
-    """Give topics more partitions: ``totals`` is how many each shall have. Raises TopicsError."""
+    """Add partitions to topics: ``totals`` are the new numbers of partitions. Raises TopicsError."""
 
     def request(names: list[str], left_ms: int) -> CreatePartitionsRequest:
         topics = tuple(CreatePartitionsTopic(name=name, count=totals[name], assignments=None) for name in names)
@@ -137,7 +137,7 @@ def _until_settled(
     max_version: int | None = None,
     timeout_ms: float | None,
 ) -> None:
-    """Send ``request`` for the topics that are not settled, until all are or the deadline has passed."""
+    """Send ``request`` for the remaining topics until each has a result or the deadline has passed."""
     deadline = Deadline.after_ms(cluster.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
     backoff = cluster.backoff()
     left = every = list(dict.fromkeys(names))

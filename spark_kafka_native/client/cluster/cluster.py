@@ -1,7 +1,7 @@
-"""A Kafka cluster as its clients see it: who leads what, and how to ask a broker something.
+"""A Kafka cluster: its cached metadata, and requests to its brokers.
 
-Metadata is kept per topic until it is older than ``metadata.max.age.ms`` or was found wrong
-(``mark_stale``). Every wait has a deadline; within it, calls are tried again after growing pauses.
+Metadata is kept per topic until it is older than ``metadata.max.age.ms`` or is marked stale (``mark_stale``). Every
+wait has a deadline; within it, requests are retried after growing pauses.
 """
 
 import atexit
@@ -42,7 +42,7 @@ UNKNOWN_TOPIC_TRIES: Final = 4
 
 
 class Cluster:
-    """One cluster. Threads may share it. Keep it open for as long as its connections are worth keeping."""
+    """One cluster, its cached metadata and its idle connections. Threads may share it."""
 
     def __init__(self, config: ClientConfig) -> None:
         """Does not connect yet."""
@@ -189,7 +189,7 @@ class Cluster:
         return self._metadata.leaders([partition]).get(partition) if self._is_fresh(partition.topic) else None
 
     def mark_stale(self, *topics: str) -> None:
-        """Have the next question about these topics go to the cluster: a broker said that what is known is wrong."""
+        """Request the metadata of these topics again at the next use, because it has proved to be outdated."""
         with self._lock:
             for topic in topics:
                 self._asked_at.pop(topic, None)
@@ -197,7 +197,7 @@ class Cluster:
     # --- asking brokers
 
     def backoff(self) -> Backoff:
-        """Pauses between tries as ``retry.backoff.ms`` and ``retry.backoff.max.ms`` say."""
+        """Pauses between retries, by ``retry.backoff.ms`` and ``retry.backoff.max.ms``."""
         return Backoff(self.config.retry_backoff_ms, self.config.retry_backoff_max_ms)
 
     def retrying(self, action: Callable[[Deadline], T], timeout_ms: float | None = None) -> T:
@@ -243,7 +243,7 @@ class Cluster:
     def send_once(
         self, node_id: int, request: Request[ResponseT], deadline: Deadline, max_version: int | None = None
     ) -> ResponseT:
-        """As ``send``, without a second try."""
+        """As ``send``, without a retry."""
         with self.lent(self.node(node_id, deadline), deadline) as connection:
             return connection.call(request, timeout_ms=deadline.remaining_ms, max_version=max_version)
 
@@ -288,14 +288,14 @@ class Cluster:
                 raise KafkaError(ErrorCode.of(response.error_code), "the cluster's metadata names no broker")
 
     def _read(self, response: MetadataResponse) -> ClusterMetadata:
-        """The values in an answer; the very same ones if it is the very same answer (see ``net.remembered``)."""
+        """The values in a response; the same objects for the same bytes as before (see ``net.remembered``)."""
         last = self._last_answer
         if last is None or last[0] is not response:
             last = self._last_answer = response, ClusterMetadata.of(response)
         return last[1]
 
     def _learn(self, answer: ClusterMetadata) -> ClusterMetadata:
-        """Keep what was answered; the answer itself, with later leaders where those are known."""
+        """Add a response to the cached metadata; the response, with later leaders where those are known."""
         now = time.monotonic()
         with self._lock:
             self._metadata = self._metadata.merged_with(answer)
@@ -308,13 +308,13 @@ class Cluster:
             return dataclasses.replace(answer, topics={name: merged[name] for name in answer.topics})
 
     def _forget_broker(self, node: Node) -> None:
-        """Have the next one who needs this broker ask for the metadata: it may listen elsewhere by now."""
+        """Request the metadata before the broker is used again, because its address may have changed."""
         with self._lock:
             brokers = {number: known for number, known in self._metadata.brokers.items() if known != node}
             self._metadata = dataclasses.replace(self._metadata, brokers=brokers)
 
     def _ask_any(self, request: Request[ResponseT], deadline: Deadline, max_version: int | None = None) -> ResponseT:
-        """An answer from whichever broker gives one. Raises BrokerUnreachable naming every address tried and why."""
+        """The first response of any broker. Raises BrokerUnreachable naming every address tried and the reason."""
         tried: dict[HostPort, str] = {}
         backoff = Backoff(self.config.reconnect_backoff_ms, self.config.reconnect_backoff_max_ms)
         while True:
@@ -373,9 +373,9 @@ class Cluster:
 
 
 def _creating_nothing(request: Request[ResponseT], connection: Connection) -> Request[ResponseT]:
-    """``request``, as a broker before 0.11 understands it: such a one makes every topic that it is asked about.
+    """``request`` for a broker before 0.11, which creates every topic that a Metadata request names.
 
-    So it is asked about all topics instead, if none is to be made.
+    If no topic is to be created, the request is for all topics instead.
     """
     if not isinstance(request, MetadataRequest) or request.allow_auto_topic_creation:
         return request

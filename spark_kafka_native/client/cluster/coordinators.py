@@ -1,7 +1,7 @@
-"""Finding the broker that coordinates a group or a transactional id, and asking it until it answers.
+"""FindCoordinator, and requests to the coordinators of groups and transactional ids.
 
-Coordinators move, load their state, and finish one transaction before the next: all of that passes, so what is asked
-here is asked again until its deadline, of the new coordinator if there is one.
+Coordinators move, load their state and complete one transaction before the next. These errors are retriable, so
+requests are retried until their deadline, at the new coordinator if there is one.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -37,7 +37,7 @@ _SUBJECTS: Final = {CoordinatorType.GROUP: "group", CoordinatorType.TRANSACTION:
 
 
 def quick_backoff(cluster: Cluster) -> Backoff:
-    """Pauses that begin short and end as ``retry.backoff.max.ms`` says."""
+    """Pauses that begin short and double up to ``retry.backoff.max.ms``."""
     return Backoff(min(_FIRST_PAUSE_MS, cluster.config.retry_backoff_ms), cluster.config.retry_backoff_max_ms)
 
 
@@ -57,10 +57,10 @@ def _learn(cluster: Cluster, kind: CoordinatorType, key: str, found: FindCoordin
 def at_coordinator(
     cluster: Cluster, kind: CoordinatorType, key: str, action: Callable[[Connection, float], T], deadline: Deadline
 ) -> T:
-    """Do something at the coordinator of ``key``: ``action(connection, timeout_ms)``.
+    """Call ``action(connection, timeout_ms)`` at the coordinator of ``key``.
 
-    It is tried again on retriable errors until the deadline, and may have been carried out before if its answer was
-    lost. Raises KafkaError.
+    It is retried on retriable errors until the deadline, and may have been carried out before if its response was lost.
+    Raises KafkaError.
     """
 
     def attempt() -> T:
@@ -79,10 +79,10 @@ def at_coordinator(
 def at_coordinators(
     cluster: Cluster, kind: CoordinatorType, keys: Iterable[str], action: ManyAction[T], deadline: Deadline
 ) -> dict[str, T | KafkaError]:
-    """Do something for each of ``keys`` at its coordinator, one connection per broker; what came of each.
+    """Call ``action`` for ``keys`` at their coordinators, one connection per broker; the result of each key.
 
-    ``action(connection, keys, timeout_ms)`` returns a result or an error for each key. What may pass is tried again
-    until the deadline. Nothing is raised for a key: its last error stands for its result. Raises AuthenticationFailed.
+    ``action(connection, keys, timeout_ms)`` returns a result or an error for each key. Retriable errors are retried
+    until the deadline. Nothing is raised for a key: its last error is its result. Raises AuthenticationFailed.
     """
     wanted = list(dict.fromkeys(keys))
     results: dict[str, T | KafkaError] = {}
@@ -107,7 +107,6 @@ def _may_pass(result: object) -> bool:
 def _round(
     cluster: Cluster, kind: CoordinatorType, keys: Sequence[str], action: ManyAction[T], deadline: Deadline
 ) -> dict[str, T | KafkaError]:
-    """One try for each key."""
     results: dict[str, T | KafkaError] = {}
     by_node: dict[Node, list[str]] = {}
     for key, node in _nodes(cluster, kind, keys, deadline).items():

@@ -64,7 +64,6 @@ class KeptProducers:
     """
 
     def __init__(self) -> None:
-        """None yet."""
         self._kept: deque[tuple[float, KeptProducer]] = deque(maxlen=MAX_KEPT)
 
     def take(self, now: float) -> KeptProducer | None:

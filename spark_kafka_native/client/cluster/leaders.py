@@ -1,7 +1,7 @@
-"""Asking every partition's leader the same thing: one request per broker, all brokers at once, until all have answered.
+"""Requests to the leaders of partitions: one per broker, to all brokers at once, until all have answered.
 
-What is asked is a ``LeaderQuestion``; moved leaders, broken connections and partitions that an answer leaves out are
-this module's affair.
+A ``LeaderQuery`` makes the requests. Moved leaders, broken connections and partitions that a response leaves out are
+handled here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,31 +23,31 @@ Leaders = Mapping[TopicPartition, PartitionLeader]
 PartitionErrors = dict[TopicPartition, KafkaError]
 
 
-class LeaderQuestion(Protocol[ResponseT, T]):
-    """One question about partitions, as a request to the broker that leads them."""
+class LeaderQuery(Protocol[ResponseT, T]):
+    """A request about partitions to the brokers that lead them."""
 
     def request(
         self, partitions: Sequence[TopicPartition], leaders: Leaders, connection: Connection, /
     ) -> Request[ResponseT]:
-        """What to send. Raises KafkaError: the broker cannot be asked that, or not about one of ``partitions``."""
+        """The request for ``partitions``. Raises KafkaError: the broker's version cannot have it."""
         ...
 
     def take(self, answer: ResponseT, found: dict[TopicPartition, T]) -> PartitionErrors:
-        """Move what was found out to ``found``; the partitions that the broker refused are returned."""
+        """Add the results of a response to ``found``; return the errors of its other partitions."""
         ...
 
 
 def ask_leaders(
     cluster: Cluster,
     partitions: Sequence[TopicPartition],
-    question: LeaderQuestion[ResponseT, T],
+    query: LeaderQuery[ResponseT, T],
     *,
     timeout_ms: float | None = None,
 ) -> dict[TopicPartition, T]:
-    """An answer for each of ``partitions``, in their order.
+    """The result of each of ``partitions``, in their order.
 
-    Errors that may pass are tried again until ``timeout_ms`` (``default.api.timeout.ms``) from now. Raises KafkaError
-    naming the partition that nothing could be found out about; BrokerUnreachable.
+    Transient errors are retried until ``timeout_ms`` (``default.api.timeout.ms``) from now. Raises KafkaError naming a
+    partition without a result; BrokerUnreachable.
     """
     deadline = Deadline.after_ms(cluster.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
     found: dict[TopicPartition, T] = {}
@@ -55,7 +55,7 @@ def ask_leaders(
     last: KafkaError | None = None
     while pending := [partition for partition in partitions if partition not in found]:
         try:
-            errors = _ask_once(cluster, pending, question, deadline, found)
+            errors = _ask_once(cluster, pending, query, deadline, found)
         except BrokerUnreachable as error:
             give_up(last, error)
         for failure in errors.values():
@@ -73,13 +73,13 @@ def ask_leaders(
 def _ask_once(
     cluster: Cluster,
     pending: Sequence[TopicPartition],
-    question: LeaderQuestion[ResponseT, T],
+    query: LeaderQuery[ResponseT, T],
     deadline: Deadline,
     found: dict[TopicPartition, T],
 ) -> PartitionErrors:
-    """One round: ask every leader, then take every answer. Fills ``found``; the errors of the rest are returned.
+    """One request to every leader. Fills ``found``; returns the errors of the other partitions.
 
-    Raises KafkaError: an answer leaves a partition out.
+    Raises KafkaError: a response leaves a partition out.
     """
     leaders = cluster.leaders(pending, deadline)
     by_node: dict[Node, list[TopicPartition]] = {}
@@ -90,7 +90,7 @@ def _ask_once(
     try:
         for node, partitions in by_node.items():
             try:
-                asked.append((_send(cluster, node, partitions, leaders, question, deadline), partitions))
+                asked.append((_send(cluster, node, partitions, leaders, query, deadline), partitions))
             except KafkaError as error:
                 errors |= dict.fromkeys(partitions, error)
         for connection, partitions in asked:
@@ -100,7 +100,7 @@ def _ask_once(
             except KafkaError as error:
                 errors |= dict.fromkeys(partitions, error)
             else:
-                errors |= question.take(answer, found)
+                errors |= query.take(answer, found)
                 for partition in partitions:
                     if partition not in found and partition not in errors:
                         detail = f"{partition} is missing from {sent.request.api_name}"
@@ -116,13 +116,12 @@ def _send(
     node: Node,
     partitions: list[TopicPartition],
     leaders: Leaders,
-    question: LeaderQuestion[ResponseT, T],
+    query: LeaderQuery[ResponseT, T],
     deadline: Deadline,
 ) -> Connection:
-    """A connection with the question about ``partitions`` in flight."""
     connection = cluster.borrow(node, deadline)
     try:
-        request = question.request(partitions, leaders, connection)
+        request = query.request(partitions, leaders, connection)
         connection.send(request, deadline=deadline)
     except BaseException:
         cluster.give_back(connection)

@@ -1,4 +1,4 @@
-"""One partition of a `Fetcher`: how far it was read, from which leader, and what its next Fetch says. Pure."""
+"""The state of one partition of a `Fetcher`: its position, its leader and its next Fetch. Pure."""
 
 import dataclasses
 import math

@@ -174,7 +174,6 @@ class Fetcher:
         raise cursor.failure
 
     def _fail(self, cursor: Cursor, error: KafkaError, cause: Exception | None = None) -> None:
-        """Stop reading a partition."""
         self._sources.detach(cursor)
         if isinstance(error, ConnectionLost | RequestTimeout | Throttled):
             error, cause = self._timeout(cursor, str(error)), error
@@ -210,7 +209,6 @@ class Fetcher:
         self._pause(cursor, error, now)
 
     def _lose(self, source: BrokerSource, error: KafkaError) -> None:
-        """A connection failed."""
         source.disconnect()
         now = self._now()
         for cursor in list(source.cursors):
@@ -393,7 +391,6 @@ class Fetcher:
             self._pause(cursor, self._timeout(cursor, cursor.state), self._now())
 
     def _rows(self, completed: CompletedFetch) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
-        """The rows of a partition's part of a response."""
         cursor = completed.cursor
         try:
             for records in completed.rows(self._decode, self._now):

@@ -45,7 +45,7 @@ def ends_of_epochs(
     Raises KafkaError naming the partition that could not be asked about; BrokerUnreachable.
     """
     try:
-        found = ask_leaders(cluster, list(epochs), _EpochQuestion(epochs), timeout_ms=timeout_ms)
+        found = ask_leaders(cluster, list(epochs), _EpochQuery(epochs), timeout_ms=timeout_ms)
     except KafkaError as error:
         if error.code is ErrorCode.UNSUPPORTED_VERSION:
             return {}
@@ -54,8 +54,8 @@ def ends_of_epochs(
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _EpochQuestion:
-    """OffsetForLeaderEpoch, as ``ask_leaders`` asks it."""
+class _EpochQuery:
+    """OffsetForLeaderEpoch for ``ask_leaders``."""
 
     epochs: Mapping[TopicPartition, int]
 

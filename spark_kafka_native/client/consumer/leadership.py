@@ -1,4 +1,4 @@
-"""The leaders of partitions that are read, and whether their logs have what was read and is to be read."""
+"""The leaders of the partitions that are read, and truncation checks of their logs (KIP-320)."""
 
 from collections.abc import Mapping, Sequence
 from uuid import UUID

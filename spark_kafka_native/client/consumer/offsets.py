@@ -57,13 +57,13 @@ def list_offsets(
     that (a time needs 0.10.1); BrokerUnreachable.
     """
     level = cluster.config.isolation_level if isolation is None else isolation
-    question = _OffsetQuestion(wanted, level, cluster.config.request_timeout_ms)
+    question = _OffsetQuery(wanted, level, cluster.config.request_timeout_ms)
     return ask_leaders(cluster, list(wanted), question, timeout_ms=timeout_ms)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _OffsetQuestion:
-    """ListOffsets, as ``ask_leaders`` asks it."""
+class _OffsetQuery:
+    """ListOffsets for ``ask_leaders``."""
 
     wanted: Mapping[TopicPartition, int]
     isolation: int

@@ -1,22 +1,23 @@
-"""The batches of one partition on their way to its leader: their order, their sequence numbers, their second tries.
+"""The batches of one partition on their way to its leader: order, sequence numbers and retries.
 
-    waiting --take--> in flight --acknowledge--> gone
+    waiting --take--> in flight --acknowledge--> done
        ^                  |
-       +----- fail -------+   once nothing of the partition is in flight any more
+       +----- fail -------+   once no batch of the partition is in flight
 
-Order is kept like this: after a batch failed nothing else of the partition is sent until every batch in flight has
-been answered or given up; then the failed ones go first, as they were, with the sequence numbers they had, so a broker
-that has one already says so (KIP-98). Without idempotence there is only ever one batch in flight. With it, the first
-batch of a producer or epoch goes alone: a broker that knows nothing of a producer takes any sequence number from it
-(KIP-360), so that the second batch could be written although the first was refused.
+After a batch failed, no other batch of the partition is sent until every batch in flight has a response or is given up.
+Then the failed batches are sent first, unchanged and with their sequence numbers, so that a broker which has one of
+them answers DUPLICATE_SEQUENCE_NUMBER (KIP-98). Without idempotence only one batch is in flight. With it, the first
+batch of a producer or epoch is sent alone: a broker that does not know the producer accepts any sequence number from it
+(KIP-360), so the second batch could be written although the first was refused.
 
-A broker takes a batch only if it has all batches before it. So an acknowledged batch proves that an earlier one whose
-answer was lost is written too, if the broker now calls that one out of order: of a producer's batches it knows the last
-five as such, and after a restart only the very last one. Nor does "out of order" alone prove a gap: before a new epoch
-begins, every batch that may be written is asked about, and it begins only if the broker knows none of them. A broker
-that never says "out of order" may not look at sequence numbers, and nothing is concluded from what it takes.
+A broker accepts a batch only if it has all batches before it. So an acknowledged batch proves that an earlier batch
+whose response was lost is written, too, if the broker answers OUT_OF_ORDER_SEQUENCE_NUMBER to it: a broker recognises
+the last five batches of a producer as duplicates, after a restart only the last one. That error alone does not prove a
+gap: before a new epoch begins, every batch that may be written is sent once more, and the epoch begins only if the
+broker knows none of them. Nothing is concluded from the acknowledgements of a broker that never answers
+OUT_OF_ORDER_SEQUENCE_NUMBER, because it may not check sequence numbers.
 
-No socket and no clock here: times are seconds that the caller passes in.
+Pure: no socket and no clock; times are seconds that the caller passes in.
 """
 
 import dataclasses
@@ -85,7 +86,7 @@ class PartitionQueue:
         backoff: Backoff,
         transactional: bool = False,
     ) -> None:
-        """``transactional``: the epoch is the transaction's; a batch that wants another is one that failed."""
+        """``transactional``: the epoch is the transaction's; a batch that needs another epoch fails."""
         self.partition = partition
         self.identity: ProducerIdAndEpoch | None = None
         """Set by ``continue_at`` before ``take``, and again whenever it is None; stays None without idempotence."""
@@ -128,7 +129,7 @@ class PartitionQueue:
         )
 
     def may_go_to(self, node_id: int) -> bool:
-        """False while batches are in flight to another broker: two connections know no order."""
+        """False while batches are in flight to another broker, because two connections keep no order."""
         return not self.in_flight or self._node_id == node_id
 
     @property
@@ -137,7 +138,7 @@ class PartitionQueue:
         return self._waiting[0].size_in_bytes
 
     def wakes_at(self) -> float | None:
-        """When the queue will be ready by the mere passing of time; None if it waits for answers, or for batches."""
+        """The end of the queue's pause; None if it waits for responses, or for batches."""
         return self._not_before if self._waiting and (not self._failed or self._must_ask_more()) else None
 
     def expires_at(self) -> float:
@@ -174,7 +175,7 @@ class PartitionQueue:
         return batch
 
     def postpone(self, now: float, reason: str) -> None:
-        """Nothing can be sent for now: pause. An empty ``reason`` leaves the last one as it is."""
+        """Pause, because nothing can be sent now. An empty ``reason`` keeps the last one."""
         self.last_error = reason or self.last_error
         self._not_before = now + self._backoff.next_ms() / 1000
 
@@ -203,7 +204,7 @@ class PartitionQueue:
         return Verdict.RETRY if code.retriable else Verdict.FATAL
 
     def acknowledge(self, batch: OutgoingBatch, now: float) -> list[OutgoingBatch]:
-        """The broker has the batch. All batches that it is now known to have, this one first."""
+        """Remove an acknowledged batch; all batches that are now known to be written, this one first."""
         self.in_flight.remove(batch)
         earlier = [failed for failed in self._failed if failed.order < batch.order]
         for failed in earlier:
@@ -229,7 +230,7 @@ class PartitionQueue:
         self._regroup(now)
 
     def replace(self, batch: OutgoingBatch, pieces: list[OutgoingBatch], now: float) -> None:
-        """The batch is to be sent as ``pieces``, its records in order. They share out its sequence numbers."""
+        """Send ``pieces`` instead of the batch: its records in order, which share its sequence numbers."""
         self.in_flight.remove(batch)
         sequence = batch.base_sequence
         for number, piece in enumerate(pieces):
@@ -258,7 +259,7 @@ class PartitionQueue:
         return Verdict.RETRY
 
     def _must_ask_more(self) -> bool:
-        """Whether a gap was reported and the next batch to send may be written all the same."""
+        """Whether a gap was reported and the next batch to send may be written."""
         return self._new_epoch_wanted and bool(self._waiting) and self._waiting[0].may_be_written
 
     def _regroup(self, now: float) -> None:

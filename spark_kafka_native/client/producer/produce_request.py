@@ -1,4 +1,4 @@
-"""Produce requests and their answers as values: what goes into one, and which part of an answer is whose.
+"""Produce requests and responses as values.
 
 Pure: no socket, no clock.
 """
@@ -66,7 +66,7 @@ def max_version(load: Iterable[Loaded], *, adds_partitions: bool = True) -> int 
 
 
 def pair(load: Iterable[Loaded], response: ProduceResponse) -> list[tuple[Loaded, PartitionProduceResponse | None]]:
-    """Each batch with its part of the answer; None where the answer has none."""
+    """Each batch with its part of the response; None where the response has none."""
     parts: dict[tuple[str | UUID, int], PartitionProduceResponse] = {}
     for topic in response.responses:
         for part in topic.partition_responses:
@@ -80,7 +80,7 @@ def pair(load: Iterable[Loaded], response: ProduceResponse) -> list[tuple[Loaded
 
 
 def refusal(code: ErrorCode, part: PartitionProduceResponse) -> str:
-    """What a broker says about a batch it does not take, down to the first record it names (KIP-467)."""
+    """The broker's error message about a batch, with the first record that it names (KIP-467)."""
     detail = part.error_message or code.message
     if part.record_errors:
         first = part.record_errors[0]

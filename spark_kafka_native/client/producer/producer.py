@@ -2,8 +2,8 @@
 
     rows -> partition ids -> sorted by partition -> rows that fill no batch wait -> encode, compress -> Sender
 
-Everything happens in the caller's thread: ``send`` hands over and moves on what is ready, ``flush`` works until
-nothing is left. While the caller is elsewhere nothing is sent, and no deadline runs.
+Everything happens in the caller's thread: ``send`` takes rows and sends full batches, ``flush`` sends all rows and
+waits for the acknowledgements. Between two calls nothing is sent, and no deadline runs.
 """
 
 import logging
@@ -39,8 +39,8 @@ class Producer:
     """Writes rows to topics. Use it as a context manager, or call ``close``.
 
     Rows of a partition are written in the order in which they were sent, each once (idempotence, the default) or,
-    without idempotence, at least once. After a ProduceError the producer is done for: nothing more is sent, so that no
-    row overtakes one that failed.
+    without idempotence, at least once. After a ProduceError nothing more is sent, so that no row is written before one
+    that failed.
     """
 
     def __init__(
@@ -228,7 +228,7 @@ class Producer:
             self._sender.add(partitions[run], OutgoingBatch(encoded=batch, expires_at=expires_at))
 
     def _make_room(self) -> None:
-        """Work until what is buffered fits into ``buffer.memory``."""
+        """Wait for acknowledgements until the buffered rows fit into ``buffer.memory``."""
         if self._accumulator.size_bytes + self._sender.buffered_bytes > self._config.buffer_memory:
             self._encode(self._accumulator.drain())
         self._sender.pump(wait=False)

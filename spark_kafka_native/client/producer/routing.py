@@ -1,4 +1,4 @@
-"""Rows to write, before they are bytes: their columns, their sizes, their partitions.
+"""Rows to write: their columns, their sizes and their partitions.
 
 Everything works on whole columns. Pure: no socket, no clock.
 """

@@ -1,4 +1,4 @@
-"""Produce requests: what goes out to which broker next, and what its answers mean.
+"""Produce requests: which batches are sent to which broker, and what its responses mean.
 
 One thread, no callbacks: ``pump`` does what can be done now on all connections, waits for the first thing to happen,
 and returns. A broker has at most ``max.in.flight.requests.per.connection`` requests; each carries the next batch of
@@ -75,7 +75,7 @@ class _Link:
 
 
 class Sender:
-    """Takes batches, keeps each partition's order, and sees to it that brokers have them."""
+    """Sends batches in the order of their partitions until they are acknowledged."""
 
     def __init__(
         self, cluster: Cluster, scope: TransactionScope | None = None, *, reuse_producer_id: bool = False
@@ -142,7 +142,7 @@ class Sender:
             self._left_at = time.monotonic()
 
     def now(self) -> float:
-        """Seconds on a clock that stands still between pumps: who is away for long has not waited for a broker."""
+        """Seconds on a clock that stands still between pumps: the caller's time is no waiting for a broker."""
         return time.monotonic() - self._away_s
 
     def release(self) -> None:
@@ -186,7 +186,7 @@ class Sender:
                 self._fill(link, parts, now)
 
     def _admit(self, scope: TransactionScope, queues: list[PartitionQueue], now: float) -> None:
-        """Have the partitions of ``queues`` be part of the transaction before anything is written to them."""
+        """Add the partitions of ``queues`` to the transaction before the first batch is sent."""
         left_s = min((queue.expires_at() for queue in queues), default=now) - now
         scope.admit((queue.partition for queue in queues), Deadline.after_ms(left_s * 1000))
 
@@ -283,7 +283,7 @@ class Sender:
             self._lose(link, error)
 
     def _write(self, link: _Link) -> None:
-        """Write what the socket takes. With acks=0 that is all there is to wait for."""
+        """Write as much as the socket accepts. With acks=0 a written batch counts as acknowledged."""
         if link.connection.write_some() and self._config.acks == 0:
             while link.flights:
                 for item in link.flights.popleft().load:
@@ -396,7 +396,7 @@ class Sender:
         queue.fail(batch, self.now(), reason, answered=answered)
 
     def _lose(self, link: _Link, error: KafkaError) -> None:
-        """A connection broke: whatever was in flight there is sent again."""
+        """A connection broke: send its batches in flight again."""
         link.connection.close()
         self._links.pop(link.node.node_id, None)
         if link.flights:
@@ -421,7 +421,7 @@ class Sender:
                 raise self._error(queue, ErrorCode.REQUEST_TIMED_OUT, detail)
 
     def _patience_s(self, now: float) -> float:
-        """How long nothing needs to be done by the mere passing of time."""
+        """Seconds until the next pause, throttle or deadline ends."""
         times = [now + _LONGEST_WAIT_S]
         times += [link.flights[0].expires_at for link in self._links.values() if link.flights]
         times += [now + ms / 1000 for link in self._links.values() if (ms := link.connection.throttle_ms)]

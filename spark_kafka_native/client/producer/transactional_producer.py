@@ -1,4 +1,4 @@
-"""Writing rows and offsets that count together or not at all (KIP-98).
+"""Transactions: rows and offsets that are committed together or not at all (KIP-98).
 
     init -> begin -> send, send_offsets -> prepare -> commit or abort -> begin -> ...
                                               |
@@ -108,7 +108,7 @@ class TransactionalProducer:
 
     @property
     def transactional_id(self) -> str:
-        """Under which name its transactions go."""
+        """The ``transactional.id``."""
         return self._transactional_id
 
     @property
@@ -130,7 +130,7 @@ class TransactionalProducer:
     # --- one transaction
 
     def begin(self) -> None:
-        """Begin a transaction; its coordinator hears of it with the first rows.
+        """Begin a transaction; its coordinator gets a request with the first rows.
 
         Raises ProducerFailed: no producer id could be had; ProducerFenced: another producer was initialised since.
         """
@@ -187,8 +187,8 @@ class TransactionalProducer:
     def prepare(self) -> TransactionHandle:
         """Write what is left, and leave the transaction to the process that gets the handle. Raises as ``flush``.
 
-        It stays open until it is ended or its time is up, and holds up readers of committed records for so long. This
-        producer can still end it too.
+        It stays open until it is ended or its timeout has passed. Until then readers with ``read_committed`` stop
+        before it. This producer can still end it, too.
         """
         if self._phase is not _Phase.PREPARED:
             self.flush()
@@ -252,7 +252,7 @@ class TransactionalProducer:
 
     @contextmanager
     def _watched(self) -> Iterator[None]:
-        """Turn errors of the rows' way into those of transactions, and remember what can still be done."""
+        """Raise errors of the producer as transaction errors, and note what can still be done."""
         try:
             try:
                 yield

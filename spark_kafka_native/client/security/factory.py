@@ -79,7 +79,6 @@ def security_of(config: SecurityConfig, earlier: ChannelSecurity | None = None) 
 
 
 def _tls_of(config: SecurityConfig, *, validate_only: bool = False) -> Tls:
-    """A TLS context. Raises ConfigError naming the property."""
     key = _key_material(config)
     settings = TlsSettings(
         trusted=_trusted(config),
@@ -163,7 +162,6 @@ def _check_sasl(config: SecurityConfig) -> None:
 
 
 def _mechanisms(config: SecurityConfig) -> MechanismFactory:
-    """A maker of mechanisms. Raises ConfigError: something is missing in the properties."""
     module = _login_module(config)
     match config.sasl_mechanism:
         case "PLAIN":

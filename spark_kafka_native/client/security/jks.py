@@ -80,8 +80,6 @@ def private_key(protected: bytes, password: str) -> bytes:
 
 
 class _Reader:
-    """Steps through a store."""
-
     def __init__(self, body: bytes) -> None:
         self._body = body
         self._at = 0

@@ -237,7 +237,6 @@ def derive(password: str, salt: bytes, iterations: int, purpose: int, size: int)
 
 
 def _repeated(content: bytes) -> bytes:
-    """``content`` repeated to a whole number of blocks."""
     size = -(-len(content) // _BLOCK_BYTES) * _BLOCK_BYTES
     return (content * (size // max(len(content), 1) + 1))[:size]
 

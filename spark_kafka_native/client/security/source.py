@@ -34,7 +34,7 @@ class SecuritySource:
         self._logged = ""
 
     def current(self) -> ChannelSecurity:
-        """What the next connection is protected with. Raises ConfigError: a store cannot be read, and never was."""
+        """The TLS context and mechanism of the next connection. Raises ConfigError: a store could never be read."""
         files = {
             "ssl.keystore.location": self._config.ssl_keystore_location,
             "ssl.truststore.location": self._config.ssl_truststore_location,
@@ -48,7 +48,7 @@ class SecuritySource:
             return self._made
 
     def _read(self, stamps: dict[str, _Stamp]) -> ChannelSecurity:
-        """Read the stores; if that fails, the last good result, and the next call reads again."""
+        """Read the stores; if that fails, keep the last result, and read again at the next call."""
         try:
             made = self._make(self._config, self._made)
         except ConfigError as error:

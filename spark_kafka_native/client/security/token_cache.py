@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 class TokenCache:
-    """Fetches with ``fetch`` what connections ask for, as rarely as the ``sasl.login.refresh.*`` properties say.
+    """The token of new connections, fetched as rarely as the ``sasl.login.refresh.*`` properties allow.
 
     A token whose end is not known is used once. Threads may share it.
     """
@@ -36,7 +36,7 @@ class TokenCache:
         self._refresh_at = 0.0
 
     def token(self) -> BearerToken:
-        """A token that is still good. Raises what ``fetch`` raises, if none is left."""
+        """A valid token. Raises the error of ``fetch`` if none is left."""
         with self._lock:
             now = self._clock()
             if self._token is not None and now < self._refresh_at:
@@ -71,7 +71,7 @@ def refresh_at(now: float, expires_at: float | None, config: SecurityConfig, cha
 
 
 def expiry_of(token: str) -> float | None:
-    """When a JSON web token ends, in seconds since 1970; None for what is no such token, or does not say."""
+    """When a JSON web token ends, in seconds since 1970; None if the text is no such token, or has no end."""
     parts = token.split(".")
     if len(parts) != 3:
         return None

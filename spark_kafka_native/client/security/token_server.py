@@ -27,7 +27,7 @@ _WORTH_ANOTHER_TRY: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TokenServer:
-    """Where tokens come from, and who asks."""
+    """A token endpoint, and the client's credentials."""
 
     url: str
     client_id: str

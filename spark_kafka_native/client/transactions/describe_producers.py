@@ -20,7 +20,7 @@ from spark_kafka_native.protocol.topic import TopicPartition, by_topic
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ActiveProducer:
-    """One producer of a partition; -1 stands for what there is not."""
+    """One producer of a partition; -1 stands for an absent value."""
 
     producer_id: int
     producer_epoch: int
@@ -80,7 +80,7 @@ def _at_replicas(
 
 
 class _Producers:
-    """DescribeProducers, as ``ask_leaders`` asks it."""
+    """DescribeProducers for ``ask_leaders``."""
 
     def request(
         self, partitions: Sequence[TopicPartition], _leaders: Leaders, _connection: Connection

@@ -140,7 +140,7 @@ def list_transactions(
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Question:
-    """What ``list_transactions`` asks every broker for; what a broker is too old for is looked at here."""
+    """The ListTransactions request to every broker; filters that a broker is too old for are applied here."""
 
     states: tuple[TransactionState, ...]
     producer_ids: tuple[int, ...]
@@ -202,7 +202,7 @@ class _Question:
 def _describe(
     connection: Connection, keys: Sequence[str], timeout_ms: float
 ) -> dict[str, TransactionDescription | KafkaError]:
-    """DescribeTransactions, as ``at_coordinators`` asks it."""
+    """DescribeTransactions for ``at_coordinators``."""
     deadline = Deadline.after_ms(timeout_ms)
     found: dict[str, TransactionDescription | KafkaError] = {}
     for start in range(0, len(keys), _IDS_PER_REQUEST):

@@ -1,6 +1,6 @@
-"""Ending transactions, from whichever process has their handles, as often as it takes to know what became of them.
+"""EndTxn, from any process that has a transaction's handle, repeated until the result is known.
 
-What a coordinator answers to EndTxn, and what can be concluded:
+Responses of a coordinator to EndTxn, and what they prove:
 
     NONE                         ended as asked, now or at an earlier try: with an epoch per transaction (KIP-890) a
                                  repeated request is known by the epoch before, without by the state it led to
@@ -8,8 +8,8 @@ What a coordinator answers to EndTxn, and what can be concluded:
     PRODUCER_FENCED              not open; the broker ended it when its time was up, or another producer came and
                                  aborted it. Only if it had been committed before that, then it still is
     INVALID_PRODUCER_ID_MAPPING  not open; the id was idle for transactional.id.expiration.ms and forgotten
-    CONCURRENT_TRANSACTIONS      being ended, either way: asked again
-    no answer                    anything: asked again
+    CONCURRENT_TRANSACTIONS      being ended, either way: retried
+    no response                  nothing: retried
 
 So an answer says most if the transactional id is not initialised again, and all if it is used only once.
 """
@@ -110,7 +110,7 @@ def end_transactions(
 
 
 class _Ends:
-    """EndTxn for several transactions, as ``at_coordinators`` asks it. ``maybe``: of which an answer was lost."""
+    """EndTxn of several transactions for ``at_coordinators``. ``maybe``: of which an answer was lost."""
 
     def __init__(self, handles: Mapping[str, TransactionalIdentity], *, commit: bool) -> None:
         self.maybe: set[str] = set()

@@ -34,7 +34,7 @@ class ProducerFenced(ProducerFailed):
 
 
 class TransactionInDoubt(TransactionError):
-    """No answer tells whether a transaction was ended as asked. ``end_transaction`` may ask again, from any process."""
+    """No response shows how a transaction ended. ``end_transaction`` may be called again, from any process."""
 
     def __init__(self, handle: TransactionalIdentity, *, commit: bool, code: ErrorCode, reason: str) -> None:
         self.handle = handle

@@ -33,7 +33,7 @@ class TransactionalIdentity:
 
     @property
     def identity(self) -> "TransactionalIdentity":
-        """Whose transaction it is, without what else a handle says."""
+        """The identity alone, without the transaction of a handle."""
         names = [item.name for item in dataclasses.fields(TransactionalIdentity)]
         return TransactionalIdentity(**{name: getattr(self, name) for name in names})
 

@@ -123,7 +123,7 @@ def abort_transaction(cluster: Cluster, spec: AbortTransactionSpec, *, timeout_m
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Abort:
-    """WriteTxnMarkers, as ``ask_leaders`` asks it."""
+    """WriteTxnMarkers for ``ask_leaders``."""
 
     spec: AbortTransactionSpec
 

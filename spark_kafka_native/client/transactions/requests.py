@@ -1,7 +1,7 @@
-"""What a transactional producer asks its coordinator, and the group's: one function per question.
+"""Requests of a transactional producer to its coordinator and the group's coordinator, one function each.
 
-Each is asked again over what passes, until its deadline. Errors are those of ``transaction_errors``. What was done
-although its answer was lost, the next try finds done.
+Retriable errors are retried until the deadline; other errors are those of ``transactions.errors``. A request that was
+carried out although its response was lost succeeds when it is repeated.
 """
 
 import dataclasses
@@ -61,7 +61,7 @@ def init_producer(
     patience_ms: float | None = None,
     once: bool = False,
 ) -> TransactionalIdentity:
-    """Make the caller the one producer of a transactional id: earlier ones are fenced, what they had open is aborted.
+    """Make the caller the only producer of a transactional id: fence earlier ones, abort their open transaction.
 
     ``timeout_ms``: how long a transaction may be open, by default ``transaction.timeout.ms``. ``claimed``: only if it
     is still the id's producer, whose epoch is raised (KIP-360; brokers before 2.5 raise anybody's). Waits for at most

@@ -1,6 +1,6 @@
 """The open transaction of a producer: which partitions and groups are part of it, and what was written where.
 
-A sender asks it for leave before it writes to a partition, and tells it what was acknowledged.
+A sender calls ``admit`` before it writes to a partition, and ``wrote`` after each acknowledgement.
 """
 
 import dataclasses
@@ -98,7 +98,7 @@ class TransactionScope:
             self._started_ms = int(time.time() * 1000)
 
     def _learn_sequences(self, partitions: list[TopicPartition], deadline: Deadline) -> None:
-        """Continue after the last sequence number: a broker takes one that it has seen for a batch sent twice."""
+        """Continue after the last sequence number, because a broker takes a known one for a repeated batch."""
         try:
             found = describe_producers(self._cluster, partitions, timeout_ms=deadline.remaining_ms)
         except KafkaError as error:

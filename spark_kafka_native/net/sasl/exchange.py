@@ -53,7 +53,7 @@ class Exchange:
             raise self._failed(str(error), error.option) from error
 
     def take(self, answer: SaslAuthenticateResponse) -> bytes | None:
-        """The next token after an answer; None: we are in."""
+        """The token after a response; None: the authentication is complete."""
         code = ErrorCode.of(answer.error_code)
         if code is not ErrorCode.NONE:
             broker_says = without_secrets(answer.error_message or code.message, *self._mechanism.secrets)

@@ -106,8 +106,6 @@ class Gssapi:
 
 
 class _Explained:
-    """Turns the library's errors into ours."""
-
     def __init__(self, gssapi: Any, what: str) -> None:
         self._errors = gssapi.exceptions.GSSError
         self._what = what

@@ -1,4 +1,4 @@
-"""What every SASL mechanism of a client can do."""
+"""The interface of the client's SASL mechanisms."""
 
 from typing import Protocol
 
@@ -22,25 +22,25 @@ class Mechanism(Protocol):
 
     @property
     def name(self) -> str:
-        """What brokers call it."""
+        """Kafka's name of the mechanism."""
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is missing any more: the broker has been heard, and has proved itself if it must."""
+        """Whether the broker has accepted the client, and has proved its own identity if the mechanism requires it."""
 
     @property
     def refusal(self) -> str:
-        """What the broker had against us, where the mechanism has it say so; empty for nothing."""
+        """The broker's reason for a refusal, if the mechanism transmits one; else empty."""
 
     @property
     def secrets(self) -> tuple[Secret, ...]:
-        """What must not be repeated, even if the broker does."""
+        """Values that error messages must not contain."""
 
     def first(self) -> bytes:
         """The first message. Raises SaslError."""
 
     def reply(self, challenge: bytes) -> bytes | None:
-        """The message that follows the broker's answer; None if there is none to send.
+        """The message after the broker's answer; None if there is none to send.
 
-        Raises SaslError: the broker refuses us, or is not the one that it says it is.
+        Raises SaslError: the broker refuses the client, or could not prove its identity.
         """

@@ -28,6 +28,6 @@ class Plain:
         return f"\0{self._username}\0{self._password.reveal()}".encode()
 
     def reply(self, challenge: bytes) -> bytes | None:  # noqa: ARG002 -- success has no contents
-        """None: there is nothing more to say."""
+        """None: there is no second message."""
         self._heard = True
         return None

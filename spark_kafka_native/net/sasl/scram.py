@@ -1,6 +1,6 @@
 """SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677), without channel binding, as Kafka has them (KIP-84).
 
-The password never leaves: both sides prove that they know a key made of it. A broker that cannot is not trusted.
+The password is not sent: both sides prove that they know a key derived from it. A broker that cannot is not trusted.
 """
 
 import base64
@@ -50,15 +50,15 @@ class Scram:
 
     @property
     def complete(self) -> bool:
-        """Whether the broker has proved that it knows us."""
+        """Whether the broker has proved that it knows the password."""
         return self._complete
 
     def first(self) -> bytes:
-        """Who we are, and our nonce."""
+        """The user name and the client's nonce."""
         return (_NO_CHANNEL_BINDING + self._client_first).encode()
 
     def reply(self, challenge: bytes) -> bytes | None:
-        """Our proof; then, for the broker's own, None. Raises SaslError."""
+        """The client's proof; None after the broker's signature. Raises SaslError."""
         try:
             text = challenge.decode()
         except UnicodeDecodeError:

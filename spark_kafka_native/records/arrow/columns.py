@@ -154,7 +154,6 @@ def _timestamps(column: "Column | None", rows: int, default_timestamp_ms: int) -
 
 
 def _ints(column: Column, missing: int) -> I64:
-    """An integer column as int64[n], nulls as ``missing``."""
     filled = column.fill_null(missing) if column.null_count else column
     return np.asarray(filled.to_numpy(zero_copy_only=False), dtype=np.int64)
 

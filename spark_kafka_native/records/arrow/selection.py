@@ -230,7 +230,6 @@ class _Walk:
         return messages, len(plain)
 
     def _is_full(self) -> bool:
-        """Whether a target has been reached."""
         return self.payload_bytes >= self._limits.target_bytes or self.rows >= self._target_rows
 
     def _stop(self, position: int, header: BatchHeader) -> None:
@@ -252,13 +251,11 @@ class _Walk:
         self.payload_bytes += payload_bytes
 
     def _batches(self) -> Part:
-        """The part of the next record batch."""
         if not self.parts or not isinstance(part := self.parts[-1], Part):
             self.parts.append(part := Part())
         return part
 
     def _messages(self) -> MessagePart:
-        """The part of the next messages."""
         if not self.parts or not isinstance(part := self.parts[-1], MessagePart):
             self.parts.append(part := MessagePart())
         return part

@@ -79,7 +79,7 @@ def test_clients_continue_after_moved_leaders_and_paused_fetches(
 
 
 @each_client
-def test_a_group_gets_over_a_coordinator_that_moves(client: LongLivedClient, broker: EmbeddedBroker) -> None:
+def test_a_group_continues_after_its_coordinator_moved(client: LongLivedClient, broker: EmbeddedBroker) -> None:
     servers = broker.bootstrap_servers
     with client.producer(servers) as producer, client.consumer(servers, "t", "g") as consumer:
         producer.send("t", b"0")
@@ -97,7 +97,9 @@ def test_a_group_gets_over_a_coordinator_that_moves(client: LongLivedClient, bro
 
 
 @each_client
-def test_a_session_ends_as_soon_as_the_clock_is_moved_over_it(client: LongLivedClient, broker: EmbeddedBroker) -> None:
+def test_a_group_session_ends_when_the_clock_passes_its_timeout(
+    client: LongLivedClient, broker: EmbeddedBroker
+) -> None:
     servers = broker.bootstrap_servers
     with client.producer(servers) as producer, client.consumer(servers, "t", "g") as consumer:
         producer.send("t", b"0")
@@ -112,7 +114,7 @@ def test_a_session_ends_as_soon_as_the_clock_is_moved_over_it(client: LongLivedC
 
 @each_client
 @pytest.mark.embedded_broker(clock=ManualClock(), topics={"t": 1}, settings=SETTINGS)
-def test_clients_live_with_a_clock_that_stands(client: LongLivedClient, embedded_broker: EmbeddedBroker) -> None:
+def test_clients_work_with_a_clock_that_stands_still(client: LongLivedClient, embedded_broker: EmbeddedBroker) -> None:
     servers = embedded_broker.bootstrap_servers
     with ExitStack() as moving, client.producer(servers) as producer, client.consumer(servers, "t", "g") as consumer:
         for number in range(3):

@@ -67,7 +67,7 @@ def test_what_one_client_compresses_all_clients_read(codec: str, any_broker: Any
 
 
 @pytest.mark.parametrize("producer", CLIENTS, ids=lambda client: client.name)
-def test_nulls_empties_and_repeated_headers_stay_what_they_are(
+def test_nulls_empty_values_and_repeated_headers_are_kept(
     producer: Client, any_broker: AnyBroker, new_topic: TopicMaker
 ) -> None:
     topic = new_topic()
@@ -98,7 +98,7 @@ def test_records_of_a_megabyte(client: Client, any_broker: AnyBroker, new_topic:
 
 
 @each_client
-def test_a_topic_decides_how_large_a_message_may_be(
+def test_max_message_bytes_of_a_topic_limits_batches(
     client: Client, any_broker: AnyBroker, new_topic: TopicMaker
 ) -> None:
     ordinary, large = new_topic(), new_topic(max_message_bytes="6000000")
@@ -203,7 +203,7 @@ def test_offsets_committed_without_a_group_membership(
 
 
 @each_client
-def test_topics_come_grow_and_go(client: Client, any_broker: AnyBroker) -> None:
+def test_topics_are_created_extended_and_deleted(client: Client, any_broker: AnyBroker) -> None:
     servers, topic = any_broker.bootstrap_servers, f"grown-by-{client.name}"
     assert client.partitions(servers, topic) is None
     client.create_topic(servers, topic, 2, configs={"retention.ms": "3600000"})
@@ -223,7 +223,7 @@ def test_topics_come_grow_and_go(client: Client, any_broker: AnyBroker) -> None:
 
 
 @each_client
-def test_topics_that_cannot_be_made(client: Client, any_broker: AnyBroker, new_topic: TopicMaker) -> None:
+def test_topics_that_cannot_be_created(client: Client, any_broker: AnyBroker, new_topic: TopicMaker) -> None:
     servers, topic = any_broker.bootstrap_servers, new_topic(3)
 
     def code(action: Any, *arguments: Any, **more: Any) -> int:
@@ -262,7 +262,7 @@ def test_clients_of_older_releases(release: tuple[int, int], any_broker: AnyBrok
     eventually(lambda: client.partitions(servers, topic), None)
 
 
-def test_a_long_poll_ends_when_a_record_comes(any_broker: AnyBroker, new_topic: TopicMaker) -> None:
+def test_a_fetch_with_a_long_max_wait_ends_when_a_record_comes(any_broker: AnyBroker, new_topic: TopicMaker) -> None:
     from confluent_kafka import Consumer, TopicPartition
 
     topic = new_topic()
@@ -286,7 +286,7 @@ def test_a_long_poll_ends_when_a_record_comes(any_broker: AnyBroker, new_topic: 
     assert message.value() == b"at last"
 
 
-def test_a_long_poll_that_wants_more_than_comes_ends_in_time(any_broker: AnyBroker, new_topic: TopicMaker) -> None:
+def test_a_fetch_with_too_large_min_bytes_ends_after_max_wait(any_broker: AnyBroker, new_topic: TopicMaker) -> None:
     from confluent_kafka import Consumer, TopicPartition
 
     topic = new_topic()

@@ -137,7 +137,7 @@ def test_no_version_of_the_newest_kafka_is_missing(message: Message, newest: Def
 
 
 @pytest.mark.interop
-def test_say_what_is_missing(newest: Definitions, last_zookeeper: Definitions, report: Report) -> None:
+def test_write_the_missing_apis(newest: Definitions, last_zookeeper: Definitions, report: Report) -> None:
     ours = {request.api_key: request for request in all_requests().values()}
     requests = {key: item for (key, direction), item in newest.items() if direction == "request"}
     dropped = {

@@ -87,7 +87,7 @@ def _read_all(cluster: Cluster) -> list[list[bytes | None]]:
 
 @pytest.mark.parametrize("error", PASSING, ids=lambda error: getattr(error, "name", "DISCONNECT"))
 @pytest.mark.parametrize("api_key", [FETCH, LIST_OFFSETS], ids=["Fetch", "ListOffsets"])
-def test_reading_gets_over_errors_that_pass(mock: MockCluster, cluster: Cluster, api_key: int, error: int) -> None:
+def test_retriable_fetch_errors_are_retried(mock: MockCluster, cluster: Cluster, api_key: int, error: int) -> None:
     expected = _fill(mock, 900)
     mock.track_requests()
     mock.push_errors(api_key, [error] * 3)
@@ -96,7 +96,7 @@ def test_reading_gets_over_errors_that_pass(mock: MockCluster, cluster: Cluster,
     assert sum(request.api_key == api_key for request in mock.requests()) >= without_errors + 3
 
 
-def test_connections_that_break_at_the_first_question(mock: MockCluster, cluster: Cluster) -> None:
+def test_connections_that_break_at_the_first_request(mock: MockCluster, cluster: Cluster) -> None:
     expected = _fill(mock, 30)
     mock.push_errors(API_VERSIONS, [DISCONNECT] * 4)
     mock.push_errors(METADATA, [DISCONNECT] * 4)
@@ -136,7 +136,7 @@ def test_reading_waits_for_a_broker_that_is_down(mock: MockCluster, cluster: Clu
     revival.join()
 
 
-def test_reading_does_not_wait_for_ever(mock: MockCluster) -> None:
+def test_reading_ends_with_a_fetch_timeout(mock: MockCluster) -> None:
     _fill(mock, 3)
     partition = TopicPartition(TOPIC, 0)
     with (
@@ -214,7 +214,7 @@ WRITING_ERRORS = [*PASSING, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.CORRUPT_MES
     [(error, count) for error in WRITING_ERRORS for count in (1, 5) if (error, count) != (DISCONNECT, 5)],
     ids=lambda value: getattr(value, "name", None) or ("DISCONNECT" if value == DISCONNECT else str(value)),
 )
-def test_writing_gets_over_errors(mock: MockCluster, error: int, in_flight: int) -> None:
+def test_retriable_produce_errors_are_retried(mock: MockCluster, error: int, in_flight: int) -> None:
     mock.track_requests()
     mock.push_errors(PRODUCE, [0, error, 0, error, error, 0, 0, 0, error])
     with Producer(_writing_config(mock, in_flight)) as producer:
@@ -278,7 +278,7 @@ def test_a_refusal_names_the_partition_and_ends_the_producer(mock: MockCluster) 
     _assert_stored(mock, 300)
 
 
-def test_writing_does_not_try_for_ever(mock: MockCluster) -> None:
+def test_writing_ends_with_the_delivery_timeout(mock: MockCluster) -> None:
     config = _writing_config(mock, delivery_timeout_ms=900, request_timeout_ms=300)
     producer = Producer(config)
     _write(producer, 0, 300)
@@ -290,7 +290,7 @@ def test_writing_does_not_try_for_ever(mock: MockCluster) -> None:
     producer.close()
 
 
-def test_writing_through_everything_at_once(mock: MockCluster, seed: int) -> None:
+def test_writing_continues_through_moving_leaders_and_restarts(mock: MockCluster, seed: int) -> None:
     dice = random.Random(seed)
     quiet = threading.Event()
 

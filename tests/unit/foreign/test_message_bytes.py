@@ -127,7 +127,7 @@ def _joined(chunks: list[Any]) -> bytes:
 
 
 @pytest.mark.parametrize(("message", "version"), VERSIONED, ids=IDS)
-def test_same_values_same_bytes(message: Message, version: int) -> None:
+def test_messages_have_the_bytes_of_kafka_python(message: Message, version: int) -> None:
     their_class = PLAIN[message.__name__]
 
     @EXAMPLES
@@ -143,7 +143,7 @@ def test_same_values_same_bytes(message: Message, version: int) -> None:
 
 
 @pytest.mark.parametrize(("message", "version"), VERSIONED, ids=IDS)
-def test_same_headers(message: Message, version: int) -> None:
+def test_request_headers_have_the_bytes_of_kafka_python(message: Message, version: int) -> None:
     their_class = PATCHED[message.__name__]
     flexible = their_class.flexible_version_q(version)
     value = message()

@@ -36,7 +36,7 @@ def _codes_of(name: str, value: Any) -> list[int]:
 
 
 @pytest.mark.parametrize("api", KNOWN, ids=lambda api: api.api_name)
-def test_their_classes_read_our_errors(api: type[Request[Any]]) -> None:
+def test_kafka_python_reads_error_responses(api: type[Request[Any]]) -> None:
     their_class = THEIRS[api.response.__name__]
     for version, code in itertools.product(versions_of(api), CODES):
         if (api.api_name, version) in TAKEN_FOR_VERSION_0:
@@ -53,5 +53,5 @@ def test_their_classes_read_our_errors(api: type[Request[Any]]) -> None:
         assert mine or (api.api_name == "DescribeLogDirs" and version < 3)
 
 
-def test_most_apis_are_known_to_them() -> None:
+def test_kafka_python_knows_most_apis() -> None:
     assert len(KNOWN) > 25

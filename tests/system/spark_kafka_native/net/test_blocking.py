@@ -95,14 +95,14 @@ def test_many_requests_may_be_in_flight_and_are_answered_in_order(cluster: Scrip
     assert ids == sorted(ids)
 
 
-def test_call_wants_the_connection_for_itself(cluster: ScriptedCluster) -> None:
+def test_call_needs_a_connection_without_requests_in_flight(cluster: ScriptedCluster) -> None:
     with connect(cluster) as connection:
         connection.send(MetadataRequest(), deadline=Deadline.after_ms(60_000))
         with pytest.raises(LocalProtocolError, match="1 requests are in flight"):
             connection.call(MetadataRequest())
 
 
-def test_megabytes_go_out_by_reference_and_come_in_as_one_frame(cluster: ScriptedCluster) -> None:
+def test_large_records_are_sent_by_reference_and_read_as_one_frame(cluster: ScriptedCluster) -> None:
     dice = random.Random(1)
     batch = batch_of([dice.randbytes(100_000) for _ in range(80)])
     data = (PartitionProduceData(index=0, records=batch),)
@@ -172,7 +172,7 @@ def test_a_broken_answer_closes_the_connection_and_names_broker_and_api(
     assert caught.value.retriable
 
 
-def test_answers_that_came_before_the_end_are_good(cluster: ScriptedCluster) -> None:
+def test_responses_that_came_before_the_end_are_returned(cluster: ScriptedCluster) -> None:
     cluster.script(MetadataRequest, Slow(50), HalfFrame(10))
     deadline = Deadline.after_ms(60_000)
     with connect(cluster) as connection:
@@ -184,7 +184,7 @@ def test_answers_that_came_before_the_end_are_good(cluster: ScriptedCluster) -> 
             connection.receive(deadline)
 
 
-def test_silence_ends_with_the_deadline(cluster: ScriptedCluster) -> None:
+def test_a_silent_broker_is_a_request_timeout(cluster: ScriptedCluster) -> None:
     cluster.script(MetadataRequest, Silent())
     with connect(cluster) as connection, pytest.raises(RequestTimeout) as caught:
         connection.call(MetadataRequest(), timeout_ms=60)
@@ -234,7 +234,7 @@ def test_a_server_that_never_answers_the_greeting() -> None:
         Connection.open(address, SocketOptions(connect_timeout_ms=500))
 
 
-def test_a_server_that_sends_a_byte_now_and_then_does_not_keep_us() -> None:
+def test_a_server_that_sends_single_bytes_does_not_extend_the_deadline() -> None:
     def dribble(connection: socket.socket) -> None:
         for byte in itertools.chain(b"\0\1\0\0", itertools.repeat(0)):  # until the client has gone
             connection.sendall(bytes([byte]))

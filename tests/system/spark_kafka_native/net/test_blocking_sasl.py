@@ -59,7 +59,7 @@ def connect(cluster: ScriptedCluster, make: Callable[[HostPort], Mechanism], tim
         showing("OAUTHBEARER", shows="security.oauth"),
     ],
 )
-def test_every_mechanism_gets_in(name: str) -> None:
+def test_every_mechanism_authenticates(name: str) -> None:
     authenticator = guard()
     with ScriptedCluster(guard=authenticator) as cluster, connect(cluster, mechanism(name)) as connection:
         assert connection.call(MetadataRequest(topics=None)).brokers

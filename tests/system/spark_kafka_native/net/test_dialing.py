@@ -33,7 +33,7 @@ def test_no_listener() -> None:
         (b"\xff\xfe\x00\x01", None),
     ],
 )
-def test_who_else_listens(head: bytes, hint: str | None) -> None:
+def test_servers_of_other_protocols_are_recognised(head: bytes, hint: str | None) -> None:
     assert foreign_server(bytearray(head), "SASL_PLAINTEXT") == hint
 
 

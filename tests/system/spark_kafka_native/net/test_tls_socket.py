@@ -97,7 +97,7 @@ def test_session_tickets_do_not_make_an_idle_connection_stale(tmp_path: Path) ->
         eventually(connection.is_stale, True)
 
 
-def test_an_end_is_an_end(tmp_path: Path) -> None:
+def test_the_end_of_a_connection_is_connection_lost(tmp_path: Path) -> None:
     with cluster(tmp_path) as running, connect(running) as connection:
         running.script(MetadataRequest, Drop())
         with pytest.raises(ConnectionLost, match="closed the connection"):
@@ -251,7 +251,7 @@ def test_writing_to_an_ended_tls_session_fails_as_on_a_broken_connection(tmp_pat
 
 
 @pytest.mark.parametrize("error", [ssl.SSLZeroReturnError, ssl.SSLEOFError, ssl.SSLSyscallError])
-def test_errors_of_openssl_that_mean_an_end_are_no_distrust(error: type[ssl.SSLError]) -> None:
+def test_openssl_errors_at_the_end_are_no_authentication_failure(error: type[ssl.SSLError]) -> None:
     """Whichever of its calls OpenSSL reports the end with."""
 
     class Ended:
@@ -278,7 +278,7 @@ def test_a_plain_connection_to_a_tls_listener_fails(tmp_path: Path) -> None:
         Connection.open(HostPort("127.0.0.1", running.brokers[1].port), SocketOptions(connect_timeout_ms=60_000))
 
 
-def test_errors_that_openssl_has_no_words_for() -> None:
+def test_openssl_errors_without_a_reason() -> None:
     from spark_kafka_native.net.tls_socket import explain
 
     tls = options().security.tls

@@ -7,6 +7,7 @@ import pytest
 
 from spark_kafka_native.client import config as config_module
 from spark_kafka_native.client.config import PROPERTIES, READ_COMMITTED, ClientConfig, ConfigError
+from spark_kafka_native.client.java_properties import DEPARTURES, REFUSED, WITHOUT_EFFECT
 from spark_kafka_native.net.address import HostPort
 from spark_kafka_native.records.compression import CompressionType
 
@@ -24,7 +25,7 @@ def refusal(options: Mapping[str, object]) -> ConfigError:
     return caught.value
 
 
-def test_servers_alone_are_enough() -> None:
+def test_bootstrap_servers_are_the_only_required_property() -> None:
     config = ClientConfig.parse(SERVERS)
     assert config == dataclasses.replace(
         ClientConfig(bootstrap_servers=(HostPort("a", 1), HostPort("b", 2))), given=frozenset({"bootstrap.servers"})
@@ -128,7 +129,7 @@ SECRETS = {
 
 
 @pytest.mark.feature("security.secrets")
-def test_secrets_do_not_show_in_a_configuration_and_travel_with_it() -> None:
+def test_secrets_are_pickled_and_not_shown() -> None:
     config = ClientConfig.parse(SERVERS | SECRETS)
     assert "hunter2" not in repr(config)
     assert "hunter2" not in str(dataclasses.asdict(config))
@@ -156,11 +157,11 @@ def test_secrets_do_not_show_in_errors(name: str, protocol: str) -> None:
 @pytest.mark.parametrize(
     "name", ["transaction.two.phase.commit.enable", "ssl.provider", "value.serializer", "key.deserializer"]
 )
-def test_what_cannot_work_here_is_refused_with_the_reason(name: str) -> None:
+def test_refused_properties_have_a_reason(name: str) -> None:
     assert "is not supported: " in refusal(SERVERS | {name: "x"}).message
 
 
-def test_options_of_the_java_client_that_mean_nothing_here_are_accepted_with_one_warning(
+def test_java_properties_without_effect_are_accepted_with_one_warning(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(config_module, "_logged", set())
@@ -228,3 +229,15 @@ def test_transactions_need_idempotence() -> None:
         assert (error.option, "needs enable.idempotence=true" in error.message) == ("transactional.id", True)
     for wrong in ({"transactional.id": " "}, {"transaction.timeout.ms": "0"}):
         refusal(SERVERS | wrong)
+
+
+def test_no_property_is_in_two_tables() -> None:
+    tables = [set(PROPERTIES), set(WITHOUT_EFFECT), set(REFUSED)]
+    assert sum(map(len, tables)) == len(set.union(*tables))
+    assert set(DEPARTURES) <= set(PROPERTIES)
+
+
+def test_every_reason_is_part_of_a_sentence() -> None:
+    for reason in (*WITHOUT_EFFECT.values(), *REFUSED.values(), *DEPARTURES.values()):
+        assert reason
+        assert not reason.endswith(".")

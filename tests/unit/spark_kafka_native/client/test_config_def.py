@@ -60,7 +60,7 @@ MORE = properties_of(MoreOptions)
         ("maker", len, len),
     ],
 )
-def test_more_kinds_of_values(name: str, given: object, parsed: object) -> None:
+def test_values_of_every_type(name: str, given: object, parsed: object) -> None:
     assert MORE[name].parse(given) == parsed
 
 
@@ -74,12 +74,12 @@ def test_more_kinds_of_values(name: str, given: object, parsed: object) -> None:
         ("maker", "a b", "neither module:function nor"),
     ],
 )
-def test_more_values_that_are_wrong(name: str, given: str, complaint: str) -> None:
+def test_malformed_values_of_every_type(name: str, given: str, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         MORE[name].parse(given)
 
 
-def test_errors_travel() -> None:
+def test_config_errors_can_be_pickled() -> None:
     error = ConfigError("acks", "must be all")
     assert str(pickle.loads(pickle.dumps(error))) == str(error) == "acks: must be all"
 
@@ -105,7 +105,7 @@ def test_fields_become_properties_with_dots() -> None:
         ("some.servers", "host:port[,host:port...]"),
     ],
 )
-def test_legal_values_are_said_in_words(name: str, legal: str) -> None:
+def test_legal_values_are_described(name: str, legal: str) -> None:
     assert OPTIONS[name].legal == legal
 
 
@@ -152,7 +152,7 @@ def test_bad_values(name: str, given: object, complaint: str) -> None:
     assert complaint in str(caught.value)
 
 
-def test_a_function_of_a_module_and_one_that_stands_deeper(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_functions_of_a_module_and_of_a_class(monkeypatch: pytest.MonkeyPatch) -> None:
     assert find_function("os.path:basename") is os.path.basename
     library = types.ModuleType("my_functions")
     vars(library).update(Maker=types.SimpleNamespace(make=len))

@@ -16,10 +16,30 @@ from spark_kafka_native.client.errors import (
     RecordTooLarge,
     TopicRecreated,
 )
+from spark_kafka_native.client.transactions.errors import (
+    ProducerFailed,
+    ProducerFenced,
+    TransactionFailed,
+    TransactionInDoubt,
+)
+from spark_kafka_native.client.transactions.handle import TransactionalIdentity
+from spark_kafka_native.net.address import HostPort
+from spark_kafka_native.net.errors import (
+    AuthenticationFailed,
+    BrokerUnreachable,
+    ConnectionLost,
+    RequestTimeout,
+    Throttled,
+    UnsupportedApiVersion,
+)
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.topic import TopicPartition
 
 TP = TopicPartition("events", 3)
+HERE = HostPort("broker", 9092)
+IDENTITY = TransactionalIdentity(
+    transactional_id="sink", producer_id=1, producer_epoch=0, timeout_ms=1000, transaction_version=1
+)
 
 ERRORS: list[tuple[KafkaError, bool, str]] = [
     (BrokerNotAvailable(7), True, "broker 7"),
@@ -33,13 +53,25 @@ ERRORS: list[tuple[KafkaError, bool, str]] = [
     (RecordTooLarge("events", 4, 2_000, 1_000), False, "row 4 for topic events takes 2000 bytes"),
     (ProduceError(TP, ErrorCode.MESSAGE_TOO_LARGE, "too large", 9), False, "events-3: too large; 9 records"),
     (TopicsError({"t": KafkaError(ErrorCode.INVALID_CONFIG, "topic t")}), False, "topic t"),
+    (BrokerUnreachable({HERE: "refused"}, "for Fetch", "silence"), True, "broker:9092: refused), after silence"),
+    (ConnectionLost(HERE, "the broker closed the connection"), True, "broker:9092: the broker closed"),
+    (RequestTimeout(HERE, "Fetch", 30_000), True, "broker:9092: no answer to Fetch within 30000 ms"),
+    (Throttled(HERE, "Fetch", 700), True, "broker:9092: the broker throttles this client for 700 ms more"),
+    (UnsupportedApiVersion(HERE, "Fetch", "versions 4-18", "versions 0-2"), False, "broker:9092: Fetch"),
+    (AuthenticationFailed(HERE, "sasl.jaas.config", "no"), False, "broker:9092: sasl.jaas.config: no"),
+    (TransactionFailed("sink", ErrorCode.MESSAGE_TOO_LARGE, "t-0: too large"), False, "id sink: t-0: too large: "),
+    (ProducerFailed("sink", ErrorCode.INVALID_PRODUCER_ID_MAPPING, "gone"), False, "INVALID_PRODUCER_ID_MAPPING"),
+    (ProducerFenced("sink", ErrorCode.PRODUCER_FENCED, "commit"), False, "transactional id sink: commit: "),
+    (
+        TransactionInDoubt(IDENTITY, commit=True, code=ErrorCode.CONCURRENT_TRANSACTIONS, reason="commit"),
+        False,
+        "transactional id sink: commit: ",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("error", "retriable", "text"), ERRORS, ids=lambda value: type(value).__name__)
-def test_errors_say_what_they_are_about_and_survive_the_way_to_another_process(
-    error: KafkaError, retriable: bool, text: str
-) -> None:
+def test_errors_name_their_subject_and_can_be_pickled(error: KafkaError, retriable: bool, text: str) -> None:
     assert error.retriable is retriable
     assert text in str(error)
     for copied in (pickle.loads(pickle.dumps(error)), copy.copy(error)):

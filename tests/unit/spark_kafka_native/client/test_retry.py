@@ -74,7 +74,7 @@ def test_the_last_error_is_raised_when_time_is_up() -> None:
 
 
 @pytest.mark.parametrize("last", [ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT])
-def test_that_no_time_was_left_says_less_than_what_a_broker_said(last: ErrorCode) -> None:
+def test_an_error_of_a_broker_is_raised_instead_of_a_timeout(last: ErrorCode) -> None:
     errors = failing(KafkaError(last), KafkaError(ErrorCode.NOT_CONTROLLER))
     deadline = Deadline.after_ms(60_000)
 
@@ -105,7 +105,7 @@ def test_all_brokers_that_could_not_be_reached_are_named() -> None:
     assert caught.value.tried == {one: "refused", other: "no time"}
 
 
-def test_that_no_broker_is_left_does_not_hide_what_happened_before() -> None:
+def test_broker_unreachable_has_the_error_before_it() -> None:
     silence = RequestTimeout(HostPort("a", 1), "Fetch", 200)
     with pytest.raises(BrokerUnreachable) as caught:
         give_up(silence, BrokerUnreachable({HostPort("a", 1): "no time"}, "for Metadata"))

@@ -36,7 +36,7 @@ def test_addresses_as_users_write_them(text: str, expected: HostPort) -> None:
         ("a b://broker:9092", "'a b' is not the name of a listener"),
     ],
 )
-def test_what_is_wrong_with_an_address_is_said(text: str, complaint: str) -> None:
+def test_malformed_addresses_are_refused_with_the_reason(text: str, complaint: str) -> None:
     with pytest.raises(ValueError, match=r"broker|::1|9092|a b") as caught:
         parse_address(text)
     assert complaint in str(caught.value)

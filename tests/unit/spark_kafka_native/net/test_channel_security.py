@@ -34,7 +34,7 @@ def test_a_mechanism_is_made_for_each_authentication() -> None:
     assert security.mechanism_for(BROKER) is not security.mechanism_for(BROKER)
 
 
-def test_what_is_missing_for_good_and_what_for_now() -> None:
+def test_sasl_errors_are_authentication_failed_or_broker_unreachable() -> None:
     with pytest.raises(AuthenticationFailed) as caught:
         failing(retriable=False).mechanism_for(BROKER)
     assert str(caught.value) == "broker:9092: sasl.mechanism: no token"

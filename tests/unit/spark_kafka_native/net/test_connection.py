@@ -52,7 +52,7 @@ def connected(versions: Versions = KAFKA_4_3) -> ClientConnection:
     return connection
 
 
-def test_the_greeting_is_our_newest_api_versions_and_says_who_we_are() -> None:
+def test_the_first_request_is_the_newest_api_versions_with_the_clients_name() -> None:
     header = decode_request_header(joined(ClientConnection(ADDRESS, "me").greet())[4:])
     assert (header.api_key, header.api_version, header.client_id) == (18, ApiVersionsRequest.max_version, "me")
     greeting = decode(ApiVersionsRequest, header.body, header.api_version)
@@ -60,7 +60,7 @@ def test_the_greeting_is_our_newest_api_versions_and_says_who_we_are() -> None:
     assert greeting.client_software_version == SOFTWARE_VERSION == importlib.metadata.version("spark-kafka-native")
 
 
-def test_nothing_can_be_asked_before_the_versions_are_known() -> None:
+def test_requests_before_the_api_versions_are_refused() -> None:
     with pytest.raises(LocalProtocolError, match="broker:9092"):
         ClientConnection(ADDRESS, "me").ask(MetadataRequest())
 
@@ -87,7 +87,7 @@ def test_a_broker_that_does_not_know_our_api_versions_is_asked_again(answer: byt
     assert connection.versions.choose(FetchRequest) == 5
 
 
-def test_any_other_error_to_the_greeting_ends_it() -> None:
+def test_other_errors_of_api_versions_are_raised() -> None:
     connection = ClientConnection(ADDRESS, "me")
     connection.greet()
     with pytest.raises(RemoteProtocolError, match="CLUSTER_AUTHORIZATION_FAILED"):
@@ -107,7 +107,7 @@ def test_the_highest_common_version_is_chosen(versions: Versions, chosen: int) -
     assert connected(versions).versions.choose(FetchRequest) == chosen
 
 
-def test_a_cap_is_kept() -> None:
+def test_max_version_is_kept() -> None:
     sent, _ = connected().ask(FetchRequest(), max_version=12)
     assert sent.version == 12
 
@@ -141,7 +141,7 @@ def test_no_common_version_names_the_api_and_both_ranges(versions: Versions, wha
         (KAFKA_4_3, 2**31 - 1, MAX_THROTTLE_MS),
     ],
 )
-def test_the_throttle_time_of_an_answer_is_what_the_client_has_to_sit_out(
+def test_the_throttle_time_of_a_response_throttles_the_connection(
     versions: Versions, asked_ms: int, throttle_ms: int
 ) -> None:
     connection = connected(versions)
@@ -188,7 +188,7 @@ def test_an_answer_out_of_order_is_refused() -> None:
         connection.answer(frame(MetadataResponse(), second.version, second.correlation_id))
 
 
-def test_an_answer_to_nothing_is_refused() -> None:
+def test_an_unexpected_response_is_refused() -> None:
     with pytest.raises(RemoteProtocolError, match="no request is in flight"):
         connected().answer(frame(MetadataResponse(), 13, 9))
 
@@ -201,7 +201,7 @@ def test_produce_without_acks_waits_for_no_answer() -> None:
     assert connection.in_flight == 1
 
 
-def test_correlation_ids_go_round_without_becoming_negative() -> None:
+def test_correlation_ids_wrap_around_to_0() -> None:
     connection = connected()
     connection._next_id = 2**31 - 1
     assert connection.ask(MetadataRequest())[0].correlation_id == 2**31 - 1

@@ -22,14 +22,14 @@ def test_a_pause_ends_with_the_deadline() -> None:
     assert not Deadline.after_ms(5).pause(600_000)  # longer than a test may take
 
 
-def test_what_was_allowed_at_first_is_remembered() -> None:
+def test_allowed_ms_is_the_initial_time() -> None:
     deadline = Deadline.after_ms(10_000)
     assert deadline.allowed_ms == 10_000
     assert deadline.at_most_ms(50).allowed_ms == 50
     assert deadline.at_most_ms(20_000).allowed_ms == 10_000
 
 
-def test_what_a_deadline_is_moved_by_is_bounded_in_all() -> None:
+def test_extensions_of_a_deadline_are_bounded_together() -> None:
     deadline = Deadline.after_ms(10_000)
     for _ in range(3):
         deadline.extend_ms(200_000, most_ms=500_000)

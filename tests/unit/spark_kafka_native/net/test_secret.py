@@ -14,7 +14,7 @@ def test_a_secret_does_not_show() -> None:
     assert hash(WORD) != hash(secret)
 
 
-def test_secrets_are_compared_by_value_and_travel() -> None:
+def test_secrets_are_compared_by_value_and_can_be_pickled() -> None:
     assert Secret(WORD) == Secret(WORD) != Secret("other")
     assert Secret(WORD) != WORD
     assert len({Secret(WORD), Secret(WORD)}) == 1

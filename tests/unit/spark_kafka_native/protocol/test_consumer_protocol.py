@@ -42,7 +42,7 @@ def test_a_subscription_in_all_its_bytes() -> None:
         (3, WHOLE.owned_partitions, 4, "r"),
     ],
 )
-def test_each_version_says_more(version: int, owned: object, generation: int, rack: str | None) -> None:
+def test_later_versions_append_fields(version: int, owned: object, generation: int, rack: str | None) -> None:
     read = read_subscription(encode_subscription(WHOLE, version))
     assert (read.topics, read.user_data) == (("t",), b"u")
     assert (read.owned_partitions, read.generation_id, read.rack_id) == (owned, generation, rack)

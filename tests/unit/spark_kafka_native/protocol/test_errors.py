@@ -77,7 +77,7 @@ def test_local_and_remote_protocol_errors_are_different_classes() -> None:
     assert not issubclass(LocalProtocolError, RemoteProtocolError)
 
 
-def test_a_code_is_an_error_unless_it_says_that_all_is_well() -> None:
+def test_check_code_raises_unless_the_code_is_none() -> None:
     check_code(0, "t-0")
     with pytest.raises(KafkaError, match="t-0: ") as caught:
         check_code(47, "t-0")

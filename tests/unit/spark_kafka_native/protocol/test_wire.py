@@ -52,7 +52,7 @@ def test_string_round_trip_in_both_forms(text: str | None) -> None:
         (wire.read_tag, b"\x01\x09abc", "tagged field 1 needs 9 bytes"),
     ],
 )
-def test_bad_values_name_the_place(read: object, raw: bytes, problem: str) -> None:
+def test_malformed_values_name_their_position(read: object, raw: bytes, problem: str) -> None:
     assert callable(read)
     with pytest.raises(RemoteProtocolError, match=problem):
         read(memoryview(raw), 0)

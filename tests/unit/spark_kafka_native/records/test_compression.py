@@ -89,7 +89,7 @@ def test_snappy_streams_one_after_the_other() -> None:
         (b"\x05abc", "snappy payload"),
     ],
 )
-def test_snappy_that_is_none(stored: bytes, message: str) -> None:
+def test_malformed_snappy_is_corrupt(stored: bytes, message: str) -> None:
     with pytest.raises(CorruptBatch, match=message):
         decompress(CompressionType.SNAPPY, stored)
 
@@ -224,7 +224,7 @@ def test_flipped_bytes_and_garbage_raise_nothing_else(codec: CompressionType, da
             assert str(error)  # noqa: PT017 -- either outcome is right
 
 
-def test_bombs() -> None:
+def test_payloads_above_the_limit_are_refused() -> None:
     zeroes = bytes(100_000_000)
     for codec in CODECS:
         stored = compress(codec, zeroes)
@@ -233,7 +233,7 @@ def test_bombs() -> None:
             decompress(codec, stored, max_bytes=1_000_000)
 
 
-def test_a_size_that_lies_is_not_allocated() -> None:
+def test_a_false_content_size_is_not_allocated() -> None:
     lz4_frame = b"\x04\x22\x4d\x18\x68\x40" + struct.pack("<Q", 2**62) + b"\x00" * 8
     zstd_frame = b"\x28\xb5\x2f\xfd\xe0" + struct.pack("<Q", 2**50) + b"\x01\x00\x00"
     for codec, stored in ((CompressionType.LZ4, lz4_frame), (CompressionType.ZSTD, zstd_frame)):
@@ -267,7 +267,7 @@ def test_default_levels_are_kafkas() -> None:
     assert len(compress(CompressionType.LZ4, TEXT + NOISE, 12)) <= len(compress(CompressionType.LZ4, TEXT + NOISE))
 
 
-def test_gzip_has_no_clock() -> None:
+def test_gzip_members_have_no_timestamp() -> None:
     assert compress(CompressionType.GZIP, TEXT)[4:8] == bytes(4)
     assert zlib.decompress(compress(CompressionType.GZIP, TEXT), wbits=31) == TEXT
 

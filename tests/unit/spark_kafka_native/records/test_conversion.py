@@ -100,7 +100,7 @@ def test_what_is_before_the_wanted_offset_goes_unless_it_is_compressed(codec: Co
     assert bool(converted(batch, 1, from_offset=9)) == bool(codec)
 
 
-def test_what_is_old_already_stays_as_it_is() -> None:
+def test_older_formats_are_not_converted() -> None:
     for magic, source in ((1, 1), (1, 0), (0, 0)):
         raw = bytes(message_set(b"a", magic=source))
         assert convert_down(memoryview(raw), 0, read_message(raw), magic=magic, from_offset=9) == raw
@@ -194,14 +194,14 @@ def test_damage_is_noticed_or_harmless() -> None:
                 assert sum(len(record.key or b"") + len(record.value or b"") for record in found) <= len(PAYLOAD)
 
 
-def test_the_place_of_a_bad_record() -> None:
+def test_a_bad_record_has_its_position() -> None:
     batch = write_batch([LogRecord(5, 5, None, b"a"), LogRecord(6, 6, None, b"b")], base_offset=5)
     batch[-4] = 0x7F
     with pytest.raises(CorruptBatch, match=r"position 3, base offset 5, record 1"):
         list(read_records(memoryview(b"abc" + batch), 3, read_header(batch)))
 
 
-def test_a_bomb_is_refused() -> None:
+def test_a_payload_above_the_limit_is_refused() -> None:
     batch = write_batch([LogRecord(0, 0, None, bytes(1_000_000))], base_offset=0, compression=CompressionType.GZIP)
     with pytest.raises(CorruptBatch, match="more than 1000 bytes"):
         list(read_records(memoryview(batch), 0, read_header(batch), max_bytes=1000))

@@ -13,14 +13,14 @@ from spark_kafka_native.records.errors import (
 )
 
 
-def test_all_that_is_known_is_said() -> None:
+def test_the_message_has_every_known_position() -> None:
     error = CorruptBatch("bad", position=5, file="0.log", base_offset=7, record_index=0)
     assert str(error) == "bad (file 0.log, position 5, base offset 7, record 0)"
     assert str(CorruptBatch("bad")) == "bad"
 
 
 @pytest.mark.parametrize("kind", [UnreadableBatch, CorruptBatch, IncompleteBatch, InvalidMessageSet, OldFormatBatch])
-def test_errors_cross_processes(kind: type[UnreadableBatch]) -> None:
+def test_errors_can_be_pickled(kind: type[UnreadableBatch]) -> None:
     error = kind("bad", position=5, file="0.log", base_offset=7, record_index=1)
     back = pickle.loads(pickle.dumps(error))
     assert (type(back), str(back), back.detail) == (kind, str(error), "bad")

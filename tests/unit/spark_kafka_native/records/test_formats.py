@@ -20,7 +20,7 @@ PARTS = [
 WHOLE = b"".join(PARTS)
 
 
-def test_each_is_stepped_over() -> None:
+def test_iter_any_yields_batches_of_every_format() -> None:
     found = list(iter_any(WHOLE))
     assert [(header.magic, header.last_offset) for _, header in found] == [
         (0, 0),
@@ -64,7 +64,7 @@ def test_damage_after_complete_batches_is_an_error(tail: bytes, message: str) ->
         next(found)
 
 
-def test_too_little_to_tell() -> None:
+def test_too_few_bytes_for_a_magic_are_incomplete() -> None:
     for end in range(17):
         with pytest.raises(IncompleteBatch):
             read_any(PARTS[0][:end])

@@ -4,6 +4,7 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
+import lz4.frame
 import pytest
 
 from spark_kafka_native.records.batch import BatchHeader, CompressionType, TimestampType
@@ -23,6 +24,7 @@ from spark_kafka_native.records.legacy import (
     walk_messages,
 )
 from spark_kafka_native.records.legacy_write import write_message_set
+from spark_kafka_native.records.lz4_header import break_checksum, repair_checksum
 from spark_kafka_native.records.record import LogRecord
 from tests.support.message_sets import entry
 
@@ -205,13 +207,13 @@ def test_crcs_inside_need_not_be_checked() -> None:
     assert len(read_messages(raw, 0, read_message(raw), check_crcs=False)) == 1
 
 
-def test_a_bomb_is_refused() -> None:
+def test_a_payload_above_the_limit_is_refused() -> None:
     raw = wrapper(entry(value=bytes(1_000_000)))
     with pytest.raises(CorruptBatch, match="decompresses to more than 100000 bytes"):
         read_messages(raw, 0, read_message(raw), max_bytes=100_000)
 
 
-def test_what_is_a_message() -> None:
+def test_is_message_recognises_the_magic() -> None:
     assert is_message(entry())
     assert is_message(b"xx" + entry(magic=0), 2)
     assert not is_message(entry(magic=2))
@@ -261,8 +263,37 @@ def test_a_walk_ends_before_anything_but_whole_messages_of_the_same_kind() -> No
 
 
 @pytest.mark.parametrize(("at", "detail"), [(20, "CRC-32 of the message is"), (28, "impossible length 259 of the")])
-def test_a_walk_names_the_place_of_the_damage(at: int, detail: str) -> None:
+def test_walk_messages_names_the_position_of_damage(at: int, detail: str) -> None:
     raw = bytearray(entry(offset=7) + entry(offset=8))
     raw[len(raw) // 2 + at] ^= 1
     with pytest.raises(CorruptBatch, match=f"{detail}.*position {len(raw) // 2}, base offset 8, record 1"):
         walk_messages(bytes(raw), 0, Messages(), magic=1, check_crcs=at < 26)
+
+
+PLAIN = b"abc" * 100
+
+
+@pytest.mark.parametrize("store_size", [False, True])
+@pytest.mark.parametrize("checksum", [False, True])
+def test_a_wrong_checksum_is_repaired(store_size: bool, checksum: bool) -> None:
+    frame = lz4.frame.compress(PLAIN, store_size=store_size, content_checksum=checksum)
+    assert repair_checksum(frame) == frame
+    at = 14 if store_size else 6
+    wrong = bytearray(frame)
+    wrong[at] ^= 0xFF
+    with pytest.raises(RuntimeError):
+        lz4.frame.decompress(bytes(wrong))
+    assert lz4.frame.decompress(bytes(repair_checksum(memoryview(wrong)))) == PLAIN
+
+
+def test_damaging_and_repairing_is_the_identity() -> None:
+    frame = lz4.frame.compress(PLAIN, store_size=False)
+    broken = break_checksum(frame)
+    assert [at for at, (ours, theirs) in enumerate(zip(broken, frame, strict=True)) if ours != theirs] == [6]
+    assert repair_checksum(broken) == frame
+
+
+@pytest.mark.parametrize("end", range(7))
+def test_a_frame_that_ends_in_its_header(end: int) -> None:
+    with pytest.raises(CorruptBatch, match="cut off within its header"):
+        repair_checksum(lz4.frame.compress(PLAIN, store_size=False)[:end])

@@ -50,7 +50,7 @@ def altered(error: ErrorCode = ErrorCode.NONE, message: str | None = None) -> Re
     return Respond(lambda _: IncrementalAlterConfigsResponse(responses=(result,)))
 
 
-def test_settings_come_with_their_sources(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_configs_have_their_sources_and_synonyms(brokers: ScriptedCluster, cluster: Cluster) -> None:
     brokers.script(DescribeConfigsRequest, described())
     found = describe_configs(cluster, TOPIC)
     retention, secret = found["retention.ms"], found["secret"]
@@ -64,14 +64,14 @@ def test_settings_come_with_their_sources(brokers: ScriptedCluster, cluster: Clu
     assert (resource.resource_type, resource.resource_name, resource.configuration_keys) == (2, "t", None)
 
 
-def test_a_brokers_settings_are_asked_of_that_broker(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_describe_configs_of_a_broker_goes_to_that_broker(brokers: ScriptedCluster, cluster: Cluster) -> None:
     brokers.script(DescribeConfigsRequest, described())
     describe_configs(cluster, Resource(type=ResourceType.BROKER, name="3"), ["a"])
     ((node, request),) = [(n, r) for n, r, _ in brokers.received if isinstance(r, DescribeConfigsRequest)]
     assert (node, request.resources[0].configuration_keys) == (3, ("a",))
 
 
-def test_what_is_refused_is_named(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_a_refused_resource_is_named(brokers: ScriptedCluster, cluster: Cluster) -> None:
     brokers.script(DescribeConfigsRequest, described(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None))
     with pytest.raises(KafkaError, match="topic t") as caught:
         describe_configs(cluster, TOPIC)
@@ -81,7 +81,7 @@ def test_what_is_refused_is_named(brokers: ScriptedCluster, cluster: Cluster) ->
         describe_configs(cluster, TOPIC)
 
 
-def test_settings_are_set_and_put_back(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_configs_are_set_and_deleted(brokers: ScriptedCluster, cluster: Cluster) -> None:
     brokers.script(IncrementalAlterConfigsRequest, Drop(), altered())
     alter_configs(cluster, TOPIC, {"a": "1", "b": None}, validate_only=True)
     request = brokers.requests(IncrementalAlterConfigsRequest)[-1]
@@ -90,7 +90,7 @@ def test_settings_are_set_and_put_back(brokers: ScriptedCluster, cluster: Cluste
     assert changes == [("a", 0, "1"), ("b", 1, None)]
 
 
-def test_a_topic_that_is_not_there_is_not_waited_for(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_an_unknown_topic_is_an_error_without_retries(brokers: ScriptedCluster, cluster: Cluster) -> None:
     busy, missing = altered(ErrorCode.REQUEST_TIMED_OUT), altered(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     brokers.script(IncrementalAlterConfigsRequest, busy, missing, altered())
     with pytest.raises(KafkaError, match="topic t") as caught:
@@ -99,7 +99,7 @@ def test_a_topic_that_is_not_there_is_not_waited_for(brokers: ScriptedCluster, c
     assert len(brokers.requests(IncrementalAlterConfigsRequest)) == 2
 
 
-def test_a_bad_value_is_an_error_with_the_brokers_words(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_an_invalid_config_has_the_brokers_message(brokers: ScriptedCluster, cluster: Cluster) -> None:
     brokers.script(IncrementalAlterConfigsRequest, altered(ErrorCode.INVALID_CONFIG, "no such setting"))
     with pytest.raises(KafkaError, match="broker <default>: no such setting"):
         alter_configs(cluster, Resource(type=ResourceType.BROKER, name=""), {"a": "1"})

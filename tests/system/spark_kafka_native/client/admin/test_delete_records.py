@@ -69,22 +69,20 @@ def test_a_leader_that_has_moved_is_looked_up_again(brokers: ScriptedCluster, cl
     assert delete_records(cluster, {T[0]: 5}) == {T[0]: 5}
 
 
-def test_a_partition_that_an_answer_leaves_out_is_not_taken_for_done(
-    brokers: ScriptedCluster, cluster: Cluster
-) -> None:
+def test_a_partition_missing_from_the_response_is_an_error(brokers: ScriptedCluster, cluster: Cluster) -> None:
     brokers.script(DeleteRecordsRequest, Respond(lambda _: DeleteRecordsResponse()))
     with pytest.raises(KafkaError, match="t-0 is missing from DeleteRecords"):
         delete_records(cluster, {T[0]: 5})
 
 
-def test_a_topic_that_is_not_there_is_not_waited_for(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_an_unknown_topic_is_an_error_without_retries(brokers: ScriptedCluster, cluster: Cluster) -> None:
     with pytest.raises(KafkaError, match="topic missing") as caught:
         delete_records(cluster, {TopicPartition("missing", 0): 5})
     assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert len(brokers.requests(MetadataRequest)) == UNKNOWN_TOPIC_TRIES
 
 
-def test_an_offset_that_is_not_there_is_named(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_an_offset_out_of_range_names_the_partition(brokers: ScriptedCluster, cluster: Cluster) -> None:
     brokers.script(DeleteRecordsRequest, answered(ErrorCode.OFFSET_OUT_OF_RANGE))
     with pytest.raises(KafkaError, match="t-0, records before 9000"):
         delete_records(cluster, {T[0]: 9000})

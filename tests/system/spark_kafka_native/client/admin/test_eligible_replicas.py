@@ -48,12 +48,12 @@ def test_pages_that_do_not_advance_end_in_an_error() -> None:
             eligible_replicas(cluster, ["t"])
 
 
-def test_a_broker_that_cannot_be_asked_describes_nothing() -> None:
+def test_a_broker_without_describe_topic_partitions_describes_none() -> None:
     with ScriptedCluster(topics={"t": 1}, versions=KAFKA_2_1) as brokers, Cluster(brokers.config()) as cluster:
         assert eligible_replicas(cluster, ["t"]) == {}
 
 
-def test_without_topics_nothing_is_asked() -> None:
+def test_without_topics_no_request_is_sent() -> None:
     with EmbeddedBroker() as broker, Cluster(config_of(broker.bootstrap_servers)) as cluster:
         assert eligible_replicas(cluster, []) == {}
         assert broker.requests("DescribeTopicPartitions") == []

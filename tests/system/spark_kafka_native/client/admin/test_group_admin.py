@@ -116,7 +116,7 @@ def test_a_broker_that_knows_only_classic_groups(brokers: ScriptedCluster, clust
 
 
 @pytest.mark.parametrize("step", [classic(state="Dead"), classic(error=ErrorCode.GROUP_ID_NOT_FOUND)])
-def test_a_group_that_is_not_there(brokers: ScriptedCluster, cluster: Cluster, step: Respond) -> None:
+def test_an_unknown_group_is_group_id_not_found(brokers: ScriptedCluster, cluster: Cluster, step: Respond) -> None:
     brokers.script(ConsumerGroupDescribeRequest, newer(ErrorCode.GROUP_ID_NOT_FOUND))
     brokers.script(DescribeGroupsRequest, step)
     with pytest.raises(KafkaError, match="group g") as caught:

@@ -80,7 +80,7 @@ def test_the_coordinator_is_looked_up_once(brokers: ScriptedCluster, cluster: Cl
     assert len(brokers.requests(FindCoordinatorRequest)) == 1
 
 
-def test_a_group_that_never_committed_has_nothing(cluster: Cluster) -> None:
+def test_a_group_without_commits_has_no_offsets(cluster: Cluster) -> None:
     assert fetch_offsets(cluster, "new", T) == {}
     assert fetch_offsets(cluster, "new") == {}
 
@@ -165,9 +165,7 @@ def test_a_silent_coordinator_is_asked_again(brokers: ScriptedCluster) -> None:
     [(KAFKA_0_11, (1, 3, 3)), (KAFKA_2_1, (2, 6, 5)), (KAFKA_4_3, (3, 9, 7))],
     ids=["0.11", "2.1", "4.3"],
 )
-def test_every_generation_of_brokers_is_spoken_to_in_its_own_version(
-    versions: Versions, spoken: tuple[int, int, int]
-) -> None:
+def test_every_release_of_brokers_gets_its_newest_version(versions: Versions, spoken: tuple[int, int, int]) -> None:
     with ScriptedCluster(topics={"t": 3}, versions=versions, topic_ids=False) as brokers:
         with Cluster(brokers.config()) as cluster:
             commit_offsets(cluster, "g", {T[0]: 5})

@@ -43,7 +43,7 @@ def brokers() -> Iterator[ScriptedCluster]:
         yield running
 
 
-def test_topics_are_made_at_the_controller(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_topics_are_created_at_the_controller(brokers: ScriptedCluster, cluster: Cluster) -> None:
     create_topics(cluster, [NewTopic(name="a", partitions=3), NewTopic(name="b", configs={"retention.ms": "5"})])
     assert {node for node, request, _ in brokers.received if isinstance(request, CreateTopicsRequest)} == {2}
     assert len(cluster.metadata(["a"]).topics["a"].partitions) == 3
@@ -53,19 +53,19 @@ def test_topics_are_made_at_the_controller(brokers: ScriptedCluster, cluster: Cl
     assert [(config.name, config.value) for config in b.configs] == [("retention.ms", "5")]
 
 
-def test_assignments_stand_instead_of_numbers(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_replica_assignments_replace_the_two_numbers(brokers: ScriptedCluster, cluster: Cluster) -> None:
     create_topics(cluster, [NewTopic(name="a", partitions=9, assignments={0: (2, 1), 1: (3, 2)})])
     (topic,) = brokers.requests(CreateTopicsRequest)[0].topics
     assert (topic.num_partitions, topic.replication_factor) == (-1, -1)
     assert [(part.partition_index, part.broker_ids) for part in topic.assignments] == [(0, (2, 1)), (1, (3, 2))]
 
 
-def test_topics_may_be_checked_only(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_validate_only_creates_no_topic(brokers: ScriptedCluster, cluster: Cluster) -> None:
     create_topics(cluster, [NewTopic(name="a", partitions=3)], validate_only=True)
     assert "a" not in brokers.state.topics
 
 
-def test_topics_that_are_refused_are_named_and_the_others_are_made(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_refused_topics_are_named_and_the_others_are_created(brokers: ScriptedCluster, cluster: Cluster) -> None:
     with pytest.raises(TopicsError) as caught:
         create_topics(cluster, [NewTopic(name="t"), NewTopic(name="a")])
     assert list(caught.value.errors) == ["t"]
@@ -75,7 +75,7 @@ def test_topics_that_are_refused_are_named_and_the_others_are_made(brokers: Scri
     assert "a" in brokers.state.topics
 
 
-def test_the_brokers_words_are_passed_on(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_topics_error_has_the_brokers_messages(brokers: ScriptedCluster, cluster: Cluster) -> None:
     result = CreatableTopicResult(
         name="a", error_code=ErrorCode.INVALID_CONFIG, error_message="retention.ms: not a number"
     )
@@ -85,7 +85,7 @@ def test_the_brokers_words_are_passed_on(brokers: ScriptedCluster, cluster: Clus
     assert caught.value.reasons == ["retention.ms: not a number"]
 
 
-def test_a_topic_that_the_answer_leaves_out_is_an_error(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_a_topic_missing_from_the_response_is_an_error(brokers: ScriptedCluster, cluster: Cluster) -> None:
     brokers.script(CreateTopicsRequest, Respond(lambda _: CreateTopicsResponse()))
     with pytest.raises(TopicsError, match="topic a: the answer does not name it"):
         create_topics(cluster, [NewTopic(name="a")])
@@ -108,14 +108,14 @@ def test_without_a_controller_any_broker_is_asked(brokers: ScriptedCluster, clus
 
 
 @pytest.mark.parametrize("step", BREAKS, ids=str)
-def test_topics_are_made_although_answers_are_lost(brokers: ScriptedCluster, cluster: Cluster, step: Step) -> None:
+def test_topics_are_created_although_responses_are_lost(brokers: ScriptedCluster, cluster: Cluster, step: Step) -> None:
     brokers.script(CreateTopicsRequest, step)
     create_topics(cluster, [NewTopic(name="a"), NewTopic(name="b")])
     assert {"a", "b"} <= set(brokers.state.topics)
 
 
 @pytest.mark.parametrize("step", BREAKS, ids=str)
-def test_topics_are_deleted_although_answers_are_lost(brokers: ScriptedCluster, cluster: Cluster, step: Step) -> None:
+def test_topics_are_deleted_although_responses_are_lost(brokers: ScriptedCluster, cluster: Cluster, step: Step) -> None:
     brokers.state.create("u", 1)
     brokers.script(DeleteTopicsRequest, step)
     delete_topics(cluster, ["t", "u"])
@@ -123,13 +123,15 @@ def test_topics_are_deleted_although_answers_are_lost(brokers: ScriptedCluster, 
 
 
 @pytest.mark.parametrize("step", BREAKS, ids=str)
-def test_partitions_are_added_although_answers_are_lost(brokers: ScriptedCluster, cluster: Cluster, step: Step) -> None:
+def test_partitions_are_added_although_responses_are_lost(
+    brokers: ScriptedCluster, cluster: Cluster, step: Step
+) -> None:
     brokers.script(CreatePartitionsRequest, step)
     create_partitions(cluster, {"t": 5})
     assert len(cluster.topic("t").partitions) == 5
 
 
-def test_what_memory_held_about_the_topics_is_forgotten(cluster: Cluster) -> None:
+def test_cached_metadata_of_changed_topics_is_dropped(cluster: Cluster) -> None:
     assert len(cluster.topic("t").partitions) == 1
     create_partitions(cluster, {"t": 2})
     assert len(cluster.topic("t").partitions) == 2
@@ -138,7 +140,7 @@ def test_what_memory_held_about_the_topics_is_forgotten(cluster: Cluster) -> Non
         cluster.topic("t")
 
 
-def test_deleting_what_is_not_there_is_an_error(cluster: Cluster) -> None:
+def test_deleting_an_unknown_topic_is_an_error(cluster: Cluster) -> None:
     with pytest.raises(TopicsError) as caught:
         delete_topics(cluster, ["missing"])
     assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -175,7 +177,9 @@ def test_broker_unreachable_names_every_broker(brokers: ScriptedCluster, cluster
 
 
 @pytest.mark.parametrize(("versions", "spoken"), [(KAFKA_0_11, (2, 1)), (KAFKA_2_1, (3, 3))])
-def test_old_brokers(versions: dict[int, tuple[int, int]], spoken: tuple[int, int]) -> None:
+def test_old_brokers_get_the_versions_that_they_have(
+    versions: dict[int, tuple[int, int]], spoken: tuple[int, int]
+) -> None:
     with ScriptedCluster(versions=versions, topic_ids=False) as brokers, Cluster(brokers.config()) as cluster:
         create_topics(cluster, [NewTopic(name="a", partitions=2, replication_factor=1)])
         delete_topics(cluster, ["a"])

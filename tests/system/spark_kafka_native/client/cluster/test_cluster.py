@@ -59,7 +59,7 @@ def dead_ports() -> Iterator[list[int]]:
 
 
 @pytest.mark.feature("client.oldBrokers")
-def test_brokers_that_make_whatever_they_are_asked_about_are_asked_about_everything() -> None:
+def test_brokers_before_0_11_get_metadata_requests_for_all_topics() -> None:
     with (
         ScriptedCluster(topics={"t": 1}, versions={**KAFKA_0_11, 3: (0, 3)}, topic_ids=False, auto_create=1) as brokers,
         Cluster(brokers.config()) as cluster,
@@ -123,7 +123,7 @@ def test_errors_that_are_not_retriable_are_raised_at_once(
     assert len(brokers.requests(MetadataRequest)) == 1
 
 
-def test_waiting_for_a_topic_ends_with_the_deadline(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_an_unknown_topic_is_waited_for_until_the_deadline(brokers: ScriptedCluster, cluster: Cluster) -> None:
     brokers.script(MetadataRequest, *[Refuse(ErrorCode.LEADER_NOT_AVAILABLE)] * 5_000)
     with pytest.raises(KafkaError) as caught:
         cluster.metadata(["t"], timeout_ms=1_000)
@@ -185,7 +185,7 @@ def test_a_partition_beyond_the_last_is_an_error_at_once(brokers: ScriptedCluste
     assert len(brokers.requests(MetadataRequest)) == 1
 
 
-def test_many_topics_take_one_question(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_many_topics_take_one_metadata_request(brokers: ScriptedCluster, cluster: Cluster) -> None:
     for number in range(20):
         brokers.state.create(f"topic-{number}", 3)
     wanted = [TopicPartition(f"topic-{number}", part) for number in range(20) for part in range(3)]
@@ -217,13 +217,13 @@ def test_broker_unreachable_names_every_address_in_bounded_time(
 @pytest.mark.parametrize(
     "step", [Drop(), Drop(applied=True), HalfFrame(), Raw(b"\xff" * 40), WrongCorrelation(), Raw(b"\0\0\0\1x")], ids=str
 )
-def test_a_broker_that_breaks_is_passed_over(brokers: ScriptedCluster, cluster: Cluster, step: Step) -> None:
+def test_a_broker_with_a_broken_connection_is_skipped(brokers: ScriptedCluster, cluster: Cluster, step: Step) -> None:
     for _ in range(3):
         brokers.script(MetadataRequest, step)
         assert set(cluster.metadata(["t"]).topics) == {"t"}
 
 
-def test_a_broker_that_falls_silent_is_passed_over_after_the_request_timeout(brokers: ScriptedCluster) -> None:
+def test_a_silent_broker_is_skipped_after_the_request_timeout(brokers: ScriptedCluster) -> None:
     brokers.script(MetadataRequest, Silent(), Silent())
     with Cluster(brokers.config(request_timeout_ms=500)) as cluster:
         assert set(cluster.metadata(["t"]).topics) == {"t"}
@@ -249,13 +249,13 @@ def test_send_asks_the_broker_that_is_named(brokers: ScriptedCluster, cluster: C
 @pytest.mark.parametrize(
     "step", [Drop(), Drop(applied=True), HalfFrame(), WrongCorrelation(), Raw(b"\xff" * 8)], ids=str
 )
-def test_send_tries_again_when_the_connection_breaks(brokers: ScriptedCluster, cluster: Cluster, step: Step) -> None:
+def test_send_retries_when_the_connection_breaks(brokers: ScriptedCluster, cluster: Cluster, step: Step) -> None:
     brokers.script(InitProducerIdRequest, step, step)
     assert cluster.send(2, ASK_FOR_ID).producer_id > 0
     assert {node for node, request, _ in brokers.received if isinstance(request, InitProducerIdRequest)} == {2}
 
 
-def test_send_once_does_not(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_send_once_does_not_retry(brokers: ScriptedCluster, cluster: Cluster) -> None:
     brokers.script(InitProducerIdRequest, Drop())
     with pytest.raises(ConnectionLost):
         cluster.send_once(2, ASK_FOR_ID, Deadline.after_ms(60_000))

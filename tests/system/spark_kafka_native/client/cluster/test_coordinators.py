@@ -55,7 +55,7 @@ def test_a_coordinator_is_looked_up_once(brokers: ScriptedCluster, cluster: Clus
         (ErrorCode.CONCURRENT_TRANSACTIONS, 1),
     ],
 )
-def test_what_passes_is_waited_for_at_the_right_broker(
+def test_retriable_errors_are_retried_at_the_right_broker(
     brokers: ScriptedCluster, cluster: Cluster, code: ErrorCode, asked: int
 ) -> None:
     tries: list[int] = []
@@ -89,7 +89,7 @@ def test_a_lookup_is_tried_again_and_its_refusal_names_the_key(brokers: Scripted
         at_coordinator(cluster, CoordinatorType.GROUP, "other", port, soon())
 
 
-def test_errors_that_do_not_pass_are_raised_at_once(cluster: Cluster) -> None:
+def test_errors_that_are_not_retriable_are_raised_at_once(cluster: Cluster) -> None:
     tries: list[int] = []
 
     def action(_connection: Connection, _timeout_ms: float) -> None:
@@ -101,7 +101,7 @@ def test_errors_that_do_not_pass_are_raised_at_once(cluster: Cluster) -> None:
     assert tries == [1]
 
 
-def test_an_error_that_does_not_pass_in_time_is_raised_then(cluster: Cluster) -> None:
+def test_a_retriable_error_is_raised_after_the_deadline(cluster: Cluster) -> None:
     def action(_connection: Connection, _timeout_ms: float) -> None:
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS, "busy")
 
@@ -111,7 +111,7 @@ def test_an_error_that_does_not_pass_in_time_is_raised_then(cluster: Cluster) ->
 
 
 @pytest.mark.parametrize(("versions", "asked"), [(KAFKA_4_3, 1), (KAFKA_2_1, 5)], ids=["4.3", "2.1"])
-def test_many_are_looked_up_together_where_brokers_can(versions: dict[int, tuple[int, int]], asked: int) -> None:
+def test_many_coordinators_are_looked_up_with_one_request(versions: dict[int, tuple[int, int]], asked: int) -> None:
     keys = [f"k{number}" for number in range(5)]
     rounds: list[Sequence[str]] = []
 
@@ -134,7 +134,9 @@ def test_many_are_looked_up_together_where_brokers_can(versions: dict[int, tuple
     assert found == {key: key.upper() for key in keys if key != "k2"}
 
 
-def test_of_many_those_that_cannot_be_asked_in_time_have_an_error(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_keys_without_a_coordinator_have_an_error_after_the_deadline(
+    brokers: ScriptedCluster, cluster: Cluster
+) -> None:
     brokers.script(FindCoordinatorRequest, *[Refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)] * 1000)
 
     def action(_connection: Connection, keys: Sequence[str], _timeout_ms: float) -> dict[str, str | KafkaError]:
@@ -146,7 +148,7 @@ def test_of_many_those_that_cannot_be_asked_in_time_have_an_error(brokers: Scrip
     assert {result.code for result in found.values() if isinstance(result, KafkaError)} <= codes
 
 
-def test_of_many_a_lost_connection_is_made_again(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_a_lost_connection_to_one_of_many_coordinators_is_replaced(brokers: ScriptedCluster, cluster: Cluster) -> None:
     tries: list[int] = []
 
     def action(_connection: Connection, keys: Sequence[str], _timeout_ms: float) -> dict[str, str | KafkaError]:

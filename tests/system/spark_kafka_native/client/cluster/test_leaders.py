@@ -64,39 +64,39 @@ def cluster(brokers: ScriptedCluster) -> Iterator[Cluster]:
         yield made
 
 
-def test_every_leader_is_asked_once_about_all_it_leads(cluster: Cluster) -> None:
-    question = FirstOffset()
-    assert ask_leaders(cluster, PARTITIONS, question) == dict(zip(PARTITIONS, [10, 11, 12, 13], strict=True))
-    assert sorted(question.asked) == [PARTITIONS[0::2], PARTITIONS[1::2]]
+def test_every_leader_gets_one_request_for_its_partitions(cluster: Cluster) -> None:
+    query = FirstOffset()
+    assert ask_leaders(cluster, PARTITIONS, query) == dict(zip(PARTITIONS, [10, 11, 12, 13], strict=True))
+    assert sorted(query.asked) == [PARTITIONS[0::2], PARTITIONS[1::2]]
 
 
 def test_only_partitions_with_errors_are_requested_again(brokers: ScriptedCluster, cluster: Cluster) -> None:
     cluster.leaders(PARTITIONS)
     brokers.script(ListOffsetsRequest, Drop(), broker=1)
-    question = FirstOffset()
-    assert set(ask_leaders(cluster, PARTITIONS, question)) == set(PARTITIONS)
-    assert question.asked.count(PARTITIONS[1::2]) == 1
-    assert question.asked[-1] == PARTITIONS[0::2]
+    query = FirstOffset()
+    assert set(ask_leaders(cluster, PARTITIONS, query)) == set(PARTITIONS)
+    assert query.asked.count(PARTITIONS[1::2]) == 1
+    assert query.asked[-1] == PARTITIONS[0::2]
 
 
 def test_errors_are_raised_at_once_and_retriable_ones_after_the_deadline(cluster: Cluster) -> None:
-    question = FirstOffset()
-    question.errors = [KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "t-0")]
+    query = FirstOffset()
+    query.errors = [KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "t-0")]
     with pytest.raises(KafkaError, match="t-0"):
-        ask_leaders(cluster, PARTITIONS, question)
-    question.errors = [KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "t-0")] * 10_000
+        ask_leaders(cluster, PARTITIONS, query)
+    query.errors = [KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "t-0")] * 10_000
     with pytest.raises(KafkaError) as caught:
-        ask_leaders(cluster, PARTITIONS, question, timeout_ms=600)
+        ask_leaders(cluster, PARTITIONS, query, timeout_ms=600)
     assert caught.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_a_partition_that_an_answer_leaves_out_is_named(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_a_partition_missing_from_the_response_is_named(brokers: ScriptedCluster, cluster: Cluster) -> None:
     brokers.script(ListOffsetsRequest, Respond(lambda _: ListOffsetsResponse()), broker=2)
     with pytest.raises(KafkaError, match="t-1 is missing from ListOffsets"):
         ask_leaders(cluster, PARTITIONS, FirstOffset())
 
 
-def test_a_cluster_that_is_gone(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_a_cluster_that_is_gone_is_broker_unreachable(brokers: ScriptedCluster, cluster: Cluster) -> None:
     cluster.leaders(PARTITIONS)
     brokers.close()
     with pytest.raises(BrokerUnreachable):

@@ -96,7 +96,7 @@ def test_the_next_request_of_a_connection_waits_for_the_end_of_the_throttle(
         assert clock.slept_ms == [45_000]
 
 
-def test_what_any_broker_can_answer_goes_to_one_that_does_not_throttle(
+def test_metadata_requests_go_to_a_broker_that_does_not_throttle(
     clock: Clock, brokers: ScriptedCluster, cluster: Cluster
 ) -> None:
     """A producer that looks for a leader would keep the batches of all brokers waiting for the throttle of one."""
@@ -139,7 +139,7 @@ def test_metadata_that_every_broker_throttles_ends_with_an_error_that_names_it(
         cluster.metadata(["t"])
 
 
-def test_a_throttle_beyond_every_bound_is_cut(brokers: ScriptedCluster, cluster: Cluster, clock: Clock) -> None:
+def test_a_throttle_time_above_the_maximum_is_limited(brokers: ScriptedCluster, cluster: Cluster, clock: Clock) -> None:
     brokers.script(ListOffsetsRequest, Throttle(2**31 - 1), broker=1)
     list_offsets(cluster, {T0: LATEST})
     node = cluster.leader(T0).node

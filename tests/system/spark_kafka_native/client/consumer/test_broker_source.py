@@ -81,7 +81,7 @@ def test_ids_of_a_topic_that_was_created_again_are_not_mixed_up(brokers: Scripte
     assert {tp: part and part.error_code for tp, part in exchange.parts.items()} == {A0: 0, A1: 100}
 
 
-def test_one_topic_without_an_id_has_all_named(brokers: ScriptedCluster) -> None:
+def test_one_topic_without_an_id_makes_a_fetch_with_names(brokers: ScriptedCluster) -> None:
     exchange = Exchange(brokers, [A0, B0], ids={B0: ZERO_UUID})
     assert [topic.topic for topic in exchange.request.topics] == ["a", "b"]
     assert brokers.received[-1][2] == 12
@@ -89,14 +89,14 @@ def test_one_topic_without_an_id_has_all_named(brokers: ScriptedCluster) -> None
 
 
 @pytest.mark.parametrize(("versions", "names"), [(KAFKA_4_3, ["", ""]), (KAFKA_2_1, ["a", "b"])])
-def test_old_brokers_get_names_and_no_epochs_of_records(versions: Versions, names: list[str]) -> None:
+def test_old_brokers_get_names_and_no_last_fetched_epochs(versions: Versions, names: list[str]) -> None:
     with ScriptedCluster(topics={"a": 2, "b": 1}, versions=versions) as brokers:
         request = Exchange(brokers, [A0, B0]).request
     assert [topic.topic for topic in request.topics] == names
     assert request.topics[0].partitions[0].last_fetched_epoch == (0 if versions is KAFKA_4_3 else NO_EPOCH)
 
 
-def test_a_part_for_an_offset_that_is_not_wanted_any_more_is_ignored(brokers: ScriptedCluster) -> None:
+def test_a_response_for_an_outdated_offset_is_ignored(brokers: ScriptedCluster) -> None:
     exchange = Exchange(brokers, [A0, A1, B0])
     first, second, third = exchange.source.cursors
     first.next_offset += 1

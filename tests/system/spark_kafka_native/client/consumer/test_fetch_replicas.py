@@ -110,14 +110,14 @@ def test_the_replica_is_read_to_the_end(racks: Racks) -> None:
     ],
     ids=str,
 )
-def test_a_replica_that_fails_is_left_for_the_leader_which_does_not_send_us_back(racks: Racks, step: Step) -> None:
+def test_a_failed_replica_is_replaced_by_the_leader_without_a_rack(racks: Racks, step: Step) -> None:
     racks.replica_does(step)
     with reading(racks) as read:
         assert read() == ALL
     assert racks.asked == [(LEADER, 0), (REPLICA, 0), *[(LEADER, offset) for offset in range(0, 50, 10)]]
 
 
-def test_a_replica_that_lags_is_left_for_the_leader(racks: Racks) -> None:
+def test_a_replica_that_lags_is_replaced_by_the_leader(racks: Racks) -> None:
     racks.replica_end = 20
     racks.replica_does()
     with reading(racks) as read:
@@ -144,7 +144,7 @@ def test_a_replica_that_the_cluster_does_not_know_is_not_looked_for_twice(racks:
     assert racks.asked == [(LEADER, 0), *[(LEADER, offset) for offset in range(0, 50, 10)]]
 
 
-def test_a_replica_that_cannot_be_reached_is_not_tried_twice(racks: Racks) -> None:
+def test_an_unreachable_replica_is_not_tried_twice(racks: Racks) -> None:
     racks.brokers.brokers[REPLICA].stop()
     with reading(racks) as read:
         assert read() == ALL

@@ -67,7 +67,7 @@ def test_bytes_damaged_in_a_response_are_fetched_once_more(
     assert read(cluster, 0, LAST) == list(range(LAST))
 
 
-def test_unchecked_crcs_let_damaged_values_through(brokers: ScriptedCluster) -> None:
+def test_without_check_crcs_damaged_values_are_returned(brokers: ScriptedCluster) -> None:
     damage(brokers.partition("t"), 0, at=75)
     with Cluster(brokers.config(check_crcs="false")) as cluster, OneRange(cluster, T0, 0, ROWS) as fetcher:
         assert offsets_of(list(fetcher)) == list(range(ROWS))

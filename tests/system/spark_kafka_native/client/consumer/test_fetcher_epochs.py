@@ -20,13 +20,13 @@ from tests.support.fake_partitions import FakePartition
 from tests.support.fetched_logs import OneRange
 from tests.support.message_sets import message_set
 from tests.support.record_batches import batch_of
-from tests.support.scripted_broker import KAFKA_2_1, KAFKA_2_3, KAFKA_4_3, Refuse, ScriptedCluster, Versions
+from tests.support.scripted_broker import KAFKA_2_1, KAFKA_2_3, KAFKA_4_3, Refuse, ScriptedCluster
 from tests.support.topics import Topics
 
 T0 = TopicPartition("t", 0)
 BATCHES, ROWS = 10, 10
 LAST = BATCHES * ROWS
-RELEASES = pytest.mark.parametrize("versions", [KAFKA_4_3, KAFKA_2_3], ids=["4.3", "2.3"])
+RELEASES = pytest.mark.parametrize("brokers", [KAFKA_4_3, KAFKA_2_3], ids=["4.3", "2.3"], indirect=True)
 
 pytestmark = pytest.mark.feature("client.leaderEpochs")
 
@@ -36,15 +36,18 @@ def fill(partition: FakePartition, text: bytes, batches: int = BATCHES) -> None:
         partition.append(batch_of([text] * ROWS))
 
 
-def running(versions: Versions = KAFKA_4_3) -> ScriptedCluster:
-    made = ScriptedCluster(brokers=2, topics={"t": 1}, versions=versions, topic_ids=versions is KAFKA_4_3)
-    fill(made.partition("t"), b"old")
-    return made
+@pytest.fixture
+def brokers(request: pytest.FixtureRequest) -> Iterator[ScriptedCluster]:
+    versions = getattr(request, "param", KAFKA_4_3)
+    with ScriptedCluster(brokers=2, topics={"t": 1}, versions=versions, topic_ids=versions is KAFKA_4_3) as made:
+        fill(made.partition("t"), b"old")
+        yield made
 
 
 @pytest.fixture
-def brokers() -> Iterator[ScriptedCluster]:
-    with running() as made:
+def cluster(brokers: ScriptedCluster) -> Iterator[Cluster]:
+    """A client whose Fetch responses have one batch."""
+    with Cluster(brokers.config(max_partition_fetch_bytes=10)) as made:
         yield made
 
 
@@ -76,12 +79,8 @@ def read_some(rows: Iterator[pa.RecordBatch], until: int) -> list[tuple[int, byt
 
 
 @RELEASES
-def test_a_truncation_below_the_position_is_an_error(versions: Versions) -> None:
-    with (
-        running(versions) as brokers,
-        Cluster(brokers.config(max_partition_fetch_bytes=10)) as cluster,
-        OneRange(cluster, T0, 0, LAST, target_rows=1) as fetcher,
-    ):
+def test_a_truncation_below_the_position_is_an_error(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    with OneRange(cluster, T0, 0, LAST, target_rows=1) as fetcher:
         rows = iter(fetcher)
         read_some(rows, 70)
         elect(brokers, lacking_from=50)
@@ -94,12 +93,8 @@ def test_a_truncation_below_the_position_is_an_error(versions: Versions) -> None
 
 
 @RELEASES
-def test_a_leader_with_the_whole_log_is_read_as_far_as_was_promised(versions: Versions) -> None:
-    with (
-        running(versions) as brokers,
-        Cluster(brokers.config(max_partition_fetch_bytes=10)) as cluster,
-        OneRange(cluster, T0, 0, LAST + 50, target_rows=1, known_epoch=0) as fetcher,
-    ):
+def test_a_new_leader_with_the_whole_log_is_read_to_the_end(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    with OneRange(cluster, T0, 0, LAST + 50, target_rows=1, known_epoch=0) as fetcher:
         rows = iter(fetcher)
         found = read_some(rows, 30)
         elect(brokers)
@@ -110,29 +105,21 @@ def test_a_leader_with_the_whole_log_is_read_as_far_as_was_promised(versions: Ve
 
 
 @RELEASES
-def test_what_was_written_in_several_epochs_is_read_through(versions: Versions) -> None:
-    with running(versions) as brokers:
-        for _ in range(3):
-            elect(brokers)
-        with (
-            Cluster(brokers.config(max_partition_fetch_bytes=10)) as cluster,
-            OneRange(cluster, T0, 5, 4 * LAST, target_rows=1, known_epoch=3) as fetcher,
-        ):
-            rows = iter(fetcher)
-            found = read_some(rows, 150)
-            elect(brokers)
-            read_rest(rows, found)
-        assert [offset for offset, _ in found] == list(range(5, 4 * LAST))
-        assert len(brokers.requests(OffsetForLeaderEpochRequest)) <= 2, "once, when the leader was another"
+def test_what_was_written_in_several_epochs_is_read_through(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    for _ in range(3):
+        elect(brokers)
+    with OneRange(cluster, T0, 5, 4 * LAST, target_rows=1, known_epoch=3) as fetcher:
+        rows = iter(fetcher)
+        found = read_some(rows, 150)
+        elect(brokers)
+        read_rest(rows, found)
+    assert [offset for offset, _ in found] == list(range(5, 4 * LAST))
+    assert len(brokers.requests(OffsetForLeaderEpochRequest)) <= 2, "once, when the leader was another"
 
 
 @RELEASES
-def test_a_truncation_ahead_is_an_error_where_the_epoch_ends(versions: Versions) -> None:
-    with (
-        running(versions) as brokers,
-        Cluster(brokers.config(max_partition_fetch_bytes=10)) as cluster,
-        OneRange(cluster, T0, 0, LAST, target_rows=1, known_epoch=0) as fetcher,
-    ):
+def test_a_truncation_ahead_is_an_error_where_the_epoch_ends(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    with OneRange(cluster, T0, 0, LAST, target_rows=1, known_epoch=0) as fetcher:
         rows = iter(fetcher)
         found = read_some(rows, 20)
         elect(brokers, lacking_from=80)
@@ -143,12 +130,8 @@ def test_a_truncation_ahead_is_an_error_where_the_epoch_ends(versions: Versions)
 
 
 @RELEASES
-def test_where_what_was_read_and_what_was_promised_have_one_epoch_it_is_asked_about_once(versions: Versions) -> None:
-    with (
-        running(versions) as brokers,
-        Cluster(brokers.config(max_partition_fetch_bytes=10)) as cluster,
-        OneRange(cluster, T0, 0, LAST, target_rows=1, known_epoch=0) as fetcher,
-    ):
+def test_one_leader_epoch_is_compared_once(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    with OneRange(cluster, T0, 0, LAST, target_rows=1, known_epoch=0) as fetcher:
         rows = iter(fetcher)
         found = read_some(rows, 30)
         elect(brokers)
@@ -157,7 +140,7 @@ def test_where_what_was_read_and_what_was_promised_have_one_epoch_it_is_asked_ab
         assert len(brokers.requests(OffsetForLeaderEpochRequest)) == 1
 
 
-def test_a_leader_given_that_has_been_followed_by_one_that_lacks_the_range(brokers: ScriptedCluster) -> None:
+def test_an_outdated_leader_whose_successor_lacks_the_range(brokers: ScriptedCluster) -> None:
     """As between the driver's plan and the task."""
     with Cluster(brokers.config()) as driver:
         leader = driver.leader(T0)
@@ -171,11 +154,8 @@ def test_a_leader_given_that_has_been_followed_by_one_that_lacks_the_range(broke
     assert caught.value.position == 60
 
 
-def test_without_a_promise_only_what_was_read_counts(brokers: ScriptedCluster) -> None:
-    with (
-        Cluster(brokers.config(max_partition_fetch_bytes=10)) as cluster,
-        OneRange(cluster, T0, 0, LAST + 10, target_rows=1) as fetcher,
-    ):
+def test_without_a_known_epoch_only_the_records_read_are_compared(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    with OneRange(cluster, T0, 0, LAST + 10, target_rows=1) as fetcher:
         rows = iter(fetcher)
         found = read_some(rows, 20)
         elect(brokers, lacking_from=80)
@@ -185,12 +165,8 @@ def test_without_a_promise_only_what_was_read_counts(brokers: ScriptedCluster) -
 
 
 @RELEASES
-def test_a_log_that_has_become_too_short_is_an_error(versions: Versions) -> None:
-    with (
-        running(versions) as brokers,
-        Cluster(brokers.config(max_partition_fetch_bytes=10)) as cluster,
-        OneRange(cluster, T0, 0, LAST, target_rows=1) as fetcher,
-    ):
+def test_a_log_that_has_become_too_short_is_an_error(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    with OneRange(cluster, T0, 0, LAST, target_rows=1) as fetcher:
         rows = iter(fetcher)
         read_some(rows, 70)
         with brokers.state.lock:
@@ -200,12 +176,9 @@ def test_a_log_that_has_become_too_short_is_an_error(versions: Versions) -> None
             list(rows)
 
 
-def test_brokers_without_epochs_tell_only_what_is_out_of_range() -> None:
-    with (
-        running(KAFKA_2_1) as brokers,
-        Cluster(brokers.config(max_partition_fetch_bytes=10)) as cluster,
-        OneRange(cluster, T0, 0, LAST, target_rows=1, known_epoch=0) as fetcher,
-    ):
+@pytest.mark.parametrize("brokers", [KAFKA_2_1], indirect=True)
+def test_brokers_without_epochs_only_report_offset_out_of_range(brokers: ScriptedCluster, cluster: Cluster) -> None:
+    with OneRange(cluster, T0, 0, LAST, target_rows=1, known_epoch=0) as fetcher:
         rows = iter(fetcher)
         read_some(rows, 70)
         with brokers.state.lock:
@@ -218,12 +191,9 @@ def test_brokers_without_epochs_tell_only_what_is_out_of_range() -> None:
         }
 
 
-def test_fetch_requests_have_the_last_fetched_epoch(brokers: ScriptedCluster) -> None:
+def test_fetch_requests_have_the_last_fetched_epoch(brokers: ScriptedCluster, cluster: Cluster) -> None:
     elect(brokers)
-    with (
-        Cluster(brokers.config(max_partition_fetch_bytes=10)) as cluster,
-        OneRange(cluster, T0, 80, 130) as fetcher,
-    ):
+    with OneRange(cluster, T0, 80, 130) as fetcher:
         list(fetcher)
     parts = [request.topics[0].partitions[0] for request in brokers.requests(FetchRequest)]
     assert [(part.fetch_offset, part.last_fetched_epoch) for part in parts] == [
@@ -231,21 +201,18 @@ def test_fetch_requests_have_the_last_fetched_epoch(brokers: ScriptedCluster) ->
     ]  # fmt: skip
 
 
-def test_old_formats_have_no_epochs(brokers: ScriptedCluster) -> None:
+def test_old_formats_have_no_epochs(brokers: ScriptedCluster, cluster: Cluster) -> None:
     partition = brokers.partition("t")
     partition.batches[1] = bytes(message_set(*[b"old"] * ROWS, first_offset=ROWS))
-    with Cluster(brokers.config(max_partition_fetch_bytes=10)) as cluster, OneRange(cluster, T0, 0, 40) as fetcher:
+    with OneRange(cluster, T0, 0, 40) as fetcher:
         list(fetcher)
     parts = [request.topics[0].partitions[0] for request in brokers.requests(FetchRequest)]
     assert [(part.fetch_offset, part.last_fetched_epoch) for part in parts] == [(0, -1), (10, 0), (20, -1), (30, 0)]
 
 
-def test_a_leader_that_has_forgotten_epochs_is_asked_without_one(brokers: ScriptedCluster) -> None:
+def test_a_leader_without_the_epoch_gets_a_fetch_without_it(brokers: ScriptedCluster, cluster: Cluster) -> None:
     brokers.script(FetchRequest, *[Refuse(ErrorCode.OFFSET_OUT_OF_RANGE)])
-    with (
-        Cluster(brokers.config(max_partition_fetch_bytes=10)) as cluster,
-        OneRange(cluster, T0, 0, LAST, target_rows=1) as fetcher,
-    ):
+    with OneRange(cluster, T0, 0, LAST, target_rows=1) as fetcher:
         rows = iter(fetcher)
         read_some(rows, 20)
         brokers.script(FetchRequest, Refuse(ErrorCode.OFFSET_OUT_OF_RANGE))
@@ -255,25 +222,24 @@ def test_a_leader_that_has_forgotten_epochs_is_asked_without_one(brokers: Script
 
 
 @RELEASES
-def test_damage_between_epochs_is_no_divergence(versions: Versions) -> None:
+def test_damage_between_epochs_is_no_divergence(brokers: ScriptedCluster) -> None:
     """In the middle of a response the last fetched epoch is not known, and -1 is sent rather than an old one."""
-    with running(versions) as brokers:
-        elect(brokers)
-        partition = brokers.partition("t")
-        sound, partition.batches[12] = partition.batches[12], partition.batches[12][:-1] + b"?"
-        with Cluster(brokers.config()) as cluster, OneRange(cluster, T0, 50, 2 * LAST) as fetcher:
-            answers = fetcher.fetcher._take
+    elect(brokers)
+    partition = brokers.partition("t")
+    sound, partition.batches[12] = partition.batches[12], partition.batches[12][:-1] + b"?"
+    with Cluster(brokers.config()) as cluster, OneRange(cluster, T0, 50, 2 * LAST) as fetcher:
+        answers = fetcher.fetcher._take
 
-            def repair(*arguments: Any) -> None:
-                if len(brokers.requests(FetchRequest)) > 1:
-                    partition.batches[12] = sound
-                answers(*arguments)
+        def repair(*arguments: Any) -> None:
+            if len(brokers.requests(FetchRequest)) > 1:
+                partition.batches[12] = sound
+            answers(*arguments)
 
-            fetcher.fetcher._take = repair  # type: ignore[method-assign,assignment]  # spied on, on purpose
-            assert sum(batch.num_rows for batch in fetcher) == 150
+        fetcher.fetcher._take = repair  # type: ignore[method-assign,assignment]  # spied on, on purpose
+        assert sum(batch.num_rows for batch in fetcher) == 150
 
 
-def test_thinned_out_logs_have_no_divergence(brokers: ScriptedCluster) -> None:
+def test_thinned_out_logs_have_no_divergence(brokers: ScriptedCluster, cluster: Cluster) -> None:
     brokers.state.create("t", 1)
     partition = brokers.partition("t")
     for base, offsets in ((0, 50), (100, 100), (300, 100)):
@@ -282,7 +248,7 @@ def test_thinned_out_logs_have_no_divergence(brokers: ScriptedCluster) -> None:
         seal(batch)
         partition.leader_epoch += 1
         partition.put(batch, base)
-    with Cluster(brokers.config(max_partition_fetch_bytes=10)) as cluster, OneRange(cluster, T0, 0, 400) as fetcher:
+    with OneRange(cluster, T0, 0, 400) as fetcher:
         assert [offset for batch in fetcher for offset, _ in values(batch)] == [0, 100, 300]
 
 

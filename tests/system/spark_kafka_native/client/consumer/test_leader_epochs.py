@@ -45,7 +45,7 @@ def test_ends_are_those_in_the_leaders_logs(brokers: ScriptedCluster) -> None:
     assert {request.replica_id for request in brokers.requests(OffsetForLeaderEpochRequest)} == {-1}
 
 
-def test_brokers_that_are_too_old_for_consumers_are_not_asked() -> None:
+def test_brokers_before_2_3_get_no_offset_for_leader_epoch() -> None:
     with ScriptedCluster(topics={"t": 1}, versions={**KAFKA_2_1, 23: (0, 2)}, topic_ids=False) as brokers:
         with Cluster(brokers.config()) as cluster:
             assert ends_of_epochs(cluster, {T0: 0}) == {}

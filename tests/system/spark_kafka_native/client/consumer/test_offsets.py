@@ -49,7 +49,7 @@ def test_positions_of_all_partitions_in_one_request_per_broker(brokers: Scripted
     assert len(brokers.requests(MetadataRequest)) == 1
 
 
-def test_the_question_is_a_consumers_and_names_the_leader_epoch(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_list_offsets_has_replica_minus_1_and_the_leader_epoch(brokers: ScriptedCluster, cluster: Cluster) -> None:
     brokers.partition("t", 0).leader_epoch = 4
     list_offsets(cluster, {T[0]: LATEST})
     (request,) = brokers.requests(ListOffsetsRequest)
@@ -57,13 +57,13 @@ def test_the_question_is_a_consumers_and_names_the_leader_epoch(brokers: Scripte
     assert request.topics[0].partitions[0].current_leader_epoch == 4
 
 
-def test_brokers_are_asked_all_at_once(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_all_brokers_get_their_requests_at_once(brokers: ScriptedCluster, cluster: Cluster) -> None:
     cluster.metadata(["t"])
     brokers.script(ListOffsetsRequest, *[Together(threading.Barrier(3))] * 3)
     assert len(list_offsets(cluster, dict.fromkeys(T, LATEST))) == len(T)
 
 
-def test_times_find_the_first_record_that_is_not_older(cluster: Cluster) -> None:
+def test_a_timestamp_finds_the_first_record_that_is_not_older(cluster: Cluster) -> None:
     found = list_offsets(cluster, {T[3]: TIMESTAMP_MS + 1, T[2]: TIMESTAMP_MS - 5, T[0]: TIMESTAMP_MS})
     assert (found[T[3]].offset, found[T[3]].timestamp) == (10, TIMESTAMP_MS + 1)
     assert (found[T[2]].offset, found[T[2]].timestamp) == (0, TIMESTAMP_MS)
@@ -80,7 +80,7 @@ def test_read_committed_ends_at_the_last_stable_offset(brokers: ScriptedCluster)
         assert list_offsets(uncommitted, {T[3]: LATEST}, isolation=READ_COMMITTED)[T[3]].offset == 12
 
 
-def test_moved_leaders_are_found_and_only_what_failed_is_asked_again(
+def test_moved_leaders_are_found_and_only_failed_partitions_are_retried(
     brokers: ScriptedCluster, cluster: Cluster
 ) -> None:
     cluster.metadata(["t"])
@@ -146,7 +146,7 @@ def test_a_retriable_error_is_raised_after_the_deadline(brokers: ScriptedCluster
     assert caught.value.code is ErrorCode.LEADER_NOT_AVAILABLE
 
 
-def test_a_partition_that_the_answer_leaves_out_is_named(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_a_partition_missing_from_the_response_is_named(brokers: ScriptedCluster, cluster: Cluster) -> None:
     brokers.script(ListOffsetsRequest, Respond(lambda _: ListOffsetsResponse()))
     with pytest.raises(KafkaError, match="t-3 is missing from ListOffsets"):
         list_offsets(cluster, {T[3]: LATEST})
@@ -159,12 +159,12 @@ def test_partitions_and_topics_that_do_not_exist(cluster: Cluster) -> None:
         list_offsets(cluster, {TopicPartition("u", 0): LATEST})
 
 
-def test_nothing_wanted_is_nothing_asked(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_without_partitions_no_request_is_sent(brokers: ScriptedCluster, cluster: Cluster) -> None:
     assert list_offsets(cluster, {}) == {}
     assert not brokers.received
 
 
-def test_what_old_brokers_cannot_look_up_is_said() -> None:
+def test_lookups_that_old_brokers_lack_are_unsupported_version() -> None:
     with ScriptedCluster(topics={"t": 1}, versions=KAFKA_0_11) as brokers, Cluster(brokers.config()) as cluster:
         assert list_offsets(cluster, {T[0]: LATEST})[T[0]].offset == 0
         with pytest.raises(KafkaError, match=r"looking up timestamp -3 needs ListOffsets v7, 127.0.0.1:.* has v2"):

@@ -176,7 +176,7 @@ def test_a_topic_whose_leader_is_being_elected_is_waited_for(brokers: ScriptedCl
         assert sum(records.num_rows for _, records in fetcher) == 3 * LAST
 
 
-def test_a_broker_without_ids_proves_nothing(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_a_response_without_topic_ids_confirms_no_topic(brokers: ScriptedCluster, cluster: Cluster) -> None:
     """In a cluster that is being upgraded from a release before 2.8, any broker may answer."""
     wanted = planned_ranges(cluster)
     give_id(brokers, "u", ZERO_UUID)

@@ -223,7 +223,7 @@ def test_memory_is_bounded_by_waiting_for_brokers(brokers: ScriptedCluster) -> N
 
 
 @pytest.mark.parametrize("step", [Drop(applied=True), HalfFrame(), Refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER)], ids=str)
-def test_rows_are_written_once_and_in_order_whatever_happens(brokers: ScriptedCluster, step: Step) -> None:
+def test_rows_are_written_once_and_in_order_after_errors(brokers: ScriptedCluster, step: Step) -> None:
     brokers.script(ProduceRequest, *[Pass(), step, step, Pass()] * 15)
     with options(brokers, batch_size=200, linger_ms=0) as cluster, Producer(cluster) as producer:
         for start in range(0, 600, 30):
@@ -263,7 +263,7 @@ def test_the_largest_row_that_fits_is_sent(brokers: ScriptedCluster) -> None:
     assert values(brokers)[0] == [b"x" * largest]
 
 
-def test_columns_that_cannot_be_sent_are_refused_and_the_producer_lives_on(brokers: ScriptedCluster) -> None:
+def test_columns_that_cannot_be_sent_are_refused_and_the_producer_continues(brokers: ScriptedCluster) -> None:
     with options(brokers) as cluster, Producer(cluster) as producer:
         with pytest.raises(ValueError, match="'colour'"):
             producer.send("t", rows([b"a"], colour=["red"]))
@@ -273,7 +273,7 @@ def test_columns_that_cannot_be_sent_are_refused_and_the_producer_lives_on(broke
     assert values(brokers)[0] == [b"good"]
 
 
-def test_a_partition_that_does_not_exist_is_refused_after_one_look(brokers: ScriptedCluster) -> None:
+def test_a_partition_that_does_not_exist_is_refused_after_one_metadata_request(brokers: ScriptedCluster) -> None:
     with (
         options(brokers) as cluster,
         Producer(cluster) as producer,
@@ -309,7 +309,7 @@ def test_a_topic_that_is_missing_is_waited_for_and_named(brokers: ScriptedCluste
 
 
 @pytest.mark.parametrize("name", ["", "a b", "x" * 250, ".."])
-def test_a_topic_name_that_cannot_be_is_refused(brokers: ScriptedCluster, name: str) -> None:
+def test_an_invalid_topic_name_is_refused(brokers: ScriptedCluster, name: str) -> None:
     with options(brokers) as cluster, Producer(cluster) as producer, pytest.raises(KafkaError) as caught:
         producer.send(name, rows([b"a"]))
     assert caught.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -348,7 +348,7 @@ def test_an_error_counts_everything_that_is_not_acknowledged(brokers: ScriptedCl
     assert values(brokers)[0] == [b"good"]
 
 
-def test_leaving_the_block_by_an_error_gives_up_what_is_left_and_says_so(
+def test_leaving_the_block_by_an_error_logs_unacknowledged_rows(
     brokers: ScriptedCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     def work() -> None:
@@ -396,7 +396,7 @@ def test_a_flush_returns_as_soon_as_everything_is_acknowledged(
             producer.flush()
 
 
-def test_close_that_cannot_flush_raises_and_lets_go_all_the_same(brokers: ScriptedCluster) -> None:
+def test_close_releases_its_connections_if_the_flush_fails(brokers: ScriptedCluster) -> None:
     brokers.script(ProduceRequest, Refuse(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
     with options(brokers) as cluster:
         producer = Producer(cluster)
@@ -414,7 +414,7 @@ def test_a_producer_made_from_a_configuration_closes_its_cluster(brokers: Script
     eventually(lambda: [broker.open_connections for broker in brokers.brokers.values()], [0] * len(brokers.brokers))
 
 
-def test_counters(brokers: ScriptedCluster) -> None:
+def test_produce_metrics(brokers: ScriptedCluster) -> None:
     with options(brokers, batch_size=1_000) as cluster, Producer(cluster) as producer:
         producer.send("t", rows([b"x" * 100] * 100, partition=[0] * 100))
         producer.flush()

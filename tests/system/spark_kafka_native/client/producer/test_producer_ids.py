@@ -81,7 +81,7 @@ def test_without_the_argument_every_producer_has_an_id_of_its_own(brokers: Scrip
     assert identities(brokers) == [(0, 0, 0), (1, 0, 0), (2, 0, 0)]
 
 
-def test_a_task_without_rows_takes_and_asks_for_nothing(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_a_task_without_rows_uses_no_producer_id(brokers: ScriptedCluster, cluster: Cluster) -> None:
     write(cluster)
     assert new_ids(brokers) == 0
     write(cluster, "a")
@@ -104,7 +104,7 @@ def test_producers_at_the_same_time_have_ids_of_their_own(brokers: ScriptedClust
     assert new_ids(brokers) == 2
 
 
-def test_a_failed_task_gives_nothing_back(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_a_failed_task_gives_no_id_back(brokers: ScriptedCluster, cluster: Cluster) -> None:
     write(cluster, "a")
     brokers.script(ProduceRequest, FATAL)
     with pytest.raises(ProduceError):
@@ -114,7 +114,7 @@ def test_a_failed_task_gives_nothing_back(brokers: ScriptedCluster, cluster: Clu
     assert stored(brokers) == ["a", "b"]
 
 
-def test_a_killed_task_gives_nothing_back(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_a_killed_task_gives_no_id_back(brokers: ScriptedCluster, cluster: Cluster) -> None:
     """Its last batch may be with the broker or not: the next task cannot know which sequence number comes next."""
     write(cluster, "a")
     with contextlib.suppress(KeyboardInterrupt), begin(cluster) as producer:
@@ -124,7 +124,7 @@ def test_a_killed_task_gives_nothing_back(brokers: ScriptedCluster, cluster: Clu
     assert new_ids(brokers) == 2
 
 
-def test_a_producer_that_is_aborted_or_discarded_gives_nothing_back(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_an_aborted_or_discarded_producer_gives_no_id_back(brokers: ScriptedCluster, cluster: Cluster) -> None:
     for end in (Producer.abort, Producer.discard):
         producer = begin(cluster)
         producer.send("t", rows([b"a"], partition=[0]))

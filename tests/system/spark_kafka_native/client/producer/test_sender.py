@@ -52,9 +52,7 @@ def test_batches_arrive_in_order_several_partitions_to_a_request(driver: SenderD
     [(KAFKA_0_11, (3, 0)), (KAFKA_2_1, (7, 1)), (KAFKA_4_3, (13, 5))],
     ids=["0.11", "2.1", "4.3"],
 )
-def test_every_generation_of_brokers_is_spoken_to_in_its_own_version(
-    versions: Versions, spoken: tuple[int, int]
-) -> None:
+def test_every_release_of_brokers_gets_its_newest_version(versions: Versions, spoken: tuple[int, int]) -> None:
     with ScriptedCluster(topics={"t": PARTITIONS}, versions=versions, topic_ids=versions is KAFKA_4_3) as brokers:
         with SenderDriver(brokers) as driver:
             write_and_check(driver)
@@ -93,7 +91,7 @@ def test_requests_do_not_exceed_their_size(brokers: ScriptedCluster) -> None:
     assert all(len(driver.stored(partition)) == 20 for partition in range(PARTITIONS))
 
 
-def test_acks_and_timeout_are_said(brokers: ScriptedCluster) -> None:
+def test_produce_requests_have_acks_and_timeout(brokers: ScriptedCluster) -> None:
     with SenderDriver(brokers, acks="1", request_timeout_ms=31_234) as driver:
         driver.add(0, "a")
         driver.finish()
@@ -183,7 +181,7 @@ def test_init_producer_id_is_retried(driver: SenderDriver, step: Step) -> None:
     assert driver.stored(0) == ["a"]
 
 
-def test_without_the_right_to_a_producer_id_the_way_out_is_named(driver: SenderDriver) -> None:
+def test_refused_producer_ids_name_enable_idempotence(driver: SenderDriver) -> None:
     driver.brokers.script(InitProducerIdRequest, Refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     driver.add(0, "a")
     with pytest.raises(ProduceError, match=r"enable.idempotence=false") as caught:
@@ -317,7 +315,7 @@ def test_a_batch_that_cannot_be_delivered_in_time_is_an_error_with_the_last_erro
     assert (caught.value.partition, caught.value.unacknowledged) == (T[1], 2)
 
 
-def test_when_the_leader_is_gone_for_good_it_is_named(brokers: ScriptedCluster) -> None:
+def test_the_delivery_timeout_names_an_unreachable_leader(brokers: ScriptedCluster) -> None:
     with SenderDriver(brokers) as driver:
         driver.add(0, "a")
         driver.finish()

@@ -85,7 +85,7 @@ def state_of(brokers: ScriptedCluster) -> str:
     return brokers.state.transactions.by_id["sink"].state
 
 
-def test_partitions_are_part_of_it_before_they_are_written_to(
+def test_partitions_are_added_before_they_are_written_to(
     brokers: ScriptedCluster, producer: TransactionalProducer
 ) -> None:
     producer.begin()
@@ -115,7 +115,9 @@ def test_all_partitions_that_wait_are_added_at_once(brokers: ScriptedCluster) ->
     assert len(brokers.requests(AddPartitionsToTxnRequest)) == (1 if level(brokers) == 1 else 0)
 
 
-def test_versions_go_by_the_level(brokers: ScriptedCluster, producer: TransactionalProducer) -> None:
+def test_request_versions_depend_on_transaction_version(
+    brokers: ScriptedCluster, producer: TransactionalProducer
+) -> None:
     producer.begin()
     write(producer, "a")
     producer.commit()
@@ -170,7 +172,7 @@ def test_an_abort_ends_the_epoch_with_it(brokers: ScriptedCluster, producer: Tra
     assert claimed == ([-1, 0] if level(brokers) == 1 else [-1])
 
 
-def test_without_rows_the_coordinator_hears_nothing(brokers: ScriptedCluster, producer: TransactionalProducer) -> None:
+def test_a_transaction_without_rows_sends_no_request(brokers: ScriptedCluster, producer: TransactionalProducer) -> None:
     producer.begin()
     assert producer.prepare().is_empty
     producer.commit()
@@ -180,7 +182,7 @@ def test_without_rows_the_coordinator_hears_nothing(brokers: ScriptedCluster, pr
     assert kinds(brokers) == ["InitProducerId"]
 
 
-def test_offsets_are_part_of_it(brokers: ScriptedCluster, producer: TransactionalProducer) -> None:
+def test_offsets_are_committed_with_the_transaction(brokers: ScriptedCluster, producer: TransactionalProducer) -> None:
     producer.begin()
     for number in range(2):
         producer.send_offsets("g", {T[number]: number + 5})
@@ -208,7 +210,7 @@ def test_a_handle_says_what_was_written_where(brokers: ScriptedCluster, producer
     assert state_of(brokers) == "Ongoing"
 
 
-def test_what_was_prepared_outlives_its_producer(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_a_prepared_transaction_stays_open_after_close(brokers: ScriptedCluster, cluster: Cluster) -> None:
     with TransactionalProducer(cluster) as producer:
         producer.begin()
         write(producer, "a")
@@ -221,7 +223,7 @@ def test_what_was_prepared_outlives_its_producer(brokers: ScriptedCluster, clust
     assert state_of(brokers) == "CompleteCommit"
 
 
-def test_what_is_open_is_aborted_by_leaving(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_leaving_the_block_aborts_an_open_transaction(brokers: ScriptedCluster, cluster: Cluster) -> None:
     with TransactionalProducer(cluster) as producer:
         producer.begin()
         write(producer, "a")
@@ -252,7 +254,7 @@ def hasty(brokers: ScriptedCluster) -> Iterator[TransactionalProducer]:
 
 @pytest.mark.parametrize("step", [Drop(), Drop(applied=True), HalfFrame(), Silent(), Refuse(ErrorCode.NOT_COORDINATOR)])
 @pytest.mark.parametrize("kind", [InitProducerIdRequest, AddPartitionsToTxnRequest, ProduceRequest, EndTxnRequest])
-def test_lost_questions_and_answers_do_no_harm(
+def test_lost_requests_and_responses_are_retried(
     brokers: ScriptedCluster, hasty: TransactionalProducer, kind: type[ProduceRequest], step: Step
 ) -> None:
     producer = hasty
@@ -269,9 +271,7 @@ def test_lost_questions_and_answers_do_no_harm(
     assert producer.metrics.records == 4
 
 
-def test_the_transaction_before_is_waited_for_shortly(
-    brokers: ScriptedCluster, producer: TransactionalProducer
-) -> None:
+def test_concurrent_transactions_is_retried_shortly(brokers: ScriptedCluster, producer: TransactionalProducer) -> None:
     busy = Refuse(ErrorCode.CONCURRENT_TRANSACTIONS)
     brokers.script(ProduceRequest if level(brokers) == 2 else AddPartitionsToTxnRequest, busy, busy)
     producer.begin()
@@ -322,9 +322,7 @@ def test_refused_rows_leave_an_abort_or_nothing(
     assert headers(brokers)[-1].producer_epoch == 1
 
 
-def test_rows_that_cannot_be_taken_leave_the_transaction_as_it_is(
-    brokers: ScriptedCluster, producer: TransactionalProducer
-) -> None:
+def test_refused_rows_do_not_change_the_transaction(brokers: ScriptedCluster, producer: TransactionalProducer) -> None:
     producer.begin()
     write(producer, "a")
     with pytest.raises(RecordTooLarge):
@@ -368,7 +366,7 @@ def test_a_fenced_producer_gets_producer_fenced_at_the_end(
         producer.begin()
 
 
-def test_an_abort_that_fails_on_the_way_out_is_logged(
+def test_a_failed_abort_in_close_is_logged(
     brokers: ScriptedCluster, cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING), TransactionalProducer(cluster) as producer:
@@ -394,7 +392,7 @@ def test_a_resumed_identity_continues_the_sequences(brokers: ScriptedCluster, cl
     assert len(brokers.requests(InitProducerIdRequest)) == 1
 
 
-def test_a_beginning_that_failed_may_be_tried_again(brokers: ScriptedCluster, producer: TransactionalProducer) -> None:
+def test_begin_may_be_repeated_after_an_error(brokers: ScriptedCluster, producer: TransactionalProducer) -> None:
     brokers.script(InitProducerIdRequest, Refuse(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
     with pytest.raises(ProducerFailed):
         producer.begin()

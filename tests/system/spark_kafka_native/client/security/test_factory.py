@@ -62,7 +62,7 @@ def first_message(**options: Any) -> bytes:
 
 
 @pytest.mark.feature("security.jaas")
-def test_each_mechanism_says_who_we_are() -> None:
+def test_each_mechanism_sends_its_first_message() -> None:
     assert first_message(sasl_mechanism="PLAIN", sasl_jaas_config=PLAIN) == b"\0alice\0hunter2"
     assert first_message(sasl_mechanism="SCRAM-SHA-512", sasl_jaas_config=SCRAM).startswith(b"n,,n=alice,r=")
     unsecured = f'{OAUTH} unsecuredLoginStringClaim_sub="alice";'
@@ -181,7 +181,7 @@ def test_options_of_awss_java_client(monkeypatch: pytest.MonkeyPatch, mechanism:
         ),
     ],
 )
-def test_what_is_missing_or_wrong(options: dict[str, str], option: str, complaint: str) -> None:
+def test_missing_and_contradictory_properties_are_refused(options: dict[str, str], option: str, complaint: str) -> None:
     error = refusal("SASL_PLAINTEXT", **options)
     assert error.option == option
     assert complaint in error.message
@@ -230,7 +230,7 @@ def test_kerberos_logins(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"ssl_keystore_type": "BKS"}, "ssl.keystore.type"),
     ],
 )
-def test_tls_settings_that_cannot_be(options: dict[str, str], option: str) -> None:
+def test_invalid_tls_settings_are_refused(options: dict[str, str], option: str) -> None:
     assert refusal("SSL", **options).option == option
 
 

@@ -23,7 +23,7 @@ def answered(code: ErrorCode, *producers: ProducerState) -> Respond:
     return Respond(lambda _: DescribeProducersResponse(topics=(TopicResponse(name="t", partitions=(part,)),)))
 
 
-def test_leaders_tell_who_writes() -> None:
+def test_leaders_list_the_active_producers() -> None:
     with ScriptedCluster(brokers=2, topics={"t": 2}) as brokers, Cluster(brokers.config()) as cluster:
         handle = Transactions(cluster).prepared("sink", "t", "a", "b", partition=1)
         brokers.script(DescribeProducersRequest, Drop())
@@ -58,7 +58,7 @@ def test_an_open_transaction_shows_where_it_begins() -> None:
     assert found.has_open_transaction
 
 
-def test_a_named_broker_tells_of_its_own_replica() -> None:
+def test_a_given_broker_describes_its_own_replica() -> None:
     with ScriptedCluster(brokers=2, topics={"t": 2}) as brokers, Cluster(brokers.config()) as cluster:
         Transactions(cluster).prepared("sink", "t", "a", partition=1)
         leaders = {part: cluster.leader(part).node.node_id for part in T}

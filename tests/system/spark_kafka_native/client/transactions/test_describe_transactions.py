@@ -31,7 +31,7 @@ def names(listings: list[TransactionListing]) -> list[str]:
     return [item.transactional_id for item in listings]
 
 
-def test_descriptions_tell_all(cluster: Cluster) -> None:
+def test_descriptions_have_every_field(cluster: Cluster) -> None:
     handle = Transactions(cluster).prepared("sink", "t", "a", partition=2)
     found = describe_transactions(cluster, ["sink", "unknown"])
     assert found == {
@@ -51,7 +51,7 @@ def test_descriptions_tell_all(cluster: Cluster) -> None:
     assert str(found["sink"]) == f"sink in Ongoing (producer {handle.producer_id}, epoch 0)"
 
 
-def test_states_of_brokers_to_come_are_unknown() -> None:
+def test_states_of_newer_brokers_are_unknown() -> None:
     assert TransactionState.of("PrepareCommit") is TransactionState.PREPARE_COMMIT
     assert TransactionState.of("Pondering") is TransactionState.UNKNOWN
 
@@ -90,7 +90,7 @@ def test_filters_go_to_the_broker(brokers: ScriptedCluster, cluster: Cluster) ->
 
 
 @pytest.mark.parametrize("newest", [0, 1, 2])
-def test_what_a_broker_cannot_filter_is_filtered_here(newest: int) -> None:
+def test_filters_that_a_broker_lacks_are_applied_by_the_client(newest: int) -> None:
     versions = {**KAFKA_4_3, ListTransactionsRequest.api_key: (0, newest)}
     with (
         ScriptedCluster(topics={"t": 1}, versions=versions, transaction_version=1) as brokers,

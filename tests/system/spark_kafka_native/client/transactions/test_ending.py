@@ -87,7 +87,7 @@ def test_end_txn_may_be_repeated(
     ],
     ids=str,
 )
-def test_it_is_asked_until_it_is_known(
+def test_end_txn_is_retried_until_the_result_is_known(
     brokers: ScriptedCluster, cluster: Cluster, handle: TransactionHandle, steps: list[Step], commit: bool
 ) -> None:
     brokers.script(EndTxnRequest, *steps)
@@ -112,7 +112,7 @@ def test_a_transaction_that_ended_the_other_way(cluster: Cluster, handle: Transa
     assert f"its coordinator now has sink in Complete{'Commit' if commit else 'Abort'}" in ending.reason
 
 
-def test_nothing_is_nothing_to_commit_and_already_aborted(cluster: Cluster) -> None:
+def test_an_empty_transaction_cannot_be_committed_and_counts_as_aborted(cluster: Cluster) -> None:
     fence = init_producer(cluster, "sink")
     expected = (EndTxnOutcome.ENDED_OTHERWISE, False, True, ErrorCode.INVALID_TXN_STATE)
     assert summary(end_transaction(cluster, fence, commit=True)) == expected
@@ -122,7 +122,7 @@ def test_nothing_is_nothing_to_commit_and_already_aborted(cluster: Cluster) -> N
 
 @pytest.mark.parametrize("code", [ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH])
 @pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
-def test_a_fenced_transaction_is_over_but_was_not_ended_by_us(
+def test_a_fenced_transaction_ended_otherwise(
     brokers: ScriptedCluster, cluster: Cluster, handle: TransactionHandle, commit: bool, code: ErrorCode
 ) -> None:
     brokers.state.transactions.by_id["sink"].epoch += 3
@@ -134,7 +134,7 @@ def test_a_fenced_transaction_is_over_but_was_not_ended_by_us(
 
 
 @pytest.mark.parametrize("lost", [Drop(applied=True), Refuse(ErrorCode.CONCURRENT_TRANSACTIONS)], ids=str)
-def test_who_is_fenced_after_a_lost_answer_cannot_know(
+def test_producer_fenced_after_a_lost_response_leaves_the_end_unknown(
     brokers: ScriptedCluster, cluster: Cluster, handle: TransactionHandle, lost: Step
 ) -> None:
     brokers.script(EndTxnRequest, lost, Refuse(ErrorCode.PRODUCER_FENCED))
@@ -160,7 +160,7 @@ def test_the_end_of_a_forgotten_id_is_unknown(
     ],
     ids=str,
 )
-def test_without_an_answer_in_time_it_may_be_open(
+def test_without_a_response_the_transaction_may_be_open(
     brokers: ScriptedCluster, cluster: Cluster, handle: TransactionHandle, step: Step, code: ErrorCode
 ) -> None:
     brokers.script(EndTxnRequest, *[step] * 5_000)
@@ -179,7 +179,7 @@ def test_without_a_coordinator_the_end_is_unknown(
     assert ending.code in {ErrorCode.COORDINATOR_NOT_AVAILABLE, *TRANSPORT}
 
 
-def test_a_broken_broker_leaves_it_unknown(
+def test_unknown_server_error_leaves_the_end_unknown(
     brokers: ScriptedCluster, cluster: Cluster, handle: TransactionHandle
 ) -> None:
     brokers.script(EndTxnRequest, Refuse(ErrorCode.UNKNOWN_SERVER_ERROR))
@@ -205,7 +205,7 @@ def test_brokers_that_describe_nothing_say_less(brokers: ScriptedCluster, handle
     assert summary(ending) == (EndTxnOutcome.ENDED_OTHERWISE, None, True, ErrorCode.INVALID_TXN_STATE)
 
 
-def test_many_are_ended_in_few_round_trips(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_many_transactions_are_ended_in_few_round_trips(brokers: ScriptedCluster, cluster: Cluster) -> None:
     write = Transactions(cluster)
     handles = [write.prepared(f"sink.{number}", "t", str(number)) for number in range(25)]
     fenced = dataclasses.replace(handles[7], producer_epoch=handles[7].producer_epoch + 9)
@@ -245,7 +245,7 @@ def test_brokers_without_transactions_are_named() -> None:
         end_transaction(cluster, handle, commit=True)
 
 
-def test_open_ones_are_aborted_by_name(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_open_transactions_are_aborted_by_transactional_id(brokers: ScriptedCluster, cluster: Cluster) -> None:
     write = Transactions(cluster)
     first, second = (write.prepared(f"sink.{number}", "t", "a") for number in range(2))
     end_transaction(cluster, second, commit=True)

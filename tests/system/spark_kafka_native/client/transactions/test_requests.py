@@ -85,7 +85,7 @@ def test_any_broker_can_tell_the_level(brokers: ScriptedCluster, cluster: Cluste
         assert transaction_version(cluster, Deadline.after_ms(10_000)) == brokers.state.transactions.level
 
 
-def test_who_claims_the_id_says_as_whom(cluster: Cluster, brokers: ScriptedCluster) -> None:
+def test_a_claimed_producer_id_is_sent_with_its_epoch(cluster: Cluster, brokers: ScriptedCluster) -> None:
     first = init_producer(cluster, "sink")
     second = init_producer(cluster, "sink", claimed=first)
     assert brokers.requests(InitProducerIdRequest)[-1].producer_id == first.producer_id
@@ -216,7 +216,7 @@ def ask_commit(cluster: Cluster, identity: TransactionalIdentity) -> None:
         (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ProducerFailed),
     ],
 )
-def test_refusals_say_what_can_still_be_done(
+def test_errors_show_whether_the_producer_can_continue(
     brokers: ScriptedCluster,
     cluster: Cluster,
     identity: TransactionalIdentity,
@@ -232,7 +232,7 @@ def test_refusals_say_what_can_still_be_done(
     assert caught.value.code is code
 
 
-def test_distrust_is_final() -> None:
+def test_authentication_failed_is_final() -> None:
     with pytest.raises(ProducerFailed, match=r"sasl\.jaas\.config: wrong password"):
         raise_for("sink", AuthenticationFailed(HostPort("h", 1), "sasl.jaas.config", "wrong password"))
     with pytest.raises(TransactionFailed):

@@ -46,7 +46,7 @@ def test_each_partition_is_added_once(brokers: ScriptedCluster, scope: Transacti
     assert [part.partition for part in scope.handle().partitions] == T
 
 
-def test_offsets_of_what_was_written_become_a_span(scope: TransactionScope) -> None:
+def test_acknowledged_offsets_become_a_range(scope: TransactionScope) -> None:
     scope.admit(T[:2], soon())
     for base_offset, count in ((-1, 5), (30, 2), (20, 4), (32, 1)):
         scope.wrote(T[0], base_offset, count)
@@ -66,7 +66,7 @@ def test_the_next_transaction_begins_empty(scope: TransactionScope) -> None:
     assert (scope.is_empty, scope.handle().groups) == (False, ("h",))
 
 
-def test_a_refused_partition_is_none_of_its_own(brokers: ScriptedCluster, scope: TransactionScope) -> None:
+def test_a_refused_partition_is_not_added(brokers: ScriptedCluster, scope: TransactionScope) -> None:
     if scope.identity.has_epoch_per_transaction:
         return  # no request is sent, and so none is refused
     brokers.script(AddPartitionsToTxnRequest, Refuse(ErrorCode.PRODUCER_FENCED))

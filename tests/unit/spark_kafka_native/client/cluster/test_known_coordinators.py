@@ -5,7 +5,7 @@ GROUP, TRANSACTION = CoordinatorType.GROUP, CoordinatorType.TRANSACTION
 ONE, TWO = (Node(node_id=number, host="h", port=9092) for number in (1, 2))
 
 
-def test_groups_and_transactional_ids_have_names_of_their_own() -> None:
+def test_a_group_and_a_transactional_id_may_have_the_same_name() -> None:
     known = KnownCoordinators()
     known.learn(GROUP, "a", ONE)
     known.learn(TRANSACTION, "a", TWO)
@@ -24,7 +24,7 @@ def test_forget_keeps_a_coordinator_that_was_found_since() -> None:
     assert known.get(GROUP, "a") is None
 
 
-def test_very_many_ids_do_not_fill_the_memory() -> None:
+def test_the_number_of_known_coordinators_is_bounded() -> None:
     known = KnownCoordinators(most=3)
     for number in range(10):
         known.learn(TRANSACTION, str(number), ONE)

@@ -54,7 +54,7 @@ def test_a_leader_comes_with_its_address_epoch_and_topic_id() -> None:
     assert (str(leader.node.address), leader.leader_epoch, leader.topic_id) == ("b:2", 6, ONE)
 
 
-def test_partitions_with_one_leader_and_epoch_share_what_is_said_of_it() -> None:
+def test_partitions_with_one_leader_and_epoch_share_one_object() -> None:
     partitions = [TopicPartition("t", number) for number in range(4)]
     led = answer((1, 5), (1, 5), (1, 6), (2, 5)).leaders(partitions)
     assert [leader.leader_epoch for leader in led.values()] == [5, 5, 6, 5]
@@ -68,7 +68,7 @@ def test_without_a_leader_a_partition_is_left_out() -> None:
     assert list(found.leaders([no_leader, no_address, led, missing, TopicPartition("u", 0)])) == [led]
 
 
-def test_a_broker_that_lags_does_not_turn_leadership_back() -> None:
+def test_a_lagging_broker_does_not_replace_a_later_leader_epoch() -> None:
     merged = answer((1, 5), (1, 5)).merged_with(answer((2, 4), (2, 6)))
     assert [part.leader_id for part in merged.topics["t"].partitions.values()] == [1, 2]
 

@@ -59,7 +59,7 @@ def test_drain_empties_it() -> None:
     assert list(accumulator.drain()) == []
 
 
-def test_rows_that_go_past_it_let_those_that_wait_go_first() -> None:
+def test_waiting_rows_of_a_partition_leave_before_later_ones() -> None:
     accumulator = Accumulator(100, 10)
     list(accumulator.add(A, rows([b"1"]), 1, 0))
     list(accumulator.add(B, rows([b"2"]), 1, 0))
@@ -88,7 +88,7 @@ class CountedTime(float):
         return float(self) < other  # type: ignore[operator]
 
 
-def test_rows_that_have_not_waited_for_long_enough_cost_nothing_to_look_for() -> None:
+def test_overdue_looks_at_one_partition_more_than_it_yields() -> None:
     """However many partitions have rows: a producer of many topics looks at every send."""
     accumulator = Accumulator(100, 10)
     for number in range(50):

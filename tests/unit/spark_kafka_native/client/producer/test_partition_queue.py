@@ -219,7 +219,7 @@ def test_an_acknowledged_batch_proves_an_earlier_one_that_the_broker_no_longer_k
 
 
 @pytest.mark.parametrize("code", [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_LEADER_OR_FOLLOWER, None])
-def test_brokers_that_do_not_look_at_sequence_numbers_prove_nothing(queue: QueueDriver, code: ErrorCode | None) -> None:
+def test_acknowledgements_without_out_of_order_errors_prove_nothing(queue: QueueDriver, code: ErrorCode | None) -> None:
     queue.add("a", "b")
     queue.send()
     if code is None:
@@ -232,7 +232,7 @@ def test_brokers_that_do_not_look_at_sequence_numbers_prove_nothing(queue: Queue
     assert queue.send() == [("a", 0, 0)]
 
 
-def test_after_a_restart_a_broker_knows_only_its_last_batch_and_that_is_enough(queue: QueueDriver) -> None:
+def test_a_duplicate_of_the_last_batch_proves_the_batches_before_it(queue: QueueDriver) -> None:
     queue.add("a", "b", "c", "d")
     queue.send()
     queue.lose("a", "b", "c", "d")
@@ -246,7 +246,7 @@ def test_after_a_restart_a_broker_knows_only_its_last_batch_and_that_is_enough(q
     assert len(queue.queue) == 0
 
 
-def test_before_a_new_epoch_every_batch_that_may_be_written_is_asked_about() -> None:
+def test_before_a_new_epoch_every_batch_that_may_be_written_is_sent_again() -> None:
     queue = QueueDriver(max_in_flight=2)
     queue.add("a", "b")
     queue.send()
@@ -278,7 +278,7 @@ def test_a_gap_that_not_all_responses_confirm_is_retried(queue: QueueDriver, cod
     assert queue.send() == [("a", 0, 0), ("b", 0, 2)]
 
 
-def test_a_batch_that_was_passed_over_without_being_written_is_the_end(queue: QueueDriver) -> None:
+def test_a_gap_before_an_acknowledged_batch_is_fatal(queue: QueueDriver) -> None:
     """Only a broker that forgot the producer takes b without a; to write a now would put it after b."""
     queue.add("a", "b")
     queue.send()
@@ -301,7 +301,7 @@ def test_without_idempotence_nothing_is_proven() -> None:
     assert queue.proven == []
 
 
-def test_a_new_epoch_that_is_refused_too_is_the_end(queue: QueueDriver) -> None:
+def test_a_new_epoch_that_is_refused_is_fatal(queue: QueueDriver) -> None:
     queue.add("a")
     queue.send()
     assert queue.answer("a", GAP) is Verdict.RETRY
@@ -330,7 +330,7 @@ def test_a_producer_that_retention_has_made_unknown_starts_an_epoch(queue: Queue
     assert queue.send() == [("a", 1, 0)]
 
 
-def test_unknown_producer_without_a_log_start_is_tried_again_as_it_was(queue: QueueDriver) -> None:
+def test_unknown_producer_id_without_a_log_start_is_retried_unchanged(queue: QueueDriver) -> None:
     queue.add("a")
     queue.send()
     assert queue.answer("a", ErrorCode.UNKNOWN_PRODUCER_ID) is Verdict.RETRY
@@ -360,7 +360,7 @@ def test_after_the_last_epoch_comes_a_new_producer_id() -> None:
     assert read_header(queue.named("a").encoded.buffer).producer_id == 8
 
 
-def test_sequences_go_round() -> None:
+def test_sequence_numbers_wrap_around() -> None:
     queue = QueueDriver()
     queue.queue._next_sequence = 2**31 - 1
     queue.add("a", "b")
@@ -384,7 +384,7 @@ def test_pieces_of_a_batch_share_its_sequence_numbers(queue: QueueDriver) -> Non
     assert queue.send() == [("big-1", 0, 4), ("big-2", 0, 5), ("c", 0, 8)]
 
 
-def test_a_single_record_that_is_too_large_is_the_end(queue: QueueDriver) -> None:
+def test_a_single_record_that_is_too_large_is_fatal(queue: QueueDriver) -> None:
     queue.add("a", records=1)
     queue.send()
     assert queue.answer("a", ErrorCode.MESSAGE_TOO_LARGE) is Verdict.FATAL
@@ -419,7 +419,7 @@ def test_the_earliest_deadline_is_that_of_the_oldest_batch(queue: QueueDriver) -
     assert queue.queue.expires_at() == 65
 
 
-def test_a_pause_says_when_it_ends(queue: QueueDriver) -> None:
+def test_wakes_at_is_the_end_of_a_pause(queue: QueueDriver) -> None:
     queue.add("a")
     queue.queue.postpone(queue.now, "no leader")
     wakes_at = queue.queue.wakes_at()

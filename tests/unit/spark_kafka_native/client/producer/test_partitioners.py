@@ -213,7 +213,7 @@ def test_what_a_function_must_not_return(function: str, complaint: str) -> None:
         ("my_partitioners:nested", "is no function"),
     ],
 )
-def test_specs_that_name_nothing(spec: str, complaint: str) -> None:
+def test_unknown_partitioners_are_refused(spec: str, complaint: str) -> None:
     with pytest.raises(PartitionerError, match=complaint):
         check_partitioner(spec)
 

@@ -59,7 +59,7 @@ def test_a_store_cut_anywhere_is_damaged() -> None:
         (b"\xfe\xed\xfe\xed" + struct.pack(">iiihq", 2, 1, 3, 0, 0), "of an unknown kind"),
     ],
 )
-def test_what_is_no_such_store(body: bytes, complaint: str) -> None:
+def test_other_bytes_are_no_jks_store(body: bytes, complaint: str) -> None:
     with pytest.raises(JksError, match=complaint):
         read_jks(signed(body), STORE_PASSWORD)
 

@@ -88,7 +88,7 @@ def test_no_certificate() -> None:
         pem_certificates("hunter2", "ssl.truststore.certificates")
 
 
-def test_stores_that_are_not_what_they_should_be(tmp_path: Path) -> None:
+def test_stores_of_another_type_are_refused(tmp_path: Path) -> None:
     pem, file = CLIENT.chain_pem.encode(), tmp_path / "store"
     for content, kind, option, complaint in [
         (JKS, "PEM", "type", "binary store"),

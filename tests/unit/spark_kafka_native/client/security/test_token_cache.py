@@ -42,7 +42,7 @@ def test_a_token_is_kept_until_most_of_its_life_is_over() -> None:
     assert source.token() == "2"
 
 
-def test_an_old_token_bridges_a_rest_of_its_server() -> None:
+def test_a_valid_token_is_used_while_its_server_is_down() -> None:
     source = Source(1_000)
     source.token()
     source.now, source.down = source.now + 900, True
@@ -52,7 +52,7 @@ def test_an_old_token_bridges_a_rest_of_its_server() -> None:
         source.token()
 
 
-def test_a_server_that_rests_is_not_asked_by_every_connection(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_server_that_is_down_gets_no_request_for_every_connection(caplog: pytest.LogCaptureFixture) -> None:
     source = Source(1_000)
     source.token()
     source.now, source.down = source.now + 900, True

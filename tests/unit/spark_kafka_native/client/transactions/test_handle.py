@@ -30,7 +30,7 @@ HANDLE = TransactionHandle(
 
 
 @pytest.mark.parametrize("value", [IDENTITY, HANDLE])
-def test_values_travel_as_pickles_and_as_json(value: TransactionalIdentity) -> None:
+def test_handles_can_be_pickled_and_written_as_json(value: TransactionalIdentity) -> None:
     assert pickle.loads(pickle.dumps(value)) == value
     assert type(value).from_json(json.loads(json.dumps(value.to_json()))) == value
     assert len({value, pickle.loads(pickle.dumps(value))}) == 1
@@ -63,7 +63,7 @@ def test_a_handle_with_groups_alone_is_not_empty() -> None:
     assert not with_only(partitions=[["t", 0, 1, 2]]).is_empty
 
 
-def test_what_is_no_handle_is_refused_with_the_reason() -> None:
+def test_malformed_handles_are_refused_with_the_reason() -> None:
     with pytest.raises(ValueError, match="this is no TransactionHandle: partitions, groups, started_ms missing"):
         TransactionHandle.from_json(IDENTITY.to_json())
     for wrong in ([["t", 0]], [1], None):

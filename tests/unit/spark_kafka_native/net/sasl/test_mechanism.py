@@ -1,3 +1,5 @@
+import pytest
+
 from spark_kafka_native.net.sasl.mechanism import Mechanism, SaslError
 from spark_kafka_native.net.sasl.oauthbearer import BearerToken, OAuthBearer
 from spark_kafka_native.net.sasl.plain import Plain
@@ -17,3 +19,17 @@ def test_all_mechanisms_are_alike() -> None:
 def test_errors_name_a_property() -> None:
     assert SaslError("x").option == "sasl.jaas.config"
     assert not SaslError("x").retriable
+
+
+def test_name_and_password_in_one_message() -> None:
+    plain = Plain("älice", Secret("hünter2"))
+    assert plain.first() == "\0älice\0hünter2".encode()
+    assert not plain.complete
+    assert plain.reply(b"") is None
+    assert plain.complete
+
+
+@pytest.mark.parametrize(("name", "word"), [("a\0b", "c"), ("a", "c\0d")])
+def test_nul_would_change_the_meaning(name: str, word: str) -> None:
+    with pytest.raises(SaslError, match="NUL"):
+        Plain(name, Secret(word)).first()

@@ -66,7 +66,7 @@ def compiled(buffer: bytes | memoryview) -> tuple[list[tuple[int, ...]], int]:
     return [tuple(numbers[at : at + 12]) for at in range(0, len(numbers), 12)], headers.end
 
 
-def test_the_table() -> None:
+def test_headers_are_read_into_a_table() -> None:
     buffer = batch() + batch(10, b"") + batch(2**63 - 5, b"x" * 300) + batch(1)[:-1]
     rows, end = compiled(buffer)
     assert (rows, end) == in_python(buffer)
@@ -139,7 +139,7 @@ def test_damage(payloads: list[int], data: st.DataObject) -> None:
         assert compiled(amid(buffer, around)) == expected
 
 
-def test_reach() -> None:
+def test_next_offset_and_its_leader_epoch() -> None:
     buffer = batch(0) + batch(50) + batch(4) + batch(50)
     headers = BatchHeaders(buffer)
     size, end = len(batch()), len(buffer)
@@ -150,7 +150,7 @@ def test_reach() -> None:
     assert headers.next_offset(2 * size, 10, 7)[0] == 54
 
 
-def test_the_first_that_reaches_so_far_gives_the_epoch() -> None:
+def test_the_first_batch_with_the_next_offset_gives_the_epoch() -> None:
     first, second = bytearray(batch(50)), bytearray(batch(50))
     first[12:16], second[12:16] = (3).to_bytes(4, "big"), (4).to_bytes(4, "big")
     assert BatchHeaders(bytes(first + second)).next_offset(0, 0, -1)[:2] == (54, 3)
@@ -161,7 +161,7 @@ def test_where_no_batch_begins_nothing_is_found(position: int) -> None:
     assert BatchHeaders(batch() * 2).next_offset(position, 1, 2) == (1, 2, position)
 
 
-def test_nothing_at_all() -> None:
+def test_an_empty_buffer_has_no_headers() -> None:
     headers = BatchHeaders(b"")
     assert (headers.count, headers.end, headers.numbers) == (0, 0, b"")
     assert headers.next_offset(0, 1, 2) == (1, 2, 0)
@@ -179,5 +179,5 @@ def test_what_has_no_memory_is_refused() -> None:
         BatchHeaders(None)
 
 
-def test_it_is_in_the_order_of_the_header() -> None:
+def test_the_columns_have_the_order_of_the_header() -> None:
     assert set(FIELDS) < set(BatchHeader._fields)

@@ -4,6 +4,7 @@ import tracemalloc
 from array import array
 from itertools import accumulate
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -56,7 +57,7 @@ def test_columns_that_are_not_requested_are_not_built() -> None:
         RawBatch(7, base_offset=2**63 - 1, last_offset_delta=1),
     ],
 )
-def test_batches_that_cannot_be_are_refused(batch: RawBatch) -> None:
+def test_impossible_batches_are_refused(batch: RawBatch) -> None:
     amid_records = memoryview(RECORD * 3)[7:14]
     assert decode_raw(amid_records, batch, scratch=RECORD * 2) is None
     assert decode_raw(amid_records, RawBatch(7), batch, scratch=RECORD * 2) is None
@@ -146,3 +147,21 @@ def test_memory_for_headers_is_bounded_by_the_bytes_they_are_in() -> None:
     assert rows is not None
     assert rows.headers.count == 200_000
     assert peak < 5 * len(payload)
+
+
+@pytest.mark.parametrize("lengths", [range(70), [0] * 9, [5, None, 0, 40, None], [None] * 17, [1000, 3]])
+def test_strings_of_all_lengths(lengths: "list[int | None]") -> None:
+    values = [None if length is None else bytes(range(256)) * 4 for length in lengths]
+    values = [value if value is None else value[:length] for value, length in zip(values, lengths, strict=True)]
+    records = [write_record(Record(value=value, offset=row), 0, 0) for row, value in enumerate(values)]
+    payload, memory = b"".join(records), Memory()
+    batch = RawBatch(len(payload), len(records), last_offset_delta=len(records))
+    rows = decode.decode(payload, b"", listed(batch), 0, 2**62, ["value"], memory.allocate)
+    assert rows is not None
+    memory.check()
+    buffers = [None if part is None else pa.py_buffer(part) for part in (rows.value.validity, rows.value.offsets)]
+    column = pa.Array.from_buffers(pa.binary(), len(records), [*buffers, pa.py_buffer(rows.value.data)])
+    column.validate(full=True)
+    assert column.to_pylist() == values
+    assert rows.value.nulls == values.count(None)
+    assert (rows.value.validity is None) == (None not in values)

@@ -115,7 +115,7 @@ def test_columns_that_do_not_fit_are_refused(other: dict[str, Any], message: str
         measured(**other)
 
 
-def test_nulls_have_no_place() -> None:
+def test_keys_of_headers_cannot_be_null() -> None:
     data, _ = Measured(1, (None, ints(2**62), 0, ints(-1)), None, None, None, None).encode(
         ints(0), ints(0), ints(0), 0, bytearray
     )
@@ -153,7 +153,7 @@ def test_sizes_cannot_be_changed() -> None:
         memoryview(measured().sizes)[0] = 0
 
 
-def test_columns_are_let_go() -> None:
+def test_columns_are_released() -> None:
     data = bytearray(b"abc")
     records = measured(keys=(data, *KEYS[1:]))
     with pytest.raises(BufferError):

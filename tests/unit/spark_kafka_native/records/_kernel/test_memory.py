@@ -42,7 +42,7 @@ def test_memory_that_is_too_small_is_refused() -> None:
         memory.check()
 
 
-def test_what_was_held_is_let_go() -> None:
+def test_views_are_released() -> None:
     good = payload_of(3)
     for bad in (good, good[:-1] + b"\xff", b"\xff" + good[1:]):
         payload = bytearray(bad)
@@ -55,7 +55,7 @@ def test_what_was_held_is_let_go() -> None:
         payload.clear()
 
 
-def test_nothing_is_left_whichever_way_it_goes() -> None:
+def test_views_are_released_after_errors() -> None:
     rows = 10_000
     good = payload_of(rows)
     bad = good[:-1] + b"\x02"  # the last header's value is longer than what is left

@@ -80,7 +80,7 @@ def selected(
     return end, [SelectedBatch._make(numbers[at : at + 9]) for at in range(0, len(numbers), 9)]
 
 
-def test_rows() -> None:
+def test_selected_batches_are_listed_as_numbers() -> None:
     stamped = batch(7, log_append_time=99, last_offset_delta=5)
     buffer = batch(0, base_timestamp=-4) + stamped
     progress = Progress()
@@ -157,7 +157,7 @@ def broken(raw: bytes, at: int = -1) -> bytes:
         (write_batch(Batch(records=numbered([Record()] * 2, 2), base_offset=2), bytes(13)), {}),
     ],
 )
-def test_left_to_others(second: bytes, options: dict[str, Any]) -> None:
+def test_batches_that_the_kernel_leaves_to_python(second: bytes, options: dict[str, Any]) -> None:
     buffer = batch(0) + second + batch(100)
     progress = Progress()
     end, taken = selected(buffer, progress, **options)
@@ -180,7 +180,7 @@ def test_left_to_others(second: bytes, options: dict[str, Any]) -> None:
         (write_batch(Batch(base_offset=2, last_offset_delta=7)), {}, [0, 100]),
     ],
 )
-def test_not_left_to_others(second: bytes, options: dict[str, Any], shown: list[int]) -> None:
+def test_batches_that_the_kernel_handles(second: bytes, options: dict[str, Any], shown: list[int]) -> None:
     buffer = batch(0) + second + batch(100)
     end, taken = selected(buffer, **options)
     assert (end, [found.base_offset for found in taken]) == (len(buffer), shown)

@@ -116,7 +116,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("what", REFUSED)
 @pytest.mark.parametrize("more", [b"", body(0, 2, -1, -1, 0)], ids=["at the end", "before another record"])
-def test_refused(what: str, more: bytes) -> None:
+def test_malformed_records_are_refused(what: str, more: bytes) -> None:
     payload, message = REFUSED[what]
     records = tuple(Record(offset=row) for row in range(3 if more else 2))
     buffer = write_batch(Batch(records=records, last_offset_delta=len(records) - 1), payload + more)

@@ -40,7 +40,7 @@ def test_a_transaction_that_begins_within_a_batch_has_all_of_it() -> None:
     assert not AbortedTransactions([Aborted(1, 10)]).drops(batch(0, 1))
 
 
-def test_what_is_left_carries_the_state_on() -> None:
+def test_the_remaining_transactions_continue_in_the_next_call() -> None:
     transactions = AbortedTransactions([Aborted(1, 0), Aborted(2, 5), Aborted(1, 40)])
     transactions.drops(batch(0, 1))
     transactions.end(1)

@@ -35,25 +35,25 @@ SIZE = len(batch(0))
         (message_set(b"x", b"y", first_offset=3), (5, -1)),
     ],
 )
-def test_reach(buffer: bytes, reach: tuple[int, int]) -> None:
+def test_next_offset_and_its_leader_epoch(buffer: bytes, reach: tuple[int, int]) -> None:
     assert Batches.of(bytes(buffer)).next_offset(2, 9) == NextOffset(*reach, None)
 
 
-def test_reach_up_to_what_is_no_batch() -> None:
+def test_next_offset_before_damaged_bytes() -> None:
     found = Batches.of(batch(0, 4) + bytes(60)).next_offset(0, -1)
     assert found[:2] == (3, 4)
     assert isinstance(found.error, CorruptBatch)
     assert found.error.position == SIZE
 
 
-def test_reach_from_a_later_batch_on() -> None:
+def test_next_offset_after_skipped_batches() -> None:
     batches = Batches.of(batch(0, 4) + batch(3, 5) + batch(6, 6))
     assert batches.skip(SIZE).next_offset(0, -1) == (9, 6, None)
     assert batches.skip(SIZE).before(2 * SIZE).next_offset(0, -1) == (6, 5, None)
     assert batches.skip(3 * SIZE).next_offset(0, -1) == (0, -1, None)
 
 
-def test_what_is_left() -> None:
+def test_decode_continues_after_skipped_bytes() -> None:
     batches = Batches.of(batch(0) + batch(3) + batch(6))
     shown = []
     while batches.size:
@@ -65,7 +65,7 @@ def test_what_is_left() -> None:
     assert decode(batches, from_offset=0, until_offset=100).bytes_used == 0
 
 
-def test_places_are_counted_from_the_beginning_of_the_buffer() -> None:
+def test_positions_count_from_the_beginning_of_the_buffer() -> None:
     damaged = bytearray(batch(0) + batch(3))
     damaged[-1] ^= 1
     with pytest.raises(CorruptBatch, match=f"CRC-32C .*position {SIZE}, base offset 3") as caught:
@@ -73,7 +73,7 @@ def test_places_are_counted_from_the_beginning_of_the_buffer() -> None:
     assert decode(Batches.of(damaged).before(caught.value.position), from_offset=0, until_offset=100).next_offset == 3
 
 
-def test_they_can_be_garbage() -> None:
+def test_batches_in_a_cycle_are_garbage_collected() -> None:
     """A memoryview in a cycle must not be held by memory that the collector does not see."""
     for _ in range(20):
         batches = Batches.of(memoryview(bytearray(batch(0))))

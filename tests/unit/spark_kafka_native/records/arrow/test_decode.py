@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_kafka_native.records.arrow.decode import Decoded, decode
-from spark_kafka_native.records.arrow.schema import ALL, RECORD_FIELDS
+from spark_kafka_native.records.arrow.schema import ALL, RECORD_FIELDS, record_batch
 from spark_kafka_native.records.batch import CorruptBatch
 from spark_kafka_native.records.control import ControlType, encode_end_txn_marker
 from tests.support import reference_records as reference
@@ -300,7 +300,7 @@ def test_batches_out_of_order_are_corrupt() -> None:
         decode_all(log(at(0, 3), at(2, 3)))
 
 
-def test_a_bomb_is_refused() -> None:
+def test_a_payload_above_the_limit_is_refused() -> None:
     buffer = write_batch(Batch(records=(Record(value=bytes(10_000_000)),), codec=reference.GZIP))
     assert len(buffer) < 20_000
     with pytest.raises(CorruptBatch, match="decompresses to more than 1000000 bytes"):
@@ -323,3 +323,14 @@ def test_a_record_of_very_many_headers_does_not_take_minutes() -> None:
     decoded = decode_all(write_batch(Batch(records=(Record(),)), reference.write_varint(len(body)) + body))
     headers = cast("list[list[object]]", decoded.records.column("headers").to_pylist())[0]
     assert (len(headers), headers[-1]) == (count, {"key": "", "value": None})
+
+
+def test_every_column_has_a_type() -> None:
+    assert tuple(RECORD_FIELDS.names) == ALL
+
+
+def test_rows_without_columns() -> None:
+    schema = pa.schema([RECORD_FIELDS.field("offset")])
+    assert record_batch([pa.array([7, 8])], schema, 2).column("offset").to_pylist() == [7, 8]
+    empty = record_batch([], pa.schema([]), 3)
+    assert (empty.num_rows, empty.num_columns) == (3, 0)

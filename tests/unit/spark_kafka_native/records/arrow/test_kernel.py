@@ -29,7 +29,7 @@ def test_auto_is_the_compiled_kernel_where_it_has_been_built(built: Any) -> None
         assert isinstance(kernel.choose(wish), ModuleType)
 
 
-def test_another_wish_is_refused() -> None:
+def test_another_value_of_the_variable_is_refused() -> None:
     with pytest.raises(ValueError, match="SPARK_KAFKA_NATIVE_KERNEL is 'on'; it can be auto, off or required"):
         kernel.choose("on")
 

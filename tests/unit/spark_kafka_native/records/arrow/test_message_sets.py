@@ -264,6 +264,6 @@ def test_what_is_before_the_wanted_offset_is_not_looked_into() -> None:
     assert decode(wrapped, from_offset=1, until_offset=9).records["value"].to_pylist() == [b"b"]
 
 
-def test_a_bomb_is_refused() -> None:
+def test_a_payload_above_the_limit_is_refused() -> None:
     raw = bytes(message_set(bytes(1_000_000), compression=GZIP))
     assert "more than 1000 bytes" in refusal(raw, max_decompressed_bytes=1000).detail

@@ -9,9 +9,9 @@ from spark_kafka_native.records.arrow.batches import Batches
 from spark_kafka_native.records.arrow.scratch import scratch
 from spark_kafka_native.records.arrow.selected import Limits, Part, SelectedBatch
 from spark_kafka_native.records.arrow.selection import Selection, select
-from spark_kafka_native.records.batch import CorruptBatch
+from spark_kafka_native.records.batch import CorruptBatch, read_header
 from spark_kafka_native.records.control import ControlType, encode_end_txn_marker
-from tests.support.reference_records import CODECS, Batch, Record, numbered, write_batch
+from tests.support.reference_records import CODECS, GZIP, Batch, Record, numbered, write_batch
 
 pytestmark = pytest.mark.usefixtures("each_kernel")
 
@@ -76,7 +76,7 @@ def test_a_payload_that_does_not_decompress_is_placed(codec: int) -> None:
         selected(batch(0) + bytes(raw), replace(LIMITS, check_crcs=False))
 
 
-def test_a_count_that_lies_is_not_believed() -> None:
+def test_a_false_records_count_is_corrupt() -> None:
     raw = bytearray(batch(0))
     raw[23:27] = raw[57:61] = (2**31 - 1).to_bytes(4, "big")
     raw[23:27] = (2**31 - 2).to_bytes(4, "big")
@@ -103,3 +103,21 @@ def test_more_than_positions_can_hold_is_left(monkeypatch: pytest.MonkeyPatch) -
         selection = selected(batch(0, 10, codec) + batch(10, 10, codec) + batch(20, 10, codec))
         assert len(chosen(selection)) == (1 if codec == 0 else 2)  # uncompressed ones stay where headers lie between
         assert selection.next_offset == 10 * len(chosen(selection))
+
+
+BATCH = Batch(records=numbered([Record(timestamp=50)] * 2, 7), base_offset=7, last_offset_delta=4)
+
+
+@pytest.mark.parametrize(
+    ("batch", "row"),
+    [
+        (BATCH, SelectedBatch(0, 100, 14, 2, 7, 4, 50, 0, 39)),
+        (replace(BATCH, codec=GZIP), SelectedBatch(1, 100, 14, 2, 7, 4, 50, 0, 39)),
+        (replace(BATCH, log_append_time=60), SelectedBatch(0, 100, 14, 2, 7, 4, 60, 1, 39)),
+    ],
+)
+def test_a_batch_is_listed_as_numbers(batch: Batch, row: SelectedBatch) -> None:
+    part = Part()
+    for start in (100, 200):
+        part.add(read_header(write_batch(batch)), 39, start, 14)
+    assert list(part) == [row, row._replace(start=200)]

@@ -1,0 +1,64 @@
+"""Which kernel a new process takes, and what it imports."""
+
+import subprocess
+import sys
+
+import pytest
+
+from spark_kafka_native.records._kernel import VARIABLE
+from spark_kafka_native.records.arrow import kernel
+
+SCAN = "spark_kafka_native.records._kernel.scan"
+SCAN_CODE = f"""
+import sys
+from spark_kafka_native.records import scan
+assert {SCAN!r} not in sys.modules
+print(scan.compiled() is not None, "numpy" in sys.modules, "pyarrow" in sys.modules)
+"""
+
+
+def output(code: str, **environment: str) -> str:
+    environment["PYTHONPATH"] = ":".join(sys.path)
+    return subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+def is_compiled(before: str = "", **environment: str) -> bool:
+    code = f"import sys\n{before}\nfrom spark_kafka_native.records.arrow import kernel\nprint(kernel.is_compiled())"
+    return output(code, **environment) == "True"
+
+
+@pytest.mark.parametrize("wish", ["off", "auto"])
+def test_the_variable_decides_about_the_kernel(wish: str) -> None:
+    assert is_compiled(SPARK_KAFKA_NATIVE_KERNEL=wish) == (kernel.choose(wish) is not None)
+
+
+@pytest.mark.parametrize(
+    "module", ["memory", "batch_headers", "selection", "columns", "walk", "decode", "encode", "murmur2"]
+)
+def test_without_one_module_there_is_no_kernel(module: str) -> None:
+    pytest.importorskip(
+        "spark_kafka_native.records.arrow.compiled", reason="the kernel has not been built", exc_type=ImportError
+    )
+    assert not is_compiled(f"sys.modules['spark_kafka_native.records._kernel.{module}'] = None")
+
+
+def test_the_scan_is_compiled_if_it_is_built_and_wanted() -> None:
+    assert output(SCAN_CODE, **{VARIABLE: "off"}) == "False False False"
+    not_built = f"import sys; sys.modules[{SCAN!r}] = None" + SCAN_CODE.replace("assert", "0 or")
+    assert output(not_built) == "False False False"
+    with pytest.raises(subprocess.CalledProcessError) as failed:
+        output(not_built, **{VARIABLE: "required"})
+    assert "ModuleNotFoundError" in failed.value.stderr
+    pytest.importorskip(SCAN, reason="the kernel has not been built", exc_type=ImportError)
+    assert output(SCAN_CODE) == "True False False"
+
+
+def test_records_without_arrow_import_neither_numpy_nor_pyarrow() -> None:
+    code = (
+        "import sys, spark_kafka_native.records.batch, spark_kafka_native.records.compression, "
+        "spark_kafka_native.records.control; "
+        "print({'numpy', 'pyarrow', 'zstandard', 'lz4', 'snappy'} & set(sys.modules))"
+    )
+    assert output(code) == "set()"
