@@ -1,7 +1,7 @@
 """A log whose values are its offsets, and reading one range of it."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import pyarrow as pa
 
@@ -15,10 +15,17 @@ from spark_kafka_native.records.batch import seal
 from spark_kafka_native.records.control import ControlType
 from tests.support.fake_partitions import FakePartition
 from tests.support.record_batches import batch_of, marker
+from tests.support.scripted_broker import Drop, HalfFrame, Raw, Step, WrongCorrelation
 
 T0 = TopicPartition("t", 0)
 BATCHES, ROWS = 20, 50
 LAST = BATCHES * ROWS
+
+BROKEN_FETCHES: Final[tuple[Step, ...]] = (
+    *(Drop(), HalfFrame(3), HalfFrame(300), WrongCorrelation()),
+    *(Raw(b"\xff" * 16), Raw(b"\0\0\0\x10GARBAGEGARBAGE!!")),
+)
+"""The ways in which a Fetch response can be lost or malformed."""
 
 
 class OneRange:

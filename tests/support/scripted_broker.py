@@ -156,6 +156,11 @@ class Respond:
 
 Step = Pass | Drop | HalfFrame | Raw | WrongCorrelation | Slow | Held | Together | Silent | Refuse | Throttle | Respond
 
+BROKEN_CONNECTIONS: Final[tuple[Step, ...]] = (
+    Drop(), Drop(applied=True), HalfFrame(), WrongCorrelation(), Raw(b"\xff" * 9)
+)  # fmt: skip
+"""The ways in which a response can be lost or malformed."""
+
 
 class ScriptedCluster:
     """``brokers`` brokers, numbered from 1, with ``topics`` of so many partitions each."""

@@ -1,4 +1,4 @@
-"""Clients that are not ours meet the faults of `broker_embedded.testing`, and get over them."""
+"""Other clients and the faults of `broker_embedded.testing`."""
 
 import gc
 import threading

@@ -1,4 +1,4 @@
-"""Answers with an error as kafka-python's own classes read them: every API and version that they know."""
+"""Responses with errors, read by kafka-python's classes, in every API and version that they know."""
 
 import itertools
 from collections.abc import Iterator

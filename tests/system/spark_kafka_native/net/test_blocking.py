@@ -1,4 +1,4 @@
-"""Real sockets against scripted brokers and against servers that are no brokers."""
+"""Sockets to scripted brokers, and to servers of other protocols."""
 
 import itertools
 import random

@@ -1,5 +1,3 @@
-"""Connections that authenticate: in order, again before their session ends, and with brokers of all ages."""
-
 import time
 from collections.abc import Callable
 from typing import Any

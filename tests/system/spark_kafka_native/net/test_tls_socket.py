@@ -1,5 +1,3 @@
-"""Connections over TLS to scripted brokers: they work like plain ones, and say what is wrong where they do not."""
-
 import contextlib
 import pickle
 import random

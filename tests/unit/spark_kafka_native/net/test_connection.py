@@ -1,5 +1,3 @@
-"""The sans-IO connection: every conversation here is bytes in, bytes out."""
-
 import dataclasses
 import importlib.metadata
 

@@ -1,4 +1,4 @@
-"""How a name's addresses share the time for a connection, on a clock of the test's own."""
+"""How the addresses of a host name share the time for a connection, with a fake clock."""
 
 import socket
 import time

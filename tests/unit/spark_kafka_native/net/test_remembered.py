@@ -1,5 +1,3 @@
-"""The same answer is decoded once; any other is decoded."""
-
 from typing import Any
 
 import pytest

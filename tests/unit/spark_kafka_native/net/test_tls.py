@@ -1,5 +1,3 @@
-"""TLS contexts: what is accepted, what is refused, and by which name."""
-
 import gc
 import os
 import ssl

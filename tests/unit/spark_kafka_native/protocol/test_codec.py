@@ -1,4 +1,4 @@
-"""What codecs can carry beyond what today's messages use."""
+"""Codecs of fields that today's messages do not use."""
 
 from struct import error
 

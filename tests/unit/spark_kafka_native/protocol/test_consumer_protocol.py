@@ -1,5 +1,3 @@
-"""What classic consumers and their assignors say to each other."""
-
 import struct
 
 import pytest

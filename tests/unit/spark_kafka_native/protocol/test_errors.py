@@ -1,5 +1,3 @@
-"""The table of error codes is whole and says what Kafka's says; KafkaError names its subject."""
-
 import pickle
 
 import pytest

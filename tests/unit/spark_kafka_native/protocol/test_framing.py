@@ -1,5 +1,3 @@
-"""Frames out of a stream cut anywhere, and headers of every version."""
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Every message in every version: what is written is read back, and no bytes but its own are taken for it."""
+"""Round trips of every message in every version, and refusals of other bytes."""
 
 import contextlib
 import tracemalloc

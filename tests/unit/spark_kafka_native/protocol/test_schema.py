@@ -1,5 +1,3 @@
-"""What message declarations say of themselves."""
-
 import pytest
 
 from spark_kafka_native.protocol.messages import all_requests

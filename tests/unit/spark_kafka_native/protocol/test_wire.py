@@ -1,5 +1,3 @@
-"""Primitives at their borders."""
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,5 +1,3 @@
-"""The header of a batch: read whole and byte by byte, checked, patched in place."""
-
 from dataclasses import replace
 
 import pytest

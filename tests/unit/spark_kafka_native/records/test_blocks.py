@@ -1,5 +1,3 @@
-"""A payload in blocks of complete records: nothing lost, no block larger than need be, damage left to the reader."""
-
 import tracemalloc
 
 import pytest

@@ -1,4 +1,4 @@
-"""The codecs: what Java writes is read and the other way round; bombs, cuts, tails and flips are refused."""
+"""Codecs: round trips, and payloads of and for Java; damaged and too large payloads are refused."""
 
 import gzip
 import random

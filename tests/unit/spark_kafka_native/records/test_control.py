@@ -1,5 +1,3 @@
-"""Transaction markers and other control records."""
-
 import pytest
 
 from spark_kafka_native.records.batch import CorruptBatch, check_crc, read_header

@@ -1,5 +1,3 @@
-"""From one message format into another and back: nothing is lost but what the other format has no place for."""
-
 import random
 from contextlib import suppress
 

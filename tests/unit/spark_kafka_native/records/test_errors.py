@@ -1,5 +1,3 @@
-"""What an unreadable batch says of its place."""
-
 import pickle
 
 import pytest

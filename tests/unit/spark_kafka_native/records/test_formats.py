@@ -1,5 +1,3 @@
-"""Batches and messages in one buffer, each taken for what it is."""
-
 import pytest
 
 from spark_kafka_native.records.batch import CompressionType, read_header

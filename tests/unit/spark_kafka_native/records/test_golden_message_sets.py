@@ -1,4 +1,4 @@
-"""Message sets that Apache Kafka's own classes wrote and converted: read, written and converted the same here."""
+"""Message sets that Apache Kafka's classes wrote and converted."""
 
 import json
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Messages of formats v0 and v1: every field, every cut, every flipped bit, and what no wrapper may hold."""
-
 import zlib
 from collections.abc import Callable
 from typing import Any

@@ -1,5 +1,3 @@
-"""Message sets written: what goes in comes out again, and other clients' readers agree."""
-
 import itertools
 import random
 from collections.abc import Iterator

@@ -1,5 +1,3 @@
-"""Records of format v2 by the plain reader and writer: varints, headers, and malformed payloads."""
-
 from dataclasses import replace
 
 import pytest

@@ -1,4 +1,4 @@
-"""Records searched by time and key, in plain Python and compiled: the same records and errors, however it is cut."""
+"""Searches for records by time and key, in plain Python and compiled."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -14,34 +14,26 @@ from spark_kafka_native.protocol.messages.offset_fetch import OffsetFetchRequest
 from spark_kafka_native.protocol.schema import Request
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.scripted_broker import (
+    BROKEN_CONNECTIONS,
     KAFKA_0_11,
     KAFKA_2_1,
     KAFKA_4_3,
-    Drop,
-    HalfFrame,
     Pass,
-    Raw,
     Refuse,
     ScriptedCluster,
     Silent,
     Step,
     Versions,
-    WrongCorrelation,
 )
 
 T = [TopicPartition("t", number) for number in range(3)]
 U = TopicPartition("u", 0)
 APIS: list[type[Request[Any]]] = [FindCoordinatorRequest, OffsetCommitRequest, OffsetFetchRequest]
-RETRIABLE: list[Step] = [
-    Drop(),
-    Drop(applied=True),
-    HalfFrame(),
-    WrongCorrelation(),
-    Raw(b"\xff" * 9),
-    Refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE),
-    Refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
-    Refuse(ErrorCode.NOT_COORDINATOR),
-]
+CODES = (
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.NOT_COORDINATOR,
+)
 
 
 @pytest.fixture
@@ -97,7 +89,7 @@ def test_offsets_of_open_transactions_are_waited_for_where_brokers_can(versions:
         assert requests == ([True, True, False] if asked else [False, False])
 
 
-@pytest.mark.parametrize("step", RETRIABLE, ids=str)
+@pytest.mark.parametrize("step", [*BROKEN_CONNECTIONS, *map(Refuse, CODES)], ids=str)
 @pytest.mark.parametrize("api", APIS, ids=lambda api: api.api_name)
 def test_retriable_errors_are_retried(
     brokers: ScriptedCluster, cluster: Cluster, api: type[Request[Any]], step: Step

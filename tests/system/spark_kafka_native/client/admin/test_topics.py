@@ -20,20 +20,15 @@ from spark_kafka_native.protocol.messages.create_topics import (
 )
 from spark_kafka_native.protocol.messages.delete_topics import DeleteTopicsRequest
 from tests.support.scripted_broker import (
+    BROKEN_CONNECTIONS,
     KAFKA_0_11,
     KAFKA_2_1,
-    Drop,
-    HalfFrame,
-    Raw,
     Refuse,
     Respond,
     ScriptedCluster,
     Silent,
     Step,
-    WrongCorrelation,
 )
-
-BREAKS: list[Step] = [Drop(), Drop(applied=True), HalfFrame(), WrongCorrelation(), Raw(b"\xff" * 9)]
 
 
 @pytest.fixture
@@ -107,14 +102,14 @@ def test_without_a_controller_any_broker_is_asked(brokers: ScriptedCluster, clus
     assert len(brokers.requests(CreateTopicsRequest)) == 1
 
 
-@pytest.mark.parametrize("step", BREAKS, ids=str)
+@pytest.mark.parametrize("step", BROKEN_CONNECTIONS, ids=str)
 def test_topics_are_created_although_responses_are_lost(brokers: ScriptedCluster, cluster: Cluster, step: Step) -> None:
     brokers.script(CreateTopicsRequest, step)
     create_topics(cluster, [NewTopic(name="a"), NewTopic(name="b")])
     assert {"a", "b"} <= set(brokers.state.topics)
 
 
-@pytest.mark.parametrize("step", BREAKS, ids=str)
+@pytest.mark.parametrize("step", BROKEN_CONNECTIONS, ids=str)
 def test_topics_are_deleted_although_responses_are_lost(brokers: ScriptedCluster, cluster: Cluster, step: Step) -> None:
     brokers.state.create("u", 1)
     brokers.script(DeleteTopicsRequest, step)
@@ -122,7 +117,7 @@ def test_topics_are_deleted_although_responses_are_lost(brokers: ScriptedCluster
     assert not brokers.state.topics
 
 
-@pytest.mark.parametrize("step", BREAKS, ids=str)
+@pytest.mark.parametrize("step", BROKEN_CONNECTIONS, ids=str)
 def test_partitions_are_added_although_responses_are_lost(
     brokers: ScriptedCluster, cluster: Cluster, step: Step
 ) -> None:

@@ -22,9 +22,9 @@ from spark_kafka_native.protocol.messages.init_producer_id import InitProducerId
 from spark_kafka_native.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.scripted_broker import (
+    BROKEN_CONNECTIONS,
     KAFKA_0_11,
     Drop,
-    HalfFrame,
     Held,
     Raw,
     Refuse,
@@ -32,7 +32,6 @@ from tests.support.scripted_broker import (
     ScriptedCluster,
     Silent,
     Step,
-    WrongCorrelation,
 )
 from tests.support.waiting import eventually
 
@@ -214,9 +213,7 @@ def test_broker_unreachable_names_every_address_in_bounded_time(
     assert "for Metadata" in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "step", [Drop(), Drop(applied=True), HalfFrame(), Raw(b"\xff" * 40), WrongCorrelation(), Raw(b"\0\0\0\1x")], ids=str
-)
+@pytest.mark.parametrize("step", [*BROKEN_CONNECTIONS, Raw(b"\0\0\0\1x")], ids=str)
 def test_a_broker_with_a_broken_connection_is_skipped(brokers: ScriptedCluster, cluster: Cluster, step: Step) -> None:
     for _ in range(3):
         brokers.script(MetadataRequest, step)
@@ -246,9 +243,7 @@ def test_send_asks_the_broker_that_is_named(brokers: ScriptedCluster, cluster: C
     assert brokers.brokers[2].open_connections <= 2, "connections are kept"
 
 
-@pytest.mark.parametrize(
-    "step", [Drop(), Drop(applied=True), HalfFrame(), WrongCorrelation(), Raw(b"\xff" * 8)], ids=str
-)
+@pytest.mark.parametrize("step", BROKEN_CONNECTIONS, ids=str)
 def test_send_retries_when_the_connection_breaks(brokers: ScriptedCluster, cluster: Cluster, step: Step) -> None:
     brokers.script(InitProducerIdRequest, step, step)
     assert cluster.send(2, ASK_FOR_ID).producer_id > 0

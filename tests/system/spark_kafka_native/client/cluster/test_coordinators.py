@@ -1,5 +1,3 @@
-"""Coordinators that move, load, go away and come back: who asks them gets an answer."""
-
 from collections.abc import Iterator, Sequence
 
 import pytest

@@ -1,5 +1,3 @@
-"""One request to all leaders; test_offsets.py and test_leader_epochs.py send real ones, with all kinds of errors."""
-
 from collections.abc import Iterator, Sequence
 
 import pytest

@@ -1,5 +1,3 @@
-"""What a Fetch says on the wire, and which cursor a part of a response belongs to."""
-
 import uuid
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Reading from the replica that the leader names, and back from it (KIP-392)."""
+"""Fetches from the replica that the leader names (KIP-392)."""
 
 import time
 from collections.abc import Callable, Iterator

@@ -20,19 +20,16 @@ from spark_kafka_native.protocol.messages.fetch import (
 from spark_kafka_native.protocol.messages.list_offsets import ListOffsetsRequest
 from spark_kafka_native.protocol.schema import Response
 from spark_kafka_native.records.compression import CompressionType
-from tests.support.fetched_logs import LAST, T0, OneRange, fill, offsets_of, read, read_until_error
+from tests.support.fetched_logs import BROKEN_FETCHES, LAST, T0, OneRange, fill, offsets_of, read, read_until_error
 from tests.support.record_batches import batch_of
 from tests.support.scripted_broker import (
     Drop,
-    HalfFrame,
     Pass,
-    Raw,
     Refuse,
     Respond,
     ScriptedCluster,
     Silent,
     Step,
-    WrongCorrelation,
 )
 
 
@@ -72,12 +69,7 @@ def test_a_first_batch_that_is_cut_off_is_fetched_with_its_size(brokers: Scripte
 @pytest.mark.parametrize(
     "step",
     [
-        Drop(),
-        HalfFrame(3),
-        HalfFrame(300),
-        WrongCorrelation(),
-        Raw(b"\xff" * 16),
-        Raw(b"\0\0\0\x10GARBAGEGARBAGE!!"),
+        *BROKEN_FETCHES,
         Refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER),
         Refuse(ErrorCode.FENCED_LEADER_EPOCH),
         Refuse(ErrorCode.UNKNOWN_LEADER_EPOCH),

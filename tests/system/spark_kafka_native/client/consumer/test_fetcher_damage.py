@@ -1,4 +1,4 @@
-"""Logs that are damaged, on the disk or on the way, and logs in older formats."""
+"""Damaged logs and responses, and logs in older formats."""
 
 import pytest
 

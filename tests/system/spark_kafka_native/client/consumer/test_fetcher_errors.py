@@ -11,17 +11,13 @@ from spark_kafka_native.client.errors import TopicRecreated
 from spark_kafka_native.net.errors import BrokerUnreachable
 from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.protocol.messages.fetch import FetchRequest, FetchResponse
-from tests.support.fetched_logs import LAST, T0, OneRange, read
+from tests.support.fetched_logs import BROKEN_FETCHES, LAST, T0, OneRange, read
 from tests.support.scripted_broker import (
-    Drop,
-    HalfFrame,
     Pass,
-    Raw,
     Refuse,
     Respond,
     ScriptedCluster,
     Step,
-    WrongCorrelation,
 )
 from tests.support.waiting import eventually
 
@@ -29,12 +25,7 @@ from tests.support.waiting import eventually
 @pytest.mark.parametrize(
     "step",
     [
-        Drop(),
-        HalfFrame(2),
-        HalfFrame(70),
-        WrongCorrelation(),
-        Raw(b"\xff" * 9),
-        Raw(b"GARBAGE!"),
+        *BROKEN_FETCHES,
         *[
             Refuse(code)
             for code in (

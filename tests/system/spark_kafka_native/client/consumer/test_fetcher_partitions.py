@@ -1,5 +1,3 @@
-"""Several partitions at once: how many requests that takes, what they say, and what comes of the answers."""
-
 from collections.abc import Iterator
 from dataclasses import replace
 

@@ -14,17 +14,14 @@ from spark_kafka_native.protocol.messages.metadata import MetadataRequest
 from spark_kafka_native.protocol.topic import TopicPartition
 from tests.support.record_batches import TIMESTAMP_MS, batch_of
 from tests.support.scripted_broker import (
+    BROKEN_CONNECTIONS,
     KAFKA_0_11,
-    Drop,
-    HalfFrame,
-    Raw,
     Refuse,
     Respond,
     ScriptedCluster,
     Silent,
     Step,
     Together,
-    WrongCorrelation,
 )
 
 T = [TopicPartition("t", number) for number in range(6)]
@@ -94,11 +91,7 @@ def test_moved_leaders_are_found_and_only_failed_partitions_are_retried(
 @pytest.mark.parametrize(
     "step",
     [
-        Drop(),
-        Drop(applied=True),
-        HalfFrame(),
-        WrongCorrelation(),
-        Raw(b"\xff" * 9),
+        *BROKEN_CONNECTIONS,
         Refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER),
         Refuse(ErrorCode.OFFSET_NOT_AVAILABLE),
         Refuse(ErrorCode.FENCED_LEADER_EPOCH),

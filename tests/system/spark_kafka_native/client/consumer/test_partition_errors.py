@@ -1,4 +1,4 @@
-"""Several partitions at once, some of which have errors: they are retried, or fail, and the others are read."""
+"""Errors of some of several partitions: they are retried, or fail, and the other partitions are read."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -27,21 +27,18 @@ from spark_kafka_native.protocol.messages.fetch import (
 )
 from spark_kafka_native.protocol.schema import Response
 from spark_kafka_native.protocol.topic import TopicPartition
-from tests.support.fetched_logs import LAST, ROWS, fill, offsets_of
+from tests.support.fetched_logs import BROKEN_FETCHES, LAST, ROWS, fill, offsets_of
 from tests.support.guards import Guard
 from tests.support.joint_reading import ALL, PARTITIONS, ranges, read, tp, two_leaders, whole
 from tests.support.record_batches import batch_of
 from tests.support.scripted_broker import (
-    Drop,
     HalfFrame,
     Pass,
-    Raw,
     Refuse,
     Respond,
     ScriptedCluster,
     Silent,
     Step,
-    WrongCorrelation,
 )
 
 
@@ -137,12 +134,7 @@ def take(fetcher: Fetcher, found: dict[TopicPartition, list[int]]) -> None:
 
 
 RETRIABLE: list[Step] = [
-    Drop(),
-    HalfFrame(3),
-    HalfFrame(300),
-    WrongCorrelation(),
-    Raw(b"\xff" * 16),
-    Raw(b"\0\0\0\x10GARBAGEGARBAGE!!"),
+    *BROKEN_FETCHES,
     Refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER),
     Refuse(ErrorCode.OFFSET_OUT_OF_RANGE),
     Refuse(ErrorCode.UNKNOWN_SERVER_ERROR),

@@ -1,4 +1,4 @@
-"""Producers that continue with the producer id of an earlier one: no row is lost or doubled, whatever was between."""
+"""Producers that continue with the producer id of an earlier one: no row is lost or duplicated."""
 
 import contextlib
 import itertools

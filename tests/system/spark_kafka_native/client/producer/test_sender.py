@@ -1,5 +1,3 @@
-"""Batches through a sender to scripted brokers: whatever they do, every batch is there once and in order."""
-
 import select
 import socket
 import threading

@@ -1,4 +1,4 @@
-"""Brokers that fail under a sender: nothing is lost, nothing is there twice, nothing is out of order."""
+"""Faults of brokers: every batch is stored once and in order."""
 
 import functools
 import itertools

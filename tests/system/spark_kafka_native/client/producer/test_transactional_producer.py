@@ -1,4 +1,4 @@
-"""Transactions on scripted brokers, at both levels: what is sent in which order, and what failures leave possible."""
+"""Transactions on scripted brokers, with `transaction.version` 1 and 2."""
 
 import logging
 from collections.abc import Iterator

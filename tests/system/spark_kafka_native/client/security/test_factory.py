@@ -1,5 +1,3 @@
-"""Security properties: what they are made into, and what is said of those that contradict each other."""
-
 import base64
 import dataclasses
 import http.server

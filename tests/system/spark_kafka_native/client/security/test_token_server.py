@@ -1,5 +1,3 @@
-"""Tokens from a server: what it is asked, and what is made of its answers."""
-
 import base64
 import dataclasses
 import http.server

@@ -1,5 +1,3 @@
-"""Ending transactions on scripted brokers: what each answer proves, whatever came before it."""
-
 import dataclasses
 from collections.abc import Iterator
 

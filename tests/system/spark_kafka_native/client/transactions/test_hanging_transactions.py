@@ -1,5 +1,3 @@
-"""Which open transactions hang, and the markers that abort them."""
-
 import time
 from collections.abc import Iterator
 

@@ -1,5 +1,3 @@
-"""What is asked of coordinators for a transaction, in which versions, and what their refusals mean."""
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

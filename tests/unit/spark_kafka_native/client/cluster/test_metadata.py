@@ -1,5 +1,3 @@
-"""What a cluster says becomes plain values, and newer answers go over older ones."""
-
 import pickle
 import uuid
 

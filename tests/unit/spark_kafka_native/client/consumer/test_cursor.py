@@ -1,5 +1,3 @@
-"""The state of one partition of a reader."""
-
 import pytest
 
 from spark_kafka_native.client.config import ClientConfig

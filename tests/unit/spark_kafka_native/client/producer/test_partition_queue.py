@@ -1,5 +1,3 @@
-"""The life of a partition's batches without a broker: sent, acknowledged, sent again."""
-
 import pytest
 
 from spark_kafka_native.client.producer.partition_queue import MAX_EPOCH, OutgoingBatch, PartitionQueue, Verdict
@@ -170,7 +168,7 @@ def test_a_broken_connection_sends_everything_again_as_it_was(queue: QueueDriver
     assert queue.answer("b") is Verdict.DONE
 
 
-def test_after_a_success_the_pauses_begin_again(queue: QueueDriver) -> None:
+def test_acknowledged_batches_leave_the_queue(queue: QueueDriver) -> None:
     queue.add("a", "b")
     queue.send()
     queue.answer("a")
@@ -322,20 +320,16 @@ def test_progress_allows_another_epoch(queue: QueueDriver) -> None:
         queue.answer(f"after {name}")
 
 
-def test_a_producer_that_retention_has_made_unknown_starts_an_epoch(queue: QueueDriver) -> None:
+@pytest.mark.parametrize(("log_start_offset", "epoch"), [(50, 1), (-1, 0)], ids=["retention", "no log start"])
+def test_unknown_producer_id_starts_an_epoch_only_after_retention(
+    queue: QueueDriver, log_start_offset: int, epoch: int
+) -> None:
     queue.add("a")
     queue.send()
-    assert queue.answer("a", ErrorCode.UNKNOWN_PRODUCER_ID, log_start_offset=50) is Verdict.RETRY
+    code = ErrorCode.UNKNOWN_PRODUCER_ID
+    assert queue.answer("a", code, log_start_offset=log_start_offset) is Verdict.RETRY
     queue.wait()
-    assert queue.send() == [("a", 1, 0)]
-
-
-def test_unknown_producer_id_without_a_log_start_is_retried_unchanged(queue: QueueDriver) -> None:
-    queue.add("a")
-    queue.send()
-    assert queue.answer("a", ErrorCode.UNKNOWN_PRODUCER_ID) is Verdict.RETRY
-    queue.wait()
-    assert queue.send() == [("a", 0, 0)]
+    assert queue.send() == [("a", epoch, 0)]
 
 
 def test_an_unknown_producer_whose_batch_may_be_written_must_not_write_it_again(queue: QueueDriver) -> None:
@@ -384,15 +378,12 @@ def test_pieces_of_a_batch_share_its_sequence_numbers(queue: QueueDriver) -> Non
     assert queue.send() == [("big-1", 0, 4), ("big-2", 0, 5), ("c", 0, 8)]
 
 
-def test_a_single_record_that_is_too_large_is_fatal(queue: QueueDriver) -> None:
+@pytest.mark.parametrize(
+    "code",
+    [ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.MESSAGE_TOO_LARGE],
+)
+def test_errors_of_a_single_record_that_are_not_retriable_are_fatal(queue: QueueDriver, code: ErrorCode) -> None:
     queue.add("a", records=1)
-    queue.send()
-    assert queue.answer("a", ErrorCode.MESSAGE_TOO_LARGE) is Verdict.FATAL
-
-
-@pytest.mark.parametrize("code", [ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TOPIC_AUTHORIZATION_FAILED])
-def test_errors_that_are_not_retriable_end_the_queue(queue: QueueDriver, code: ErrorCode) -> None:
-    queue.add("a")
     queue.send()
     assert queue.answer("a", code) is Verdict.FATAL
 

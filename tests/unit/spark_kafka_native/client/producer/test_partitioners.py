@@ -1,4 +1,4 @@
-"""Partitioners by name, held against librdkafka's, and those that a user's function is."""
+"""Partitioners by name, compared with librdkafka's, and user functions."""
 
 import operator
 import zlib

@@ -1,4 +1,4 @@
-"""Stores of the type JKS, as keytool makes them; whole, cut short and damaged."""
+"""JKS stores that keytool made: complete, cut and damaged."""
 
 import hashlib
 import struct

@@ -1,5 +1,3 @@
-"""Stores of all types: what is read from them, and what is said of those that cannot be read."""
-
 import sys
 from pathlib import Path
 

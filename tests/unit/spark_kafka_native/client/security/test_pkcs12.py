@@ -1,4 +1,4 @@
-"""Trusted certificates of stores of the type PKCS12: those that Java trusts, however they are encrypted."""
+"""The certificates of PKCS12 stores that Java trusts, with every encryption."""
 
 import random
 from pathlib import Path

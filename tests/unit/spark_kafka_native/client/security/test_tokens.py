@@ -1,4 +1,4 @@
-"""Where tokens come from, other than servers."""
+"""Tokens of all sources except servers."""
 
 import base64
 import json

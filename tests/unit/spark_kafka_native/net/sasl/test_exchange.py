@@ -1,5 +1,3 @@
-"""The requests around a mechanism, without a socket."""
-
 import pytest
 
 from spark_kafka_native.net.address import HostPort

@@ -1,4 +1,4 @@
-"""The order of GSSAPI's tokens, with a stand-in for the library: real tickets need a real KDC."""
+"""The order of GSSAPI tokens, with a fake library, because tickets need a KDC."""
 
 import sys
 import types

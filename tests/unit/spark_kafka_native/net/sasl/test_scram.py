@@ -1,5 +1,3 @@
-"""SCRAM against the RFC's own example, and against brokers that lie."""
-
 import pytest
 
 from spark_kafka_native.net.sasl.mechanism import SaslError

@@ -1,4 +1,4 @@
-"""The table of headers held against ``batch.read_header``, which takes what it takes and says why not of all else."""
+"""The table of headers compared with ``batch.read_header``, which raises the errors."""
 
 from array import array
 

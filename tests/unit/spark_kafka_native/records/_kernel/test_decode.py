@@ -1,4 +1,4 @@
-"""Whole batches in memory of which nothing around may be read or written."""
+"""Batches in memory whose surroundings must not be read or written."""
 
 import tracemalloc
 from array import array

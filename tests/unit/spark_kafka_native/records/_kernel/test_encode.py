@@ -1,4 +1,4 @@
-"""Records of columns that do not fit each other are refused; what is written stays within the memory."""
+"""Inconsistent columns are refused, and writes stay within the memory."""
 
 from array import array
 from typing import Any

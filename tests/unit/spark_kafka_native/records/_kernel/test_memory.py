@@ -1,4 +1,4 @@
-"""Others' memory is let go, memory of our own is freed, and memory that is too small or not ours is not written."""
+"""Views are released, own memory is freed, and unsuitable memory is not written."""
 
 import tracemalloc
 from itertools import count

@@ -1,4 +1,4 @@
-"""murmur2 of many strings; that it is Java's, `test_compiled` shows."""
+"""murmur2 of many strings; `test_compiled` compares it with Java's."""
 
 from array import array
 

@@ -1,5 +1,3 @@
-"""The compiled scan by itself: what it refuses, and what it may not read."""
-
 import pytest
 
 from spark_kafka_native.records._kernel.scan import Scanner

@@ -1,5 +1,3 @@
-"""The compiled selection by itself: what it takes, what it leaves to others, and what it may not touch."""
-
 from array import array
 from collections.abc import Callable
 from dataclasses import dataclass

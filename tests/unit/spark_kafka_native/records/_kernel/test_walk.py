@@ -1,4 +1,4 @@
-"""Every refusal of the compiled walk: the reference refuses too, and raises the error."""
+"""Every refusal of the compiled walk: the reference refuses the same and raises the error."""
 
 from contextlib import suppress
 

@@ -1,5 +1,3 @@
-"""Which batches an aborted transaction takes with it."""
-
 from dataclasses import dataclass
 
 from spark_kafka_native.records.arrow.aborted import AbortedTransactions

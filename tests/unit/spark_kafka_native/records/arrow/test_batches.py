@@ -1,5 +1,3 @@
-"""The batches of a Fetch answer: how far they reach, and what is left of them. Both kernels say the same."""
-
 import gc
 
 import pytest

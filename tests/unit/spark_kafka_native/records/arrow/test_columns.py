@@ -1,5 +1,3 @@
-"""A user's columns in the encoder's shapes; which are refused is tested with the encoder itself."""
-
 from typing import Any
 
 import numpy as np

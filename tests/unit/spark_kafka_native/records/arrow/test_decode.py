@@ -1,4 +1,4 @@
-"""Decoding, held against the byte-by-byte reference; what is trimmed, skipped and dropped; what is refused."""
+"""Decoding, compared with the byte-by-byte reference."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Decoding what is damaged, or what no writer writes: refused, or read as the byte-by-byte reference reads it."""
+"""Damaged batches are refused, or read as the byte-by-byte reference reads them."""
 
 from dataclasses import replace
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""Encoding, held against the byte-by-byte reference; how rows are split; what columns are accepted."""
+"""Encoding, compared with the byte-by-byte reference."""
 
 from dataclasses import replace
 from datetime import UTC, datetime

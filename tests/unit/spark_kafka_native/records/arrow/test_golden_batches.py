@@ -1,4 +1,4 @@
-"""Bytes that other clients' encoders made, kept as they are, and the records in them."""
+"""Batches that the encoders of other clients made."""
 
 import json
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Which kernel it is, and that the reference raises the errors."""
-
 import sys
 from types import ModuleType
 from typing import Any

@@ -1,5 +1,3 @@
-"""Message sets to Arrow: alone, among record batches, and in portions."""
-
 import re
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Batches of kafka-python and aiokafka read, and ours read by them, with every codec."""
+"""Batches of kafka-python and aiokafka read, and this client's batches read by them, with every codec."""
 
 import pyarrow as pa
 import pytest

@@ -1,5 +1,3 @@
-"""Memory that is used again."""
-
 import numpy as np
 import pytest
 

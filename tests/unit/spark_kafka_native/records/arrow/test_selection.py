@@ -1,5 +1,3 @@
-"""Which batches are looked into, and which only passed over."""
-
 from dataclasses import replace
 
 import pytest
