@@ -35,9 +35,9 @@ class SimulatedKafka:
     def run(self, steps: Steps[T]) -> T:
         """Go all steps -> what they come to."""
         self.asked.clear()
-        return self.go_on(steps, None)
+        return self.resume(steps, None)
 
-    def go_on(self, steps: Steps[T], effect: Effect | None) -> T:
+    def resume(self, steps: Steps[T], effect: Effect | None) -> T:
         """Go the rest of the steps, from an effect on; None: from the beginning."""
         appends: list[ProducerIdAndEpoch] = []
         try:

@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 INSTEAD: Final = {
-    r"behind": "after (in a log or list), below (an offset), lag",
+    r"(?<!look-)behind": "after (in a log or list), below (an offset), lag",
     r"troubles?": "error, failure",
     r"(goes|go|went|going|gone) wrong": "fails",
     r"told": "configured, sent, given, notified",
@@ -59,6 +59,12 @@ CLEAN: Final = (
     "docs/tools.md",
     "jobs",
     "tests/support/feature_rows",
+    "tests/system/spark_kafka_native/jobs",
+    "tests/system/spark_kafka_native/spark",
+    "tests/system/spark_kafka_native/tools",
+    "tests/unit/spark_kafka_native/jobs",
+    "tests/unit/spark_kafka_native/spark",
+    "tests/unit/spark_kafka_native/tools",
     "Makefile",
     "README.md",
     "setup.py",

@@ -43,7 +43,7 @@ def perfect_but(**changed: object) -> Comparison:
     ],
     ids=str,
 )
-def test_any_difference_is_an_imperfection(wrong: dict[str, object]) -> None:
+def test_comparison_is_perfect_without_differences(wrong: dict[str, object]) -> None:
     assert perfect_but().perfect
     assert not perfect_but(**wrong).perfect
 
@@ -81,7 +81,7 @@ def test_a_true_copy_is_perfect(spark: SparkSession, servers: str) -> None:
         ("one-changed-another-moved", [(b"ann", b"1", 1), *EVENTS[1:4], (b"eve", b"", 1)], 5, 2, 2),
     ],
 )
-def test_a_bad_copy_is_found_out(
+def test_lost_and_duplicated_records_are_counted(
     spark: SparkSession, servers: str, name: str, copied: list[Record], rows_out: int, lost: int, duplicated: int
 ) -> None:
     fill(servers, name, copied)
@@ -91,7 +91,7 @@ def test_a_bad_copy_is_found_out(
 
 
 @pytest.mark.spark
-def test_wrong_missing_and_unasked_counts_are_found_out(spark: SparkSession, servers: str) -> None:
+def test_wrong_missing_and_extra_counts_are_found(spark: SparkSession, servers: str) -> None:
     sent = {"/": 3, "/docs": 5, "/blog": 1}
     fill(servers, "counts-2", [*COUNTS, (b"/new", b"7", 0)])
     found = compare(spark, servers, events="events", copy="copy", counts="counts-2", sent=sent)
@@ -103,6 +103,6 @@ def test_wrong_missing_and_unasked_counts_are_found_out(spark: SparkSession, ser
 
 
 @pytest.mark.spark
-def test_empty_topics_are_nothing_in_and_nothing_out(spark: SparkSession, servers: str) -> None:
+def test_empty_topics_have_no_records_to_compare(spark: SparkSession, servers: str) -> None:
     found = compare(spark, servers, events="nothing", copy="nothing", counts="nothing", sent={})
     assert found == perfect_but(rows_in=0, rows_out=0, pages=())

@@ -1,4 +1,4 @@
-"""Ctrl-C: the exit status 130 and one line, whatever Spark is doing; nothing of the job is left behind."""
+"""Ctrl-C: the exit status 130 and one line, whatever Spark is doing; no process of the job remains."""
 
 import logging
 import os

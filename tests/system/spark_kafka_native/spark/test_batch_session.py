@@ -354,7 +354,7 @@ def test_bound_offsets_after_many_other_plans(spark: SparkSession, read: Reader,
 
 
 @pytest.mark.feature("more.bindOffsets")
-def test_records_of_bound_offsets_that_are_gone_are_a_loss(read: Reader, topics: Topics) -> None:
+def test_deleted_records_of_bound_offsets_are_a_loss(read: Reader, topics: Topics) -> None:
     """Without the option, a batch from the earliest record on misses nothing."""
     topic = topics.create()
     topics.write(topic, ["a", "b", "c"])
@@ -369,9 +369,7 @@ def test_records_of_bound_offsets_that_are_gone_are_a_loss(read: Reader, topics:
 
 @pytest.mark.feature("better.recreated")
 @pytest.mark.parametrize("options", [{"bindOffsets": "load"}, {"endingOffsets": "latest-1"}])
-def test_a_topic_that_is_another_one_since_the_plan_is_a_loss(
-    read: Reader, topics: Topics, options: dict[str, str]
-) -> None:
+def test_topic_recreated_after_the_plan_is_a_loss(read: Reader, topics: Topics, options: dict[str, str]) -> None:
     topic = topics.create()
     topics.write(topic, ["a", "b", "c"])
     df = read(subscribe=topic, **options)

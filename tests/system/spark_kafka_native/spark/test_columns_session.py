@@ -54,10 +54,10 @@ def test_pushed_filters_narrow_batches_that_ask_for_it(pushdown: None, read: Rea
     df = read(subscribe=topic, filterPushdown="true")
     assert late(df).rdd.getNumPartitions() == 1
     topics.write(topic, ["new"], partition=1, timestamps=[START_MS + 9500])
-    assert found(late(df)) == [*EXPECTED, "new"], "planned anew for every action"
+    assert found(late(df)) == [*EXPECTED, "new"], "planned for every action"
     two = df.where("offset < 2").select("offset").union(df.where("partition = 0").select("offset"))
     assert two.count() == 6 + 10, "scans with other filters are not narrowed by each other's"
-    assert late(read(subscribe=topic)).rdd.getNumPartitions() == 3, "not asked for"
+    assert late(read(subscribe=topic)).rdd.getNumPartitions() == 3, "without the option"
 
 
 @pytest.mark.interop

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.feature("client.oldBrokers")
 
 RELEASES = [name for name in RELEASE_NAMES if release(name).since("0.10.0") and not release(name).since("4.0")]
 OFTEN = {"0.10.0", "0.10.1", "0.11", "2.3"}
-"""Those between which most changed; the others take their turn with the long tests."""
+"""Releases with the most changes; the long tests have the others."""
 FORMATS = {0: "0.9.0", 1: "0.10.0", 2: "0.11.0"}
 CODECS = [CompressionType.NONE, CompressionType.GZIP, CompressionType.SNAPPY, CompressionType.LZ4]
 LAYOUT = layout_of(source_schema(include_headers=True))

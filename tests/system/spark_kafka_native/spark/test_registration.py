@@ -36,7 +36,7 @@ class Registry:
         self.registered.append(source)
 
 
-def test_a_session_that_cannot_say_gets_a_registration() -> None:
+def test_session_without_a_jvm_gets_a_registration() -> None:
     """A session of Spark Connect has no JVM to ask."""
     session: Any = SimpleNamespace(dataSource=Registry())
     register(session)

@@ -41,8 +41,8 @@ def outcomes(servers: str, tmp_path_factory: pytest.TempPathFactory) -> Outcomes
             driver.kill()
             kill_all(processes)
     assert driver.returncode == 0, errors.read_text(errors="replace")[-6000:]
-    told = [json.loads(line) for line in printed.splitlines()]
-    return {each["job"]: each for each in told}
+    found = [json.loads(line) for line in printed.splitlines()]
+    return {each["job"]: each for each in found}
 
 
 def values(outcome: Mapping[str, Any]) -> dict[str, int]:

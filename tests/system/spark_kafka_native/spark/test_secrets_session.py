@@ -37,8 +37,8 @@ def options(servers: str, password: str) -> dict[str, str]:
     }
 
 
-def told(error: BaseException | None) -> str:
-    """All that an error says, to a reader, to a log and to whoever unpickles it."""
+def texts_of(error: BaseException | None) -> str:
+    """The texts of an error, in a traceback, in a log and after unpickling."""
     assert error is not None
     return f"{error} {error!r} {error.__cause__!r} {pickle.dumps(str(error))!r}"
 
@@ -57,7 +57,7 @@ def test_parsed_options_do_not_show_them() -> None:
 
 
 @pytest.mark.feature("security.secrets")
-def test_passwords_show_nowhere(
+def test_passwords_are_in_no_error_or_log(
     spark: SparkSession, cluster: ScriptedCluster, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     right, wrong = (options(cluster.bootstrap_servers, word) for word in (RIGHT, WRONG))
@@ -69,16 +69,16 @@ def test_passwords_show_nowhere(
         spark.read.format("pykafka").options(**wrong, subscribe="t").load().count()
     with pytest.raises(Exception, match=r"SASL|PLAIN") as task:
         rows.write.format("pykafka").options(**wrong, topic="t").mode("append").save()
-    heard += [told(plan.value), told(task.value)]
+    heard += [texts_of(plan.value), texts_of(task.value)]
 
     stream = spark.readStream.format("pykafka").options(**wrong, subscribe="t").load()
     query = stream.writeStream.format("noop").option("checkpointLocation", str(tmp_path)).start()
     eventually(lambda: query.isActive, False, within_s=60)
-    heard += [told(query.exception()), repr(query.lastProgress), repr(query.recentProgress)]
+    heard += [texts_of(query.exception()), repr(query.lastProgress), repr(query.recentProgress)]
     bad: dict[str, Any] = wrong | {"kafka.sasl.jaas.config": WRONG}
     with pytest.raises(Exception, match="jaas") as option:
         spark.read.format("pykafka").options(**bad, subscribe="t").load()
-    heard.append(told(option.value))
+    heard.append(texts_of(option.value))
 
     heard += capfd.readouterr()
     heard += [path.read_text() for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".crc"]

@@ -63,7 +63,7 @@ def into(servers: str, checkpoint: Path) -> Starter:
     return start
 
 
-def test_append_copies_records_exactly_and_goes_on_from_its_checkpoint(
+def test_append_copies_records_and_continues_from_its_checkpoint(
     read_stream: Reader, into: Starter, topics: Topics, checkpoint: Path
 ) -> None:
     source, target = topics.create(3), topics.create(3)
@@ -77,7 +77,7 @@ def test_append_copies_records_exactly_and_goes_on_from_its_checkpoint(
     everything = {"subscribe": source, "startingOffsets": "earliest", "includeHeaders": "true"}
     finish(into(read_stream(**everything), target))
     assert topics.read(target) == topics.read(source)
-    # As the JVM connector spells it, but for the blanks: topics, then partitions, sorted.
+    # The JVM connector's order, with blanks: topics, then partitions, sorted.
     batches = spark_queries.Batches(checkpoint)
     assert json.loads(batches.offsets(0)) == {source: {"0": 1, "1": 1, "2": 2}}
     assert batches.offsets(0).replace(" ", "") == f'{{"{source}":{{"0":1,"1":1,"2":2}}}}'
@@ -145,9 +145,7 @@ def test_available_now_with_max_offsets_per_trigger(read_stream: Reader, into: S
     assert topics.values(target) == [b"%02d" % n for n in range(15)]
 
 
-def test_available_now_from_latest_goes_on_there_in_its_next_run(
-    read_stream: Reader, into: Starter, topics: Topics
-) -> None:
+def test_next_available_now_run_from_latest_continues(read_stream: Reader, into: Starter, topics: Topics) -> None:
     source, target = topics.create(), topics.create()
     topics.write(source, ["old"])
     df = read_stream(subscribe=source, schema="value binary")

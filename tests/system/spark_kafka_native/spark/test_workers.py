@@ -22,17 +22,17 @@ def frozen_after(tasks: int, *, in_worker: bool = True) -> int:
     return int(done.stdout)
 
 
-def test_the_collector_looks_at_everything_after_the_first_task() -> None:
+def test_first_task_freezes_no_objects() -> None:
     assert frozen_after(1) == 0
 
 
-def test_from_the_second_on_it_passes_over_what_was_imported() -> None:
+def test_second_task_freezes_imported_objects() -> None:
     assert frozen_after(2) > 10_000
 
 
-def test_nothing_is_kept_of_what_later_tasks_leave() -> None:
+def test_objects_of_later_tasks_are_collected() -> None:
     assert frozen_after(50) - frozen_after(2) < 1_000
 
 
-def test_a_process_that_is_no_worker_is_left_alone() -> None:
+def test_process_other_than_a_worker_freezes_nothing() -> None:
     assert frozen_after(3, in_worker=False) == 0

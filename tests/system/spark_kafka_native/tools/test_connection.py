@@ -17,7 +17,7 @@ from tests.support.tools import Tool
         (("--bootstrap-server", "nonsense"), "bootstrap.servers"),
     ],
 )
-def test_a_cluster_that_cannot_be_meant_is_a_bad_option(tool: Tool, arguments: tuple[str, ...], words: str) -> None:
+def test_invalid_bootstrap_server_is_a_bad_option(tool: Tool, arguments: tuple[str, ...], words: str) -> None:
     answer = tool("kafka-topics", "--list", *arguments)
     assert (answer.status, answer.out) == (2, "")
     assert answer.err.startswith("kafka-topics: ")

@@ -27,7 +27,7 @@ def test_a_line_is_a_value() -> None:
     assert line(null_literal="-", line_separator=";") == b"-;"
 
 
-def test_everything_else_may_be_shown() -> None:
+def test_all_print_properties_of_the_console_consumer() -> None:
     every = {f"print_{part}": "true" for part in ("timestamp", "partition", "offset", "headers", "key")}
     assert line(**every) == b"CreateTime:1500\tPartition:3\tOffset:7\th:1,i:null\tk\tnull\n"
     assert line(**every, key_separator=" | ", print_value="false").endswith(b" | k\n")
@@ -66,7 +66,7 @@ def test_one_partition_from_an_offset(on_broker: Tool, topic: str) -> None:
     assert consume(on_broker, topic, "--partition", str(full), "--offset", "latest") == []
 
 
-def test_a_group_goes_on_where_it_was(on_broker: Tool, topic: str) -> None:
+def test_group_of_the_console_consumer_continues(on_broker: Tool, topic: str) -> None:
     group = f"group-of-{topic}"
     arguments = ("--from-beginning", "--group", group)
     assert len(consume(on_broker, topic, *arguments, "--max-messages", "4")) == 4

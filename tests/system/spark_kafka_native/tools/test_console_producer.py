@@ -23,17 +23,17 @@ def test_a_line_may_have_a_key() -> None:
     assert rows([b"a:b"], parse_key="true", key_separator=":") == [(b"a", b"b")]
 
 
-def test_a_line_without_its_key_is_an_error_unless_that_is_fine() -> None:
+def test_line_without_a_key_is_an_error_unless_ignored() -> None:
     with pytest.raises(ToolError, match="no key separator ':' in 'ab'"):
         rows([b"ab"], parse_key="true", key_separator=":")
     assert rows([b"ab"], parse_key="true", ignore_error="true") == [(None, b"ab")]
 
 
-def test_a_marker_stands_for_null() -> None:
+def test_null_marker_is_null() -> None:
     assert rows([b"k\tNULL"], parse_key="true", null_marker="NULL") == [(b"k", None)]
 
 
-def test_lines_arrive(on_broker: Tool) -> None:
+def test_lines_are_produced(on_broker: Tool) -> None:
     topic = next(NAMES)
     sent = on_broker(
         "kafka-console-producer", "--topic", topic, "--property", "parse.key=true", "--property", "key.separator=:",

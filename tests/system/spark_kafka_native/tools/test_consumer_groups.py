@@ -48,7 +48,7 @@ def test_state_and_members_are_described(on_broker: Tool, topic: str) -> None:
     assert header[-1] == "TARGET-ASSIGNMENT"
 
 
-def test_a_group_that_is_not_there(on_broker: Tool) -> None:
+def test_unknown_group_is_an_error(on_broker: Tool) -> None:
     answer = on_broker("kafka-consumer-groups", "--describe", "--group", "not-there")
     assert (answer.status, "not-there" in answer.err) == (1, True)
 

@@ -14,7 +14,7 @@ def written(path: Path, *entries: object, version: int = 1) -> Path:
     return path
 
 
-def test_records_before_an_offset_go(on_broker: Tool, tmp_path: Path) -> None:
+def test_records_before_an_offset_are_deleted(on_broker: Tool, tmp_path: Path) -> None:
     topic = "tool-delete-records"
     on_broker("kafka-topics", "--create", "--topic", topic, "--partitions", "1")
     on_broker("kafka-console-producer", "--topic", topic, stdin=b"a\nb\nc\n")

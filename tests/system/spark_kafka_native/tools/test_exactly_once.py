@@ -72,9 +72,7 @@ def committed(any_broker: AnyBroker) -> Iterator[Topics]:
 
 
 @pytest.mark.feature("sink.exactlyOnceRepair")
-def test_what_was_decided_is_committed_and_the_rest_taken_back(
-    on_broker: Tool, committed: Topics, query: Query
-) -> None:
+def test_recover_commits_the_decided_batch_and_aborts_others(on_broker: Tool, committed: Topics, query: Query) -> None:
     prefix, topic = query.names.prefix, query.topic
 
     def command(*arguments: str) -> list[str]:
@@ -109,7 +107,7 @@ def test_what_was_decided_is_committed_and_the_rest_taken_back(
 
 
 @pytest.mark.parametrize("name", ["{}/other", "{}:other.1.2.3.4.5", ".1.2.3.4.5.{}", "{}.other.01.2.3.4.5"])
-def test_transactions_of_others_are_not_listed(on_broker: Tool, query: Query, name: str) -> None:
+def test_transactions_without_a_prefix_are_not_listed(on_broker: Tool, query: Query, name: str) -> None:
     """Ids may be of any characters; those of prefixes are names of topics."""
     own = query.write(0)
     assert own.handle is not None
@@ -123,7 +121,7 @@ def test_transactions_of_others_are_not_listed(on_broker: Tool, query: Query, na
 
 
 @pytest.mark.feature("sink.exactlyOnceRepair")
-def test_a_decision_can_be_taken_back_until_something_of_it_is_readable(on_broker: Tool, query: Query) -> None:
+def test_run_again_revokes_an_unreadable_decision(on_broker: Tool, query: Query) -> None:
     prefix = query.names.prefix
     query.commit(query.write(0))
     again = on_broker("exactly-once", "run-again", prefix)
@@ -155,7 +153,7 @@ def aborted(transactional_id: str) -> Steps[None]:
         (("list", "orders"), "list takes no prefix"),
         (("release", "--accept-loss", "orders"), "--accept-loss goes with recover"),
         (("status", "a b"), "prefix 'a b' cannot be used"),
-        (("mend", "orders"), "invalid choice: 'mend'"),
+        (("repair", "orders"), "invalid choice: 'repair'"),
     ],
 )
 def test_bad_usage(on_broker: Tool, arguments: tuple[str, ...], says: str) -> None:
@@ -164,9 +162,7 @@ def test_bad_usage(on_broker: Tool, arguments: tuple[str, ...], says: str) -> No
 
 
 @pytest.mark.parametrize("command", ["status", "recover", "run-again", "release", "remove"])
-def test_a_prefix_that_nothing_was_written_with_is_an_error_and_makes_nothing(
-    on_broker: Tool, query: Query, command: str
-) -> None:
+def test_unused_prefix_is_an_error_and_creates_nothing(on_broker: Tool, query: Query, command: str) -> None:
     unused = f"unused-{query.topic}"
     with TransactionalProducer(query.cluster, f"{unused}.driver.of.another.program") as producer:
         producer.begin()

@@ -38,7 +38,7 @@ def test_a_topic_is_made_described_widened_and_deleted(on_broker: Tool, name: st
     eventually(lambda: on_broker("kafka-topics", "--list").lines, ~Contains(name))
 
 
-def test_what_the_cluster_refuses_is_told_in_the_words_that_scripts_look_for(on_broker: Tool, name: str) -> None:
+def test_errors_of_the_cluster_have_the_text_of_apache_kafka(on_broker: Tool, name: str) -> None:
     on_broker("kafka-topics", "--create", "--topic", name)
     again = on_broker("kafka-topics", "--create", "--topic", name)
     assert again.status == 1
@@ -53,7 +53,7 @@ def test_what_the_cluster_refuses_is_told_in_the_words_that_scripts_look_for(on_
     assert "Topic 'not-there' does not exist as expected" in missing.out
 
 
-def test_what_is_there_or_not_may_be_fine(on_broker: Tool, name: str) -> None:
+def test_if_exists_and_if_not_exists_ignore_errors(on_broker: Tool, name: str) -> None:
     for _ in range(2):
         assert on_broker("kafka-topics", "--create", "--if-not-exists", "--topic", name).status == 0
     eventually(lambda: on_broker("kafka-topics", "--list").lines, Contains(name))
@@ -90,7 +90,7 @@ def test_regular_expressions_choose_topics(on_broker: Tool) -> None:
 
 
 @pytest.mark.parametrize("expression", ["(", ".*,("])
-def test_what_is_no_regular_expression_is_refused_whatever_topics_there_are(on_broker: Tool, expression: str) -> None:
+def test_invalid_regular_expression_is_refused(on_broker: Tool, expression: str) -> None:
     bad = on_broker("kafka-topics", "--list", "--topic", expression)
     assert (bad.status, "is not a regular expression" in bad.err) == (2, True)
 

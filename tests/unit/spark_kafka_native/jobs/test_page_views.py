@@ -29,12 +29,12 @@ def test_events_come_in_chunks_with_the_producers_columns() -> None:
 
 
 @pytest.mark.parametrize("count", [1, CHUNK_ROWS - 1, CHUNK_ROWS, CHUNK_ROWS + 1])
-def test_there_are_as_many_events_as_asked_for_and_no_two_are_alike(count: int) -> None:
+def test_all_page_view_events_differ(count: int) -> None:
     values = rows(count).column("value").to_pylist()
     assert len(values) == len(set(values)) == count
 
 
-def test_no_events_are_no_chunks() -> None:
+def test_no_events_give_no_chunks() -> None:
     assert list(page_views(0, start_ms=START_MS)) == []
 
 

@@ -28,7 +28,7 @@ def test_spark_finds_the_source_by_the_name_of_its_module() -> None:
     assert found.name() == "pykafka"
 
 
-def test_headers_are_a_column_when_they_are_asked_for() -> None:
+def test_include_headers_adds_the_column_headers() -> None:
     assert "headers" not in source().schema().fieldNames()
     assert source(includeHeaders="true").schema().fieldNames()[-1] == "headers"
 

@@ -1,4 +1,4 @@
-"""What users are told."""
+"""Errors for Spark users."""
 
 import pickle
 
@@ -18,11 +18,11 @@ from spark_kafka_native.spark.errors import DataLossError, DataLossKind, PlanErr
         "kafka.ssl.keystore.key",
     ],
 )
-def test_secrets_are_taken_out_of_messages(option: str) -> None:
+def test_secrets_are_removed_from_errors(option: str) -> None:
     assert redacted("'hunter2' is not valid", option, "hunter2") == "'(hidden)' is not valid"
 
 
-def test_other_values_stay() -> None:
+def test_values_of_other_options_stay_in_errors() -> None:
     assert redacted("'5x' is not an integer", "kafka.linger.ms", "5x") == "'5x' is not an integer"
     assert redacted("is empty", "kafka.ssl.key.password", "") == "is empty"
 
@@ -33,7 +33,7 @@ def test_long_lists_are_cut_and_counted() -> None:
     assert listed(partitions) == "t-0, t-1, t-2, t-3, t-4, t-5, t-6, t-7 and 4 more"
 
 
-def test_codes_stand_in_the_text_and_survive_pickling() -> None:
+def test_error_codes_are_in_the_text_and_pickled() -> None:
     loss = DataLossError.of(DataLossKind.OFFSET_CHANGED, "t-0 went back")
     for error in (PlanError("SOME_CODE", "a sentence"), loss):
         again = pickle.loads(pickle.dumps(error))

@@ -35,17 +35,19 @@ def gather(sizes: list[int], target_rows: int) -> list[pa.RecordBatch]:
         ([100], [10] * 10),
     ],
 )
-def test_batches_leave_once_they_have_the_target(sizes: list[int], leave: list[int]) -> None:
+def test_gathered_batches_have_the_target_size(sizes: list[int], leave: list[int]) -> None:
     assert [each.num_rows for each in gather(sizes, 10)] == leave
 
 
 @pytest.mark.parametrize(("sizes", "leave"), [([3, 3, 1, 1], [7, 1]), ([1, 1, 4, 1], [2, 4, 1])])
-def test_few_rows_of_many_bytes_leave_too(monkeypatch: pytest.MonkeyPatch, sizes: list[int], leave: list[int]) -> None:
+def test_gathered_batches_are_bounded_in_bytes(
+    monkeypatch: pytest.MonkeyPatch, sizes: list[int], leave: list[int]
+) -> None:
     monkeypatch.setattr(gathering, "TARGET_BYTES", 50)  # six rows and a bit, so that three are not yet half
     assert [each.num_rows for each in gather(sizes, 1_000)] == leave
 
 
-def test_what_is_enough_by_itself_is_not_copied() -> None:
+def test_large_batches_are_not_copied() -> None:
     gathered, large = Gathered(10), batch(0, 8)
     (found,) = gathered.add(large)
     (before, after) = (each.column(0).buffers()[1] for each in (large, found))
@@ -55,7 +57,7 @@ def test_what_is_enough_by_itself_is_not_copied() -> None:
 
 
 @given(st.lists(st.integers(1, 70), max_size=20), st.integers(1, 40))
-def test_every_row_leaves_once_in_order(sizes: list[int], target_rows: int) -> None:
+def test_every_gathered_row_is_yielded_once_in_order(sizes: list[int], target_rows: int) -> None:
     found = gather(sizes, target_rows)
     assert [number for each in found for number in each.column("n").to_pylist()] == list(range(sum(sizes)))
     assert all(0 < each.num_rows <= target_rows * 1.5 for each in found)

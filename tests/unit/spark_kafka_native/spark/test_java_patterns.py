@@ -98,6 +98,6 @@ def test_expressions_of_java(expression: str, names: str) -> None:
         ("(" * 5000 + ")" * 5000, "nested too deeply"),
     ],
 )
-def test_what_cannot_be_used_is_named(expression: str, complaint: str) -> None:
+def test_unsupported_parts_of_a_pattern_are_named(expression: str, complaint: str) -> None:
     with pytest.raises(ValueError, match=re.escape(complaint)):
         java_pattern(expression)

@@ -29,7 +29,7 @@ A0, A1, B0 = TopicPartition("topicA", 0), TopicPartition("topicA", 1), TopicPart
 @pytest.mark.parametrize(
     ("text", "limit"), [("earliest", Earliest()), ("earLiEst", Earliest()), (" laTest ", Latest())]
 )
-def test_names_of_limits_in_any_case(text: str, limit: object) -> None:
+def test_offset_limits_are_case_insensitive(text: str, limit: object) -> None:
     assert parse_offset_limit(text) == limit
 
 
@@ -45,7 +45,7 @@ def test_whole_topics_by_name() -> None:
     assert limit == SpecificOffsets(offsets={B0: 23}, topics={"topicA": -2, "topicC": -1})
 
 
-def test_so_many_offsets_before_the_end() -> None:
+def test_offsets_before_latest() -> None:
     assert parse_offset_limit("latest-100") == parse_offset_limit(" Latest - 100 ") == BeforeLatest(100)
     assert parse_offset_limit("latest-0") == Latest()
     assert parse_offset_limit('{"topicA":{"0":"latest-5","1":"Earliest"},"topicB":"latest-7"}') == SpecificOffsets(
@@ -54,14 +54,14 @@ def test_so_many_offsets_before_the_end() -> None:
     assert [parse_position(word) for word in ("earliest", "latest", "latest-9")] == [-2, -1, BeforeLatest(9)]
 
 
-def test_the_more_specific_position_counts() -> None:
+def test_more_specific_position_takes_precedence() -> None:
     limit = SpecificOffsets(offsets={A0: 5}, topics={"topicA": -2}, default=-1)
     assert [limit.position(tp) for tp in (A0, A1, B0)] == [5, -2, -1]
     assert SpecificOffsets(offsets={A0: 5}).position(A1) is None
 
 
 @pytest.mark.parametrize("word", ["", "latest+5", "latest-", "latest--5", "first", "latest-1.5"])
-def test_what_is_no_word_for_a_position(word: str) -> None:
+def test_invalid_positions(word: str) -> None:
     with pytest.raises(ValueError, match="neither earliest nor latest nor of the form latest-100"):
         parse_word(word)
 

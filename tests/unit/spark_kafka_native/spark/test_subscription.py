@@ -44,7 +44,7 @@ def selected(*names: str, topics: tuple[str, ...] = (), partitions: tuple[str, .
         showing(
             SubscribePattern(pattern=r"^\p{Alpha}++$"), selected("a-0", "a-1", "b-0"), shows="source.subscribePattern"
         ),
-        # Internal topics are read by nobody.
+        # Internal topics are not read.
         showing(SubscribePattern(pattern="__"), selected(), shows="source.subscribePattern"),
         showing(
             Subscribe(topics=("b", "__consumer_offsets", "__transaction_state")),
@@ -58,11 +58,11 @@ def selected(*names: str, topics: tuple[str, ...] = (), partitions: tuple[str, .
         ),
     ],
 )
-def test_selection(subscription: Subscription, expected: SelectedPartitions) -> None:
+def test_subscriptions_select_partitions(subscription: Subscription, expected: SelectedPartitions) -> None:
     assert select(subscription, CLUSTER) == expected
 
 
-def test_only_a_pattern_looks_at_all_topics() -> None:
+def test_only_a_pattern_looks_up_all_topics() -> None:
     assert topics_to_look_up(SubscribePattern(pattern="a")) is None
     assert topics_to_look_up(Subscribe(topics=("a", "b"))) == ("a", "b")
     assert topics_to_look_up(Assign(partitions=tps("b-0", "a-1", "a-0"))) == ("a", "b")
@@ -74,7 +74,7 @@ def test_descriptions_name_the_option() -> None:
     assert describe(Assign(partitions=tps("a-1"))) == "assign=a-1"
 
 
-def test_internal_topics_that_are_asked_for_by_name() -> None:
+def test_internal_topics_named_by_an_option() -> None:
     assert internal_topics(Subscribe(topics=("a", "__consumer_offsets"))) == ("__consumer_offsets",)
     assert internal_topics(Assign(partitions=tps("a-0", "__transaction_state-1"))) == ("__transaction_state",)
     assert internal_topics(SubscribePattern(pattern="__consumer_offsets")) == ()

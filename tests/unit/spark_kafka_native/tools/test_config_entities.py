@@ -31,7 +31,7 @@ def read(*arguments: str, alter: bool = False) -> tuple[Entity, ...]:
         ),
     ],
 )
-def test_entities_of_options(arguments: list[str], entities: list[Entity]) -> None:
+def test_config_entities_of_options(arguments: list[str], entities: list[Entity]) -> None:
     assert read(*arguments) == tuple(entities)
 
 

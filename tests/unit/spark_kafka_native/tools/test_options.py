@@ -3,12 +3,12 @@ import pytest
 from spark_kafka_native.tools.options import parse_pairs, split_list, with_defaults
 
 
-def test_pairs() -> None:
+def test_key_value_options() -> None:
     assert parse_pairs(["a=1", " b = x=y "], "--config") == {"a": "1", "b": "x=y"}
 
 
 @pytest.mark.parametrize("item", ["a", "=1", ""])
-def test_what_is_no_pair_is_an_error_that_names_the_option(item: str) -> None:
+def test_invalid_key_value_option_is_named(item: str) -> None:
     with pytest.raises(ValueError, match=r"--config: .* is not KEY=VALUE"):
         parse_pairs([item], "--config")
 

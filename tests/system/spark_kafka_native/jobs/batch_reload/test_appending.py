@@ -58,7 +58,7 @@ def test_positions_are_published_once_rows_are_written(story: Story) -> None:
     assert append(story, "c", lambda _: None).entries[-1].from_offset == 10
 
 
-def test_moment_without_the_state_ends_no_load(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_lease_renewal_does_not_end_the_load(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows that are written would be written again by the next run."""
     story.produce("t", 0, 10)
 
@@ -72,7 +72,7 @@ def test_moment_without_the_state_ends_no_load(story: Story, monkeypatch: pytest
 
 
 @pytest.mark.feature("reload.otherFormats")
-def test_an_append_that_does_not_continue_publishes_behind_parts(story: Story) -> None:
+def test_append_from_a_point_publishes_after_parts(story: Story) -> None:
     """It needs all entries of the version that another run has published meanwhile, which are in parts."""
     story.tail_entries = 2
     for number in range(4):

@@ -72,7 +72,7 @@ def test_load_load_again_verify_and_clean(
     status, given = run("--max-records-per-task", "10", "--value-as-string")
     assert (status, given.startswith("load"), "4/4" in given) == (0, True, True)
     assert given.endswith(f"loaded 30 records in 4 files of 2 partitions into {target}, version 1")
-    assert run() == (0, "nothing to load behind version 1: 2 partitions have nothing new")
+    assert run() == (0, "nothing to load after version 1: 2 partitions have nothing new")
     topics.write(topic, ["30", "31"], partition=[0, 1])
     assert run()[0] == 0
     again = '{"%s":{"0":9}}' % topic  # noqa: UP031 -- braces
@@ -114,7 +114,7 @@ def test_load_load_again_verify_and_clean(
 @pytest.mark.parametrize(
     "output", [showing("json", shows="reload.exactlyOnce"), showing("noop", shows="reload.otherFormats")]
 )
-def test_a_topic_made_again_after_the_plan(
+def test_topic_recreated_after_the_plan_is_not_published(
     spark: SparkSession, run: Run, topics: Topics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: str
 ) -> None:
     """Files are not published; nor are positions of rows that went elsewhere."""
@@ -181,7 +181,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("no_spark")
 @pytest.mark.parametrize("more", [[], ["--dry-run"], ["--clean"], ["--format", "noop", "--state"]])
-def test_directory_of_something_else_is_refused(run: Run, tmp_path: Path, more: list[str]) -> None:
+def test_directory_with_other_files_is_refused(run: Run, tmp_path: Path, more: list[str]) -> None:
     """Before Spark starts, and nothing is written."""
     target = tmp_path / "target"
     for name in ("bin", "include", "lib", "lib64"):
@@ -241,9 +241,14 @@ def test_cluster_that_cannot_be_reached(run: Run) -> None:
 
 @pytest.mark.parametrize(
     ("error", "status", "given"),
-    [(Conflict("somebody was quicker"), 3, "somebody was quicker"), (KeyboardInterrupt(), 130, "interrupted")],
+    [
+        (Conflict("another run has published"), 3, "another run has published"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+    ],
 )
-def test_endings(run: Run, monkeypatch: pytest.MonkeyPatch, error: BaseException, status: int, given: str) -> None:
+def test_exit_statuses_of_the_job(
+    run: Run, monkeypatch: pytest.MonkeyPatch, error: BaseException, status: int, given: str
+) -> None:
     def fail(*_: object) -> None:
         raise error
 
@@ -259,7 +264,9 @@ def test_nothing_to_verify_where_only_a_clean_has_been(story: Story, capsys: pyt
     assert "nothing has been loaded there" in capsys.readouterr().err
 
 
-def test_rows_elsewhere_cannot_be_loaded_again(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_of_other_formats_cannot_be_loaded_again(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Known before Spark is started."""
     state = tmp_path / "state"
     storage, topic = LocalStorage(str(state)), run.arguments[3]

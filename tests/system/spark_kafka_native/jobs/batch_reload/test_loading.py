@@ -129,7 +129,7 @@ def test_attempts_that_are_not_taken_are_in_no_version(story: Story) -> None:
     assert story.records() == story.produced()
 
 
-def test_tasks_that_report_too_little_or_too_much_are_not_believed(story: Story) -> None:
+def test_missing_or_extra_task_results_fail_the_load(story: Story) -> None:
     story.produce("t", 0, 40)
 
     def forgetful(task: Callable[[Any], Any], items: Sequence[Any], result: type[Any], watch: Watch) -> list[Any]:
@@ -183,7 +183,7 @@ def test_a_log_truncated_while_the_load_runs_is_not_published(story: Story, cut_
 
 
 @pytest.mark.feature("reload.exactlyOnce")
-def test_of_two_runs_at_once_one_wins_and_the_other_leaves_nothing(story: Story) -> None:
+def test_concurrent_runs_of_a_topic_conflict(story: Story) -> None:
     story.produce("t", 0, 20)
 
     def another_run(_: OffsetRange) -> None:
@@ -195,7 +195,7 @@ def test_of_two_runs_at_once_one_wins_and_the_other_leaves_nothing(story: Story)
     assert story.unnamed_files() == []
 
 
-def test_two_runs_of_different_topics_both_win(story: Story) -> None:
+def test_concurrent_runs_of_different_topics_are_both_published(story: Story) -> None:
     story.produce("t", 0, 20)
 
     def of_another_topic(_: OffsetRange) -> None:
@@ -208,7 +208,7 @@ def test_two_runs_of_different_topics_both_win(story: Story) -> None:
     assert story.records() == sorted([*story.produced(), *(("u", 0, offset) for offset in range(10))])
 
 
-def test_run_that_was_cleaned_away_in_its_sleep_cannot_publish(story: Story) -> None:
+def test_run_that_a_clean_has_removed_cannot_publish(story: Story) -> None:
     story.produce("t", 0, 20)
     slept: list[int] = []
 
@@ -249,7 +249,7 @@ def test_a_published_version_keeps_its_files_when_a_newer_one_cannot_be_read(tmp
 
 @pytest.mark.parametrize("folder", ["_leases", "_loads", "_manifests"])
 @pytest.mark.parametrize("error", [FileExistsError("it is there"), TimeoutError("no answer")])
-def test_a_file_that_was_made_unnoticed_is_taken_as_made(tmp_path: Path, folder: str, error: OSError) -> None:
+def test_file_created_by_a_lost_put_is_accepted(tmp_path: Path, folder: str, error: OSError) -> None:
     """An object store's client repeats a PUT whose answer was lost, and the second one finds the file of the first."""
 
     class LosesAnAnswer(LocalStorage):
@@ -343,7 +343,7 @@ def test_a_target_of_an_older_release_is_continued(story: Story) -> None:
     assert story.records() == story.produced()
 
 
-def test_two_runs_at_once_behind_parts(story: Story) -> None:
+def test_concurrent_runs_after_parts(story: Story) -> None:
     other = Story(story.root)
     story.tail_entries = other.tail_entries = 1
     for runs, topic in ((story, "t"), (other, "u")):
@@ -368,7 +368,7 @@ def test_two_runs_at_once_behind_parts(story: Story) -> None:
     assert story.records() == story.produced() + other.produced()
 
 
-def test_a_run_that_continues_publishes_behind_one_that_replaced_earlier_files(story: Story) -> None:
+def test_continuing_run_publishes_after_a_run_that_replaced_files(story: Story) -> None:
     story.tail_entries = 1
     for _ in range(3):
         story.produce("t", 0, 10)
@@ -386,7 +386,7 @@ def test_a_run_that_continues_publishes_behind_one_that_replaced_earlier_files(s
     assert story.records() == story.produced()
 
 
-def test_a_run_that_replaces_entries_in_parts_loses_to_one_that_did_so_too(story: Story) -> None:
+def test_concurrent_runs_that_replace_entries_in_parts_conflict(story: Story) -> None:
     story.tail_entries = 1
     for _ in range(3):
         story.produce("t", 0, 10)

@@ -26,7 +26,7 @@ def measure(word: str) -> Answer:
     return Answer(name=word, length=len(word) << 33)
 
 
-def test_here() -> None:
+def test_local_runner() -> None:
     seen: list[int] = []
     assert run_here(measure, ["a", "bc"], Answer, seen.append) == [measure("a"), measure("bc")]
     assert seen == [1, 2]

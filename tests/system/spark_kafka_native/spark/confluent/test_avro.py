@@ -112,7 +112,7 @@ def test_encode_arguments_that_do_not_fit_together(arguments: dict[str, Any], co
         encode_avro("value", **arguments)
 
 
-def test_what_is_wrong_with_schemas_shows_on_the_driver(registry: StubRegistry) -> None:
+def test_schema_errors_are_raised_on_the_driver(registry: StubRegistry) -> None:
     with pytest.raises(SchemaError):
         decode_avro("value", schema="{")
     with pytest.raises(NoSuchSchema, match="subject absent"):

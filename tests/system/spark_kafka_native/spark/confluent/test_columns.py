@@ -15,7 +15,7 @@ GUID = UUID("89791762-2336-4186-9674-299b90a802e2")
 
 @pytest.mark.spark
 @pytest.mark.feature("more.wireFormat")
-def test_headers_are_taken_off_and_put_on(spark: SparkSession) -> None:
+def test_payload_and_with_header_columns(spark: SparkSession) -> None:
     values = [
         struct.pack(">bI", 0, 258) + b"data",
         struct.pack(">bI", 0, 2**32 - 1),

@@ -112,7 +112,7 @@ def test_bad_rows_fail_the_task(registry: StubRegistry) -> None:
 
 
 @pytest.mark.feature("more.avro")
-def test_values_that_the_type_has_no_room_for_are_bad() -> None:
+def test_values_out_of_range_are_bad_rows() -> None:
     schema = {"type": "long", "logicalType": "timestamp-millis"}
     plain = {"type": "long"}
     values = column(avro(plain, 0), avro(plain, 2**62), avro(plain, 5))
@@ -132,7 +132,7 @@ def test_schemas_that_do_not_resolve_make_bad_rows(registry: StubRegistry) -> No
 
 
 @pytest.mark.feature("more.avro")
-def test_a_registry_that_fails_fails_the_query_whatever_becomes_of_bad_rows(registry: StubRegistry) -> None:
+def test_registry_error_fails_the_query_with_any_on_bad(registry: StubRegistry) -> None:
     registry.failing_with = 500
     with pytest.raises(RegistryError):
         decoder(registry, bad_rows=BadRows.NULL).decode(column(framed(1, ORDER, ROW)))

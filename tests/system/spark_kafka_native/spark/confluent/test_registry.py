@@ -13,7 +13,7 @@ from tests.support.schema_registry import StubRegistry
 QUICK = {"max.retries": 0, "timeout": 20}
 
 
-def test_a_schema_is_asked_for_once_in_a_process(registry: StubRegistry) -> None:
+def test_schema_is_requested_once_per_process(registry: StubRegistry) -> None:
     schema_id = registry.add("orders-value", ORDER)
     asked = Registry.at(registry.url)
     again = pickle.loads(pickle.dumps(asked))
@@ -42,7 +42,7 @@ def test_schemas_that_refer_to_others_come_with_them(registry: StubRegistry) -> 
     assert ['"name": "City"' in text for text in found.references] == [True, False]
 
 
-def test_what_the_registry_does_not_have(registry: StubRegistry) -> None:
+def test_unknown_schemas_of_the_registry(registry: StubRegistry) -> None:
     asked = Registry.at(registry.url)
     with pytest.raises(NoSuchSchema, match="schema 7: the registry responded: Schema not found"):
         asked.schema(7)
@@ -53,14 +53,14 @@ def test_what_the_registry_does_not_have(registry: StubRegistry) -> None:
         asked.schema(proto)
 
 
-def test_a_schema_that_is_refused(registry: StubRegistry) -> None:
+def test_schema_that_the_registry_rejects(registry: StubRegistry) -> None:
     registry.frozen_subjects = frozenset({"orders-value"})
     with pytest.raises(NoSuchSchema, match="subject orders-value: the registry responded: incompatible"):
         Registry.at(registry.url).register("orders-value", '"string"')
 
 
 @pytest.mark.parametrize("status", [404, 401, 500, 503])
-def test_a_registry_that_is_out_of_order_says_nothing_about_schemas(registry: StubRegistry, status: int) -> None:
+def test_registry_errors_are_no_schema_errors(registry: StubRegistry, status: int) -> None:
     registry.failing_with = status
     with pytest.raises(
         RegistryError, match=rf"the schema registry at 127.0.0.1:\d+ did not return schema 1: HTTP {status}"
@@ -68,7 +68,7 @@ def test_a_registry_that_is_out_of_order_says_nothing_about_schemas(registry: St
         Registry.at({"url": registry.url, **QUICK}).schema(1)
 
 
-def test_a_registry_that_is_not_there() -> None:
+def test_unreachable_registry() -> None:
     with pytest.raises(RegistryError, match=r"at 127.0.0.1:1 did not return schema 1: \w+Error$"):
         Registry.at({"url": "http://127.0.0.1:1", **QUICK}).schema(1)
 

@@ -32,7 +32,7 @@ def config(servers: str, **options: str) -> ClientConfig:
     return ClientConfig.parse({"bootstrap.servers": servers} | named)
 
 
-def test_it_is_an_offset_source(offsets: ClusterOffsets) -> None:
+def test_cluster_offsets_is_an_offset_source(offsets: ClusterOffsets) -> None:
     source: OffsetSource = offsets
     assert source.list_offsets({}) == {}
 
@@ -45,12 +45,12 @@ def test_topics_that_exist(topics: Topics, offsets: ClusterOffsets) -> None:
     assert not [name for name in everything if name.startswith("__")]
 
 
-def test_looking_for_a_topic_does_not_make_it(offsets: ClusterOffsets) -> None:
+def test_topic_lookup_does_not_create_the_topic(offsets: ClusterOffsets) -> None:
     assert offsets.topics(["made-by-looking"]) == {}
     assert "made-by-looking" not in offsets.topics(None)
 
 
-def test_topic_names_that_cannot_be(offsets: ClusterOffsets) -> None:
+def test_invalid_topic_names(offsets: ClusterOffsets) -> None:
     with pytest.raises(KafkaError, match="a b") as caught:
         offsets.topics(["a b"])
     assert caught.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -102,17 +102,17 @@ def test_commits_of_a_group(topics: Topics, isolation: str) -> None:
     assert offsets.committed(group, [first, second]) == {}
     offsets.commit(group, {second: CommittedOffset(offset=5, metadata="here")})
     assert offsets.committed(group, [first, second]) == {second: CommittedOffset(offset=5, metadata="here")}
-    nobody = ClusterOffsets(config("127.0.0.1:1"))
+    unreachable = ClusterOffsets(config("127.0.0.1:1"))
     with pytest.raises(BrokerUnreachable):
-        nobody.commit(group, {second: CommittedOffset(offset=5)}, timeout_ms=600)
+        unreachable.commit(group, {second: CommittedOffset(offset=5)}, timeout_ms=600)
     with pytest.raises(BrokerUnreachable):
-        nobody.committed(group, [second], timeout_ms=600)
+        unreachable.committed(group, [second], timeout_ms=600)
 
 
 def test_servers_that_do_not_answer_are_named() -> None:
-    nobody = ClusterOffsets(config("127.0.0.1:1", default_api_timeout_ms="300"))
+    unreachable = ClusterOffsets(config("127.0.0.1:1", default_api_timeout_ms="300"))
     with pytest.raises(BrokerUnreachable, match=r"127\.0\.0\.1:1"):
-        nobody.topics(["t"])
+        unreachable.topics(["t"])
 
 
 @pytest.mark.feature("more.filters")
@@ -131,7 +131,7 @@ def test_largest_timestamps(topics: Topics, offsets: ClusterOffsets) -> None:
         showing("2.8", {TopicPartition("t", 0): 1}, shows="client.oldBrokers client.leaderEpochs"),
     ],
 )
-def test_what_brokers_of_then_can_tell(release: str, epoch_ends: dict[TopicPartition, int]) -> None:
+def test_lookups_that_old_brokers_support(release: str, epoch_ends: dict[TopicPartition, int]) -> None:
     with EmbeddedBroker(topics={"t": 1}, settings={"as.version": release}) as broker:
         with Topics(broker.bootstrap_servers) as topics:
             topics.write("t", ["a"])

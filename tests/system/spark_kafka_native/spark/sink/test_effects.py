@@ -51,9 +51,7 @@ def begun(cluster: Cluster, name: str = "p.1.0.0.0.0") -> ProducerIdAndEpoch:
     return producer
 
 
-def test_a_lost_answer_is_asked_for_again_unless_that_could_abort_something(
-    brokers: ScriptedCluster, cluster: Cluster
-) -> None:
+def test_lost_init_response_is_retried_unless_once(brokers: ScriptedCluster, cluster: Cluster) -> None:
     brokers.script(InitProducerIdRequest, Drop(applied=True))
     first = begun(cluster, "p.driver")
     assert first.epoch == 1, "the first request was carried out too"
@@ -66,7 +64,7 @@ def test_a_lost_answer_is_asked_for_again_unless_that_could_abort_something(
     assert answered(cluster, ask.InitProducer("p.1.0.0.0.1", 60_000, once=True)).epoch == 0
 
 
-def test_a_claim_is_refused_once_another_one_has_come(cluster: Cluster) -> None:
+def test_claim_of_a_fenced_producer_is_refused(cluster: Cluster) -> None:
     first = begun(cluster, "p.driver")
     second = answered(cluster, ask.InitProducer("p.driver", 60_000, claimed=first))
     assert (second.producer_id, second.epoch) == (first.producer_id, first.epoch + 1)
@@ -95,7 +93,7 @@ def test_rows_are_written_and_left_open(brokers: ScriptedCluster, cluster: Clust
     assert answered(cluster, ask.ListOpen("p")) == ("p.1.0.0.0.0",)
 
 
-def test_where_rows_are_is_told_roughly_if_no_broker_has_told(
+def test_offsets_of_rows_without_base_offset_are_those_of_the_partition(
     brokers: ScriptedCluster, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     producer = begun(cluster)
@@ -108,24 +106,24 @@ def test_where_rows_are_is_told_roughly_if_no_broker_has_told(
     assert written == ask.WrittenRange(TopicPartition("t", 1), 0, 1)
 
 
-def test_any_error_is_the_steps_to_decide_about(cluster: Cluster) -> None:
+def test_all_errors_of_send_are_thrown_into_the_steps(cluster: Cluster) -> None:
     seen: list[Exception] = []
 
     def steps(producer: ProducerIdAndEpoch) -> ask.Steps[str]:
         try:
             yield ask.WriteRows("p.1.0.0.0.0", producer)
-        except Exception as error:  # any error is what is asked for
+        except Exception as error:  # the steps get every error
             seen.append(error)
-        return "went on"
+        return "continued"
 
     def send(_: Producer) -> None:
         raise ZeroDivisionError
 
-    assert carry_out(cluster, steps(begun(cluster)), send=send) == "went on"
+    assert carry_out(cluster, steps(begun(cluster)), send=send) == "continued"
     assert [type(error) for error in seen] == [ZeroDivisionError]
 
 
-def test_decisions_are_written_read_and_made_room_for(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_decisions_are_appended_and_read(brokers: ScriptedCluster, cluster: Cluster) -> None:
     driver = begun(cluster, "p.driver")
 
     def steps() -> ask.Steps[tuple[Any, ...]]:
@@ -175,7 +173,7 @@ def test_decisions_are_kept_as_safely_as_the_cluster_can(brokers: int, replicas:
     assert configs == {"cleanup.policy": "compact"} | ({"min.insync.replicas": in_sync} if in_sync else {})
 
 
-def test_one_that_cannot_be_ended_keeps_none_of_the_others_waiting(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_failed_end_txn_does_not_delay_other_transactions(brokers: ScriptedCluster, cluster: Cluster) -> None:
     names = ("p.1.0.0.0.0", "p.1.0.0.1.0")
     producers = [begun(cluster, name) for name in names]
     for name, producer in zip(names, producers, strict=True):
@@ -194,9 +192,7 @@ def test_one_that_cannot_be_ended_keeps_none_of_the_others_waiting(brokers: Scri
     assert [error.code for error in errors] == [ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED]
 
 
-def test_what_is_open_is_aborted_and_one_that_ends_already_is_no_error(
-    brokers: ScriptedCluster, cluster: Cluster
-) -> None:
+def test_open_transactions_are_aborted_and_ending_ones_are_no_error(brokers: ScriptedCluster, cluster: Cluster) -> None:
     brokers.script(
         InitProducerIdRequest,
         Refuse(ErrorCode.CONCURRENT_TRANSACTIONS),
@@ -209,12 +205,12 @@ def test_what_is_open_is_aborted_and_one_that_ends_already_is_no_error(
     assert second.code is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
-def test_what_nobody_knows_is_described_so(brokers: ScriptedCluster, cluster: Cluster) -> None:
+def test_unknown_transactional_id_is_described_as_none(brokers: ScriptedCluster, cluster: Cluster) -> None:
     begun(cluster)
     brokers.script(DescribeTransactionsRequest, Drop())
-    known, unknown = answered(cluster, ask.Describe(("p.1.0.0.0.0", "nobody")))
+    known, unknown = answered(cluster, ask.Describe(("p.1.0.0.0.0", "unknown")))
     assert (known.state, unknown) == ("Empty", None)
 
 
-def test_now_is_now(cluster: Cluster) -> None:
+def test_now_effect_is_the_current_time(cluster: Cluster) -> None:
     assert answered(cluster, ask.Now()) > 1_700_000_000_000

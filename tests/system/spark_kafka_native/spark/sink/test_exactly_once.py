@@ -134,7 +134,7 @@ def test_a_micro_batch_with_attempts_that_fail_or_lose(sink: Sink) -> None:
 
 
 @pytest.mark.feature("sink.exactlyOnce")
-def test_a_batch_that_was_decided_is_skipped_to_its_last_row(sink: Sink) -> None:
+def test_decided_batch_is_skipped_to_its_last_row(sink: Sink) -> None:
     sink.run(0, ["a"])
     left = [batch(["a"]), batch(["rest"])]
     rows = iter(left)
@@ -158,7 +158,7 @@ def test_a_writer_is_planned_once_and_by_pickling_alone(sink: Sink, monkeypatch:
 
 
 @pytest.mark.feature("sink.exactlyOnce")
-def test_a_batch_that_is_given_up_leaves_nothing(sink: Sink) -> None:
+def test_aborted_batch_has_no_readable_rows(sink: Sink) -> None:
     message = sink.task(pickle.dumps(sink.stream_writer()), ["a"])
     sink.stream_writer().abort([message, None], 0)
     with pytest.raises(ExactlyOnceError, match="FENCED"):
@@ -167,7 +167,7 @@ def test_a_batch_that_is_given_up_leaves_nothing(sink: Sink) -> None:
     sink.shows(["b"])
 
 
-def test_a_decided_batch_is_not_given_up(sink: Sink, caplog: pytest.LogCaptureFixture) -> None:
+def test_abort_of_a_decided_batch_commits_it(sink: Sink, caplog: pytest.LogCaptureFixture) -> None:
     message = sink.run(0, ["a"])
     sink.stream_writer().abort([message], 0)
     assert f"prefix {sink.prefix}: batch 0 was decided before and is committed" in caplog.messages
@@ -214,19 +214,19 @@ def test_a_batch_write_killed_after_its_decision_is_completed_by_the_next_one(
     sink.shows(["a", "b", "c"])
 
 
-def test_inside_foreach_batch_it_is_refused(sink: Sink) -> None:
+def test_exactly_once_inside_foreach_batch_is_refused(sink: Sink) -> None:
     planned = pickle.dumps(sink.writer())
     with pytest.raises(OptionError, match=r"'delivery\.guarantee': cannot be exactly-once inside foreachBatch"):
         sink.task(planned, ["a"], 3)
 
 
-def test_a_task_that_is_not_told_its_batch_fails(sink: Sink) -> None:
+def test_task_without_a_batch_id_fails(sink: Sink) -> None:
     planned = pickle.dumps(sink.stream_writer())
     with pytest.raises(TaskError, match="has not set the query and batch of this task"):
         sink.task(planned, ["a"], None)
 
 
-def test_trouble_in_planning_is_told_in_our_words(sink: Sink, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_planning_errors_name_the_prefix(sink: Sink, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(error: Exception) -> None:
         def check(*_: object) -> None:
             raise error
@@ -242,7 +242,7 @@ def test_trouble_in_planning_is_told_in_our_words(sink: Sink, monkeypatch: pytes
         pickle.dumps(sink.stream_writer())
 
 
-def test_brokers_that_cannot_tell_what_is_open_are_too_old() -> None:
+def test_brokers_without_list_transactions_are_too_old() -> None:
     with EmbeddedBroker(settings={"as.version": "2.8"}) as broker:
         options = {"kafka.bootstrap.servers": broker.bootstrap_servers, "topic": "t"}
         asked = options | {"delivery.guarantee": "exactly-once", "transactional.id.prefix": "old"}
@@ -251,7 +251,7 @@ def test_brokers_that_cannot_tell_what_is_open_are_too_old() -> None:
         assert broker.topics() == {}
 
 
-def test_trouble_in_tasks_and_at_the_end_says_what_is_safe(sink: Sink, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_of_tasks_and_commits_name_what_is_safe(sink: Sink, monkeypatch: pytest.MonkeyPatch) -> None:
     planned = pickle.dumps(sink.stream_writer())
     message = sink.task(planned, ["a"])
 
@@ -263,5 +263,5 @@ def test_trouble_in_tasks_and_at_the_end_says_what_is_safe(sink: Sink, monkeypat
         sink.task(planned, ["a"])
     with pytest.raises(ExactlyOnceError, match=r"OUTCOME_UNKNOWN\] prefix .*: The commit failed"):
         sink.stream_writer().commit([message], 0)
-    with pytest.raises(ExactlyOnceError, match=r"OUTCOME_UNKNOWN\] prefix .*: The abort did not come to its end"):
+    with pytest.raises(ExactlyOnceError, match=r"OUTCOME_UNKNOWN\] prefix .*: The abort failed"):
         sink.stream_writer().abort([message], 0)

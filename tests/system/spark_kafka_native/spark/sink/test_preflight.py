@@ -27,7 +27,7 @@ def chosen(prefix: str = "preflight", timeout_ms: int = 60_000) -> ExactlyOnce:
 
 
 @pytest.mark.feature("sink.exactlyOnceOptions")
-def test_a_timeout_that_brokers_refuse_is_refused_before_anything_is_begun(cluster: Cluster) -> None:
+def test_timeout_above_the_brokers_limit_is_refused_first(cluster: Cluster) -> None:
     check_cluster(cluster, chosen(timeout_ms=900_000))
     with pytest.raises(OptionError) as caught:
         check_cluster(cluster, chosen(timeout_ms=900_001))
@@ -36,7 +36,7 @@ def test_a_timeout_that_brokers_refuse_is_refused_before_anything_is_begun(clust
     )
 
 
-def test_a_topic_that_forgets_decisions_is_refused(cluster: Cluster, bundled_broker: BrokerProcess) -> None:
+def test_topic_of_decisions_that_is_not_compacted_is_refused(cluster: Cluster, bundled_broker: BrokerProcess) -> None:
     bundled_broker.create_topic("forgets.decisions", 1, {"cleanup.policy": "compact,delete"})
     with pytest.raises(OptionError, match=r"'transactional.id.prefix': topic forgets.decisions has cleanup.policy=com"):
         check_cluster(cluster, chosen("forgets"))
@@ -45,7 +45,7 @@ def test_a_topic_that_forgets_decisions_is_refused(cluster: Cluster, bundled_bro
 
 
 @pytest.mark.parametrize("code", [ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUTHORIZATION_FAILED])
-def test_what_may_not_be_looked_at_is_left_to_later_errors(
+def test_unauthorized_configs_are_not_checked(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, code: ErrorCode
 ) -> None:
     asked: list[Resource] = []
@@ -60,10 +60,10 @@ def test_what_may_not_be_looked_at_is_left_to_later_errors(
     assert len(asked) == 2, "once per process"
 
 
-def test_trouble_is_told(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_brokers_are_an_error(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: object) -> None:
         raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "broker 1")
 
     monkeypatch.setattr(preflight, "describe_configs", fails)
     with pytest.raises(KafkaError, match="broker 1"):
-        check_cluster(cluster, chosen("trouble"))
+        check_cluster(cluster, chosen("unreachable"))

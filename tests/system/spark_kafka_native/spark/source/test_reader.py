@@ -1,4 +1,4 @@
-"""A task that reads several ranges together, from brokers that fail as they are told to."""
+"""A task that reads several ranges together, from brokers with faults."""
 
 import uuid
 from collections import Counter
@@ -85,7 +85,7 @@ def whole(start: int = 0, end: int = LAST) -> dict[int, list[int]]:
 
 
 def after(brokers: ScriptedCluster, fetches: int, action: Callable[[], None]) -> list[int]:
-    """Have the broker of the even partitions do something between two Fetches; the offsets it is asked for then."""
+    """Call a function between two Fetches to the broker of the even partitions; return the offsets of that Fetch."""
     offsets: list[int] = []
 
     def respond(request: FetchRequest) -> Response:
@@ -109,7 +109,7 @@ def test_ranges_are_read_exactly(brokers: ScriptedCluster, start: int, end: int)
     assert read(options(brokers), task(start, end)) == whole(start, end)
 
 
-def test_one_range_is_read_as_ever(brokers: ScriptedCluster) -> None:
+def test_one_range_is_read(brokers: ScriptedCluster) -> None:
     assert read(options(brokers), task(7, 300, partitions=1)) == {0: list(range(7, 300))}
 
 
@@ -145,7 +145,7 @@ def test_open_ends_are_looked_up_once_for_all(brokers: ScriptedCluster) -> None:
     assert read(parsed, everything) == whole() | {2: list(range(LAST + ROWS))}
 
 
-def test_trouble_on_the_way_neither_loses_nor_repeats_a_row(brokers: ScriptedCluster) -> None:
+def test_fetch_errors_neither_lose_nor_repeat_rows(brokers: ScriptedCluster) -> None:
     steps: list[Step] = [Pass(), Pass(), Drop(), Pass(), Refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER), Pass(), Drop()]
     brokers.script(FetchRequest, *steps)
     assert read(options(brokers), task(3, LAST - 3)) == whole(3, LAST - 3)
@@ -171,7 +171,7 @@ def test_reading_may_end_early(brokers: ScriptedCluster) -> None:
 
 
 @pytest.mark.feature("loss.agedOut")
-def test_one_partition_that_aged_out(brokers: ScriptedCluster) -> None:
+def test_one_partition_with_a_deleted_start(brokers: ScriptedCluster) -> None:
     brokers.partition("t", 2).log_start = 400
     with pytest.raises(DataLossError, match=r"COULD_NOT_READ_OFFSET_RANGE\] offsets \[0, 400\) of t-2"):
         read(options(brokers), task())
@@ -180,7 +180,7 @@ def test_one_partition_that_aged_out(brokers: ScriptedCluster) -> None:
 
 @pytest.mark.feature("loss.agedOut", "loss.noDuplicates")
 @pytest.mark.parametrize("fail", ["true", "false"])
-def test_one_partition_that_ages_out_while_it_is_read(brokers: ScriptedCluster, fail: str) -> None:
+def test_one_partition_with_records_deleted_during_the_read(brokers: ScriptedCluster, fail: str) -> None:
     partition = brokers.partition("t", 2)
     reached = after(brokers, 2, lambda: setattr(partition, "log_start", 900))
     parsed = options(brokers, failOnDataLoss=fail)
@@ -216,7 +216,7 @@ def test_one_partition_that_does_not_exist(brokers: ScriptedCluster, end: int) -
 @pytest.mark.feature("client.leaderEpochs")
 @pytest.mark.parametrize("fail", ["true", "false"])
 @pytest.mark.parametrize("is_led", [True, False])
-def test_a_log_that_is_cut_while_it_is_read(brokers: ScriptedCluster, is_led: bool, fail: str) -> None:
+def test_log_truncated_during_the_read(brokers: ScriptedCluster, is_led: bool, fail: str) -> None:
     """What was read together of it is compared with the new leader's log."""
     partition = brokers.partition("t", 2)
 
@@ -239,7 +239,7 @@ def test_a_log_that_is_cut_while_it_is_read(brokers: ScriptedCluster, is_led: bo
 # --- errors
 
 
-def test_errors_name_the_range_and_what_to_turn(brokers: ScriptedCluster) -> None:
+def test_read_errors_name_range_and_option(brokers: ScriptedCluster) -> None:
     batches = brokers.partition("t", 2).batches
     batches[7] = batches[7][:70] + bytes([batches[7][70] ^ 1]) + batches[7][71:]
     with pytest.raises(TaskError, match=r"reading t-2 offsets \[0, 1000\) failed: .*offset 350 .*'kafka.check.crcs'"):

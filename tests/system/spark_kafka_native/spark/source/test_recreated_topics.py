@@ -42,7 +42,7 @@ class Story:
         return parse_source_options({**known, **(given or {}), **more}, Query.BATCH)
 
     def create(self, value: str, records: int) -> None:
-        """The topic anew, with so many records in each partition."""
+        """Create the topic again, with ``records`` in each partition."""
         if self._exists:
             self._broker.delete_topic("t")
         self._exists = True
@@ -83,7 +83,7 @@ def test_a_topic_created_again_after_the_plan_is_not_read(story: Story, partitio
     assert values(story.options(failOnDataLoss="false"), bound) == []
 
 
-def test_a_range_that_the_task_binds_is_of_the_topic_of_now(story: Story, partitions: int) -> None:
+def test_range_bound_by_the_task_is_of_the_present_topic(story: Story, partitions: int) -> None:
     """The worker process has the id of the earlier topic in memory; nothing was planned in that one."""
     parsed = story.options()
     task = tuple(range_of(TopicPartition("t", number), -2, -1) for number in range(partitions))
@@ -93,9 +93,7 @@ def test_a_range_that_the_task_binds_is_of_the_topic_of_now(story: Story, partit
 
 
 @pytest.mark.parametrize("sizes", [{"maxPartitions": "1"}, {"minPartitions": "6"}], ids=str)
-def test_a_planned_end_or_size_does_not_make_a_worker_take_the_topic_of_now_for_the_earlier_one(
-    story: Story, partitions: int, sizes: dict[str, str]
-) -> None:
+def test_planned_end_is_of_the_planned_topic(story: Story, partitions: int, sizes: dict[str, str]) -> None:
     worker, driver = story.options(sizes), story.options(sizes | {"kafka.client.id": "driver"})
     story.create("earlier", 6)
     assert values(worker, *plan(driver)) == ["earlier"] * 6 * partitions

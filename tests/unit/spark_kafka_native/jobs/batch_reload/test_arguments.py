@@ -102,7 +102,7 @@ def test_clean_and_verify_need_less() -> None:
         ([*PLAIN, "--write-option", "a=b"], "--write-option: is for formats other than"),
     ],
 )
-def test_what_does_not_fit_together(arguments: list[str], said: str) -> None:
+def test_invalid_combinations_of_arguments(arguments: list[str], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         parse_arguments(arguments)
 
@@ -134,7 +134,7 @@ def test_nearest_option_is_suggested(capsys: pytest.CaptureFixture[str]) -> None
 
 
 @pytest.mark.feature("reload.exactlyOnce", "reload.otherFormats")
-def test_help_says_what_is_exact_and_what_is_not(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_names_delivery_guarantees(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         parse_arguments(["--help"])
     text = capsys.readouterr().out

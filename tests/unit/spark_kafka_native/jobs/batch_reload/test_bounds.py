@@ -40,30 +40,32 @@ def points(cluster: FakeCluster, text: str) -> dict[TopicPartition, int]:
         ("-1h", {T0: 5, T1: 0, U0: 8}),
     ],
 )
-def test_words(cluster: FakeCluster, text: str, offsets: dict[TopicPartition, int]) -> None:
+def test_points_of_the_command_line_are_resolved_to_offsets(
+    cluster: FakeCluster, text: str, offsets: dict[TopicPartition, int]
+) -> None:
     assert points(cluster, text) == offsets
 
 
-def test_record_of_a_time_behind_what_can_be_read_is_the_end(cluster: FakeCluster) -> None:
+def test_record_after_the_last_stable_offset_is_the_end(cluster: FakeCluster) -> None:
     """It belongs to a transaction that is open: the end for readers of committed records is before it."""
     cluster.end[T0] = 4
     assert points(cluster, "7000")[T0] == 4
 
 
 @pytest.mark.parametrize("text", ["soon", "2026-11-20T10:00:00", "{", '{"t":5}', "latest+5"])
-def test_what_cannot_be_read(text: str) -> None:
+def test_invalid_points_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         parse_point(text)
 
 
-def test_what_names_nothing(cluster: FakeCluster) -> None:
+def test_points_with_unknown_partitions_are_refused(cluster: FakeCluster) -> None:
     with pytest.raises(UsageError, match="--from: names topics that are not loaded: w"):
         points(cluster, '{"w":"earliest"}')
     with pytest.raises(UsageError, match="--from: names partitions that do not exist: t-2"):
         points(cluster, '{"t":{"2":0}}')
 
 
-def test_until_and_nothing_said(cluster: FakeCluster) -> None:
+def test_until_without_a_start(cluster: FakeCluster) -> None:
     state = cluster_state(cluster, [T0])
     wanted = resolve_wanted(cluster, state, None, parse_offsets('{"t":{"0":7}}'), accept_loss=True)
     assert (wanted.points, wanted.ends, wanted.accept_loss) == ({}, {T0: 7}, True)

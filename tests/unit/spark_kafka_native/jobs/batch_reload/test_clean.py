@@ -1,4 +1,4 @@
-"""What a clean takes away, and what it leaves to runs that live."""
+"""The files that a clean deletes, and those that it keeps for live runs."""
 
 import errno
 import os
@@ -26,13 +26,13 @@ def loaded(story: Story) -> Story:
     return story
 
 
-def test_old_versions_go_and_files_that_only_they_name(loaded: Story) -> None:
+def test_clean_removes_old_versions_and_their_files(loaded: Story) -> None:
     removed = loaded.clean(keep_versions=2)
     assert (removed.versions, removed.files, removed.dead_loads) == ((1,), (), ())
     removed = loaded.clean(keep_versions=1)
     assert (removed.versions, len(removed.files)) == ((2,), 2)
     assert removed.bytes > 0
-    assert versions(loaded.storage) == [3], "a clean that expels nobody makes no version"
+    assert versions(loaded.storage) == [3], "a clean without dead runs makes no version"
     assert loaded.records() == loaded.produced()
     assert loaded.unnamed_files() == []
 
@@ -54,7 +54,7 @@ def test_a_clean_that_cannot_list_a_directory_deletes_nothing(loaded: Story, mon
     assert loaded.records() == loaded.produced()
 
 
-def test_run_that_lives_keeps_its_files(loaded: Story) -> None:
+def test_clean_keeps_files_of_a_live_run(loaded: Story) -> None:
     loaded.produce("t", 0, 10)
 
     def clean_in_between(_: OffsetRange) -> None:
@@ -65,7 +65,7 @@ def test_run_that_lives_keeps_its_files(loaded: Story) -> None:
     assert loaded.records() == loaded.produced()
 
 
-def test_run_that_has_not_shown_its_lease_yet_keeps_its_files(loaded: Story) -> None:
+def test_clean_keeps_files_of_a_run_without_a_lease_yet(loaded: Story) -> None:
     loaded.storage.create("_loads/fresh/t/1.json", b"")
     assert loaded.clean(lease_s=3600.0).dead_loads == ()
     assert "_loads/fresh/t/1.json" in loaded.unnamed_files()
@@ -73,7 +73,7 @@ def test_run_that_has_not_shown_its_lease_yet_keeps_its_files(loaded: Story) -> 
     assert loaded.clean().files == ()
 
 
-def test_dead_run_is_named_before_its_files_go(loaded: Story) -> None:
+def test_clean_names_a_dead_run_before_it_removes_files(loaded: Story) -> None:
     Lease(loaded.storage, "dead").take()
     loaded.storage.create("_loads/dead/t/1.json", b"123")
     removed = loaded.clean()
@@ -82,10 +82,10 @@ def test_dead_run_is_named_before_its_files_go(loaded: Story) -> None:
     assert loaded.version().kind == "clean"
     assert loaded.records() == loaded.produced()
     loaded.load("earliest")
-    assert loaded.version().removed_loads == ("dead",), "it may wake up at any time"
+    assert loaded.version().removed_loads == ("dead",), "it may resume at any time"
 
 
-def test_dead_run_that_wakes_up_in_the_middle_stops_the_clean(loaded: Story) -> None:
+def test_resumed_dead_run_stops_the_clean(loaded: Story) -> None:
     loaded.produce("t", 0, 5)
     awake = Story(loaded.root)
     awake.cluster = loaded.cluster
@@ -120,7 +120,7 @@ def test_target_where_nothing_has_been_published(story: Story) -> None:
     assert versions(empty) == []
 
 
-def test_half_made_files_go_when_they_are_old(loaded: Story) -> None:
+def test_clean_removes_old_temporary_files(loaded: Story) -> None:
     (loaded.root / "_manifests" / ".creating-1").write_bytes(b"12")
     assert find_unneeded(loaded.storage, 0.0, lease_s=0.0, keep_versions=9).files == ()
     assert loaded.clean(keep_versions=9).files == ("_manifests/.creating-1",)

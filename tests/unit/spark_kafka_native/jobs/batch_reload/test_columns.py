@@ -14,7 +14,7 @@ def target(form: StoredFormat) -> Manifest:
     return Manifest(version=1, load_id="", kind="load", created_ms=0, format=form)
 
 
-def test_all_columns_and_parquet_unless_something_is_said() -> None:
+def test_default_columns_and_format() -> None:
     form = stored_format(None, name=None, columns=(), as_string=NOTHING)
     assert form.name == "parquet"
     assert [name for name, _ in form.columns] == ALL
@@ -25,13 +25,13 @@ def test_all_columns_and_parquet_unless_something_is_said() -> None:
     assert schema_of(text).simpleString() == "struct<value:string,offset:bigint>"
 
 
-def test_text_has_the_value_alone() -> None:
+def test_text_format_has_the_column_value_only() -> None:
     assert stored_format(None, name="text", columns=(), as_string=NOTHING).columns == (("value", "string"),)
     with pytest.raises(UsageError, match="a text file has the one column value"):
         row_schema("text", ["key"], NOTHING)
 
 
-def test_target_keeps_what_it_has() -> None:
+def test_target_keeps_its_format_and_columns() -> None:
     known = stored_format(None, name="orc", columns=("value",), as_string=NOTHING)
     assert stored_format(target(known), name=None, columns=(), as_string=NOTHING) == known
     assert stored_format(target(known), name="orc", columns=("value",), as_string=NOTHING) == known
@@ -56,6 +56,6 @@ def test_other_formats_have_no_columns_to_keep() -> None:
         (["value"], frozenset({"key"}), "--key-as-string: column key is not loaded"),
     ],
 )
-def test_columns_that_cannot_be(columns: list[str], as_string: frozenset[str], said: str) -> None:
+def test_invalid_columns_are_refused(columns: list[str], as_string: frozenset[str], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         row_schema("parquet", columns, as_string)

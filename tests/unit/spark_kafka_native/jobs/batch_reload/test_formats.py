@@ -104,12 +104,12 @@ def test_text_is_a_line_a_record() -> None:
 @pytest.mark.parametrize(
     ("value", "said"), [(None, "a record without a value"), ("a\nb", "a line break"), ("a\r", "a line break")]
 )
-def test_text_refuses_what_has_no_line(value: str | None, said: str) -> None:
+def test_text_format_refuses_nulls_and_line_breaks(value: str | None, said: str) -> None:
     with pytest.raises(ReloadError, match=said):
         written("text", None, [{"value": "x"}, {"value": value}], VALUE)
 
 
-def test_names_of_files_and_what_there_is() -> None:
+def test_file_suffixes_and_compressions() -> None:
     suffixes = {name: file_format(name, None).suffix for name in COMPRESSIONS}
     assert suffixes == {
         "parquet": ".parquet",

@@ -14,7 +14,7 @@ def test_ids_sort_by_time_and_differ() -> None:
     assert new_load_id(0.0).startswith("19700101T000000Z-")
 
 
-def test_lease_is_seen_by_others_until_it_is_released(story: Story) -> None:
+def test_lease_is_listed_until_its_release(story: Story) -> None:
     lease = Lease(story.storage, "mine")
     lease.take()
     now_s = lease.written_at_s()
@@ -26,7 +26,7 @@ def test_lease_is_seen_by_others_until_it_is_released(story: Story) -> None:
     assert other_runs(story.storage, "yours", now_s) == []
 
 
-def test_lease_is_renewed_when_it_is_time(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lease_is_renewed_after_its_interval(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
     lease = Lease(story.storage, "mine")
     lease.take()
     puts: list[str] = []
@@ -38,7 +38,7 @@ def test_lease_is_renewed_when_it_is_time(story: Story, monkeypatch: pytest.Monk
     assert puts == ["_leases/mine.json"]
 
 
-def test_lease_that_cannot_be_renewed_is_tried_again(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_lease_renewal_is_retried(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
     """A moment without the storage ends no load, whatever it writes into."""
     lease = Lease(story.storage, "mine")
     tries: list[str] = []
@@ -56,7 +56,7 @@ def test_lease_that_cannot_be_renewed_is_tried_again(story: Story, monkeypatch: 
     assert story.storage.list("_leases") == {}
 
 
-def test_lease_that_cannot_be_released_is_left_to_a_clean(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_lease_release_is_ignored(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_: str) -> None:
         raise OSError("stale file handle")
 
@@ -80,7 +80,7 @@ def test_lease_that_a_listing_does_not_show_is_an_error_that_names_it(story: Sto
         Lease(story.storage, "mine").written_at_s()
 
 
-def test_lease_of_others_that_cannot_be_read(story: Story) -> None:
+def test_unreadable_lease_of_another_run(story: Story) -> None:
     story.storage.create("_leases/odd.json", b"[")
     (run,) = other_runs(story.storage, "mine", NOW_S)
     assert (run.load_id, run.holder) == ("odd", "another run")

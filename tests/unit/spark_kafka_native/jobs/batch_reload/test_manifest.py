@@ -98,7 +98,7 @@ def test_entries_continue_where_those_in_parts_end(tail: Manifest, said: str) ->
     assert problems(dataclasses.replace(tail, parts=(PART,), parts_until={T0: 10})) == [said]
 
 
-def test_other_programs_can_read_it() -> None:
+def test_manifest_is_documented_json() -> None:
     """What the documentation promises of the file."""
     stored = json.loads(to_json(WHOLE))
     assert [file["path"] for file in stored["files"]] == ["_loads/l/t/0-0.json", "_loads/l/t/1-3.json"]
@@ -117,7 +117,7 @@ def test_other_programs_can_read_it() -> None:
     assert stored["positions"] == {"t": {"0": 20, "1": 5}}
 
 
-def test_every_truncation_and_other_formats_are_refused() -> None:
+def test_truncated_manifests_and_other_formats_are_refused() -> None:
     data = to_json(WHOLE).rstrip()
     for end in range(0, len(data) - 1, 7):
         with pytest.raises(ManifestError, match="target/7: not a manifest"):
@@ -128,7 +128,7 @@ def test_every_truncation_and_other_formats_are_refused() -> None:
         from_json(b"[]", "x")
 
 
-def test_whole_offsets_have_no_problem() -> None:
+def test_adjacent_entries_have_no_problem() -> None:
     assert problems(WHOLE) == []
     assert problems(manifest(p0=5)) == []
 
@@ -144,6 +144,6 @@ def test_whole_offsets_have_no_problem() -> None:
         (manifest(entry(0, 5, path="a"), entry(5, 6, path="a"), p0=6), "a is there twice"),
     ],
 )
-def test_problems_are_named(wrong: Manifest, said: str) -> None:
+def test_problems_of_a_manifest_are_named(wrong: Manifest, said: str) -> None:
     assert problems(wrong) == [said]
     assert problems(dataclasses.replace(wrong, version=8)) == [said]

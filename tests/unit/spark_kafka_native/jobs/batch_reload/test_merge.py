@@ -57,7 +57,7 @@ def test_versions_follow_each_other(story: Story) -> None:
     assert problems(again) == []
 
 
-def test_run_follows_another_that_left_its_partitions_alone(story: Story) -> None:
+def test_run_follows_a_run_of_other_partitions(story: Story) -> None:
     story.produce("t", 0, 5)
     base = next_version(None, load_of(story, None, load_id="a"))
     story.produce("t", 0, 5)
@@ -70,7 +70,7 @@ def test_run_follows_another_that_left_its_partitions_alone(story: Story) -> Non
     assert both.positions[TopicPartition("u", 0)] == 3
 
 
-def test_run_cannot_follow_another_that_loaded_the_same(story: Story) -> None:
+def test_run_conflicts_with_a_run_of_the_same_partitions(story: Story) -> None:
     story.produce("t", 0, 5)
     base = next_version(None, load_of(story, None, load_id="a"))
     story.produce("t", 0, 5)
@@ -81,7 +81,7 @@ def test_run_cannot_follow_another_that_loaded_the_same(story: Story) -> None:
         next_version(base, load_of(story, None, load_id="first too"))
 
 
-def test_run_that_was_taken_for_dead_cannot_publish(story: Story) -> None:
+def test_run_removed_as_dead_cannot_publish(story: Story) -> None:
     story.produce("t", 0, 5)
     mine = load_of(story, None, load_id="sleeper")
     cleaned = Manifest(
@@ -113,7 +113,7 @@ def _whole(plan: Plan) -> Entry:
     )
 
 
-def test_another_topic_of_the_name_replaces_all_of_the_first(story: Story) -> None:
+def test_recreated_topic_replaces_all_entries(story: Story) -> None:
     story.produce("t", 0, 5)
     story.produce("t", 1, 5)
     base = dataclasses.replace(next_version(None, load_of(story, None)), topic_ids={"t": "one"})

@@ -57,7 +57,7 @@ def bounds(part: PartitionPlan) -> tuple[int, int, list[str]]:
 
 
 @pytest.mark.feature("reload.ranges")
-def test_first_run_loads_all_that_there_is_or_from_a_point() -> None:
+def test_first_run_loads_all_offsets_or_from_a_point() -> None:
     assert bounds(plan_of(None, 3, 9)) == (3, 9, [])
     assert bounds(plan_of(None, 3, 9, point=5)) == (5, 9, [])
     assert bounds(plan_of(None, 3, 9, until=6)) == (3, 6, [])
@@ -67,7 +67,7 @@ def test_first_run_loads_all_that_there_is_or_from_a_point() -> None:
 
 
 @pytest.mark.feature("reload.ranges")
-def test_next_run_goes_on_where_the_last_ended() -> None:
+def test_next_run_continues_at_the_position() -> None:
     assert bounds(plan_of(version(0, 10), 0, 30)) == (10, 30, [])
     assert bounds(plan_of(version(0, 10), 0, 10)) == (10, 10, [])
     assert bounds(plan_of(version(position=10), 0, 12)) == (10, 12, [])
@@ -81,11 +81,11 @@ def test_run_from_a_point_begins_at_the_boundary_before() -> None:
     assert bounds(plan_of(base, 0, 40, point=20)) == (20, 40, ["20"])
     assert bounds(plan_of(base, 0, 40, point=25)) == (20, 40, ["20"])
     assert bounds(plan_of(base, 0, 40, point=0)) == (0, 40, ["0", "10", "20"])
-    assert bounds(plan_of(base, 0, 40, point=35)) == (30, 40, []), "a point behind the end would leave a gap"
+    assert bounds(plan_of(base, 0, 40, point=35)) == (30, 40, []), "a point after the end would leave a gap"
 
 
 @pytest.mark.feature("reload.from")
-def test_run_between_two_points_keeps_the_files_behind() -> None:
+def test_run_between_two_points_keeps_later_files() -> None:
     base = version(0, 10, 20, 30)
     assert bounds(plan_of(base, 0, 40, point=12, until=15)) == (10, 20, ["10"])
     assert bounds(plan_of(base, 0, 40, point=12, until=20)) == (10, 20, ["10"])
@@ -95,14 +95,14 @@ def test_run_between_two_points_keeps_the_files_behind() -> None:
 
 
 @pytest.mark.feature("reload.from")
-def test_run_from_before_the_first_file_closes_up_to_it() -> None:
+def test_run_before_the_first_file_ends_at_it() -> None:
     base = version(50, 60, 70)
     assert bounds(plan_of(base, 0, 80, point=20)) == (20, 80, ["50", "60"])
     assert bounds(plan_of(base, 0, 80, point=20, until=30)) == (20, 50, [])
 
 
 @pytest.mark.feature("reload.from")
-def test_file_whose_beginning_the_topic_has_lost_stays_as_it_is() -> None:
+def test_file_with_deleted_first_records_is_kept() -> None:
     base = version(0, 10, 20, 30)
     assert bounds(plan_of(base, 14, 40, point=14)) == (20, 40, ["20"]), "all that the topic still has"
     assert bounds(plan_of(base, 14, 40, point=3)) == (20, 40, ["20"])
@@ -111,7 +111,7 @@ def test_file_whose_beginning_the_topic_has_lost_stays_as_it_is() -> None:
         plan_of(base, 14, 40, point=15)
 
 
-def test_records_that_are_gone_stop_a_run_or_are_named() -> None:
+def test_deleted_records_stop_a_run_or_are_named() -> None:
     with pytest.raises(ReloadError, match=r"offsets \[10, 14\) of t-0 were deleted .* --accept-data-loss"):
         plan_of(version(0, 10), 14, 40)
     part = plan_of(version(0, 10), 14, 40, accept_loss=True)
@@ -121,7 +121,7 @@ def test_records_that_are_gone_stop_a_run_or_are_named() -> None:
     assert plan_of(None, 14, 40, point=5, accept_loss=True).lost == (5, 14)
 
 
-def test_topic_that_has_gone_back_is_told_and_loaded_again_on_demand() -> None:
+def test_decreased_end_offset_is_an_error_without_from() -> None:
     base = version(0, 10, 20)
     with pytest.raises(ReloadError, match="t-0 ends at offset 15, before the position 20"):
         plan_of(base, 0, 15)
@@ -130,7 +130,7 @@ def test_topic_that_has_gone_back_is_told_and_loaded_again_on_demand() -> None:
     assert bounds(plan_of(base, 0, 5, point=0)) == (0, 5, ["0", "10"])
 
 
-def test_another_topic_of_the_name_is_told_and_replaces_all_on_demand() -> None:
+def test_recreated_topic_is_an_error_without_from() -> None:
     base = version(0, 10, 20, topic_id="one")
     assert plan_of(base, 0, 30, topic_id="one").from_offset == 20
     assert plan_of(base, 0, 30).from_offset == 20, "a broker without ids"
@@ -149,7 +149,7 @@ def test_one_task_for_each_partition_or_finer() -> None:
     assert len(make_plan(None, state, wanted, min_tasks=5).pieces) == 5
 
 
-def test_what_changes_a_target() -> None:
+def test_plans_that_change_a_target() -> None:
     state = ClusterState(first={T0: 0}, end={T0: 0}, topic_ids={})
     empty = make_plan(None, state, Wanted(points={}, ends={}))
     assert empty.changes(None), "where a partition begins is worth noting"
@@ -163,10 +163,9 @@ def test_what_changes_a_target() -> None:
     point=st.none() | st.integers(0, 80),
     until=st.none() | st.integers(0, 80),
 )
-def test_nothing_is_ever_cut_doubled_or_left_out(
+def test_kept_and_new_ranges_are_adjacent(
     edges: list[int], grown: int, first: int, point: int | None, until: int | None
 ) -> None:
-    """Whatever is asked for, of whatever the topic still has: kept files and the new range lie end to end."""
     base = version(*edges)
     end = max(edges[-1] + grown, 0)
     try:

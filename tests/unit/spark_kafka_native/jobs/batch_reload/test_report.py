@@ -26,7 +26,7 @@ def printed(table: Table) -> list[str]:
 
 
 @pytest.mark.feature("reload.dryRun")
-def test_plan_with_counts(story: Story) -> None:
+def test_plan_table_has_counts(story: Story) -> None:
     story.produce("t", 0, 1500)
     story.load(max_records_per_task=1000)
     story.produce("t", 0, 500)
@@ -58,7 +58,7 @@ def checked(verdict: RangeVerdict, *, rows: int = 1000, counted: int = 1000) -> 
 
 
 @pytest.mark.feature("reload.verify")
-def test_verdicts_and_what_is_wrong() -> None:
+def test_report_table_has_verdicts_and_errors() -> None:
     report = Report(
         version=3,
         problems=("t-0 offsets [5, 6) are in no file",),
@@ -73,7 +73,7 @@ def test_verdicts_and_what_is_wrong() -> None:
     assert complaints(many)[-1] == "and 100 more"
 
 
-def test_how_it_went(story: Story) -> None:
+def test_result_lines_of_load_and_clean(story: Story) -> None:
     story.produce("t", 0, 1500)
     plan = story.plan(None, max_records_per_task=1000)
     made = story.load(max_records_per_task=1000)

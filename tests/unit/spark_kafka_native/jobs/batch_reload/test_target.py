@@ -14,13 +14,13 @@ from spark_kafka_native.jobs.batch_reload.target import check_own, prepare
 from tests.support.reload_driver import Story
 
 
-def test_target_that_is_not_there_or_empty(storage: Storage) -> None:
+def test_new_or_empty_target(storage: Storage) -> None:
     check_own(storage, "--target")
     storage.prepare()
     check_own(storage, "--target")
 
 
-def test_entries_of_something_else_are_named(storage: Storage) -> None:
+def test_other_entries_of_a_target_are_named(storage: Storage) -> None:
     storage.put("README.md", b"")
     with pytest.raises(UsageError, match=r"^--state: .* holds something else \(README\.md\) and nothing of this job"):
         check_own(storage, "--state")
@@ -31,15 +31,13 @@ def test_entries_of_something_else_are_named(storage: Storage) -> None:
 
 
 @pytest.mark.parametrize("path", ["_loads/1/t/x.json", "_leases/1.json", "_manifests/0000000001.json"])
-def test_first_load_that_was_interrupted_stays_loadable(storage: Storage, path: str) -> None:
+def test_interrupted_first_load_can_be_repeated(storage: Storage, path: str) -> None:
     storage.put(path, b"")
     storage.put("notes.txt", b"")
     check_own(storage, "--target")
 
 
-def test_folders_of_the_job_are_found_although_a_sample_has_none(
-    storage: Storage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_folders_of_the_job_are_found_outside_the_sample(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     sample = storage.sample
     storage.put("0", b"")
     storage.put("_loads/1/t/x.json", b"")
@@ -55,7 +53,7 @@ def test_released_lease_of_a_run_that_failed_leaves_a_loadable_directory(tmp_pat
     check_own(story.storage, "--target")
 
 
-def test_entries_of_a_new_volume_do_not_count(tmp_path: Path) -> None:
+def test_entries_of_a_new_volume_are_ignored(tmp_path: Path) -> None:
     (tmp_path / "lost+found").mkdir()
     (tmp_path / ".snapshot").mkdir()
     check_own(LocalStorage(str(tmp_path)), "--target")

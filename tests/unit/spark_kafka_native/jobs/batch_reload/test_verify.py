@@ -1,4 +1,4 @@
-"""Checks of a version: what is wrong is told apart from what cannot be known any more."""
+"""Verification of a version: errors, and ranges that cannot be checked any more."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -87,7 +87,7 @@ def test_tasks_have_about_the_same_to_read_and_are_not_too_many() -> None:
     assert grouped([]) == []
 
 
-def test_report_is_good_when_all_is(story: Story, entry: Entry) -> None:
+def test_report_is_correct_without_errors(story: Story, entry: Entry) -> None:
     good, bad = checked(story, entry, 10), checked(story, entry, 9)
     assert Report(version=1, problems=(), checked=(good,)).correct
     assert not Report(version=1, problems=(), checked=(good, bad)).correct

@@ -1,4 +1,4 @@
-"""Publishing: one run makes a number, whatever the storage answers, and whoever comes in between."""
+"""Publishing: only one run creates a number, also after lost responses and concurrent runs."""
 
 import dataclasses
 
@@ -39,28 +39,28 @@ def test_versions_count_up_and_stay(storage: LocalStorage) -> None:
         read_version(storage, 3)
 
 
-def test_run_that_knows_an_old_version_goes_behind_the_last(storage: LocalStorage) -> None:
+def test_run_with_an_old_base_publishes_after_the_last_version(storage: LocalStorage) -> None:
     first = publish_as(storage, None, "a")
     publish_as(storage, first, "b")
     assert publish_as(storage, first, "c").version == 3
     assert publish_as(storage, None, "d").version == 4
 
 
-def test_somebody_quicker_between_the_look_and_the_leap(storage: LocalStorage) -> None:
+def test_version_published_meanwhile_is_rebased(storage: LocalStorage) -> None:
     quick: list[int] = []
 
-    def behind(head: Manifest | None) -> Manifest:
+    def after(head: Manifest | None) -> Manifest:
         if not quick:
             quick.append(1)
             publish_as(storage, None, "quick")
         return version_of(head, "slow")
 
-    assert publish(storage, None, behind).version == 2
+    assert publish(storage, None, after).version == 2
     assert [made.load_id for made in publish_as(storage, None, "x").history] == ["quick", "slow", "x"]
 
 
 class LosesAnswers(LocalStorage):
-    """Does as it is told, and then fails: as a store whose answer is lost. Its client may have tried twice."""
+    """Executes each request and then fails, as a store whose response is lost."""
 
     error: OSError = TimeoutError("no answer")
 
@@ -70,14 +70,14 @@ class LosesAnswers(LocalStorage):
 
 
 @pytest.mark.parametrize("error", [TimeoutError("no answer"), FileExistsError("it is there, I made it myself")])
-def test_lost_answer_is_looked_up(storage: LocalStorage, error: OSError) -> None:
+def test_lost_response_of_a_create_is_looked_up(storage: LocalStorage, error: OSError) -> None:
     flaky = LosesAnswers(storage.url)
     flaky.error = error
     assert publish_as(flaky, None, "a").version == 1
     assert versions(storage) == [1]
 
 
-def test_error_that_made_nothing_is_told(storage: LocalStorage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_create_is_raised(storage: LocalStorage, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise PermissionError("not yours")
 
@@ -86,11 +86,10 @@ def test_error_that_made_nothing_is_told(storage: LocalStorage, monkeypatch: pyt
         publish_as(storage, None, "a")
 
 
-def test_run_that_slept_through_many_versions_and_a_clean(storage: LocalStorage) -> None:
-    """It finds its number free again. That version would be below the last: nobody would ever read it."""
+def test_suspended_run_cannot_publish_an_old_number(storage: LocalStorage) -> None:
     first = publish_as(storage, None, "a")
 
-    def behind(_: Manifest | None) -> Manifest:
+    def after(_: Manifest | None) -> Manifest:
         head = first
         for name in ("b", "c", "d"):
             head = publish_as(storage, head, name)
@@ -99,22 +98,22 @@ def test_run_that_slept_through_many_versions_and_a_clean(storage: LocalStorage)
         return version_of(first, "sleeper")
 
     with pytest.raises(Conflict, match="has version 4 without this run"):
-        publish(storage, first, behind)
+        publish(storage, first, after)
     assert versions(storage) == [1, 4]
 
 
-def test_others_that_publish_right_behind_are_no_trouble(storage: LocalStorage) -> None:
+def test_later_versions_of_other_runs_are_no_conflict(storage: LocalStorage) -> None:
     class Busy(LocalStorage):
         def create(self, path: str, data: bytes) -> None:
             super().create(path, data)
             if path == manifest_path(1):
-                publish_as(self, None, "right behind")
+                publish_as(self, None, "right after")
 
     assert publish_as(Busy(storage.url), None, "a").version == 1
     assert versions(storage) == [1, 2]
 
 
-def test_a_put_that_was_carried_out_unnoticed_and_cleaned_since_is_published_once(storage: LocalStorage) -> None:
+def test_executed_put_without_a_response_is_published_once(storage: LocalStorage) -> None:
     class Late(LocalStorage):
         def create(self, path: str, data: bytes) -> None:
             super().create(path, data)
@@ -131,7 +130,7 @@ def test_a_put_that_was_carried_out_unnoticed_and_cleaned_since_is_published_onc
 
 
 @pytest.mark.parametrize("made_before", [0, 1])
-def test_a_listing_that_lags_behind_does_not_undo_the_version(storage: LocalStorage, made_before: int) -> None:
+def test_stale_listing_does_not_undo_the_version(storage: LocalStorage, made_before: int) -> None:
     class Lags(LocalStorage):
         lagging: dict[str, Stored] | None = None
 
@@ -149,16 +148,16 @@ def test_a_listing_that_lags_behind_does_not_undo_the_version(storage: LocalStor
     assert versions(storage)[-1] == made.version == made_before + 1
 
 
-def test_others_that_are_always_quicker(storage: LocalStorage) -> None:
-    def behind(head: Manifest | None) -> Manifest:
+def test_repeated_conflicts_end_the_run(storage: LocalStorage) -> None:
+    def after(head: Manifest | None) -> Manifest:
         publish_as(storage, None, "quick")
         return version_of(head, "slow")
 
     with pytest.raises(Conflict, match="have published 20 versions"):
-        publish(storage, None, behind)
+        publish(storage, None, after)
 
 
-def test_wrong_version_is_never_made(storage: LocalStorage, story: Story) -> None:
+def test_invalid_version_is_not_published(storage: LocalStorage, story: Story) -> None:
     story.produce("t", 0, 10)
     story.load(max_records_per_task=5)
     good = story.version()
@@ -168,7 +167,7 @@ def test_wrong_version_is_never_made(storage: LocalStorage, story: Story) -> Non
     assert versions(storage) == [1]
 
 
-def test_what_is_no_manifest_is_told_by_name(storage: LocalStorage) -> None:
+def test_invalid_manifest_is_named(storage: LocalStorage) -> None:
     storage.create(manifest_path(1), b"{}")
     with pytest.raises(ReloadError, match=r"_manifests/0000000001\.json: not a manifest"):
         read_version(storage)
@@ -176,7 +175,7 @@ def test_what_is_no_manifest_is_told_by_name(storage: LocalStorage) -> None:
     assert versions(storage) == [1]
 
 
-def test_manifest_that_goes_between_two_looks(storage: LocalStorage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_manifest_deleted_after_the_listing(storage: LocalStorage, monkeypatch: pytest.MonkeyPatch) -> None:
     first = publish_as(storage, None, "a")
     really_list = storage.list
     gone: list[int] = []

@@ -38,7 +38,7 @@ def test_range_without_records_makes_no_file(story: Story) -> None:
     assert story.storage.list("") == {}
 
 
-def test_attempt_that_fails_takes_its_file_along(story: Story) -> None:
+def test_failed_attempt_deletes_its_file(story: Story) -> None:
     def breaks_off() -> Iterator[pa.RecordBatch]:
         yield next(story.read(PIECE))
         raise TimeoutError("the broker is gone")
@@ -49,7 +49,7 @@ def test_attempt_that_fails_takes_its_file_along(story: Story) -> None:
 
 
 def job_on(story: Story) -> WriteJob:
-    options = {"kafka.bootstrap.servers": "nobody:1", "subscribe": "t"}
+    options = {"kafka.bootstrap.servers": "unknown-host:1", "subscribe": "t"}
     return WriteJob(
         location=StorageLocation(url=story.storage.url),
         load_id="l",
@@ -60,12 +60,12 @@ def job_on(story: Story) -> WriteJob:
 
 
 @pytest.mark.feature("reload.tasks")
-def test_job_travels_to_the_tasks(story: Story) -> None:
+def test_write_job_can_be_pickled(story: Story) -> None:
     job = job_on(story)
     assert pickle.loads(pickle.dumps(job)) == job
 
 
-def test_records_that_go_while_the_load_runs(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_deleted_during_the_load(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
     def ages_out(*_: object) -> Iterator[pa.RecordBatch]:
         yield next(story.read(PIECE))
         raise DataLossError("KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE", "gone")

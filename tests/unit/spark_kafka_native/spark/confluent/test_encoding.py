@@ -27,7 +27,7 @@ def encoder(schema: object, ref: int | UUID | None = None) -> AvroEncoder:
 
 
 @pytest.mark.feature("more.avro")
-def test_fields_go_by_name_and_times_by_their_unit() -> None:
+def test_avro_fields_are_matched_by_name() -> None:
     rows = pa.array([{"id": 1, "customer": "ann", "at": NOON}, None], ORDERS)
     expected = framed(7, ORDER, {"id": 1, "customer": "ann", "at": NOON.replace(microsecond=0)})
     assert encoder(ORDER, 7).encode(rows).to_pylist() == [expected, None]
@@ -49,7 +49,7 @@ def test_missing_fields_have_the_schemas_default() -> None:
         encoder(ORDER, 7).encode(pa.array([{"id": 1}]))
 
 
-def test_what_was_encoded_is_decoded() -> None:
+def test_encoded_avro_rows_are_decoded() -> None:
     day = {"type": "int", "logicalType": "date"}
     fields: dict[str, tuple[object, pa.DataType, list[object]]] = {
         "d": (["null", day], pa.date32(), [datetime.date(1960, 1, 1), None]),
@@ -89,12 +89,12 @@ def test_what_was_encoded_is_decoded() -> None:
         (pa.array(["text"]), "the column is string, which does not fit the schema"),
     ],
 )
-def test_rows_that_do_not_fit(rows: Any, complaint: str) -> None:
+def test_rows_that_do_not_fit_the_avro_schema(rows: Any, complaint: str) -> None:
     with pytest.raises(EncodeError, match=complaint):
         encoder(ORDER, 7).encode(rows)
 
 
-def test_words_that_an_enum_does_not_have() -> None:
+def test_unknown_enum_values_are_errors() -> None:
     schema = {"type": "enum", "name": "E", "symbols": ["A"]}
     assert encoder(schema).encode(pa.array(["A"])).to_pylist() == [b"\x00"]
     with pytest.raises(EncodeError, match="value number 1 of its batch"):

@@ -56,7 +56,7 @@ DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2
         (["float", "double"], "double", pa.float64()),
     ],
 )
-def test_types(avro: Any, declared: str, arrow: pa.DataType) -> None:
+def test_spark_types_of_avro_types(avro: Any, declared: str, arrow: pa.DataType) -> None:
     found = avro_schema(record(avro))
     assert isinstance(found.spark, StructType)
     assert found.spark["f0"].dataType.simpleString() == declared
@@ -64,7 +64,7 @@ def test_types(avro: Any, declared: str, arrow: pa.DataType) -> None:
     assert found.arrow == pa.struct([("f0", arrow)])
 
 
-def test_a_schema_need_be_no_record() -> None:
+def test_avro_schemas_other_than_records() -> None:
     assert avro_schema('"long"').spark.simpleString() == "bigint"
     assert avro_schema(["null", "string"]).spark.simpleString() == "string"
 
@@ -76,7 +76,7 @@ def test_a_type_that_is_used_twice_by_its_name() -> None:
     assert found.text.count('"fields"') == 2
 
 
-def test_it_travels_in_one_piece() -> None:
+def test_avro_schema_can_be_pickled() -> None:
     city, address = record("string", name="City"), record("City", name="Address")
     found = avro_schema(record("Address", "City"), [json.dumps(city), json.dumps(address)])
     assert found.spark.simpleString() == "struct<f0:struct<f0:struct<f0:string>>,f1:struct<f0:string>>"
@@ -96,7 +96,7 @@ def test_it_travels_in_one_piece() -> None:
         (record(["null", "R"]), "field f0 contains R in itself; Spark has no recursive types"),
     ],
 )
-def test_schemas_that_are_none_or_have_no_spark_type(schema: Any, complaint: str) -> None:
+def test_invalid_avro_schemas_and_those_without_a_spark_type(schema: Any, complaint: str) -> None:
     with pytest.raises(SchemaError, match=complaint):
         avro_schema(schema)
 

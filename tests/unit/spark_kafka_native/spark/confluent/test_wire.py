@@ -61,13 +61,13 @@ def test_ids_guids_and_values_without_a_header() -> None:
 
 
 @given(st.lists(st.none() | st.tuples(REFS, st.binary(max_size=9)), max_size=30))
-def test_what_is_joined_is_split(rows: list[tuple[int | UUID, bytes] | None]) -> None:
+def test_joined_headers_are_split(rows: list[tuple[int | UUID, bytes] | None]) -> None:
     values = column(*(None if row is None else build_header(row[0]) + row[1] for row in rows))
     assert taken_apart(values) == [(None, None) if row is None else row for row in rows]
 
 
 @given(REFS)
-def test_headers_come_back(ref: int | UUID) -> None:
+def test_headers_are_split_and_joined(ref: int | UUID) -> None:
     assert split(column(build_header(ref))).refs == [ref]
     joined = join(ref, column(b"a", None, b""))
     assert joined.to_pylist() == [build_header(ref) + b"a", None, build_header(ref)]
@@ -86,7 +86,7 @@ def record_headers(*rows: list[tuple[str | None, bytes | None]] | None) -> Any:
 
 
 @pytest.mark.feature("more.wireFormat")
-def test_a_record_header_goes_before_the_value() -> None:
+def test_schema_in_a_record_header_takes_precedence() -> None:
     head = build_header(GUID)
     headers = record_headers(
         [("x", b"1"), ("__value_schema_id", b"old"), ("__value_schema_id", head)],

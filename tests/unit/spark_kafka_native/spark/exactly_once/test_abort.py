@@ -1,4 +1,4 @@
-"""A batch that is given up is aborted, unless it is decided; and decided it is not, once it is given up."""
+"""Abort of a batch: an undecided batch is aborted, a decided one completed."""
 
 from collections.abc import Sequence
 
@@ -30,12 +30,12 @@ def given_up(kafka: SimulatedKafka, messages: Sequence[TaskMessage | None]) -> b
     return not result.decided
 
 
-def test_without_a_message_there_is_nothing_to_do(kafka: SimulatedKafka) -> None:
+def test_abort_without_messages_sends_no_request(kafka: SimulatedKafka) -> None:
     assert given_up(kafka, [None, None])
     assert kafka.asked == []
 
 
-def test_what_is_not_decided_is_aborted_with_all_attempts(
+def test_undecided_batch_is_aborted_with_all_attempts(
     kafka: SimulatedKafka, found: WritePlan, messages: list[TaskMessage]
 ) -> None:
     kafka.write(found, 0, 7)
@@ -44,7 +44,7 @@ def test_what_is_not_decided_is_aborted_with_all_attempts(
     assert kafka.readable() == []
 
 
-def test_a_commit_that_still_runs_decides_nothing_any_more(kafka: SimulatedKafka, messages: list[TaskMessage]) -> None:
+def test_aborted_batch_cannot_be_decided(kafka: SimulatedKafka, messages: list[TaskMessage]) -> None:
     """Nothing of it is open yet when the batch is given up."""
     assert given_up(kafka, messages)
     with pytest.raises(ExactlyOnceError) as caught:
@@ -53,14 +53,14 @@ def test_a_commit_that_still_runs_decides_nothing_any_more(kafka: SimulatedKafka
     assert kafka.readable() == []
 
 
-def test_a_decision_that_is_open_is_aborted(kafka: SimulatedKafka, messages: list[TaskMessage]) -> None:
+def test_open_decision_is_aborted(kafka: SimulatedKafka, messages: list[TaskMessage]) -> None:
     kafka.run_until(commit(NAMES, messages, TIMING), EndTransactions)
     assert given_up(kafka, messages)
     assert kafka.transaction("orders.driver") == "CompleteAbort"
     assert kafka.open_ids() == []
 
 
-def test_a_decided_batch_is_completed_instead(kafka: SimulatedKafka, messages: list[TaskMessage]) -> None:
+def test_abort_completes_a_decided_batch(kafka: SimulatedKafka, messages: list[TaskMessage]) -> None:
     kafka.failing = {"end orders.1.0.0.1.0": ErrorCode.REQUEST_TIMED_OUT}
     with pytest.raises(ExactlyOnceError, match="OUTCOME_UNKNOWN"):
         kafka.run(commit(NAMES, messages, TIMING))
@@ -70,24 +70,24 @@ def test_a_decided_batch_is_completed_instead(kafka: SimulatedKafka, messages: l
     assert kafka.readable() == [(0, 0), (0, 1)]
 
 
-def test_a_finished_batch_stays_as_it_is(kafka: SimulatedKafka, messages: list[TaskMessage]) -> None:
+def test_abort_keeps_a_finished_batch(kafka: SimulatedKafka, messages: list[TaskMessage]) -> None:
     kafka.run(commit(NAMES, messages, TIMING))
     assert not given_up(kafka, messages)
-    assert [asked for asked in kafka.asked if asked.startswith("end")] == []
+    assert [request for request in kafka.asked if request.startswith("end")] == []
     assert kafka.readable() == [(0, 0), (0, 1)]
 
 
-def test_a_newer_driver_is_not_disturbed(kafka: SimulatedKafka, messages: list[TaskMessage]) -> None:
+def test_abort_does_not_fence_a_newer_driver(kafka: SimulatedKafka, messages: list[TaskMessage]) -> None:
     newer = kafka.run(plan(NAMES, TIMING))
     theirs = [kafka.write(newer, 0, 5)]
     kafka.run_until(commit(NAMES, theirs, TIMING), EndTransactions)
-    with pytest.raises(KafkaError):  # its decision is open, and nobody knows what comes of it
+    with pytest.raises(KafkaError):  # its decision is open
         kafka.run(abort(NAMES, messages, TIMING))
     assert kafka.transaction("orders.driver") == "Ongoing"
     assert "init orders.driver" not in kafka.asked
 
 
-def test_a_skipped_batch_is_left_alone(kafka: SimulatedKafka, messages: list[TaskMessage]) -> None:
+def test_abort_keeps_a_skipped_batch(kafka: SimulatedKafka, messages: list[TaskMessage]) -> None:
     kafka.run(commit(NAMES, messages, TIMING))
     again = kafka.run(plan(NAMES, TIMING))
     assert again.last == LastBatch(QUERY, 0)
@@ -96,9 +96,7 @@ def test_a_skipped_batch_is_left_alone(kafka: SimulatedKafka, messages: list[Tas
 
 
 @pytest.mark.parametrize("api", ["describe orders.driver", "init orders.driver", "read"])
-def test_who_cannot_find_out_leaves_everything_as_it_is(
-    kafka: SimulatedKafka, messages: list[TaskMessage], api: str
-) -> None:
+def test_abort_without_a_response_changes_nothing(kafka: SimulatedKafka, messages: list[TaskMessage], api: str) -> None:
     kafka.failing = {api: ErrorCode.COORDINATOR_NOT_AVAILABLE}
     with pytest.raises(KafkaError, match="COORDINATOR_NOT_AVAILABLE"):
         kafka.run(abort(NAMES, messages, TIMING))

@@ -1,4 +1,4 @@
-"""Which batches are written, and whose messages belong together."""
+"""The batches that a plan allows, and the messages of one batch."""
 
 import pickle
 from typing import Any
@@ -39,7 +39,7 @@ def planned(last: LastBatch | None) -> WritePlan:
         (LastBatch(JOB, 0), Owner(OwnerKind.JOB, "k"), 0, True),
     ],
 )
-def test_the_last_batch_is_skipped_and_the_next_written(
+def test_last_batch_is_skipped_and_the_next_one_written(
     last: LastBatch | None, owner: Owner, batch_id: int, new: bool
 ) -> None:
     assert is_new(planned(last), owner, batch_id) is new
@@ -60,7 +60,7 @@ def test_the_last_batch_is_skipped_and_the_next_written(
         (LastBatch(QUERY, 4), JOB, 0, "in use by streaming query q"),
     ],
 )
-def test_anything_else_is_refused(last: LastBatch, owner: Owner, batch_id: int, said: str) -> None:
+def test_other_batches_and_owners_are_refused(last: LastBatch, owner: Owner, batch_id: int, said: str) -> None:
     with pytest.raises(ExactlyOnceError, match=said) as caught:
         is_new(planned(last), owner, batch_id)
     assert caught.value.kind is ErrorKind.REFUSED
@@ -98,11 +98,11 @@ def test_messages_of_several_batches_are_refused(messages: list[TaskMessage]) ->
     assert caught.value.kind is ErrorKind.MIXED
 
 
-def test_what_travels_can_be_pickled() -> None:
+def test_plans_and_messages_can_be_pickled() -> None:
     travelling = (planned(LastBatch(QUERY, 4)), message(1))
     assert pickle.loads(pickle.dumps(travelling)) == travelling
 
 
-def test_tasks_are_told_the_last_batch_alone() -> None:
+def test_plan_has_the_last_batch() -> None:
     assert summary(None) is None
     assert summary(Decision(FENCE, QUERY, 4, finished=True)) == LastBatch(QUERY, 4)

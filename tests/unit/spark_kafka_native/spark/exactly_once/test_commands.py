@@ -1,4 +1,4 @@
-"""What commands do with a prefix."""
+"""The commands for a prefix."""
 
 import pytest
 
@@ -15,7 +15,7 @@ from tests.support.exactly_once_driver import NAMES, QUERY, TIMING, SimulatedKaf
 
 @pytest.fixture
 def found(kafka: SimulatedKafka) -> WritePlan:
-    """A query has decided batch 0, committed half of it, and died; a task of it still has something open."""
+    """A query was killed after it decided batch 0 and committed half of it; another attempt is open."""
     planned = kafka.run(plan(NAMES, TIMING))
     messages = [kafka.write(planned, 0, attempt) for attempt in range(2)]
     kafka.failing = {"end orders.1.0.0.1.0": ErrorCode.REQUEST_TIMED_OUT}
@@ -26,7 +26,7 @@ def found(kafka: SimulatedKafka) -> WritePlan:
     return planned
 
 
-def test_looking_changes_nothing(kafka: SimulatedKafka, found: WritePlan) -> None:
+def test_status_changes_nothing(kafka: SimulatedKafka, found: WritePlan) -> None:
     before = kafka.state
     seen = kafka.run(status(NAMES))
     assert isinstance(seen, Status)
@@ -36,7 +36,7 @@ def test_looking_changes_nothing(kafka: SimulatedKafka, found: WritePlan) -> Non
     assert kafka.state == before
 
 
-def test_a_recovery_completes_and_cleans(kafka: SimulatedKafka, found: WritePlan) -> None:
+def test_recover_completes_the_batch_and_aborts_the_rest(kafka: SimulatedKafka, found: WritePlan) -> None:
     kafka.run(recover(NAMES, TIMING))
     assert kafka.readable() == [(0, 0), (0, 1)]
     assert kafka.open_ids() == []
@@ -45,7 +45,7 @@ def test_a_recovery_completes_and_cleans(kafka: SimulatedKafka, found: WritePlan
     assert (seen.last.finished, seen.open_ids) == (True, ())
 
 
-def test_a_loss_is_accepted_where_it_is_asked_for(kafka: SimulatedKafka, found: WritePlan) -> None:
+def test_recover_accepts_a_loss_with_the_option(kafka: SimulatedKafka, found: WritePlan) -> None:
     kafka.advance(seconds=61)
     with pytest.raises(ExactlyOnceError) as caught:
         kafka.run(recover(NAMES, TIMING))
@@ -65,13 +65,13 @@ def decided_and_left(kafka: SimulatedKafka) -> list[TaskMessage]:
     return messages
 
 
-def test_a_batch_of_which_nothing_is_readable_can_run_again(kafka: SimulatedKafka) -> None:
+def test_unreadable_decided_batch_can_run_again(kafka: SimulatedKafka) -> None:
     messages = decided_and_left(kafka)
     kafka.advance(seconds=41)
     with pytest.raises(ExactlyOnceError, match="LOST"):
         kafka.run(recover(NAMES, TIMING))
     kafka.run(run_again(NAMES, TIMING))
-    with pytest.raises(ExactlyOnceError):  # the driver that decided wakes up
+    with pytest.raises(ExactlyOnceError):  # the driver that decided resumes
         kafka.run(commit(NAMES, messages, TIMING))
     assert kafka.open_ids() == []
     after = kafka.run(plan(NAMES, TIMING))
@@ -81,7 +81,7 @@ def test_a_batch_of_which_nothing_is_readable_can_run_again(kafka: SimulatedKafk
     assert kafka.run(plan(NAMES, TIMING)).last == LastBatch(QUERY, 0)
 
 
-def test_a_batch_that_can_be_committed_does_not_run_again(kafka: SimulatedKafka) -> None:
+def test_committable_batch_cannot_run_again(kafka: SimulatedKafka) -> None:
     decided_and_left(kafka)
     with pytest.raises(ExactlyOnceError, match=r"can still be committed: .* recover orders") as caught:
         kafka.run(run_again(NAMES, TIMING))
@@ -92,13 +92,13 @@ def test_a_batch_that_can_be_committed_does_not_run_again(kafka: SimulatedKafka)
         kafka.run(run_again(NAMES, TIMING))
 
 
-def test_a_batch_of_which_something_is_readable_does_not_run_again(kafka: SimulatedKafka, found: WritePlan) -> None:
+def test_partly_committed_batch_cannot_run_again(kafka: SimulatedKafka, found: WritePlan) -> None:
     kafka.advance(seconds=61)
     with pytest.raises(ExactlyOnceError, match="1 transactions of batch 0 are committed already"):
         kafka.run(run_again(NAMES, TIMING))
 
 
-def test_a_batch_that_cannot_be_aborted_does_not_run_again(kafka: SimulatedKafka) -> None:
+def test_batch_that_cannot_be_aborted_cannot_run_again(kafka: SimulatedKafka) -> None:
     decided_and_left(kafka)
     kafka.advance(seconds=41)
     kafka.failing = {"end orders.1.0.0.1.0": ErrorCode.REQUEST_TIMED_OUT}
@@ -109,7 +109,7 @@ def test_a_batch_that_cannot_be_aborted_does_not_run_again(kafka: SimulatedKafka
     assert kafka.run(plan(NAMES, TIMING)).last == LastBatch(QUERY, -1)
 
 
-def test_a_prefix_whose_decisions_are_not_understood_can_be_released(kafka: SimulatedKafka, found: WritePlan) -> None:
+def test_prefix_with_a_corrupt_decision_can_be_released(kafka: SimulatedKafka, found: WritePlan) -> None:
     kafka.append(DecisionRecord(b"decision", b"who wrote this?"))
     with pytest.raises(ExactlyOnceError, match="is not JSON"):
         kafka.run(recover(NAMES, TIMING))
@@ -119,7 +119,7 @@ def test_a_prefix_whose_decisions_are_not_understood_can_be_released(kafka: Simu
     assert kafka.open_ids() == []
 
 
-def test_a_released_prefix_is_anybodys(kafka: SimulatedKafka, found: WritePlan) -> None:
+def test_released_prefix_can_be_used_by_another_query(kafka: SimulatedKafka, found: WritePlan) -> None:
     other = Owner(OwnerKind.QUERY, "other")
     before = kafka.run(plan(NAMES, TIMING))
     with pytest.raises(ExactlyOnceError, match="REFUSED"):

@@ -1,4 +1,4 @@
-"""A batch is decided as a whole, then committed, then written down as finished."""
+"""Commit of a batch: the decision, the commit of its transactions, and the finished decision."""
 
 from dataclasses import replace
 
@@ -30,7 +30,7 @@ def refused(kafka: SimulatedKafka, messages: list[TaskMessage]) -> ExactlyOnceEr
     return caught.value
 
 
-def test_all_is_readable_and_written_down(kafka: SimulatedKafka, found: WritePlan) -> None:
+def test_committed_batch_is_readable_and_finished(kafka: SimulatedKafka, found: WritePlan) -> None:
     kafka.run(commit(NAMES, written(kafka, found), TIMING))
     assert kafka.readable() == [(0, 0), (0, 1)]
     last = kafka.run(read_last(NAMES))
@@ -38,20 +38,20 @@ def test_all_is_readable_and_written_down(kafka: SimulatedKafka, found: WritePla
     assert (last.owner, last.batch_id, last.finished, last.fence) == (QUERY, 0, True, found.fence)
 
 
-def test_nothing_is_readable_before_the_decision(kafka: SimulatedKafka, found: WritePlan) -> None:
+def test_no_row_is_readable_before_the_decision(kafka: SimulatedKafka, found: WritePlan) -> None:
     messages = written(kafka, found)
     kafka.run_until(commit(NAMES, messages, TIMING), EndTransactions)
     assert kafka.readable() == []
     assert kafka.transaction("orders.driver") == "Ongoing"
 
 
-def test_tasks_are_looked_at_inside_the_transaction_that_decides(kafka: SimulatedKafka, found: WritePlan) -> None:
+def test_tasks_are_described_inside_the_decision_transaction(kafka: SimulatedKafka, found: WritePlan) -> None:
     kafka.run(commit(NAMES, written(kafka, found, tasks=1), TIMING))
     first = [asked.partition(" ")[0] for asked in kafka.asked if not asked.startswith("add")]
     assert first[:4] == ["produce", "describe", "now", "end"]
 
 
-def test_attempts_that_nobody_asked_for_are_aborted(kafka: SimulatedKafka, found: WritePlan) -> None:
+def test_transactions_of_other_attempts_are_aborted(kafka: SimulatedKafka, found: WritePlan) -> None:
     messages = written(kafka, found, tasks=1)
     kafka.write(found, 0, 8)
     later = WritePlan("orders", replace(found.fence, epoch=found.fence.epoch + 1), None)
@@ -60,21 +60,21 @@ def test_attempts_that_nobody_asked_for_are_aborted(kafka: SimulatedKafka, found
     assert kafka.open_ids() == [f"orders.1.{later.fence.epoch}.1.9.0"]
 
 
-def test_trouble_with_leftovers_fails_no_batch(kafka: SimulatedKafka, found: WritePlan) -> None:
+def test_errors_of_aborting_other_attempts_are_ignored(kafka: SimulatedKafka, found: WritePlan) -> None:
     kafka.failing = {f"list orders.1.{found.fence.epoch}": ErrorCode.BROKER_NOT_AVAILABLE}
     kafka.run(commit(NAMES, written(kafka, found), TIMING))
     assert kafka.asked[-1].startswith("list")
     assert kafka.readable() == [(0, 0), (0, 1)]
 
 
-def test_a_batch_without_rows_counts(kafka: SimulatedKafka, found: WritePlan) -> None:
+def test_batch_without_rows_is_decided(kafka: SimulatedKafka, found: WritePlan) -> None:
     kafka.run(commit(NAMES, [kafka.write(found, 0, attempt, rows=False) for attempt in range(2)], TIMING))
     assert len(kafka.state.log) == 1
     again = kafka.run(plan(NAMES, TIMING))
     assert again.last == LastBatch(QUERY, 0)
 
 
-def test_a_transaction_that_is_over_is_not_decided(kafka: SimulatedKafka, found: WritePlan) -> None:
+def test_ended_transaction_is_not_decided(kafka: SimulatedKafka, found: WritePlan) -> None:
     messages = written(kafka, found)
     kafka.advance(seconds=61)
     error = refused(kafka, messages)
@@ -82,7 +82,7 @@ def test_a_transaction_that_is_over_is_not_decided(kafka: SimulatedKafka, found:
     assert "transaction orders.1.0.0.0.0 is over (CompleteAbort, producer" in str(error)
 
 
-def test_a_transaction_that_is_nearly_over_is_not_decided(kafka: SimulatedKafka, found: WritePlan) -> None:
+def test_transaction_below_the_margin_is_not_decided(kafka: SimulatedKafka, found: WritePlan) -> None:
     messages = written(kafka, found)
     kafka.advance(seconds=31)
     error = refused(kafka, messages)
@@ -90,9 +90,7 @@ def test_a_transaction_that_is_nearly_over_is_not_decided(kafka: SimulatedKafka,
     assert "has 29000 ms left of its timeout of 60000 ms, less than the margin of 30000" in str(error)
 
 
-def test_a_transaction_of_which_the_broker_knows_nothing_is_not_decided(
-    kafka: SimulatedKafka, found: WritePlan
-) -> None:
+def test_unknown_transaction_is_not_decided(kafka: SimulatedKafka, found: WritePlan) -> None:
     messages = written(kafka, found)
     kafka.state = kafka.state._replace(ids=tuple(item for item in kafka.state.ids if item[0] == "orders.driver"))
     error = refused(kafka, messages)
@@ -100,13 +98,12 @@ def test_a_transaction_of_which_the_broker_knows_nothing_is_not_decided(
     assert "is not known to the broker" in str(error)
 
 
-def test_a_driver_that_rests_for_too_long_decides_nothing(kafka: SimulatedKafka, found: WritePlan) -> None:
-    """Everything was alive when it looked; then it stood still."""
+def test_suspended_driver_cannot_decide(kafka: SimulatedKafka, found: WritePlan) -> None:
     steps = commit(NAMES, written(kafka, found), TIMING)
     stopped_at = kafka.run_until(steps, EndTransactions)
     kafka.advance(seconds=11)
     with pytest.raises(ExactlyOnceError) as caught:
-        kafka.go_on(steps, stopped_at)
+        kafka.resume(steps, stopped_at)
     assert caught.value.kind is ErrorKind.FENCED
     assert kafka.readable() == []
 
@@ -125,7 +122,7 @@ def test_a_skipped_batch_is_decided_and_finished(kafka: SimulatedKafka, found: W
 
 
 @pytest.mark.parametrize("api", ["produce", "describe", "end orders.driver"])
-def test_an_answer_that_does_not_come_is_no_answer(kafka: SimulatedKafka, found: WritePlan, api: str) -> None:
+def test_commit_without_a_response_leaves_transactions_open(kafka: SimulatedKafka, found: WritePlan, api: str) -> None:
     messages = written(kafka, found)
     kafka.failing = {api: ErrorCode.REQUEST_TIMED_OUT}
     with pytest.raises(KafkaError, match="REQUEST_TIMED_OUT"):

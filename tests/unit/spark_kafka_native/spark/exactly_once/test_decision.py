@@ -1,4 +1,4 @@
-"""Decisions in the topic, and what else may stand there."""
+"""Decisions, and other records in the topic of decisions."""
 
 import json
 from contextlib import suppress
@@ -57,7 +57,7 @@ def read(*records: DecisionRecord, whole: bool = True) -> Decision | None:
     return last_decision("p.decisions", DecisionLog(records, whole))
 
 
-def test_records_are_spelled() -> None:
+def test_json_of_decision_records() -> None:
     assert [(entry.key, json.loads(entry.value)) for entry in decision_records(decision(handle(1)))] == [
         (
             b"handles-0",
@@ -83,7 +83,7 @@ def test_records_are_spelled() -> None:
 
 @settings(max_examples=50)
 @given(DECISIONS)
-def test_a_decision_is_read_as_it_was_written(given_decision: Decision) -> None:
+def test_decision_is_parsed_from_its_records(given_decision: Decision) -> None:
     assert read(*decision_records(given_decision)) == given_decision
     finished = given_decision.as_finished()
     assert read(*decision_records(finished)) == finished
@@ -91,7 +91,7 @@ def test_a_decision_is_read_as_it_was_written(given_decision: Decision) -> None:
     assert finished.handles == ()
 
 
-def test_the_last_decision_counts() -> None:
+def test_last_decision_is_valid() -> None:
     first, second = (
         decision(handle(1), handle(2)),
         replace(decision(handle(3)), fence=ProducerIdAndEpoch(5, 9), batch_id=8),
@@ -100,7 +100,7 @@ def test_the_last_decision_counts() -> None:
     assert read(*decision_records(first), *decision_records(first.as_finished())) == first.as_finished()
 
 
-def test_a_released_prefix_and_an_empty_log_have_none() -> None:
+def test_released_prefix_and_empty_log_have_no_decision() -> None:
     assert read() is None
     assert read(*decision_records(decision(handle(1)).as_finished()), *released_records(FENCE)) is None
 
@@ -123,7 +123,7 @@ def test_many_tasks_with_many_partitions_fit() -> None:
     assert read(*records) == large
 
 
-def test_what_was_read_may_begin_anywhere() -> None:
+def test_last_decision_is_found_in_a_tail_of_the_log() -> None:
     older, last = decision(handle(1)), replace(decision(handle(2), handle(3)), fence=ProducerIdAndEpoch(9, 9))
     records = (*decision_records(older), *decision_records(last))
     for start in range(len(records)):
@@ -136,8 +136,8 @@ def test_what_was_read_may_begin_anywhere() -> None:
         read(whole=False)
 
 
-def test_what_compaction_has_left_of_older_decisions_is_skipped() -> None:
-    """Parts with the numbers 1 and 2 of an older decision stand before the present one, which has part 0 alone."""
+def test_parts_of_compacted_decisions_are_skipped() -> None:
+    """An older decision has left parts 1 and 2; the last one has part 0 only."""
     older = replace(decision(), fence=ProducerIdAndEpoch(1, 1))
     stale = DecisionRecord(b"handles-1", json.dumps({"version": 1, "fence": [1, 1], "handles": []}).encode())
     last = decision(handle(1))
@@ -145,7 +145,7 @@ def test_what_compaction_has_left_of_older_decisions_is_skipped() -> None:
     assert read(*decision_records(last)[:1], stale, *decision_records(last)[1:]) == last
 
 
-def test_what_stands_before_the_last_decision_is_not_looked_at() -> None:
+def test_records_before_the_last_decision_are_ignored() -> None:
     last = decision(handle(1))
     strange = (
         DecisionRecord(b"something", b"\xff"),
@@ -156,7 +156,7 @@ def test_what_stands_before_the_last_decision_is_not_looked_at() -> None:
     assert read(*strange[:1]) is None
 
 
-def test_a_part_of_another_decision_is_no_part() -> None:
+def test_part_of_another_decision_is_ignored() -> None:
     last = decision(handle(1))
     stale = DecisionRecord(b"handles-0", json.dumps({"version": 1, "fence": [1, 1], "handles": []}).encode())
     with pytest.raises(ExactlyOnceError, match="part 0 of the last decision is missing"):
@@ -193,7 +193,7 @@ def header(**changed: Any) -> DecisionRecord:
         (header(fence=[1, True]), "True is no such number"),
     ],
 )
-def test_bad_input_is_told(entry: DecisionRecord, said: str) -> None:
+def test_invalid_decision_record_is_corrupt(entry: DecisionRecord, said: str) -> None:
     with pytest.raises(ExactlyOnceError, match=said) as caught:
         read(entry)
     assert caught.value.kind is ErrorKind.CORRUPT
@@ -203,7 +203,7 @@ def test_bad_input_is_told(entry: DecisionRecord, said: str) -> None:
 @pytest.mark.parametrize(
     "handles", [None, [["id", 1, 0]], [["id", 1, 0, [["t", 0, 1]]]], [[1, 1, 0, []]], [["id", -1, 0, []]], 7]
 )
-def test_a_bad_part_is_told(handles: Any) -> None:
+def test_invalid_handles_are_corrupt(handles: Any) -> None:
     part = DecisionRecord(
         b"handles-0", json.dumps({"version": 1, "fence": [FENCE.producer_id, 3], "handles": handles}).encode()
     )
@@ -212,7 +212,7 @@ def test_a_bad_part_is_told(handles: Any) -> None:
 
 
 @given(st.binary(max_size=60), st.binary(max_size=12))
-def test_any_bytes_are_told_or_understood(value: bytes, key: bytes) -> None:
+def test_any_decision_bytes_are_parsed_or_corrupt(value: bytes, key: bytes) -> None:
     for entry in (DecisionRecord(key, value), DecisionRecord(b"decision", value)):
         with suppress(ExactlyOnceError):
             assert read(entry) is None

@@ -1,4 +1,4 @@
-"""Effects are values: what was asked can be compared, kept and sent to another process."""
+"""Effects are values, which can be compared and pickled."""
 
 import pickle
 
@@ -15,5 +15,5 @@ def test_effects_are_values() -> None:
     assert WrittenRange(TopicPartition("t", 1), 0, 5) == WrittenRange(TopicPartition("t", 1), 0, 5)
 
 
-def test_a_producer_says_who_it_is() -> None:
+def test_text_of_a_producer_id_and_epoch() -> None:
     assert str(ProducerIdAndEpoch(4_294_967_296, 3)) == "4294967296 with epoch 3"

@@ -1,4 +1,4 @@
-"""What several ends of the protocol have in common."""
+"""Steps that plan, commit and abort share."""
 
 import pytest
 
@@ -37,7 +37,7 @@ HANDLES = tuple(
 DECISION = Decision(ProducerIdAndEpoch(1, 0), QUERY, 0, HANDLES)
 
 
-def test_the_end_of_the_log_is_read_first() -> None:
+def test_tail_of_the_decisions_is_read_first() -> None:
     steps = read_last(NAMES)
     assert next(steps) == ReadDecisions("orders.decisions", TAIL)
     with pytest.raises(StopIteration) as stop:
@@ -45,7 +45,7 @@ def test_the_end_of_the_log_is_read_first() -> None:
     assert stop.value.value == DECISION
 
 
-def test_all_of_the_log_is_read_where_its_end_is_not_enough() -> None:
+def test_whole_log_is_read_if_its_tail_is_too_short() -> None:
     steps = read_last(NAMES)
     next(steps)
     assert steps.send(DecisionLog(decision_records(DECISION)[1:], whole=False)) == ReadDecisions(
@@ -56,7 +56,7 @@ def test_all_of_the_log_is_read_where_its_end_is_not_enough() -> None:
     assert stop.value.value == DECISION
 
 
-def test_without_handles_nothing_is_asked() -> None:
+def test_commit_without_handles_sends_no_request() -> None:
     assert list(commit_handles(NAMES, Decision(ProducerIdAndEpoch(1, 0), QUERY, 0))) == []
 
 
@@ -64,7 +64,7 @@ def described(state: str, producer: ProducerIdAndEpoch) -> Described:
     return Described(state, producer, 0, 0)
 
 
-def test_what_has_become_of_transactions_is_looked_up() -> None:
+def test_states_of_decided_transactions_are_looked_up() -> None:
     steps = look_up(HANDLES)
     assert next(steps) == Describe(tuple(handle.transactional_id for handle in HANDLES))
     with pytest.raises(StopIteration) as stop:
@@ -94,7 +94,7 @@ UNANSWERED = KafkaError(ErrorCode.REQUEST_TIMED_OUT)
 
 
 @pytest.mark.parametrize(
-    ("error", "found", "trouble"),
+    ("error", "found", "kind"),
     [
         (REFUSED, described("CompleteAbort", ProducerIdAndEpoch(11, 1)), ErrorKind.LOST),
         (REFUSED, described("Empty", ProducerIdAndEpoch(11, 1)), ErrorKind.LOST),
@@ -107,27 +107,27 @@ UNANSWERED = KafkaError(ErrorCode.REQUEST_TIMED_OUT)
         (UNANSWERED, None, ErrorKind.UNKNOWN),
     ],
 )
-def test_a_transaction_that_is_not_known_to_be_committed_is_looked_up(
-    error: KafkaError, found: Described | None, trouble: ErrorKind | None
+def test_transaction_with_an_end_txn_error_is_looked_up(
+    error: KafkaError, found: Described | None, kind: ErrorKind | None
 ) -> None:
     steps = commit_handles(NAMES, DECISION)
     assert next(steps) == EndTransactions(
         tuple(End(handle.transactional_id, handle.producer) for handle in HANDLES), commit=True
     )
     assert steps.send((ProducerIdAndEpoch(10, 1), error, ProducerIdAndEpoch(12, 1))) == Describe(("orders.1.0.0.1.0",))
-    if trouble is None:
+    if kind is None:
         with pytest.raises(StopIteration):
             steps.send((found,))
         return
     with pytest.raises(ExactlyOnceError) as caught:
         steps.send((found,))
-    assert caught.value.kind is trouble
-    if trouble is ErrorKind.LOST:
+    assert caught.value.kind is kind
+    if kind is ErrorKind.LOST:
         assert "1 of its 3 transactions" in str(caught.value)
         assert "t-1 offsets 5 to 8 are not readable" in str(caught.value)
 
 
-def test_a_loss_goes_before_what_is_not_known() -> None:
+def test_lost_takes_precedence_over_unknown() -> None:
     steps = commit_handles(NAMES, DECISION)
     next(steps)
     steps.send((UNANSWERED, REFUSED, ProducerIdAndEpoch(12, 1)))
@@ -136,7 +136,7 @@ def test_a_loss_goes_before_what_is_not_known() -> None:
     assert caught.value.kind is ErrorKind.LOST
 
 
-def test_only_a_no_is_told_as_one() -> None:
+def test_driver_error_is_fenced_only_if_refused() -> None:
     assert driver_error(NAMES, UNANSWERED) is UNANSWERED
     fenced = driver_error(NAMES, REFUSED)
     assert isinstance(fenced, ExactlyOnceError)

@@ -1,4 +1,4 @@
-"""What stops a batch, and what an answer of a coordinator means."""
+"""Errors of exactly-once, and the meaning of a coordinator's error codes."""
 
 import pickle
 
@@ -8,7 +8,7 @@ from spark_kafka_native.protocol.errors import ErrorCode, KafkaError
 from spark_kafka_native.spark.exactly_once.errors import ErrorKind, ExactlyOnceError, is_fenced, is_refused
 
 
-def test_the_kind_stands_in_the_text_and_survives_pickling() -> None:
+def test_error_kind_is_in_the_text_and_pickled() -> None:
     error = ExactlyOnceError(ErrorKind.LOST, "a sentence")
     again = pickle.loads(pickle.dumps(error))
     assert str(again) == str(error) == "[PYKAFKA_EXACTLY_ONCE.LOST] a sentence"
@@ -29,5 +29,5 @@ def test_the_kind_stands_in_the_text_and_survives_pickling() -> None:
         (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, False, False),
     ],
 )
-def test_only_a_coordinator_that_knows_says_no(code: ErrorCode, fenced: bool, refused: bool) -> None:
+def test_error_codes_of_fenced_and_refused(code: ErrorCode, fenced: bool, refused: bool) -> None:
     assert (is_fenced(KafkaError(code)), is_refused(KafkaError(code))) == (fenced, refused)

@@ -1,4 +1,4 @@
-"""The protocol in every order that things can happen in, within bounds; and that the search finds what is wrong.
+"""The protocol in every order of events, within bounds; and that the search finds wrong protocols.
 
 `tests.long.exactly_once` does the same with wider bounds.
 """
@@ -38,7 +38,7 @@ SCENARIOS = {
 
 @pytest.mark.parametrize("tv", [1, 2])
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_rows_are_there_exactly_once_whatever_happens(name: str, tv: int) -> None:
+def test_model_has_every_row_exactly_once(name: str, tv: int) -> None:
     found = explore(replace(SCENARIOS[name], tv=tv))
     print(f"{name}, transaction.version {tv}: {found}")
     assert found.problem is None, str(found)
@@ -46,14 +46,13 @@ def test_rows_are_there_exactly_once_whatever_happens(name: str, tv: int) -> Non
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_what_is_wrong_is_found(mutant: Mutant) -> None:
+def test_model_finds_every_mutant(mutant: Mutant) -> None:
     found = explore(mutant.scenario, mutant.protocol, at_most=20_000)
     print(f"{mutant.name}: {found}")
     assert found.problem is not None, f"{found.states} states, and none of them is wrong"
 
 
-def test_the_protocol_itself_passes_where_the_wrong_ones_fail() -> None:
-    """In the small scenarios; the large ones are among those above."""
+def test_protocol_passes_the_scenarios_of_mutants() -> None:
     known = {replace(scenario, tv=tv) for scenario in SCENARIOS.values() for tv in (1, 2)}
     others = {mutant.scenario for mutant in MUTANTS} - known
     assert len(others) > 5

@@ -1,4 +1,4 @@
-"""Names of a prefix, and what is none of its own."""
+"""Names of a prefix, and names that belong to none."""
 
 import pytest
 from hypothesis import given, settings
@@ -18,7 +18,7 @@ IDS = st.builds(
 PREFIXES = st.from_regex(r"[A-Za-z0-9._-]{1,12}", fullmatch=True)
 
 
-def test_names_are_spelled() -> None:
+def test_names_of_a_prefix() -> None:
     names = Names(prefix="orders")
     data_id = DataId(fence=ProducerIdAndEpoch(4_294_967_296, 3), batch_id=17, task_attempt_id=42, attempt=0)
     assert names.driver_id == "orders.driver"
@@ -29,7 +29,7 @@ def test_names_are_spelled() -> None:
 
 @settings(max_examples=50)
 @given(PREFIXES, IDS)
-def test_an_id_is_read_as_it_was_made(prefix: str, data_id: DataId) -> None:
+def test_transactional_id_is_parsed(prefix: str, data_id: DataId) -> None:
     names = Names(prefix=prefix)
     assert names.parse(names.data_id(data_id)) == data_id
     assert names_of_task(names.data_id(data_id)) == names
@@ -37,7 +37,7 @@ def test_an_id_is_read_as_it_was_made(prefix: str, data_id: DataId) -> None:
 
 @settings(max_examples=50)
 @given(PREFIXES, PREFIXES, IDS)
-def test_no_id_belongs_to_two_prefixes(one: str, other: str, data_id: DataId) -> None:
+def test_transactional_id_belongs_to_one_prefix(one: str, other: str, data_id: DataId) -> None:
     found = Names(prefix=other).parse(Names(prefix=one).data_id(data_id))
     assert (found is None) == (one != other)
 
@@ -62,14 +62,14 @@ def test_no_id_belongs_to_two_prefixes(one: str, other: str, data_id: DataId) ->
         "a.1.2.3.4.99999999999999999999",
     ],
 )
-def test_what_no_task_is_called(foreign: str) -> None:
+def test_transactional_ids_that_no_task_has(foreign: str) -> None:
     assert Names(prefix="a").parse(foreign) is None
 
 
 @pytest.mark.parametrize(
     ("prefix", "said"), [("", "is empty"), ("a b", "characters other"), ("ö", "characters"), ("x" * 240, "is 250")]
 )
-def test_a_prefix_has_to_be_the_beginning_of_a_topic(prefix: str, said: str) -> None:
+def test_prefix_must_be_valid_in_a_topic_name(prefix: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         Names(prefix=prefix)
 
@@ -77,7 +77,7 @@ def test_a_prefix_has_to_be_the_beginning_of_a_topic(prefix: str, said: str) -> 
 @pytest.mark.parametrize(
     "foreign", ["a.1.2.3.4", "1.2.3.4.5", "a/b.1.2.3.4.5", "x:y", "", ".1.2.3.4.5", "a.driver", "a.1.2.3.4.05"]
 )
-def test_ids_of_others_are_nobodys(foreign: str) -> None:
+def test_transactional_ids_without_a_prefix(foreign: str) -> None:
     assert names_of_task(foreign) is None
 
 
@@ -91,6 +91,6 @@ def test_ids_of_others_are_nobodys(foreign: str) -> None:
         ("a.decisions.x", None),
     ],
 )
-def test_a_topic_of_decisions_says_whose_it_is(topic: str, prefix: str | None) -> None:
+def test_topic_of_decisions_has_its_prefix(topic: str, prefix: str | None) -> None:
     found = names_of_topic(topic)
     assert (None if found is None else found.prefix) == prefix

@@ -1,4 +1,4 @@
-"""Planning fences who was there, completes what is decided, and aborts what nobody decided."""
+"""A plan fences earlier drivers, completes decided batches, and aborts undecided transactions."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def planned(kafka: SimulatedKafka) -> WritePlan:
 
 
 def decided_and_left(kafka: SimulatedKafka, tasks: int = 2) -> None:
-    """A driver dies behind its decision."""
+    """A driver is killed after its decision."""
     found = planned(kafka)
     messages = [kafka.write(found, 0, attempt) for attempt in range(tasks)]
     for name in (message.handle.transactional_id for message in messages if message.handle):
@@ -35,11 +35,11 @@ def test_a_new_prefix_has_no_last_batch(kafka: SimulatedKafka) -> None:
     assert kafka.asked == ["list orders", "init orders.driver", "read"]
 
 
-def test_every_planning_has_a_fence_of_its_own(kafka: SimulatedKafka) -> None:
+def test_every_plan_has_another_fence(kafka: SimulatedKafka) -> None:
     assert len({planned(kafka).fence for _ in range(5)}) == 5
 
 
-def test_an_earlier_driver_decides_nothing_any_more(kafka: SimulatedKafka) -> None:
+def test_fenced_driver_cannot_decide(kafka: SimulatedKafka) -> None:
     found = planned(kafka)
     messages = [kafka.write(found, 0, 0)]
     planned(kafka)
@@ -49,7 +49,7 @@ def test_an_earlier_driver_decides_nothing_any_more(kafka: SimulatedKafka) -> No
     assert kafka.readable() == []
 
 
-def test_a_decision_that_is_still_open_is_aborted(kafka: SimulatedKafka) -> None:
+def test_open_decision_is_aborted_by_the_next_plan(kafka: SimulatedKafka) -> None:
     found = planned(kafka)
     kafka.run_until(commit(NAMES, [kafka.write(found, 0, 0)], TIMING), EndTransactions)
     assert kafka.transaction("orders.driver") == "Ongoing"
@@ -57,17 +57,17 @@ def test_a_decision_that_is_still_open_is_aborted(kafka: SimulatedKafka) -> None
     assert kafka.open_ids() == []
 
 
-def test_a_decided_batch_is_completed(kafka: SimulatedKafka) -> None:
+def test_decided_batch_is_completed_by_the_next_plan(kafka: SimulatedKafka) -> None:
     decided_and_left(kafka)
     assert kafka.readable() == []
     found = planned(kafka)
     assert kafka.readable() == [(0, 0), (0, 1)]
     assert found.last == LastBatch(QUERY, 0)
     assert planned(kafka).last == LastBatch(QUERY, 0)
-    assert [asked for asked in kafka.asked if asked.startswith("end")] == []  # it is written down
+    assert [request for request in kafka.asked if request.startswith("end")] == []  # it is marked as finished
 
 
-def test_who_comes_after_a_completion_can_decide(kafka: SimulatedKafka) -> None:
+def test_driver_can_decide_after_completing_a_batch(kafka: SimulatedKafka) -> None:
     """Planning has written with its producer; the sequence numbers of the next process begin at 0 again."""
     decided_and_left(kafka, tasks=1)
     job = Owner(OwnerKind.JOB, "j")
@@ -77,7 +77,7 @@ def test_who_comes_after_a_completion_can_decide(kafka: SimulatedKafka) -> None:
     assert kafka.readable() == [(0, 0), (0, 7)]
 
 
-def test_what_nobody_decided_is_aborted_and_fenced(kafka: SimulatedKafka) -> None:
+def test_undecided_transactions_are_aborted_by_the_next_plan(kafka: SimulatedKafka) -> None:
     kafka.write(planned(kafka), 0, 0)
     for name in ("other.1.0.0.0.0", "orders.more.1.0.0.0.0", "orders.1.2.3", "orders.x"):
         kafka.open(name)
@@ -86,7 +86,7 @@ def test_what_nobody_decided_is_aborted_and_fenced(kafka: SimulatedKafka) -> Non
     assert kafka.open_ids() == ["orders.1.2.3", "orders.more.1.0.0.0.0", "orders.x", "other.1.0.0.0.0"]
 
 
-def test_what_the_broker_has_aborted_stops_everything(kafka: SimulatedKafka) -> None:
+def test_aborted_decided_batch_is_lost(kafka: SimulatedKafka) -> None:
     decided_and_left(kafka)
     kafka.advance(seconds=61)
     for _ in range(2):
@@ -99,7 +99,7 @@ def test_what_the_broker_has_aborted_stops_everything(kafka: SimulatedKafka) -> 
     assert "so the whole batch can run again: python -m spark_kafka_native.tools exactly-once run-again orders" in text
 
 
-def test_a_part_that_the_broker_has_aborted_stops_everything(kafka: SimulatedKafka) -> None:
+def test_partly_aborted_decided_batch_is_lost(kafka: SimulatedKafka) -> None:
     decided_and_left(kafka)
     kafka.failing["end orders.1.0.0.1.0"] = ErrorCode.COORDINATOR_NOT_AVAILABLE
     with pytest.raises(ExactlyOnceError):
@@ -114,8 +114,7 @@ def test_a_part_that_the_broker_has_aborted_stops_everything(kafka: SimulatedKaf
     assert "recover --accept-loss orders" in str(caught.value)
 
 
-def test_of_a_batch_that_can_run_again_nothing_is_committed(kafka: SimulatedKafka) -> None:
-    """One transaction is older than the other."""
+def test_batch_with_an_aborted_transaction_is_not_committed(kafka: SimulatedKafka) -> None:
     found = planned(kafka)
     first = kafka.write(found, 0, 0)
     kafka.advance(seconds=20)
@@ -130,7 +129,7 @@ def test_of_a_batch_that_can_run_again_nothing_is_committed(kafka: SimulatedKafk
     assert kafka.readable() == []
 
 
-def test_a_loss_can_be_accepted(kafka: SimulatedKafka) -> None:
+def test_accepted_loss_finishes_the_batch(kafka: SimulatedKafka) -> None:
     decided_and_left(kafka)
     kafka.advance(seconds=61)
     found = kafka.run(plan(NAMES, TIMING, accept_loss=True))
@@ -138,7 +137,7 @@ def test_a_loss_can_be_accepted(kafka: SimulatedKafka) -> None:
     assert planned(kafka).last == LastBatch(QUERY, 0)
 
 
-def test_who_cannot_find_out_whether_all_is_committed_stops(kafka: SimulatedKafka) -> None:
+def test_unknown_commit_outcome_stops_the_plan(kafka: SimulatedKafka) -> None:
     decided_and_left(kafka)
     kafka.failing["end orders.1.0.0.1.0"] = ErrorCode.COORDINATOR_NOT_AVAILABLE
     with pytest.raises(ExactlyOnceError) as caught:
@@ -149,19 +148,19 @@ def test_who_cannot_find_out_whether_all_is_committed_stops(kafka: SimulatedKafk
     assert kafka.readable() == [(0, 0), (0, 1)]
 
 
-def test_an_answer_that_was_lost_is_looked_up(kafka: SimulatedKafka) -> None:
-    """EndTxn was carried out, and every answer to it lost."""
+def test_lost_end_txn_response_is_looked_up(kafka: SimulatedKafka) -> None:
+    """EndTxn was executed, and its responses were lost."""
     decided_and_left(kafka)
     planned(kafka)
     assert kafka.readable() == [(0, 0), (0, 1)]
     decided = kafka.state.log[0]
-    kafka.state = kafka.state._replace(log=(decided,))  # as before it was written down
+    kafka.state = kafka.state._replace(log=(decided,))  # as before it was marked as finished
     kafka.failing["end orders.1.0.0.0.0"] = ErrorCode.REQUEST_TIMED_OUT
     found = kafka.run(plan(NAMES, TIMING))
     assert found.last == LastBatch(QUERY, 0)
 
 
-def test_what_cannot_be_asked_stops_planning(kafka: SimulatedKafka) -> None:
+def test_unavailable_coordinator_stops_the_plan(kafka: SimulatedKafka) -> None:
     for asked in ("list", "init orders.driver", "read"):
         kafka.failing = {asked: ErrorCode.COORDINATOR_NOT_AVAILABLE}
         with pytest.raises(KafkaError, match="COORDINATOR_NOT_AVAILABLE"):

@@ -1,4 +1,4 @@
-"""A task writes in a transaction that nobody else can have, and leaves it open."""
+"""A task writes in its own transaction and leaves it open."""
 
 import pytest
 
@@ -28,23 +28,23 @@ def test_rows_are_left_in_an_open_transaction(kafka: SimulatedKafka) -> None:
     assert kafka.open_ids() == ["orders.1.4.0.3.0"]
 
 
-def test_without_rows_nothing_is_asked(kafka: SimulatedKafka) -> None:
+def test_task_without_rows_sends_no_request(kafka: SimulatedKafka) -> None:
     message = kafka.write(PLAN, 0, 3, rows=False)
     assert (message.outcome, message.handle, kafka.asked) == (TaskOutcome.EMPTY, None, [])
 
 
-def test_the_last_batch_is_skipped(kafka: SimulatedKafka) -> None:
+def test_task_of_the_last_batch_is_skipped(kafka: SimulatedKafka) -> None:
     message = kafka.write(WritePlan("orders", ProducerIdAndEpoch(1, 4), LastBatch(QUERY, 6)), 6, 3)
     assert (message.outcome, message.handle, kafka.asked) == (TaskOutcome.SKIPPED, None, [])
 
 
-def test_a_batch_that_does_not_follow_is_refused_before_anything_is_written(kafka: SimulatedKafka) -> None:
+def test_batch_out_of_order_is_refused_before_a_write(kafka: SimulatedKafka) -> None:
     with pytest.raises(ExactlyOnceError, match="REFUSED"):
         kafka.write(WritePlan("orders", ProducerIdAndEpoch(1, 4), LastBatch(QUERY, 6)), 8, 3)
     assert kafka.asked == []
 
 
-def test_an_id_whose_answer_was_lost_is_left_alone(kafka: SimulatedKafka) -> None:
+def test_transactional_id_with_a_lost_init_response_is_not_reused(kafka: SimulatedKafka) -> None:
     kafka.failing["init orders.1.4.0.3.0"] = ErrorCode.REQUEST_TIMED_OUT
     message = kafka.write(PLAN, 0, 3)
     assert kafka.asked == ["init orders.1.4.0.3.0", "init orders.1.4.0.3.1", "rows orders.1.4.0.3.1"]
@@ -52,7 +52,7 @@ def test_an_id_whose_answer_was_lost_is_left_alone(kafka: SimulatedKafka) -> Non
     assert message.handle.transactional_id == "orders.1.4.0.3.1"
 
 
-def test_ids_are_asked_for_once() -> None:
+def test_init_producer_id_of_a_task_is_not_retried() -> None:
     effect = next(task(PLAN, QUERY, 0, 3, TIMING, has_rows=True))
     assert isinstance(effect, InitProducer)
     assert (effect.once, effect.claimed, effect.timeout_ms) == (True, None, 60_000)
@@ -61,14 +61,14 @@ def test_ids_are_asked_for_once() -> None:
 @pytest.mark.parametrize(
     ("code", "times"), [(ErrorCode.REQUEST_TIMED_OUT, 3), (ErrorCode.INVALID_TRANSACTION_TIMEOUT, 1)]
 )
-def test_a_task_without_an_id_fails(kafka: SimulatedKafka, code: ErrorCode, times: int) -> None:
+def test_task_fails_after_three_transactional_ids(kafka: SimulatedKafka, code: ErrorCode, times: int) -> None:
     kafka.failing["init"] = code
     with pytest.raises(KafkaError, match=code.name):
         kafka.write(PLAN, 0, 3)
     assert len(kafka.asked) == times
 
 
-def test_a_task_that_fails_aborts_what_it_has_written(kafka: SimulatedKafka) -> None:
+def test_failed_task_aborts_its_transaction(kafka: SimulatedKafka) -> None:
     kafka.failing["rows"] = ErrorCode.MESSAGE_TOO_LARGE
     with pytest.raises(KafkaError, match="MESSAGE_TOO_LARGE"):
         kafka.write(PLAN, 0, 3)
@@ -76,7 +76,7 @@ def test_a_task_that_fails_aborts_what_it_has_written(kafka: SimulatedKafka) -> 
     assert kafka.open_ids() == []
 
 
-def test_what_a_task_failed_of_is_what_is_told(kafka: SimulatedKafka) -> None:
+def test_failed_task_raises_its_first_error(kafka: SimulatedKafka) -> None:
     kafka.failing = {"rows": ErrorCode.MESSAGE_TOO_LARGE, "end": ErrorCode.COORDINATOR_NOT_AVAILABLE}
     with pytest.raises(KafkaError, match="MESSAGE_TOO_LARGE"):
         kafka.write(PLAN, 0, 3)

@@ -35,12 +35,12 @@ def test_min_partitions_above_max_partitions() -> None:
 
 
 @pytest.mark.feature("source.maxTriggerDelay")
-def test_a_delay_of_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_max_trigger_delay_without_min_offsets_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     check_rates({"maxTriggerDelay": 5})
     assert "'maxTriggerDelay' has no effect without 'minOffsetsPerTrigger'" in caplog.text
 
 
-def test_a_group_without_a_purpose_is_remarked_upon_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_unused_group_id_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(3):
         check_companions({"kafka.group.id": "g"})
     assert caplog.text.count("'kafka.group.id' has no effect without 'commitOffsetsToGroup'") == 1
@@ -48,7 +48,7 @@ def test_a_group_without_a_purpose_is_remarked_upon_once(caplog: pytest.LogCaptu
 
 @pytest.mark.parametrize("purpose", [{"commitOffsetsToGroup": True}, {"startingOffsets": "committed"}])
 @pytest.mark.feature("source.groupId")
-def test_a_group_with_a_purpose(purpose: dict[str, object], caplog: pytest.LogCaptureFixture) -> None:
+def test_group_id_is_required_by_its_options(purpose: dict[str, object], caplog: pytest.LogCaptureFixture) -> None:
     check_companions({"kafka.group.id": "g"} | purpose)
     assert caplog.text == ""
     with pytest.raises(OptionError, match=r"kafka\.group\.id"):
@@ -56,18 +56,18 @@ def test_a_group_with_a_purpose(purpose: dict[str, object], caplog: pytest.LogCa
 
 
 @pytest.mark.feature("source.groupIdPrefix")
-def test_a_prefix_of_group_ids_is_remarked_upon(caplog: pytest.LogCaptureFixture) -> None:
+def test_group_id_prefix_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     check_companions({"groupIdPrefix": "p"})
     assert "'groupIdPrefix' has no effect" in caplog.text
 
 
-def test_internal_topics_are_remarked_upon(caplog: pytest.LogCaptureFixture) -> None:
+def test_internal_topics_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     check_companions({"subscribe": Subscribe(topics=("__consumer_offsets", "a"))})
     assert "option 'subscribe' names internal topics, which are not read: __consumer_offsets" in caplog.text
 
 
 @pytest.mark.parametrize("edge", ["starting", "ending"])
-def test_a_default_goes_with_json(edge: str) -> None:
+def test_offsets_default_needs_offset_json(edge: str) -> None:
     default = {f"{edge}OffsetsDefault": -1}
     check_companions(default | {f"{edge}Offsets": SpecificOffsets()})
     check_companions(default | {f"{edge}OffsetsByTimestamp": {}})

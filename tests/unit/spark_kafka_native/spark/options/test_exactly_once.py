@@ -29,7 +29,7 @@ def chosen(**more: str) -> ExactlyOnce:
 
 
 @pytest.mark.feature("sink.exactlyOnceOptions")
-def test_without_it_delivery_is_at_least_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_default_delivery_guarantee_is_at_least_once(caplog: pytest.LogCaptureFixture) -> None:
     servers = {"kafka.bootstrap.servers": "broker:9092"}
     assert parse_sink_options(servers).exactly_once is None
     assert parse_sink_options(servers | {"delivery.guarantee": "At-Least-Once"}).exactly_once is None
@@ -44,7 +44,7 @@ def test_without_it_delivery_is_at_least_once(caplog: pytest.LogCaptureFixture) 
 
 
 @pytest.mark.feature("sink.exactlyOnceOptions")
-def test_defaults_are_what_brokers_allow() -> None:
+def test_default_transaction_timeout_is_the_brokers_limit() -> None:
     found = chosen()
     assert found.names == Names(prefix="orders")
     assert found.timing.transaction_timeout_ms == 900_000
@@ -56,14 +56,14 @@ def test_defaults_are_what_brokers_allow() -> None:
 @pytest.mark.parametrize(
     ("timeout_ms", "recovery_ms"), [(30_000, 1), (30_000, 10_000), (60_000, 40_000), (900_000, 880_000), (2**31, 1)]
 )
-def test_there_is_time_to_write_in_and_for_a_restart(timeout_ms: int, recovery_ms: int) -> None:
+def test_timing_has_time_for_writing_and_for_a_restart(timeout_ms: int, recovery_ms: int) -> None:
     timing = timing_of(timeout_ms, recovery_ms)
     assert timing.margin_ms - timing.decision_timeout_ms - 10_000 == recovery_ms
     assert timing.decision_timeout_ms >= 5_000
     assert timeout_ms - timing.margin_ms >= 5_000
 
 
-def test_a_short_timeout_leaves_a_third_for_restarts() -> None:
+def test_default_recovery_time_is_a_third_of_a_short_timeout() -> None:
     found = chosen(**{"kafka.transaction.timeout.ms": "30000"})
     assert found.timing == timing_of(30_000, 10_000)
     given = chosen(**{"kafka.transaction.timeout.ms": "60000", "transaction.recovery.time.ms": "40000"})
@@ -97,13 +97,13 @@ def test_what_cannot_be(more: dict[str, str], says: str) -> None:
     assert says in str(caught.value)
 
 
-def test_the_prefix_is_required() -> None:
+def test_transactional_id_prefix_is_required() -> None:
     without = {name: value for name, value in GIVEN.items() if name != "transactional.id.prefix"}
     with pytest.raises(OptionError, match=r"'transactional.id.prefix': is required with .* this query's alone"):
         parse_sink_options(without)
 
 
-def test_what_may_stay() -> None:
+def test_options_that_agree_with_exactly_once() -> None:
     assert chosen(
         **{"asyncProgressTrackingEnabled": "false", "kafka.acks": "all", "transactional.id.prefix": " orders "}
     )

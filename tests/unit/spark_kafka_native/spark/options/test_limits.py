@@ -44,7 +44,7 @@ def test_timestamp_zero_is_a_timestamp() -> None:
         (SpecificOffsets(offsets={T0: 5}), Latest()),
     ],
 )
-def test_limits_that_go_together(starting: OffsetLimit, ending: OffsetLimit) -> None:
+def test_valid_offset_limits_of_a_batch(starting: OffsetLimit, ending: OffsetLimit) -> None:
     check_batch_limits(starting, ending)
 
 
@@ -65,7 +65,7 @@ def test_limits_that_go_together(starting: OffsetLimit, ending: OffsetLimit) -> 
         (AT_5, GlobalTimestamp(timestamp_ms=4, no_match=NoMatch.LATEST), "endingTimestamp"),
     ],
 )
-def test_limits_between_which_nothing_lies(starting: OffsetLimit, ending: OffsetLimit, option: str) -> None:
+def test_offset_limits_without_offsets_between_them(starting: OffsetLimit, ending: OffsetLimit, option: str) -> None:
     with pytest.raises(OptionError) as caught:
         check_batch_limits(starting, ending)
     assert caught.value.option == option

@@ -70,7 +70,7 @@ def test_defaults() -> None:
 
 
 @pytest.mark.feature("source.options")
-def test_everything_given_in_any_case() -> None:
+def test_option_names_are_case_insensitive() -> None:
     options = parse_source_options(
         {
             "KAFKA.Bootstrap.Servers": "one:1,two:2",
@@ -109,7 +109,7 @@ def test_everything_given_in_any_case() -> None:
     assert (options.offset_retries, options.offset_retry_interval_ms) == (0, 5)
 
 
-def test_options_travel_to_tasks() -> None:
+def test_options_can_be_pickled() -> None:
     options = batch(startingOffsets='{"t":{"0":1}}', endingOffsets='{"t":{"0":5}}')
     assert pickle.loads(pickle.dumps(options)) == options
 
@@ -348,7 +348,7 @@ def test_specific_batch_ranges_may_end_at_latest_or_be_given_by_topic() -> None:
         }.items()
     ],
 )
-def test_a_stream_has_no_end(option: str, value: str) -> None:
+def test_ending_options_are_invalid_in_a_stream(option: str, value: str) -> None:
     with pytest.raises(OptionError, match="is not valid in a streaming query") as caught:
         stream(**{option: value})
     assert caught.value.option == option
@@ -362,7 +362,7 @@ def test_a_stream_has_no_end(option: str, value: str) -> None:
         for option in ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
     ],
 )
-def test_rates_in_a_batch_are_said_to_have_no_effect(option: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_rate_limits_in_a_batch_are_warned_of(option: str, caplog: pytest.LogCaptureFixture) -> None:
     assert batch(**{option: "5"}) is not None
     assert f"'{option}' has no effect in a batch query" in caplog.text
     assert batch(minOffsetsPerTrigger="20", maxOffsetsPerTrigger="15")
@@ -374,7 +374,7 @@ def test_load_accepts_what_a_batch_or_a_stream_accepts() -> None:
         check_source_options(BASE | {"startingOffsets": "latest", "endingOffsets": "latest"})
 
 
-def test_keys_that_spark_adds_are_not_ours() -> None:
+def test_options_of_spark_are_ignored() -> None:
     noise = {"path": "/x", "owner": "me", "provider": "pykafka", "option.subscribe": "t", "location": "/y"}
     assert parse_source_options(BASE | noise, Query.BATCH) == batch()
     sink_noise = {
@@ -387,7 +387,7 @@ def test_keys_that_spark_adds_are_not_ours() -> None:
     assert parse_sink_options(SERVERS | sink_noise) == parse_sink_options(SERVERS)
 
 
-def test_remarks_on_client_properties_are_logged_once_per_process(caplog: pytest.LogCaptureFixture) -> None:
+def test_warnings_of_client_properties_are_logged_once_per_process(caplog: pytest.LogCaptureFixture) -> None:
     """Spark makes a streaming writer twice for every micro-batch."""
     _parsed_once.cache_clear()
     for _ in range(5):
@@ -448,6 +448,6 @@ def test_values_of_secrets_are_in_neither_options_nor_errors(option: str) -> Non
     assert "hunter2" not in shown
 
 
-def test_errors_survive_pickling() -> None:
+def test_errors_can_be_pickled() -> None:
     error = OptionError("topic", "is empty")
     assert str(pickle.loads(pickle.dumps(error))) == str(error) == "option 'topic': is empty"

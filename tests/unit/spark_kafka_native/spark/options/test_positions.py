@@ -36,7 +36,7 @@ def test_last_offsets_of_every_partition() -> None:
 
 
 @pytest.mark.feature("more.relativeTimes")
-def test_points_in_time() -> None:
+def test_timestamps_in_options() -> None:
     assert stream(startingTimestamp="-10m").starting == GlobalTimestamp(
         timestamp_ms=Ago(duration_ms=600_000), no_match=NoMatch.ERROR
     )
@@ -46,7 +46,7 @@ def test_points_in_time() -> None:
 
 
 @pytest.mark.feature("more.partialOffsets")
-def test_a_default_for_partitions_that_are_not_named() -> None:
+def test_offsets_default_applies_to_unnamed_partitions() -> None:
     assert stream(startingOffsets='{"t":{"0":5}}', startingOffsetsDefault="latest").starting == SpecificOffsets(
         offsets={T0: 5}, default=-1
     )
@@ -61,7 +61,7 @@ def test_a_default_for_partitions_that_are_not_named() -> None:
 
 
 @pytest.mark.feature("more.startCommitted", "source.groupId")
-def test_starts_where_a_group_has_got_to() -> None:
+def test_starts_at_committed_offsets() -> None:
     group = {"startingOffsets": "Committed", "kafka.group.id": "g"}
     assert stream(**group).starting == Committed(group_id="g", otherwise=Latest())
     assert batch(**group).starting == Committed(group_id="g", otherwise=Earliest())

@@ -6,7 +6,7 @@ from spark_kafka_native.spark.options.table import SINK_OPTIONS, SOURCE_OPTIONS,
 
 
 @pytest.mark.parametrize("table", [SOURCE_OPTIONS, SINK_OPTIONS])
-def test_names_are_unique_in_any_case_and_everything_is_documented(table: tuple[Option, ...]) -> None:
+def test_option_names_are_unique_and_documented(table: tuple[Option, ...]) -> None:
     assert len({option.name.lower() for option in table}) == len(table)
     for option in table:
         assert option.doc.endswith(".")

@@ -28,12 +28,12 @@ def test_durations(text: str, milliseconds: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "m", "-5s", "1.5h", "5 weeks", "5s5s", "s5", "1e3"])
-def test_what_is_no_duration(text: str) -> None:
+def test_invalid_durations(text: str) -> None:
     with pytest.raises(ValueError, match=r"is not a duration; expected e\.g\. 100ms"):
         duration_ms(text)
 
 
-def test_a_duration_without_end() -> None:
+def test_too_long_durations() -> None:
     with pytest.raises(ValueError, match="out of bounds"):
         duration_ms("9223372036854775807d")
 
@@ -51,7 +51,7 @@ def test_a_duration_without_end() -> None:
         ("- 1 hour", Ago(duration_ms=3_600_000)),
     ],
 )
-def test_points_in_time(text: str, moment: int | Ago) -> None:
+def test_timestamps_in_options(text: str, moment: int | Ago) -> None:
     assert point_in_time(text) == moment
 
 
@@ -68,10 +68,10 @@ def test_points_in_time(text: str, moment: int | Ago) -> None:
         ("9223372036854775808", "out of bounds"),
     ],
 )
-def test_what_is_no_point_in_time(text: str, complaint: str) -> None:
+def test_invalid_timestamps(text: str, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         point_in_time(text)
 
 
-def test_committed_is_a_word() -> None:
+def test_committed_is_a_starting_offset() -> None:
     assert starting_offsets(" COMMITTED ") == "committed"

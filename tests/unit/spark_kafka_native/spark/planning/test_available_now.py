@@ -23,7 +23,7 @@ def query(cluster: FakeCluster, **options: str) -> StreamQuery:
 
 
 @pytest.mark.feature("rate.availableNow")
-def test_available_now_with_a_limit_runs_just_the_batches_it_needs() -> None:
+def test_available_now_with_max_offsets_has_no_extra_batch() -> None:
     """As the JVM connector's suite: 15 records in one of five partitions, 5 at a time, three batches."""
     cluster = FakeCluster()
     cluster.add("t", 0, 0, 15, 0, 0)
@@ -32,7 +32,7 @@ def test_available_now_with_a_limit_runs_just_the_batches_it_needs() -> None:
     assert running.batches == [5, 5, 5]
 
 
-def test_available_now_stops_at_what_was_there_at_its_first_look(cluster: FakeCluster) -> None:
+def test_available_now_stops_at_the_first_end_offsets(cluster: FakeCluster) -> None:
     running = query(cluster, startingOffsets="earliest").start(available_now=True)
     running.trigger(6)
     cluster.produce("t", 0, 100)
@@ -43,7 +43,7 @@ def test_available_now_stops_at_what_was_there_at_its_first_look(cluster: FakeCl
     assert running.read[T0] == list(range(110))
 
 
-def test_available_now_from_latest_goes_on_there_in_its_next_run(cluster: FakeCluster) -> None:
+def test_next_available_now_run_from_latest_continues(cluster: FakeCluster) -> None:
     running = query(cluster, startingOffsets="latest").start(available_now=True)
     running.run_to_the_end()
     assert running.batches == [0]
@@ -98,7 +98,7 @@ def test_available_now_leaves_no_tail_below_min_offsets(cluster: FakeCluster, ma
     assert running.read[T0] == list(range(11))
 
 
-def test_partitions_that_were_not_promised_are_not_read() -> None:
+def test_available_now_does_not_read_added_partitions() -> None:
     check_same_partitions([T0], {T0: 1, T1: 1})
     with pytest.raises(DataLossError, match=r"a query with Trigger\.AvailableNow") as c:
         check_same_partitions([T0, T2], {T0: 1, T1: 1})
@@ -106,7 +106,7 @@ def test_partitions_that_were_not_promised_are_not_read() -> None:
 
 
 @pytest.mark.feature("rate.availableNow")
-def test_batch_that_fails_in_the_same_way_after_partitions_were_added_reaches_its_tasks_again(
+def test_failing_batch_is_replayed_after_partitions_were_added(
     cluster: FakeCluster,
 ) -> None:
     """The replayed batch must be planned, again and again, whatever was added: it is its tasks that fail."""

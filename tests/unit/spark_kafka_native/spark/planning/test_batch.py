@@ -31,7 +31,7 @@ def planned(cluster: FakeCluster, clock: ManualClock | None = None, /, **options
 
 
 @pytest.mark.feature("offsets.special")
-def test_everything_is_left_to_be_bound_when_it_is_read(cluster: FakeCluster) -> None:
+def test_default_batch_keeps_earliest_and_latest(cluster: FakeCluster) -> None:
     assert planned(cluster) == ["t-0 offsets [earliest, latest)", "t-1 offsets [earliest, latest)"]
     assert cluster.requests == ["topics"]
 
@@ -105,7 +105,7 @@ def test_max_partitions_beside_the_other_limits(cluster: FakeCluster) -> None:
 
 
 @pytest.mark.feature("more.lastN", "more.partialOffsets")
-def test_limits_of_our_own(cluster: FakeCluster) -> None:
+def test_limits_that_only_pykafka_has(cluster: FakeCluster) -> None:
     assert planned(cluster, startingOffsets="latest-3", endingOffsets="latest-1") == [
         "t-0 offsets [7, 9)",
         "t-1 offsets [2, 3)",
@@ -131,7 +131,7 @@ def test_times_before_now(cluster: FakeCluster) -> None:
     assert planned(cluster, ManualClock(ms=450), **options) == ["t-0 offsets [4, latest)", "t-1 offsets [4, latest)"]
 
 
-def test_where_a_group_has_got_to(cluster: FakeCluster) -> None:
+def test_committed_offsets_are_looked_up(cluster: FakeCluster) -> None:
     cluster.groups["g"] = {T0: CommittedOffset(offset=6)}
     assert planned(cluster, startingOffsets="committed", **{"kafka.group.id": "g"}) == [
         "t-0 offsets [6, latest)",
@@ -152,7 +152,7 @@ def test_where_a_group_has_got_to(cluster: FakeCluster) -> None:
         ({"startingOffsets": "latest-3"}, ["topics", *["list_offsets"] * 4]),
     ],
 )
-def test_what_a_plan_asks_does_not_grow_with_the_partitions(options: dict[str, str], requests: list[str]) -> None:
+def test_requests_of_a_plan_do_not_grow_with_partitions(options: dict[str, str], requests: list[str]) -> None:
     cluster = FakeCluster()
     cluster.add("t", *[10] * 300)
     cluster.times = {tp: [100] * 10 for tp in cluster.end}
@@ -160,7 +160,7 @@ def test_what_a_plan_asks_does_not_grow_with_the_partitions(options: dict[str, s
     assert cluster.requests == requests
 
 
-def test_no_partitions_no_ranges(cluster: FakeCluster) -> None:
+def test_no_partitions_give_no_ranges(cluster: FakeCluster) -> None:
     assert planned(cluster, assign='{"t":[7]}') == []
 
 
@@ -176,18 +176,18 @@ def test_unknown_topic(cluster: FakeCluster) -> None:
         ('{"t":{"0":3,"1":3}}', '{"t":{"0":-1,"1":2}}', "the start offset 3 is greater than the end offset 2 for t-1"),
     ],
 )
-def test_start_behind_the_end(cluster: FakeCluster, start: str, end: str, complaint: str) -> None:
+def test_start_after_the_end_is_an_error(cluster: FakeCluster, start: str, end: str, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         planned(cluster, startingOffsets=start, endingOffsets=end)
 
 
 @pytest.mark.feature("offsets.order")
-def test_resolved_start_behind_the_resolved_end(cluster: FakeCluster) -> None:
+def test_resolved_start_after_the_resolved_end_is_an_error(cluster: FakeCluster) -> None:
     with pytest.raises(PlanError, match="resolved start offset 5 is greater than the resolved end offset 3 for t-0"):
         planned(cluster, startingOffsets='{"t":{"0":5,"1":-2}}', endingTimestamp="150")
 
 
-def test_offsets_that_do_not_exist_any_more_or_yet(cluster: FakeCluster) -> None:
+def test_offsets_outside_the_log_are_a_loss(cluster: FakeCluster) -> None:
     limits = {"startingOffsets": '{"t":{"0":0,"1":-2}}', "endingOffsets": '{"t":{"0":20,"1":-1}}'}
     with pytest.raises(DataLossError, match=r"COULD_NOT_READ_OFFSET_RANGE\] offsets \[0, 2\) of t-0"):
         planned(cluster, **limits)
@@ -198,7 +198,7 @@ def test_offsets_that_do_not_exist_any_more_or_yet(cluster: FakeCluster) -> None
     assert ranges == ["t-0 offsets [2, 10)", "t-1 offsets [earliest, latest)"]
 
 
-def test_range_that_aged_out_whole(cluster: FakeCluster) -> None:
+def test_deleted_range_is_a_loss(cluster: FakeCluster) -> None:
     ranges = planned(
         cluster,
         startingOffsets='{"t":{"0":0,"1":-2}}',
@@ -217,7 +217,7 @@ def from_bound(cluster: FakeCluster, bound: tuple[OffsetRange, ...], narrowing: 
     return [" + ".join(map(str, task)) for task in tasks]
 
 
-def test_plans_of_a_bound_query_read_the_same_whatever_happens_to_the_topic(cluster: FakeCluster) -> None:
+def test_plans_of_a_bound_query_have_the_same_ranges(cluster: FakeCluster) -> None:
     bound = bind_batch_query(options_of(), cluster, ManualClock())
     cluster.produce("t", 0, 90)
     cluster.add("t", 100, 4, 50, first=3)
@@ -260,7 +260,7 @@ def recreate_without_ids(cluster: FakeCluster) -> None:
         (recreate_without_ids, ["t-0 offsets [2, 10)", "t-1 offsets [2, 4)"]),
     ],
 )
-def test_bound_ranges_are_narrowed_by_time_only_in_the_log_they_were_bound_in(
+def test_bound_ranges_of_a_changed_log_are_not_narrowed_by_timestamp(
     cluster: FakeCluster, change: Callable[[FakeCluster], None], planned: list[str]
 ) -> None:
     """Offsets of a time in another log say nothing of the records that were bound; their task reports the loss."""
@@ -272,7 +272,7 @@ def test_bound_ranges_are_narrowed_by_time_only_in_the_log_they_were_bound_in(
     assert from_bound(cluster, bound, Narrowing(from_timestamp_ms=300)) == planned
 
 
-def test_bound_ranges_that_aged_out_are_not_narrowed_by_time(cluster: FakeCluster) -> None:
+def test_deleted_bound_ranges_are_not_narrowed_by_timestamp(cluster: FakeCluster) -> None:
     """Records of the time may be among those that are gone, so the task has to report them."""
     bound = bind_batch_query(options_of(), cluster, ManualClock())
     cluster.first[T0] = 4
@@ -293,7 +293,7 @@ def test_any_limits_can_be_bound(cluster: FakeCluster, options: dict[str, str], 
     assert [str(piece) for piece in bound] == [f"t-{number} offsets {text}" for number, text in enumerate(ranges)]
 
 
-def test_a_query_that_is_bound_may_fail_as_any_other(cluster: FakeCluster) -> None:
+def test_bound_query_fails_like_an_unbound_one(cluster: FakeCluster) -> None:
     with pytest.raises(DataLossError, match=r"offsets \[10, 20\) of t-0 do not exist"):
         bind_batch_query(options_of(endingOffsets='{"t":{"0":20,"1":-1}}'), cluster, ManualClock())
     with pytest.raises(PlanError, match="KAFKA_UNKNOWN_TOPIC"):
@@ -301,9 +301,7 @@ def test_a_query_that_is_bound_may_fail_as_any_other(cluster: FakeCluster) -> No
 
 
 @pytest.mark.parametrize("options", [{"endingOffsets": "latest-1"}, {"minPartitions": "3"}])
-def test_ranges_with_known_bounds_are_tied_to_the_topic_and_to_the_log(
-    cluster: FakeCluster, options: dict[str, str]
-) -> None:
+def test_ranges_with_known_bounds_have_their_leader(cluster: FakeCluster, options: dict[str, str]) -> None:
     cluster.epochs = {T0: 5, T1: 7}
     for task in plan_batch_query(options_of(**options), cluster, ManualClock()):
         for piece in task:

@@ -38,14 +38,14 @@ def cluster() -> FakeCluster:
     return fake
 
 
-def test_earliest_and_latest_are_left_to_be_looked_up(cluster: FakeCluster) -> None:
+def test_earliest_and_latest_are_not_looked_up(cluster: FakeCluster) -> None:
     assert bind_limit(Earliest(), ALL, cluster, CLOCK, Edge.STARTING) == dict.fromkeys(ALL, -2)
     assert bind_limit(Latest(), ALL, cluster, CLOCK, Edge.ENDING) == dict.fromkeys(ALL, -1)
     assert cluster.requests == []
     assert resolve({A0: -2, A1: -1, B0: 17}, cluster) == {A0: 1, A1: 3, B0: 17}
 
 
-def test_resolving_leaves_out_partitions_that_are_gone(cluster: FakeCluster) -> None:
+def test_resolving_leaves_out_deleted_partitions(cluster: FakeCluster) -> None:
     cluster.remove("topicA", 1)
     assert resolve({A0: -2, A1: -1, B0: 17}, cluster) == {A0: 1, B0: 17}
 
@@ -81,7 +81,7 @@ def test_specific_offsets_and_whole_topics(cluster: FakeCluster) -> None:
     ],
 )
 @pytest.mark.feature("offsets.sets")
-def test_specific_offsets_must_match_what_is_read(
+def test_specific_offsets_must_name_the_partitions_of_the_query(
     cluster: FakeCluster, limit: str, edge: Edge, code: str, names: str
 ) -> None:
     with pytest.raises(PlanError) as caught:
@@ -93,7 +93,9 @@ def test_specific_offsets_must_match_what_is_read(
 
 @pytest.mark.parametrize("timestamps", [{A0: 1, A1: 1}, {A0: 1, A1: 1, B0: 1, TopicPartition("topicB", 1): 1}])
 @pytest.mark.feature("offsets.sets")
-def test_timestamps_must_match_what_is_read(cluster: FakeCluster, timestamps: dict[TopicPartition, int]) -> None:
+def test_timestamps_must_name_the_partitions_of_the_query(
+    cluster: FakeCluster, timestamps: dict[TopicPartition, int]
+) -> None:
     limit = PartitionTimestamps(timestamps=timestamps, no_match=NoMatch.ERROR)
     with pytest.raises(PlanError, match="startingOffsetsByTimestamp") as caught:
         bind_limit(limit, ALL, cluster, CLOCK, Edge.STARTING)
@@ -123,7 +125,7 @@ def test_ending_timestamp_without_a_record_is_the_end(cluster: FakeCluster) -> N
 
 
 @pytest.mark.feature("more.lastN")
-def test_so_many_offsets_before_the_end(cluster: FakeCluster) -> None:
+def test_offsets_before_latest(cluster: FakeCluster) -> None:
     assert bind_limit(BeforeLatest(1), ALL, cluster, CLOCK, Edge.STARTING) == {A0: 2, A1: 2, B0: 29}
     # topicA begins at offset 1.
     assert bind_limit(BeforeLatest(29), ALL, cluster, CLOCK, Edge.STARTING) == {A0: 1, A1: 1, B0: 1}
@@ -132,20 +134,20 @@ def test_so_many_offsets_before_the_end(cluster: FakeCluster) -> None:
     assert bind_limit(limit, ALL, cluster, CLOCK, Edge.ENDING) == {A0: 2, A1: -1, B0: 20}
 
 
-def test_partitions_that_go_while_they_are_looked_up_are_left_out(cluster: FakeCluster) -> None:
+def test_partitions_deleted_during_a_lookup_are_left_out(cluster: FakeCluster) -> None:
     gone = TopicPartition("topicC", 0)
     assert bind_limit(BeforeLatest(1), (*ALL, gone), cluster, CLOCK, Edge.STARTING).keys() == set(ALL)
 
 
 @pytest.mark.feature("more.partialOffsets")
-def test_a_default_for_partitions_that_are_not_named(cluster: FakeCluster) -> None:
+def test_offsets_default_applies_to_unnamed_partitions(cluster: FakeCluster) -> None:
     limit = SpecificOffsets(offsets={A0: 2}, default=BeforeLatest(10))
     assert bind_limit(limit, ALL, cluster, CLOCK, Edge.STARTING) == {A0: 2, A1: 1, B0: 20}
     times = PartitionTimestamps(timestamps={A0: 200}, no_match=NoMatch.ERROR, default=-2)
     assert bind_limit(times, ALL, cluster, CLOCK, Edge.STARTING) == {A0: 1, A1: -2, B0: -2}
 
 
-def test_a_default_speaks_for_no_partition_that_is_not_read(cluster: FakeCluster) -> None:
+def test_offsets_default_does_not_allow_partitions_that_are_not_read(cluster: FakeCluster) -> None:
     surplus = TopicPartition("topicB", 9)
     for limit in (
         SpecificOffsets(offsets={surplus: 2}, default=-2),
@@ -155,20 +157,20 @@ def test_a_default_speaks_for_no_partition_that_is_not_read(cluster: FakeCluster
             bind_limit(limit, ALL, cluster, CLOCK, Edge.STARTING)
 
 
-def test_partitions_that_are_not_given_can_have_a_default(cluster: FakeCluster) -> None:
+def test_error_of_unnamed_partitions_names_the_default_option(cluster: FakeCluster) -> None:
     with pytest.raises(PlanError, match=r"not given: topicA-1, topicB-0 \(option 'endingOffsetsDefault' sets"):
         bind_limit(SpecificOffsets(offsets={A0: 2}), ALL, cluster, CLOCK, Edge.ENDING)
 
 
 @pytest.mark.feature("more.relativeTimes")
-def test_times_before_now_count_from_the_moment_of_the_look_up(cluster: FakeCluster) -> None:
+def test_relative_timestamps_count_from_the_lookup(cluster: FakeCluster) -> None:
     limit = GlobalTimestamp(timestamp_ms=Ago(duration_ms=750), no_match=NoMatch.ERROR)
     assert bind_limit(limit, ALL, cluster, ManualClock(ms=1000), Edge.STARTING) == {A0: 2, A1: 2, B0: 0}
     assert bind_limit(limit, ALL, cluster, ManualClock(ms=850), Edge.STARTING) == {A0: 0, A1: 0, B0: 0}
 
 
 @pytest.mark.feature("more.startCommitted")
-def test_where_a_group_has_got_to(cluster: FakeCluster) -> None:
+def test_committed_offsets_are_looked_up(cluster: FakeCluster) -> None:
     cluster.groups["g"] = {A0: CommittedOffset(offset=2), B0: CommittedOffset(offset=17)}
     limit = Committed(group_id="g", otherwise=Latest())
     assert bind_limit(limit, ALL, cluster, CLOCK, Edge.STARTING) == {A0: 2, A1: -1, B0: 17}
@@ -197,9 +199,7 @@ def test_where_a_group_has_got_to(cluster: FakeCluster) -> None:
         (Committed(group_id="g", otherwise=Earliest()), ALL),
     ],
 )
-def test_which_limits_may_be_looked_up_differently_later(
-    limit: OffsetLimit, moving: tuple[TopicPartition, ...]
-) -> None:
+def test_limits_that_may_move_at_a_second_lookup(limit: OffsetLimit, moving: tuple[TopicPartition, ...]) -> None:
     assert tuple(tp for tp in ALL if may_move(limit, tp)) == moving
 
 
@@ -217,7 +217,7 @@ class Elections(FakeCluster):
 
 
 @pytest.mark.parametrize("elections", [0, 1, 2, 5])
-def test_bounds_are_those_that_the_leaders_have(elections: int) -> None:
+def test_bounds_are_looked_up_again_after_an_election(elections: int) -> None:
     cluster = Elections(epochs=dict.fromkeys(ALL, 1))
     cluster.add("topicA", 3, 3, first=1)
     cluster.add("topicB", 30)
@@ -227,7 +227,7 @@ def test_bounds_are_those_that_the_leaders_have(elections: int) -> None:
     assert [bounds.of(tp) for tp in ALL] == [(1, 3), (1, 3), (0, 40 if elections else 30)]
 
 
-def test_bounds_under_elections_without_end_have_the_earlier_leaders() -> None:
+def test_bounds_have_the_earlier_leaders_if_leaders_keep_changing() -> None:
     cluster = Elections(epochs={A0: 1})
     cluster.add("topicA", 3)
     cluster.elections = 1000

@@ -30,7 +30,7 @@ CHANGE = Recreated(topic="a", old_id=UUID(int=1), new_id=UUID(int=2), partitions
 
 
 @pytest.mark.feature("better.recreated")
-def test_topic_that_is_another_one_now() -> None:
+def test_recreated_topic_is_a_loss() -> None:
     longer = other_topic(CHANGE, {A0: 3, A1: 1}, {A0: 3, A1: 9})
     assert longer.kind is DataLossKind.TOPIC_RECREATED
     assert longer.reason.startswith(
@@ -49,13 +49,13 @@ def test_ranges_between_two_offsets() -> None:
 
 
 @pytest.mark.feature("loss.deleted")
-def test_partition_of_the_start_that_is_gone() -> None:
+def test_deleted_partition_of_the_start_is_a_loss() -> None:
     plan = plan_batch({A0: 3, A1: 5}, {A0: 7}, NONE_FIRST, alarm_at_new_topics=True)
     assert found(plan) == (["a-0 offsets [3, 7)"], [DataLossKind.PARTITIONS_DELETED])
     assert "a-1" in plan.losses[0].reason
 
 
-def test_partition_that_vanished_between_the_trigger_and_its_planning() -> None:
+def test_partition_deleted_before_planning_is_a_loss() -> None:
     plan = plan_batch({A0: 3, A1: 5}, {A0: 7, A1: 9}, {A0: 0}, alarm_at_new_topics=True)
     assert found(plan) == (["a-0 offsets [3, 7)"], [DataLossKind.PARTITIONS_DELETED])
 
@@ -66,7 +66,7 @@ def test_new_partition_is_read_from_its_first_record() -> None:
 
 
 @pytest.mark.feature("loss.noInitialOffset")
-def test_new_partition_that_is_gone_again() -> None:
+def test_deleted_new_partition_is_a_loss() -> None:
     plan = plan_batch({A0: 3}, {A0: 4, A1: 9}, {A0: 0}, alarm_at_new_topics=True)
     assert found(plan) == (["a-0 offsets [3, 4)"], [DataLossKind.INITIAL_OFFSET_NOT_FOUND])
 
@@ -78,7 +78,7 @@ def test_new_partition_of_a_known_topic_must_start_at_offset_zero() -> None:
 
 
 @pytest.mark.feature("loss.addedNotFromZero")
-def test_trimmed_topic_that_the_user_adds_to_subscribe_is_no_false_alarm() -> None:
+def test_trimmed_topic_added_to_subscribe_is_no_loss() -> None:
     start, end, first = {A0: 3}, {A0: 3, B0: 9}, {B0: 4}
     assert found(plan_batch(start, end, first, alarm_at_new_topics=False)) == (["b-0 offsets [4, 9)"], [])
     # With a pattern the topic came by itself: its first records were to be read.
@@ -86,7 +86,7 @@ def test_trimmed_topic_that_the_user_adds_to_subscribe_is_no_false_alarm() -> No
 
 
 @pytest.mark.feature("loss.changed")
-def test_end_that_went_back() -> None:
+def test_decreased_end_offset_is_a_loss() -> None:
     plan = plan_batch({A0: 2, A1: 1}, {A0: 1, A1: 2}, NONE_FIRST, alarm_at_new_topics=True)
     assert found(plan) == (["a-1 offsets [1, 2)"], [DataLossKind.OFFSET_CHANGED])
     assert "was changed from 2 to 1" in plan.losses[0].reason
@@ -97,14 +97,13 @@ def test_end_that_went_back() -> None:
     [(5, ["a-0 offsets [5, 9)"], "[3, 5)"), (9, [], "[3, 9)"), (20, [], "[3, 9)")],
 )
 @pytest.mark.feature("loss.agedOut", "better.agedOut")
-def test_start_that_aged_out_is_found_in_planning(first: int, ranges: list[str], lost: str) -> None:
-    """The JVM connector finds this out by failing tasks."""
+def test_deleted_start_is_a_loss_in_planning(first: int, ranges: list[str], lost: str) -> None:
     plan = plan_batch({A0: 3}, {A0: 9}, {A0: first}, alarm_at_new_topics=True)
     assert found(plan) == (ranges, [DataLossKind.COULD_NOT_READ])
     assert lost in plan.losses[0].reason
 
 
-def test_nothing_is_said_about_partitions_without_new_records() -> None:
+def test_partitions_without_new_records_have_no_loss() -> None:
     assert found(plan_batch({A0: 3}, {A0: 3}, {}, alarm_at_new_topics=True)) == ([], [])
 
 
@@ -120,7 +119,6 @@ def always(_: TopicPartition) -> bool:
 
 
 def test_replayed_first_batch_of_a_query_from_latest_is_empty_again() -> None:
-    """The start is looked up anew and lies behind the end that was written down."""
     plan = plan_replayed_first_batch({A0: 12, A1: 7}, {A0: 10, A1: 7}, {}, always)
     assert found(plan) == ([], [])
 
@@ -130,17 +128,17 @@ def test_replayed_first_batch_of_a_query_from_earliest_reads_what_it_read() -> N
     assert found(plan) == (["a-0 offsets [0, 10)", "a-1 offsets [0, 7)"], [])
 
 
-def test_replayed_first_batch_leaves_partitions_found_since_to_the_next() -> None:
+def test_replayed_first_batch_omits_new_partitions() -> None:
     plan = plan_replayed_first_batch({A0: 0, A1: 0}, {A0: 10}, NONE_FIRST, never)
     assert found(plan) == (["a-0 offsets [0, 10)"], [])
 
 
-def test_replayed_first_batch_whose_records_aged_out_meanwhile() -> None:
+def test_replayed_first_batch_with_deleted_records() -> None:
     plan = plan_replayed_first_batch({A0: 12}, {A0: 10}, {A0: 12}, never)
     assert found(plan) == ([], [DataLossKind.OFFSET_CHANGED])
 
 
-def test_replayed_first_batch_with_a_partition_that_is_gone() -> None:
+def test_replayed_first_batch_with_a_deleted_partition() -> None:
     plan = plan_replayed_first_batch({A0: 0}, {A0: 10, A1: 7}, NONE_FIRST, never)
     assert found(plan) == (["a-0 offsets [0, 10)"], [DataLossKind.PARTITIONS_DELETED])
     assert found(plan_replayed_first_batch({A0: 9}, {A0: 9, A1: 7}, {}, always)) == ([], [])

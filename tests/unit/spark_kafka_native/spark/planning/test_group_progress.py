@@ -1,4 +1,4 @@
-"""Commits to a consumer group: what, when, how often, and what becomes of trouble."""
+"""Commits to a consumer group: offsets, interval and errors."""
 
 import pytest
 
@@ -19,7 +19,7 @@ FORBIDDEN = KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED, "group g")
 HAS_MEMBERS = KafkaError(
     ErrorCode.UNKNOWN_MEMBER_ID, "group g, t-0: the group has active members, who alone may commit"
 )
-NOBODY = BrokerUnreachable({HostPort("broker", 9092): "connection refused"}, "for OffsetCommit")
+UNREACHABLE = BrokerUnreachable({HostPort("broker", 9092): "connection refused"}, "for OffsetCommit")
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_exact_after_available_now(cluster: FakeCluster) -> None:
 
 
 @pytest.mark.feature("more.commitToGroup")
-def test_only_finished_batches_are_committed(cluster: FakeCluster) -> None:
+def test_offsets_of_finished_batches_are_committed(cluster: FakeCluster) -> None:
     running = query(cluster).start()
     running.trigger(6, crash=True)
     assert committed(cluster) == {T0: 0, T1: 0}
@@ -59,7 +59,7 @@ def test_only_finished_batches_are_committed(cluster: FakeCluster) -> None:
 
 
 @pytest.mark.feature("more.commitToGroup")
-def test_running_query_commits_once_a_second_and_only_what_is_new(cluster: FakeCluster) -> None:
+def test_running_query_commits_changes_once_a_second(cluster: FakeCluster) -> None:
     running = query(cluster).start()
     running.run_to_the_end()
     for _ in range(400):
@@ -75,15 +75,15 @@ def test_running_query_commits_once_a_second_and_only_what_is_new(cluster: FakeC
     assert cluster.requests.count("committed") == 1
 
 
-def test_without_the_option_nothing_is_committed(cluster: FakeCluster) -> None:
+def test_no_offsets_are_committed_without_the_option(cluster: FakeCluster) -> None:
     query(cluster, commitOffsetsToGroup="false").start(available_now=True).run_to_the_end()
     assert cluster.groups == {}
     assert not {"commit", "committed"} & set(cluster.requests)
 
 
 @pytest.mark.feature("more.commitToGroup")
-def test_commits_never_go_backwards(cluster: FakeCluster) -> None:
-    cluster.groups["g"] = {T0: CommittedOffset(offset=8, metadata="somebody's"), T1: CommittedOffset(offset=4)}
+def test_committed_offsets_never_decrease(cluster: FakeCluster) -> None:
+    cluster.groups["g"] = {T0: CommittedOffset(offset=8, metadata="another client's"), T1: CommittedOffset(offset=4)}
     running = query(cluster).start()
     for max_offsets in (4, 4, 4):
         running.trigger(max_offsets)
@@ -102,7 +102,7 @@ def test_commit_beyond_the_end_or_of_another_topic_is_corrected(cluster: FakeClu
     assert committed(cluster) == {T0: 0, T1: 0}
 
 
-def test_partitions_that_are_gone_are_not_committed(cluster: FakeCluster) -> None:
+def test_deleted_partitions_are_not_committed(cluster: FakeCluster) -> None:
     running = query(cluster, failOnDataLoss="false").start()
     running.run_to_the_end()
     cluster.remove("t", 1)
@@ -113,27 +113,27 @@ def test_partitions_that_are_gone_are_not_committed(cluster: FakeCluster) -> Non
 
 
 @pytest.mark.feature("more.commitToGroup")
-@pytest.mark.parametrize("trouble", [FORBIDDEN, HAS_MEMBERS])
-def test_commit_that_is_refused_at_the_start_fails_the_query(cluster: FakeCluster, trouble: KafkaError) -> None:
-    cluster.commit_error = trouble
+@pytest.mark.parametrize("error", [FORBIDDEN, HAS_MEMBERS])
+def test_rejected_first_commit_fails_the_query(cluster: FakeCluster, error: KafkaError) -> None:
+    cluster.commit_error = error
     running = query(cluster).start()
     with pytest.raises(
         PlanError, match=r"option 'commitOffsetsToGroup': the broker rejects commits .*'kafka\.group\.id', g: "
     ) as c:
         running.trigger()
     assert c.value.code == "KAFKA_GROUP_COMMIT_REFUSED"
-    assert trouble.detail in str(c.value)
+    assert error.detail in str(c.value)
 
 
 @pytest.mark.feature("more.commitToGroup")
-@pytest.mark.parametrize("trouble", [FORBIDDEN, HAS_MEMBERS, NOBODY])
-def test_trouble_with_the_group_never_ends_a_query_that_has_committed(
-    cluster: FakeCluster, trouble: KafkaError, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("error", [FORBIDDEN, HAS_MEMBERS, UNREACHABLE])
+def test_rejected_later_commits_do_not_fail_the_query(
+    cluster: FakeCluster, error: KafkaError, caplog: pytest.LogCaptureFixture
 ) -> None:
     running = query(cluster).start()
     running.run_to_the_end()
     running.later().trigger()
-    cluster.commit_error = trouble
+    cluster.commit_error = error
     cluster.produce("t", 0, 5)
     running.later().run_to_the_end()
     cluster.requests.clear()
@@ -148,8 +148,8 @@ def test_trouble_with_the_group_never_ends_a_query_that_has_committed(
     assert committed(cluster) == cluster.end
 
 
-def test_group_that_cannot_be_reached_at_the_start_is_tried_again(cluster: FakeCluster) -> None:
-    cluster.commit_error = NOBODY
+def test_unreachable_coordinator_of_the_first_commit_is_retried(cluster: FakeCluster) -> None:
+    cluster.commit_error = UNREACHABLE
     running = query(cluster).start()
     running.run_to_the_end()
     cluster.commit_error = None
@@ -157,7 +157,7 @@ def test_group_that_cannot_be_reached_at_the_start_is_tried_again(cluster: FakeC
     assert committed(cluster) == cluster.end
 
 
-def test_group_that_may_not_be_read_fails_a_query_that_goes_on(cluster: FakeCluster) -> None:
+def test_restarted_query_without_permission_for_its_group_fails(cluster: FakeCluster) -> None:
     running = query(cluster).start()
     running.run_to_the_end()
 
@@ -170,7 +170,7 @@ def test_group_that_may_not_be_read_fails_a_query_that_goes_on(cluster: FakeClus
 
 
 @pytest.mark.feature("more.commitToGroup")
-def test_unchanged_commits_are_kept_from_expiring(cluster: FakeCluster) -> None:
+def test_unchanged_offsets_are_committed_again_before_they_expire(cluster: FakeCluster) -> None:
     """A group without members loses a commit that is a week old, while the query runs."""
     running = query(cluster).start()
     running.run_to_the_end()
@@ -188,7 +188,7 @@ def test_unchanged_commits_are_kept_from_expiring(cluster: FakeCluster) -> None:
 
 
 @pytest.mark.feature("more.startCommitted")
-def test_starts_at_what_the_group_has_committed(cluster: FakeCluster) -> None:
+def test_query_starts_at_committed_offsets(cluster: FakeCluster) -> None:
     cluster.groups["g"] = {T0: CommittedOffset(offset=7)}
     options = {"startingOffsets": "committed", "startingOffsetsWithoutCommit": "earliest"}
     running = query(cluster, commitOffsetsToGroup="false", **options).start()
@@ -198,8 +198,8 @@ def test_starts_at_what_the_group_has_committed(cluster: FakeCluster) -> None:
 
 
 @pytest.mark.feature("more.startCommitted")
-def test_killed_in_the_first_batch_from_committed(cluster: FakeCluster) -> None:
-    """The group moves on while the query is dead; the query goes on from where it began."""
+def test_first_batch_from_committed_offsets_is_replayed_from_its_start(cluster: FakeCluster) -> None:
+    """The group's offsets change while the query is down; the query continues from its own start."""
     cluster.groups["g"] = {T0: CommittedOffset(offset=7), T1: CommittedOffset(offset=4)}
     running = query(cluster, startingOffsets="committed", commitOffsetsToGroup="false").start()
     running.trigger(crash=True)
@@ -209,7 +209,7 @@ def test_killed_in_the_first_batch_from_committed(cluster: FakeCluster) -> None:
 
 
 @pytest.mark.feature("more.startCommitted")
-def test_one_query_takes_over_where_another_ended(cluster: FakeCluster) -> None:
+def test_query_continues_at_offsets_of_another_query(cluster: FakeCluster) -> None:
     query(cluster).start(available_now=True).run_to_the_end()
     cluster.produce("t", 0, 2)
     second = query(cluster, startingOffsets="committed").start(available_now=True)

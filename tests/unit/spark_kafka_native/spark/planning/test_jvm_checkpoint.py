@@ -80,25 +80,25 @@ def test_one_of_several_sources_must_be_named(tmp_path: Path) -> None:
     assert read_initial_offsets(str(root / "sources" / "1")) == OFFSETS
 
 
-def test_source_that_is_not_kafka_is_passed_over(tmp_path: Path) -> None:
+def test_checkpoint_sources_other_than_kafka_are_skipped(tmp_path: Path) -> None:
     root = checkpoint(tmp_path, s1=INITIAL)
     (root / "sources" / "0").mkdir()
     assert read_initial_offsets(str(root)) == OFFSETS
 
 
 @pytest.mark.parametrize("location", ["nothing/here", "file:///nothing/here", "file:///a%00b", "/a/\ud800"])
-def test_nothing_there(location: str) -> None:
+def test_missing_checkpoint_is_an_error(location: str) -> None:
     with pytest.raises(OptionError, match="has no file 0: it is no checkpoint"):
         read_initial_offsets(location)
 
 
-def test_what_is_no_regular_file_is_not_read(tmp_path: Path) -> None:
+def test_only_regular_files_of_a_checkpoint_are_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "0")
     with pytest.raises(OptionError, match="has no file 0: it is no checkpoint"):
         read_initial_offsets(str(tmp_path))
 
 
-def test_a_directory_that_cannot_be_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_checkpoint_directory_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(path: object) -> list[str]:
         raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
 
@@ -108,7 +108,7 @@ def test_a_directory_that_cannot_be_listed(tmp_path: Path, monkeypatch: pytest.M
         read_initial_offsets(str(root))
 
 
-def test_file_system_that_cannot_be_read() -> None:
+def test_unknown_file_system_of_a_checkpoint_is_an_error() -> None:
     with pytest.raises(OptionError, match=r"dbfs://x/y is on a file system that cannot be read here"):
         read_initial_offsets("dbfs://x/y")
 

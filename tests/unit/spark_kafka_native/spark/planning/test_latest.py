@@ -32,7 +32,7 @@ def test_never_an_empty_latest_offset(cluster: FakeCluster, fail_on_data_loss: s
     assert running.offsets_log == [{T0: 10, T1: 4}]
 
 
-def test_subscribed_topics_that_are_all_gone_fail_the_query_or_are_waited_for(cluster: FakeCluster) -> None:
+def test_deletion_of_all_topics_fails_the_query_or_waits(cluster: FakeCluster) -> None:
     careful = query(cluster, startingOffsets="earliest").start()
     careful.run_to_the_end()
     careless = query(cluster, startingOffsets="earliest", failOnDataLoss="false").start()
@@ -91,7 +91,7 @@ def test_idle_query_notices_new_records_within_a_quarter_second(cluster: FakeClu
 
 
 @pytest.mark.feature("run.latestOffset")
-def test_report_comes_from_the_last_look(cluster: FakeCluster) -> None:
+def test_known_latest_is_the_last_lookup(cluster: FakeCluster) -> None:
     running = query(cluster, startingOffsets="earliest").start()
     assert running.stream.known_latest is None
     running.trigger(3)
@@ -101,7 +101,7 @@ def test_report_comes_from_the_last_look(cluster: FakeCluster) -> None:
 
 
 @pytest.mark.feature("better.planning")
-def test_ten_thousand_partitions_are_asked_for_at_once() -> None:
+def test_requests_for_ten_thousand_partitions_are_not_split_by_partition() -> None:
     """However many partitions there are, and with everything that a query can have switched on."""
     cluster = FakeCluster()
     for number in range(10):

@@ -36,7 +36,7 @@ def elect(cluster: FakeCluster, tp: TopicPartition, *, had_up_to: int) -> None:
     cluster.epochs[tp] += 1
 
 
-def test_leaders_that_stay_are_not_asked(cluster: FakeCluster) -> None:
+def test_unchanged_leader_needs_no_request(cluster: FakeCluster) -> None:
     epochs = LeaderEpochs()
     for start in (0, 50):
         ranges = led(cluster, range_of(T0, start, 100))
@@ -44,7 +44,7 @@ def test_leaders_that_stay_are_not_asked(cluster: FakeCluster) -> None:
     assert "ends_of_epochs" not in cluster.requests
 
 
-def test_leaders_with_all_that_was_read_are_asked_once(cluster: FakeCluster) -> None:
+def test_new_leader_without_truncation_is_queried_once(cluster: FakeCluster) -> None:
     epochs = LeaderEpochs()
     epochs.compare(led(cluster, range_of(T0, 0, 50), range_of(T1, 0, 50)), {T0: 0, T1: 0}, cluster)
     elect(cluster, T0, had_up_to=60)
@@ -54,7 +54,7 @@ def test_leaders_with_all_that_was_read_are_asked_once(cluster: FakeCluster) -> 
     assert cluster.requests.count("ends_of_epochs") == 1
 
 
-def test_what_took_the_place_of_lost_records_is_read_and_told(cluster: FakeCluster) -> None:
+def test_records_after_a_truncation_are_read_and_the_loss_reported(cluster: FakeCluster) -> None:
     epochs = LeaderEpochs()
     epochs.compare(led(cluster, range_of(T0, 0, 50)), {T0: 0}, cluster)
     elect(cluster, T0, had_up_to=30)
@@ -67,7 +67,7 @@ def test_what_took_the_place_of_lost_records_is_read_and_told(cluster: FakeClust
     assert epochs.compare(led(cluster, range_of(T0, 100, 120)), {T0: 100}, cluster)[1] == []
 
 
-def test_what_is_deleted_anyway_is_not_gone_back_for(cluster: FakeCluster) -> None:
+def test_truncated_range_starts_at_the_first_offset(cluster: FakeCluster) -> None:
     epochs = LeaderEpochs()
     epochs.compare(led(cluster, range_of(T0, 0, 50)), {T0: 0}, cluster)
     elect(cluster, T0, had_up_to=30)
@@ -77,7 +77,7 @@ def test_what_is_deleted_anyway_is_not_gone_back_for(cluster: FakeCluster) -> No
     assert len(losses) == 1
 
 
-def test_a_topic_made_again_has_epochs_of_its_own(cluster: FakeCluster) -> None:
+def test_recreated_topic_has_other_leader_epochs(cluster: FakeCluster) -> None:
     epochs = LeaderEpochs()
     old, new = (LEADER._replace(leader_epoch=epoch, topic_id=uuid4()) for epoch in (1, 2))
     epochs.compare([range_of(T0, 0, 50)._replace(leader=old)], {T0: 0}, cluster)
@@ -86,7 +86,7 @@ def test_a_topic_made_again_has_epochs_of_its_own(cluster: FakeCluster) -> None:
     assert "ends_of_epochs" not in cluster.requests
 
 
-def test_brokers_without_epochs_are_not_asked(cluster: FakeCluster) -> None:
+def test_brokers_without_leader_epochs_get_no_request(cluster: FakeCluster) -> None:
     epochs = LeaderEpochs()
     cluster.epochs = {}
     epochs.compare(led(cluster, range_of(T0, 0, 50)), {T0: 0}, cluster)
@@ -100,7 +100,7 @@ def options(**given: str) -> SourceOptions:
 
 
 @pytest.mark.parametrize("fail", ["true", "false"])
-def test_a_stream_tells_of_a_cut_log(cluster: FakeCluster, fail: str) -> None:
+def test_stream_reports_a_truncated_log(cluster: FakeCluster, fail: str) -> None:
     stream = StreamOffsets(options(failOnDataLoss=fail), cluster, ManualClock())
     start = stream.initial()
     end = stream.latest(start, None)

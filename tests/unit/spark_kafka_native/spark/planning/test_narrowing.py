@@ -1,4 +1,4 @@
-"""Ranges without what nobody wants; that no wanted row is lost is shown in source/test_filters.py."""
+"""Ranges narrowed by filters; source/test_filters.py shows that no wanted row is lost."""
 
 from collections.abc import Mapping
 
@@ -31,7 +31,7 @@ def ends(pieces: list[OffsetRange]) -> list[tuple[int, int, int]]:
     return [(piece.partition, piece.from_offset, piece.until_offset) for piece in pieces]
 
 
-def test_nothing_to_narrow_asks_nobody(cluster: FakeCluster) -> None:
+def test_narrowing_without_conditions_sends_no_request(cluster: FakeCluster) -> None:
     assert narrow(ALL, EVERYTHING, cluster) == ALL
     only = Narrowing(on_partition=(Condition(column="partition", operator=Operator.MORE, value=0),))
     assert narrow(ALL, only, cluster) == ALL[1:]
@@ -53,20 +53,20 @@ def test_nothing_to_narrow_asks_nobody(cluster: FakeCluster) -> None:
         (Narrowing(from_timestamp_ms=105, from_offset=17), [(0, 17, -1), (1, 17, -1)]),
     ],
 )
-def test_open_ends_stay_open_where_they_may(
+def test_narrowed_ranges_keep_latest_if_possible(
     cluster: FakeCluster, narrowing: Narrowing, expected: list[tuple[int, int, int]]
 ) -> None:
     assert ends(narrow(ALL, narrowing, cluster)) == expected
 
 
-def test_ranges_with_ends_of_their_own_become_smaller_only(cluster: FakeCluster) -> None:
+def test_narrowing_never_extends_a_range(cluster: FakeCluster) -> None:
     pieces = [range_of(T0, 12, 18)]
     assert ends(narrow(pieces, Narrowing(from_offset=5, until_offset=99), cluster)) == [(0, 12, 18)]
     assert ends(narrow(pieces, Narrowing(from_offset=14, until_offset=16), cluster)) == [(0, 14, 16)]
     assert narrow(pieces, Narrowing(from_offset=18), cluster) == []
 
 
-def test_what_goes_while_a_range_waits_to_be_read_is_no_loss(cluster: FakeCluster) -> None:
+def test_records_deleted_below_a_narrowed_range_are_no_loss(cluster: FakeCluster) -> None:
     (piece, _) = narrow(ALL, Narrowing(from_offset=15), cluster)
     assert piece.from_earliest
     (kept,) = narrow([range_of(T0, 12, 18)], Narrowing(from_offset=14), cluster)
@@ -74,14 +74,14 @@ def test_what_goes_while_a_range_waits_to_be_read_is_no_loss(cluster: FakeCluste
 
 
 class Partial(FakeCluster):
-    """A cluster whose brokers do not find by time what is there, as behind segments of an old format."""
+    """A cluster whose brokers find no offset for a timestamp after segments of an old format."""
 
-    trouble: ErrorCode | None = None
+    error: ErrorCode | None = None
 
     def list_offsets(self, wanted: Mapping[TopicPartition, int]) -> OffsetMap:
         found = super().list_offsets(wanted)
-        if self.trouble is not None and any(at >= 0 for at in wanted.values()):
-            raise KafkaError(self.trouble, "t-0")
+        if self.error is not None and any(at >= 0 for at in wanted.values()):
+            raise KafkaError(self.error, "t-0")
         return {tp: -1 if wanted[tp] >= 0 else offset for tp, offset in found.items()}
 
 
@@ -90,7 +90,7 @@ def partial(cluster: FakeCluster) -> Partial:
     return Partial(first=cluster.first, end=cluster.end, times=cluster.times)
 
 
-def test_no_offset_for_a_time_is_believed_only_with_proof(partial: Partial) -> None:
+def test_missing_offset_for_a_timestamp_is_verified_by_the_largest_timestamp(partial: Partial) -> None:
     assert narrow(ALL, Narrowing(from_timestamp_ms=105), partial) == ALL
     assert "latest_timestamps" in partial.requests
     assert ends(narrow(ALL, Narrowing(from_timestamp_ms=112), partial)) == [(0, 20, -1), (1, -2, -1)]
@@ -99,19 +99,19 @@ def test_no_offset_for_a_time_is_believed_only_with_proof(partial: Partial) -> N
 
 
 @pytest.mark.parametrize("code", [ErrorCode.UNSUPPORTED_VERSION, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT])
-def test_brokers_that_do_not_look_up_times_are_read_whole(partial: Partial, code: ErrorCode) -> None:
-    partial.trouble = code
+def test_ranges_are_not_narrowed_if_brokers_cannot_look_up_timestamps(partial: Partial, code: ErrorCode) -> None:
+    partial.error = code
     assert narrow(ALL, Narrowing(from_timestamp_ms=105), partial) == ALL
     assert ends(narrow(ALL, Narrowing(from_timestamp_ms=105, from_offset=15), partial)) == [(0, 15, -1), (1, 15, -1)]
 
 
-def test_other_trouble_is_told(partial: Partial) -> None:
-    partial.trouble = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+def test_other_errors_of_a_timestamp_lookup_are_raised(partial: Partial) -> None:
+    partial.error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     with pytest.raises(KafkaError, match="t-0"):
         narrow(ALL, Narrowing(from_timestamp_ms=105), partial)
 
 
-def test_partitions_that_went_meanwhile_are_left_to_their_tasks(cluster: FakeCluster) -> None:
+def test_deleted_partitions_are_not_narrowed(cluster: FakeCluster) -> None:
     cluster.remove("t", 0)
     assert ends(narrow(ALL, Narrowing(from_offset=15), cluster)) == [(0, -2, -1), (1, 15, -1)]
 
@@ -125,7 +125,7 @@ def test_partitions_that_went_meanwhile_are_left_to_their_tasks(cluster: FakeClu
         ({"endingOffsets": '{"t":{"0":14,"1":18}}'}, [(1, 15, 18)]),
     ],
 )
-def test_what_is_left_is_split_into_tasks(
+def test_narrowed_ranges_are_split_into_tasks(
     cluster: FakeCluster, given: dict[str, str], planned: list[tuple[int, int, int]]
 ) -> None:
     options = parse_source_options({"kafka.bootstrap.servers": "b:9092", "subscribe": "t"} | given, Query.BATCH)

@@ -17,17 +17,17 @@ def looked_up_at(pacer: RefreshPacer, until_ms: float, *, moved: bool) -> list[f
     return times
 
 
-def test_pauses_grow_while_nothing_moves() -> None:
+def test_lookup_pauses_grow_while_offsets_do_not_move() -> None:
     times = looked_up_at(RefreshPacer(), 2000, moved=False)
     assert times[:6] == [0, 15, 45, 105, 225, 465]
     assert {later - earlier for earlier, later in itertools.pairwise(times[5:])} == {250}
 
 
-def test_no_pause_while_something_moves() -> None:
+def test_no_lookup_pause_while_offsets_move() -> None:
     assert len(looked_up_at(RefreshPacer(), 50, moved=True)) == 50
 
 
-def test_news_end_the_pauses() -> None:
+def test_moved_offsets_reset_the_lookup_pause() -> None:
     pacer = RefreshPacer()
     for _ in range(10):
         pacer.looked_up(0, moved=False)
@@ -36,7 +36,7 @@ def test_news_end_the_pauses() -> None:
     assert pacer.due(250)
 
 
-def test_idle_is_what_has_not_moved() -> None:
+def test_pacer_is_idle_if_offsets_have_not_moved() -> None:
     pacer = RefreshPacer()
     assert not pacer.idle
     pacer.looked_up(0, moved=False)
@@ -45,7 +45,7 @@ def test_idle_is_what_has_not_moved() -> None:
     assert not pacer.idle
 
 
-def test_system_clock_goes_on_while_it_sleeps() -> None:
+def test_system_clock_advances_during_sleep() -> None:
     clock = SystemClock()
     start = clock.now_ms()
     clock.sleep_ms(2)

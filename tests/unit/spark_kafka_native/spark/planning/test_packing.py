@@ -50,16 +50,16 @@ def packed(
         pytest.param([0, 0, 0, 0], 2, [[0, 0], [0, 0]], id="empty ones are shared out, too"),
     ],
 )
-def test_whole_ranges_share_tasks_evenly(sizes: list[int], most: int | None, tasks: list[list[int]]) -> None:
+def test_ranges_are_packed_into_even_tasks(sizes: list[int], most: int | None, tasks: list[list[int]]) -> None:
     assert packed(sizes, most) == tasks
 
 
-def test_even_shares_that_need_more_tasks_than_filled_ones_are_given_up() -> None:
+def test_filled_tasks_are_used_if_even_ones_need_more_tasks() -> None:
     assert packed([0, 0, 1, 1], 1, cap=1) == [[0, 0, 1], [1]]
     assert packed([0, 0, 1, 1], 1, cap=2) == [[0, 0, 1, 1]]
 
 
-def test_ranges_of_one_leader_go_together() -> None:
+def test_ranges_of_one_leader_are_in_one_task() -> None:
     assert packed([1, 2, 3, 4, 5, 6], 2, [1, 2, 1, 2, 1, 2]) == [[1, 3, 5, 2], [4, 6]]
     assert packed([2, 20, 2, 20], 2, [1, 2, 1, 2]) == [[2, 2, 20], [20]]
     assert packed([5, 6, 5, 6, 5, 6, 5, 6], 4, [1, 2] * 4) == [[5, 5, 5], [5, 6], [6, 6], [6]]
@@ -75,17 +75,19 @@ def test_ranges_of_one_leader_go_together() -> None:
         ([0, 0, 0, 9], 2, 9, [[0, 0, 0], [9]]),
     ],
 )
-def test_the_limit_of_records_is_stronger(sizes: list[int], most: int, cap: int, tasks: list[list[int]]) -> None:
+def test_max_records_per_partition_overrides_max_partitions(
+    sizes: list[int], most: int, cap: int, tasks: list[list[int]]
+) -> None:
     assert packed(sizes, most, cap=cap) == tasks
 
 
-def test_open_ends_count_as_they_are_today_and_stay_open() -> None:
+def test_earliest_and_latest_are_sized_by_present_offsets_and_kept() -> None:
     whole = [range_of(tp(number), -2, -1) for number in range(4)]
     bounds = {tp(0): (0, 90), tp(1): (50, 80), tp(2): (5, 35), tp(3): (7, 7)}
     assert pack(whole, bounds, max_partitions=2) == [tuple(whole[:1]), tuple(whole[1:])]
 
 
-def test_pieces_of_one_partition_that_meet_are_one_range_again() -> None:
+def test_adjacent_ranges_of_a_partition_are_joined() -> None:
     pieces = split_ranges(ranges([90, 10]), min_partitions=10)
     assert len(pieces) == 10
     tasks = pack(pieces, {}, max_partitions=3)
@@ -105,7 +107,7 @@ def in_order(tasks: Sequence[Task]) -> Mapping[TopicPartition, list[tuple[int, i
 
 
 def filled(sizes: Sequence[int], cap: int) -> int:
-    """Tasks that are needed when each takes all it can, one behind the other."""
+    """Number of tasks if each is filled, one after the other."""
     tasks = used = 0
     for size in sizes:
         if not tasks or used + size > cap:
@@ -144,13 +146,13 @@ def test_every_offset_is_in_one_task_and_the_limits_hold(
 
 
 @given(sizes=st.lists(st.integers(0, 50), min_size=1, max_size=30), nodes=st.lists(st.integers(1, 3), max_size=30))
-def test_whoever_leads_the_same_is_read(sizes: list[int], nodes: list[int]) -> None:
+def test_tasks_read_the_same_offsets_whatever_the_leaders(sizes: list[int], nodes: list[int]) -> None:
     one, other = (pack(ranges(sizes, leaders), {}, max_partitions=4) for leaders in (nodes, ()))
     assert in_order(one).keys() == in_order(other).keys()
     assert all(in_order(one)[partition] == spans for partition, spans in in_order(other).items())
 
 
-def test_ten_thousand_ranges_take_no_time() -> None:
+def test_ten_thousand_ranges_are_packed_quickly() -> None:
     many = ranges([number % 97 for number in range(10_000)], [number % 9 for number in range(10_000)])
     started = time.process_time()
     tasks = pack(many, {}, max_partitions=2_000, max_records_per_partition=5_000)

@@ -199,6 +199,6 @@ def test_max_records_per_partition_counts_real_records_in_a_batch_query() -> Non
     assert rows(pieces) == [("t", -2, 5), ("t", 5, -1)]
 
 
-def test_ranges_name_themselves_for_messages() -> None:
+def test_ranges_have_a_text_for_errors() -> None:
     assert str(range_of(TopicPartition("t", 3), -2, -1)) == "t-3 offsets [earliest, latest)"
     assert str(range_of(TopicPartition("t", 3), 5, 9)) == "t-3 offsets [5, 9)"

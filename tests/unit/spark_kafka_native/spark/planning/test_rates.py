@@ -25,7 +25,7 @@ def test_max_offsets_per_trigger_as_the_jvm_connector() -> None:
     assert taken == [(8, 1, 1), (9, 1, 0), (9, 1, 0), (9, 1, 0)]
 
 
-def test_all_fits_in_one_trigger() -> None:
+def test_offsets_within_the_limit_are_one_batch() -> None:
     available = {P[0]: 30, P[1]: 7}
     assert limit_offsets({P[0]: 25, P[1]: 7}, available, 5) == available
     assert limit_offsets({P[0]: 0, P[1]: 0}, available, 2**63 - 1) == available
@@ -54,7 +54,7 @@ def test_five_records_at_a_time_of_fifteen_in_one_of_five_partitions() -> None:
 
 
 @pytest.mark.feature("source.maxOffsetsPerTrigger")
-def test_fewer_offsets_than_partitions_never_overshoot_and_take_turns() -> None:
+def test_partitions_alternate_if_the_limit_is_smaller_than_their_number() -> None:
     """The JVM connector reads one of each, more than it was allowed."""
     available = dict.fromkeys(P[:5], 100)
     position = dict.fromkeys(P[:5], 0)
@@ -65,7 +65,7 @@ def test_fewer_offsets_than_partitions_never_overshoot_and_take_turns() -> None:
     assert set(position.values()) == {2}
 
 
-def test_a_partition_whose_end_went_back_is_passed_on() -> None:
+def test_decreased_end_offset_is_passed_on() -> None:
     end = limit_offsets({P[0]: 50, P[1]: 0}, {P[0]: 3, P[1]: 100}, 10)
     assert end == {P[0]: 3, P[1]: 10}
 
@@ -74,7 +74,7 @@ _backlogs = st.lists(st.integers(0, 10**6), min_size=1, max_size=8)
 
 
 @given(_backlogs, st.integers(1, 5000))
-def test_a_limited_trigger_reads_exactly_what_it_may(backlogs: list[int], limit: int) -> None:
+def test_limited_trigger_reads_exactly_max_offsets(backlogs: list[int], limit: int) -> None:
     start = {tp: 1000 * index for index, tp in enumerate(P[: len(backlogs)])}
     available = {tp: start[tp] + size for tp, size in zip(start, backlogs, strict=True)}
     end = limit_offsets(start, available, limit)
@@ -116,7 +116,7 @@ def test_compositing_min_offsets_per_trigger_as_the_jvm_connector() -> None:
 
 
 @pytest.mark.feature("source.minOffsetsPerTrigger")
-def test_first_batch_does_not_wait_however_little_there_is() -> None:
+def test_first_batch_does_not_wait_for_min_offsets() -> None:
     assert not delayed(0, 1, waited_ms=math.inf)
 
 
@@ -127,12 +127,12 @@ def test_offsets_of_all_partitions_count_together() -> None:
     assert not delay_batch(start, available, 14, waited_ms=0, max_delay_ms=10)
 
 
-def test_what_is_lost_is_not_kept_for_later() -> None:
+def test_batch_with_a_loss_does_not_wait_for_min_offsets() -> None:
     start = {P[0]: 10, P[1]: 10}
     assert not delay_batch(start, {P[0]: 11}, 15, waited_ms=0, max_delay_ms=10)
     assert not delay_batch(start, {P[0]: 12, P[1]: 5}, 15, waited_ms=0, max_delay_ms=10)
 
 
-def test_nothing_at_all_waits() -> None:
+def test_empty_batch_waits_for_min_offsets() -> None:
     assert delay_batch({}, {}, 1, waited_ms=0, max_delay_ms=10)
     assert delay_batch({P[0]: 4}, {P[0]: 4}, 1, waited_ms=0, max_delay_ms=10)

@@ -48,7 +48,7 @@ def test_initial_offset_not_durable_from_latest(cluster: FakeCluster) -> None:
     assert running.read == {T0: [10, 11, 12, 13, 14], T1: [4]}
 
 
-def test_initial_offset_not_durable_and_nothing_came_meanwhile(cluster: FakeCluster) -> None:
+def test_initial_offset_not_durable_without_new_records(cluster: FakeCluster) -> None:
     running = query(cluster, startingOffsets="latest").start()
     running.trigger(crash=True)
     running.start()
@@ -66,7 +66,7 @@ def test_first_batch_from_latest_is_empty_and_the_second_is_not(cluster: FakeClu
     assert running.batches == [0, 3]
 
 
-def test_trigger_once_from_latest_writes_its_start_down(cluster: FakeCluster) -> None:
+def test_trigger_once_from_latest_stores_its_start(cluster: FakeCluster) -> None:
     """ReadAllAvailable: all that is there at the start is nothing; what comes later is for the next run."""
     running = query(cluster, startingOffsets="latest").start()
     running.stream.initial()
@@ -77,13 +77,13 @@ def test_trigger_once_from_latest_writes_its_start_down(cluster: FakeCluster) ->
     assert running.read == {T0: [10, 11, 12]}
 
 
-def test_first_batch_from_earliest_needs_no_detour(cluster: FakeCluster) -> None:
+def test_first_batch_from_earliest_is_not_empty(cluster: FakeCluster) -> None:
     running = query(cluster, startingOffsets="earliest").start()
     running.run_to_the_end()
     assert running.batches == [14]
 
 
-def test_killed_in_the_first_batch_from_earliest(cluster: FakeCluster) -> None:
+def test_first_batch_from_earliest_is_replayed(cluster: FakeCluster) -> None:
     running = query(cluster, startingOffsets="earliest").start()
     running.trigger(max_offsets=6, crash=True)
     cluster.produce("t", 0, 5)
@@ -116,7 +116,7 @@ def test_specific_offsets_earliest_latest_and_numbers() -> None:
     assert by_partition == {0: [0, 1, 2], 2: [0, 1, 2], 3: [1, 2], 4: [2]}
 
 
-def test_partition_added_before_the_first_trigger_is_read_whole(cluster: FakeCluster) -> None:
+def test_partition_added_before_the_first_trigger_starts_at_earliest(cluster: FakeCluster) -> None:
     running = query(cluster, startingOffsets="latest").start()
     running.stream.initial()
     cluster.add("t", 10, 4, 2)
@@ -126,7 +126,7 @@ def test_partition_added_before_the_first_trigger_is_read_whole(cluster: FakeClu
     assert running.read == {T2: [0, 1]}
 
 
-# --- going on
+# --- restarts
 
 
 def test_new_partitions_start_at_earliest(cluster: FakeCluster) -> None:
@@ -138,7 +138,7 @@ def test_new_partitions_start_at_earliest(cluster: FakeCluster) -> None:
     assert running.read == {T0: [10], T2: [0, 1, 2]}
 
 
-def test_assigned_partitions_are_all_that_is_read(cluster: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
+def test_only_assigned_partitions_are_read(cluster: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
     running = query(cluster, assign='{"t":[1,7]}', startingOffsets="earliest").start()
     running.run_to_the_end()
     cluster.add("t", 10, 4, 3)
@@ -148,7 +148,7 @@ def test_assigned_partitions_are_all_that_is_read(cluster: FakeCluster, caplog: 
     assert caplog.text.count("assigned partitions that do not exist are not read: t-7") == 1
 
 
-def test_topics_that_match_a_pattern_later_are_read_whole(cluster: FakeCluster) -> None:
+def test_topics_that_match_a_pattern_later_start_at_earliest(cluster: FakeCluster) -> None:
     running = query(cluster, subscribePattern="^(t|u.*)$", startingOffsets="latest").start()
     running.run_to_the_end()
     cluster.add("u1", 2)
@@ -158,7 +158,7 @@ def test_topics_that_match_a_pattern_later_are_read_whole(cluster: FakeCluster) 
     assert running.read == {TopicPartition("u1", 0): [0, 1]}
 
 
-def test_pattern_without_topics_waits_for_some() -> None:
+def test_pattern_without_topics_has_no_batch() -> None:
     cluster = FakeCluster()
     running = query(cluster, subscribePattern="t").start()
     running.run_to_the_end()
@@ -232,7 +232,7 @@ def test_max_partitions_puts_ranges_of_a_leader_together(cluster: FakeCluster) -
     assert read(moved) == read(tasks)
 
 
-def test_nothing_is_asked_for_an_empty_batch(cluster: FakeCluster) -> None:
+def test_empty_batch_sends_no_request(cluster: FakeCluster) -> None:
     running = query(cluster).start()
     assert running.stream.plan({T0: 10, T1: 4}, {T0: 10, T1: 4}) == []
     assert cluster.requests == []
@@ -291,7 +291,7 @@ def test_trigger_once_ignores_min_offsets(cluster: FakeCluster) -> None:
 
 
 @pytest.mark.feature("source.minOffsetsPerTrigger", "source.maxTriggerDelay")
-def test_idle_time_counts_as_delay_and_an_idle_query_has_no_batches(cluster: FakeCluster) -> None:
+def test_idle_time_counts_for_max_trigger_delay(cluster: FakeCluster) -> None:
     running = query(cluster, minOffsetsPerTrigger="5", maxTriggerDelay="1m").start()
     running.run_to_the_end()
     for _ in range(10):
@@ -335,7 +335,7 @@ def jvm_checkpoint(tmp_path: Path) -> Path:
 
 @pytest.mark.feature("more.jvmCheckpoint")
 @pytest.mark.parametrize("starting", ["latest", "earliest", '{"t":{"0":0,"1":0}}'])
-def test_start_of_a_batch_of_the_jvm_connector_is_not_guessed(cluster: FakeCluster, starting: str) -> None:
+def test_first_batch_of_the_jvm_connector_needs_jvm_checkpoint(cluster: FakeCluster, starting: str) -> None:
     running = query(cluster, startingOffsets=starting).start()
     start = running.stream.initial()
     with pytest.raises(PlanError, match="option 'jvmCheckpoint'") as caught:
@@ -383,7 +383,7 @@ def test_later_batch_of_the_jvm_connector_needs_no_start(cluster: FakeCluster) -
     assert [str(piece) for (piece,) in tasks] == ["t-0 offsets [3, 9)", "t-1 offsets [1, 4)"]
 
 
-def test_new_query_that_starts_where_another_did(cluster: FakeCluster, jvm_checkpoint: Path) -> None:
+def test_new_query_starts_at_the_offsets_of_a_jvm_checkpoint(cluster: FakeCluster, jvm_checkpoint: Path) -> None:
     running = query(cluster, jvmCheckpoint=str(jvm_checkpoint)).start()
     running.trigger(crash=True)
     cluster.produce("t", 0, 3)
@@ -391,6 +391,6 @@ def test_new_query_that_starts_where_another_did(cluster: FakeCluster, jvm_check
     assert running.read == {T0: list(range(3, 13)), T1: [1, 2, 3]}
 
 
-def test_checkpoint_that_is_not_there_is_named(cluster: FakeCluster, tmp_path: Path) -> None:
+def test_missing_jvm_checkpoint_is_an_error(cluster: FakeCluster, tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"option 'jvmCheckpoint': .* has no file 0: it is no"):
         query(cluster, jvmCheckpoint=str(tmp_path)).start().stream.initial()

@@ -22,7 +22,7 @@ def query(cluster: FakeCluster, **options: str) -> StreamQuery:
 
 
 @pytest.mark.feature("loss.deleted", "source.failOnDataLoss")
-def test_deleted_partition_fails_the_query_or_is_left(cluster: FakeCluster) -> None:
+def test_deleted_partition_fails_the_query_or_is_accepted(cluster: FakeCluster) -> None:
     careful = query(cluster, startingOffsets="earliest").start()
     careful.run_to_the_end()
     careless = query(cluster, startingOffsets="earliest", failOnDataLoss="false").start()
@@ -37,8 +37,8 @@ def test_deleted_partition_fails_the_query_or_is_left(cluster: FakeCluster) -> N
     assert careless.read[T0] == list(range(12))
 
 
-def test_deletion_is_believed_only_after_further_looks(cluster: FakeCluster) -> None:
-    """A broker that has just started may not know all topics yet."""
+def test_deletion_is_reported_after_repeated_lookups(cluster: FakeCluster) -> None:
+    """A broker that has just started may have incomplete metadata."""
     gone = {tp: cluster.end[tp] for tp in (T0, T1)}
 
     class Forgetful(ManualClock):
@@ -55,7 +55,7 @@ def test_deletion_is_believed_only_after_further_looks(cluster: FakeCluster) -> 
     assert running.clock.slept_ms == 1000
 
 
-def test_deletion_that_is_believed_is_not_waited_for_again(cluster: FakeCluster) -> None:
+def test_accepted_deletion_is_not_looked_up_again(cluster: FakeCluster) -> None:
     running = query(cluster, subscribe="t,gone", startingOffsets="earliest", failOnDataLoss="false")
     cluster.add("gone", 1)
     running.start().run_to_the_end()
@@ -78,8 +78,8 @@ def test_deletion_that_is_believed_is_not_waited_for_again(cluster: FakeCluster)
 
 
 @pytest.mark.feature("loss.deleted")
-def test_partition_that_was_gone_for_a_while_goes_on_where_it_was(cluster: FakeCluster) -> None:
-    """A broker that is behind can hide a topic; what was read of it is not read again."""
+def test_partition_missing_for_a_while_continues_at_its_offset(cluster: FakeCluster) -> None:
+    """A broker with stale metadata can hide a topic; its records are not read again."""
     cluster.add("u", 4)
     running = query(cluster, subscribePattern="t|u", startingOffsets="earliest", failOnDataLoss="false").start()
     running.run_to_the_end()
@@ -97,7 +97,7 @@ def test_partition_that_was_gone_for_a_while_goes_on_where_it_was(cluster: FakeC
 
 
 @pytest.mark.feature("loss.changed", "source.numRetries", "source.retryIntervalMs")
-def test_end_that_went_back_is_looked_at_again_then_believed(cluster: FakeCluster) -> None:
+def test_decreased_end_offset_is_reported_after_repeated_lookups(cluster: FakeCluster) -> None:
     running = query(cluster, startingOffsets="earliest").start()
     running.run_to_the_end()
     running.clock.ms += 1000
@@ -107,7 +107,7 @@ def test_end_that_went_back_is_looked_at_again_then_believed(cluster: FakeCluste
     assert running.clock.slept_ms == 3000
 
 
-def test_end_that_went_back_and_is_accepted_is_where_the_query_goes_on(cluster: FakeCluster) -> None:
+def test_accepted_decrease_of_the_end_offset_is_the_next_start(cluster: FakeCluster) -> None:
     running = query(cluster, startingOffsets="earliest", failOnDataLoss="false").start()
     running.run_to_the_end()
     running.clock.ms += 1000
@@ -120,7 +120,7 @@ def test_end_that_went_back_and_is_accepted_is_where_the_query_goes_on(cluster: 
 
 
 @pytest.mark.feature("loss.agedOut", "better.agedOut", "loss.noDuplicates", "source.failOnDataLoss")
-def test_records_that_aged_out_fail_the_query_or_are_skipped(cluster: FakeCluster) -> None:
+def test_deleted_records_fail_the_query_or_are_skipped(cluster: FakeCluster) -> None:
     for option, expected in (("true", None), ("false", [*range(10), 15])):
         cluster = FakeCluster()
         cluster.add("t", 10)
@@ -136,7 +136,7 @@ def test_records_that_aged_out_fail_the_query_or_are_skipped(cluster: FakeCluste
             assert running.read[T0] == expected
 
 
-def test_unknown_topic_is_named_after_bounded_looks(cluster: FakeCluster) -> None:
+def test_unknown_topic_is_an_error_after_bounded_lookups(cluster: FakeCluster) -> None:
     running = query(cluster, subscribe="t,missing").start()
     with pytest.raises(PlanError) as caught:
         running.stream.initial()
@@ -148,7 +148,7 @@ def test_unknown_topic_is_named_after_bounded_looks(cluster: FakeCluster) -> Non
     assert running.clock.slept_ms == 3000
 
 
-def test_topic_that_was_just_made_is_found(cluster: FakeCluster) -> None:
+def test_new_topic_is_found_by_repeated_lookups(cluster: FakeCluster) -> None:
 
     class Busy(ManualClock):
         def sleep_ms(self, duration_ms: float) -> None:

@@ -41,7 +41,7 @@ IN_A_GROUP = {"kafka.group.id": "g", "commitOffsetsToGroup": "true"}
 
 @pytest.mark.feature("better.recreated", "source.failOnDataLoss")
 @pytest.mark.parametrize("ends", [(10, 4), (11, 4), (500, 0), (10, 4, 7)])
-def test_recreated_topic_that_has_overtaken_fails_the_query(cluster: FakeCluster, ends: tuple[int, ...]) -> None:
+def test_longer_recreated_topic_fails_the_query(cluster: FakeCluster, ends: tuple[int, ...]) -> None:
     running = finished(cluster)
     cluster.recreate("t", *ends)
     is_shorter = ends[1] < 4
@@ -86,7 +86,7 @@ def test_recreated_topic_is_read_from_its_first_offset(
     assert running.read[T0] == list(range(ends[0] + 2))
 
 
-def test_recreated_topic_that_is_trimmed_is_read_from_what_is_left(cluster: FakeCluster) -> None:
+def test_trimmed_recreated_topic_is_read_from_its_first_offset(cluster: FakeCluster) -> None:
     running = finished(cluster, failOnDataLoss="false")
     running.read.clear()
     cluster.recreate("t", 20, 9, first=5)
@@ -115,7 +115,7 @@ def test_recreated_twice_while_a_batch_is_under_way(cluster: FakeCluster) -> Non
     assert running.read == {T0: list(range(40)), T1: [0]}
 
 
-def test_recreated_while_the_query_was_waiting_for_it(cluster: FakeCluster) -> None:
+def test_topic_recreated_while_it_was_missing(cluster: FakeCluster) -> None:
     """Gone first, so that it is missed for a while; it comes back longer than it was."""
     running = finished(cluster, failOnDataLoss="false")
     cluster.remove("t")
@@ -126,7 +126,7 @@ def test_recreated_while_the_query_was_waiting_for_it(cluster: FakeCluster) -> N
     assert running.read == {T0: list(range(11)), T1: list(range(4))}
 
 
-def test_partition_that_was_dropped_and_comes_back_is_new(cluster: FakeCluster) -> None:
+def test_partition_of_a_recreated_topic_is_new(cluster: FakeCluster) -> None:
     cluster.add("u", 3)
     running = StreamQuery(
         cluster, {"subscribePattern": "t|u", "startingOffsets": "earliest", "failOnDataLoss": "false"}
@@ -154,7 +154,7 @@ def test_recreated_before_the_first_batch(cluster: FakeCluster) -> None:
         cluster.recreate("t", 10, 4)
 
 
-def test_cluster_without_ids_is_read_as_before(cluster: FakeCluster) -> None:
+def test_cluster_without_topic_ids(cluster: FakeCluster) -> None:
     cluster.ids.clear()
     running = finished(cluster)
     cluster.recreate("t", 12, 4)
@@ -218,7 +218,7 @@ def test_recreated_between_a_batch_and_its_replay(cluster: FakeCluster, ends: tu
     assert running.read.get(T1, []) == list(range(ends[1]))
 
 
-def test_recreated_between_a_batch_and_its_replay_fails_a_careful_query(cluster: FakeCluster) -> None:
+def test_recreated_between_a_batch_and_its_replay_fails_with_fail_on_data_loss(cluster: FakeCluster) -> None:
     running = finished(cluster, **IN_A_GROUP)
     cluster.produce("t", 0, 3)
     running.trigger(crash=True)
@@ -247,7 +247,7 @@ def test_replay_without_recreation_is_the_same_batch(cluster: FakeCluster) -> No
 # --- ids, one by one
 
 
-def test_an_id_that_was_replaced_comes_from_a_broker_that_lags_behind() -> None:
+def test_replaced_topic_id_is_stale_metadata() -> None:
     ids = TopicIds()
     assert ids.look([T0], {"t": A}) == []
     (change,) = ids.look([T0], {"t": B})
@@ -260,7 +260,7 @@ def test_an_id_that_was_replaced_comes_from_a_broker_that_lags_behind() -> None:
     assert [change.old_id for change in ids.look([T0], {"t": C})] == [B]
 
 
-def test_offsets_are_translated_until_spark_has_moved_on() -> None:
+def test_offsets_are_translated_until_the_start_changes() -> None:
     ids = TopicIds()
     ids.belong({T0: A, T1: A})
     (change,) = ids.look([T0, T1], {"t": B})
@@ -294,12 +294,12 @@ def test_metadata_of_commits() -> None:
     "foreign",
     ["", "anything", f"pykafka:2:{'A' * 22}", "pykafka:1:short", f"pykafka:1:{'é' * 22}", f"pykafka:1:{'A' * 22}:x"],
 )
-def test_metadata_of_others_says_nothing(foreign: str) -> None:
+def test_commit_metadata_of_other_programs_are_ignored(foreign: str) -> None:
     assert CommitMark.parse(foreign) is None
 
 
 @pytest.mark.parametrize(("start", "expected"), [(9, 3), (4, 4)])
-def test_resumed_where_the_old_topic_was_left_or_in_the_new_one(start: int, expected: int) -> None:
+def test_resumed_query_maps_the_old_offset_to_the_new_topic(start: int, expected: int) -> None:
     ids = TopicIds()
     ids.resume({T0: CommittedOffset(offset=3, metadata=f"pykafka:1:{format_id(B)}:9")}, {T0: start})
     assert ids.translated({T0: start}) == {T0: expected}
@@ -309,10 +309,10 @@ def test_resumed_where_the_old_topic_was_left_or_in_the_new_one(start: int, expe
 
 @pytest.mark.feature("better.recreated", "better.recreatedAcrossRestarts")
 @pytest.mark.parametrize("seed", range(40))
-def test_whatever_happens_the_topic_of_now_is_read_whole(seed: int) -> None:
+def test_every_record_of_the_last_topic_is_read(seed: int) -> None:
     """Topics made again at any moment, batches lost half-way, restarts, limits: every record of the last topic is read.
 
-    Twice, if the query dies after it has read a new topic in a replayed batch and before it has told the group.
+    Twice, if the query dies after it has read a new topic in a replayed batch and before it commits to the group.
     """
     chance = random.Random(seed)
     cluster = FakeCluster()
@@ -346,7 +346,7 @@ def test_whatever_happens_the_topic_of_now_is_read_whole(seed: int) -> None:
 # --- metadata that is newer than the offsets
 
 
-def test_a_partition_is_read_of_the_topic_that_its_offsets_belong_to() -> None:
+def test_leader_has_the_topic_id_of_the_offsets() -> None:
     ids = TopicIds()
     ids.belong({T0: A})
     newer = {tp: LEADER._replace(topic_id=B) for tp in (T0, U0)}
@@ -357,7 +357,7 @@ def test_a_partition_is_read_of_the_topic_that_its_offsets_belong_to() -> None:
     assert ids.confirmed(T1, {T1: LEADER}) == LEADER
 
 
-def test_a_new_topic_whose_first_offset_was_not_found_is_seen_again_and_read_whole() -> None:
+def test_recreated_topic_without_a_first_offset_is_looked_up_again() -> None:
     ids = TopicIds()
     ids.belong({T0: A, T1: A})
     start = {T0: 9, T1: 4}
@@ -379,7 +379,7 @@ def absent(topic_id: UUID) -> TopicIds:
     return ids
 
 
-def test_a_partition_that_came_back_belongs_to_its_topic_also_if_nothing_was_read_since() -> None:
+def test_returned_partition_keeps_its_topic_id() -> None:
     ids = absent(A)
     assert ids.returned([T0], {"t": A}) == {T0: 9}
     assert ids.confirmed(T0, {T0: LEADER._replace(topic_id=B)}).topic_id == A
@@ -387,7 +387,7 @@ def test_a_partition_that_came_back_belongs_to_its_topic_also_if_nothing_was_rea
     assert [(change.old_id, change.new_id) for change in ids.look([T0], {"t": B})] == [(A, B)]
 
 
-def test_an_id_from_before_the_absence_does_not_take_the_place_of_the_one_that_came_after() -> None:
+def test_stale_topic_id_does_not_replace_a_newer_one() -> None:
     ids = absent(A)
     assert ids.returned([T0], {"t": B}) == {}
     ids.confirmed(T0, {T0: LEADER._replace(topic_id=B)})
@@ -398,7 +398,7 @@ def test_an_id_from_before_the_absence_does_not_take_the_place_of_the_one_that_c
     assert ids.look([T0], {"t": B}) == []
 
 
-def test_an_end_that_nothing_was_read_up_to_belongs_to_the_topic_of_then() -> None:
+def test_unread_end_offset_belongs_to_its_topic_id() -> None:
     ids = TopicIds()
     ids.begin([T0], {"t": A})
     ids.begin([T1], {})

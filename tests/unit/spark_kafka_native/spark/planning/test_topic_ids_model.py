@@ -1,4 +1,4 @@
-"""Topics deleted, made again and hidden by brokers that are behind, at random: no record twice, none left out."""
+"""Random deletion, recreation and stale metadata of topics: every record is read once."""
 
 import random
 from collections import Counter
@@ -21,9 +21,9 @@ View = dict[str, tuple[UUID, tuple[int, ...]]]
 
 @dataclass
 class LaggingCluster(FakeCluster):
-    """Metadata are of now or, while it ``lags``, what a broker that is behind still has. Offsets are always of now.
+    """Metadata are current or, while it ``lags``, stale; offsets are always current.
 
-    What is shown late has been shown in time, too: a query can put ids in order only as they come up.
+    Stale metadata were current before, because a query orders ids by their lookups.
     """
 
     chance: random.Random = field(default_factory=random.Random)

@@ -30,7 +30,7 @@ def ids_of(count: int) -> dict[str, UUID]:
 
 
 @pytest.mark.parametrize("count", [0, 1, 3, 200])
-def test_what_was_noted_is_recalled_by_the_next_run(cluster: FakeCluster, count: int) -> None:
+def test_registered_topic_ids_are_recalled_by_the_next_run(cluster: FakeCluster, count: int) -> None:
     ids = ids_of(count)
     register(cluster).note(ids, refresh=False)
     assert register(cluster).recall([*ids, "unknown"]) == ids
@@ -38,7 +38,7 @@ def test_what_was_noted_is_recalled_by_the_next_run(cluster: FakeCluster, count:
     assert "g" not in cluster.groups, "lag tools show the group as it is"
 
 
-def test_only_news_are_written(cluster: FakeCluster) -> None:
+def test_register_commits_only_changed_topic_ids(cluster: FakeCluster) -> None:
     ids = ids_of(20)
     noting = register(cluster)
     for _ in range(5):
@@ -56,7 +56,7 @@ def test_only_news_are_written(cluster: FakeCluster) -> None:
     assert cluster.requests.count("commit") == 3
 
 
-def test_topics_that_are_read_no_more_are_forgotten(cluster: FakeCluster) -> None:
+def test_register_drops_topics_that_are_no_longer_read(cluster: FakeCluster) -> None:
     cluster.offsets_partitions = 1
     ids = ids_of(3)
     register(cluster).note(ids, refresh=False)
@@ -64,7 +64,7 @@ def test_topics_that_are_read_no_more_are_forgotten(cluster: FakeCluster) -> Non
     assert register(cluster).recall(ids) == {"topic-1": ids["topic-1"]}
 
 
-def test_more_topics_than_brokers_take_metadata_for(cluster: FakeCluster) -> None:
+def test_register_is_limited_by_offset_metadata_max_bytes(cluster: FakeCluster) -> None:
     cluster.offsets_partitions = 1
     ids = ids_of(500)
     register(cluster).note(ids, refresh=False)
@@ -86,7 +86,7 @@ def test_cluster_without_the_topic_has_no_register_yet(cluster: FakeCluster) -> 
     assert register(cluster).recall(ids) == ids
 
 
-def test_what_is_forbidden_is_said_once(cluster: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
+def test_unauthorized_register_is_warned_of_once(cluster: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
     cluster.commit_error = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, REGISTER_TOPIC)
     noting = register(cluster)
     for _ in range(3):
@@ -96,7 +96,7 @@ def test_what_is_forbidden_is_said_once(cluster: FakeCluster, caplog: pytest.Log
     assert noting.recall(["topic-0"]) == {}
 
 
-def test_what_may_pass_is_tried_again(cluster: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
+def test_retriable_error_of_the_register_is_retried(cluster: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
     ids, noting = ids_of(2), register(cluster)
     cluster.commit_error = BrokerUnreachable({HostPort("broker", 9092): "connection refused"}, "for OffsetCommit")
     noting.note(ids, refresh=False)
@@ -123,7 +123,7 @@ def test_ids_that_cannot_be_recalled_are_left_out(cluster: FakeCluster, caplog: 
 
 
 @pytest.mark.parametrize("foreign", ["", "anything", "pykafka:2 " + "A" * 30, "pykafka:1 short", "pykafka:1"])
-def test_metadata_of_others_says_nothing(cluster: FakeCluster, foreign: str) -> None:
+def test_commit_metadata_of_other_programs_are_ignored(cluster: FakeCluster, foreign: str) -> None:
     ids = ids_of(1)
     register(cluster).note(ids, refresh=False)
     (place,) = cluster.groups[GROUP]

@@ -1,4 +1,4 @@
-"""The listener, told of queries as Spark tells it."""
+"""The listener, with Spark's events of queries."""
 
 import json
 from types import SimpleNamespace
@@ -50,7 +50,7 @@ def test_reports_of_each_run_are_kept_in_order() -> None:
     assert listener.reports("never heard of") == ()
 
 
-def test_memory_is_bounded() -> None:
+def test_kept_reports_are_bounded() -> None:
     listener = LagListener()
     runs = Runs(listener)
     for number in range(REPORTS_KEPT + 5):
@@ -64,7 +64,7 @@ def test_memory_is_bounded() -> None:
     assert not listener.reports("a")
 
 
-def test_reports_are_passed_on_and_a_bad_callback_does_not_end_them(caplog: pytest.LogCaptureFixture) -> None:
+def test_failing_on_report_does_not_end_the_reports(caplog: pytest.LogCaptureFixture) -> None:
     seen = []
 
     def callback(report: QueryReport) -> None:

@@ -12,13 +12,13 @@ P = [TopicPartition("t", partition) for partition in range(3)]
 
 
 def source(reached: object, known: object, *, rows: int = 0, rate: object = 0.0) -> dict[str, Any]:
-    told = {"description": "PythonMicroBatchStream@1", "endOffset": reached, "latestOffset": known}
-    return told | {"numInputRows": rows, "processedRowsPerSecond": rate}
+    found = {"description": "PythonMicroBatchStream@1", "endOffset": reached, "latestOffset": known}
+    return found | {"numInputRows": rows, "processedRowsPerSecond": rate}
 
 
 def report(*sources: dict[str, Any], **more: object) -> QueryReport:
-    told = {"id": "q", "runId": "r", "name": "copy", "batchId": 7, "timestamp": "2026-01-01T00:00:00.000Z"}
-    return report_of(json.dumps(told | {"durationMs": {"triggerExecution": 500}, "sources": sources} | more))
+    found = {"id": "q", "runId": "r", "name": "copy", "batchId": 7, "timestamp": "2026-01-01T00:00:00.000Z"}
+    return report_of(json.dumps(found | {"durationMs": {"triggerExecution": 500}, "sources": sources} | more))
 
 
 @pytest.mark.feature("run.metrics")
@@ -37,7 +37,7 @@ def test_custom_metrics_corner_cases() -> None:
     assert (uneven.avg_offsets, uneven.as_metrics()["avgOffsetsBehindLatest"]) == (1.25, "1.3")
 
 
-def test_a_partition_that_was_not_read_counts_from_its_offset_0_and_a_late_look_is_no_lag() -> None:
+def test_lag_of_an_unread_partition_counts_from_offset_0() -> None:
     assert lag_of({}, {P[0]: 5}) == Lag(min_offsets=5, max_offsets=5, avg_offsets=5.0, total_offsets=5, partitions=1)
     assert lag_of({P[0]: 9}, {P[0]: 5}) == Lag(
         min_offsets=0, max_offsets=0, avg_offsets=0.0, total_offsets=0, partitions=1
@@ -45,42 +45,42 @@ def test_a_partition_that_was_not_read_counts_from_its_offset_0_and_a_late_look_
 
 
 @pytest.mark.feature("more.listener")
-def test_a_report_tells_rows_rate_and_lag() -> None:
-    told = report(source({"t": {"0": 4, "1": 1}}, {"t": {"0": 9, "1": 1}}, rows=12, rate=24.0))
-    assert (told.query_id, told.run_id, told.name, told.batch_id) == ("q", "r", "copy", 7)
-    assert (told.rows, told.rows_per_s, told.trigger_ms) == (12, 24.0, 500)
-    assert told.lag == Lag(min_offsets=0, max_offsets=5, avg_offsets=2.5, total_offsets=5, partitions=2)
-    assert told.size_bytes is None
-    assert told.bytes_per_s is None
+def test_report_has_rows_rate_and_lag() -> None:
+    found = report(source({"t": {"0": 4, "1": 1}}, {"t": {"0": 9, "1": 1}}, rows=12, rate=24.0))
+    assert (found.query_id, found.run_id, found.name, found.batch_id) == ("q", "r", "copy", 7)
+    assert (found.rows, found.rows_per_s, found.trigger_ms) == (12, 24.0, 500)
+    assert found.lag == Lag(min_offsets=0, max_offsets=5, avg_offsets=2.5, total_offsets=5, partitions=2)
+    assert found.size_bytes is None
+    assert found.bytes_per_s is None
 
 
-def test_sources_are_told_together_and_foreign_ones_have_no_lag() -> None:
+def test_report_sums_sources_and_other_sources_have_no_lag() -> None:
     other_topic = source({"u": {"0": 1}}, {"u": {"0": 3}}, rows=2, rate=1.5)
     rate_source = source(41, 42, rows=5, rate="NaN")
     files = source('{"logOffset":3}', '{"logOffset":4}', rows=1)
-    told = report(source('{"t":{"0":4}}', '{"t":{"0":5}}'), other_topic, rate_source, files)
-    assert told.lag == Lag(min_offsets=1, max_offsets=2, avg_offsets=1.5, total_offsets=3, partitions=2)
-    assert told.rows == 8
-    assert told.rows_per_s == 1.5
+    found = report(source('{"t":{"0":4}}', '{"t":{"0":5}}'), other_topic, rate_source, files)
+    assert found.lag == Lag(min_offsets=1, max_offsets=2, avg_offsets=1.5, total_offsets=3, partitions=2)
+    assert found.rows == 8
+    assert found.rows_per_s == 1.5
 
 
 @pytest.mark.parametrize(
     ("reached", "known"), [(None, {"t": {"0": 1}}), ({"t": {"0": 1}}, None), ("null", "null"), ("x", "y")]
 )
-def test_nothing_known_is_no_lag(reached: object, known: object) -> None:
+def test_unknown_offsets_give_no_lag(reached: object, known: object) -> None:
     assert report(source(reached, known)).lag is None
 
 
-def test_bytes_are_those_that_were_observed() -> None:
-    told = report(observedMetrics={BYTES_OBSERVATION: {"bytes": 3000}})
-    assert told.size_bytes == 3000
-    assert told.bytes_per_s == 6000.0
+def test_report_has_the_observed_bytes() -> None:
+    found = report(observedMetrics={BYTES_OBSERVATION: {"bytes": 3000}})
+    assert found.size_bytes == 3000
+    assert found.bytes_per_s == 6000.0
     assert report(observedMetrics={BYTES_OBSERVATION: {"bytes": None}}).size_bytes == 0
     instant = report(observedMetrics={BYTES_OBSERVATION: {"bytes": 1}}, durationMs=None)
     assert instant.bytes_per_s == 0.0
 
 
-def test_what_is_no_progress_is_refused() -> None:
+def test_invalid_progress_is_refused() -> None:
     with pytest.raises(ValueError, match="batchId"):
         report_of({"id": "q"})
 

@@ -64,19 +64,19 @@ def drawn(*queries: Any, width: int = 120) -> str:
 
 
 @pytest.mark.feature("more.progressView")
-def test_a_row_tells_rate_and_lag() -> None:
+def test_progress_row_has_rate_and_lag() -> None:
     text = drawn(Query("copy"))
     for cell in ("copy", "running", "1,234", "617", "1.5 MB", "2,050", "2,000", "2,000 ms"):
         assert cell in text
 
 
-def test_a_query_without_a_name_or_a_batch_has_a_row_too() -> None:
+def test_progress_row_of_a_query_without_a_name() -> None:
     text = drawn(New())
     assert "01234567" in text
     assert "running" in text
 
 
-def test_a_query_that_failed_says_why_in_one_line() -> None:
+def test_progress_row_of_a_failed_query() -> None:
     text = drawn(Query("copy", batches=0, failure="[KAFKA_DATA_LOSS] gone\nand a long plan"))
     assert "failed: [KAFKA_DATA_LOSS] gone" in text
     assert "plan" not in text
@@ -141,7 +141,7 @@ def test_watching_ends_with_the_last_query(session: Any) -> None:
     assert "ended" in console.file.getvalue()  # type: ignore[attr-defined]  # a StringIO
 
 
-def test_watching_ends_when_its_time_is_over(session: Any) -> None:
+def test_watching_ends_after_its_time(session: Any) -> None:
     endless = Query("endless", batches=10**9)
     states = watch(session, [endless], every_s=60.0, for_s=0.0, console=Console(file=io.StringIO()))  # type: ignore[list-item]  # a double
     assert [state.status for state in states] == ["running"]

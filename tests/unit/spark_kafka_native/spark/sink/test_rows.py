@@ -47,7 +47,7 @@ def address(batch: pa.RecordBatch) -> int:
 
 
 @pytest.mark.feature("sink.extraColumns")
-def test_columns_that_count() -> None:
+def test_columns_that_are_written() -> None:
     everything = schema(
         offset=LongType(),
         value=StringType(),
@@ -63,7 +63,7 @@ def test_columns_that_count() -> None:
     assert pickle.loads(pickle.dumps(rows)) == rows
 
 
-def test_a_column_that_is_there_twice_is_refused_only_if_it_counts() -> None:
+def test_duplicate_column_is_refused_if_it_is_written() -> None:
     twice = StructType([StructField(name, StringType()) for name in ("value", "other", "value", "other")])
     with pytest.raises(PlanError, match="column 'value' is there 2 times"):
         sink_rows(twice, "t")
@@ -185,7 +185,7 @@ def test_sparks_small_batches_are_joined(monkeypatch: pytest.MonkeyPatch) -> Non
     assert [value for records in sent for value in records.column(0).to_pylist()] == [b"%d" % n for n in range(70)]
 
 
-def test_batches_of_large_rows_go_as_they_are() -> None:
+def test_batches_of_large_rows_are_not_joined() -> None:
     small, large = (pa.RecordBatch.from_pydict({"value": pa.array([b"x" * size] * 3)}) for size in (100, 1_000_000))
     rows = sink_rows(schema(value=BinaryType()), "t")
     sent = [records.num_rows for _, records in parts(rows, large, large, small, small, large)]
@@ -201,7 +201,7 @@ def test_a_slice_of_a_batch_is_written_as_that_slice() -> None:
     ]
 
 
-def test_no_rows_no_batches() -> None:
+def test_no_rows_give_no_batches() -> None:
     assert written(sink_rows(schema(value=BinaryType()), "t")) == []
 
 
@@ -241,26 +241,26 @@ def times(rows: SinkRows, batch: pa.RecordBatch) -> list[int | None]:
 
 @pytest.mark.feature("sink.timestamp")
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo"])
-def test_times_are_instants_whatever_the_sessions_zone(zone: str) -> None:
+def test_timestamps_do_not_depend_on_the_session_time_zone(zone: str) -> None:
     rows = sink_rows(WITH_TIME, "t", include_timestamp=True)
     assert rows.columns == ("value", "timestamp")
     assert times(rows, time_batch(0, 1_700_000_000_123_456, None, zone=zone)) == [0, 1_700_000_000_123_456, None]
 
 
 @pytest.mark.feature("sink.timestamp")
-def test_the_time_of_records_without_one_is_no_time() -> None:
+def test_timestamp_of_records_without_one_is_null() -> None:
     assert times(sink_rows(WITH_TIME, "t", include_timestamp=True), time_batch(-1000, 5000)) == [None, 5000]
     assert times(sink_rows(WITH_TIME, "t", include_timestamp=True), time_batch(-1000, None)) == [None, None]
 
 
 @pytest.mark.feature("sink.timestamp")
-def test_times_before_the_epoch_are_refused() -> None:
+def test_timestamps_before_1970_are_refused() -> None:
     with pytest.raises(PlanError, match=r"1969-12-31 23:59:58 UTC; Kafka has no times before 1970") as caught:
         times(sink_rows(WITH_TIME, "t", include_timestamp=True), time_batch(-1000, 7, -2_000_000))
     assert caught.value.code == "PYKAFKA_NEGATIVE_TIMESTAMP_IN_DATA"
 
 
 @pytest.mark.feature("sink.timestamp")
-def test_a_column_timestamp_is_ignored_unless_it_is_asked_for() -> None:
+def test_column_timestamp_needs_include_timestamp() -> None:
     anything = schema(value=BinaryType(), timestamp=LongType())
     assert sink_rows(anything, "t").columns == ("value",)

@@ -50,7 +50,7 @@ def test_bad_options_fail_before_the_query_starts() -> None:
         write_updates(SERVERS, topics="t")
 
 
-def test_what_is_shown_of_it_has_no_values() -> None:
+def test_repr_of_updates_has_no_option_values() -> None:
     shown = repr(write_updates(SERVERS | {"kafka.client.id": "s3cret"}))
     assert shown == "KafkaUpdates(kafka.bootstrap.servers, kafka.client.id)"
     assert isinstance(write_updates(SERVERS), KafkaUpdates)

@@ -31,8 +31,8 @@ class Notes:
     """What producers were asked to do."""
 
     calls: list[Any] = field(default_factory=list)
-    trouble: KafkaError | PartitionerError | None = None
-    trouble_at: str = "flush"
+    error: KafkaError | PartitionerError | None = None
+    error_at: str = "flush"
     partitioner: str | None = None
 
     def producer(self, _: object, *, partitioner: str | None, reuse_producer_id: bool) -> "NotingProducer":
@@ -61,8 +61,8 @@ class NotingProducer:
         self._note("flush", "flush")
 
     def _note(self, name: str, call: object) -> None:
-        if self._notes.trouble is not None and self._notes.trouble_at == name:
-            raise self._notes.trouble
+        if self._notes.error is not None and self._notes.error_at == name:
+            raise self._notes.error
         self._notes.calls.append(call)
 
 
@@ -96,7 +96,7 @@ def test_rows_are_sent_flushed_and_counted(notes: Notes, which: int) -> None:
     assert isinstance(pickle.loads(pickle.dumps(message)), WriterCommitMessage)
 
 
-def test_a_task_without_rows_still_answers(notes: Notes) -> None:
+def test_task_without_rows_returns_a_message(notes: Notes) -> None:
     assert writers()[0].write(iter([])) == TaskWritten(rows_by_topic=())
     assert notes.calls == ["flush", "close"]
 
@@ -122,7 +122,7 @@ def test_the_producer_is_given_the_partitioner(notes: Notes, options: dict[str, 
 
 
 @pytest.mark.feature("sink.partitionerChoice", "sink.partitioner")
-def test_partitioners_that_contradict_or_cannot_be_had() -> None:
+def test_invalid_partitioners() -> None:
     sticky = "org.apache.kafka.clients.producer.UniformStickyPartitioner"
     with pytest.raises(OptionError, match=r"option 'partitioner': contradicts 'kafka.partitioner.class'"):
         writers(**{"partitioner": "sticky", "kafka.partitioner.class": sticky})
@@ -142,7 +142,7 @@ def test_client_properties_that_are_refused_by_name(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("trouble", "says"),
+    ("error", "says"),
     [
         (PartitionerError("partitioner a:b returned partition 9; the topic has 0 to 3"), "Option 'partitioner'"),
         (ProduceError(T0, ErrorCode.INVALID_TIMESTAMP, "too old", 5), "message.timestamp.before.max.ms"),
@@ -156,14 +156,12 @@ def test_client_properties_that_are_refused_by_name(name: str) -> None:
     ],
 )
 @pytest.mark.parametrize("at", ["send", "flush"])
-def test_failed_task_says_what_to_turn_and_what_is_safe(
-    notes: Notes, trouble: KafkaError | PartitionerError, says: str, at: str
-) -> None:
-    notes.trouble, notes.trouble_at = trouble, at
+def test_failed_write_task_names_option(notes: Notes, error: KafkaError | PartitionerError, says: str, at: str) -> None:
+    notes.error, notes.error_at = error, at
     with pytest.raises(TaskError) as caught:
         writers(topic="t")[0].write(iter([batch([b"1"], ["x"])]))
     text = str(caught.value)
-    assert str(trouble) in text
+    assert str(error) in text
     assert says in text
     assert "rows that were acknowledged stay in their topics" in text
     assert notes.calls[-1] == "abort"

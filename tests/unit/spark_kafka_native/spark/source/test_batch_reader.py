@@ -37,7 +37,7 @@ def planned(made: PyKafkaReader) -> list[str]:
     return [str(piece) for partition in made.partitions() for piece in partition.value]
 
 
-def test_partitions_are_ranges_that_travel_to_tasks() -> None:
+def test_partitions_are_pickled_ranges() -> None:
     partitions = reader().partitions()
     assert [str(piece) for partition in partitions for piece in partition.value] == WHOLE
     for partition in pickle.loads(pickle.dumps(partitions)):
@@ -46,7 +46,7 @@ def test_partitions_are_ranges_that_travel_to_tasks() -> None:
         assert isinstance(piece, OffsetRange)
 
 
-def test_partition_that_spark_makes_up_reads_nothing() -> None:
+def test_partition_none_reads_nothing() -> None:
     assert list(reader().read(InputPartition(None))) == []
 
 
@@ -56,7 +56,7 @@ def test_partition_that_spark_makes_up_reads_nothing() -> None:
 @pytest.mark.feature("more.filters")
 @pytest.mark.parametrize("wanted", ["true", "false"])
 @pytest.mark.parametrize("argv", [["plan"], ["-m", "pyspark.sql.worker.plan_data_source_read"]])
-def test_where_spark_pushes_nothing_the_reader_has_nothing_to_push_to(
+def test_reader_without_pushdown_has_no_push_filters(
     monkeypatch: pytest.MonkeyPatch, argv: list[str], wanted: str
 ) -> None:
     """Spark refuses a reader that defines ``pushFilters`` while its switch is off."""
@@ -102,7 +102,7 @@ def test_a_dataframe_with_several_filters_is_read_whole(pushing: None) -> None:
     assert push("b", SECOND) == WHOLE[1:]
 
 
-def test_what_is_remembered_of_dataframes_is_bounded(pushing: None) -> None:
+def test_stored_narrowings_are_bounded(pushing: None) -> None:
     for number in range(1100):
         reader(str(number), filterPushdown="true").pushFilters([])
     assert len(batch_reader._narrowings) == 1000
@@ -121,17 +121,17 @@ def test_all_readers_of_a_bound_dataframe_plan_the_same_ranges(
     cluster.produce("t", 1, 5)
     schema = source_schema(include_headers=False)
 
-    def planned_anew(*filters: Filter) -> list[str]:
+    def planned_again(*filters: Filter) -> list[str]:
         reader = pickle.loads(loaded).reader(schema)
         if filters:
             reader.pushFilters(list(filters))
         return planned(reader)
 
-    assert planned_anew() == ["t-0 offsets [0, 3)"]
+    assert planned_again() == ["t-0 offsets [0, 3)"]
     monkeypatch.setattr(batch_reader, "_narrowings", {})
-    assert planned_anew(LATER) == ["t-0 offsets [2, 3)"]
+    assert planned_again(LATER) == ["t-0 offsets [2, 3)"]
     monkeypatch.setattr(sys, "argv", ["plan"])
-    assert planned_anew() == ["t-0 offsets [0, 3)"]
+    assert planned_again() == ["t-0 offsets [0, 3)"]
 
 
 @pytest.mark.feature("more.bindOffsets")
@@ -152,7 +152,7 @@ def test_the_ranges_of_a_bound_dataframe_are_not_pickled_into_tasks(
         pickle.loads(for_tasks)[1].partitions()
 
 
-def test_nothing_is_looked_up_at_load_otherwise(cluster: FakeCluster) -> None:
+def test_no_offsets_are_looked_up_at_load_by_default(cluster: FakeCluster) -> None:
     for options in ({}, {"bindOffsets": "task"}):
         made = PyKafkaDataSource(BASE | options)
         assert cluster.requests == []

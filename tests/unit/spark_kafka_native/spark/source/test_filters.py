@@ -82,11 +82,11 @@ def after(**delta: int) -> datetime.datetime:
     ],
     ids=str,
 )
-def test_what_a_filter_leaves(pushed: Filter, narrowing: Narrowing) -> None:
+def test_narrowing_of_a_filter(pushed: Filter, narrowing: Narrowing) -> None:
     assert narrowing_of([pushed], LAYOUT) == narrowing
 
 
-def test_filters_add_up() -> None:
+def test_narrowings_of_filters_are_combined() -> None:
     filters = [
         GreaterThan(("offset",), 5),
         GreaterThanOrEqual(("offset",), 3),

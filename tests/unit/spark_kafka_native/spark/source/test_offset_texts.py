@@ -1,4 +1,4 @@
-"""Who wrote an offset, told from how it is spelled: Spark's runner of streaming sources, and what it hands over."""
+"""The connector that wrote an offset, from the text that Spark's runner of streaming sources parses."""
 
 import sys
 from importlib.machinery import ModuleSpec
@@ -23,25 +23,25 @@ def runner(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
-def test_text_of_each_offset_is_known_by_the_object(runner: ModuleType) -> None:
+def test_texts_of_the_last_two_offsets_are_recorded(runner: ModuleType) -> None:
     texts = OffsetTexts.recorded()
     start, end = runner.json.loads(OURS), runner.json.loads(JVM)
     assert start == end
     assert not texts.is_of_another_connector(start)
     assert texts.is_of_another_connector(end)
-    assert not texts.is_of_another_connector({"t": {"0": 10}}), "nobody handed that over"
+    assert not texts.is_of_another_connector({"t": {"0": 10}}), "the runner has not parsed that"
     runner.json.loads(OURS)
     runner.json.loads(OURS)
     assert not texts.is_of_another_connector(end), "only the last two are kept"
 
 
 @pytest.mark.parametrize("text", ['{"t": {"1": 4, "0": 10}}', "{}", '{"t\\u00e9": {"0": 1}}'])
-def test_what_python_would_write_is_ours(runner: ModuleType, text: str) -> None:
+def test_json_of_python_is_of_this_source(runner: ModuleType, text: str) -> None:
     texts = OffsetTexts.recorded()
     assert not texts.is_of_another_connector(runner.json.loads(text))
 
 
-def test_runner_goes_on_as_before(runner: ModuleType) -> None:
+def test_runner_uses_json_as_before(runner: ModuleType) -> None:
     OffsetTexts.recorded()
     assert runner.json.dumps({"t": {"0": 10}}) == OURS
     assert runner.json.JSONDecodeError is __import__("json").JSONDecodeError
@@ -49,14 +49,14 @@ def test_runner_goes_on_as_before(runner: ModuleType) -> None:
         runner.json.loads("nonsense")
 
 
-def test_other_processes_are_left_alone() -> None:
+def test_other_processes_record_no_texts() -> None:
     before = sys.modules["__main__"].__dict__.get("json")
     texts = OffsetTexts.recorded()
     assert sys.modules["__main__"].__dict__.get("json") is before
     assert not texts.is_of_another_connector({"t": {"0": 10}})
 
 
-def test_the_runner_still_parses_offsets_as_is_assumed() -> None:
+def test_spark_runner_parses_offsets_with_its_global_json() -> None:
     """Spark's module has a global ``json``, and the end that the reader gets is what that has parsed."""
     source = __import__("pyspark.sql.streaming.python_streaming_source_runner", fromlist=["main"])
     assert source.json is __import__("json")

@@ -142,14 +142,14 @@ def test_range_is_read_in_order(log: Log) -> None:
     assert log.open_fetchers == 0
 
 
-def test_frozen_partitions_are_bound_to_what_is_there_when_they_are_read(log: Log) -> None:
+def test_earliest_and_latest_are_looked_up_by_the_task(log: Log) -> None:
     piece = range_of(T0, -2, -1)
     assert offsets_read(options(), piece) == list(range(5, 20))
     log.cluster.end[T0], log.cluster.first[T0] = 25, 10
     assert offsets_read(options(), piece) == list(range(10, 25))
 
 
-def test_reading_may_end_early_and_leaves_nothing_open(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closed_reader_closes_its_fetcher(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     """As for LIMIT: the generator is closed."""
     monkeypatch.setattr(reader, "TARGET_ROWS", 3)
     batches = read_ranges(options(), LAYOUT, [range_of(T0, 7, 15)])
@@ -160,7 +160,7 @@ def test_reading_may_end_early_and_leaves_nothing_open(log: Log, monkeypatch: py
     assert log.open_fetchers == 0
 
 
-def test_start_that_aged_out_before_the_task_ran(log: Log) -> None:
+def test_start_deleted_before_the_task(log: Log) -> None:
     with pytest.raises(DataLossError, match=r"COULD_NOT_READ_OFFSET_RANGE\] offsets \[2, 5\) of t-0"):
         offsets_read(options(), range_of(T0, 2, 9))
     assert offsets_read(CARELESS, range_of(T0, 2, 9)) == [5, 6, 7, 8]
@@ -180,7 +180,7 @@ def test_records_deleted_from_a_range_that_starts_at_earliest_are_not_missed(log
     assert offsets_read(options(), gone) == []
 
 
-def test_log_that_is_shorter_than_the_range(log: Log) -> None:
+def test_log_that_ends_before_the_range_is_a_loss(log: Log) -> None:
     log.cluster.end[T0] = 9
     with pytest.raises(DataLossError, match=r"offsets \[9, 15\) of t-0 do not exist"):
         offsets_read(options(), range_of(T0, 7, 15))
@@ -203,7 +203,7 @@ def planned(from_offset: int, until_offset: int, epoch: int) -> OffsetRange:
 
 
 @pytest.mark.feature("client.leaderEpochs")
-def test_log_that_was_cut_is_lost_from_there_on(log: Log) -> None:
+def test_truncated_log_is_a_loss(log: Log) -> None:
     piece = planned(7, 15, 4)
     log.events[13] = LogTruncated(T0, 15, 13)
     with pytest.raises(DataLossError, match=r"PARTITION_OFFSET_CHANGED\] the log of t-0 was truncated at offset 13 "):
@@ -213,20 +213,20 @@ def test_log_that_was_cut_is_lost_from_there_on(log: Log) -> None:
 
 @pytest.mark.feature("client.leaderEpochs")
 @pytest.mark.parametrize(("cut_at", "read_on"), [(13, 13), (10, 10), (8, 8), (2, 7)])
-def test_what_took_the_place_of_lost_records_is_read_if_that_is_accepted(log: Log, cut_at: int, read_on: int) -> None:
+def test_records_after_an_accepted_truncation_are_read(log: Log, cut_at: int, read_on: int) -> None:
     log.events[13] = LogTruncated(T0, 13, cut_at)
     assert offsets_read(CARELESS, planned(7, 15, 4)) == [*range(7, 13), *range(read_on, 15)]
     assert log.asked == [(7, 4), (read_on, -1)], "no more is known of the new log"
 
 
 @pytest.mark.feature("source.pollTimeoutMs")
-def test_how_long_to_wait_for_records(log: Log) -> None:
+def test_poll_timeout_bounds_the_wait_for_records(log: Log) -> None:
     offsets_read(options(**{"kafkaConsumer.pollTimeoutMs": "512"}), range_of(T0, 7, 15))
     assert log.timeout_ms == 512
 
 
 @pytest.mark.parametrize(
-    ("trouble", "says"),
+    ("error", "says"),
     [
         (BrokerUnreachable({HostPort("broker", 9092): "connection refused"}), "'kafka.bootstrap.servers'"),
         (FetchTimeout(T0, 10, 60_000, "the log ends"), "'kafkaConsumer.pollTimeoutMs'"),
@@ -237,21 +237,19 @@ def test_how_long_to_wait_for_records(log: Log) -> None:
     ],
 )
 @pytest.mark.parametrize("parsed", [options(), CARELESS])
-def test_failed_task_says_where_what_to_turn_and_what_is_safe(
-    log: Log, trouble: KafkaError, says: str, parsed: SourceOptions
-) -> None:
-    log.events[10] = trouble
+def test_failed_read_task_names_range_and_option(log: Log, error: KafkaError, says: str, parsed: SourceOptions) -> None:
+    log.events[10] = error
     with pytest.raises(TaskError) as caught:
         offsets_read(parsed, range_of(T0, 7, 15))
     text = str(caught.value)
     assert text.startswith("reading t-0 offsets [7, 15) failed: ")
     assert says in text
     assert "No record was skipped" in text
-    assert caught.value.__cause__ is trouble
+    assert caught.value.__cause__ is error
     assert log.open_fetchers == 0
 
 
-def test_partition_that_is_gone_when_a_frozen_range_is_read(log: Log) -> None:
+def test_partition_deleted_before_its_range_is_read(log: Log) -> None:
     log.cluster.remove("t")
     with pytest.raises(
         TaskError, match=r"reading t-0 offsets \[earliest, latest\) failed: .* Load the DataFrame again"

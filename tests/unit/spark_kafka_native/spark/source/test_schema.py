@@ -22,7 +22,7 @@ def test_columns_and_order_are_those_of_the_jvm_connector() -> None:
 
 
 @pytest.mark.parametrize("include_headers", [False, True])
-def test_arrow_twin_is_what_spark_demands(include_headers: bool) -> None:
+def test_arrow_schema_matches_the_spark_schema(include_headers: bool) -> None:
     schema = source_schema(include_headers=include_headers)
     assert layout_of(schema).arrow_schema == to_arrow_schema(schema, timezone="UTC")
 
@@ -85,7 +85,7 @@ def test_timestamps_as_milliseconds() -> None:
 
 
 @pytest.mark.feature("more.strings")
-def test_an_error_about_bad_bytes_can_name_the_record() -> None:
+def test_offset_is_decoded_for_utf8_errors() -> None:
     text, plain = user_schema(value='"string"'), user_schema(value='"binary"', topic='"string"')
     assert layout_of(text, "fail").record_fields == ("value", "offset")
     assert layout_of(text, "replace").record_fields == ("value",)
@@ -93,7 +93,7 @@ def test_an_error_about_bad_bytes_can_name_the_record() -> None:
     assert layout_of(user_schema(headers=HEADER_SHAPES[1]), "fail").record_fields == ("headers", "offset")
 
 
-def test_a_layout_travels_and_finds_its_columns() -> None:
+def test_layout_is_pickled_and_finds_columns() -> None:
     layout = layout_of(user_schema(offset='"long"', Value='"binary"'))
     assert layout.record_fields == ("offset", "value")
     assert pickle.loads(pickle.dumps(layout)) == layout

@@ -137,5 +137,5 @@ SHAPES: list[tuple[str, Any]] = [
 
 @pytest.mark.feature("more.projection")
 @pytest.mark.parametrize(("shape", "second"), SHAPES)
-def test_headers_in_the_shape_asked_for(shape: str, second: object) -> None:
+def test_headers_have_the_shape_of_the_schema(shape: str, second: object) -> None:
     assert shaped(user_schema(headers=shape)).column("headers").to_pylist() == [None, second]

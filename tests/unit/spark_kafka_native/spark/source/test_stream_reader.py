@@ -41,7 +41,7 @@ def reader_of(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> ReaderOf
     return make
 
 
-def test_one_batch_from_the_first_call_to_the_last(reader_of: ReaderOf) -> None:
+def test_stream_reader_calls_of_one_batch(reader_of: ReaderOf) -> None:
     reader = reader_of()
     start = reader.initialOffset()
     assert json.dumps(start) == '{"t": {"0": 0, "1": 0}}'
@@ -53,7 +53,7 @@ def test_one_batch_from_the_first_call_to_the_last(reader_of: ReaderOf) -> None:
     assert reader.partitions(end, end) == []
 
 
-def test_nothing_new_is_answered_with_the_start_as_it_was_spelled(reader_of: ReaderOf) -> None:
+def test_latest_offset_without_new_records_is_the_same_start(reader_of: ReaderOf) -> None:
     """Spark compares offsets as text; a checkpoint of the JVM connector may be in another order than ours."""
     reader = reader_of()
     start = {"t": {"1": 4, "0": 10}}
@@ -81,7 +81,7 @@ def test_min_offsets_per_trigger_is_a_read_limit_too(reader_of: ReaderOf, cluste
 
 
 @pytest.mark.feature("run.latestOffset", "better.planning")
-def test_offsets_are_parsed_and_spelled_once_while_nothing_moves(
+def test_unchanged_offsets_are_parsed_and_formatted_once(
     reader_of: ReaderOf, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reader = reader_of()
@@ -102,9 +102,7 @@ def test_offsets_are_parsed_and_spelled_once_while_nothing_moves(
 
 
 @pytest.mark.feature("more.jvmCheckpoint")
-def test_end_that_the_jvm_connector_spelled_is_refused_as_the_first(
-    reader_of: ReaderOf, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_first_end_offset_of_the_jvm_connector_is_refused(reader_of: ReaderOf, monkeypatch: pytest.MonkeyPatch) -> None:
     runner = ModuleType("__main__")
     runner.__spec__ = ModuleSpec("pyspark.sql.streaming.python_streaming_source_runner", None)
     runner.json = json  # type: ignore[attr-defined]  # which the runner imports
@@ -139,17 +137,17 @@ def test_available_now_is_supported(reader_of: ReaderOf, cluster: FakeCluster) -
     assert reader.latestOffset(end, reader.getDefaultReadLimit()) is end
 
 
-def test_report_before_the_first_look_is_nothing(reader_of: ReaderOf) -> None:
+def test_report_latest_offset_before_the_first_lookup_is_none(reader_of: ReaderOf) -> None:
     assert reader_of().reportLatestOffset() is None
 
 
-def test_stop_unreliable_so_nothing_is_done_there() -> None:
+def test_stop_is_not_implemented() -> None:
     """Spark often kills the process instead of calling stop."""
     assert PyKafkaStreamReader.stop is DataSourceStreamReader.stop
     assert PyKafkaStreamReader.commit is DataSourceStreamReader.commit
 
 
-def test_a_reader_and_its_partitions_travel_to_tasks_without_driver_state(reader_of: ReaderOf) -> None:
+def test_pickled_reader_has_no_driver_state(reader_of: ReaderOf) -> None:
     reader = reader_of()
     travelled = pickle.loads(pickle.dumps(reader))
     assert travelled._stream is None

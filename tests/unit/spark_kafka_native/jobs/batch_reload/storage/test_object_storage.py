@@ -32,7 +32,7 @@ def test_packages_of_a_missing_client_are_named(
     assert str(caught.value) == f"{url} needs {packages}: pip install {packages}"
 
 
-def test_errors_in_the_words_of_a_client(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_of_a_store_client_are_os_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     storage = ObjectStorage("memory://bucket", {})
 
     def refuse(*_: object, **__: object) -> None:

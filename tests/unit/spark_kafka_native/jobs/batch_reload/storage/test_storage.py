@@ -13,7 +13,7 @@ from spark_kafka_native.jobs.batch_reload.storage.object_storage import ObjectSt
 from spark_kafka_native.jobs.batch_reload.storage.storage import Storage, is_whole
 
 
-def test_file_is_made_once(storage: Storage) -> None:
+def test_storage_creates_a_file_once(storage: Storage) -> None:
     storage.create("x/1.json", b"one")
     with pytest.raises(FileExistsError):
         storage.create("x/1.json", b"two")
@@ -23,7 +23,7 @@ def test_file_is_made_once(storage: Storage) -> None:
     assert list(storage.list("x")) == ["x/1.json"]
 
 
-def test_streams(storage: Storage) -> None:
+def test_storage_streams(storage: Storage) -> None:
     with storage.open_output("y/z/data") as stream:
         stream.write(b"ab")
         stream.write(b"c")
@@ -34,7 +34,7 @@ def test_streams(storage: Storage) -> None:
     assert stored.modified_s > 1_700_000_000
 
 
-def test_what_is_not_there(storage: Storage) -> None:
+def test_missing_files_of_a_storage(storage: Storage) -> None:
     assert storage.list("nothing") == {}
     storage.remove("nothing/at/all")
     with pytest.raises(FileNotFoundError):
@@ -43,7 +43,7 @@ def test_what_is_not_there(storage: Storage) -> None:
         pass
 
 
-def test_removed_files_are_gone(storage: Storage) -> None:
+def test_removed_files_are_not_listed(storage: Storage) -> None:
     storage.create("x/y/1", b"")
     storage.create("x/y/2", b"")
     storage.remove("x/y/1")
@@ -52,7 +52,7 @@ def test_removed_files_are_gone(storage: Storage) -> None:
     assert storage.list("x") == {}
 
 
-def test_sample_names_what_is_at_the_top(storage: Storage) -> None:
+def test_storage_sample_has_top_level_names(storage: Storage) -> None:
     assert storage.sample("") == ()
     storage.create("x/y/1", b"")
     storage.create("x/y/2", b"")
@@ -62,7 +62,7 @@ def test_sample_names_what_is_at_the_top(storage: Storage) -> None:
     assert storage.sample("nothing") == ()
 
 
-def test_sample_is_bounded(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_storage_sample_is_bounded(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("local", "object_storage"):
         monkeypatch.setattr(f"spark_kafka_native.jobs.batch_reload.storage.{module}.SAMPLE_SIZE", 2)
     for number in range(5):
@@ -78,7 +78,7 @@ def test_prepared_storage_holds_nothing_yet(storage: Storage, tmp_path: Path) ->
         assert (tmp_path / "a" / "b").is_dir()
 
 
-def test_of_many_that_make_a_file_at_once_one_does(storage: Storage) -> None:
+def test_concurrent_create_succeeds_once(storage: Storage) -> None:
     made: list[int] = []
 
     def make(number: int) -> None:
@@ -97,14 +97,14 @@ def test_of_many_that_make_a_file_at_once_one_does(storage: Storage) -> None:
     assert storage.read("one") == b"%d" % winner
 
 
-def test_directory_leaves_no_empty_ones_and_keeps_those_at_the_top(tmp_path: Path) -> None:
+def test_local_storage_removes_empty_directories(tmp_path: Path) -> None:
     storage = LocalStorage(str(tmp_path))
     storage.create("_loads/l/t/1", b"")
     storage.remove("_loads/l/t/1")
     assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")] == ["_loads"]
 
 
-def test_crash_of_making_a_file_leaves_no_file_of_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_create_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     storage = LocalStorage(str(tmp_path))
 
     def fail(*_: object) -> None:
@@ -118,7 +118,7 @@ def test_crash_of_making_a_file_leaves_no_file_of_its_name(tmp_path: Path, monke
     assert is_whole("a/0000000001.json")
 
 
-def test_places(tmp_path: Path) -> None:
+def test_storage_locations(tmp_path: Path) -> None:
     assert StorageLocation(url=str(tmp_path)).open().url == str(tmp_path)
     with_space = StorageLocation(url=(tmp_path / "a b").as_uri()).open()
     assert with_space.url == str(tmp_path / "a b")
