@@ -37,5 +37,4 @@ def page_views(count: int, *, start_ms: int, seed: int = 0) -> Iterator[pa.Recor
 
 
 def _text(*parts: Any) -> Any:
-    """Strings and string arrays, one beside the other, as one string array."""
     return pc.binary_join_element_wise(*parts, "")

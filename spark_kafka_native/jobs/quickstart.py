@@ -211,7 +211,6 @@ def _cluster(options: Options, cluster: AbstractContextManager[str] | None, cons
 
 @contextlib.contextmanager
 def _fresh_topics(cluster: Cluster, options: Options) -> Iterator[Topics]:
-    """Three topics for one run, deleted at its end, also after an error."""
     topics = Topics.fresh()
     names = dataclasses.astuple(topics)
     create_topics(cluster, [NewTopic(name=name, partitions=options.partitions) for name in names])

@@ -55,8 +55,6 @@ def _without_quotes(expression: str) -> str:
 
 
 class _Translation:
-    """One pass over an expression without quotes."""
-
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
@@ -221,7 +219,6 @@ class _Translation:
         return f"(?i:\\{number})" if self._any_case else f"(?:\\{number})"
 
     def _escaped(self) -> str | Chars:
-        """The character or class after a backslash."""
         char = self._peek()
         if not char:
             raise self._error("a backslash at the end")

@@ -48,7 +48,6 @@ def _parser() -> ToolParser:
 
 
 def _changes(options: argparse.Namespace) -> tuple[dict[str, str | None], list[str]]:
-    """The settings to set, and those to delete."""
     added: dict[str, str | None] = {}
     if options.add_config_file:
         added.update(properties_in(options.add_config_file))

@@ -140,7 +140,6 @@ def _of_one(
 
 
 def _rows(records: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-    """One dictionary a record, times as milliseconds."""
     times = records.column("timestamp").cast(pa.int64())
     index = records.schema.get_field_index("timestamp")
     yield from records.set_column(index, "timestamp", times).to_pylist()

@@ -27,10 +27,7 @@ def main(arguments: Sequence[str]) -> int:
         reading = _reader_properties(options.property)
         if sys.stdin is None:
             raise ToolFailure("stdin is closed")
-        with (
-            open_cluster(options, _producer_properties(options)) as cluster,
-            Producer(cluster) as producer,
-        ):
+        with open_cluster(options, _producer_properties(options)) as cluster, Producer(cluster) as producer:
             for lines in _in_pieces(sys.stdin.buffer):
                 producer.send(options.topic, to_records(lines, reading))
                 if sys.stdin.isatty() or options.sync:

@@ -159,7 +159,6 @@ def _lines(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> list[str
 
 
 def _complain_of_state(group: GroupDescription) -> None:
-    """Print to stderr that a group has no members, or that it is rebalancing."""
     if group.state == "Empty":
         complain(f"\nConsumer group '{group.group_id}' has no active members.")
     elif group.state in _REBALANCING:

@@ -77,3 +77,7 @@ class StreamQuery:
         begin = self.offsets_log[self.commits - 1] if self.commits else self.stream.initial()
         self.keep([piece for task in self.stream.plan(begin, self.offsets_log[self.commits]) for piece in task])
         self.commits += 1
+
+
+def query(cluster: OffsetSource, **options: str) -> StreamQuery:
+    return StreamQuery(cluster, options)

@@ -52,12 +52,7 @@ def with_load_id(frame: DataFrame, load_id: str) -> DataFrame:
 
 
 def records_of(
-    spark: SparkSession,
-    plan: Plan,
-    options: Mapping[str, str],
-    schema: StructType,
-    *,
-    tasks: Mapping[str, int | None],
+    spark: SparkSession, plan: Plan, options: Mapping[str, str], schema: StructType, *, tasks: Mapping[str, int | None]
 ) -> DataFrame:
     """The records of a plan, without later ones. ``options`` are those of the source."""
     parts = [part for part in plan.partitions if part.records > 0]

@@ -154,10 +154,7 @@ def _joined(arguments: Sequence[str]) -> list[str]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = CommandParser(
-        prog="batch_reload",
-        description=_ABOUT,
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        prog="batch_reload", description=_ABOUT, epilog=_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     _add_source(parser.add_argument_group("from"))
     _add_range(parser.add_argument_group("which records"))

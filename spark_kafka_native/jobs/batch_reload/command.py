@@ -291,7 +291,6 @@ def _note(text: str, style: str = "") -> None:
 
 
 def _reason(error: Exception) -> str:
-    """The error of a task, from Spark's error text."""
     text = str(error)
     raised = _RAISED.findall(text)
     return raised[-1].strip() if raised else text.partition("\n")[0]

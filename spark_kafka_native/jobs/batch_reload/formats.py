@@ -217,7 +217,6 @@ _WRITERS: Final[Mapping[str, Callable[[Any, pa.Schema, str], Writer]]] = {
 
 
 def _plain(column: Any) -> list[Any]:
-    """Values as JSON has them."""
     if pa.types.is_timestamp(column.type):
         return [None if text is None else text.replace(" ", "T") for text in column.cast(pa.string()).to_pylist()]
     return [_plain_value(value) for value in column.to_pylist()]
@@ -236,7 +235,6 @@ def _plain_value(value: Any) -> Any:
 
 
 def _as_text(column: Any) -> Any:
-    """A column as CSV has it."""
     if pa.types.is_binary(column.type):
         return pa.array(_plain(column), pa.string())
     if pa.types.is_nested(column.type):

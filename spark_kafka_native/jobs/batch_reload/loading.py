@@ -99,7 +99,6 @@ def _run(load: FileLoad, runner: Runner, watch: Watch, lease: Lease) -> list[Wri
 
 
 def _check_complete(written: Sequence[Written], pieces: Sequence[OffsetRange]) -> None:
-    """Raise ReloadError unless every range was written exactly once."""
     done = sorted(_range(each) for each in written)
     wanted = sorted(_range(piece) for piece in pieces)
     if done != wanted:

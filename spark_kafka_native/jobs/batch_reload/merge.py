@@ -129,7 +129,6 @@ def with_history(made: Manifest, head: Manifest | None) -> Manifest:
 
 
 def _forgotten(known: Iterable[TopicPartition], plan: Plan) -> list[TopicPartition]:
-    """Partitions that a recreated topic does not have any more."""
     over = {part.partition.topic for part in plan.partitions if part.starts_over}
     return sorted({tp for tp in known if tp.topic in over} - {part.partition for part in plan.partitions})
 

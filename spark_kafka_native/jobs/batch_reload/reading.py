@@ -21,11 +21,7 @@ _HEADERS_IN_CSV: Final = "array<struct<key:string,value:string>>"
 
 
 def load_dataframe(
-    spark: SparkSession,
-    target: str,
-    version: int | None = None,
-    *,
-    storage_options: Mapping[str, str] | None = None,
+    spark: SparkSession, target: str, version: int | None = None, *, storage_options: Mapping[str, str] | None = None
 ) -> DataFrame:
     """The records of a target that ``jobs/batch_reload.py`` has loaded, each once.
 

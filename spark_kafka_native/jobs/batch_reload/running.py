@@ -90,7 +90,6 @@ class SparkRunner:
 
 
 def _completed(context: Any, group: str) -> int:
-    """Completed tasks of a job group."""
     tracker = context.statusTracker()
     stages = {
         stage

@@ -138,7 +138,6 @@ _writers: dict[tuple[Registry, SchemaRef], Schema] = {}
 
 
 def _writer_schema(registry: Registry, ref: SchemaRef) -> Schema:
-    """The schema of an id or GUID, parsed once in this process."""
     found = _writers.get((registry, ref))
     if found is None:
         registered = registry.schema(ref)

@@ -137,7 +137,6 @@ _lock = threading.Lock()
 
 
 def _client(registry: Registry) -> SchemaRegistryClient:
-    """This process's client of a registry."""
     with _lock:
         client = _clients.get(registry)
         if client is None:

@@ -122,8 +122,6 @@ def _resolved(schema: SchemaJson, references: Iterable[str]) -> Any:
 
 
 class _TypeMapper:
-    """Maps a schema whose names are resolved to types."""
-
     def __init__(self) -> None:
         self._named: dict[str, Any] = {}
         self._open: list[str] = []

@@ -4,13 +4,7 @@ from spark_kafka_native.records.batch import ProducerIdAndEpoch
 from spark_kafka_native.spark.exactly_once.batch import Timing, WritePlan, summary
 from spark_kafka_native.spark.exactly_once.decision import Decision
 from spark_kafka_native.spark.exactly_once.effects import InitProducer, ListOpen, Steps
-from spark_kafka_native.spark.exactly_once.ending import (
-    abort_ids,
-    commit_handles,
-    complete,
-    mark_finished,
-    read_last,
-)
+from spark_kafka_native.spark.exactly_once.ending import abort_ids, commit_handles, complete, mark_finished, read_last
 from spark_kafka_native.spark.exactly_once.errors import ErrorKind, ExactlyOnceError
 from spark_kafka_native.spark.exactly_once.names import Names
 

@@ -96,7 +96,6 @@ def _naming(limit: OffsetLimit, edge: Earliest | Latest) -> str:
 
 
 def _check_same_partitions(start: Mapping[TopicPartition, Any], end: Mapping[TopicPartition, Any], what: str) -> None:
-    """Raise OptionError if the limits name different partitions."""
     if one_sided := start.keys() ^ end.keys():
         text = f"must name the same partitions as 'starting{what}'; not in both: {listed(one_sided)}"
         raise OptionError(f"ending{what}", text)

@@ -191,7 +191,6 @@ def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
 
 
 def _split_off_spark(options: Mapping[str, str]) -> dict[str, str]:
-    """The user's options by lower-case name."""
     folded = {name.lower(): value for name, value in options.items()}
     return {
         name: value
@@ -203,7 +202,6 @@ def _split_off_spark(options: Mapping[str, str]) -> dict[str, str]:
 def _parse_table(
     given: Mapping[str, str], table: tuple[Option, ...], *, other_side: tuple[Option, ...]
 ) -> dict[str, Any]:
-    """Values of the given options, by their names in the table."""
     by_name = {option.name.lower(): option for option in table}
     values: dict[str, Any] = {}
     for name, text in given.items():

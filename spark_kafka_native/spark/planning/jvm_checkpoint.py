@@ -118,8 +118,6 @@ class _Local:
 
 
 class _Remote:
-    """A directory in a file system of pyarrow."""
-
     def __init__(self, location: str) -> None:
         from pyarrow import ArrowInvalid, fs  # noqa: PLC0415  # takes time, and few queries need it
 

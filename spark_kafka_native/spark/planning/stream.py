@@ -249,7 +249,6 @@ class StreamOffsets:
             self._ids.settle_at({tp: reached[tp] for tp in self._ids.awaiting if tp in reached}, start)
 
     def _remember_topics(self, start: OffsetMap) -> None:
-        """Load the topic ids of an earlier run from the group's commits."""
         if self._progress is not None:
             self._ids.resume(self._progress.commits(start), start)
             self._ids.belong(self._progress.registered(start))

@@ -108,8 +108,6 @@ class _Terminal:
 
 
 class _Notebook:
-    """A table that is updated in the output of a cell."""
-
     def __init__(self) -> None:
         self._handle: Any = None
 
@@ -137,9 +135,7 @@ def _state(query: StreamingQuery) -> QueryState:
     if failure is not None:
         status = "failed: " + (str(failure).splitlines() or [type(failure).__name__])[0]
     return QueryState(
-        name=query.name or str(query.id)[:8],
-        status=status,
-        report=None if last is None else report_of(last.json),
+        name=query.name or str(query.id)[:8], status=status, report=None if last is None else report_of(last.json)
     )
 
 

@@ -184,7 +184,6 @@ class _Runner:
         producer.flush()
 
     def _appender(self, effect: ask.Append) -> tuple[Producer, TransactionScope]:
-        """The producer that continues the sequence numbers of its id."""
         found = self._appending.get(effect.producer)
         if found is None:
             cluster = self._cluster
@@ -213,11 +212,7 @@ class _Runner:
         records: list[ask.DecisionRecord] = []
         wanted = PartitionRange(partition=partition, from_offset=start, until_offset=end)
         with Fetcher(
-            self._cluster,
-            [wanted],
-            columns=("key", "value"),
-            isolation=READ_COMMITTED,
-            timeout_ms=self._patience_ms,
+            self._cluster, [wanted], columns=("key", "value"), isolation=READ_COMMITTED, timeout_ms=self._patience_ms
         ) as fetcher:
             for _, batch in fetcher:
                 pairs: Any = zip(batch.column("key").to_pylist(), batch.column("value").to_pylist(), strict=True)
@@ -231,8 +226,7 @@ class _Runner:
         if found is not None and found.error is ErrorCode.NONE:
             if len(found.partitions) != 1:
                 raise KafkaError(
-                    ErrorCode.INVALID_PARTITIONS,
-                    f"topic {topic} has {len(found.partitions)} partitions instead of one",
+                    ErrorCode.INVALID_PARTITIONS, f"topic {topic} has {len(found.partitions)} partitions instead of one"
                 )
             return
         if found is None or found.error is _GONE:
@@ -249,7 +243,6 @@ class _Runner:
         )
 
     def _offsets(self, partitions: Sequence[TopicPartition], position: int) -> dict[TopicPartition, int]:
-        """First offsets or high watermarks."""
         if not partitions:
             return {}
         wanted = dict.fromkeys(partitions, position)

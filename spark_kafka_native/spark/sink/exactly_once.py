@@ -207,7 +207,6 @@ def _abort(options: SinkOptions, messages: Sequence[WriterCommitMessage | None],
 
 
 def _carry_out(options: SinkOptions, steps: Steps[T], what: str) -> T:
-    """Run steps. Raises ExactlyOnceError."""
     try:
         return carry_out(shared_cluster(options.client), steps)
     except KafkaError as error:

@@ -10,15 +10,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark.sql.datasource import (
-    EqualTo,
-    Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
-    LessThan,
-    LessThanOrEqual,
-)
+from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEqual, In, LessThan, LessThanOrEqual
 
 from spark_kafka_native.spark.planning.narrowing import EVERYTHING, Condition, Narrowing, Operator
 from spark_kafka_native.spark.source.schema import Layout, SourceColumn
@@ -99,7 +91,6 @@ def _whole_numbers(condition: Condition) -> tuple[int | None, int | None]:
 
 
 def _in_micros(condition: Condition) -> Condition:
-    """A condition on times as one on microseconds since 1970."""
     if condition.operator is Operator.IN:
         return replace(condition, value=tuple(map(_micros, condition.value)))
     return replace(condition, value=_micros(condition.value))

@@ -64,8 +64,6 @@ def read_ranges(options: SourceOptions, layout: Layout, pieces: Sequence[OffsetR
 
 
 class _TaskReader:
-    """Reads ranges of different partitions."""
-
     def __init__(self, options: SourceOptions, layout: Layout, pieces: Sequence[OffsetRange]) -> None:
         self._options = options
         self._layout = layout

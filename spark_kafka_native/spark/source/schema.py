@@ -133,8 +133,7 @@ def layout_of(schema: StructType, invalid_utf8: str = REPLACE) -> Layout:
         source = by_name.get(wanted.name.lower())
         if source is None:
             raise PlanError(
-                "PYKAFKA_SCHEMA",
-                f"the source has no column {wanted.name!r}; its columns are {', '.join(_SPARK_TYPES)}",
+                "PYKAFKA_SCHEMA", f"the source has no column {wanted.name!r}; its columns are {', '.join(_SPARK_TYPES)}"
             )
         columns.append(_column(source, wanted))
     return Layout(columns=tuple(columns), invalid_utf8=invalid_utf8)
@@ -175,10 +174,7 @@ def _headers_type(wanted: DataType) -> pa.DataType | None:
             and value.nullable
         ):
             pair = pa.struct(
-                [
-                    pa.field("key", pa.string(), key.nullable),
-                    pa.field("value", _bytes_type(value.dataType)),
-                ]
+                [pa.field("key", pa.string(), key.nullable), pa.field("value", _bytes_type(value.dataType))]
             )
             return pa.list_(pa.field("element", pair, wanted.containsNull))
         case _:
@@ -190,7 +186,6 @@ def _bytes_type(wanted: DataType) -> pa.DataType:
 
 
 def _values_type(arrow_type: pa.DataType) -> pa.DataType:
-    """The type of header values, or of the column itself."""
     found: pa.DataType = arrow_type
     if isinstance(arrow_type, pa.MapType):
         found = arrow_type.item_type

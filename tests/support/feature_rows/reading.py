@@ -92,10 +92,7 @@ TRANSACTIONS: Final = Section(
         Feature("transactions.open", "`read_committed`: still open", "not read, nor anything after it", _SAME),
         Feature("transactions.uncommitted", "`read_uncommitted`", "reads all but markers", _SAME),
         Feature(
-            "transactions.tail",
-            "A range that ends in what is not shown",
-            "polls until the timeout",
-            "ends at once",
+            "transactions.tail", "A range that ends in what is not shown", "polls until the timeout", "ends at once"
         ),
     ),
 )

@@ -147,9 +147,7 @@ def test_the_command_says_what_it_has_found(tmp_path: Path, capsys: pytest.Captu
     assert capsys.readouterr() == (f"Java 17 ({java})\n", "")
 
 
-def test_the_command_without_a_java_says_what_to_do_or_what_its_caller_does(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_the_command_without_a_java_says_what_to_do_or_what_its_caller_does(capsys: pytest.CaptureFixture[str]) -> None:
     """As ``make demo`` and ``make test``, which install one."""
     assert main([]) == 1
     assert "found none: install a JDK, or run " in capsys.readouterr().err

@@ -14,11 +14,7 @@ def described_as(on_broker: Tool, named: tuple[str, ...], *lines: str) -> None:
     ("named", "entity", "shown"),
     [
         (("--user", "quota-u"), "config for user quota-u", "user-principal 'quota-u'"),
-        (
-            ("--entity-type", "clients", "--entity-name", "quota-c"),
-            "config for client quota-c",
-            "client-id 'quota-c'",
-        ),
+        (("--entity-type", "clients", "--entity-name", "quota-c"), "config for client quota-c", "client-id 'quota-c'"),
         (("--client-defaults",), "default config for clients in the cluster", "the default client-id"),
         (
             ("--entity-type", "users", "--entity-default", "--entity-type", "clients", "--entity-name", "quota-d"),

@@ -64,11 +64,7 @@ def test_if_exists_and_if_not_exists_ignore_errors(on_broker: Tool, name: str) -
 
 
 @pytest.mark.parametrize(
-    ("api", "arguments"),
-    [
-        ("Metadata", ("--create", "--if-not-exists")),
-        ("DeleteTopics", ("--delete", "--if-exists")),
-    ],
+    ("api", "arguments"), [("Metadata", ("--create", "--if-not-exists")), ("DeleteTopics", ("--delete", "--if-exists"))]
 )
 def test_the_answer_to_a_change_decides_whether_a_topic_exists_and_not_older_metadata(
     tool: Tool, api: str, arguments: tuple[str, ...]

@@ -60,12 +60,7 @@ def run(broker: EmbeddedBroker, topics: Topics, tmp_path: Path, capsys: pytest.C
 @pytest.mark.feature("reload.exactlyOnce", "reload.from", "reload.verify", "reload.progress", "reload.ranges")
 @pytest.mark.parametrize("tail_entries", [TAIL_ENTRIES, 1], ids=["in the manifest", "in parts"])
 def test_load_load_again_verify_and_clean(
-    spark: SparkSession,
-    run: Run,
-    topics: Topics,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    tail_entries: int,
+    spark: SparkSession, run: Run, topics: Topics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tail_entries: int
 ) -> None:
     monkeypatch.setattr(command, "FileLoad", functools.partial(FileLoad, tail_entries=tail_entries))
     topic, target = run.arguments[3], run.arguments[5]

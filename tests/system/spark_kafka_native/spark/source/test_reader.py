@@ -359,11 +359,7 @@ def test_every_partition_of_every_topic_created_again_is_reported(
     assert 0 < read_of_t1 < LAST
     assert [record.getMessage().partition(" are gone")[0] for record in caplog.records] == [
         f"[KAFKA_DATA_LOSS.TOPIC_RECREATED] offsets [{start}, {end}) of {partition}"
-        for start, end, partition in [
-            (0, LAST, "t-1"),
-            (0, LAST, "t-0"),
-            (0, LAST, "u-0"),
-        ]
+        for start, end, partition in [(0, LAST, "t-1"), (0, LAST, "t-0"), (0, LAST, "u-0")]
     ]
 
 

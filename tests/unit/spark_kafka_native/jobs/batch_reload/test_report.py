@@ -34,11 +34,7 @@ def test_plan_table_has_counts(story: Story) -> None:
     story.age_out("t", 0, 1600)
     lines = printed(plan_table(story.plan(story.version(), max_records_per_task=300, accept_loss=True)))
     assert lines[0] == "partition from until offsets tasks files"
-    assert lines[2:] == [
-        "t-0 1,600 2,000 400 2 offsets [1500, 1600) were deleted",
-        "t-1 0 10 10 1",
-        "all 410 3",
-    ]
+    assert lines[2:] == ["t-0 1,600 2,000 400 2 offsets [1500, 1600) were deleted", "t-1 0 10 10 1", "all 410 3"]
     story.age_out("t", 0, 0)
     again = printed(plan_table(story.plan(story.version(), "earliest")))
     assert again[2] == "t-0 0 2,000 2,000 1 replaces 2"

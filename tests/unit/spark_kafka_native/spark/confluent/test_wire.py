@@ -10,12 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_kafka_native.spark.confluent.wire import (
-    build_header,
-    from_record_headers,
-    join,
-    split,
-)
+from spark_kafka_native.spark.confluent.wire import build_header, from_record_headers, join, split
 
 GUID = UUID("89791762-2336-4186-9674-299b90a802e2")
 REFS = st.integers(0, 2**31 - 1) | st.uuids()
@@ -46,14 +41,7 @@ def test_ids_guids_and_values_without_a_header() -> None:
         b"{plain json}",
         struct.pack(">bI", 0, 7) + b"again",
     )
-    expected = [
-        (7, b"data"),
-        (None, None),
-        (GUID, b"more"),
-        (2**31 - 1, b""),
-        *[(None, None)] * 4,
-        (7, b"again"),
-    ]
+    expected = [(7, b"data"), (None, None), (GUID, b"more"), (2**31 - 1, b""), *[(None, None)] * 4, (7, b"again")]
     assert taken_apart(values) == expected
     assert taken_apart(values.slice(2, 6)) == expected[2:8]
     assert taken_apart(values.cast(pa.large_binary())) == expected

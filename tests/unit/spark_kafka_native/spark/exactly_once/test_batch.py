@@ -106,3 +106,7 @@ def test_plans_and_messages_can_be_pickled() -> None:
 def test_plan_has_the_last_batch() -> None:
     assert summary(None) is None
     assert summary(Decision(FENCE, QUERY, 4, finished=True)) == LastBatch(QUERY, 4)
+
+
+def test_text_of_a_producer_id_and_epoch() -> None:
+    assert str(ProducerIdAndEpoch(4_294_967_296, 3)) == "4294967296 with epoch 3"

@@ -74,20 +74,21 @@ def test_batch_without_rows_is_decided(kafka: SimulatedKafka, found: WritePlan) 
     assert again.last == LastBatch(QUERY, 0)
 
 
-def test_ended_transaction_is_not_decided(kafka: SimulatedKafka, found: WritePlan) -> None:
+@pytest.mark.parametrize(
+    ("seconds", "reason"),
+    [
+        (61, "transaction orders.1.0.0.0.0 is over (CompleteAbort, producer"),
+        (31, "has 29000 ms left of its timeout of 60000 ms, less than the margin of 30000"),
+    ],
+)
+def test_ended_transaction_or_one_below_the_margin_is_not_decided(
+    kafka: SimulatedKafka, found: WritePlan, seconds: int, reason: str
+) -> None:
     messages = written(kafka, found)
-    kafka.advance(seconds=61)
+    kafka.advance(seconds=seconds)
     error = refused(kafka, messages)
     assert error.kind is ErrorKind.NOT_ALIVE
-    assert "transaction orders.1.0.0.0.0 is over (CompleteAbort, producer" in str(error)
-
-
-def test_transaction_below_the_margin_is_not_decided(kafka: SimulatedKafka, found: WritePlan) -> None:
-    messages = written(kafka, found)
-    kafka.advance(seconds=31)
-    error = refused(kafka, messages)
-    assert error.kind is ErrorKind.NOT_ALIVE
-    assert "has 29000 ms left of its timeout of 60000 ms, less than the margin of 30000" in str(error)
+    assert reason in str(error)
 
 
 def test_unknown_transaction_is_not_decided(kafka: SimulatedKafka, found: WritePlan) -> None:

@@ -61,11 +61,7 @@ def test_json_of_decision_records() -> None:
     assert [(entry.key, json.loads(entry.value)) for entry in decision_records(decision(handle(1)))] == [
         (
             b"handles-0",
-            {
-                "version": 1,
-                "fence": [4_294_967_296, 3],
-                "handles": [["p.1.0.7.1.0", 1001, 0, [["events", 0, 1, 6]]]],
-            },
+            {"version": 1, "fence": [4_294_967_296, 3], "handles": [["p.1.0.7.1.0", 1001, 0, [["events", 0, 1, 6]]]]},
         ),
         (
             b"decision",

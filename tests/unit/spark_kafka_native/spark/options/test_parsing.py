@@ -8,6 +8,9 @@ from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.records.compression import CompressionType
 from spark_kafka_native.spark.errors import OptionError
 from spark_kafka_native.spark.offsets import (
+    Ago,
+    BeforeLatest,
+    Committed,
     Earliest,
     GlobalTimestamp,
     Latest,
@@ -23,6 +26,7 @@ from spark_kafka_native.spark.options.parsing import (
     parse_sink_options,
     parse_source_options,
 )
+from spark_kafka_native.spark.options.table import SINK_OPTIONS, SOURCE_OPTIONS, Option
 from spark_kafka_native.spark.subscription import Assign, Subscribe, SubscribePattern
 from tests.support.feature import showing
 from tests.support.features import FEATURES
@@ -152,11 +156,7 @@ BAD_SOURCE_OPTIONS: list[BadOptions] = [
     (SERVERS | {"subscribePattern": "(a"}, "subscribePattern", "not a regular expression"),
     (SERVERS | {"assign": "t-0"}, "assign", "not valid JSON"),
     (SERVERS | {"assign": '{"t":[]}'}, "assign", "names no partition"),
-    (
-        BASE | {"startingOffsets": "begin"},
-        "startingOffsets",
-        "'begin' is neither one of these words nor JSON",
-    ),
+    (BASE | {"startingOffsets": "begin"}, "startingOffsets", "'begin' is neither one of these words nor JSON"),
     (BASE | {"startingOffsets": "erliest"}, "startingOffsets", "; did you mean earliest?"),
     (BASE | {"startingOffsets": "commited"}, "startingOffsets", "; did you mean committed?"),
     (BASE | {"kafka.compression.lz4.level": "99"}, "kafka.compression.lz4.level", "out of bounds; expected 1 to 17"),
@@ -276,21 +276,13 @@ BAD_BATCHES: list[BadOptions] = [
         "endingOffsetsByTimestamp",
         "the start timestamp 5 is greater than the end timestamp 4 for t-0",
     ),
-    (
-        {"startingTimestamp": "5", "endingTimestamp": "4"},
-        "endingTimestamp",
-        "5 is greater than the end timestamp 4",
-    ),
+    ({"startingTimestamp": "5", "endingTimestamp": "4"}, "endingTimestamp", "5 is greater than the end timestamp 4"),
     (
         {"startingTimestamp": "-5m", "endingTimestamp": "-10m"},
         "endingTimestamp",
         "the start timestamp -300000ms is greater than the end timestamp -600000ms",
     ),
-    (
-        {"startingOffsets": "latest-5", "endingOffsets": "latest-6"},
-        "endingOffsets",
-        "start latest-5 is greater than",
-    ),
+    ({"startingOffsets": "latest-5", "endingOffsets": "latest-6"}, "endingOffsets", "start latest-5 is greater than"),
     (
         {"startingOffsets": '{"t":{"0":5}}', "startingOffsetsDefault": "latest"},
         "startingOffsets",
@@ -319,8 +311,7 @@ def shown_in_a_batch(option: str, complaint: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("options", "option", "complaint"),
-    [showing(*case, shows=shown_in_a_batch(*case[1:])) for case in BAD_BATCHES],
+    ("options", "option", "complaint"), [showing(*case, shows=shown_in_a_batch(*case[1:])) for case in BAD_BATCHES]
 )
 def test_bad_batch_options(options: dict[str, str], option: str, complaint: str) -> None:
     with pytest.raises(OptionError) as caught:
@@ -395,6 +386,53 @@ def test_warnings_of_client_properties_are_logged_once_per_process(caplog: pytes
     assert caplog.text.count("client property metric.reporters has no effect") == 1
 
 
+# --- positions that the JVM connector does not have
+
+
+@pytest.mark.feature("more.lastN")
+def test_last_offsets_of_every_partition() -> None:
+    assert stream(startingOffsets="latest-100").starting == BeforeLatest(100)
+    options = batch(startingOffsets="Latest - 100", endingOffsets="latest-50")
+    assert (options.starting, options.ending) == (BeforeLatest(100), BeforeLatest(50))
+
+
+@pytest.mark.feature("more.relativeTimes")
+def test_timestamps_in_options() -> None:
+    assert stream(startingTimestamp="-10m").starting == GlobalTimestamp(
+        timestamp_ms=Ago(duration_ms=600_000), no_match=NoMatch.ERROR
+    )
+    options = batch(startingTimestamp="2026-11-20T10:00:00+01:00", endingTimestamp="-2 hours")
+    assert options.starting == GlobalTimestamp(timestamp_ms=1_795_165_200_000, no_match=NoMatch.ERROR)
+    assert options.ending == GlobalTimestamp(timestamp_ms=Ago(duration_ms=7_200_000), no_match=NoMatch.LATEST)
+
+
+@pytest.mark.feature("more.partialOffsets")
+def test_offsets_default_applies_to_unnamed_partitions() -> None:
+    assert stream(startingOffsets='{"t":{"0":5}}', startingOffsetsDefault="latest").starting == SpecificOffsets(
+        offsets={T0: 5}, default=-1
+    )
+    options = batch(
+        startingOffsetsByTimestamp='{"t":{"0":5}}',
+        startingOffsetsDefault="latest-3",
+        endingOffsets='{"u":"latest"}',
+        endingOffsetsDefault="latest-1",
+    )
+    assert options.starting == PartitionTimestamps(timestamps={T0: 5}, no_match=NoMatch.ERROR, default=BeforeLatest(3))
+    assert options.ending == SpecificOffsets(topics={"u": -1}, default=BeforeLatest(1))
+
+
+@pytest.mark.feature("more.startCommitted", "source.groupId")
+def test_starts_at_committed_offsets() -> None:
+    group = {"startingOffsets": "Committed", "kafka.group.id": "g"}
+    assert stream(**group).starting == Committed(group_id="g", otherwise=Latest())
+    assert batch(**group).starting == Committed(group_id="g", otherwise=Earliest())
+    otherwise = batch(**group, startingOffsetsWithoutCommit="latest-5").starting
+    assert otherwise == Committed(group_id="g", otherwise=BeforeLatest(5))
+    # A time goes before offsets, wherever these come from.
+    assert stream(**group, startingTimestamp="5").starting == GlobalTimestamp(timestamp_ms=5, no_match=NoMatch.ERROR)
+    assert "group_id" not in {name.replace(".", "_") for name in stream(**group).client.given}
+
+
 # --- sink
 
 
@@ -451,3 +489,12 @@ def test_values_of_secrets_are_in_neither_options_nor_errors(option: str) -> Non
 def test_errors_can_be_pickled() -> None:
     error = OptionError("topic", "is empty")
     assert str(pickle.loads(pickle.dumps(error))) == str(error) == "option 'topic': is empty"
+
+
+@pytest.mark.parametrize("table", [SOURCE_OPTIONS, SINK_OPTIONS])
+def test_option_names_are_unique_and_documented(table: tuple[Option, ...]) -> None:
+    assert len({option.name.lower() for option in table}) == len(table)
+    for option in table:
+        assert option.doc.endswith(".")
+        assert option.legal
+        assert option.batch or option.stream

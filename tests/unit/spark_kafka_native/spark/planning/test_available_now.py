@@ -6,20 +6,9 @@ from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.errors import DataLossError
 from spark_kafka_native.spark.planning.available_now import check_same_partitions
 from tests.support.fake_offsets import FakeCluster
-from tests.support.stream_query import StreamQuery
+from tests.support.stream_query import query
 
 T0, T1, T2 = (TopicPartition("t", partition) for partition in range(3))
-
-
-@pytest.fixture
-def cluster() -> FakeCluster:
-    fake = FakeCluster()
-    fake.add("t", 10, 4)
-    return fake
-
-
-def query(cluster: FakeCluster, **options: str) -> StreamQuery:
-    return StreamQuery(cluster, options)
 
 
 @pytest.mark.feature("rate.availableNow")
@@ -106,9 +95,7 @@ def test_available_now_does_not_read_added_partitions() -> None:
 
 
 @pytest.mark.feature("rate.availableNow")
-def test_failing_batch_is_replayed_after_partitions_were_added(
-    cluster: FakeCluster,
-) -> None:
+def test_failing_batch_is_replayed_after_partitions_were_added(cluster: FakeCluster) -> None:
     """The replayed batch must be planned, again and again, whatever was added: it is its tasks that fail."""
     running = query(cluster, startingOffsets="earliest").start(available_now=True)
     running.trigger(crash=True)

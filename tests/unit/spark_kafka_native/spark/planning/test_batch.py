@@ -200,10 +200,7 @@ def test_offsets_outside_the_log_are_a_loss(cluster: FakeCluster) -> None:
 
 def test_deleted_range_is_a_loss(cluster: FakeCluster) -> None:
     ranges = planned(
-        cluster,
-        startingOffsets='{"t":{"0":0,"1":-2}}',
-        endingOffsets='{"t":{"0":1,"1":-1}}',
-        failOnDataLoss="false",
+        cluster, startingOffsets='{"t":{"0":0,"1":-2}}', endingOffsets='{"t":{"0":1,"1":-1}}', failOnDataLoss="false"
     )
     assert ranges == ["t-1 offsets [earliest, latest)"]
 

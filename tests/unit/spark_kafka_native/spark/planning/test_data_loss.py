@@ -93,8 +93,7 @@ def test_decreased_end_offset_is_a_loss() -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "ranges", "lost"),
-    [(5, ["a-0 offsets [5, 9)"], "[3, 5)"), (9, [], "[3, 9)"), (20, [], "[3, 9)")],
+    ("first", "ranges", "lost"), [(5, ["a-0 offsets [5, 9)"], "[3, 5)"), (9, [], "[3, 9)"), (20, [], "[3, 9)")]
 )
 @pytest.mark.feature("loss.agedOut", "better.agedOut")
 def test_deleted_start_is_a_loss_in_planning(first: int, ranges: list[str], lost: str) -> None:

@@ -22,13 +22,6 @@ HAS_MEMBERS = KafkaError(
 UNREACHABLE = BrokerUnreachable({HostPort("broker", 9092): "connection refused"}, "for OffsetCommit")
 
 
-@pytest.fixture
-def cluster() -> FakeCluster:
-    fake = FakeCluster()
-    fake.add("t", 10, 4)
-    return fake
-
-
 def query(cluster: FakeCluster, **options: str) -> StreamQuery:
     given = {"startingOffsets": "earliest", "kafka.group.id": "g", "commitOffsetsToGroup": "true"} | options
     return StreamQuery(cluster, given)

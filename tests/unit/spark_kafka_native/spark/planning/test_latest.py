@@ -5,20 +5,9 @@ import pytest
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.errors import DataLossError
 from tests.support.fake_offsets import FakeCluster
-from tests.support.stream_query import StreamQuery
+from tests.support.stream_query import StreamQuery, query
 
 T0, T1 = (TopicPartition("t", partition) for partition in range(2))
-
-
-@pytest.fixture
-def cluster() -> FakeCluster:
-    fake = FakeCluster()
-    fake.add("t", 10, 4)
-    return fake
-
-
-def query(cluster: FakeCluster, **options: str) -> StreamQuery:
-    return StreamQuery(cluster, options)
 
 
 @pytest.mark.parametrize("fail_on_data_loss", ["true", "false"])

@@ -6,12 +6,7 @@ from hypothesis import strategies as st
 
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.offsets import OffsetMap
-from spark_kafka_native.spark.planning.ranges import (
-    OffsetRange,
-    range_of,
-    split_ranges,
-    split_unbound_ranges,
-)
+from spark_kafka_native.spark.planning.ranges import OffsetRange, range_of, split_ranges, split_unbound_ranges
 
 Row = tuple[str, int, int]
 
@@ -30,11 +25,7 @@ def rows(pieces: list[OffsetRange]) -> list[Row]:
     [
         pytest.param(None, None, [("a", 1, 2)], [("a", 1, 2)], id="with no minPartition: N TopicPartitions to N"),
         pytest.param(
-            None,
-            None,
-            [("a", 1, 2), ("b", 1, 1)],
-            [("a", 1, 2)],
-            id="with no minPartition: empty ranges ignored",
+            None, None, [("a", 1, 2), ("b", 1, 1)], [("a", 1, 2)], id="with no minPartition: empty ranges ignored"
         ),
         pytest.param(
             3,

@@ -9,20 +9,9 @@ from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.errors import DataLossError, OptionError, PlanError
 from spark_kafka_native.spark.planning.packing import Task
 from tests.support.fake_offsets import LEADER, FakeCluster
-from tests.support.stream_query import StreamQuery
+from tests.support.stream_query import query
 
 T0, T1, T2 = (TopicPartition("t", partition) for partition in range(3))
-
-
-@pytest.fixture
-def cluster() -> FakeCluster:
-    fake = FakeCluster()
-    fake.add("t", 10, 4)
-    return fake
-
-
-def query(cluster: FakeCluster, **options: str) -> StreamQuery:
-    return StreamQuery(cluster, options)
 
 
 # --- the initial offset

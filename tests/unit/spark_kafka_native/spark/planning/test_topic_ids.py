@@ -18,13 +18,6 @@ U0 = TopicPartition("u", 0)
 A, B, C = uuid4(), uuid4(), uuid4()
 
 
-@pytest.fixture
-def cluster() -> FakeCluster:
-    fake = FakeCluster()
-    fake.add("t", 10, 4)
-    return fake
-
-
 def finished(cluster: FakeCluster, **options: str) -> StreamQuery:
     """A query from earliest that has read all there is."""
     running = StreamQuery(cluster, {"startingOffsets": "earliest"} | options).start()

@@ -195,10 +195,7 @@ def test_batches_of_large_rows_are_not_joined() -> None:
 def test_a_slice_of_a_batch_is_written_as_that_slice() -> None:
     whole = pa.RecordBatch.from_pydict({"value": pa.array([b"%d" % n for n in range(9)]), "topic": ["x", "y", "x"] * 3})
     rows = sink_rows(schema(value=BinaryType(), topic=StringType()), None)
-    assert written(rows, whole.slice(4, 3)) == [
-        ("y", [{"value": b"4"}]),
-        ("x", [{"value": b"5"}, {"value": b"6"}]),
-    ]
+    assert written(rows, whole.slice(4, 3)) == [("y", [{"value": b"4"}]), ("x", [{"value": b"5"}, {"value": b"6"}])]
 
 
 def test_no_rows_give_no_batches() -> None:

@@ -1,0 +1,12 @@
+"""A cluster with a topic of two partitions."""
+
+import pytest
+
+from tests.support.fake_offsets import FakeCluster
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    fake = FakeCluster()
+    fake.add("t", 10, 4)
+    return fake
