@@ -17,7 +17,7 @@ from spark_kafka_native.spark.options.parsing import Query, parse_source_options
 from spark_kafka_native.spark.planning.batch import plan_batch_query
 from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
 from spark_kafka_native.spark.planning.latest import PARTITIONS_EVERY_MS
-from spark_kafka_native.spark.planning.pacing import SystemClock
+from spark_kafka_native.spark.planning.pacing import Clock
 from spark_kafka_native.spark.planning.packing import Task
 from spark_kafka_native.spark.planning.stream import StreamOffsets
 
@@ -110,7 +110,7 @@ def _memory(name: str) -> int:
 def _batch(options: Options) -> int:
     """A batch query from earliest to latest, its tasks pickled."""
     parsed = parse_source_options(options, Query.BATCH)
-    return _sent(plan_batch_query(parsed, ClusterOffsets(parsed.client), SystemClock()))
+    return _sent(plan_batch_query(parsed, ClusterOffsets(parsed.client), Clock()))
 
 
 def _first_trigger(options: Options) -> int:
@@ -140,7 +140,7 @@ class _RunningStream:
 
 def _stream(options: Options) -> StreamOffsets:
     parsed = parse_source_options(options, Query.STREAM)
-    return StreamOffsets(parsed, ClusterOffsets(parsed.client), SystemClock())
+    return StreamOffsets(parsed, ClusterOffsets(parsed.client), Clock())
 
 
 def _sent(tasks: list[Task]) -> int:

@@ -10,7 +10,7 @@ from spark_kafka_native.client.consumer.offsets import LATEST, list_offsets
 from spark_kafka_native.protocol.topic import TopicPartition
 from spark_kafka_native.spark.options.parsing import Query, parse_source_options
 from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
-from spark_kafka_native.spark.planning.pacing import SystemClock
+from spark_kafka_native.spark.planning.pacing import Clock
 from spark_kafka_native.spark.planning.stream import StreamOffsets
 from spark_kafka_native.spark.source.reader import read_task
 from spark_kafka_native.spark.source.schema import layout_of, source_schema
@@ -124,7 +124,7 @@ class Stream:
             },
             Query.STREAM,
         )
-        self._stream = StreamOffsets(self._options, ClusterOffsets(self._options.client), SystemClock())
+        self._stream = StreamOffsets(self._options, ClusterOffsets(self._options.client), Clock())
         self._position = self._stream.initial()
 
     def batch(self, *, end: int, limit: int | None = None) -> list[str]:

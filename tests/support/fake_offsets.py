@@ -10,6 +10,7 @@ from spark_kafka_native.protocol.errors import KafkaError
 from spark_kafka_native.protocol.topic import INTERNAL_TOPICS, TopicPartition
 from spark_kafka_native.protocol.wire import ZERO_UUID
 from spark_kafka_native.spark.offsets import EARLIEST_OFFSET, LATEST_OFFSET, OffsetMap
+from spark_kafka_native.spark.planning.pacing import Clock
 
 LEADER = PartitionLeader(node=Node(node_id=1, host="broker", port=9092))
 
@@ -121,8 +122,8 @@ class FakeCluster:
 
 
 @dataclass
-class ManualClock:
-    """A clock that moves by ``advance`` and by sleeping."""
+class ManualClock(Clock):
+    """A clock that only tests and ``sleep_ms`` move."""
 
     ms: float = 0.0
     slept_ms: float = 0.0

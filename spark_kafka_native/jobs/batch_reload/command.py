@@ -43,7 +43,7 @@ from spark_kafka_native.spark.errors import OptionError, PlanError
 from spark_kafka_native.spark.options.parsing import Query, SourceOptions, parse_source_options
 from spark_kafka_native.spark.planning.assignment import select_existing
 from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
-from spark_kafka_native.spark.planning.pacing import SystemClock
+from spark_kafka_native.spark.planning.pacing import Clock
 from spark_kafka_native.spark.source.schema import layout_of
 
 _RAISED: Final = re.compile(r"^(?:[\w.]+\.)?(?:\w*Error|\w*Exception|Conflict): (.+)$", re.MULTILINE)
@@ -153,7 +153,7 @@ class Job:
         given = self._arguments
         options = self._options()
         source = ClusterOffsets(options.client)
-        selection = select_existing(options, source, SystemClock())
+        selection = select_existing(options, source, Clock())
         state = cluster_state(source, selection.partitions)
         wanted = resolve_wanted(source, state, given.start, given.until, accept_loss=given.accept_data_loss)
         return make_plan(

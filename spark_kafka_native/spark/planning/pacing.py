@@ -2,34 +2,18 @@
 
 import time
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 
-class Clock(Protocol):
+class Clock:
     """The clock of a stream."""
-
-    def now_ms(self) -> float:
-        """Milliseconds of a monotonic clock."""
-        ...
-
-    def epoch_ms(self) -> float:
-        """Milliseconds since 1970, as in the timestamps of records."""
-        ...
-
-    def sleep_ms(self, duration_ms: float) -> None:
-        """Wait."""
-        ...
-
-
-class SystemClock:
-    """The machine's clock."""
 
     def now_ms(self) -> float:
         """Milliseconds of the monotonic clock."""
         return time.monotonic() * 1000
 
     def epoch_ms(self) -> float:
-        """The machine's time of day."""
+        """Milliseconds since 1970, as in the timestamps of records."""
         return time.time() * 1000
 
     def sleep_ms(self, duration_ms: float) -> None:

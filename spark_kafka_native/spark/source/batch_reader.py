@@ -12,7 +12,7 @@ from spark_kafka_native.spark.options.parsing import Query, SourceOptions, parse
 from spark_kafka_native.spark.planning.batch import bind_batch_query, plan_batch_query
 from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
 from spark_kafka_native.spark.planning.narrowing import EVERYTHING, Narrowing
-from spark_kafka_native.spark.planning.pacing import SystemClock
+from spark_kafka_native.spark.planning.pacing import Clock
 from spark_kafka_native.spark.planning.packing import Task
 from spark_kafka_native.spark.planning.ranges import OffsetRange
 from spark_kafka_native.spark.source.filters import narrowing_of
@@ -70,7 +70,7 @@ def bound_at_load(given: Mapping[str, str]) -> BoundRanges | None:
         return None
     if not options.bind_at_load:
         return None
-    return BoundRanges(bind_batch_query(options, ClusterOffsets(options.client), SystemClock()))
+    return BoundRanges(bind_batch_query(options, ClusterOffsets(options.client), Clock()))
 
 
 def batch_reader(
@@ -106,7 +106,7 @@ class PyKafkaReader(DataSourceReader):
         """The tasks. Spark calls it once per ``load()``, or once for each scan with filters to push."""
         source = ClusterOffsets(self._options.client)
         bound = None if self._bound is None else self._bound.ranges
-        tasks = plan_batch_query(self._options, source, SystemClock(), self._narrowing, bound)
+        tasks = plan_batch_query(self._options, source, Clock(), self._narrowing, bound)
         return [InputPartition(task) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

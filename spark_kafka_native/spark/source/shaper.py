@@ -1,18 +1,23 @@
 """From fetched records of one partition to the batches for Spark."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from spark_kafka_native.protocol.topic import TopicPartition
+from spark_kafka_native.records.arrow.schema import I64
 from spark_kafka_native.records.arrow.utf8 import NotUtf8, decode_utf8
 from spark_kafka_native.spark.errors import TaskError
-from spark_kafka_native.spark.source.header_shapes import shape_headers
 from spark_kafka_native.spark.source.schema import CONSTANT, RECORD_FIELD, Layout, SourceColumn
 
 MAX_TIMESTAMP_MS: Final = (2**63 - 1) // 1000
 """The largest timestamp in microseconds in an int64."""
+
+Convert = Callable[["pa.Array[Any]"], "pa.Array[Any]"]
+"""Converts header values, a binary column, to the type of the schema."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -103,3 +108,49 @@ def _has_text_headers(headers: list[dict[str, Any]] | None) -> bool:
         except UnicodeDecodeError:
             return False
     return True
+
+
+def shape_headers(headers: "pa.Array[Any]", arrow_type: pa.DataType, convert: Convert) -> "pa.Array[Any]":
+    """``list<struct<key: string, value: binary>>`` as ``arrow_type``, a list or a map with string keys.
+
+    A record without headers is null. A map has the last header of each key, as ``Headers.lastHeader`` in Kafka.
+    """
+    lists: Any = headers
+    offsets: I64 = np.asarray(lists.offsets, dtype=np.int64)
+    pairs = lists.values.slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
+    offsets = offsets - offsets[0]
+    keys, values = pairs.field(0), pairs.field(1)
+    missing = lists.is_null()
+    wanted: Any = arrow_type
+    shaped: pa.Array[Any]
+    make_map: Any = pa.MapArray.from_arrays
+    if pa.types.is_map(arrow_type):
+        last = _last_of_each_key(keys, offsets)
+        if last is not None:
+            keys, values = keys.take(pa.array(last)), values.take(pa.array(last))
+            offsets = np.searchsorted(last, offsets)
+        starts = pa.array(offsets, pa.int32(), mask=_without_end(missing))
+        shaped = make_map(starts, keys, convert(values), type=wanted)
+        return shaped
+    struct = pa.StructArray.from_arrays([keys, convert(values)], fields=list(wanted.value_type))
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), struct, type=wanted, mask=missing)
+
+
+def _without_end(missing: Any) -> Any:
+    """The null rows, with one more element for the offset after the last row."""
+    return np.append(np.asarray(missing), False)
+
+
+def _last_of_each_key(keys: Any, offsets: I64) -> I64 | None:
+    """Indexes of the last header of each key in each record, ascending; None: all headers."""
+    if not len(keys):
+        return None
+    rows = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    codes = np.asarray(keys.dictionary_encode().indices, dtype=np.int64)
+    marks = rows * (int(codes.max()) + 1) + codes
+    # np.unique returns the first index of each mark; in the reversed array that is the last one.
+    _, indexes = np.unique(marks[::-1], return_index=True)
+    if len(indexes) == len(marks):
+        return None
+    last: I64 = np.sort(len(marks) - 1 - indexes)
+    return last

@@ -15,7 +15,7 @@ from pyspark.sql.streaming.datasource import (
 from spark_kafka_native.spark.offsets import OffsetJson, OffsetMap, format_offsets, parse_offsets
 from spark_kafka_native.spark.options.parsing import SourceOptions
 from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
-from spark_kafka_native.spark.planning.pacing import SystemClock
+from spark_kafka_native.spark.planning.pacing import Clock
 from spark_kafka_native.spark.planning.packing import Task
 from spark_kafka_native.spark.planning.stream import StreamOffsets
 from spark_kafka_native.spark.source.offset_texts import OffsetTexts
@@ -46,7 +46,7 @@ class PyKafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _offsets(self) -> StreamOffsets:
         """The stream's state, made at the first call on the driver, so that it is never pickled."""
         if self._stream is None:
-            self._stream = StreamOffsets(self._options, ClusterOffsets(self._options.client), SystemClock())
+            self._stream = StreamOffsets(self._options, ClusterOffsets(self._options.client), Clock())
             self._texts = OffsetTexts.recorded()
         return self._stream
 

@@ -11,7 +11,7 @@ from spark_kafka_native.spark.errors import PlanError
 from spark_kafka_native.spark.options.parsing import Query, parse_source_options
 from spark_kafka_native.spark.planning.batch import plan_batch_query
 from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
-from spark_kafka_native.spark.planning.pacing import SystemClock
+from spark_kafka_native.spark.planning.pacing import Clock
 from tests.support.brokers import AnyBroker, TopicMaker
 from tests.support.our_client import config_of
 
@@ -41,7 +41,7 @@ class Planned:
 
     def __call__(self, **options: str) -> list[tuple[int, int, int]]:
         given = {"kafka.bootstrap.servers": self._servers, "subscribe": self.topic} | options
-        tasks = plan_batch_query(parse_source_options(given, Query.BATCH), self.source, SystemClock())
+        tasks = plan_batch_query(parse_source_options(given, Query.BATCH), self.source, Clock())
         return [(piece.partition, piece.from_offset, piece.until_offset) for (piece,) in tasks]
 
 

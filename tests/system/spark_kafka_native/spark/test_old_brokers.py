@@ -13,7 +13,7 @@ from spark_kafka_native.records.batch import CompressionType
 from spark_kafka_native.spark.options.parsing import Query, SourceOptions, parse_source_options
 from spark_kafka_native.spark.planning.batch import plan_batch_query
 from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
-from spark_kafka_native.spark.planning.pacing import SystemClock
+from spark_kafka_native.spark.planning.pacing import Clock
 from spark_kafka_native.spark.planning.packing import Task
 from spark_kafka_native.spark.planning.stream import StreamOffsets
 from spark_kafka_native.spark.source.reader import read_task
@@ -95,7 +95,7 @@ def values_of(parsed: SourceOptions, tasks: list[Task]) -> Mapping[str, list[byt
 
 def read_batch(broker: EmbeddedBroker, **given: str) -> Mapping[str, list[bytes]]:
     parsed = options(broker, Query.BATCH, **given)
-    return values_of(parsed, plan_batch_query(parsed, ClusterOffsets(parsed.client), SystemClock()))
+    return values_of(parsed, plan_batch_query(parsed, ClusterOffsets(parsed.client), Clock()))
 
 
 def test_batch_and_stream(name: str, broker: EmbeddedBroker) -> None:
@@ -110,7 +110,7 @@ def test_batch_and_stream(name: str, broker: EmbeddedBroker) -> None:
     assert inner == {"t-v1": written["t-v1"][7:33]}
 
     parsed = options(broker, Query.STREAM, startingOffsets="earliest")
-    stream = StreamOffsets(parsed, ClusterOffsets(parsed.client), SystemClock())
+    stream = StreamOffsets(parsed, ClusterOffsets(parsed.client), Clock())
     start, found = stream.initial(), {topic: list[bytes]() for topic in written}
     while (end := stream.latest(start, 25)) != start:
         for topic, values in values_of(parsed, stream.plan(start, end)).items():

@@ -14,7 +14,7 @@ from spark_kafka_native.spark.errors import DataLossError
 from spark_kafka_native.spark.options.parsing import Query, SourceOptions, parse_source_options
 from spark_kafka_native.spark.planning.batch import bind_batch_query, plan_batch_query
 from spark_kafka_native.spark.planning.cluster_offsets import ClusterOffsets
-from spark_kafka_native.spark.planning.pacing import SystemClock
+from spark_kafka_native.spark.planning.pacing import Clock
 from spark_kafka_native.spark.planning.packing import Task
 from spark_kafka_native.spark.planning.ranges import range_of
 from spark_kafka_native.spark.source.reader import read_task
@@ -64,7 +64,7 @@ def story(request: pytest.FixtureRequest, partitions: int) -> Iterator[Story]:
 
 
 def plan(options: SourceOptions) -> list[Task]:
-    return plan_batch_query(options, ClusterOffsets(options.client), SystemClock())
+    return plan_batch_query(options, ClusterOffsets(options.client), Clock())
 
 
 def values(options: SourceOptions, *tasks: Task) -> list[str]:
@@ -75,7 +75,7 @@ def values(options: SourceOptions, *tasks: Task) -> list[str]:
 def test_a_topic_created_again_after_the_plan_is_not_read(story: Story, partitions: int) -> None:
     parsed = story.options()
     story.create("planned", 5)
-    bound = bind_batch_query(parsed, ClusterOffsets(parsed.client), SystemClock())
+    bound = bind_batch_query(parsed, ClusterOffsets(parsed.client), Clock())
     assert values(parsed, bound) == ["planned"] * 5 * partitions
     story.create("another", 5)
     with pytest.raises(DataLossError, match=r"TOPIC_RECREATED\] offsets \[0, 5\) of t-0 are gone"):

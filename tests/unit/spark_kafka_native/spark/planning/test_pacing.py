@@ -3,7 +3,7 @@
 import itertools
 import time
 
-from spark_kafka_native.spark.planning.pacing import RefreshPacer, SystemClock
+from spark_kafka_native.spark.planning.pacing import Clock, RefreshPacer
 
 
 def looked_up_at(pacer: RefreshPacer, until_ms: float, *, moved: bool) -> list[float]:
@@ -46,7 +46,7 @@ def test_pacer_is_idle_if_offsets_have_not_moved() -> None:
 
 
 def test_system_clock_advances_during_sleep() -> None:
-    clock = SystemClock()
+    clock = Clock()
     start = clock.now_ms()
     clock.sleep_ms(2)
     assert clock.now_ms() - start >= 2
